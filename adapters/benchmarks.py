@@ -12,8 +12,8 @@ from typing import ParamSpec, TypeVar
 
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.files import expanded
-from certigraph.adapters.processes import off_loop, off_loop_waiting
+from certigraph.adapters.files import expand_path
+from certigraph.adapters.processes import run_in_thread, run_in_waiting_thread
 from certigraph.adapters.protocols import Benchmark, Context, EffectiveLimits
 from certigraph.state.records import Fault, Task, UnknownName
 
@@ -53,10 +53,10 @@ def load_benchmark(name: str, data: str | None = None) -> Benchmark:
     base_name, _, config = name.partition(":")
     if base_name not in BENCHMARKS:
         raise UnknownName(f"unknown benchmark {name!r}; known: {', '.join(sorted(BENCHMARKS))}")
-    return _load(base_name, config, data_folder(base_name, data))
+    return _load_cached(base_name, config, data_folder(base_name, data))
 
 
-def usable(benchmark: Benchmark) -> None:
+def check_ready(benchmark: Benchmark) -> None:
     """Check, before a run starts, that a benchmark has the keys or servers that it needs (`benchmark.ready()`).
 
     Raises:
@@ -77,7 +77,7 @@ def data_folder(name: str, data: str | None = None) -> Path | None:
     location = data or os.environ.get("CERTIGRAPH_DATA")
     if not location:
         return None
-    root = expanded(location)
+    root = expand_path(location)
     if not root.is_dir():
         raise Fault("data", f"{root}: no such folder: correct --data DIR or CERTIGRAPH_DATA")
     if (root / name).is_dir():
@@ -92,7 +92,9 @@ def benchmark_of(task: Task, runtime: Runtime[Context]) -> Benchmark:
     return live or load_benchmark(task.benchmark, context.data)
 
 
-async def in_world(call: Callable[P, T], task: Task, runtime: Runtime[Context], *args: P.args, **kwargs: P.kwargs) -> T:
+async def call_world(
+    call: Callable[P, T], task: Task, runtime: Runtime[Context], *args: P.args, **kwargs: P.kwargs
+) -> T:
     """Call a function of a task's world, in a worker thread unless the benchmark has `instant = True`.
 
     Instant worlds answer in microseconds, less than a switch to a thread takes. Worlds with `queues = True` may wait
@@ -103,8 +105,8 @@ async def in_world(call: Callable[P, T], task: Task, runtime: Runtime[Context], 
         if getattr(benchmark, "instant", False):
             return call(*args, **kwargs)
         if getattr(benchmark, "queues", False):
-            return await off_loop_waiting(call, *args, **kwargs)
-    return await off_loop(call, *args, **kwargs)
+            return await run_in_waiting_thread(call, *args, **kwargs)
+    return await run_in_thread(call, *args, **kwargs)
 
 
 def limits_of(task: Task, runtime: Runtime[Context]) -> EffectiveLimits:
@@ -121,7 +123,7 @@ _DEFAULTS = Context()
 
 
 @lru_cache(maxsize=16)
-def _load(name: str, config: str, folder: Path | None) -> Benchmark:
+def _load_cached(name: str, config: str, folder: Path | None) -> Benchmark:
     module, attribute = BENCHMARKS[name].split(":")
     benchmark: Benchmark = getattr(import_module(module), attribute)(folder, config)
     return benchmark

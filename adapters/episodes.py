@@ -1,6 +1,6 @@
 """Live episodes: kept outside graph state, rebuilt from logged actions, and copied for rehearsals.
 
-`Episode` wraps one environment and its log, `EpisodeScope` closes the episodes of a graph run, `live_episode`
+`LiveEpisode` wraps one environment and its log, `EpisodeScope` closes the episodes of a graph run, `live_episode`
 returns the episode of a thread, and `rehearse` tries actions out in a copy of the world.
 """
 
@@ -13,11 +13,11 @@ from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.benchmarks import benchmark_of, context_of, in_world
-from certigraph.adapters.matching import encoder, shortlist
-from certigraph.adapters.processes import off_loop
+from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of
+from certigraph.adapters.matching import find_encoder, select_actions
+from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Benchmark, Context, Environment
-from certigraph.adapters.redaction import redact, redacted
+from certigraph.adapters.redaction import redact, redact_record
 from certigraph.state.records import Action, Fault, Observation, Scores, Step, Task
 from certigraph.state.run import Evidence
 
@@ -38,7 +38,7 @@ class Closable(Protocol):
         ...
 
 
-class Episode:
+class LiveEpisode:
     """A running episode. Its methods block; threads take turns, and `close` waits for the call that is running."""
 
     def __init__(self, environment: Environment, *, owned: bool = True) -> None:
@@ -53,13 +53,13 @@ class Episode:
         """Held during every call."""
         self.closed = False
         self.log: list[Step] = []
-        self.first = redacted(guarded(environment.reset))
+        self.first = redact_record(call_environment(environment.reset))
         self.ended = self.first.done
 
     def step(self, action: Action) -> Observation:
         """Act in the world; a world that has ended rejects the action."""
         with self.lock:
-            return redacted(self._step(action))
+            return redact_record(self._step(action))
 
     def close(self) -> None:
         """Close the copies, and the environment if it is owned; every later call raises Fault."""
@@ -81,7 +81,7 @@ class Episode:
         self.check_open()
         if self.ended:
             return Observation(text="The episode is over: the world has ended.", accepted=False, done=True)
-        observation = guarded(self.environment.step, action)
+        observation = call_environment(self.environment.step, action)
         self.log.append(Step(action=action, digest=observation.digest()))
         self.ended = observation.done
         return observation
@@ -103,22 +103,25 @@ class Episode:
         sources = getattr(self.environment, "sources", None)
         with self.lock:
             self.check_open()
-            return Evidence(view=redact(guarded(self.environment.view)), sources=guarded(sources) if sources else ())
+            return Evidence(
+                view=redact(call_environment(self.environment.view)),
+                sources=call_environment(sources) if sources else (),
+            )
 
     def admissible(self) -> list[str] | None:
         """Return the actions that the world accepts now; None if it does not list them."""
         with self.lock:
             self.check_open()
-            return guarded(self.environment.admissible)
+            return call_environment(self.environment.admissible)
 
     def score(self) -> Scores:
         """Return the benchmark's scores of the world in its present state."""
         with self.lock:
             self.check_open()
-            return redacted(guarded(self.environment.score))
+            return redact_record(call_environment(self.environment.score))
 
 
-def guarded(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def call_environment(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Call a method of the world. Raises Fault ("environment") for every exception that it raises."""
     try:
         return call(*args, **kwargs)
@@ -134,14 +137,14 @@ def guarded(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 # or a fork from an old checkpoint) is opened again and the log replayed; each observation is compared with the logged
 # digest.
 
-MOST_EPISODES = 64
+MAX_EPISODES = 64
 """Maximum number of open episodes that no scope closes, as in a graph of the user's own that uses these nodes.
 
 The oldest one is closed; if it is needed again, it is replayed.
 """
 
 
-EPISODES: dict[str, Episode] = {}
+EPISODES: dict[str, LiveEpisode] = {}
 _LOCK = threading.RLock()
 
 
@@ -205,7 +208,7 @@ class EpisodeScope:
     async def aend(self) -> None:
         """Close the episodes without blocking the event loop, even if the caller is cancelled again meanwhile."""
         try:
-            await off_loop(self.end)
+            await run_in_thread(self.end)
         except asyncio.CancelledError:
             self.end()
             raise
@@ -231,7 +234,7 @@ def current_run() -> object:
     return scope.run if scope else None
 
 
-def live_episode(key: str, task: Task, history: Sequence[Step], runtime: Runtime[Context]) -> Episode:
+def live_episode(key: str, task: Task, history: Sequence[Step], runtime: Runtime[Context]) -> LiveEpisode:
     """Return the episode of a thread, brought to exactly the logged history. Blocks; call it from a worker thread.
 
     Raises:
@@ -241,20 +244,20 @@ def live_episode(key: str, task: Task, history: Sequence[Step], runtime: Runtime
     # An action that was interrupted after its step leaves the live episode ahead of the log; it is rebuilt as well.
     if episode is None or episode.closed or episode.log != history:
         close_episode(key)
-        episode = _opened(task, history, runtime)
-    _keep(key, episode)
+        episode = _open_episode(task, history, runtime)
+    _register(key, episode)
     # Share the state's records: later comparisons of the lists then compare identities and not contents.
     episode.log[:] = history
     return episode
 
 
-def steps_in_parallel(key: str) -> bool:
+def can_step_in_parallel(key: str) -> bool:
     """Return whether copies of an episode's world may be stepped in parallel; false if the caller passed it in."""
     episode = EPISODES.get(key)  # an operator of the user's own may open the episode later
     return episode is not None and episode.owned and episode.environment.concurrent
 
 
-def _keep(key: str, episode: Episode) -> None:
+def _register(key: str, episode: LiveEpisode) -> None:
     scope = _SCOPE.get()
     with _LOCK:
         owner = scope.owner(key) if scope else None
@@ -266,21 +269,21 @@ def _keep(key: str, episode: Episode) -> None:
             episode.closed_by_scope = owner is not None
             new = EPISODES.pop(key, None) is None
             EPISODES[key] = episode  # moved to the end: the most recently used is closed last
-            surplus = _surplus() if new else []
+            surplus = _surplus_keys() if new else []
     if ended:
         episode.close()
     for old in surplus:
         close_episode(old)
 
 
-def _surplus() -> list[str]:
-    return [old for old, live in EPISODES.items() if not live.closed_by_scope][:-MOST_EPISODES]
+def _surplus_keys() -> list[str]:
+    return [old for old, live in EPISODES.items() if not live.closed_by_scope][:-MAX_EPISODES]
 
 
-def _opened(task: Task, history: Sequence[Step], runtime: Runtime[Context]) -> Episode:
+def _open_episode(task: Task, history: Sequence[Step], runtime: Runtime[Context]) -> LiveEpisode:
     context = context_of(runtime)
     live = context.environment
-    environment = live or guarded(benchmark_of(task, runtime).open, task)
+    environment = live or call_environment(benchmark_of(task, runtime).open, task)
     if context.faults:
         from certigraph.adapters.faults import FaultyEnvironment
 
@@ -289,7 +292,7 @@ def _opened(task: Task, history: Sequence[Step], runtime: Runtime[Context]) -> E
             environment, context.faults, task=task.id, trial=context.trial, replayed_steps=logged
         )
     try:
-        episode = Episode(environment, owned=live is None)
+        episode = LiveEpisode(environment, owned=live is None)
         episode.replay(history)
     except BaseException:
         if live is None:
@@ -312,11 +315,11 @@ def close_episode(key: str) -> None:
 # that can be resumed can be copied. Copies are kept with the live episode and continued where their position is on the
 # way to the next request.
 
-MOST_COPIES = 3
+MAX_COPIES = 3
 """Maximum number of copies of a live world. Each may be a simulator's process."""
 
 
-class Rehearsed(NamedTuple):
+class Rehearsal(NamedTuple):
     """Result of a rehearsal: a copy of the world at the end of a path."""
 
     observation: Observation
@@ -328,7 +331,7 @@ class Rehearsed(NamedTuple):
 class _Copy:
     """A copy of the world and its latest observation."""
 
-    def __init__(self, episode: Episode) -> None:
+    def __init__(self, episode: LiveEpisode) -> None:
         self.episode, self.latest = episode, episode.first
 
     def close(self) -> None:
@@ -346,7 +349,7 @@ class _Copy:
             self.latest = self.episode.step(Action(text=action))
 
 
-async def rehearse(path: Sequence[str], task: Task, runtime: Runtime[Context]) -> Rehearsed:
+async def rehearse(path: Sequence[str], task: Task, runtime: Runtime[Context]) -> Rehearsal:
     """Return what the world would answer at the end of a path of actions from its present state.
 
     Raises:
@@ -354,28 +357,28 @@ async def rehearse(path: Sequence[str], task: Task, runtime: Runtime[Context]) -
     """
     hook = context_of(runtime).rehearse
     if hook is None:
-        raise Fault("environment", f"no episode is open to rehearse in; {OTHERWISE}, or reset first")
-    result: Rehearsed = await in_world(hook, task, runtime, path)
+        raise Fault("environment", f"no episode is open to rehearse in; {PREDICTION_ADVICE}, or reset first")
+    result: Rehearsal = await call_world(hook, task, runtime, path)
     return result
 
 
-def rehearsed_in(live: Episode, task: Task, path: Sequence[str], runtime: Runtime[Context]) -> Rehearsed:
+def rehearse_in_copy(live: LiveEpisode, task: Task, path: Sequence[str], runtime: Runtime[Context]) -> Rehearsal:
     """Rehearse a path in a copy of a live episode's world. Blocks."""
     if not live.owned:
-        raise Fault("environment", f"a live environment passed by the caller cannot be copied; {OTHERWISE}")
+        raise Fault("environment", f"a live environment passed by the caller cannot be copied; {PREDICTION_ADVICE}")
     with live.lock:
         live.check_open()
-        copy = _copy_for(live, path, benchmark_of(task, runtime), task)
+        copy = _select_copy(live, path, benchmark_of(task, runtime), task)
         try:
             copy.advance(live.log, path)
         except BaseException:
             live.copies.remove(copy)
             copy.close()
             raise
-    return Rehearsed(copy.latest, copy.episode.admissible)
+    return Rehearsal(copy.latest, copy.episode.admissible)
 
 
-def _copy_for(live: Episode, path: Sequence[str], benchmark: Benchmark, task: Task) -> _Copy:
+def _select_copy(live: LiveEpisode, path: Sequence[str], benchmark: Benchmark, task: Task) -> _Copy:
     """Return the copy that needs the fewest steps, else a new one; at MAX_COPIES it reuses the oldest copy's world."""
     copies = [copy for copy in live.copies if isinstance(copy, _Copy)]
     ready = [copy for copy in copies if copy.is_prefix_of(live.log, path)]
@@ -383,36 +386,36 @@ def _copy_for(live: Episode, path: Sequence[str], benchmark: Benchmark, task: Ta
         copy = max(ready, key=lambda copy: len(copy.episode.log))
         live.copies.remove(copy)
     else:
-        if len(copies) >= MOST_COPIES:
+        if len(copies) >= MAX_COPIES:
             live.copies.remove(copies[0])
-        copy = _begun(copies[0].episode.environment if len(copies) >= MOST_COPIES else benchmark.open(task))
+        copy = _create_copy(copies[0].episode.environment if len(copies) >= MAX_COPIES else benchmark.open(task))
     live.copies.append(copy)
     return copy
 
 
-def _begun(world: Environment) -> _Copy:
+def _create_copy(world: Environment) -> _Copy:
     try:
-        return _Copy(Episode(world))
+        return _Copy(LiveEpisode(world))
     except BaseException:
         world.close()  # there is no other reference, and a simulator would keep running
         raise
 
 
-OTHERWISE = "have the model predict instead: imagine=predicted"
+PREDICTION_ADVICE = "have the model predict instead: imagine=predicted"
 
 
 # Actions shown to a model: those that the live world accepts, shortened to the relevant ones.
 
 
-async def admissible(runtime: Runtime[Context]) -> list[str]:
+async def admissible_actions(runtime: Runtime[Context]) -> list[str]:
     """Return every action that the world accepts now; empty if it lists none. Listing may take the world a moment."""
     listing = context_of(runtime).admissible
-    return list(await off_loop(listing) or []) if listing else []
+    return list(await run_in_thread(listing) or []) if listing else []
 
 
-async def candidates(queries: Sequence[str], runtime: Runtime[Context], most: int) -> list[str]:
+async def candidate_actions(queries: Sequence[str], runtime: Runtime[Context], most: int) -> list[str]:
     """Return at most `most` admissible actions, the most relevant to any query; empty if the world lists none."""
-    actions = await admissible(runtime)
+    actions = await admissible_actions(runtime)
     if len(actions) <= most:
         return actions
-    return await off_loop(lambda: shortlist(queries, actions, most=most, encoder=encoder()))
+    return await run_in_thread(lambda: select_actions(queries, actions, most=most, encoder=find_encoder()))

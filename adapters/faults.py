@@ -19,20 +19,20 @@ from certigraph.state.records import Action, Observation, Record, Scores, Task, 
 #
 # Each fault is drawn separately, seeded by the request and its number: equal in every process and order.
 
-FAILING = ("timeout", "rate_limit", "server_error", "dropped")
+REQUEST_FAULTS = ("timeout", "rate_limit", "server_error", "dropped")
 """Faults of requests: the client raises."""
 
-ANSWERING = ("truncated", "malformed", "empty", "refusal", "wrong_schema")
+ANSWER_FAULTS = ("truncated", "malformed", "empty", "refusal", "wrong_schema")
 """Faults of answers: an answer arrives, is paid for and cannot be used."""
 
-SLOW = "slow"
-MODEL = (*FAILING, *ANSWERING, SLOW)
-WORLD = ("crash", "hang")
+SLOW_FAULT = "slow"
+MODEL_FAULTS = (*REQUEST_FAULTS, *ANSWER_FAULTS, SLOW_FAULT)
+WORLD_FAULTS = ("crash", "hang")
 
-EXAMPLE = "timeout=0.1,crash=0.01,seed=3"
+FAULTS_EXAMPLE = "timeout=0.1,crash=0.01,seed=3"
 
 
-def _rate(description: str) -> float:
+def _rate_field(description: str) -> float:
     rate: float = Field(0.0, ge=0, le=1, description=description)
     return rate
 
@@ -40,18 +40,18 @@ def _rate(description: str) -> float:
 class Faults(Record):
     """Probability of each kind of fault for one request, answer or world step."""
 
-    timeout: float = _rate("no answer within the time limit")
-    rate_limit: float = _rate("429, with Retry-After")
-    server_error: float = _rate("500")
-    dropped: float = _rate("the connection breaks before an answer")
-    truncated: float = _rate("the answer is cut off in the middle")
-    malformed: float = _rate("the answer's JSON is broken")
-    empty: float = _rate("the answer has no text")
-    refusal: float = _rate("the model says that it cannot help")
-    wrong_schema: float = _rate("the answer is JSON of another form")
-    slow: float = _rate("the answer comes late")
-    crash: float = _rate("the world raises instead of a step")
-    hang: float = _rate("a world step takes too long and raises TimeoutError")
+    timeout: float = _rate_field("no answer within the time limit")
+    rate_limit: float = _rate_field("429, with Retry-After")
+    server_error: float = _rate_field("500")
+    dropped: float = _rate_field("the connection breaks before an answer")
+    truncated: float = _rate_field("the answer is cut off in the middle")
+    malformed: float = _rate_field("the answer's JSON is broken")
+    empty: float = _rate_field("the answer has no text")
+    refusal: float = _rate_field("the model says that it cannot help")
+    wrong_schema: float = _rate_field("the answer is JSON of another form")
+    slow: float = _rate_field("the answer comes late")
+    crash: float = _rate_field("the world raises instead of a step")
+    hang: float = _rate_field("a world step takes too long and raises TimeoutError")
     seed: int = Field(0, description="seed of the draws: another seed gives other faults at the same rates")
     delay: float = Field(
         0.05, ge=0, le=600, description="seconds by which a slow answer is late and for which a world hangs"
@@ -71,12 +71,14 @@ class Faults(Record):
         pairs = [part.partition("=") for part in text.split(",")] if text.strip() else []
         values = {name.strip(): value.strip() for name, _, value in pairs}
         if len(values) < len(pairs):
-            raise UnknownName(_wrong(text, "a name is repeated"))
+            raise UnknownName(_format_faults_error(text, "a name is repeated"))
         try:
             return cls.model_validate(values)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            raise UnknownName(_wrong(text, f"{'.'.join(map(str, first['loc']))!r}: {first['msg']}")) from error
+            raise UnknownName(
+                _format_faults_error(text, f"{'.'.join(map(str, first['loc']))!r}: {first['msg']}")
+            ) from error
 
     def __str__(self) -> str:
         """Format as the text that `read` parses, without default values."""
@@ -103,15 +105,15 @@ Rates = Annotated[Faults, BeforeValidator(lambda given: Faults.read(given) if is
 """Type of a field that holds Faults, or the text that `Faults.read` parses."""
 
 
-def _wrong(text: str, reason: str) -> str:
-    names = f"rates from 0 to 1: {', '.join(MODEL + WORLD)}; and: seed, delay, retry_after, start"
-    return f"{text!r} is no list of faults: {reason}; write {EXAMPLE}; {names}"
+def _format_faults_error(text: str, reason: str) -> str:
+    names = f"rates from 0 to 1: {', '.join(MODEL_FAULTS + WORLD_FAULTS)}; and: seed, delay, retry_after, start"
+    return f"{text!r} is no list of faults: {reason}; write {FAULTS_EXAMPLE}; {names}"
 
 
 # Faults of a run that was started before. They are drawn again, so that a resume or a retry can get further.
 
 
-def begun_again(context: Context, times: int) -> Context:
+def restarted_context(context: Context, times: int) -> Context:
     """Return the context of a run that was started `times` times before; unchanged if it injects no faults.
 
     Raises:
@@ -161,7 +163,7 @@ class FaultyEnvironment:
             TimeoutError: the step took too long.
         """
         self._steps += 1
-        kind = self.faults.draw(WORLD, *self._key, self._steps, action.text)
+        kind = self.faults.draw(WORLD_FAULTS, *self._key, self._steps, action.text)
         if kind and self._steps > self.replayed_steps:
             self._fail(kind)
         return self.environment.step(action)

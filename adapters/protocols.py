@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from certigraph.state.records import Action, Observation, Record, Scores, Spent, Task
-from certigraph.state.run import Entry
+from certigraph.state.run import NestedStart
 from certigraph.state.trajectory import Footer
 
 # What a benchmark and its world must offer. Any class with these methods will do; no base class is needed.
@@ -26,7 +26,7 @@ A responder with an attribute `blocks = True` may take long and is called in a w
 """
 
 
-LEAST_PLAN, LEAST_SUBTASKS, LEAST_FAILURES, LEAST_NODES = 40, 16, 8, 8
+MIN_PLAN, MIN_SUBTASKS, MIN_FAILURES, MIN_NODES = 40, 16, 8, 8
 """Minimum of the limits that follow the number of steps, so that a run with few steps can be resumed with its plan."""
 
 
@@ -69,13 +69,13 @@ class Limits(Record):
         One action may make several conditions true, and a subtask takes at least one action: with as many conditions
         and subtasks as steps, the steps end a run first. A sub-task of TDP gets eight steps, what STEP allows for one.
         """
-        nodes = max(LEAST_NODES, self.steps // 8) if self.nodes is None else self.nodes
+        nodes = max(MIN_NODES, self.steps // 8) if self.nodes is None else self.nodes
         derived = {
-            "plan": max(LEAST_PLAN, self.steps),
-            "subtasks": max(LEAST_SUBTASKS, self.steps),
-            "failures": max(LEAST_FAILURES, self.steps // 4),
+            "plan": max(MIN_PLAN, self.steps),
+            "subtasks": max(MIN_SUBTASKS, self.steps),
+            "failures": max(MIN_FAILURES, self.steps // 4),
             "nodes": nodes,
-            "revisions": max(LEAST_NODES, nodes),
+            "revisions": max(MIN_NODES, nodes),
         }
         explicit = {name: value for name, value in self if value is not None}
         return EffectiveLimits.model_validate({**derived, **explicit})
@@ -215,7 +215,9 @@ class Context(BaseModel):
     environment: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live environment to act in")
     chat: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live LangChain chat model for every role")
     callbacks: SkipJsonSchema[Any] = Field(None, exclude=True, description="LangChain callbacks of the run")
-    entry: SkipJsonSchema[Entry | None] = Field(None, exclude=True, description="where a part of another run starts")
+    entry: SkipJsonSchema[NestedStart | None] = Field(
+        None, exclude=True, description="where a part of another run starts"
+    )
     admissible: SkipJsonSchema[Any] = Field(
         None, exclude=True, description="lists the actions that the live world admits now"
     )
@@ -226,12 +228,12 @@ class Context(BaseModel):
 
 # Every benchmark's default limits, in one table: the papers' own where a paper ran it.
 
-_RESEARCH = Limits(attempts=3, replans=2, steps=30, subqueries=5, excerpt=3_000)
+_RESEARCH_LIMITS = Limits(attempts=3, replans=2, steps=30, subqueries=5, excerpt=3_000)
 
 PAPER_LIMITS: Mapping[str, Limits] = {
     "alfworld": Limits(steps=50, options=60),
-    "ask": _RESEARCH,
-    "assistantbench": _RESEARCH,
+    "ask": _RESEARCH_LIMITS,
+    "assistantbench": _RESEARCH_LIMITS,
     "blocksworld": Limits(),
     "hotpotqa": Limits(attempts=3, replans=2, steps=20, passages=10),
     "hotpotqa:interactive": Limits(attempts=3, replans=2, steps=30, passages=10),
@@ -244,7 +246,7 @@ PAPER_LIMITS: Mapping[str, Limits] = {
     "textworld": Limits(steps=50),
     "travelplanner": Limits(attempts=3, replans=5, steps=60),
     "travelplanner:tools": Limits(steps=50, replans=2),
-    "web": _RESEARCH,
+    "web": _RESEARCH_LIMITS,
     "webshop": Limits(replans=2, steps=20),
 }
 """Default limits of every benchmark.

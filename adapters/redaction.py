@@ -1,7 +1,7 @@
 """Redaction of secrets in texts, error messages and records.
 
 Secrets are the values of the environment variables KEY_VARIABLES, the secret parts of those in ADDRESS_VARIABLES, and
-what looks like a key. `redact` masks a text, `redact_message` the message of an error, `redacted` a record.
+what looks like a key. `redact` masks a text, `redact_message` the message of an error, `redact_record` a record.
 """
 
 import html
@@ -24,14 +24,14 @@ R = TypeVar("R", bound=BaseModel)
 
 MASK = "[redacted]"
 
-KEYS = (
+KEY_VARIABLES = (
     *("OPENAI_API_KEY", "SERPER_API_KEY", "BRAVE_API_KEY", "PGPASSWORD"),
     *("ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "MISTRAL_API_KEY", "GROQ_API_KEY", "TOGETHER_API_KEY"),
     *("OPENROUTER_API_KEY", "AZUREAI_API_KEY", "HF_TOKEN", "LANGSMITH_API_KEY"),
 )
 """Environment variables that hold keys: certigraph's, and those of services that inspect and LangChain use."""
 
-ADDRESSES = (
+ADDRESS_VARIABLES = (
     *("CERTIGRAPH_POSTGRES", "CERTIGRAPH_OPENSEARCH_URL", "CERTIGRAPH_INDEX", "CERTIGRAPH_BASE_URL"),
     *("SEARXNG_URL", "SERPER_URL", "BRAVE_URL", "OPENAI_BASE_URL", "RAY_ADDRESS"),
 )
@@ -45,31 +45,31 @@ PLACEHOLDERS = frozenset(
 )
 """Values that are set as a key where none is needed; never masked, in upper or lower case."""
 
-SHORTEST = 4
+MIN_SECRET_CHARACTERS = 4
 """Minimum number of characters of a secret that is masked."""
 
-LONG = 8
+LONG_SECRET = 8
 """Minimum number of characters of a secret that is masked inside words, and in hexadecimal and base64 form."""
 
-ORDINARY_LETTERS, ORDINARY_DIGITS = 24, 12
+MIN_DISTINCT_LETTERS, MIN_DISTINCT_DIGITS = 24, 12
 """Minimum length of a distinct secret that has only letters, or only digits; a shorter one may be an ordinary word."""
 
-IDENTITY = frozenset((
+IDENTITY_FIELDS = frozenset((
     "type", "kind", "id", "run_id", "run", "created", "graph", "benchmark", "node", "scope", "subtask", "episode",
     "digest", "role", "model", "schema_name", "ending", "forced", "method", "rubric", "judge", "replaced",
 ))  # fmt: skip
 """Fields of certigraph's records, in JSON too, that identify runs, nodes and types: never masked."""
 
-TAGS = frozenset(("type", "role", "source"))
+TAG_FIELDS = frozenset(("type", "role", "source"))
 """Fields that identify the type of records of other libraries: never masked."""
 
-MESSAGES = frozenset(("message", "failure"))
+MESSAGE_FIELDS = frozenset(("message", "failure"))
 """Fields of records that hold the message of an error."""
 
-DATA = frozenset(("constants", "args", "data", "answer", "request", "response"))
+DATA_FIELDS = frozenset(("constants", "args", "data", "answer", "request", "response"))
 """Fields of records that hold JSON from outside, where keys are texts too and IDENTITY_FIELDS have no meaning."""
 
-_LOOKS_SECRET = (
+_SECRET_PATTERNS = (
     # 16 characters without hyphens: `sk-telecom-opens-a-hall` is part of an address; in JSON `\n` may precede a key
     ("sk-", re.compile(r"(?:\b|(?<=\\[nrtbf]))sk-[\w-]{0,64}?\w{16}[\w-]*"), MASK),
     ("earer ", re.compile(r"([Bb]earer )[\w.~+/=-]{16,}"), rf"\1{MASK}"),
@@ -80,14 +80,14 @@ _LOOKS_SECRET = (
 
 _PASSWORD = re.compile(r"\bpassword\s*=\s*(?:'([^']*)'|(\S+))")
 _WORDS = re.compile(r"[a-z0-9]{6,}")
-_NO_TOKEN = re.compile(
+_ORDINARY_SEGMENT = re.compile(
     r"v\d+\w{0,6}|api|openai|azure|search|deployments|engines|inference|proxy|serving(-endpoints)?|compatible-mode|chat"
     r"|completions|models|embeddings",
     re.IGNORECASE,
 )
 """Segments of paths that are not secret."""
 
-_USED: dict[str, None] = {}
+_REMEMBERED_ADDRESSES: dict[str, None] = {}
 """Addresses that were passed to `remember_address`, used as an ordered set."""
 
 
@@ -105,7 +105,7 @@ def show_address(address: str) -> str:
 def remember_address(address: str) -> str:
     """Mask the secret parts of an address from now on, like those in ADDRESS_VARIABLES; returns the address."""
     if "://" in address or "@" in address:
-        _USED[address] = None
+        _REMEMBERED_ADDRESSES[address] = None
     return address
 
 
@@ -133,12 +133,12 @@ def redact(text: str) -> str:
 
     A text without secrets is searched at about 200 MB/s. A secret that is split, or encoded twice, is missed.
     """
-    patterns = _known_now()
+    patterns = _current_patterns()
     if patterns.anywhere:
         lowered = text.lower()
         if any(sign in lowered for sign in patterns.signs):
             text = patterns.anywhere.sub(MASK, text)
-    for sign, pattern, masked in _LOOKS_SECRET:
+    for sign, pattern, masked in _SECRET_PATTERNS:
         if sign in text:
             text = pattern.sub(masked, text)
     return text
@@ -146,29 +146,29 @@ def redact(text: str) -> str:
 
 def redact_message(text: str) -> str:
     """Mask all secrets in the message of an error; ordinary words among them only where they are separate words."""
-    patterns = _known_now()
+    patterns = _current_patterns()
     text = redact(text)
     return patterns.in_messages.sub(MASK, text) if patterns.in_messages else text
 
 
-def redacted(record: R) -> R:
+def redact_record(record: R) -> R:
     """Return the record with its texts masked; the same object if there is nothing to mask.
 
     Not masked: names of fields, IDENTITY_FIELDS, and keys of dictionaries outside DATA_FIELDS. In records of other
     libraries only TAG_FIELDS are kept.
     """
-    patterns, lowered = _known_now(), record.model_dump_json().lower()
-    signs = (*patterns.signs, *patterns.message_signs, *(sign for sign, _, _ in _LOOKS_SECRET))
-    return _masked_record(record) if any(sign in lowered for sign in signs) else record
+    patterns, lowered = _current_patterns(), record.model_dump_json().lower()
+    signs = (*patterns.signs, *patterns.message_signs, *(sign for sign, _, _ in _SECRET_PATTERNS))
+    return _mask_record(record) if any(sign in lowered for sign in signs) else record
 
 
-def redacted_value(value: Any) -> Any:
+def redact_value(value: Any) -> Any:
     """Return a value from outside, JSON or records, with its texts and keys masked; the same object if nothing is."""
-    return _masked(value, redact, data=True)
+    return _mask_value(value, redact, data=True)
 
 
-def _masked_record(record: R) -> R:
-    masked_field = _masked_field if isinstance(record, Record) else _masked_foreign
+def _mask_record(record: R) -> R:
+    masked_field = _mask_field if isinstance(record, Record) else _mask_foreign_field
     changed = {}
     for name in (*type(record).model_fields, *(record.model_extra or ())):
         value = getattr(record, name)
@@ -178,41 +178,43 @@ def _masked_record(record: R) -> R:
     return record.model_copy(update=changed) if changed else record
 
 
-def _masked_field(name: str, value: Any) -> Any:
-    if name in IDENTITY and not isinstance(value, BaseModel):
+def _mask_field(name: str, value: Any) -> Any:
+    if name in IDENTITY_FIELDS and not isinstance(value, BaseModel):
         return value
-    return _masked(value, redact_message if name in MESSAGES else redact, data=name in DATA)
+    return _mask_value(value, redact_message if name in MESSAGE_FIELDS else redact, data=name in DATA_FIELDS)
 
 
-def _masked_foreign(name: str, value: Any) -> Any:
-    return value if name in TAGS else _masked(value, redact, data=True)
+def _mask_foreign_field(name: str, value: Any) -> Any:
+    return value if name in TAG_FIELDS else _mask_value(value, redact, data=True)
 
 
-def _masked(value: Any, mask: Callable[[str], str], *, data: bool) -> Any:
+def _mask_value(value: Any, mask: Callable[[str], str], *, data: bool) -> Any:
     """Mask the texts of a value. `data`: it comes from outside, so that keys of dictionaries are masked too."""
     if isinstance(value, str):
         safe = mask(value)
         return value if safe == value else safe
     if isinstance(value, BaseModel):
-        return _masked_record(value)
+        return _mask_record(value)
     if isinstance(value, dict):
         if data:
-            pairs = [(_masked(key, mask, data=True), _masked(part, mask, data=True)) for key, part in value.items()]
+            pairs = [
+                (_mask_value(key, mask, data=True), _mask_value(part, mask, data=True)) for key, part in value.items()
+            ]
         else:
-            pairs = [(key, _masked_field(key, part)) for key, part in value.items()]
+            pairs = [(key, _mask_field(key, part)) for key, part in value.items()]
         unchanged = all(
             new is key and masked is part for (new, masked), (key, part) in zip(pairs, value.items(), strict=True)
         )
-        return value if unchanged else dict(_unlike(pairs))
+        return value if unchanged else dict(_number_equal_keys(pairs))
     if isinstance(value, (list, tuple)):
-        parts = [_masked(part, mask, data=data) for part in value]
+        parts = [_mask_value(part, mask, data=data) for part in value]
         if all(new is part for new, part in zip(parts, value, strict=True)):
             return value
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     return value
 
 
-def _unlike(pairs: list[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+def _number_equal_keys(pairs: list[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
     """Number keys that became equal by masking, so that no pair is lost."""
     seen: set[Any] = set()
     for key, part in pairs:
@@ -224,7 +226,7 @@ def _unlike(pairs: list[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
         yield fresh, part
 
 
-class _Known(NamedTuple):
+class _SecretPatterns(NamedTuple):
     """The secrets of this machine: patterns of their forms, and substrings of which each form contains at least one."""
 
     anywhere: re.Pattern[str] | None
@@ -233,29 +235,33 @@ class _Known(NamedTuple):
     message_signs: tuple[str, ...]
 
 
-def _known_now() -> _Known:
-    return _known(tuple(map(os.environ.get, KEYS + ADDRESSES)), tuple(_USED))
+def _current_patterns() -> _SecretPatterns:
+    return _compile_patterns(
+        tuple(map(os.environ.get, KEY_VARIABLES + ADDRESS_VARIABLES)), tuple(_REMEMBERED_ADDRESSES)
+    )
 
 
 @lru_cache(maxsize=4)
-def _known(values: tuple[str | None, ...], other_addresses: tuple[str, ...]) -> _Known:
-    variables = list(zip(KEYS + ADDRESSES, values, strict=True))
-    secrets = [_Secret(name, value, warned=True) for name, value in variables[: len(KEYS)] if value]
-    addresses = [(name, value) for name, value in variables[len(KEYS) :] if value] + [
+def _compile_patterns(values: tuple[str | None, ...], other_addresses: tuple[str, ...]) -> _SecretPatterns:
+    variables = list(zip(KEY_VARIABLES + ADDRESS_VARIABLES, values, strict=True))
+    secrets = [_Secret(name, value, warned=True) for name, value in variables[: len(KEY_VARIABLES)] if value]
+    addresses = [(name, value) for name, value in variables[len(KEY_VARIABLES) :] if value] + [
         ("an address", address) for address in other_addresses
     ]
-    secrets += [secret for name, address in addresses for secret in _parts(name, address)]
+    secrets += [secret for name, address in addresses for secret in _secrets_of_address(name, address)]
     secrets = [secret for secret in secrets if secret.value and secret.value.lower() not in PLACEHOLDERS]
     for name in dict.fromkeys(secret.name for secret in secrets if secret.warned and _is_ordinary(secret.value)):
-        _warn(name)
-    values_to_mask = [secret.value for secret in secrets if len(secret.value) >= SHORTEST]
+        _warn_ordinary(name)
+    values_to_mask = [secret.value for secret in secrets if len(secret.value) >= MIN_SECRET_CHARACTERS]
     distinct = {value for value in values_to_mask if not _is_ordinary(value)}
     ordinary = set(values_to_mask) - distinct
-    long = {form for value in distinct if len(value) >= LONG for form in _encodings(value)}
-    long |= {form for value in ordinary if len(value) >= LONG for form in _bytewise(value)}
-    short = {form for value in distinct if len(value) < LONG for form in _written(value)}
-    words = {form for value in ordinary for form in _written(value)}
-    return _Known(_pattern(long, short), _signs(long | short), _pattern(set(), words), _signs(words))
+    long = {form for value in distinct if len(value) >= LONG_SECRET for form in _encodings(value)}
+    long |= {form for value in ordinary if len(value) >= LONG_SECRET for form in _byte_forms(value)}
+    short = {form for value in distinct if len(value) < LONG_SECRET for form in _text_forms(value)}
+    words = {form for value in ordinary for form in _text_forms(value)}
+    return _SecretPatterns(
+        _pattern(long, short), _longest_runs(long | short), _pattern(set(), words), _longest_runs(words)
+    )
 
 
 class _Secret(NamedTuple):
@@ -268,14 +274,14 @@ class _Secret(NamedTuple):
 
 def _is_ordinary(secret: str) -> bool:
     letters, digits = any(map(str.isalpha, secret)), any(map(str.isdigit, secret))
-    if len(secret) < SHORTEST:
+    if len(secret) < MIN_SECRET_CHARACTERS:
         return True
     if letters and digits:
         return False
-    return len(secret) < (ORDINARY_DIGITS if digits else ORDINARY_LETTERS)
+    return len(secret) < (MIN_DISTINCT_DIGITS if digits else MIN_DISTINCT_LETTERS)
 
 
-def _warn(name: str) -> None:
+def _warn_ordinary(name: str) -> None:
     warnings.warn(
         f"the secret in {name} is short or an ordinary word, so that it is masked only in error messages: "
         "use a longer, random one, or unset the variable if none is needed",
@@ -283,7 +289,7 @@ def _warn(name: str) -> None:
     )
 
 
-def _parts(name: str, address: str) -> Iterator[_Secret]:
+def _secrets_of_address(name: str, address: str) -> Iterator[_Secret]:
     """Yield what may be secret in a URL, quoted and unquoted, or in libpq's `host=... password=...`."""
     for quoted, bare in _PASSWORD.findall(address):
         yield _Secret(name, quoted or bare, warned=True)
@@ -305,16 +311,16 @@ def _parts(name: str, address: str) -> Iterator[_Secret]:
         yield _Secret(name, value, warned=False)
     if web:
         # the last segment of CERTIGRAPH_INDEX is the name of the index
-        yield from _segments(name, url.path.rpartition("/")[0] if name == "CERTIGRAPH_INDEX" else url.path)
+        yield from _secrets_of_path(name, url.path.rpartition("/")[0] if name == "CERTIGRAPH_INDEX" else url.path)
 
 
-def _segments(name: str, path: str) -> Iterator[_Secret]:
+def _secrets_of_path(name: str, path: str) -> Iterator[_Secret]:
     """Yield unusual segments of a path: with the slash before them, and alone if they look like a token."""
     for segment in path.split("/"):
-        if len(segment) >= SHORTEST and not _NO_TOKEN.fullmatch(segment):
+        if len(segment) >= MIN_SECRET_CHARACTERS and not _ORDINARY_SEGMENT.fullmatch(segment):
             yield _Secret(name, f"/{segment}", warned=False)
             pieces = re.split("[-_.]", segment)
-            if any(len(piece) >= LONG and not _is_ordinary(piece) for piece in pieces):
+            if any(len(piece) >= LONG_SECRET and not _is_ordinary(piece) for piece in pieces):
                 yield _Secret(name, segment, warned=False)
 
 
@@ -328,16 +334,16 @@ def _pattern(inside: set[str], apart: set[str]) -> re.Pattern[str] | None:
     return re.compile("|".join(pattern for _, pattern in parts)) if parts else None
 
 
-def _signs(forms: set[str]) -> tuple[str, ...]:
+def _longest_runs(forms: set[str]) -> tuple[str, ...]:
     """Return the longest run of letters and digits of each form, which most encodings share."""
     return tuple({max(_WORDS.findall(form.lower()), key=len, default=form.lower()) for form in forms})
 
 
 def _encodings(secret: str) -> set[str]:
-    return _written(secret) | _bytewise(secret)
+    return _text_forms(secret) | _byte_forms(secret)
 
 
-def _written(secret: str) -> set[str]:
+def _text_forms(secret: str) -> set[str]:
     """Return the forms of a secret as text: escaped and quoted."""
     raw = secret.encode(errors="surrogateescape")
     escaped = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
@@ -346,13 +352,13 @@ def _written(secret: str) -> set[str]:
     return {secret, quote(raw), quote(raw, safe=""), quote_plus(raw)} | escaped | escaped_twice
 
 
-def _bytewise(secret: str) -> set[str]:
+def _byte_forms(secret: str) -> set[str]:
     """Return the forms of a secret as bytes: percent-encoded, hexadecimal and base64."""
     raw = secret.encode(errors="surrogateescape")
-    return {"".join(f"%{byte:02x}" for byte in raw), raw.hex()} | _base64(raw)
+    return {"".join(f"%{byte:02x}" for byte in raw), raw.hex()} | _base64_forms(raw)
 
 
-def _base64(raw: bytes) -> set[str]:
+def _base64_forms(raw: bytes) -> set[str]:
     """Return the base64 characters that depend on the secret alone, for each of its three offsets in a longer text."""
     forms = set()
     for shift, start in enumerate((0, 2, 3)):

@@ -13,10 +13,10 @@ from zipfile import BadZipFile
 
 from pydantic import Field
 
-from certigraph.adapters.files import whole_file
+from certigraph.adapters.files import replace_file
 from certigraph.adapters.matching import Encoder
 from certigraph.state.records import Fault, Record, Task
-from certigraph.state.rewards import DOMAIN, Entity, FactoredState, Seen
+from certigraph.state.rewards import DOMAIN, Entity, FactoredState, RecordedStep
 
 # Symbolic extractors: rules that read the templated text of a world into factored states, without a model.
 #
@@ -66,26 +66,26 @@ def factors_of(task: Task) -> Factors | None:
 
     The world is the one that `constants["domain"]` names, else the task's benchmark.
     """
-    return _loaded(_world(task))
+    return _load_factors(_world_of(task))
 
 
-def needed_factors(task: Task) -> Factors:
+def require_factors(task: Task) -> Factors:
     """Return the symbolic extractor of a task's world. Raises Fault("data") if there is none, with an alternative."""
     factors = factors_of(task)
     if factors is None:
-        world, supported = _world(task), ", ".join(sorted(FACTORS))
+        world, supported = _world_of(task), ", ".join(sorted(FACTORS))
         raise Fault("data", f"no symbolic extractor reads {world}, only {supported}; use extract=prompted_state")
     return factors
 
 
-def _world(task: Task) -> str:
+def _world_of(task: Task) -> str:
     return str(task.constants.get(DOMAIN, task.benchmark)).partition(":")[
         0
     ]  # all configurations of a benchmark have the same wording
 
 
 @lru_cache(maxsize=16)
-def _loaded(domain: str) -> Factors | None:
+def _load_factors(domain: str) -> Factors | None:
     if domain not in FACTORS:
         return None
     module, _, name = FACTORS[domain].partition(":")
@@ -101,11 +101,11 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 
-Encode = Callable[[Sequence[str]], "Vectors"]
+EncodeFunction = Callable[[Sequence[str]], "Vectors"]
 """Function from texts to vectors of length one, shape (len(texts), width)."""
 
 
-class Match(NamedTuple):
+class ObjectMatch(NamedTuple):
     """A goal object, the object of the world that fits it best, and the score of the pair."""
 
     wanted: str
@@ -114,14 +114,14 @@ class Match(NamedTuple):
     """Identity similarity times mean attribute similarity, in [0, 1]."""
 
 
-class Routed(NamedTuple):
+class RoutingResult(NamedTuple):
     """The reward, in [0, 1], and the matches whose mean it is."""
 
     reward: float
-    matches: tuple[Match, ...]
+    matches: tuple[ObjectMatch, ...]
 
 
-def routed(goal: FactoredState, state: FactoredState, encode: Encode) -> Routed:
+def route_reward(goal: FactoredState, state: FactoredState, encode: EncodeFunction) -> RoutingResult:
     """Return the mean over goal objects of the best object's identity similarity times its mean attribute similarity.
 
     A goal attribute is compared with the value under the object's most similar attribute name (a hard maximum, ties to
@@ -129,24 +129,24 @@ def routed(goal: FactoredState, state: FactoredState, encode: Encode) -> Routed:
     fulfils none. Similarities below 0 count as 0. An empty goal or state has reward 0.
     """
     if not goal.entities or not state.entities:
-        return Routed(0.0, ())
+        return RoutingResult(0.0, ())
     numpy = import_module("numpy")
-    table = _Table(_texts(goal.entities), _texts(state.entities), encode)
+    table = _SimilarityTable(_texts_of(goal.entities), _texts_of(state.entities), encode)
     identities = table.of([e.identity for e in goal.entities], [e.identity for e in state.entities])
-    scores = identities * _attributes(goal.entities, state.entities, table)
+    scores = identities * _attribute_similarities(goal.entities, state.entities, table)
     best = numpy.argmax(scores, axis=1)
     fulfilled = [float(scores[row, column]) for row, column in enumerate(best)]
     matches = tuple(
-        Match(goal_entity.identity, state.entities[column].identity, score)
+        ObjectMatch(goal_entity.identity, state.entities[column].identity, score)
         for goal_entity, column, score in zip(goal.entities, best, fulfilled, strict=True)
     )
-    return Routed(min(1.0, sum(fulfilled) / len(fulfilled)), matches)
+    return RoutingResult(min(1.0, sum(fulfilled) / len(fulfilled)), matches)
 
 
-class _Table:
+class _SimilarityTable:
     """Cosine similarities of the goal's texts and the world's, computed once for each pair; negatives count as 0."""
 
-    def __init__(self, goal_texts: Sequence[str], texts: Sequence[str], encode: Encode) -> None:
+    def __init__(self, goal_texts: Sequence[str], texts: Sequence[str], encode: EncodeFunction) -> None:
         rows, columns = list(dict.fromkeys(goal_texts)), list(dict.fromkeys(texts))
         self.row = {text: index for index, text in enumerate(rows)}
         self.column = {text: index for index, text in enumerate(columns)}
@@ -160,35 +160,37 @@ class _Table:
         return self.cosines[chosen]  # type: ignore[no-any-return]
 
 
-def _attributes(goal_entities: Sequence[Entity], entities: Sequence[Entity], table: _Table) -> "Vectors":
+def _attribute_similarities(
+    goal_entities: Sequence[Entity], entities: Sequence[Entity], table: _SimilarityTable
+) -> "Vectors":
     """Return the mean attribute similarity, shape (goal objects, objects): Eqs. 10 and 11."""
     numpy = import_module("numpy")
-    keys = table.of(_names(goal_entities), _names(entities))
-    values = table.of(_values(goal_entities), _values(entities))
+    keys = table.of(_attribute_names(goal_entities), _attribute_names(entities))
+    values = table.of(_attribute_values(goal_entities), _attribute_values(entities))
     satisfied, attribute = numpy.zeros((len(keys), len(entities)), dtype=numpy.float32), numpy.arange(len(keys))
-    for index, (start, end) in enumerate(_spans(entities)):
+    for index, (start, end) in enumerate(_attribute_spans(entities)):
         if end > start:
             satisfied[:, index] = values[attribute, keys[:, start:end].argmax(axis=1) + start]
     weights = numpy.zeros((len(goal_entities), len(keys)), dtype=numpy.float32)
-    for index, (first, last) in enumerate(_spans(goal_entities)):
+    for index, (first, last) in enumerate(_attribute_spans(goal_entities)):
         weights[index, first:last] = 1 / max(1, last - first)
     no_attributes = numpy.array([not entity.attributes for entity in goal_entities])
     return numpy.where(no_attributes[:, None], 1.0, numpy.einsum("ij,jk->ik", weights, satisfied))  # type: ignore[no-any-return]
 
 
-def _texts(entities: Sequence[Entity]) -> list[str]:
-    return [*(entity.identity for entity in entities), *_names(entities), *_values(entities)]
+def _texts_of(entities: Sequence[Entity]) -> list[str]:
+    return [*(entity.identity for entity in entities), *_attribute_names(entities), *_attribute_values(entities)]
 
 
-def _names(entities: Sequence[Entity]) -> list[str]:
+def _attribute_names(entities: Sequence[Entity]) -> list[str]:
     return [name for entity in entities for name in entity.attributes]
 
 
-def _values(entities: Sequence[Entity]) -> list[str]:
+def _attribute_values(entities: Sequence[Entity]) -> list[str]:
     return [value for entity in entities for value in entity.attributes.values()]
 
 
-def _spans(entities: Sequence[Entity]) -> list[tuple[int, int]]:
+def _attribute_spans(entities: Sequence[Entity]) -> list[tuple[int, int]]:
     """Return start and end of each entity's attributes in the concatenated lists."""
     ends = [0]
     for entity in entities:
@@ -209,14 +211,14 @@ if TYPE_CHECKING:
 
 HEAD_USAGE = "certigraph rewards train DATA --out head.npz, then rate=supervised:head=head.npz"
 
-SPOILT = (
+CORRUPTED_FILE_ERRORS = (
     *(OSError, EOFError, ValueError, LookupError, TypeError, RuntimeError, MemoryError, ArithmeticError),
     *(BadZipFile, zlib.error, SyntaxError, TokenError),
 )
 """Exceptions of numpy and zipfile for a file that is no file of heads: another format, encrypted, a huge shape, ..."""
 
 
-class Card(Record):
+class HeadsMetadata(Record):
     """Metadata of a file of heads."""
 
     version: int = Field(1, ge=1, le=1)
@@ -248,7 +250,7 @@ class Head(NamedTuple):
 class Heads(NamedTuple):
     """The heads of a file, one per fold."""
 
-    card: Card
+    card: HeadsMetadata
     heads: tuple[Head, ...]
 
     def of(self, task_id: str) -> Head:
@@ -261,7 +263,7 @@ def fold_of(task_id: str, folds: int) -> int:
     return zlib.crc32(f"fold:{task_id}".encode()) % folds
 
 
-def prefix_features(goal: str, steps: Sequence[Seen], encoder: Encoder) -> "Array":
+def prefix_features(goal: str, steps: Sequence[RecordedStep], encoder: Encoder) -> "Array":
     """Compute features of every prefix of a trajectory, shape (len(steps), width).
 
     They are the vectors of the last action and observation and of the mean observation, products of the observations
@@ -283,7 +285,7 @@ def save_heads(path: Path, heads: Heads) -> None:
     """Write a file of heads atomically."""
     numpy = import_module("numpy")
     arrays = {f"{n}.{name}": array for n, head in enumerate(heads.heads) for name, array in head._asdict().items()}
-    with whole_file(path) as unfinished, unfinished.open("wb") as file:
+    with replace_file(path) as unfinished, unfinished.open("wb") as file:
         numpy.savez(file, card=numpy.array(heads.card.model_dump_json()), **arrays)
 
 
@@ -294,64 +296,64 @@ def load_heads(path: Path) -> Heads:
         Fault: ("model") the file is missing or malformed; the message has the command that creates one.
     """
     try:
-        return _read(path, path.stat().st_mtime_ns)
-    except SPOILT as error:
+        return _read_heads(path, path.stat().st_mtime_ns)
+    except CORRUPTED_FILE_ERRORS as error:
         raise Fault("model", f"{path} is no file of reward heads ({error!r:.120}): {HEAD_USAGE}") from error
 
 
 @lru_cache(maxsize=4)
-def _read(path: Path, written: int) -> Heads:
+def _read_heads(path: Path, written: int) -> Heads:
     with import_module("numpy").load(path, allow_pickle=False) as stored:
-        card = Card.model_validate_json(str(stored["card"]))
-        return Heads(card, tuple(_head(stored, n) for n in range(card.folds)))
+        card = HeadsMetadata.model_validate_json(str(stored["card"]))
+        return Heads(card, tuple(_read_head(stored, n) for n in range(card.folds)))
 
 
-def _head(stored: Any, number: int) -> Head:
+def _read_head(stored: Any, number: int) -> Head:
     return Head(**{name: stored[f"{number}.{name}"] for name in Head._fields})
 
 
 # Language models tuned to rate trajectories, as `certigraph rewards tune` writes them (StateFactory, appendix C.2).
 
-BASE = "Qwen/Qwen2.5-1.5B"
+DEFAULT_BASE_MODEL = "Qwen/Qwen2.5-1.5B"
 """Default base model of tuning."""
 
-ADAPTERS = "adapter_config.json"
+ADAPTER_FILE = "adapter_config.json"
 """File that identifies a folder with a tuned model."""
 
 LORA_USAGE = "certigraph rewards tune DATA --out tuned, then rate=supervised:head=tuned"
 
 
-class Tuned(NamedTuple):
+class TunedModel(NamedTuple):
     """A language model with its adapters and head, and its tokenizer."""
 
     model: Any
     tokenizer: Any
 
-    def reward(self, goal: str, steps: Sequence[Seen]) -> float:
+    def reward(self, goal: str, steps: Sequence[RecordedStep]) -> float:
         """Return the reward after the last step, in (0, 1): the sigmoid of the score, whose offset training fixes at 0.
 
         A text that is longer than those in training is truncated at its beginning.
         """
         torch = import_module("torch")
-        inputs = self.tokenizer(flattened(goal, steps), truncation=True, return_tensors="pt").to(self.model.device)
+        inputs = self.tokenizer(format_steps(goal, steps), truncation=True, return_tensors="pt").to(self.model.device)
         with torch.inference_mode():
             return float(torch.sigmoid(self.model(**inputs).logits[0, 0].float()))
 
 
-def flattened(goal: str, steps: Sequence[Seen]) -> str:
+def format_steps(goal: str, steps: Sequence[RecordedStep]) -> str:
     """Format a prefix of a trajectory as one text, in the form of appendix C.2.1."""
     parts = (f"<ACTION> {step.action} </ACTION> <STATE> {step.observation} </STATE>" for step in steps)
     return " ".join([f"<GOAL> {goal} </GOAL> ---", *parts])
 
 
 @lru_cache(maxsize=1)
-def load_tuned(folder: Path) -> Tuned:
+def load_tuned(folder: Path) -> TunedModel:
     """Load the model of a folder, once, on the GPU if there is one.
 
     Raises:
         Fault: ("model") a library is missing, or the folder or its base model cannot be loaded.
     """
-    equipped_for_tuning()
+    check_tuning_packages()
     torch, transformers, peft = map(import_module, ("torch", "transformers", "peft"))
     gpu = torch.cuda.is_available()
     try:
@@ -361,10 +363,10 @@ def load_tuned(folder: Path) -> Tuned:
         )
     except (OSError, ValueError) as error:
         raise Fault("model", f"{folder} holds no tuned reward model ({error!r:.120}): {LORA_USAGE}") from error
-    return Tuned(model.to("cuda" if gpu else "cpu").eval(), tokenizer)
+    return TunedModel(model.to("cuda" if gpu else "cpu").eval(), tokenizer)
 
 
-def equipped_for_tuning() -> None:
+def check_tuning_packages() -> None:
     """Check that the libraries are installed. Raises Fault with the pip command for the missing ones."""
     if missing := [name for name in ("torch", "transformers", "peft") if find_spec(name) is None]:
         raise Fault("model", f"tuned models need {', '.join(missing)}: pip install 'certigraph[lora]'")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from certigraph import Choice, Context, ablate
-from certigraph.evaluation.comparison_summary import Comparison, Summary
+from certigraph.evaluation.comparison_summary import Comparison, MethodSummary
 
 SWAPS = (
     "audit=votes:k=2,n=3",
@@ -38,7 +38,7 @@ def table_lines(comparison: Comparison) -> Iterator[str]:
         yield _line(summary, interval, first)
 
 
-def _line(summary: Summary, difference: str, first: Summary) -> str:
+def _line(summary: MethodSummary, difference: str, first: MethodSummary) -> str:
     cost = f"{summary.calls:,} | {summary.calls / first.calls:.2f} | {summary.steps:,}"
     success = f"{summary.successes}/{summary.runs}"
     return f"| {summary.method} | {summary.n} | {summary.goals} | {success} | {difference} | {cost} |"

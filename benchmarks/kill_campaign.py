@@ -92,7 +92,7 @@ def start_or_resume(case: Case, out: Path, clock: float, context: dict[str, Any]
     """Start the run of a case under `out`, or resume it where it exists."""
     from certigraph.adapters.protocols import Budget, Context
     from certigraph.runtime.files import has_header
-    from certigraph.runtime.run import arun, blocking, resume
+    from certigraph.runtime.run import arun, resume, run_blocking
     from certigraph.state.records import Fault
 
     if clock:
@@ -106,7 +106,7 @@ def start_or_resume(case: Case, out: Path, clock: float, context: dict[str, Any]
     calls = context.pop("calls", None)
     budget = {"budget": Budget(calls=calls)} if calls is not None else {}
     chosen = Context(model=case.model, **budget, **context)
-    blocking(arun(case.graph, case.benchmark, case.task or None, context=chosen, out=out, name=folder.name))
+    run_blocking(arun(case.graph, case.benchmark, case.task or None, context=chosen, out=out, name=folder.name))
 
 
 def import_everything() -> None:

@@ -12,94 +12,104 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from certigraph.evaluation import plots
-from certigraph.evaluation.frames import KEY, Frames, without_faults
-from certigraph.evaluation.plots import CHART_STYLE, GREY, INKS, drawn
-from certigraph.evaluation.statistics import COLUMNS, Told, average_of, grouped, ratio_of, share_interval, shares
-from certigraph.runtime.html import Markup, counted, html_table, joined, tag
-from certigraph.state.records import FAULTS, GOAL, INTERRUPTED, WORLD_ENDED
+from certigraph.evaluation.frames import KEY_COLUMNS, Frames, without_faults
+from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, to_svg
+from certigraph.evaluation.statistics import (
+    STATISTIC_COLUMNS,
+    Statistic,
+    average_of,
+    compute_by_group,
+    ratio_of,
+    share_interval,
+    shares_by_method,
+)
+from certigraph.runtime.html import Markup, format_count, html_table, join_markup, tag
+from certigraph.state.records import FAULT_ENDINGS, GOAL, INTERRUPTED, WORLD_ENDED
 
 # Progress of certified runs: cascades, retries, replans, compression and credit (SDP, sections 4.1 and 4.2).
 
-MOST_REPLANS = 5
+MAX_REPLANS = 5
 """Number of replans that also stands for runs with more, which are few."""
 
-DISCHARGED = ("certified", "undone")
+CERTIFIED_STATUSES = ("certified", "undone")
 """Statuses of predicates that were certified, including those undone later."""
 
-CREDIT = ("depth", "steps", "calls", "tokens")
+CREDIT_MEASURES = ("depth", "steps", "calls", "tokens")
 """Measures in the table of credit."""
 
 
 def cascade_rate(frames: Frames) -> pd.DataFrame:
     """Compute the share of certified transitions with more than one predicate, without returns to earlier states."""
-    moves = transitions(frames)
-    return grouped(moves, ["method"], lambda rows: share_interval(rows, rows["depth"] > 1))
+    moves = select_transitions(frames)
+    return compute_by_group(moves, ["method"], lambda rows: share_interval(rows, rows["depth"] > 1))
 
 
-def depths(frames: Frames) -> pd.DataFrame:
+def depth_shares(frames: Frames) -> pd.DataFrame:
     """Compute the share of certified transitions by cascade `depth`."""
-    return shares(transitions(frames), "depth")
+    return shares_by_method(select_transitions(frames), "depth")
 
 
-def retried(frames: Frames) -> pd.DataFrame:
+def retry_rate(frames: Frames) -> pd.DataFrame:
     """Compute the share of certified transitions whose target was rejected at least once before it was certified."""
-    moves = transitions(frames)
-    return grouped(moves, ["method"], lambda rows: share_interval(rows, rows["rejected"] > 0))
+    moves = select_transitions(frames)
+    return compute_by_group(moves, ["method"], lambda rows: share_interval(rows, rows["rejected"] > 0))
 
 
 def replan_curve(frames: Frames) -> pd.DataFrame:
     """Compute the share of solved runs by number of `replans`; MOST_REPLANS includes runs with more."""
-    runs = predicated(frames)
-    runs = runs.assign(replans=runs["replans"].clip(upper=MOST_REPLANS)).sort_values("replans", kind="stable")
-    return in_order(grouped(runs, ["method", "replans"], lambda rows: share_interval(rows, rows["solved"])), frames)
+    runs = select_predicate_runs(frames)
+    runs = runs.assign(replans=runs["replans"].clip(upper=MAX_REPLANS)).sort_values("replans", kind="stable")
+    return sort_by_method(
+        compute_by_group(runs, ["method", "replans"], lambda rows: share_interval(rows, rows["solved"])), frames
+    )
 
 
-def compression(frames: Frames) -> pd.DataFrame:
+def compression_ratio(frames: Frames) -> pd.DataFrame:
     """Compute the certified predicates per world step of solved runs; `predicates` and `steps` are means over runs."""
-    runs = predicated(frames)
+    runs = select_predicate_runs(frames)
     runs = runs[runs["solved"]]
-    ratios = grouped(runs, ["method"], lambda rows: ratio_of(rows, rows["certified"], rows["steps"]))
+    ratios = compute_by_group(runs, ["method"], lambda rows: ratio_of(rows, rows["certified"], rows["steps"]))
     means = runs.groupby("method")[["certified", "steps"]].mean().rename(columns={"certified": "predicates"})
     return ratios.merge(means, left_on="method", right_index=True, how="left")
 
 
-def credit(frames: Frames) -> pd.DataFrame:
+def credit_by_kind(frames: Frames) -> pd.DataFrame:
     """Compute mean depth and cost of certified predicates by kind and `measure`.
 
     `depth` is the cascade depth of the transitions that such a predicate led. World `steps`, model `calls` and `tokens`
     are counted from the previous certificate and divided evenly in a cascade, without the cost of writing the plan.
     """
-    done = frames.predicates[frames.predicates["status"].isin(DISCHARGED)]
-    rows = {measure: done[done["leads"]] if measure == "depth" else done for measure in CREDIT}
-    tables = [_means(rows[measure], measure).assign(measure=measure) for measure in CREDIT]
-    return pd.concat(tables, ignore_index=True)[["method", "kind", "measure", *COLUMNS]]
+    done = frames.predicates[frames.predicates["status"].isin(CERTIFIED_STATUSES)]
+    rows = {measure: done[done["leads"]] if measure == "depth" else done for measure in CREDIT_MEASURES}
+    tables = [_means_by_kind(rows[measure], measure).assign(measure=measure) for measure in CREDIT_MEASURES]
+    return pd.concat(tables, ignore_index=True)[["method", "kind", "measure", *STATISTIC_COLUMNS]]
 
 
-def predicated(frames: Frames) -> pd.DataFrame:
+def select_predicate_runs(frames: Frames) -> pd.DataFrame:
     """Select the runs of graphs that commit to predicates."""
     return frames.runs[frames.runs["planned"].notna()]
 
 
-def transitions(frames: Frames) -> pd.DataFrame:
+def select_transitions(frames: Frames) -> pd.DataFrame:
     """Select the first predicate of every certified transition, without returns to earlier states."""
     predicates = frames.predicates
-    return predicates[predicates["leads"] & predicates["status"].isin(DISCHARGED)]
+    return predicates[predicates["leads"] & predicates["status"].isin(CERTIFIED_STATUSES)]
 
 
-def in_order(lines: pd.DataFrame, frames: Frames) -> pd.DataFrame:
+def sort_by_method(lines: pd.DataFrame, frames: Frames) -> pd.DataFrame:
     """Sort lines by method, in the order in which the methods were read."""
     indices = {method: index for index, method in enumerate(frames.runs["method"].unique())}
     order = lines["method"].map(indices).sort_values(kind="stable").index
     return lines.loc[order].reset_index(drop=True)
 
 
-def _means(rows: pd.DataFrame, measure: str) -> pd.DataFrame:
-    return grouped(rows, ["method", "kind"], lambda group: average_of(group, group[measure]))
+def _means_by_kind(rows: pd.DataFrame, measure: str) -> pd.DataFrame:
+    return compute_by_group(rows, ["method", "kind"], lambda group: average_of(group, group[measure]))
 
 
 # Calibration of the validator: certified goals against official verdicts (SDP, section 4.2, figure 3d).
 
-MEANING = {
+MEASURE_DEFINITIONS = {
     "agreement": "certified and solved, or neither",
     "solved if certified": "goal precision: of runs ending goal those that are solved",
     "solved if not certified": "precision of endings without a certified goal, forced answers included",
@@ -109,45 +119,52 @@ MEANING = {
 """Definition of each measure of calibration, all of which are shares."""
 
 
-def calibration(frames: Frames) -> pd.DataFrame:
+def validator_calibration(frames: Frames) -> pd.DataFrame:
     """Compare certified goals with official verdicts, with a line for each method and `measure` of MEANING.
 
     Only runs with predicates that reached an ending count, not those that an error ended or that were interrupted.
     """
-    runs = predicated(frames)
+    runs = select_predicate_runs(frames)
     ended = runs[~runs["ending"].str.startswith("error:") & (runs["ending"] != INTERRUPTED)]
-    tables = [grouped(ended, ["method"], compute).assign(measure=measure) for measure, compute in FIGURES.items()]
-    return pd.concat(tables, ignore_index=True)[["method", "measure", *COLUMNS]]
+    tables = [
+        compute_by_group(ended, ["method"], compute).assign(measure=measure)
+        for measure, compute in MEASURE_FUNCTIONS.items()
+    ]
+    return pd.concat(tables, ignore_index=True)[["method", "measure", *STATISTIC_COLUMNS]]
 
 
-def _agreement(runs: pd.DataFrame) -> Told:
-    return share_interval(runs, runs["solved"] == _certified(runs))
+def _agreement(runs: pd.DataFrame) -> Statistic:
+    return share_interval(runs, runs["solved"] == _has_certified_goal(runs))
 
 
-def _if_certified(runs: pd.DataFrame) -> Told:
-    certified = runs[_certified(runs)]
+def _solved_if_certified(runs: pd.DataFrame) -> Statistic:
+    certified = runs[_has_certified_goal(runs)]
     return share_interval(certified, certified["solved"])
 
 
-def _if_not(runs: pd.DataFrame) -> Told:
-    uncertified = runs[~_certified(runs)]
+def _solved_if_not_certified(runs: pd.DataFrame) -> Statistic:
+    uncertified = runs[~_has_certified_goal(runs)]
     return share_interval(uncertified, uncertified["solved"])
 
 
-def _false_accepts(runs: pd.DataFrame) -> Told:
-    return share_interval(runs, _certified(runs) & ~runs["solved"])
+def _false_accepts(runs: pd.DataFrame) -> Statistic:
+    return share_interval(runs, _has_certified_goal(runs) & ~runs["solved"])
 
 
-def _false_rejects(runs: pd.DataFrame) -> Told:
-    return share_interval(runs, runs["solved"] & ~_certified(runs))
+def _false_rejects(runs: pd.DataFrame) -> Statistic:
+    return share_interval(runs, runs["solved"] & ~_has_certified_goal(runs))
 
 
-def _certified(runs: pd.DataFrame) -> "pd.Series[bool]":
+def _has_certified_goal(runs: pd.DataFrame) -> "pd.Series[bool]":
     return runs["ending"] == GOAL
 
 
-FIGURES = dict(
-    zip(MEANING, (_agreement, _if_certified, _if_not, _false_accepts, _false_rejects), strict=True),
+MEASURE_FUNCTIONS = dict(
+    zip(
+        MEASURE_DEFINITIONS,
+        (_agreement, _solved_if_certified, _solved_if_not_certified, _false_accepts, _false_rejects),
+        strict=True,
+    ),
 )
 """Function that computes each measure of calibration."""
 
@@ -156,16 +173,16 @@ FIGURES = dict(
 
 QUARTERS = ("first quarter", "second quarter", "third quarter", "last quarter")
 
-CERTIFIED = "goal certified"
+CERTIFIED_LABEL = "goal certified"
 """Label of a failed run without an open target: its complete plan was certified, but its task is not solved."""
 
-NO_PLAN = "no target"
+NO_TARGET_LABEL = "no target"
 """Label of a failed run that ended before it had a target."""
 
-FORCED = "goal forced"
+FORCED_LABEL = "goal forced"
 """Label of a failed run whose goal a policy let pass uncertified."""
 
-ELSEWHERE = (CERTIFIED, FORCED, NO_PLAN)
+OTHER_LABELS = (CERTIFIED_LABEL, FORCED_LABEL, NO_TARGET_LABEL)
 """Labels of failed runs that stopped at no target."""
 
 CAUSES = {
@@ -180,58 +197,62 @@ CAUSES = {
     "world": "the world ended the episode without the task being solved",
     "planning": "a target stayed unmet until tries and replans were spent, or the agent stopped by itself",
 }
-"""Causes of failure and their rules; the first two are no failures. `_cause` decides between causes that fit."""
+"""Causes of failure and their rules; the first two are no failures. `_cause_of` decides between causes that fit."""
 
 
 def failure_causes(frames: Frames) -> pd.DataFrame:
     """Compute the share of all runs by `cause`, in the order of CAUSES."""
-    causes = pd.Series([_cause(row) for row in frames.runs.itertuples()], index=frames.runs.index, dtype="object")
-    return shares(frames.runs.assign(cause=pd.Categorical(causes, categories=list(CAUSES), ordered=True)), "cause")
+    causes = pd.Series([_cause_of(row) for row in frames.runs.itertuples()], index=frames.runs.index, dtype="object")
+    return shares_by_method(
+        frames.runs.assign(cause=pd.Categorical(causes, categories=list(CAUSES), ordered=True)), "cause"
+    )
 
 
-def faults(frames: Frames) -> pd.DataFrame:
+def fault_rate(frames: Frames) -> pd.DataFrame:
     """Compute the share of all runs in which the world or its data failed."""
-    return grouped(frames.runs, ["method"], lambda rows: share_interval(rows, rows["ending"].isin(FAULTS)))
+    return compute_by_group(
+        frames.runs, ["method"], lambda rows: share_interval(rows, rows["ending"].isin(FAULT_ENDINGS))
+    )
 
 
 def stopped_kinds(frames: Frames) -> pd.DataFrame:
     """Compute the share of failed runs with predicates by `kind` of the target at which they stopped."""
-    return shares(_stops(frames), "kind")
+    return shares_by_method(_stopped_runs(frames), "kind")
 
 
 def stopped_places(frames: Frames) -> pd.DataFrame:
     """Compute the share of failed runs with predicates by quarter of the plan (`place`) in which they stopped."""
-    return shares(_stops(frames), "place")
+    return shares_by_method(_stopped_runs(frames), "place")
 
 
-def certified_part(frames: Frames) -> pd.DataFrame:
+def mean_certified_part(frames: Frames) -> pd.DataFrame:
     """Compute the mean part of the plan that failed runs had certified, without runs that certified the goal."""
-    runs = predicated(frames)
+    runs = select_predicate_runs(frames)
     failed = runs[~runs["solved"] & (runs["ending"] != GOAL) & (runs["planned"] > 0)]
     parts = failed["certified"] / failed["planned"]
-    return grouped(failed, ["method"], lambda rows: average_of(rows, parts.loc[rows.index], top=1.0))
+    return compute_by_group(failed, ["method"], lambda rows: average_of(rows, parts.loc[rows.index], top=1.0))
 
 
-def _stops(frames: Frames) -> pd.DataFrame:
+def _stopped_runs(frames: Frames) -> pd.DataFrame:
     # Failed runs with the kind of the target at which each stopped, and the quarter of the plan of that target.
-    runs = predicated(frames)
-    stops = frames.predicates.loc[frames.predicates["stopped"], [*KEY, "kind", "place"]]
-    failed = runs[~runs["solved"]].merge(stops, on=list(KEY), how="left")
-    uncertified = (failed["forced"] > 0).map({True: FORCED, False: NO_PLAN})
-    elsewhere = uncertified.mask(failed["ending"].eq(GOAL), CERTIFIED)
+    runs = select_predicate_runs(frames)
+    stops = frames.predicates.loc[frames.predicates["stopped"], [*KEY_COLUMNS, "kind", "place"]]
+    failed = runs[~runs["solved"]].merge(stops, on=list(KEY_COLUMNS), how="left")
+    uncertified = (failed["forced"] > 0).map({True: FORCED_LABEL, False: NO_TARGET_LABEL})
+    elsewhere = uncertified.mask(failed["ending"].eq(GOAL), CERTIFIED_LABEL)
     quarters = [QUARTERS[min(int(4 * place), 3)] if place == place else None for place in failed["place"]]  # noqa: PLR0124
     quarter = pd.Series(quarters, index=failed.index, dtype="object").fillna(elsewhere)
-    kinds = [kind for kind in frames.predicates["kind"].unique() if kind not in ELSEWHERE]
+    kinds = [kind for kind in frames.predicates["kind"].unique() if kind not in OTHER_LABELS]
     return failed.assign(
-        kind=pd.Categorical(failed["kind"].fillna(elsewhere), [*kinds, *ELSEWHERE], ordered=True),
-        place=pd.Categorical(quarter, [*QUARTERS, *ELSEWHERE], ordered=True),
+        kind=pd.Categorical(failed["kind"].fillna(elsewhere), [*kinds, *OTHER_LABELS], ordered=True),
+        place=pd.Categorical(quarter, [*QUARTERS, *OTHER_LABELS], ordered=True),
     )
 
 
-def _cause(run: Any) -> str:
+def _cause_of(run: Any) -> str:
     certifies, certified = run.planned is not pd.NA, run.ending == GOAL  # only runs with predicates have `planned`
     rules = {
-        "fault": run.ending in FAULTS,
+        "fault": run.ending in FAULT_ENDINGS,
         "error": run.ending.startswith("error:"),
         INTERRUPTED: run.ending == INTERRUPTED,
         "validation": certifies and certified and not run.solved,
@@ -246,40 +267,44 @@ def _cause(run: Any) -> str:
 
 # Scores by horizon, and costs.
 
-MEASURES = ("tokens", "calls", "seconds")
+COST_MEASURES = ("tokens", "calls", "seconds")
 """Measures in the tables of costs."""
 
 
-def solved(frames: Frames) -> pd.DataFrame:
+def solved_rate(frames: Frames) -> pd.DataFrame:
     """Compute the share of runs that solved their task."""
-    return grouped(frames.runs, ["method"], lambda rows: share_interval(rows, rows["solved"]))
+    return compute_by_group(frames.runs, ["method"], lambda rows: share_interval(rows, rows["solved"]))
 
 
 def score_by_horizon(frames: Frames) -> pd.DataFrame:
     """Compute the mean score (0 to 1) by length of the task, with its label `horizon_name`."""
     runs = frames.runs.sort_values("horizon", kind="stable")
     by = ["method", "horizon", "horizon_name"]
-    return in_order(grouped(runs, by, lambda rows: average_of(rows, rows["score"], top=1.0)), frames)
+    return sort_by_method(compute_by_group(runs, by, lambda rows: average_of(rows, rows["score"], top=1.0)), frames)
 
 
 def node_costs(frames: Frames) -> pd.DataFrame:
     """Compute the mean `tokens`, `calls` and `seconds` of a `node` per run; a run without the node counts as 0."""
-    runs, nodes = frames.runs[list(KEY)], frames.nodes
-    nodes = nodes.assign(tokens=nodes["input_tokens"] + nodes["output_tokens"])[[*KEY, "node", *MEASURES]]
+    runs, nodes = frames.runs[list(KEY_COLUMNS)], frames.nodes
+    nodes = nodes.assign(tokens=nodes["input_tokens"] + nodes["output_tokens"])[[*KEY_COLUMNS, "node", *COST_MEASURES]]
     pairs = runs.merge(nodes[["method", "node"]].drop_duplicates(), on="method")
-    spent = pairs.merge(nodes, on=[*KEY, "node"], how="left").fillna(dict.fromkeys(MEASURES, 0))
-    return _each(spent, ["method", "node"], lambda measure, rows: average_of(rows, rows[measure]))
+    spent = pairs.merge(nodes, on=[*KEY_COLUMNS, "node"], how="left").fillna(dict.fromkeys(COST_MEASURES, 0))
+    return _compute_measures(spent, ["method", "node"], lambda measure, rows: average_of(rows, rows[measure]))
 
 
 def certified_costs(frames: Frames) -> pd.DataFrame:
     """Compute the `tokens`, `calls` and `seconds` of runs per predicate that is certified at their end."""
-    runs = predicated(frames)
-    return _each(runs, ["method"], lambda measure, rows: ratio_of(rows, rows[measure], rows["certified"]))
+    runs = select_predicate_runs(frames)
+    return _compute_measures(runs, ["method"], lambda measure, rows: ratio_of(rows, rows[measure], rows["certified"]))
 
 
-def _each(rows: pd.DataFrame, by: list[str], compute: Callable[[str, pd.DataFrame], Told]) -> pd.DataFrame:
-    tables = [grouped(rows, by, partial(compute, measure)).assign(measure=measure) for measure in MEASURES]
-    return pd.concat(tables, ignore_index=True)[[*by, "measure", *COLUMNS]]
+def _compute_measures(
+    rows: pd.DataFrame, by: list[str], compute: Callable[[str, pd.DataFrame], Statistic]
+) -> pd.DataFrame:
+    tables = [
+        compute_by_group(rows, by, partial(compute, measure)).assign(measure=measure) for measure in COST_MEASURES
+    ]
+    return pd.concat(tables, ignore_index=True)[[*by, "measure", *STATISTIC_COLUMNS]]
 
 
 # All analyses.
@@ -288,45 +313,45 @@ Analysis = Callable[[Frames], pd.DataFrame]
 """Pure function that computes a table from frames."""
 
 ANALYSES: dict[str, Analysis] = {
-    "faults": faults,
-    "solved": solved,
+    "faults": fault_rate,
+    "solved": solved_rate,
     "cascade_rate": cascade_rate,
-    "depths": depths,
-    "retried": retried,
+    "depths": depth_shares,
+    "retried": retry_rate,
     "replan_curve": replan_curve,
-    "compression": compression,
-    "credit": credit,
-    "certified_part": certified_part,
+    "compression": compression_ratio,
+    "credit": credit_by_kind,
+    "certified_part": mean_certified_part,
     "stopped_kinds": stopped_kinds,
     "stopped_places": stopped_places,
     "failure_causes": failure_causes,
-    "calibration": calibration,
+    "calibration": validator_calibration,
     "score_by_horizon": score_by_horizon,
     "node_costs": node_costs,
     "certified_costs": certified_costs,
 }
 """Every analysis by the name of its table."""
 
-OF_ALL = frozenset({"faults", "failure_causes", "node_costs", "certified_costs"})
+ALL_RUN_ANALYSES = frozenset({"faults", "failure_causes", "node_costs", "certified_costs"})
 """Analyses over all runs; the others leave out runs in which the world or its data failed."""
 
-Tables = dict[str, pd.DataFrame]
+AnalysisTables = dict[str, pd.DataFrame]
 """Tables by name of the analysis."""
 
 
-def analyse(frames: Frames) -> Tables:
+def analyse(frames: Frames) -> AnalysisTables:
     """Compute all analyses.
 
     Each line has `method`, the number `n` of rows, the number of `tasks`, `value` and its 95 % interval, `low` to
     `high`. A method without data, such as a graph without predicates, has no line.
     """
     counted = without_faults(frames)
-    return {name: analysis(frames if name in OF_ALL else counted) for name, analysis in ANALYSES.items()}
+    return {name: analysis(frames if name in ALL_RUN_ANALYSES else counted) for name, analysis in ANALYSES.items()}
 
 
 # Figures.
 
-RATES = {
+RATE_TITLES = {
     "cascade_rate": "cascades, of\ncertified transitions",
     "retried": "retried, of\ncertified transitions",
     "certified_part": "plan certified by\nfailed runs",
@@ -334,129 +359,134 @@ RATES = {
 }
 """Title of the panel of each rate."""
 
-CREDIT_FIGURE = {
+CREDIT_TITLES = {
     "depth": "k of the transitions they led",
     "steps": "world actions a predicate",
     "tokens": "tokens a predicate",
 }
 """Title of the panel of each measure of credit."""
 
-MOST_KINDS = 12
+MAX_KINDS = 12
 """Maximum number of kinds of predicates in a figure."""
 
-PRECISION = {"solved if certified": "o", "solved if not certified": "s"}
+PRECISION_MARKERS = {"solved if certified": "o", "solved if not certified": "s"}
 """Marker of each precision."""
 
-SOLVED_INKS = {"none": f"{GREY}30", "uncertified": f"{INKS[2]}40"}
+SOLVED_COLOURS = {"none": f"{GREY}30", "uncertified": f"{SERIES_COLOURS[2]}40"}
 """Light colours for runs that did not fail."""
 
-CAUSE_INKS = {**SOLVED_INKS, **plots.panel_colours([cause for cause in CAUSES if cause not in SOLVED_INKS])}
+CAUSE_COLOURS = {
+    **SOLVED_COLOURS,
+    **plots.assign_part_colours([cause for cause in CAUSES if cause not in SOLVED_COLOURS]),
+}
 """Colour of each cause."""
 
-ERRORS = {"false accepts": "o", "false rejects": "s"}
+ERROR_MARKERS = {"false accepts": "o", "false rejects": "s"}
 """Marker of each kind of wrong verdict."""
 
 
-def rates(tables: Tables, names: plots.Names) -> Figure:
+def draw_rates(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
     """Draw four rates for each method."""
-    figure, panels = plots.beside(len(RATES), names)
-    for panel, (table, title) in zip(panels, RATES.items(), strict=True):
-        plots.dots(panel, tables[table], names)
-        plots.finish(panel, title, share=table != "compression")
+    figure, panels = plots.create_panels(len(RATE_TITLES), names)
+    for panel, (table, title) in zip(panels, RATE_TITLES.items(), strict=True):
+        plots.draw_dots(panel, tables[table], names)
+        plots.finish_panel(panel, title, share=table != "compression")
     return figure
 
 
-def draw_calibration(tables: Tables, names: plots.Names) -> Figure:
+def draw_calibration(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
     """Draw agreement of certified goals with official verdicts, precision of both kinds of ending, and both errors."""
-    figure, panels = plots.beside(3, names)
+    figure, panels = plots.create_panels(3, names)
     table = tables["calibration"]
-    plots.dots(panels[0], table[table["measure"] == "agreement"], names)
-    for panel, marks in zip(panels[1:], (PRECISION, ERRORS), strict=True):
-        plots.pairs(panel, table, names, marks)
+    plots.draw_dots(panels[0], table[table["measure"] == "agreement"], names)
+    for panel, marks in zip(panels[1:], (PRECISION_MARKERS, ERROR_MARKERS), strict=True):
+        plots.draw_pairs(panel, table, names, marks)
     for panel, title in zip(
         panels, ("agreement", "solved, by kind of ending", "wrong verdicts, of all runs"), strict=True
     ):
-        plots.finish(panel, title)
+        plots.finish_panel(panel, title)
     return figure
 
 
-def stops(tables: Tables, names: plots.Names) -> Figure:
+def draw_stops(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
     """Draw where failed runs stopped, by kind of target and quarter of the plan, and the causes of failure."""
-    figure, panels = plots.beside(3, names, below=1.5, coloured=False)
+    figure, panels = plots.create_panels(3, names, below=1.5, coloured=False)
     titles = ("failed runs, by the\ntarget they stopped at", "failed runs, by\nwhere in the plan", "all runs, by cause")
     columns = {"stopped_kinds": "kind", "stopped_places": "place", "failure_causes": "cause"}
     for panel, title, (name, column) in zip(panels, titles, columns.items(), strict=True):
         table = tables[name]
-        parts = CAUSE_INKS if column == "cause" else plots.panel_colours(list(table[column].drop_duplicates()))
+        parts = CAUSE_COLOURS if column == "cause" else plots.assign_part_colours(list(table[column].drop_duplicates()))
         used = {part: colour for part, colour in parts.items() if part in set(table[column])}
-        plots.bars(panel, table, names, column, used)
-        plots.key(panel, plots.patches(used))
-        plots.finish(panel, title)
+        plots.draw_bars(panel, table, names, column, used)
+        plots.draw_panel_legend(panel, plots.part_handles(used))
+        plots.finish_panel(panel, title)
     return figure
 
 
-def curves(tables: Tables, names: plots.Names) -> Figure:
+def draw_anatomy_curves(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
     """Draw success by number of replans, and score by length of the task."""
-    figure = Figure(figsize=(plots.INCHES, 3.6 + 0.3 * (-(-len(names) // 4))), layout="constrained")
+    figure = Figure(figsize=(plots.FIGURE_WIDTH, 3.6 + 0.3 * (-(-len(names) // 4))), layout="constrained")
     left, right = figure.subplots(1, 2)
     replans, horizon = tables["replan_curve"], tables["score_by_horizon"].sort_values("horizon", kind="stable")
-    plots.curve(left, replans, names, "replans", sorted(replans["replans"].unique()))
+    plots.draw_labelled_lines(left, replans, names, "replans", sorted(replans["replans"].unique()))
     left.set(xlabel="replans", ylabel="solved")
-    left.set_title(f"runs solved, {plots.sizes(replans)}", fontsize=9, loc="left")
-    plots.curve(right, horizon, names, "horizon_name", list(horizon["horizon_name"].unique()))
+    left.set_title(f"runs solved, {plots.format_sizes(replans)}", fontsize=9, loc="left")
+    plots.draw_labelled_lines(right, horizon, names, "horizon_name", list(horizon["horizon_name"].unique()))
     right.set(xlabel="length of the task", ylabel="mean score")
-    right.set_title(f"score, {plots.sizes(horizon)}", fontsize=9, loc="left")
-    plots.legend(figure, names)
+    right.set_title(f"score, {plots.format_sizes(horizon)}", fontsize=9, loc="left")
+    plots.draw_figure_legend(figure, names)
     return figure
 
 
-def draw_credit(tables: Tables, names: plots.Names) -> Figure:
+def draw_credit(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
     """Draw depth, world actions and tokens of certified predicates, with a row for each kind."""
     table = tables["credit"]
-    kinds = list(table["kind"].unique())[:MOST_KINDS]
-    figure, panels = plots.beside(len(CREDIT_FIGURE), kinds, below=0.13 * len(kinds) * len(names), coloured=False)
-    for panel, (measure, title) in zip(panels, CREDIT_FIGURE.items(), strict=True):
-        plots.by_kind(panel, table[table["measure"] == measure], names, kinds)
-        plots.finish(panel, title, share=False, counted=False)
-    plots.legend(figure, names)
+    kinds = list(table["kind"].unique())[:MAX_KINDS]
+    figure, panels = plots.create_panels(
+        len(CREDIT_TITLES), kinds, below=0.13 * len(kinds) * len(names), coloured=False
+    )
+    for panel, (measure, title) in zip(panels, CREDIT_TITLES.items(), strict=True):
+        plots.draw_kinds(panel, table[table["measure"] == measure], names, kinds)
+        plots.finish_panel(panel, title, share=False, counted=False)
+    plots.draw_figure_legend(figure, names)
     return figure
 
 
-def spending(tables: Tables, names: plots.Names) -> Figure:
+def draw_costs(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
     """Draw tokens per run by node, and tokens per certified predicate."""
-    figure, panels = plots.beside(2, names, below=1.2, coloured=False)
+    figure, panels = plots.create_panels(2, names, below=1.2, coloured=False)
     nodes, certified = tables["node_costs"], tables["certified_costs"]
     tokens = nodes[(nodes["measure"] == "tokens") & (nodes["value"] > 0)]
-    parts = plots.panel_colours(list(tokens["node"].unique()))
-    plots.bars(panels[0], tokens, names, "node", parts)
-    plots.key(panels[0], plots.patches(parts), columns=4)
-    plots.dots(panels[1], certified[certified["measure"] == "tokens"], names)
+    parts = plots.assign_part_colours(list(tokens["node"].unique()))
+    plots.draw_bars(panels[0], tokens, names, "node", parts)
+    plots.draw_panel_legend(panels[0], plots.part_handles(parts), columns=4)
+    plots.draw_dots(panels[1], certified[certified["measure"] == "tokens"], names)
     for panel, title in zip(panels, ("tokens a run, by node", "tokens per certified predicate"), strict=True):
-        plots.finish(panel, title, share=False)
+        plots.finish_panel(panel, title, share=False)
     return figure
 
 
-ANATOMY_FIGURES: dict[str, Callable[[Tables, plots.Names], Figure]] = {
-    "rates": rates,
-    "curves": curves,
-    "stops": stops,
+ANATOMY_FIGURES: dict[str, Callable[[AnalysisTables, plots.MethodNames], Figure]] = {
+    "rates": draw_rates,
+    "curves": draw_anatomy_curves,
+    "stops": draw_stops,
     "calibration": draw_calibration,
     "credit": draw_credit,
-    "spending": spending,
+    "spending": draw_costs,
 }
 """Function that draws each figure."""
 
 
 # Sections of a page: figures, captions and tables.
 
-MOST_NAMED = 5
+MAX_NAMED_RUNS = 5
 """Maximum number of names of runs without an ending."""
 
-MOST_LINES = 200
+MAX_TABLE_LINES = 200
 """Maximum number of lines of a table on the page; the CSV file has all."""
 
 
-class Part(NamedTuple):
+class AnatomySection(NamedTuple):
     """Section of the page: title, caption of the figure, and names of the tables."""
 
     title: str
@@ -464,45 +494,45 @@ class Part(NamedTuple):
     tables: tuple[str, ...]
 
 
-GENERAL = (
+GENERAL_CAPTION = (
     "Bars through points are 95 % intervals: Wilson's for shares, t for means; rows of one task count as a cluster. "
     "Hollow points are over fewer than five rows. Rates leave out runs in which the world or its data failed. Methods "
     "without predicates have no data where those are asked for."
 )
-PARTS = {
-    "rates": Part(
+ANATOMY_SECTIONS = {
+    "rates": AnatomySection(
         "How certified runs move",
         "A cascade is one action that discharged several predicates; n counts certified transitions, returns left out. "
         "A transition counts as retried when its target was rejected before. Failed runs that certified their goal are "
         "left out of the third panel and told under calibration.",
         ("cascade_rate", "depths", "retried", "certified_part", "compression"),
     ),
-    "curves": Part(
+    "curves": AnatomySection(
         "Replans and length of the task",
         "Left: of the runs with so many replans the share that solved the task; 5 stands for 5 and more. A falling "
         "line says that replanning does not rescue. Right: mean score by a length that is known before the run where "
         "the benchmark has one (days, blocks, group of the gold path), else by the length of the plan.",
         ("solved", "faults", "replan_curve", "score_by_horizon"),
     ),
-    "stops": Part(
+    "stops": AnatomySection(
         "Where and why runs fail",
         f"A bar's parts add up to all runs under n. Causes exclude each other, the first that fits counts: "
         f"{'; '.join(f'{cause}: {rule}' for cause, rule in CAUSES.items())}.",
         ("stopped_kinds", "stopped_places", "failure_causes"),
     ),
-    "calibration": Part(
+    "calibration": AnatomySection(
         "Calibration of the validator",
         "A certified goal set against the benchmark's own verdict, over runs that came to an ending of their own. The "
         "further apart the two points of the middle panel are, the more a certificate says.",
         ("calibration",),
     ),
-    "credit": Part(
+    "credit": AnatomySection(
         "Credit of predicates",
         "What certified predicates of each kind were worth and took since the certificate before, shared out in a "
         "cascade; the cost of writing the plan is left out. n is in the table.",
         ("credit",),
     ),
-    "spending": Part(
+    "spending": AnatomySection(
         "What runs spend",
         "Left: mean tokens a run, of prompts and answers. Right: all tokens of all runs by the predicates that are "
         "certified at their end, failed runs included.",
@@ -515,16 +545,18 @@ def anatomy_sections(frames: Frames) -> Markup:
     """Build all sections for a page that has the styles of reports and comparisons."""
     tables, names = analyse(frames), methods_of(frames)
     with mpl.rc_context(CHART_STYLE):
-        drawings = {name: drawn(draw(tables, names)) for name, draw in ANATOMY_FIGURES.items()}
-    return sections_of(frames, tables, drawings)
+        drawings = {name: to_svg(draw(tables, names)) for name, draw in ANATOMY_FIGURES.items()}
+    return build_sections(frames, tables, drawings)
 
 
-def sections_of(frames: Frames, tables: Tables, drawings: Mapping[str, Markup]) -> Markup:
+def build_sections(frames: Frames, tables: AnalysisTables, drawings: Mapping[str, Markup]) -> Markup:
     """Build all sections from tables and drawings."""
     if frames.runs.empty:
         return tag("section", tag("h2", "Anatomy"), tag("p", "No run is on record.", class_="quiet"))
-    about = tag("section", tag("h2", "Anatomy of the runs"), tag("p", _about(frames), class_="key"))
-    return joined(about, *(_section(part, drawings[name], tables) for name, part in PARTS.items()))
+    about = tag("section", tag("h2", "Anatomy of the runs"), tag("p", _introduction(frames), class_="key"))
+    return join_markup(
+        about, *(_section_markup(part, drawings[name], tables) for name, part in ANATOMY_SECTIONS.items())
+    )
 
 
 def methods_of(frames: Frames) -> list[str]:
@@ -532,7 +564,7 @@ def methods_of(frames: Frames) -> list[str]:
     return list(frames.runs["method"].unique())
 
 
-def figure_text(line: Any, name: str) -> str:
+def format_cell(line: Any, name: str) -> str:
     """Format a cell of a table: counts as integers, other numbers with three digits, `-` if missing."""
     value = getattr(line, name)
     if not isinstance(value, str) and pd.isna(value):
@@ -540,16 +572,18 @@ def figure_text(line: Any, name: str) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _about(frames: Frames) -> str:
+def _introduction(frames: Frames) -> str:
     runs = frames.runs
     stopped = runs.loc[runs["ending"] == INTERRUPTED, "run"].tolist()
-    more = f" and {len(stopped) - MOST_NAMED:,} more" if len(stopped) > MOST_NAMED else ""
-    sentence = f" No ending is on record of {', '.join(stopped[:MOST_NAMED])}{more}: counted as interrupted."
-    return f"{counted(len(runs), 'run')}. {GENERAL}{sentence if stopped else ''}"
+    more = f" and {len(stopped) - MAX_NAMED_RUNS:,} more" if len(stopped) > MAX_NAMED_RUNS else ""
+    sentence = f" No ending is on record of {', '.join(stopped[:MAX_NAMED_RUNS])}{more}: counted as interrupted."
+    return f"{format_count(len(runs), 'run')}. {GENERAL_CAPTION}{sentence if stopped else ''}"
 
 
-def _section(part: Part, drawing: Markup, tables: Tables) -> Markup:
-    shown = (tag("details", tag("summary", name.replace("_", " ")), _table(tables[name])) for name in part.tables)
+def _section_markup(part: AnatomySection, drawing: Markup, tables: AnalysisTables) -> Markup:
+    shown = (
+        tag("details", tag("summary", name.replace("_", " ")), _table_markup(tables[name])) for name in part.tables
+    )
     return tag(
         "section",
         tag("h2", part.title),
@@ -559,10 +593,10 @@ def _section(part: Part, drawing: Markup, tables: Tables) -> Markup:
     )
 
 
-def _table(frame: pd.DataFrame) -> Markup:
+def _table_markup(frame: pd.DataFrame) -> Markup:
     columns = list(frame.columns)
     heads = (name.replace("_", " ") for name in columns)
-    lines = ((figure_text(line, c) for c in columns) for line in frame.head(MOST_LINES).itertuples(index=False))
-    left = len(frame) - MOST_LINES
-    more = [tag("p", f"{counted(left, 'more line')}: see the CSV", class_="quiet")] if left > 0 else []
+    lines = ((format_cell(line, c) for c in columns) for line in frame.head(MAX_TABLE_LINES).itertuples(index=False))
+    left = len(frame) - MAX_TABLE_LINES
+    more = [tag("p", f"{format_count(left, 'more line')}: see the CSV", class_="quiet")] if left > 0 else []
     return html_table(heads, lines, *more)

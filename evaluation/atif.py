@@ -10,64 +10,69 @@ from types import MappingProxyType
 from typing import Any
 
 from certigraph.evaluation.rounds import (
-    Part,
-    Parts,
-    Round,
-    asked,
-    circumstances,
-    cleaned,
-    parts_of,
-    rounds,
-    silent,
-    solved_in,
-    started,
-    told,
+    EventsByGraph,
+    GraphEvents,
+    RunRound,
+    clean_trajectory,
+    is_bookkeeping,
+    round_text,
+    run_metadata,
+    solved_subtasks,
+    split_by_graph,
+    split_rounds,
+    start_time,
+    task_text,
     tool_arguments,
     tool_name,
 )
 from certigraph.nodes.slots import Spec
-from certigraph.runtime.files import legible
+from certigraph.runtime.files import translate_trajectory_errors
 from certigraph.runtime.registry import model_name
 from certigraph.state.records import INTERRUPTED, Certificate, Task, Usage
-from certigraph.state.trajectory import Event, Header, Trajectory, total
+from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
 
 # The steps of a document: one for every round of a run.
 
-Names = Mapping[str, str]
+DocumentIds = Mapping[str, str]
 """Document ids of subtasks, by subtask id."""
 
 
-def steps_of(events: Iterable[Event], names: Names = MappingProxyType({})) -> Iterator[dict[str, Any]]:
+def steps_of(events: Iterable[Event], names: DocumentIds = MappingProxyType({})) -> Iterator[dict[str, Any]]:
     """Convert events to steps without numbers; the step of a subtask's outcome refers to the subtask's document."""
-    for number, part in enumerate(rounds(events), 1):
+    for number, part in enumerate(split_rounds(events), 1):
         if part.resets:
-            yield _opening(part)
-        elif not silent(part):
-            yield {**_agent_step(part, f"call-{number}"), **_delegated(part, names)}
+            yield _reset_step(part)
+        elif not is_bookkeeping(part):
+            yield {**_agent_step(part, f"call-{number}"), **_subtask_references(part, names)}
 
 
-def numbered(steps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def number_steps(steps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Number the steps from 1."""
     return [{"step_id": number, **step} for number, step in enumerate(steps, 1)]
 
 
-def known(facts: dict[str, Any]) -> dict[str, Any]:
+def drop_missing(facts: dict[str, Any]) -> dict[str, Any]:
     """Drop facts that are None, so that an unknown price is left out and not written as 0."""
     return {name: fact for name, fact in facts.items() if fact is not None}
 
 
-def _opening(part: Round) -> dict[str, Any]:
+def _reset_step(part: RunRound) -> dict[str, Any]:
     observation = part.observation
     shown = {"observation": {"results": [{"content": observation.text}]}} if observation else {}
-    return {"source": "system", "message": told(part), **shown, "extra": _extra(part)}
+    return {"source": "system", "message": round_text(part), **shown, "extra": _extra_fields(part)}
 
 
-def _agent_step(part: Round, call: str) -> dict[str, Any]:
+def _agent_step(part: RunRound, call: str) -> dict[str, Any]:
     usage = part.usage
-    step = {"source": "agent", "message": told(part), "llm_call_count": usage.calls, **_call(part, call)}
-    extra = _extra(part)
+    step = {
+        "source": "agent",
+        "message": round_text(part),
+        "llm_call_count": usage.calls,
+        **_tool_call_fields(part, call),
+    }
+    extra = _extra_fields(part)
     if usage.calls:
-        step |= {"metrics": _metrics(usage, part)}
+        step |= {"metrics": _step_metrics(usage, part)}
     if part.thought and usage.calls:
         step["reasoning_content"] = part.thought
     elif part.thought:
@@ -75,12 +80,12 @@ def _agent_step(part: Round, call: str) -> dict[str, Any]:
     return {**step, "extra": extra}
 
 
-def _delegated(part: Round, names: Names) -> dict[str, Any]:
-    refs = [{"trajectory_id": names[node]} for node in solved_in(part) if node in names]
+def _subtask_references(part: RunRound, names: DocumentIds) -> dict[str, Any]:
+    refs = [{"trajectory_id": names[node]} for node in solved_subtasks(part) if node in names]
     return {"observation": {"results": [{"subagent_trajectory_ref": refs}]}} if refs else {}
 
 
-def _call(part: Round, call: str) -> dict[str, Any]:
+def _tool_call_fields(part: RunRound, call: str) -> dict[str, Any]:
     action, observation = part.action, part.observation
     if action is None:
         return {}
@@ -97,7 +102,7 @@ def _call(part: Round, call: str) -> dict[str, Any]:
     return {"tool_calls": [tool_call], "observation": {"results": [result]}}
 
 
-def _extra(part: Round) -> dict[str, Any]:
+def _extra_fields(part: RunRound) -> dict[str, Any]:
     first, attempt, certificate = part.events[0], part.attempt, part.certificate
     facts = {
         "nodes": [event.node for event in part.events],
@@ -123,8 +128,8 @@ def _with_depth(certificate: Certificate) -> dict[str, Any]:
     return {**certificate.as_json(), "depth": certificate.depth}
 
 
-def _metrics(usage: Usage, part: Round) -> dict[str, Any]:
-    return known(
+def _step_metrics(usage: Usage, part: RunRound) -> dict[str, Any]:
+    return drop_missing(
         {
             "prompt_tokens": usage.input_tokens,
             "completion_tokens": usage.output_tokens,
@@ -137,29 +142,29 @@ def _metrics(usage: Usage, part: Round) -> dict[str, Any]:
 
 # Documents of subtasks, inside the document of their run (`subagent_trajectories`).
 
-VERSION = "ATIF-v1.7"
+ATIF_VERSION = "ATIF-v1.7"
 
 SUBTASK_GRAPH = "subtask"
 """Default graph that solves a subtask where the header names no other."""
 
 
-def subtask_names(header: Header, parts: Iterable[Part]) -> dict[str, str]:
+def subtask_document_ids(header: Header, parts: Iterable[GraphEvents]) -> dict[str, str]:
     """Return the document ids of one graph's subtasks, by subtask id."""
-    return {part.subtask: _name(header, part) for part in parts}
+    return {part.subtask: _subtask_document_id(header, part) for part in parts}
 
 
-def subtask_document(header: Header, agent: dict[str, Any], part: Part, parts: Parts) -> dict[str, Any]:
+def subtask_document(header: Header, agent: dict[str, Any], part: GraphEvents, parts: EventsByGraph) -> dict[str, Any]:
     """Build the document of a subtask: its specification, then its steps."""
-    names = subtask_names(header, parts.within(part.scope))
-    steps = [{"source": "user", "message": _specification(part)}, *steps_of(part.events, names)]
-    usage = total(event.usage for event in part.events)
+    names = subtask_document_ids(header, parts.within(part.scope))
+    steps = [{"source": "user", "message": _subtask_goal(part)}, *steps_of(part.events, names)]
+    usage = total_usage(event.usage for event in part.events)
     return {
-        "schema_version": VERSION,
+        "schema_version": ATIF_VERSION,
         "session_id": header.run_id,
-        "trajectory_id": _name(header, part),
-        "agent": {**agent, "name": f"certigraph.{_solver(header)}"},
-        "steps": numbered(steps),
-        "final_metrics": known(
+        "trajectory_id": _subtask_document_id(header, part),
+        "agent": {**agent, "name": f"certigraph.{_solver_graph(header)}"},
+        "steps": number_steps(steps),
+        "final_metrics": drop_missing(
             {
                 "total_prompt_tokens": usage.input_tokens,
                 "total_completion_tokens": usage.output_tokens,
@@ -173,17 +178,17 @@ def subtask_document(header: Header, agent: dict[str, Any], part: Part, parts: P
     }
 
 
-def _name(header: Header, part: Part) -> str:
+def _subtask_document_id(header: Header, part: GraphEvents) -> str:
     # unique over all subtasks of all runs
     return f"{header.run_id}/{part.scope}"
 
 
-def _specification(part: Part) -> str:
+def _subtask_goal(part: GraphEvents) -> str:
     tasks = [event.update["task"] for event in part.events if event.update and "task" in event.update]
     return str(tasks[0].get("goal", part.subtask)) if tasks and isinstance(tasks[0], dict) else part.subtask
 
 
-def _solver(header: Header) -> str:
+def _solver_graph(header: Header) -> str:
     spec = header.operators.get("solve")
     return str(Spec.model_validate(spec).args.get("graph", SUBTASK_GRAPH)) if spec else SUBTASK_GRAPH
 
@@ -204,26 +209,26 @@ def to_atif(trajectory: Trajectory) -> dict[str, Any]:
     Raises:
         Fault: the header holds no ISO date, or the trajectory cannot be interpreted.
     """
-    with legible(trajectory.header.run_id):
-        return _document(cleaned(trajectory))
+    with translate_trajectory_errors(trajectory.header.run_id):
+        return _run_document(clean_trajectory(trajectory))
 
 
-def _document(run: Trajectory) -> dict[str, Any]:
-    header, ending, parts = run.header, run.ending, parts_of(run.events)
-    steps = [_task_step(header), *steps_of(parts.own, subtask_names(header, parts.within()))]
-    inner = [subtask_document(header, _agent(header), part, parts) for part in parts.inner]
-    return known(
+def _run_document(run: Trajectory) -> dict[str, Any]:
+    header, ending, parts = run.header, run.ending, split_by_graph(run.events)
+    steps = [_task_step(header), *steps_of(parts.own, subtask_document_ids(header, parts.within()))]
+    inner = [subtask_document(header, _agent_fields(header), part, parts) for part in parts.inner]
+    return drop_missing(
         {
-            "schema_version": VERSION,
+            "schema_version": ATIF_VERSION,
             "session_id": header.run_id,
             "trajectory_id": header.run_id,
-            "agent": _agent(header),
-            "steps": numbered(steps),
+            "agent": _agent_fields(header),
+            "steps": number_steps(steps),
             "subagent_trajectories": inner or None,
-            "notes": _notes(run),
-            "final_metrics": _final(run, len(steps)),
+            "notes": _format_notes(run),
+            "final_metrics": _final_metrics(run, len(steps)),
             "extra": {
-                **_task(header.task),
+                **_task_fields(header.task),
                 "ending": ending,
                 "message": run.footer.message if run.footer else "",
                 "scores": run.footer.scores.model_dump(mode="json") if run.footer and run.footer.scores else None,
@@ -238,42 +243,42 @@ def write_atif(trajectory: Trajectory, path: Path) -> None:
     path.write_text(json.dumps(to_atif(trajectory), ensure_ascii=False, indent=1), encoding="utf-8")
 
 
-def _agent(header: Header) -> dict[str, Any]:
+def _agent_fields(header: Header) -> dict[str, Any]:
     return {
         "name": f"certigraph.{header.graph}",
         "version": header.versions.get("certigraph", "unknown"),
         "model_name": model_name(str(header.context.get("model", "unknown"))),
-        "extra": circumstances(header),
+        "extra": run_metadata(header),
     }
 
 
-def _task(task: Task) -> dict[str, Any]:
+def _task_fields(task: Task) -> dict[str, Any]:
     return {"benchmark": task.benchmark, "task_id": task.id, "condition": task.condition}
 
 
 def _task_step(header: Header) -> dict[str, Any]:
-    return {"source": "user", "message": asked(header.task), "timestamp": started(header).isoformat()}
+    return {"source": "user", "message": task_text(header.task), "timestamp": start_time(header).isoformat()}
 
 
-def _final(run: Trajectory, steps: int) -> dict[str, Any]:
+def _final_metrics(run: Trajectory, steps: int) -> dict[str, Any]:
     usage = run.usage
-    return known(
+    return drop_missing(
         {
             "total_prompt_tokens": usage.input_tokens,
             "total_completion_tokens": usage.output_tokens,
             "total_cached_tokens": usage.cached_tokens,
             "total_cost_usd": usage.usd or None,
             "total_steps": steps,
-            "extra": {"calls": usage.calls, "seconds": usage.seconds, "superseded": _lost(run)},
+            "extra": {"calls": usage.calls, "seconds": usage.seconds, "superseded": _superseded_usage(run)},
         }
     )
 
 
-def _lost(run: Trajectory) -> dict[str, Any]:
-    return total((event.usage for event in run.superseded), "superseded").as_json() if run.superseded else {}
+def _superseded_usage(run: Trajectory) -> dict[str, Any]:
+    return total_usage((event.usage for event in run.superseded), "superseded").as_json() if run.superseded else {}
 
 
-def _notes(run: Trajectory) -> str | None:
+def _format_notes(run: Trajectory) -> str | None:
     notes = ["The run has no ending yet: it was interrupted or is still running."] if run.ending == INTERRUPTED else []
     if run.superseded:
         notes.append(

@@ -18,37 +18,37 @@ from rich.console import Console, Group
 from rich.table import Table
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.matching import needed_encoder
-from certigraph.adapters.rewards import routed
+from certigraph.adapters.matching import load_encoder
+from certigraph.adapters.rewards import route_reward
 from certigraph.adapters.travelplanner import options
 from certigraph.adapters.travelplanner.generated import DATES, generate_store
-from certigraph.adapters.travelplanner.options import Leg
-from certigraph.adapters.travelplanner.sandbox import Store, load_store
-from certigraph.evaluation.bench_loops import PER_RUNG, Lap, Loop, Setting, lap, saved_lap
+from certigraph.adapters.travelplanner.options import TripLeg
+from certigraph.adapters.travelplanner.sandbox import SandboxStore, load_store
+from certigraph.evaluation.bench_loops import SUPERSTEPS_PER_RUNG, Lap, LoopName, LoopSetting, time_lap, time_saved_lap
 from certigraph.evaluation.evaluate import evaluate
-from certigraph.evaluation.soak import endpoint, slow_endpoint
-from certigraph.evaluation.workers import LOCAL
+from certigraph.evaluation.soak import slow_endpoint, use_endpoint
+from certigraph.evaluation.workers import LOCAL_CLUSTER
 from certigraph.graphs import statefactory
 from certigraph.state.records import GOAL, Fault, Record, Task
-from certigraph.state.rewards import Entity, FactoredState, recorded
+from certigraph.state.rewards import Entity, FactoredState, recorded_steps
 
 # Time per superstep of SDP's graph, a bare LangGraph loop and a plain Python loop, in alternating laps.
 
-SETTINGS = (
-    Setting("sdp", "ainvoke"),
-    Setting("bare", "ainvoke"),
-    Setting("sdp", "invoke"),
-    Setting("bare", "invoke"),
-    Setting("sdp", "ainvoke", saver=True),
-    Setting("bare", "ainvoke", saver=True),
-    Setting("python", "for"),
+LOOP_SETTINGS = (
+    LoopSetting("sdp", "ainvoke"),
+    LoopSetting("bare", "ainvoke"),
+    LoopSetting("sdp", "invoke"),
+    LoopSetting("bare", "invoke"),
+    LoopSetting("sdp", "ainvoke", saver=True),
+    LoopSetting("bare", "ainvoke", saver=True),
+    LoopSetting("python", "for"),
 )
 
 
-class Speed(Record):
+class SuperstepSpeed(Record):
     """Wall-clock milliseconds per superstep of one loop with one kind of call."""
 
-    loop: Loop
+    loop: LoopName
     call: Literal["ainvoke", "invoke", "for"]
     saver: bool
     """Whether AsyncSqliteSaver saved checkpoints in a file, with durability "async"."""
@@ -61,41 +61,41 @@ class Speed(Record):
     """Ratio of SDP to the bare loop with the same kind of call: median over the laps."""
 
 
-def measured(rungs: int, repetitions: int) -> list[Speed]:
+def measure_speeds(rungs: int, repetitions: int) -> list[SuperstepSpeed]:
     """Measure the speed of each setting on a ladder of `rungs` rungs.
 
     Raises:
         Fault: a loop did not reach the top.
     """
-    for setting in SETTINGS:
-        lap(setting, 1)  # warm-up: a first call includes imports and cold caches
-    rounds = [{setting: lap(setting, rungs) for setting in SETTINGS} for _ in range(repetitions)]
-    return [_speed(setting, rounds) for setting in SETTINGS]
+    for setting in LOOP_SETTINGS:
+        time_lap(setting, 1)  # warm-up: a first call includes imports and cold caches
+    rounds = [{setting: time_lap(setting, rungs) for setting in LOOP_SETTINGS} for _ in range(repetitions)]
+    return [_speed_of_setting(setting, rounds) for setting in LOOP_SETTINGS]
 
 
-def _speed(setting: Setting, rounds: Sequence[Mapping[Setting, Lap]]) -> Speed:
+def _speed_of_setting(setting: LoopSetting, rounds: Sequence[Mapping[LoopSetting, Lap]]) -> SuperstepSpeed:
     laps = [laps[setting] for laps in rounds]
-    return Speed(
+    return SuperstepSpeed(
         **setting._asdict(),
         supersteps=laps[0].supersteps,
         best=min(lap.each for lap in laps),
         median=median(lap.each for lap in laps),
         own=median(lap.own for lap in laps),
-        ratio=_to_bare(setting, rounds) if setting.loop == "sdp" else None,
+        ratio=_ratio_to_bare(setting, rounds) if setting.loop == "sdp" else None,
     )
 
 
-def _to_bare(setting: Setting, rounds: Sequence[Mapping[Setting, Lap]]) -> float:
+def _ratio_to_bare(setting: LoopSetting, rounds: Sequence[Mapping[LoopSetting, Lap]]) -> float:
     bare = setting._replace(loop="bare")
     return median(laps[setting].each / laps[bare].each for laps in rounds)
 
 
 # Episodes per minute of a complete evaluation, including inspect_ai, with a scripted model.
 
-AT_ONCE = (1, 16)
+CONCURRENCY_LEVELS = (1, 16)
 """Numbers of concurrent runs that are measured."""
 
-BLOCKS = range(3, 7)
+BLOCK_COUNTS = range(3, 7)
 """Numbers of blocks of the tasks."""
 
 
@@ -118,18 +118,18 @@ class Throughput(Record):
         return 1_000 * self.cpu / self.episodes
 
 
-def throughputs(episodes: int) -> list[Throughput]:
+def measure_throughputs(episodes: int) -> list[Throughput]:
     """Evaluate `episodes` tasks, one at a time and sixteen at once.
 
     Raises:
         Fault: a run did not reach its goal, or inspect_ai is missing.
     """
-    _evaluated(1, 1)  # warm-up: loads inspect_ai and fills caches
-    return [_evaluated(episodes, at_once) for at_once in AT_ONCE]
+    _measure_throughput(1, 1)  # warm-up: loads inspect_ai and fills caches
+    return [_measure_throughput(episodes, at_once) for at_once in CONCURRENCY_LEVELS]
 
 
-def _evaluated(episodes: int, at_once: int) -> Throughput:
-    ids = [f"{BLOCKS[number % len(BLOCKS)]}-{number}" for number in range(episodes)]
+def _measure_throughput(episodes: int, at_once: int) -> Throughput:
+    ids = [f"{BLOCK_COUNTS[number % len(BLOCK_COUNTS)]}-{number}" for number in range(episodes)]
     with TemporaryDirectory() as out:
         start, cpu = perf_counter(), process_time()
         done = evaluate("sdp", "blocksworld", ids=ids, out=out, max_samples=at_once, quiet=True)
@@ -145,17 +145,17 @@ OPENINGS, LEGS, PEOPLE, NIGHTS = 50, 300, 2, 3
 """Number of openings of a store, of queried legs, and the group size and nights of a query."""
 
 
-class Size(NamedTuple):
+class StoreSize(NamedTuple):
     """Size of a generated store."""
 
     cities: int
     flights: int
 
 
-USUAL, BIG = Size(24, 16_560), Size(300, 3_800_000)
+USUAL_SIZE, BIG_SIZE = StoreSize(24, 16_560), StoreSize(300, 3_800_000)
 
 
-class Latency(Record):
+class StoreLatency(Record):
     """Milliseconds of one operation on a store of `flights` flights."""
 
     operation: str
@@ -165,44 +165,44 @@ class Latency(Record):
     p95: float
 
 
-def store_latencies(size: Size) -> list[Latency]:
+def measure_store(size: StoreSize) -> list[StoreLatency]:
     """Measure a generated store: open it repeatedly, and query options without repeating a pair of cities or a city."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "store.sqlite"
         generate_store(path, cities=size.cities, flights=size.flights)
-        openings = [_milliseconds(lambda: load_store(path).close()) for _ in range(OPENINGS)]
+        openings = [_time_call(lambda: load_store(path).close()) for _ in range(OPENINGS)]
         with closing(load_store(path)) as store:
-            queries = [_milliseconds(query) for query in _queries(store)]
-    return [_latency("open", size, openings), _latency("option query", size, queries)]
+            queries = [_time_call(query) for query in _option_queries(store)]
+    return [_latency_of("open", size, openings), _latency_of("option query", size, queries)]
 
 
-def _queries(store: Store) -> Iterator[Callable[[], object]]:
+def _option_queries(store: SandboxStore) -> Iterator[Callable[[], object]]:
     dice, cities = random.Random(0), store.cities()
     for origin, destination in dice.sample(list(permutations(cities, 2)), LEGS):
-        yield partial(options.transports, Leg(1, origin, destination, dice.choice(DATES)), PEOPLE, store)
+        yield partial(options.list_transports, TripLeg(1, origin, destination, dice.choice(DATES)), PEOPLE, store)
     for city in cities:
-        yield partial(options.stays, city, PEOPLE, NIGHTS, store)
-        yield partial(options.restaurants, city, PEOPLE, store)
-        yield partial(options.sights, city, store)
+        yield partial(options.list_stays, city, PEOPLE, NIGHTS, store)
+        yield partial(options.list_restaurants, city, PEOPLE, store)
+        yield partial(options.list_attractions, city, store)
 
 
-def _milliseconds(call: Callable[[], object]) -> float:
+def _time_call(call: Callable[[], object]) -> float:
     start = perf_counter()
     call()
     return 1_000 * (perf_counter() - start)
 
 
-def _latency(operation: str, size: Size, samples: list[float]) -> Latency:
+def _latency_of(operation: str, size: StoreSize, samples: list[float]) -> StoreLatency:
     cuts = quantiles(samples, n=100, method="inclusive")
-    return Latency(operation=operation, flights=size.flights, samples=len(samples), p50=cuts[49], p95=cuts[94])
+    return StoreLatency(operation=operation, flights=size.flights, samples=len(samples), p50=cuts[49], p95=cuts[94])
 
 
 # The complete benchmark. All loops climb the same ladder without a model; their laps alternate, so that a change of the
 # machine's speed affects all of them.
 
 
-class Payload(Record):
-    """Bytes that one run of SDP writes: checkpoints, metadata and writes (`payload`), and the size of the file."""
+class CheckpointPayload(Record):
+    """Bytes that one run of SDP writes: checkpoints, metadata, writes (`measure_payload`), and the size of the file."""
 
     supersteps: int
     payload: int
@@ -214,16 +214,16 @@ class Payload(Record):
         return self.payload / self.supersteps
 
 
-class Bench(Record):
+class BenchResult(Record):
     """Results of one run of the benchmark."""
 
-    speeds: tuple[Speed, ...]
-    payloads: tuple[Payload, ...]
-    latencies: tuple[Latency, ...]
+    speeds: tuple[SuperstepSpeed, ...]
+    payloads: tuple[CheckpointPayload, ...]
+    latencies: tuple[StoreLatency, ...]
     throughputs: tuple[Throughput, ...] = ()
 
 
-def bench(supersteps: int = 1_000, *, repetitions: int = 5, big: bool = False, episodes: int = 0) -> Bench:
+def run_bench(supersteps: int = 1_000, *, repetitions: int = 5, big: bool = False, episodes: int = 0) -> BenchResult:
     """Measure speed, checkpoint size, the TravelPlanner store and complete evaluations.
 
     Args:
@@ -235,34 +235,36 @@ def bench(supersteps: int = 1_000, *, repetitions: int = 5, big: bool = False, e
     Raises:
         Fault: a loop did not reach the top of the ladder.
     """
-    rungs = max(supersteps // PER_RUNG, 1)
-    return Bench(
-        speeds=tuple(measured(rungs, repetitions)),
-        payloads=tuple(payload(max(rungs // part, 1)) for part in (4, 2, 1)),
-        latencies=tuple(latency for size in ([USUAL, BIG] if big else [USUAL]) for latency in store_latencies(size)),
-        throughputs=tuple(throughputs(episodes)) if episodes else (),
+    rungs = max(supersteps // SUPERSTEPS_PER_RUNG, 1)
+    return BenchResult(
+        speeds=tuple(measure_speeds(rungs, repetitions)),
+        payloads=tuple(measure_payload(max(rungs // part, 1)) for part in (4, 2, 1)),
+        latencies=tuple(
+            latency for size in ([USUAL_SIZE, BIG_SIZE] if big else [USUAL_SIZE]) for latency in measure_store(size)
+        ),
+        throughputs=tuple(measure_throughputs(episodes)) if episodes else (),
     )
 
 
-def payload(rungs: int) -> Payload:
+def measure_payload(rungs: int) -> CheckpointPayload:
     """Run SDP once with checkpoints and measure their size."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "checkpoints.sqlite"
-        supersteps = saved_lap("sdp", rungs, path).supersteps
+        supersteps = time_saved_lap("sdp", rungs, path).supersteps
         with closing(sqlite3.connect(path)) as connection:
-            stored = sum(connection.execute(query).fetchone()[0] for query in _STORED)
-        return Payload(supersteps=supersteps, payload=stored, file=path.stat().st_size)
+            stored = sum(connection.execute(query).fetchone()[0] for query in _PAYLOAD_QUERIES)
+        return CheckpointPayload(supersteps=supersteps, payload=stored, file=path.stat().st_size)
 
 
-def print_bench(done: Bench, *, as_json: bool) -> None:
+def print_bench(done: BenchResult, *, as_json: bool) -> None:
     """Print the results as one JSON object or as tables."""
     if as_json:
         typer.echo(json.dumps(done.as_json()))
     else:
-        Console().print(table(done))
+        Console().print(bench_table(done))
 
 
-def table(done: Bench) -> Group:
+def bench_table(done: BenchResult) -> Group:
     """Format the results as tables."""
     speeds = Table("loop", "call", "checkpoints", "supersteps", "best ms", "median ms", "own ms", "x bare", box=None)
     for s in done.speeds:
@@ -276,10 +278,10 @@ def table(done: Bench) -> Group:
     stores = Table("TravelPlanner store", "flights", "p50 ms", "p95 ms", box=None)
     for x in done.latencies:
         stores.add_row(x.operation, f"{x.flights:,}", f"{x.p50:.3f}", f"{x.p95:.3f}")
-    return Group("Milliseconds per superstep", speeds, "", payloads, "", stores, *_episodes(done))
+    return Group("Milliseconds per superstep", speeds, "", payloads, "", stores, *_throughput_table(done))
 
 
-def _episodes(done: Bench) -> Iterator[Table | str]:
+def _throughput_table(done: BenchResult) -> Iterator[Table | str]:
     if not done.throughputs:
         return
     table = Table("episodes", "at once", "seconds", "ms each", "CPU ms each", box=None)
@@ -288,7 +290,7 @@ def _episodes(done: Bench) -> Iterator[Table | str]:
     yield from ("", table)
 
 
-_STORED = (
+_PAYLOAD_QUERIES = (
     "SELECT sum(length(checkpoint) + length(metadata)) FROM checkpoints",
     "SELECT sum(length(value)) FROM writes",
 )
@@ -296,10 +298,10 @@ _STORED = (
 
 # `certigraph bench --rewards`: time to route a step, and trajectories that StateFactory rates per second.
 
-OBJECTS, ATTRIBUTES, WANTED = 20, 5, 5
+OBJECTS, ATTRIBUTES, GOAL_OBJECTS = 20, 5, 5
 """Size of the routed step: objects of the world, attributes of each, goal objects."""
 
-LAPS = 200
+ROUTING_LAPS = 200
 """Number of timed routings."""
 
 
@@ -322,18 +324,18 @@ def bench_rewards(tasks: int) -> RewardSpeed:
     Raises:
         Fault: no encoder is installed.
     """
-    encode = needed_encoder().encode
+    encode = load_encoder().encode
     encode(["the weights are loaded before the clock runs"])
-    goal, state = _states(WANTED, "wanted"), _states(OBJECTS, "object")
-    first = _milliseconds(lambda: routed(goal, state, encode))
-    laps = sorted(_milliseconds(lambda: routed(goal, state, encode)) for _ in range(LAPS))
+    goal, state = _build_state(GOAL_OBJECTS, "wanted"), _build_state(OBJECTS, "object")
+    first = _time_call(lambda: route_reward(goal, state, encode))
+    laps = sorted(_time_call(lambda: route_reward(goal, state, encode)) for _ in range(ROUTING_LAPS))
     chosen = list(load_benchmark("rewardprediction").tasks())[:tasks]
-    counts = [[step.recording for step in recorded(task)] for task in chosen]
+    counts = [[step.recording for step in recorded_steps(task)] for task in chosen]
     trajectories = sum(len(set(count)) for count in counts)
-    cold, warm = (trajectories / _seconds(chosen) for _ in range(2))
+    cold, warm = (trajectories / _time_graph(chosen) for _ in range(2))
     return RewardSpeed(
         routing_p50=median(laps),
-        routing_p95=laps[int(0.95 * LAPS)],
+        routing_p95=laps[int(0.95 * ROUTING_LAPS)],
         routing_cold=first,
         trajectories=trajectories,
         steps=sum(map(len, counts)),
@@ -348,23 +350,23 @@ def print_rewards(done: RewardSpeed, *, as_json: bool) -> None:
         typer.echo(json.dumps(done.as_json()))
         return
     table = Table("what", "warm", "cold", box=None)
-    routing = f"routing, {OBJECTS} objects x {ATTRIBUTES} attributes against {WANTED}: ms"
+    routing = f"routing, {OBJECTS} objects x {ATTRIBUTES} attributes against {GOAL_OBJECTS}: ms"
     table.add_row(routing, f"{done.routing_p50:.2f} (p95 {done.routing_p95:.2f})", f"{done.routing_cold:.0f}")
     rating = f"trajectories/s, {done.trajectories:,} of {done.steps:,} steps, one process"
     table.add_row(rating, f"{done.warm:.0f}", f"{done.cold:.1f}")
     Console().print(table)
 
 
-def _states(count: int, name: str) -> FactoredState:
-    return FactoredState(entities=tuple(_entity(f"{name} {n}", n) for n in range(count)))
+def _build_state(count: int, name: str) -> FactoredState:
+    return FactoredState(entities=tuple(_build_entity(f"{name} {n}", n) for n in range(count)))
 
 
-def _entity(identity: str, number: int) -> Entity:
+def _build_entity(identity: str, number: int) -> Entity:
     values = {f"quality {k}": f"value {number * k} of {identity}" for k in range(ATTRIBUTES)}
     return Entity(identity=identity, attributes=values)
 
 
-def _seconds(tasks: list[Task]) -> float:
+def _time_graph(tasks: list[Task]) -> float:
     graph, start = statefactory.build(), perf_counter()
     for task in tasks:
         graph.invoke({"task": task})
@@ -373,30 +375,30 @@ def _seconds(tasks: list[Task]) -> float:
 
 # `certigraph bench --ray`: episodes per minute without Ray, and with one and two workers on this machine.
 
-DELAY = 0.2
+REPLY_DELAY = 0.2
 """Seconds that the endpoint takes for a reply."""
 
-WORKERS = (0, 1, 2)
+WORKER_COUNTS = (0, 1, 2)
 """Numbers of worker processes; 0: only the process of the evaluation."""
 
-WARMING = 16
+WARM_UP_RUNS = 16
 """Number of runs that end before the timing starts, while workers start and caches fill."""
 
 RAY_BLOCKS = 4
 
-Work = Literal["waiting", "scripted"]
+Workload = Literal["waiting", "scripted"]
 """Kinds of episodes: those that wait for a model's replies, and those that use the processor."""
 
-MODELS: dict[Work, str] = {"waiting": "openai:loopback", "scripted": "scripted:expert"}
+WORKLOAD_MODELS: dict[Workload, str] = {"waiting": "openai:loopback", "scripted": "scripted:expert"}
 
-RAY_AT_ONCE: dict[Work, int] = {"waiting": 4, "scripted": 2}
+RAY_CONCURRENCY: dict[Workload, int] = {"waiting": 4, "scripted": 2}
 """Concurrent runs on a worker, and in the process without Ray."""
 
 
-class Spread(Record):
+class RayThroughput(Record):
     """Wall-clock seconds of one evaluation of SDP on generated BlocksWorld tasks, after the warm-up runs."""
 
-    work: Work
+    work: Workload
     workers: int
     episodes: int
     seconds: float
@@ -407,47 +409,63 @@ class Spread(Record):
         return 60 * self.episodes / self.seconds
 
 
-def bench_ray(episodes: int, *, laps: int = 3) -> list[Spread]:
+def bench_ray(episodes: int, *, laps: int = 3) -> list[RayThroughput]:
     """Evaluate `episodes` tasks in every way, in alternating laps, so that a change of the machine's speed affects all.
 
     Raises:
         Fault: Ray is missing, or a run did not reach its goal.
     """
-    with slow_endpoint(DELAY) as url, endpoint(url):
-        return [_evaluate_on_ray(work, count, episodes) for _ in range(laps) for work in MODELS for count in WORKERS]
+    with slow_endpoint(REPLY_DELAY) as url, use_endpoint(url):
+        return [
+            _evaluate_on_ray(work, count, episodes)
+            for _ in range(laps)
+            for work in WORKLOAD_MODELS
+            for count in WORKER_COUNTS
+        ]
 
 
-def print_ray(done: Sequence[Spread], *, as_json: bool) -> None:
+def print_ray(done: Sequence[RayThroughput], *, as_json: bool) -> None:
     """Print the results as one JSON object or as a table."""
     if as_json:
         typer.echo(
-            json.dumps({"laps": [lap.as_json() for lap in done], "ratios": {w: ratios(done, w) for w in MODELS}})
+            json.dumps(
+                {
+                    "laps": [lap.as_json() for lap in done],
+                    "ratios": {w: worker_ratios(done, w) for w in WORKLOAD_MODELS},
+                }
+            )
         )
         return
     table = Table("episodes", "without Ray", "1 worker", "2 workers", "2 over 1, lap by lap", box=None)
-    for work in MODELS:
-        rates = (f"{median(_rates(done, work, count)):,.0f}" for count in WORKERS)
-        table.add_row(work, *rates, ", ".join(f"{ratio:.2f}" for ratio in ratios(done, work)))
+    for work in WORKLOAD_MODELS:
+        rates = (f"{median(_rates(done, work, count)):,.0f}" for count in WORKER_COUNTS)
+        table.add_row(work, *rates, ", ".join(f"{ratio:.2f}" for ratio in worker_ratios(done, work)))
     Console().print("Episodes a minute, median of the laps", table)
 
 
-def ratios(done: Sequence[Spread], work: Work) -> list[float]:
+def worker_ratios(done: Sequence[RayThroughput], work: Workload) -> list[float]:
     """Compute the ratio of two workers' rate to one worker's, by lap."""
     return [two / one for one, two in zip(_rates(done, work, 1), _rates(done, work, 2), strict=True)]
 
 
-def _rates(done: Sequence[Spread], work: Work, workers: int) -> list[float]:
+def _rates(done: Sequence[RayThroughput], work: Workload, workers: int) -> list[float]:
     return [lap.rate for lap in done if (lap.work, lap.workers) == (work, workers)]
 
 
-def _evaluate_on_ray(work: Work, workers: int, episodes: int) -> Spread:
-    ids = [f"{RAY_BLOCKS}-{number}" for number in range(WARMING + episodes)]
-    ray, at_once = LOCAL if workers else None, RAY_AT_ONCE[work] * max(workers, 1)
+def _evaluate_on_ray(work: Workload, workers: int, episodes: int) -> RayThroughput:
+    ids = [f"{RAY_BLOCKS}-{number}" for number in range(WARM_UP_RUNS + episodes)]
+    ray, at_once = LOCAL_CLUSTER if workers else None, RAY_CONCURRENCY[work] * max(workers, 1)
     with TemporaryDirectory() as out:
         done = evaluate(
-            model=MODELS[work], ids=ids, out=out, ray=ray, workers=workers or None, max_samples=at_once, quiet=True
+            model=WORKLOAD_MODELS[work],
+            ids=ids,
+            out=out,
+            ray=ray,
+            workers=workers or None,
+            max_samples=at_once,
+            quiet=True,
         )
         ended = sorted(path.stat().st_mtime for path in Path(out).glob("*/trajectory.jsonl"))
     if done.endings != {GOAL: len(ids)}:
         raise Fault("operator", f"not all of {len(ids)} runs reached the goal: {done.endings}; see `certigraph run`")
-    return Spread(work=work, workers=workers, episodes=episodes, seconds=ended[-1] - ended[WARMING - 1])
+    return RayThroughput(work=work, workers=workers, episodes=episodes, seconds=ended[-1] - ended[WARM_UP_RUNS - 1])

@@ -25,17 +25,17 @@ from certigraph.state.serialization import serializer
 # The world: a ladder with one predicate per rung. It takes almost no time, so that the loop's overhead is measured.
 
 
-def order(rung: int) -> str:
+def climb_action(rung: int) -> str:
     """Return the text of the action that reaches a rung from the one below."""
     return f"climb to rung {rung}"
 
 
-def climbed(height: int, text: str) -> int:
+def height_after(height: int, text: str) -> int:
     """Return the height after an action; an action for another than the next rung changes nothing."""
-    return height + 1 if text == order(height + 1) else height
+    return height + 1 if text == climb_action(height + 1) else height
 
 
-def view(height: int) -> str:
+def describe_height(height: int) -> str:
     """Return the observation at a height."""
     return f"You stand on rung {height}."
 
@@ -52,17 +52,17 @@ class LadderWorld:
         """Return to the ground."""
         with self._timed():
             self.height = 0
-            return Observation(text=view(0))
+            return Observation(text=describe_height(0))
 
     def step(self, action: Action) -> Observation:
         """Climb one rung."""
         with self._timed():
-            self.height = climbed(self.height, action.text)
-            return Observation(text=view(self.height), done=self.height == self.rungs)
+            self.height = height_after(self.height, action.text)
+            return Observation(text=describe_height(self.height), done=self.height == self.rungs)
 
     def view(self) -> str:
         """Return the observation at the current height."""
-        return view(self.height)
+        return describe_height(self.height)
 
     def admissible(self) -> list[str] | None:
         """Return None: the world lists no actions."""
@@ -100,7 +100,7 @@ class Ladder:
         """Return the only task; its id is the number of rungs."""
         if task_id != str(self.rungs):
             raise KeyError(f"this ladder has no task {task_id!r}; its only one is {str(self.rungs)!r}")
-        return Task(benchmark=self.name, id=task_id, goal=view(self.rungs))
+        return Task(benchmark=self.name, id=task_id, goal=describe_height(self.rungs))
 
     def open(self, task: Task) -> LadderWorld:
         """Open an episode on the ground."""
@@ -115,12 +115,12 @@ class Ladder:
 
     async def _propose(self, state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
         rungs = range(1, self.rungs + 1)
-        return {"plan": [Predicate(text=view(rung), args={"rung": rung}) for rung in rungs]}
+        return {"plan": [Predicate(text=describe_height(rung), args={"rung": rung}) for rung in rungs]}
 
 
 async def _realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
     rung = state["target"].args["rung"]
-    return {"action": Action(text=order(int(str(rung))))}
+    return {"action": Action(text=climb_action(int(str(rung))))}
 
 
 async def _validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -131,7 +131,7 @@ async def _validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str,
 # The reference loops: the same task as a bare LangGraph loop and as a plain Python loop.
 
 
-class Climb(TypedDict):
+class ClimbState(TypedDict):
     """Minimal state of the loop; every field is a last-value channel."""
 
     rungs: int
@@ -142,13 +142,13 @@ class Climb(TypedDict):
     held: bool
 
 
-BareGraph = CompiledStateGraph[Climb, None, Climb, Climb]
-Node = Callable[[Climb], dict[str, Any]]
+BareGraph = CompiledStateGraph[ClimbState, None, ClimbState, ClimbState]
+ClimbNode = Callable[[ClimbState], dict[str, Any]]
 
 
-def ground(rungs: int) -> Climb:
+def initial_state(rungs: int) -> ClimbState:
     """Return the state before the first step."""
-    return Climb(rungs=rungs, head=0, height=0, action="", observation=view(0), held=False)
+    return ClimbState(rungs=rungs, head=0, height=0, action="", observation=describe_height(0), held=False)
 
 
 def bare_graph(checkpointer: Checkpointer = None) -> BareGraph:
@@ -156,9 +156,9 @@ def bare_graph(checkpointer: Checkpointer = None) -> BareGraph:
 
     The nodes are plain functions under `invoke` and coroutines under `ainvoke`.
     """
-    builder = StateGraph(Climb)
-    for name, node in NODES.items():
-        builder.add_node(name, RunnableCallable(node, _awaited(node), name=name, trace=False))
+    builder = StateGraph(ClimbState)
+    for name, node in CLIMB_NODES.items():
+        builder.add_node(name, RunnableCallable(node, _to_coroutine(node), name=name, trace=False))
     builder.add_edge(START, "realize")
     builder.add_edge("realize", "act")
     builder.add_edge("act", "validate")
@@ -167,45 +167,50 @@ def bare_graph(checkpointer: Checkpointer = None) -> BareGraph:
     return builder.compile(checkpointer=checkpointer, name="bare")
 
 
-def plain_loop(rungs: int) -> Climb:
+def plain_loop(rungs: int) -> ClimbState:
     """Run the same nodes without a graph."""
-    state = ground(rungs)
+    state = initial_state(rungs)
     while state["head"] < rungs:
-        for node in NODES.values():
-            state = cast(Climb, {**state, **node(state)})
+        for node in CLIMB_NODES.values():
+            state = cast(ClimbState, {**state, **node(state)})
     return state
 
 
-def _bare_realize(state: Climb) -> dict[str, Any]:
-    return {"action": order(state["head"] + 1)}
+def _bare_realize(state: ClimbState) -> dict[str, Any]:
+    return {"action": climb_action(state["head"] + 1)}
 
 
-def _act(state: Climb) -> dict[str, Any]:
-    height = climbed(state["height"], state["action"])
-    return {"height": height, "observation": view(height)}
+def _act(state: ClimbState) -> dict[str, Any]:
+    height = height_after(state["height"], state["action"])
+    return {"height": height, "observation": describe_height(height)}
 
 
-def _bare_validate(state: Climb) -> dict[str, Any]:
-    return {"held": state["observation"] == view(state["head"] + 1)}
+def _bare_validate(state: ClimbState) -> dict[str, Any]:
+    return {"held": state["observation"] == describe_height(state["head"] + 1)}
 
 
-def _certify(state: Climb) -> dict[str, Any]:
+def _certify(state: ClimbState) -> dict[str, Any]:
     return {"head": state["head"] + 1}
 
 
-NODES: Mapping[str, Node] = {"realize": _bare_realize, "act": _act, "validate": _bare_validate, "certify": _certify}
+CLIMB_NODES: Mapping[str, ClimbNode] = {
+    "realize": _bare_realize,
+    "act": _act,
+    "validate": _bare_validate,
+    "certify": _certify,
+}
 
 
-def _after_validate(state: Climb) -> str:
+def _after_validate(state: ClimbState) -> str:
     return "certified" if state["held"] else "retry"
 
 
-def _after_certify(state: Climb) -> str:
+def _after_certify(state: ClimbState) -> str:
     return "goal" if state["head"] == state["rungs"] else "advance"
 
 
-def _awaited(node: Node) -> Callable[[Climb], Awaitable[dict[str, Any]]]:
-    async def awaited(state: Climb) -> dict[str, Any]:
+def _to_coroutine(node: ClimbNode) -> Callable[[ClimbState], Awaitable[dict[str, Any]]]:
+    async def awaited(state: ClimbState) -> dict[str, Any]:
         return node(state)
 
     return awaited
@@ -213,15 +218,15 @@ def _awaited(node: Node) -> Callable[[Climb], Awaitable[dict[str, Any]]]:
 
 # One timed lap of a loop.
 
-Loop = Literal["sdp", "bare", "python"]
-PER_RUNG = len(NODES)
+LoopName = Literal["sdp", "bare", "python"]
+SUPERSTEPS_PER_RUNG = len(CLIMB_NODES)
 """Number of supersteps per rung, the same in every loop."""
 
 
-class Setting(NamedTuple):
+class LoopSetting(NamedTuple):
     """A loop, how it is called, and whether AsyncSqliteSaver saves its checkpoints in a file."""
 
-    loop: Loop
+    loop: LoopName
     call: Literal["ainvoke", "invoke", "for"]
     saver: bool = False
 
@@ -244,44 +249,44 @@ class Lap(NamedTuple):
         return 1_000 * (self.seconds - self.world) / self.supersteps
 
 
-def lap(setting: Setting, rungs: int) -> Lap:
+def time_lap(setting: LoopSetting, rungs: int) -> Lap:
     """Climb once.
 
     Raises:
         Fault: the climb ended below the top.
     """
     if setting.loop == "python":
-        return _plain_lap(rungs)
+        return _time_plain_lap(rungs)
     if setting.call == "invoke":
-        return _blocking_lap(_Climb(setting.loop, rungs))
+        return _time_blocking_lap(_PreparedClimb(setting.loop, rungs))
     if not setting.saver:
-        return asyncio.run(_awaited_lap(_Climb(setting.loop, rungs)))
+        return asyncio.run(_time_awaited_lap(_PreparedClimb(setting.loop, rungs)))
     with TemporaryDirectory() as folder:
-        return saved_lap(setting.loop, rungs, Path(folder) / "checkpoints.sqlite")
+        return time_saved_lap(setting.loop, rungs, Path(folder) / "checkpoints.sqlite")
 
 
-def saved_lap(loop: Loop, rungs: int, path: Path) -> Lap:
+def time_saved_lap(loop: LoopName, rungs: int, path: Path) -> Lap:
     """Climb once with checkpoints in the SQLite file at `path`."""
 
     async def climb() -> Lap:
         async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
             saver.serde = serializer()
             await saver.setup()
-            return await _awaited_lap(_Climb(loop, rungs, saver))
+            return await _time_awaited_lap(_PreparedClimb(loop, rungs, saver))
 
     return asyncio.run(climb())
 
 
-class _Climb:
+class _PreparedClimb:
     """A compiled graph with the arguments of its call."""
 
-    def __init__(self, loop: Loop, rungs: int, saver: Checkpointer = None) -> None:
+    def __init__(self, loop: LoopName, rungs: int, saver: Checkpointer = None) -> None:
         ladder, self.world = Ladder(rungs), LadderWorld(rungs)
         self.rungs = rungs
         self.graph: Any = sdp.build(saver) if loop == "sdp" else bare_graph(saver)
-        self.input: Any = {"task": ladder.tasks()[0]} if loop == "sdp" else ground(rungs)
+        self.input: Any = {"task": ladder.tasks()[0]} if loop == "sdp" else initial_state(rungs)
         self.context = Context(benchmark=ladder, environment=self.world) if loop == "sdp" else None
-        self.supersteps = PER_RUNG * rungs + (2 if loop == "sdp" else 0)  # SDP also resets and proposes
+        self.supersteps = SUPERSTEPS_PER_RUNG * rungs + (2 if loop == "sdp" else 0)  # SDP also resets and proposes
         self.options: Any = {"durability": "async"} if saver else {}
         self.config: Any = {"configurable": {"thread_id": "bench"}, "recursion_limit": self.supersteps + 1}
 
@@ -292,19 +297,19 @@ class _Climb:
         return Lap(self.supersteps, seconds, self.world.seconds)
 
 
-def _plain_lap(rungs: int) -> Lap:
+def _time_plain_lap(rungs: int) -> Lap:
     start = perf_counter()
     plain_loop(rungs)
-    return Lap(PER_RUNG * rungs, perf_counter() - start)
+    return Lap(SUPERSTEPS_PER_RUNG * rungs, perf_counter() - start)
 
 
-def _blocking_lap(climb: _Climb) -> Lap:
+def _time_blocking_lap(climb: _PreparedClimb) -> Lap:
     start = perf_counter()
     state = climb.graph.invoke(climb.input, climb.config, context=climb.context)
     return climb.finished(perf_counter() - start, state)
 
 
-async def _awaited_lap(climb: _Climb) -> Lap:
+async def _time_awaited_lap(climb: _PreparedClimb) -> Lap:
     start = perf_counter()
     state = await climb.graph.ainvoke(climb.input, climb.config, context=climb.context, **climb.options)
     return climb.finished(perf_counter() - start, state)

@@ -18,7 +18,7 @@ import typer
 from rich.console import Console, Group
 from rich.table import Table
 
-from certigraph.adapters.retrieval.bm25 import STOPWORDS, Pool, Retriever, terms
+from certigraph.adapters.retrieval.bm25 import STOPWORDS, PassagePool, Retriever, terms
 from certigraph.adapters.retrieval.index import build_index, open_corpus
 from certigraph.state.records import Fault, Record
 from certigraph.state.search import Passage
@@ -28,14 +28,14 @@ from certigraph.state.search import Passage
 # Words follow a Zipf-Mandelbrot law, p(r) ~ 1 / (r + 2.7)^1.05, with certigraph's stopwords as the most frequent ones;
 # lengths are log-normal about 100 words; titles have two words. The tail is heavier than that of real text.
 
-BLOCK = 10_000
+BLOCK_SIZE = 10_000
 TITLE_WORDS = 200_000
-MOST_WORDS, WORDS_EACH = 2_000_000, 25
+MAX_VOCABULARY, WORDS_PER_PASSAGE = 2_000_000, 25
 QUERY_WORDS = 8
-LADEN_WITH = ("what", "is", "the", "of", "and", "in", "which", "was")
+QUERY_STOPWORDS = ("what", "is", "the", "of", "and", "in", "which", "was")
 
 
-class Query(NamedTuple):
+class GeneratedQuery(NamedTuple):
     """Query from the words of one abstract and its title, without stopwords and with eight, and the abstract's id."""
 
     bare: str
@@ -43,24 +43,24 @@ class Query(NamedTuple):
     id: str
 
 
-class Abstracts:
+class GeneratedAbstracts:
     """Corpus of `size` generated passages."""
 
     def __init__(self, size: int, seed: int = 0) -> None:
         self.size, self._seed = size, seed
         self._numpy: Any = importlib.import_module("numpy")
-        self._words = _vocabulary(min(MOST_WORDS, WORDS_EACH * size + 1_000))
+        self._words = _generate_vocabulary(min(MAX_VOCABULARY, WORDS_PER_PASSAGE * size + 1_000))
         self._ranks = self._ranks_by_chance()
 
     def __iter__(self) -> Iterator[Passage]:
         """Yield all passages in order."""
-        for block in range(-(-self.size // BLOCK)):
+        for block in range(-(-self.size // BLOCK_SIZE)):
             yield from self.block(block)
 
     def block(self, number: int) -> Iterator[Passage]:
         """Generate the passages of one block of ten thousand, independently of other blocks."""
         random = self._numpy.random.default_rng([self._seed, number])
-        first, length = number * BLOCK, min(BLOCK, self.size - number * BLOCK)
+        first, length = number * BLOCK_SIZE, min(BLOCK_SIZE, self.size - number * BLOCK_SIZE)
         ends = random.lognormal(4.53, 0.4, length).clip(20, 400).astype(int).cumsum()
         ranks = self._ranks[random.integers(0, len(self._ranks), ends[-1])].tolist()
         titles = random.integers(len(STOPWORDS), min(TITLE_WORDS, len(self._words)), (length, 2)).tolist()
@@ -69,12 +69,12 @@ class Abstracts:
             title = " ".join(map(word, titles[index])).title()
             yield Passage(id=str(first + index), title=title, text=" ".join(map(word, ranks[begin:end])))
 
-    def queries(self, number: int) -> list[Query]:
+    def queries(self, number: int) -> list[GeneratedQuery]:
         """Generate at most `number` queries, from passages spread over the corpus."""
-        blocks = -(-self.size // BLOCK)
+        blocks = -(-self.size // BLOCK_SIZE)
         chosen = range(0, blocks, max(1, blocks // 20))
         each = -(-number // len(chosen))
-        generated = [query for block in chosen for query in _queries(list(self.block(block)), each)]
+        generated = [query for block in chosen for query in _generate_queries(list(self.block(block)), each)]
         return generated[:number]
 
     def _ranks_by_chance(self) -> Any:
@@ -86,16 +86,18 @@ class Abstracts:
         return numpy.searchsorted(bounds, draws).clip(max=len(self._words) - 1).astype(numpy.uint32)
 
 
-def _queries(passages: list[Passage], number: int) -> Iterator[Query]:
+def _generate_queries(passages: list[Passage], number: int) -> Iterator[GeneratedQuery]:
     for passage in passages[:: max(1, len(passages) // number)][:number]:
         content = list(dict.fromkeys(word for word in passage.text.split() if word not in STOPWORDS))[:QUERY_WORDS]
         half = len(content) // 2
         bare = [*content[:half], passage.title, *content[half:]]
-        laden = [word for pair in zip(LADEN_WITH, bare, strict=False) for word in pair] + bare[len(LADEN_WITH) :]
-        yield Query(" ".join(bare), " ".join(laden), passage.id)
+        laden = [word for pair in zip(QUERY_STOPWORDS, bare, strict=False) for word in pair] + bare[
+            len(QUERY_STOPWORDS) :
+        ]
+        yield GeneratedQuery(" ".join(bare), " ".join(laden), passage.id)
 
 
-def _vocabulary(size: int) -> list[str]:
+def _generate_vocabulary(size: int) -> list[str]:
     """Stopwords, then generated words of two syllables, of three, and so on."""
     syllables = ["".join(pair) for pair in product("bdfgklmnprstvz", "aeiou")]
     vocabulary = sorted(STOPWORDS)
@@ -111,15 +113,18 @@ def _vocabulary(size: int) -> list[str]:
 
 # The engines that are compared.
 
-Search = Callable[[str, int], list[str]]
+SearchFunction = Callable[[str, int], list[str]]
 """Function from a query and k to ids, the best first."""
 
 
-class Engine(NamedTuple):
-    """A retrieval engine. `build` writes a folder that `open` reads; without `build`, `open` indexes the passages."""
+class RetrievalEngine(NamedTuple):
+    """A retrieval engine.
+
+    `build_engine` writes a folder that `open` reads; without `build_engine`, `open` indexes the passages.
+    """
 
     package: str
-    open: Callable[[Path, Iterable[Passage]], Search]
+    open: Callable[[Path, Iterable[Passage]], SearchFunction]
     build: Callable[[Iterable[Passage], Path], object] | None = None
     shares: str = ""
     """Name of the engine whose folder this one reads."""
@@ -129,19 +134,19 @@ class Engine(NamedTuple):
     """Whether it is another library for comparison, left out where it is missing or the corpus is too large for it."""
 
 
-def _plain(folder: Path, passages: Iterable[Passage]) -> Search:
-    return _ids(open_corpus(folder, boost_titles=False))
+def _open_plain(folder: Path, passages: Iterable[Passage]) -> SearchFunction:
+    return _search_function_of(open_corpus(folder, boost_titles=False))
 
 
-def _two_stage(folder: Path, passages: Iterable[Passage]) -> Search:
-    return _ids(open_corpus(folder))
+def _open_two_stage(folder: Path, passages: Iterable[Passage]) -> SearchFunction:
+    return _search_function_of(open_corpus(folder))
 
 
-def _pool(folder: Path, passages: Iterable[Passage]) -> Search:
-    return _ids(Pool(list(passages), boost_titles=False))
+def _open_pool(folder: Path, passages: Iterable[Passage]) -> SearchFunction:
+    return _search_function_of(PassagePool(list(passages), boost_titles=False))
 
 
-def _ids(retriever: Retriever) -> Search:
+def _search_function_of(retriever: Retriever) -> SearchFunction:
     return lambda query, k: [hit.passage.id for hit in retriever.search(query, k)]
 
 
@@ -151,7 +156,7 @@ def _build_bm25s(passages: Iterable[Passage], folder: Path) -> None:
     engine.save(str(folder))
 
 
-def _open_bm25s(folder: Path, passages: Iterable[Passage]) -> Search:
+def _open_bm25s(folder: Path, passages: Iterable[Passage]) -> SearchFunction:
     engine: Any = importlib.import_module("bm25s").BM25.load(str(folder), mmap=True)
 
     def search(query: str, k: int) -> list[str]:
@@ -162,20 +167,20 @@ def _open_bm25s(folder: Path, passages: Iterable[Passage]) -> Search:
 
 
 ENGINES = {
-    "tantivy": Engine("tantivy", _plain, build_index),
-    "tantivy, two-stage": Engine("tantivy", _two_stage, shares="tantivy"),
-    "bm25s": Engine("bm25s", _open_bm25s, _build_bm25s, peer=True),
-    "rank-bm25": Engine("rank_bm25", _pool, queries=5, peer=True),
+    "tantivy": RetrievalEngine("tantivy", _open_plain, build_index),
+    "tantivy, two-stage": RetrievalEngine("tantivy", _open_two_stage, shares="tantivy"),
+    "bm25s": RetrievalEngine("bm25s", _open_bm25s, _build_bm25s, peer=True),
+    "rank-bm25": RetrievalEngine("rank_bm25", _open_pool, queries=5, peer=True),
 }
-"""The engines by name, over the same analysis of the same passages; `rank-bm25` is certigraph's `Pool`."""
+"""The engines by name, over the same analysis of the same passages; `rank-bm25` is certigraph's `PassagePool`."""
 
 
 # The work of one process: build an index, or open one and answer queries.
 
-K = 10
+TOP_K = 10
 
 
-class Built(Record):
+class EngineBuild(Record):
     """Seconds to build an index, of which `generating` for the passages; megabytes of peak memory and on disk."""
 
     seconds: float
@@ -184,7 +189,7 @@ class Built(Record):
     disk: float
 
 
-class Searched(Record):
+class SearchFigures(Record):
     """Milliseconds to open and to answer (median, 95th percentile).
 
     `found` is the share of queries whose passage is among the ten hits.
@@ -196,56 +201,58 @@ class Searched(Record):
     found: float
 
 
-class Memory(Record):
+class ProcessMemory(Record):
     """Private megabytes of a process, and its proportional set size (the kernel's PSS), which divides shared pages."""
 
     private: float
     proportional: float
 
 
-def build(name: str, size: int, folder: Path) -> tuple[Built, None]:
+def build_engine(name: str, size: int, folder: Path) -> tuple[EngineBuild, None]:
     """Build an engine's index of `size` generated passages; nothing is kept in memory."""
-    passages, start = _Timed(Abstracts(size)), perf_counter()
+    passages, start = _TimedPassages(GeneratedAbstracts(size)), perf_counter()
     write = ENGINES[name].build
     if write:
         write(passages, folder)
     seconds = perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
     disk = sum(file.stat().st_size for file in folder.rglob("*")) / 1e6
-    return Built(seconds=seconds, generating=passages.seconds, peak=peak, disk=disk), None
+    return EngineBuild(seconds=seconds, generating=passages.seconds, peak=peak, disk=disk), None
 
 
-def search(name: str, size: int, folder: Path, queries: Sequence[Query]) -> tuple[Searched, Search]:
+def search_engine(
+    name: str, size: int, folder: Path, queries: Sequence[GeneratedQuery]
+) -> tuple[SearchFigures, SearchFunction]:
     """Open an index and answer queries; the opened engine is returned too, so that it stays in memory."""
     engine = ENGINES[name]
-    passages = () if engine.build or engine.shares else list(Abstracts(size))
+    passages = () if engine.build or engine.shares else list(GeneratedAbstracts(size))
     start = perf_counter()
     answer = engine.open(folder, passages)
     opening = 1_000 * (perf_counter() - start)
-    share = sum(query.id in answer(query.bare, K) for query in queries) / len(queries)
+    share = sum(query.id in answer(query.bare, TOP_K) for query in queries) / len(queries)
     bare, laden = (_latencies(answer, [query[column] for query in queries]) for column in (0, 1))
-    return Searched(opening=opening, bare=bare, laden=laden, found=share), answer
+    return SearchFigures(opening=opening, bare=bare, laden=laden, found=share), answer
 
 
-def memory() -> Memory:
+def read_memory() -> ProcessMemory:
     """Read the memory of this process."""
     lines = Path("/proc/self/smaps_rollup").read_text(encoding="ascii").splitlines()[1:]
     megabytes = {line.split(":")[0]: int(line.split()[1]) / 1_024 for line in lines}
     private = megabytes["Private_Clean"] + megabytes["Private_Dirty"]
-    return Memory(private=private, proportional=megabytes["Pss"])
+    return ProcessMemory(private=private, proportional=megabytes["Pss"])
 
 
-def _latencies(answer: Search, queries: Sequence[str]) -> tuple[float, float]:
+def _latencies(answer: SearchFunction, queries: Sequence[str]) -> tuple[float, float]:
     milliseconds = []
     for query in queries:
         start = perf_counter()
-        answer(query, K)
+        answer(query, TOP_K)
         milliseconds.append(1_000 * (perf_counter() - start))
     cuts = quantiles(milliseconds, n=100, method="inclusive")
     return cuts[49], cuts[94]
 
 
-class _Timed:
+class _TimedPassages:
     """Passages, and the seconds that their generation took."""
 
     def __init__(self, passages: Iterable[Passage]) -> None:
@@ -265,7 +272,9 @@ class _Timed:
 # Jobs in new processes, so that no engine is affected by what another one loaded.
 
 
-def in_processes(number: int, job: Callable[..., tuple[Any, object]], *arguments: Any) -> list[tuple[Any, Memory]]:
+def run_in_processes(
+    number: int, job: Callable[..., tuple[Any, object]], *arguments: Any
+) -> list[tuple[Any, ProcessMemory]]:
     """Call a job in several concurrent processes; return results, and the memory of each after all have finished.
 
     Raises:
@@ -273,13 +282,13 @@ def in_processes(number: int, job: Callable[..., tuple[Any, object]], *arguments
     """
     context = multiprocessing.get_context("spawn")
     pairs = [context.Pipe() for _ in range(number)]
-    children = [context.Process(target=_work, args=(child_end, job, arguments)) for _, child_end in pairs]
+    children = [context.Process(target=_run_job, args=(child_end, job, arguments)) for _, child_end in pairs]
     for child, (_, child_end) in zip(children, pairs, strict=True):
         child.start()
         child_end.close()  # the parent's copy, else the death of a process would not be detected
     try:
         results = [parent_end.recv() for parent_end, _ in pairs]
-        memories = [_asked(parent_end) for parent_end, _ in pairs]
+        memories = [_request_memory(parent_end) for parent_end, _ in pairs]
         return list(zip(results, memories, strict=True))
     except EOFError as error:
         raise Fault(
@@ -291,17 +300,17 @@ def in_processes(number: int, job: Callable[..., tuple[Any, object]], *arguments
             child.join()
 
 
-def _asked(connection: Connection) -> Memory:
+def _request_memory(connection: Connection) -> ProcessMemory:
     connection.send("memory")
-    answer: Memory = connection.recv()
+    answer: ProcessMemory = connection.recv()
     return answer
 
 
-def _work(connection: Connection, job: Callable[..., tuple[Any, object]], arguments: tuple[Any, ...]) -> None:
+def _run_job(connection: Connection, job: Callable[..., tuple[Any, object]], arguments: tuple[Any, ...]) -> None:
     result, kept = job(*arguments)
     connection.send(result)
     connection.recv()
-    connection.send(memory())
+    connection.send(read_memory())
     # wait until all have answered: the pages that `kept` maps are shared only while all processes live
     connection.poll(None)
     del kept
@@ -309,17 +318,17 @@ def _work(connection: Connection, job: Callable[..., tuple[Any, object]], argume
 
 # The benchmark.
 
-WORKERS = 2
+SEARCH_WORKERS = 2
 """Number of processes that search the same files at once, so that shared pages do not count as private."""
 
 
-class Measured(Record):
+class EngineResult(Record):
     """Results of one engine; of its two workers the slower time and the larger memory count."""
 
     engine: str
-    built: Built | None
-    searched: Searched
-    memory: Memory
+    built: EngineBuild | None
+    searched: SearchFigures
+    memory: ProcessMemory
 
 
 class RetrievalBench(Record):
@@ -327,7 +336,7 @@ class RetrievalBench(Record):
 
     passages: int
     queries: int
-    rows: tuple[Measured, ...]
+    rows: tuple[EngineResult, ...]
     left_out: tuple[str, ...] = ()
 
 
@@ -350,14 +359,14 @@ def bench_retrieval(
     Raises:
         Fault: tantivy is missing, or a process died.
     """
-    generated = Abstracts(passages).queries(queries)
-    chosen, left_out = _chosen(big=big)
+    generated = GeneratedAbstracts(passages).queries(queries)
+    chosen, left_out = _select_engines(big=big)
     with TemporaryDirectory() as folder:
-        rows = tuple(_measured(name, passages, generated, Path(folder), said) for name in chosen)
+        rows = tuple(_measure_engine(name, passages, generated, Path(folder), said) for name in chosen)
     return RetrievalBench(passages=passages, queries=len(generated), rows=rows, left_out=tuple(left_out))
 
 
-def _chosen(*, big: bool) -> tuple[list[str], list[str]]:
+def _select_engines(*, big: bool) -> tuple[list[str], list[str]]:
     missing = {name for name, engine in ENGINES.items() if engine.peer and find_spec(engine.package) is None}
     left_out = [f"{name} is not installed: pip install {ENGINES[name].package}" for name in sorted(missing)]
     large = {name for name, engine in ENGINES.items() if engine.peer and big} - missing
@@ -365,16 +374,20 @@ def _chosen(*, big: bool) -> tuple[list[str], list[str]]:
     return [name for name in ENGINES if name not in missing | large], left_out
 
 
-def _measured(name: str, size: int, queries: list[Query], folder: Path, said: Callable[[str], None]) -> Measured:
+def _measure_engine(
+    name: str, size: int, queries: list[GeneratedQuery], folder: Path, said: Callable[[str], None]
+) -> EngineResult:
     engine = ENGINES[name]
     index_folder = folder / (engine.shares or name)
     said(f"{name}: {size:,} passages")
-    built: Built | None = in_processes(1, build, name, size, index_folder)[0][0] if engine.build else None
-    workers = WORKERS if built or engine.shares else 1
-    results = in_processes(workers, search, name, size, index_folder, queries[: engine.queries])
+    built: EngineBuild | None = (
+        run_in_processes(1, build_engine, name, size, index_folder)[0][0] if engine.build else None
+    )
+    workers = SEARCH_WORKERS if built or engine.shares else 1
+    results = run_in_processes(workers, search_engine, name, size, index_folder, queries[: engine.queries])
     searched = max((figures for figures, _ in results), key=lambda figures: figures.bare)
     largest = max((memory for _, memory in results), key=lambda memory: memory.private)
-    return Measured(engine=name, built=built, searched=searched, memory=largest)
+    return EngineResult(engine=name, built=built, searched=searched, memory=largest)
 
 
 def print_retrieval(done: RetrievalBench, *, as_json: bool) -> None:
@@ -382,20 +395,20 @@ def print_retrieval(done: RetrievalBench, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(done.as_json()))
     else:
-        Console(width=150).print(table(done))
+        Console(width=150).print(retrieval_table(done))
 
 
-def table(done: RetrievalBench) -> Group:
+def retrieval_table(done: RetrievalBench) -> Group:
     """Format the results as tables. rank-bm25 has no index on disk: opening it includes building it."""
     heads = ("engine", "build s", "generating", "peak MB", "disk MB", "open ms", "p50 ms", "p95 ms")
     shown = Table(*heads, "p50 laden", "p95 laden", "found", "private MB", "PSS MB", box=None)
     for row in done.rows:
-        shown.add_row(row.engine, *_cells(row))
+        shown.add_row(row.engine, *_result_cells(row))
     title = f"{done.passages:,} abstracts, {done.queries} queries of ten words, bare and laden with eight stopwords"
     return Group(title, shown, *done.left_out)
 
 
-def _cells(row: Measured) -> Iterator[str]:
+def _result_cells(row: EngineResult) -> Iterator[str]:
     built, searched = row.built, row.searched
     sizes = (built.seconds, built.generating, built.peak, built.disk) if built else ()
     yield from [f"{value:,.1f}" for value in sizes] or [""] * 4

@@ -13,46 +13,55 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.models.chat_models import describe_models, is_scripted, ready
+from certigraph.adapters.models.chat_models import check_model_available, describe_models, is_scripted
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.evaluation.comparison import (
-    AND,
-    COMMAND,
-    WHOLE,
-    Cell,
-    Method,
-    Outline,
-    Part,
-    Plan,
-    Told,
+    COMPARE_COMMAND,
+    DEFAULT_OPTIONS,
+    MODEL_SEPARATOR,
+    CellListener,
+    ComparedMethod,
+    ComparisonCell,
+    ComparisonOptions,
+    ComparisonOutline,
+    ComparisonPlan,
+    build_plan,
     cells_of,
     compare,
-    finished,
-    left,
-    plan_of,
+    comparison_rows_of,
+    is_finished,
     read_plan,
-    rows_of,
-    settle,
+    save_or_check_plan,
+    unfinished_cells,
 )
-from certigraph.evaluation.comparison_report import COMPARISON_PAGE, Findings, plain, report, tables, told
-from certigraph.evaluation.comparison_summary import Comparison, Estimate, comparison_of, variants
+from certigraph.evaluation.comparison_report import (
+    COMPARISON_PAGE,
+    ComparisonResults,
+    comparison_line,
+    comparison_to_json,
+    terminal_tables,
+    write_comparison_report,
+)
+from certigraph.evaluation.comparison_summary import Comparison, ReplayEstimate, ablation_methods, comparison_of
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
-from certigraph.runtime.history import Row, row_of
-from certigraph.runtime.html import clock, counted, shortened
-from certigraph.runtime.registry import check_encoders, load_local, must_be_priced
+from certigraph.runtime.history import ComparisonRow, comparison_row_of
+from certigraph.runtime.html import format_count, format_duration, shorten_text
+from certigraph.runtime.registry import check_encoders, check_priced, load_settings
 from certigraph.state.records import INTERRUPTED, Fault, Task
 from certigraph.state.trajectory import Trajectory
 
 # Estimates of the time that is left.
 
 
-def seconds_per_call(rows: Sequence[Row]) -> float | None:
+def seconds_per_call(rows: Sequence[ComparisonRow]) -> float | None:
     """Compute wall-clock seconds per model call over all runs; None without any call."""
     calls = sum(row.calls for row in rows)
     return sum(row.seconds for row in rows) / calls if calls else None
 
 
-def seconds_left(rows: Sequence[Row], waiting: Iterable[str], budget: int, pace: float | None) -> float | None:
+def seconds_left(
+    rows: Sequence[ComparisonRow], waiting: Iterable[str], budget: int, pace: float | None
+) -> float | None:
     """Estimate the seconds for runs of the `waiting` methods at `pace` seconds a call; None if `pace` is None.
 
     A run is assumed to make as many calls as the finished runs of its method on average, else as those of all methods,
@@ -60,10 +69,10 @@ def seconds_left(rows: Sequence[Row], waiting: Iterable[str], budget: int, pace:
     """
     if pace is None:
         return None
-    return pace * sum(n * _calls(rows, method, budget) for method, n in Counter(waiting).items())
+    return pace * sum(n * _expected_calls(rows, method, budget) for method, n in Counter(waiting).items())
 
 
-def spoken(seconds: float | None) -> str:
+def format_time_left(seconds: float | None) -> str:
     """Format the time that is left: "about 1 h 40 min left"."""
     if seconds is None:
         return "time left unknown"
@@ -74,104 +83,117 @@ def spoken(seconds: float | None) -> str:
     return f"about {hours} h {minutes:02} min left" if hours else f"about {minutes} min left"
 
 
-def _calls(rows: Sequence[Row], method: str, budget: int) -> float:
+def _expected_calls(rows: Sequence[ComparisonRow], method: str, budget: int) -> float:
     counts = [row.calls for row in rows if row.method == method] or [row.calls for row in rows]
     return sum(counts) / len(counts) if counts else budget
 
 
 # Progress messages: the amount of work, the outcome of each run, and the time that is left.
 
-MESSAGE = 200
+MAX_MESSAGE_CHARACTERS = 200
 """Maximum number of characters of a failed run's message."""
 
 
-SOON = 0.5
+LONG_RUN_SECONDS = 0.5
 """Seconds from which the outcome of a run is always printed."""
 
-OFTEN = 10.0
+MAX_SILENT_SECONDS = 10.0
 """Maximum number of seconds between two printed outcomes."""
 
 
 @contextmanager
-def watching(
-    plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], *, at_once: int = 1, silent: bool = False
-) -> Iterator[Told]:
+def show_progress(
+    plan: ComparisonPlan,
+    waiting: Sequence[ComparisonCell],
+    rows: Sequence[ComparisonRow],
+    *,
+    at_once: int = 1,
+    silent: bool = False,
+) -> Iterator[CellListener]:
     """Yield a listener that prints the progress of the `waiting` cells; `rows` are those of finished runs."""
     console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=silent)
-    console.print(opening(plan, waiting, rows, at_once), markup=False)
+    console.print(format_opening(plan, waiting, rows, at_once), markup=False)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=silent or not console.is_terminal) as progress:
-        yield _Watch(plan, waiting, rows, progress)
+        yield _ProgressListener(plan, waiting, rows, progress)
 
 
-def opening(plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], at_once: int = 1) -> str:
+def format_opening(
+    plan: ComparisonPlan, waiting: Sequence[ComparisonCell], rows: Sequence[ComparisonRow], at_once: int = 1
+) -> str:
     """Format the first line: models, number of runs and calls, and the time that is left."""
     cells = len(plan.methods) * len(plan.tasks) * plan.trials
-    size = f"{counted(len(plan.methods), 'method')} x {counted(len(plan.tasks), 'task')}"
+    size = f"{format_count(len(plan.methods), 'method')} x {format_count(len(plan.tasks), 'task')}"
     size += f" x {plan.trials} trials" if plan.trials > 1 else ""
-    line = f"{counted(cells, 'run')} ({size}): {cells - len(waiting)} done"
+    line = f"{format_count(cells, 'run')} ({size}): {cells - len(waiting)} done"
     if not is_scripted(plan.model):
-        most = f"at most {counted(plan.budget.calls, 'call')} each"
-        line = f"{line}, {most}, at most {counted(len(waiting) * plan.budget.calls, 'call')} to go"
+        most = f"at most {format_count(plan.budget.calls, 'call')} each"
+        line = f"{line}, {most}, at most {format_count(len(waiting) * plan.budget.calls, 'call')} to go"
     line = f"{describe_models(plan.model, plan.roles)}; {line}"
     pace = seconds_per_call(rows)
-    return line + (f", {_left(plan, waiting, rows, pace and pace / at_once)}" if rows and waiting else "")
+    return line + (f", {_format_left(plan, waiting, rows, pace and pace / at_once)}" if rows and waiting else "")
 
 
-class _Watch:
-    def __init__(self, plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], progress: Progress) -> None:
+class _ProgressListener:
+    def __init__(
+        self, plan: ComparisonPlan, waiting: Sequence[ComparisonCell], rows: Sequence[ComparisonRow], progress: Progress
+    ) -> None:
         self.plan, self.waiting, self.rows, self.progress = plan, list(waiting), list(rows), progress
-        self.bar = progress.add_task(_called(waiting[0]) if waiting else "", total=len(waiting))
+        self.bar = progress.add_task(_cell_label(waiting[0]) if waiting else "", total=len(waiting))
         self.began = self.printed = time.monotonic()
         self.calls = 0
 
-    def __call__(self, cell: Cell, trajectory: Trajectory) -> None:
+    def __call__(self, cell: ComparisonCell, trajectory: Trajectory) -> None:
         self.waiting.remove(cell)
-        row = row_of(cell.method.name, cell.task, trajectory, cell.trial)
+        row = comparison_row_of(cell.method.name, cell.task, trajectory, cell.trial)
         self.calls += row.calls
-        if finished(trajectory):
+        if is_finished(trajectory):
             self.rows.append(row)
         if self._should_print(row, trajectory):
             self.printed = time.monotonic()
-            self.progress.console.print(f"{outcome(row, trajectory)} · {self._left()}", markup=False)
-        self.progress.update(self.bar, advance=1, description=_called(self.waiting[0]) if self.waiting else "")
+            self.progress.console.print(f"{format_outcome(row, trajectory)} · {self._left()}", markup=False)
+        self.progress.update(self.bar, advance=1, description=_cell_label(self.waiting[0]) if self.waiting else "")
 
-    def _should_print(self, row: Row, trajectory: Trajectory) -> bool:
+    def _should_print(self, row: ComparisonRow, trajectory: Trajectory) -> bool:
         # Long runs, failed runs and the last one; of short ones, which may be thousands, one every OFTEN seconds.
-        late = time.monotonic() - self.printed > OFTEN
-        return row.seconds >= SOON or late or not finished(trajectory) or not self.waiting
+        late = time.monotonic() - self.printed > MAX_SILENT_SECONDS
+        return row.seconds >= LONG_RUN_SECONDS or late or not is_finished(trajectory) or not self.waiting
 
     def _left(self) -> str:
         pace = (time.monotonic() - self.began) / self.calls if self.calls else None
-        return _left(self.plan, self.waiting, self.rows, pace)
+        return _format_left(self.plan, self.waiting, self.rows, pace)
 
 
-def outcome(row: Row, trajectory: Trajectory) -> str:
+def format_outcome(row: ComparisonRow, trajectory: Trajectory) -> str:
     """Format a run on one line, with its message if it will be tried again."""
     tokens = f"{row.prompt_tokens:,} + {row.output_tokens:,} tokens"
-    figures = f"score {row.score:.4g}, {counted(row.calls, 'call')}, {tokens}, {clock(row.seconds)}"
+    figures = f"score {row.score:.4g}, {format_count(row.calls, 'call')}, {tokens}, {format_duration(row.seconds)}"
     number = f" trial {row.trial}" if row.trial else ""
     line = f"{row.method} {row.task}{number}: {row.ending}, {figures}"
-    if finished(trajectory):
+    if is_finished(trajectory):
         return line
     message = trajectory.footer.message if trajectory.footer else "it waits for an answer"
-    return f"{line}; tried again next time: {shortened(' '.join(message.split()), MESSAGE)}"
+    return f"{line}; tried again next time: {shorten_text(' '.join(message.split()), MAX_MESSAGE_CHARACTERS)}"
 
 
-def _left(plan: Plan, waiting: Sequence[Cell], rows: Sequence[Row], pace: float | None) -> str:
+def _format_left(
+    plan: ComparisonPlan, waiting: Sequence[ComparisonCell], rows: Sequence[ComparisonRow], pace: float | None
+) -> str:
     if not waiting:
         return "none left"
     seconds = seconds_left(rows, [cell.method.name for cell in waiting], plan.budget.calls, pace)
-    return f"{len(waiting)} to go, {spoken(seconds)}" + (f" at {clock(pace)} a call" if pace is not None else "")
+    return f"{len(waiting)} to go, {format_time_left(seconds)}" + (
+        f" at {format_duration(pace)} a call" if pace is not None else ""
+    )
 
 
-def _called(cell: Cell) -> str:
+def _cell_label(cell: ComparisonCell) -> str:
     return f"{cell.method.name} {cell.task}" + (f" trial {cell.trial}" if cell.trial else "")
 
 
 # Comparison of inspect logs that `certigraph eval` wrote.
 
-SHOWN = 5
+MAX_SHOWN_TASKS = 5
 """Maximum number of tasks in a message about tasks that two evaluations do not share."""
 
 
@@ -181,34 +203,34 @@ def compare_logs(paths: Sequence[Path]) -> Comparison:
     Raises:
         Fault: a file is not a log or is given twice, or the evaluations are of different benchmarks or tasks.
     """
-    _refuse_twice(paths)
+    _check_distinct(paths)
     evaluations = [read_evaluation(path) for path in paths]
-    names = _names(evaluations)
-    rows = [row for name, one in zip(names, evaluations, strict=True) for row in _rows(name, one)]
+    names = _evaluation_names(evaluations)
+    rows = [row for name, one in zip(names, evaluations, strict=True) for row in _evaluation_rows(name, one)]
     first = evaluations[0]
     for path, other in zip(paths[1:], evaluations[1:], strict=True):
-        _refuse_others(paths[0], first, path, other)
-    models = AND.join(dict.fromkeys(one.model for one in evaluations))
+        _check_same_tasks(paths[0], first, path, other)
+    models = MODEL_SEPARATOR.join(dict.fromkeys(one.model for one in evaluations))
     tasks = tuple(dict.fromkeys(row.id for row in first.rows))
-    return comparison_of(Outline(first.benchmark, models, names, tasks, first.trials), rows)
+    return comparison_of(ComparisonOutline(first.benchmark, models, names, tasks, first.trials), rows)
 
 
-def _names(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
+def _evaluation_names(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
     # Graphs with their swaps, and model, configuration and budget if these differ; equal names are numbered.
     others = [(one.model, one.benchmark, " ".join(one.budget) or "usual budget") for one in evaluations]
     differ = [len(set(values)) > 1 for values in zip(*others, strict=True)]
     more = [[part for part, shown in zip(parts, differ, strict=True) if shown] for parts in others]
-    names = [", ".join([_method(one), *rest]) for one, rest in zip(evaluations, more, strict=True)]
+    names = [", ".join([_method_name(one), *rest]) for one, rest in zip(evaluations, more, strict=True)]
     return tuple(name if names.count(name) == 1 else f"{name} no. {n}" for n, name in enumerate(names, 1))
 
 
-def _method(one: Evaluation) -> str:
+def _method_name(one: Evaluation) -> str:
     return " ".join([one.graph, *(f"{slot}={operator}" for slot, operator in one.swaps.items())])
 
 
-def _rows(name: str, one: Evaluation) -> list[Row]:
+def _evaluation_rows(name: str, one: Evaluation) -> list[ComparisonRow]:
     return [
-        Row(
+        ComparisonRow(
             method=name,
             task=row.id,
             trial=row.trial,
@@ -229,13 +251,13 @@ def _rows(name: str, one: Evaluation) -> list[Row]:
     ]
 
 
-def _refuse_twice(paths: Sequence[Path]) -> None:
+def _check_distinct(paths: Sequence[Path]) -> None:
     resolved = [path.resolve() for path in paths]
     if twice := [path for path, target in zip(paths, resolved, strict=True) if resolved.count(target) > 1]:
         raise Fault("data", f"{twice[0]} is given twice: give each log once")
 
 
-def _refuse_others(path: Path, first: Evaluation, other_path: Path, other: Evaluation) -> None:
+def _check_same_tasks(path: Path, first: Evaluation, other_path: Path, other: Evaluation) -> None:
     if first.benchmark.partition(":")[0] != other.benchmark.partition(":")[0]:
         reason = f"{path} is about {first.benchmark}, {other_path} about {other.benchmark}"
         raise Fault("data", f"{reason}: compare evaluations of one benchmark")
@@ -243,29 +265,31 @@ def _refuse_others(path: Path, first: Evaluation, other_path: Path, other: Evalu
     if one == two:
         return
     parts = [(path, sorted(one - two)), (other_path, sorted(two - one))]
-    differing = "; ".join(f"only in {log}: {_listed(tasks)}" for log, tasks in parts if tasks)
+    differing = "; ".join(f"only in {log}: {_list_tasks(tasks)}" for log, tasks in parts if tasks)
     fix = "evaluate both with the same --split, --limit, --task and --trials"
     raise Fault("data", f"these were run on different tasks and cannot be compared ({differing}): {fix}")
 
 
-def _listed(tasks: Sequence[tuple[str, int]]) -> str:
+def _list_tasks(tasks: Sequence[tuple[str, int]]) -> str:
     names = [f"{task} trial {trial}" if trial else task for task, trial in tasks]
-    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return ", ".join(names[:MAX_SHOWN_TASKS]) + (
+        f" and {len(names) - MAX_SHOWN_TASKS} more" if len(names) > MAX_SHOWN_TASKS else ""
+    )
 
 
 # Execution of the command.
 
-PIPED = 200
+PIPED_WIDTH = 200
 """Width of a table that is written to a file or pipe, in columns."""
 
 
-class Order(NamedTuple):
+class ComparisonJob(NamedTuple):
     """A plan with the context and benchmark to run it."""
 
-    plan: Plan
+    plan: ComparisonPlan
     context: Context
     benchmark: Benchmark
-    command: str = COMMAND
+    command: str = COMPARE_COMMAND
     """The command that continues the comparison, for messages."""
 
 
@@ -282,91 +306,100 @@ class Choice(NamedTuple):
     stratify: bool = False
 
 
-def order(methods: Sequence[Method], benchmark: str, choice: Choice, context: Context) -> Order:
+def build_job(methods: Sequence[ComparedMethod], benchmark: str, choice: Choice, context: Context) -> ComparisonJob:
     """Build the comparison that the options of a command line describe.
 
     Raises:
         UnknownName: a benchmark, split or task is unknown.
         Fault: a run's dollars are limited and a model has no known price.
     """
-    must_be_priced((context.model, *context.roles.values()), context.budget)
+    check_priced((context.model, *context.roles.values()), context.budget)
     live = load_benchmark(benchmark, context.data)
     for method in methods:
         check_encoders(method.operators)
     for task in choice.ids:
         live.task(task)
-    chosen = choice.ids or [task.id for task in _of_split(live, choice)]
-    return Order(plan_of(benchmark, methods, chosen[: choice.limit or None], context, choice.trials), context, live)
+    chosen = choice.ids or [task.id for task in _tasks_of_split(live, choice)]
+    return ComparisonJob(
+        build_plan(benchmark, methods, chosen[: choice.limit or None], context, choice.trials), context, live
+    )
 
 
-def _of_split(live: Benchmark, choice: Choice) -> Sequence[Task]:
+def _tasks_of_split(live: Benchmark, choice: Choice) -> Sequence[Task]:
     tasks = live.tasks(choice.split)
     if not (choice.stratify and choice.limit):
         return tasks
-    from certigraph.evaluation.inspect_tasks import stratified
+    from certigraph.evaluation.inspect_tasks import select_stratified_tasks
 
-    return stratified(tasks, choice.limit)
+    return select_stratified_tasks(tasks, choice.limit)
 
 
-def order_in(folder: Path) -> Order:
+def load_job(folder: Path) -> ComparisonJob:
     """Load the comparison of a folder.
 
     Raises:
         Fault: there is none, or it was started on another machine.
     """
-    plan, context = read_plan(folder), load_local(folder)
+    plan, context = read_plan(folder), load_settings(folder)
     for name in {context.model, *context.roles.values()}:
-        ready(name)
-    return Order(plan, context, load_benchmark(plan.benchmark, context.data))
+        check_model_available(name)
+    return ComparisonJob(plan, context, load_benchmark(plan.benchmark, context.data))
 
 
 def print_logs(paths: Sequence[Path], *, as_json: bool) -> None:
     """Compare finished evaluations by their logs. Raises Fault as `compare_logs` does."""
-    show(compare_logs(paths), as_json=as_json)
+    print_tables(compare_logs(paths), as_json=as_json)
 
 
-def worked_off(job: Order, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
+def finish_comparison(job: ComparisonJob, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
     """Run what is left of a comparison unless `report_only`, print it, and return the exit status."""
     if not report_only:
-        carry_out(job, folder, at_once=at_once, silent=as_json)
+        run_comparison(job, folder, at_once=at_once, silent=as_json)
     return print_comparison(job, folder, as_json=as_json)
 
 
-def carry_out(job: Order, folder: Path, *, at_once: int = 1, silent: bool = False, part: Part = WHOLE) -> None:
+def run_comparison(
+    job: ComparisonJob,
+    folder: Path,
+    *,
+    at_once: int = 1,
+    silent: bool = False,
+    part: ComparisonOptions = DEFAULT_OPTIONS,
+) -> None:
     """Run what is left of a comparison and print its progress. Raises as `compare` does."""
     plan, context, benchmark, command = job
-    settle(plan, folder, command)
+    save_or_check_plan(plan, folder, command)
     cells = cells_of(plan, folder)
-    waiting = left(cells)
-    rows = rows_of(plan, folder) if 0 < len(waiting) < len(cells) else []
-    with watching(plan, waiting, rows, at_once=at_once, silent=silent) as listener:
+    waiting = unfinished_cells(cells)
+    rows = comparison_rows_of(plan, folder) if 0 < len(waiting) < len(cells) else []
+    with show_progress(plan, waiting, rows, at_once=at_once, silent=silent) as listener:
         compare(plan, context, benchmark, folder, told=listener, at_once=at_once, command=command, part=part)
 
 
-def print_comparison(job: Order, folder: Path, *, as_json: bool) -> int:
+def print_comparison(job: ComparisonJob, folder: Path, *, as_json: bool) -> int:
     """Write the report, print its table and return the exit status, which is 1 while runs are left."""
-    findings = report(job.plan, folder)
-    show(findings.comparison, findings.estimates, as_json=as_json)
+    findings = write_comparison_report(job.plan, folder)
+    print_tables(findings.comparison, findings.estimates, as_json=as_json)
     if not as_json:
         Console(highlight=False, soft_wrap=True).print(f"report: {folder / COMPARISON_PAGE}", style="dim", markup=False)
     return 1 if findings.comparison.left else 0
 
 
-def show(comparison: Comparison, estimates: Sequence[Estimate] = (), *, as_json: bool) -> None:
+def print_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = (), *, as_json: bool) -> None:
     """Print the tables of a comparison, or one JSON object."""
     if as_json:
-        typer.echo(json.dumps(plain(comparison, estimates), ensure_ascii=False))
+        typer.echo(json.dumps(comparison_to_json(comparison, estimates), ensure_ascii=False))
         return
     console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=PIPED)
-    console.print(told(comparison), *tables(comparison, estimates), sep="\n\n", markup=False)
+    console = console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
+    console.print(comparison_line(comparison), *terminal_tables(comparison, estimates), sep="\n\n", markup=False)
     for warning in comparison.warnings:
         console.print(f"\nwarning: {warning}", markup=False, soft_wrap=True)
 
 
 # The Python function for ablations.
 
-ALL = Choice()
+ALL_TASKS = Choice()
 """Every task of the benchmark's default split, one trial each."""
 
 
@@ -374,12 +407,12 @@ def ablate(
     graph: str = "sdp",
     benchmark: str = "blocksworld",
     swaps: Sequence[str] = (),
-    choice: Choice = ALL,
+    choice: Choice = ALL_TASKS,
     *,
     context: Context | None = None,
     out: Path | str = "ablation",
     at_once: int = 1,
-) -> Findings:
+) -> ComparisonResults:
     """Run a graph and one variant for each swap on the same tasks, trials and budget, and write the report.
 
     Args:
@@ -398,6 +431,6 @@ def ablate(
     context = context or Context(model="simulated")
     limits = context.limits or load_benchmark(benchmark, context.data).limits
     context = context.model_copy(update={"limits": limits})
-    plan, context, live, _ = order(variants(graph, swaps), benchmark, choice, context)
+    plan, context, live, _ = build_job(ablation_methods(graph, swaps), benchmark, choice, context)
     compare(plan, context, live, Path(out), told=lambda cell, trajectory: None, at_once=at_once)
-    return report(plan, Path(out))
+    return write_comparison_report(plan, Path(out))

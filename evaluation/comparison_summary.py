@@ -9,28 +9,34 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import mean
 from typing import Any, NamedTuple
 
-from certigraph.evaluation.comparison import Method, Outline, Plan, method_of, methods_from
-from certigraph.evaluation.measures import GoalPrecision, Outcome, fault_warnings, goal_precision
+from certigraph.evaluation.comparison import (
+    ComparedMethod,
+    ComparisonOutline,
+    ComparisonPlan,
+    build_method,
+    parse_methods,
+)
+from certigraph.evaluation.measures import GoalPrecision, RunOutcome, fault_warnings, goal_precision
 from certigraph.evaluation.statistics import (
-    LEAST,
-    changed,
-    holm,
-    interval,
+    MIN_PAIRS,
+    adjust_p_values,
+    bootstrap_interval,
+    compare_paired,
+    is_significant,
     mean_difference,
     mean_of,
-    paired,
     pass_hat_k,
-    told_apart,
+    relative_change,
 )
 from certigraph.nodes.slots import Spec
-from certigraph.runtime.history import CHECKS, EXTENDED, Row, RunCost, by_task, cost_of
-from certigraph.runtime.html import counted
-from certigraph.state.records import METHODS_OWN, Record, UnknownName
+from certigraph.runtime.history import CHECK_NODES, EXTENDING_NODE, ComparisonRow, RunCost, sum_costs, values_by_task
+from certigraph.runtime.html import format_count
+from certigraph.state.records import METHOD_LIMITS, Record, UnknownName
 from certigraph.state.trajectory import Trajectory
 
 # Needs: the amounts that a run takes, and paired differences from the first method.
 
-AMOUNTS = {
+AMOUNT_LABELS = {
     "output_tokens": "output tokens",
     "prompt_tokens": "prompt tokens",
     "calls": "calls",
@@ -39,11 +45,11 @@ AMOUNTS = {
 """Label of each amount, by field of Row."""
 
 
-ByTask = Mapping[str, Sequence[float]]
+AmountsByTask = Mapping[str, Sequence[float]]
 """Amounts of the trials, by task."""
 
 
-class Need(Record):
+class AmountNeed(Record):
     """Mean of one amount that a method needs for a run, over n tasks, and its difference from the first method.
 
     `difference` is in the unit of the amount, with the trials of a task averaged first; `percent` is the change of the
@@ -64,45 +70,45 @@ class Need(Record):
     percent_high: float | None = None
 
 
-def needs_of(rows: Mapping[str, Sequence[Row]]) -> tuple[Need, ...]:
+def needs_of(rows: Mapping[str, Sequence[ComparisonRow]]) -> tuple[AmountNeed, ...]:
     """Compute every amount of every method from the rows by method; the first method is the reference."""
-    return tuple(need for amount in AMOUNTS if any(rows.values()) for need in _needs(rows, amount))
+    return tuple(need for amount in AMOUNT_LABELS if any(rows.values()) for need in _compute_needs(rows, amount))
 
 
-def _needs(rows: Mapping[str, Sequence[Row]], amount: str) -> Iterator[Need]:
-    amounts = {name: by_task(method_rows, amount) for name, method_rows in rows.items()}
+def _compute_needs(rows: Mapping[str, Sequence[ComparisonRow]], amount: str) -> Iterator[AmountNeed]:
+    amounts = {name: values_by_task(method_rows, amount) for name, method_rows in rows.items()}
     first = next(iter(amounts))
     for name, method_amounts in amounts.items():
         is_alone = name == first or not method_amounts or not amounts[first]
-        need = Need(
+        need = AmountNeed(
             method=name,
             against=first,
             amount=amount,
             n=len(method_amounts),
-            mean=mean_difference(_means(method_amounts)),
+            mean=mean_difference(_task_means(method_amounts)),
         )
-        yield need if is_alone else need.model_copy(update=_beside(amounts[first], method_amounts))
+        yield need if is_alone else need.model_copy(update=_compare_amounts(amounts[first], method_amounts))
 
 
-def _beside(first: ByTask, other: ByTask) -> dict[str, float | None]:
-    differences = [after - before for before, after in zip(_means(first), _means(other), strict=True)]
-    low, high = interval(differences) or (None, None)
-    change = changed(first, other)
+def _compare_amounts(first: AmountsByTask, other: AmountsByTask) -> dict[str, float | None]:
+    differences = [after - before for before, after in zip(_task_means(first), _task_means(other), strict=True)]
+    low, high = bootstrap_interval(differences) or (None, None)
+    change = relative_change(first, other)
     bounds = {"percent": change.percent, "percent_low": change.low, "percent_high": change.high}
     return {"difference": mean_difference(differences), "low": low, "high": high, **bounds}
 
 
-def _means(amounts: ByTask) -> list[float]:
+def _task_means(amounts: AmountsByTask) -> list[float]:
     return [mean(amounts[task]) for task in sorted(amounts)]
 
 
 # Scores of each method, and paired differences from the first method.
 
-Scores = Mapping[str, Sequence[float]]
+ScoresByTask = Mapping[str, Sequence[float]]
 """Scores of the trials, 0 to 100, by task."""
 
 
-class Summary(RunCost):
+class MethodSummary(RunCost):
     """Statistics of a method over n tasks and `runs` runs: mean score, 0 to 100, and sums of calls, tokens and steps.
 
     `low` and `high` bound the 95 % interval of the mean score, clustered by task. `pass_all` is the probability in
@@ -149,7 +155,7 @@ class Difference(Record):
     def significant(self) -> bool:
         """Whether the difference is significant by its interval and its p."""
         bounds = None if self.low is None or self.high is None else (self.low, self.high)
-        return told_apart(bounds, self.n, self.p if self.p_adjusted is None else self.p_adjusted)
+        return is_significant(bounds, self.n, self.p if self.p_adjusted is None else self.p_adjusted)
 
     @property
     def equal(self) -> bool:
@@ -159,7 +165,7 @@ class Difference(Record):
     @property
     def words(self) -> str:
         """The conclusion in words, with the number of pairs that are left out for faults."""
-        return self._words + (f"; {counted(self.faults, 'pair')} left out for faults" if self.faults else "")
+        return self._words + (f"; {format_count(self.faults, 'pair')} left out for faults" if self.faults else "")
 
     @property
     def _words(self) -> str:
@@ -167,8 +173,8 @@ class Difference(Record):
             return "no task that both finished"
         if self.equal:
             return f"equal on every task at n={self.n}"
-        if self.n < LEAST:
-            return f"too few tasks to tell: n={self.n}, it takes {LEAST}"
+        if self.n < MIN_PAIRS:
+            return f"too few tasks to tell: n={self.n}, it takes {MIN_PAIRS}"
         if not self.significant:
             return f"cannot be told from noise at n={self.n}"
         return f"{'above' if self.mean > 0 else 'below'} {self.against} at n={self.n}"
@@ -182,10 +188,10 @@ class Comparison(Record):
     n: int
     planned: int
     trials: int
-    methods: tuple[Summary, ...]
+    methods: tuple[MethodSummary, ...]
     differences: tuple[Difference, ...]
-    needs: tuple[Need, ...] = ()
-    rows: tuple[Row, ...]
+    needs: tuple[AmountNeed, ...] = ()
+    rows: tuple[ComparisonRow, ...]
     """Every finished run, including those of tasks that some method has not finished."""
     faults: int = 0
     """Number of tasks that are left out because a run met a fault of the world or its data."""
@@ -199,13 +205,15 @@ class Comparison(Record):
         return self.planned * self.trials * len(self.methods) - done
 
 
-def comparison_of(outline: Outline, rows: Sequence[Row]) -> Comparison:
+def comparison_of(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> Comparison:
     """Compute a comparison from the runs so far, over the tasks that every method has finished."""
     by_method = shared_rows(outline, rows)
     shared = {row.task for method_rows in by_method.values() for row in method_rows}
-    differences = _differences({name: scores_of(method_rows) for name, method_rows in by_method.items()})
-    methods = tuple(_summary(name, method_rows, rows, outline.trials) for name, method_rows in by_method.items())
-    faults = fault_warnings(_endings(outline, rows), "give the same command once more")
+    differences = _compute_differences({name: scores_of(method_rows) for name, method_rows in by_method.items()})
+    methods = tuple(
+        _summarize_method(name, method_rows, rows, outline.trials) for name, method_rows in by_method.items()
+    )
+    faults = fault_warnings(_endings_by_method(outline, rows), "give the same command once more")
     return Comparison(
         benchmark=outline.benchmark,
         model=outline.model,
@@ -213,7 +221,7 @@ def comparison_of(outline: Outline, rows: Sequence[Row]) -> Comparison:
         planned=len(outline.tasks),
         trials=outline.trials,
         methods=methods,
-        differences=tuple(with_faults(difference, rows) for difference in differences),
+        differences=tuple(add_faults(difference, rows) for difference in differences),
         needs=needs_of(by_method),
         rows=tuple(rows),
         faults=len({row.task for row in rows if row.fault} - shared),
@@ -221,24 +229,24 @@ def comparison_of(outline: Outline, rows: Sequence[Row]) -> Comparison:
     )
 
 
-def limit_warnings(summaries: Sequence[Summary]) -> Iterator[str]:
+def limit_warnings(summaries: Sequence[MethodSummary]) -> Iterator[str]:
     """Yield a warning for each limit of the method that ended runs: such runs say little about the method."""
-    options = {**dict(zip(METHODS_OWN, METHODS_OWN, strict=True)), "subtasks": "subtasks=N or failures"}
+    options = {**dict(zip(METHOD_LIMITS, METHOD_LIMITS, strict=True)), "subtasks": "subtasks=N or failures"}
     for summary in summaries:
         for kind, option in options.items():
             if count := summary.endings.get(f"limit:{kind}", 0):
-                ended = f"{count} of {counted(summary.runs, 'run')} ended at limit:{kind}"
+                ended = f"{count} of {format_count(summary.runs, 'run')} ended at limit:{kind}"
                 yield f"{summary.method}: {ended}; raise it with --budget {option}=N"
 
 
-def shared_rows(outline: Outline, rows: Sequence[Row]) -> dict[str, list[Row]]:
+def shared_rows(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
     """Select the runs of the tasks in `shared_tasks`, by method, without faults."""
     shared = set(shared_tasks(outline, rows))
     counted = [row for row in rows if row.task in shared and not row.fault]
     return {method: [row for row in counted if row.method == method] for method in outline.methods}
 
 
-def shared_tasks(outline: Outline, rows: Sequence[Row]) -> list[str]:
+def shared_tasks(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> list[str]:
     """List the tasks of which every method has finished every trial without a fault, in order.
 
     Methods without any run that counts are ignored.
@@ -248,31 +256,33 @@ def shared_tasks(outline: Outline, rows: Sequence[Row]) -> list[str]:
     return [task for task in outline.tasks if done[task] == len(started) * outline.trials > 0]
 
 
-def scores_of(rows: Sequence[Row]) -> Scores:
+def scores_of(rows: Sequence[ComparisonRow]) -> ScoresByTask:
     """Group scores by task."""
-    return by_task(rows, "score")
+    return values_by_task(rows, "score")
 
 
-def difference_of(method: str, against: str, other: Scores, first: Scores) -> Difference:
+def compute_difference(method: str, against: str, other: ScoresByTask, first: ScoresByTask) -> Difference:
     """Compute the paired difference between two methods over the tasks of both."""
-    return Difference(method=method, against=against, **paired(first, other)._asdict())
+    return Difference(method=method, against=against, **compare_paired(first, other)._asdict())
 
 
-def _endings(outline: Outline, rows: Sequence[Row]) -> dict[str, list[str]]:
+def _endings_by_method(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> dict[str, list[str]]:
     return {method: [row.ending for row in rows if row.method == method] for method in outline.methods}
 
 
-def with_faults(difference: Difference, rows: Sequence[Row]) -> Difference:
+def add_faults(difference: Difference, rows: Sequence[ComparisonRow]) -> Difference:
     """Set the number of tasks that are left out because a run of either method met a fault."""
     pair = (difference.method, difference.against)
     left_out = {row.task for row in rows if row.fault and row.method in pair}
     return difference.model_copy(update={"faults": len(left_out)})
 
 
-def _summary(method: str, rows: Sequence[Row], all_rows: Sequence[Row], trials: int) -> Summary:
+def _summarize_method(
+    method: str, rows: Sequence[ComparisonRow], all_rows: Sequence[ComparisonRow], trials: int
+) -> MethodSummary:
     estimate = mean_of([row.score for row in rows], [row.task for row in rows], top=100)
-    solved = {task: list(map(bool, trials)) for task, trials in by_task(rows, "solved").items()}
-    return Summary(
+    solved = {task: list(map(bool, trials)) for task, trials in values_by_task(rows, "solved").items()}
+    return MethodSummary(
         method=method,
         n=len(solved),
         runs=len(rows),
@@ -284,26 +294,26 @@ def _summary(method: str, rows: Sequence[Row], all_rows: Sequence[Row], trials: 
         faults=sum(row.fault for row in all_rows if row.method == method),
         begun=sum(row.method == method for row in all_rows),
         pass_all=100 * pass_hat_k(solved, trials).mean if trials > 1 and rows else None,
-        goals=goal_precision(Outcome(row.task, row.ending, row.verdict) for row in rows),
+        goals=goal_precision(RunOutcome(row.task, row.ending, row.verdict) for row in rows),
         endings=dict(Counter(row.ending for row in rows)),
-        **cost_of(rows).model_dump(),
+        **sum_costs(rows).model_dump(),
     )
 
 
-def _differences(scores: Mapping[str, Scores]) -> tuple[Difference, ...]:
+def _compute_differences(scores: Mapping[str, ScoresByTask]) -> tuple[Difference, ...]:
     first, *others = scores
-    differences = [difference_of(name, first, scores[name], scores[first]) for name in others]
-    adjusted = holm([difference.p for difference in differences])
+    differences = [compute_difference(name, first, scores[name], scores[first]) for name in others]
+    adjusted = adjust_p_values([difference.p for difference in differences])
     return tuple(d.model_copy(update={"p_adjusted": p}) for d, p in zip(differences, adjusted, strict=True))
 
 
 # Methods of an ablation.
 
-USUAL = {"sdp": ("validate=always_pass", "replan=give_up", "validate=capped:depth=1")}
+DEFAULT_SWAPS = {"sdp": ("validate=always_pass", "replan=give_up", "validate=capped:depth=1")}
 """Default swaps by graph: SDP's three mechanisms (SDP paper, section 4.3)."""
 
 
-def variants(graph: str, swaps: Sequence[str]) -> tuple[Method, ...]:
+def ablation_methods(graph: str, swaps: Sequence[str]) -> tuple[ComparedMethod, ...]:
     """Build the methods of an ablation: the graph, then a variant named after each swap.
 
     Several swaps of one variant are joined by `+`.
@@ -311,16 +321,16 @@ def variants(graph: str, swaps: Sequence[str]) -> tuple[Method, ...]:
     Raises:
         UnknownName: the graph, a slot or an operator is unknown, a swap is given twice, or there is no swap.
     """
-    full = methods_from([graph])
-    swaps = swaps or USUAL.get(graph, ())
+    full = parse_methods([graph])
+    swaps = swaps or DEFAULT_SWAPS.get(graph, ())
     if not swaps:
         raise UnknownName(f"nothing to ablate in {graph}: give an operator to exchange, --swap SLOT=OPERATOR")
     if twice := sorted({swap for swap in swaps if swaps.count(swap) > 1}):
         raise UnknownName(f"--swap {twice[0]} is given twice; give each swap once")
-    return (*full, *(method_of(swap, graph, swap.split("+")) for swap in swaps))
+    return (*full, *(build_method(swap, graph, swap.split("+")) for swap in swaps))
 
 
-def exchanged(first: Method, variant: Method) -> dict[str, Spec]:
+def exchanged_operators(first: ComparedMethod, variant: ComparedMethod) -> dict[str, Spec]:
     """Return the operators, by slot, in which a variant differs from the first method; none for another graph."""
     if first.graph != variant.graph:
         return {}
@@ -363,29 +373,29 @@ class Replay(NamedTuple):
         return min(1.0, most_steps / steps) if steps else 1.0
 
 
-Factor = Callable[[Replay, int], float]
+ScoreFactor = Callable[[Replay, int], float]
 """Function of a recorded run and its limit of steps that returns the factor for the score."""
 
 
-class Rule(NamedTuple):
+class ReplayRule(NamedTuple):
     """A rule of the SDP paper's appendix C."""
 
     name: str
-    factor: Factor
+    factor: ScoreFactor
 
 
-def rule_for(swaps: Mapping[str, Spec]) -> Rule | None:
+def rule_for(swaps: Mapping[str, Spec]) -> ReplayRule | None:
     """Return the rule that estimates a variant with these swaps; None if appendix C has none."""
     if len(swaps) != 1:
         return None
     ((slot, spec),) = swaps.items()
     if (slot, spec.name) == ("validate", "always_pass"):
-        return Rule("action fidelity", lambda replay, most: replay.action_fidelity)
+        return ReplayRule("action fidelity", lambda replay, most: replay.action_fidelity)
     if (slot, spec.name) == ("replan", "give_up"):
-        return Rule("certified prefix", lambda replay, most: replay.certified_prefix)
+        return ReplayRule("certified prefix", lambda replay, most: replay.certified_prefix)
     if (slot, spec.name) == ("validate", "capped"):
         depth = int(str(spec.args.get("depth", 1)))
-        return Rule("cascade cap", lambda replay, most: replay.capped_share(depth, most))
+        return ReplayRule("cascade cap", lambda replay, most: replay.capped_share(depth, most))
     return None
 
 
@@ -396,7 +406,7 @@ def replay_of(trajectory: Trajectory) -> Replay:
     for event in trajectory.events:
         update: Mapping[str, Any] = event.update or {}
         # a replan after an audit, a revalidation or a plan that was cut is no exhaustion
-        if event.node == "replan" and exhausted is None and before not in CHECKS | {EXTENDED} and tried:
+        if event.node == "replan" and exhausted is None and before not in CHECK_NODES | {EXTENDING_NODE} and tried:
             exhausted = (head, plan)
         before = before if event.update is None else event.node
         # forced passes were not certified by any attempt
@@ -412,11 +422,11 @@ def replay_of(trajectory: Trajectory) -> Replay:
 
 # Replayed ablations compared with re-executed ones.
 
-Replays = Mapping[tuple[str, int], Replay]
+ReplaysByTrial = Mapping[tuple[str, int], Replay]
 """Replays of the first method's runs, by task and trial."""
 
 
-class Estimate(Record):
+class ReplayEstimate(Record):
     """Score of a variant, 0 to 100, estimated by replaying the first method's runs and measured by running the variant.
 
     `optimism` is estimate minus measurement, paired over tasks; above 0 the replay overestimates.
@@ -440,7 +450,7 @@ class Estimate(Record):
         return f"replay is {kind} by {abs(self.optimism.mean):.1f} points at n={self.optimism.n}"
 
 
-def estimates_of(plan: Plan, rows: Sequence[Row], replays: Replays) -> list[Estimate]:
+def estimates_of(plan: ComparisonPlan, rows: Sequence[ComparisonRow], replays: ReplaysByTrial) -> list[ReplayEstimate]:
     """Estimate every variant of the first method that appendix C has a rule for."""
     first, *others = plan.methods
     by_method = shared_rows(plan.outline, rows)
@@ -448,31 +458,38 @@ def estimates_of(plan: Plan, rows: Sequence[Row], replays: Replays) -> list[Esti
     if not first_rows or not replays:
         return []
     measured = {method.name: scores_of(by_method[method.name]) for method in others}
-    rules = [(method.name, rule_for(exchanged(first, method))) for method in others if measured[method.name]]
+    rules = [(method.name, rule_for(exchanged_operators(first, method))) for method in others if measured[method.name]]
     estimates = [
         _estimate(name, rule, first_rows, measured[name], replays, plan.limits.steps) for name, rule in rules if rule
     ]
-    adjusted = holm([estimate.optimism.p for estimate in estimates])
-    return [_adjusted(estimate, p) for estimate, p in zip(estimates, adjusted, strict=True)]
+    adjusted = adjust_p_values([estimate.optimism.p for estimate in estimates])
+    return [_set_adjusted_p(estimate, p) for estimate, p in zip(estimates, adjusted, strict=True)]
 
 
-def _adjusted(estimate: Estimate, p: float | None) -> Estimate:
+def _set_adjusted_p(estimate: ReplayEstimate, p: float | None) -> ReplayEstimate:
     return estimate.model_copy(update={"optimism": estimate.optimism.model_copy(update={"p_adjusted": p})})
 
 
-def _estimate(name: str, rule: Rule, rows: Sequence[Row], measured: Scores, replays: Replays, most: int) -> Estimate:
+def _estimate(
+    name: str,
+    rule: ReplayRule,
+    rows: Sequence[ComparisonRow],
+    measured: ScoresByTask,
+    replays: ReplaysByTrial,
+    most: int,
+) -> ReplayEstimate:
     replayed = defaultdict(list)
     for row in rows:
         replayed[row.task].append(row.score * rule.factor(replays[row.task, row.trial], most))
-    return Estimate(
+    return ReplayEstimate(
         method=name,
         rule=rule.name,
-        full=_mean(scores_of(rows)),
-        replayed=_mean(replayed),
-        measured=_mean(measured),
-        optimism=difference_of("replayed", "re-executed", replayed, measured),
+        full=_mean_score(scores_of(rows)),
+        replayed=_mean_score(replayed),
+        measured=_mean_score(measured),
+        optimism=compute_difference("replayed", "re-executed", replayed, measured),
     )
 
 
-def _mean(scores: Scores) -> float:
+def _mean_score(scores: ScoresByTask) -> float:
     return sum(sum(trials) for trials in scores.values()) / sum(map(len, scores.values()))

@@ -13,15 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from certigraph.adapters.benchmarks import load_benchmark, usable
-from certigraph.adapters.models.chat_models import is_scripted, ready
+from certigraph.adapters.benchmarks import check_ready, load_benchmark
+from certigraph.adapters.models.chat_models import check_model_available, is_scripted
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation, read_log
-from certigraph.evaluation.workers import is_url, own_models, working
+from certigraph.evaluation.workers import check_worker_models, is_url, run_slots
 from certigraph.graphs.assembly import operators_of
-from certigraph.runtime.files import check_out
-from certigraph.runtime.registry import build_graph, check_encoders, parse_swap, roles_in
-from certigraph.runtime.run import blocking
-from certigraph.runtime.storage import checkpoints_ready
+from certigraph.runtime.files import check_output_folder
+from certigraph.runtime.registry import build_graph, check_encoders, parse_roles, parse_swap
+from certigraph.runtime.run import run_blocking
+from certigraph.runtime.storage import check_checkpoint_server
 from certigraph.state.records import Interrupted, UnknownName
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 # Rarer garbage collection during an evaluation.
 
-RARELY = (50_000, 5, 5)
+GC_THRESHOLDS = (50_000, 5, 5)
 """Thresholds of the three generations of garbage (Python's defaults: 700, 10, 10). Larger values for the older
 generations save no time, and the garbage of thousands of runs grows to hundreds of megabytes."""
 
 
 @contextmanager
-def seldom_collecting() -> Iterator[None]:
+def reduced_garbage_collection() -> Iterator[None]:
     """Collect garbage less often, and exclude the objects that exist already.
 
     inspect keeps many objects alive, which every collection would traverse again. Over 1,000 short episodes this saves
@@ -46,7 +46,7 @@ def seldom_collecting() -> Iterator[None]:
     if can_freeze:  # objects that a caller froze stay frozen
         gc.collect()
         gc.freeze()
-    gc.set_threshold(*RARELY)
+    gc.set_threshold(*GC_THRESHOLDS)
     try:
         yield
     finally:
@@ -58,14 +58,14 @@ def seldom_collecting() -> Iterator[None]:
 # Display of a running evaluation, and the result of a finished one.
 
 
-def display(quiet: bool) -> dict[str, Any]:
+def display_options(quiet: bool) -> dict[str, Any]:
     """Choose inspect's display options: progress is shown only on a terminal."""
     shown = sys.stdout.isatty() and not quiet
     # figures of an unfinished evaluation take time to compute, so only where a user can see them
     return {"ctl_server": False, "display": "rich" if shown else "none", "score_display": shown}
 
 
-def concluded(logs: "Sequence[EvalLog]", out: str, ray: str | None) -> Evaluation:
+def read_finished_evaluation(logs: "Sequence[EvalLog]", out: str, ray: str | None) -> Evaluation:
     """Read the result of an evaluation from inspect's logs.
 
     Raises:
@@ -73,12 +73,12 @@ def concluded(logs: "Sequence[EvalLog]", out: str, ray: str | None) -> Evaluatio
     """
     if not logs or logs[0].status == "cancelled":
         again = f" --ray {ray}" if ray else ""
-        raise Interrupted(f"interrupted; finish it with: certigraph eval --retry {_newest(logs, out)}{again}")
+        raise Interrupted(f"interrupted; finish it with: certigraph eval --retry {_newest_log(logs, out)}{again}")
     # read the file again without the large fields: access to this log object would load the complete log
     return read_evaluation(logs[0].location)
 
 
-def _newest(logs: "Sequence[EvalLog]", out: str) -> str:
+def _newest_log(logs: "Sequence[EvalLog]", out: str) -> str:
     if is_url(out):
         return logs[0].location if logs else f"{out}/LOG.eval"
     return str(max(Path(out).glob("*.eval"), key=lambda log: log.stat().st_mtime, default=Path(out) / "LOG.eval"))
@@ -114,23 +114,23 @@ def evaluate_retry(
     """
     from inspect_ai import eval_retry
 
-    from certigraph.evaluation.inspect_tasks import registered
+    from certigraph.evaluation.inspect_tasks import registered_name
 
     previous = read_log(log)
-    previous.eval.task_registry_name = registered(previous.eval.task)
-    arguments, folder = previous.eval.task_args_passed, _beside(log)
+    previous.eval.task_registry_name = registered_name(previous.eval.task)
+    arguments, folder = previous.eval.task_args_passed, _folder_of(log)
     if arguments.get("journal"):
         # the runs are in the folder of their log, which may have been moved or be named by another relative path
         arguments["out"] = folder
     model = str((previous.eval.metadata or {}).get("model", ""))
     if ray:
-        own_models(model, *(role.partition("=")[2] for role in arguments.get("role", [])))
-    with seldom_collecting(), working(ray, model, workers, max_samples) as concurrent:
-        logs = eval_retry(previous, log_dir=folder, max_samples=concurrent, **display(quiet))
-    return concluded(logs, folder, ray)
+        check_worker_models(model, *(role.partition("=")[2] for role in arguments.get("role", [])))
+    with reduced_garbage_collection(), run_slots(ray, model, workers, max_samples) as concurrent:
+        logs = eval_retry(previous, log_dir=folder, max_samples=concurrent, **display_options(quiet))
+    return read_finished_evaluation(logs, folder, ray)
 
 
-def _beside(log: Path | str) -> str:
+def _folder_of(log: Path | str) -> str:
     before, slash, _ = str(log).rpartition("/")
     return before if slash else "."
 
@@ -139,7 +139,7 @@ def _beside(log: Path | str) -> str:
 
 __all__ = ["Evaluation", "evaluate", "evaluate_retry", "read_evaluation"]
 
-SAMPLES = 4
+MAX_SCRIPTED_SAMPLES = 4
 """Number of concurrent runs with a scripted model; more runs would only wait for each other."""
 
 
@@ -201,12 +201,12 @@ def evaluate(
     from certigraph.evaluation.inspect_tasks import TASKS
 
     if not is_url(str(out)):
-        check_out(out)
+        check_output_folder(out)
     live = load_benchmark(benchmark, data)
-    usable(live)
+    check_ready(live)
     check_encoders(operators_of(build_graph(graph, dict(map(parse_swap, swaps)))))
-    _can_ask(ray, model, *roles_in(roles).values())
-    blocking(checkpoints_ready())
+    _check_models(ray, model, *parse_roles(roles).values())
+    run_blocking(check_checkpoint_server())
     name, _, config = benchmark.partition(":")
     operators = {slot: str(spec) for slot, spec in map(parse_swap, swaps)}
     task = TASKS[name](
@@ -224,11 +224,11 @@ def evaluate(
         faults=faults,
         out=str(out),
         journal=f"journal-{uuid.uuid4().hex[:12]}",
-        fail_on=_tolerated(fail_on, lambda: trials * (len(ids) or len(live.tasks(split)[:limit]))),
+        fail_on=_max_failures(fail_on, lambda: trials * (len(ids) or len(live.tasks(split)[:limit]))),
         **operators,
     )
-    default = SAMPLES if is_scripted(model) else None
-    with seldom_collecting(), working(ray, model, workers, max_samples, usual=default) as concurrent:
+    default = MAX_SCRIPTED_SAMPLES if is_scripted(model) else None
+    with reduced_garbage_collection(), run_slots(ray, model, workers, max_samples, usual=default) as concurrent:
         logs = inspect_eval(
             task,
             model=None,
@@ -237,20 +237,20 @@ def evaluate(
             log_dir=str(out),
             # scripted runs end before a user could watch them in inspect's viewer
             log_realtime=not is_scripted(model),
-            **display(quiet),
+            **display_options(quiet),
         )
-    return concluded(logs, str(out), ray)
+    return read_finished_evaluation(logs, str(out), ray)
 
 
-def _can_ask(ray: str | None, *models: str) -> None:
+def _check_models(ray: str | None, *models: str) -> None:
     if ray:
-        own_models(*models)
+        check_worker_models(*models)
     for model in models:
         if model.startswith(("openai:", "local")):
-            ready(model)
+            check_model_available(model)
 
 
-def _tolerated(fail_on: float | None, planned: Callable[[], int]) -> int:
+def _max_failures(fail_on: float | None, planned: Callable[[], int]) -> int:
     """Compute the number of failed runs that stops an evaluation; 0: no maximum."""
     if fail_on is None:
         return 0

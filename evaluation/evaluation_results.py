@@ -18,18 +18,26 @@ from rich.table import Table
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.models.chat_models import describe_model, is_scripted
 from certigraph.evaluation.measures import (
-    EVALUATION,
-    NONE,
+    EVALUATION_METHODS,
+    MISSING_VALUE,
     GoalPrecision,
     fault_warnings,
+    format_fault_share,
     goal_precision,
-    outcome_of,
-    share_text,
+    run_outcome_of,
 )
-from certigraph.evaluation.statistics import ALIKE, LEAST, Estimate, Interval, pass_hat_k, resampled, wilson
+from certigraph.evaluation.statistics import (
+    MIN_PAIRS,
+    MIN_SPREAD,
+    Interval,
+    MeanEstimate,
+    bootstrap_intervals,
+    pass_hat_k,
+    wilson_interval,
+)
 from certigraph.evaluation.workers import is_url
-from certigraph.runtime.html import counted
-from certigraph.runtime.result import ROW, Row
+from certigraph.runtime.html import format_count
+from certigraph.runtime.result import ROW_KEY, BenchmarkRow
 from certigraph.state.records import INTERRUPTED, Boundary, Fault, Record
 from certigraph.state.trajectory import Footer
 
@@ -39,11 +47,13 @@ if TYPE_CHECKING:
 
 # Intervals of a benchmark's figures by resampling tasks, whatever a figure computes.
 
-Runs = Sequence[tuple[str, Footer]]
-Figures = Callable[[Runs], dict[str, float]]
+TaskFooters = Sequence[tuple[str, Footer]]
+FigureFunction = Callable[[TaskFooters], dict[str, float]]
 
 
-def intervals_of(figures: Mapping[str, float], rows: Sequence[Row], compute: Figures) -> dict[str, Interval | None]:
+def intervals_of(
+    figures: Mapping[str, float], rows: Sequence[BenchmarkRow], compute: FigureFunction
+) -> dict[str, Interval | None]:
     """Compute the 95 % interval of every figure except counts and standard errors.
 
     A percentile bootstrap over tasks: all runs of a task are drawn together, because they share its difficulty, and the
@@ -56,18 +66,18 @@ def intervals_of(figures: Mapping[str, float], rows: Sequence[Row], compute: Fig
         rows: the runs.
         compute: the benchmark's `figures`.
     """
-    tasks = _by_task(rows)
-    intervals = resampled(list(tasks.values()), compute) if len(tasks) >= LEAST else {}
+    tasks = _footers_by_task(rows)
+    intervals = bootstrap_intervals(list(tasks.values()), compute) if len(tasks) >= MIN_PAIRS else {}
     single = [compute([(row.id, row.footer)]) for row in rows]
     return {
         name: intervals.get(name)
-        or _as_rate(value, [figures_of_run.get(name) for figures_of_run in single], len(tasks))
+        or _wilson_of_share(value, [figures_of_run.get(name) for figures_of_run in single], len(tasks))
         for name, value in figures.items()
         if name != "n" and not name.endswith("_stderr")
     }
 
 
-def repeated_successes(rows: Sequence[Row]) -> dict[str, Estimate]:
+def estimate_pass_hat(rows: Sequence[BenchmarkRow]) -> dict[str, MeanEstimate]:
     """Estimate `pass^k` for k = 2, 4, 8, ... and for the number of trials that every task has.
 
     Returns:
@@ -81,28 +91,28 @@ def repeated_successes(rows: Sequence[Row]) -> dict[str, Estimate]:
     return {f"pass^{k}": pass_hat_k(outcomes, k) for k in sorted({*powers, trials} - {0, 1})}
 
 
-def _by_task(rows: Sequence[Row]) -> dict[str, list[tuple[str, Footer]]]:
+def _footers_by_task(rows: Sequence[BenchmarkRow]) -> dict[str, list[tuple[str, Footer]]]:
     tasks: dict[str, list[tuple[str, Footer]]] = defaultdict(list)
     for row in rows:
         tasks[row.id].append((row.id, row.footer))
     return dict(tasks)
 
 
-def _as_rate(value: float, single: Sequence[float | None], tasks: int) -> Interval | None:
+def _wilson_of_share(value: float, single: Sequence[float | None], tasks: int) -> Interval | None:
     """Wilson's interval of a figure that is 0 or 1 for each run and, for all runs, their mean."""
     values = [one for one in single if one is not None]
-    if not values or {*values} - {0.0, 1.0} or abs(mean(values) - value) > ALIKE:
+    if not values or {*values} - {0.0, 1.0} or abs(mean(values) - value) > MIN_SPREAD:
         return None
-    return wilson(round(value * tasks), tasks)
+    return wilson_interval(round(value * tasks), tasks)
 
 
 # The result of an evaluation, and its reader.
 
-BULK = frozenset({"events", "store", "attachments", "messages"})
+UNUSED_SAMPLE_FIELDS = frozenset({"events", "store", "attachments", "messages"})
 """Fields of a log's samples that no figure needs; for thousands of runs they would take gigabytes of memory."""
 
 
-LEAST_SPACE = 1 << 20
+MIN_FREE_BYTES = 1 << 20
 """Number of free bytes below which a disk counts as full; inspect's buffer for a log was larger."""
 
 
@@ -120,12 +130,12 @@ class Evaluation(Record):
     """The benchmark's figures; with several trials also `pass^k`, the probability that k runs of a task all succeed."""
     intervals: dict[str, Interval | None]
     """95 % interval of each figure over tasks; None where the sample does not allow one."""
-    rows: tuple[Row, ...]
+    rows: tuple[BenchmarkRow, ...]
     log: str
     """Path of inspect's log, for `inspect view`."""
 
     @property
-    def scored(self) -> tuple[Row, ...]:
+    def scored(self) -> tuple[BenchmarkRow, ...]:
         """The runs that the figures count: those with an ending that is no fault of the world or its data."""
         return tuple(row for row in self.rows if row.scored)
 
@@ -162,10 +172,10 @@ class Evaluation(Record):
     @property
     def goals(self) -> GoalPrecision:
         """Goal precision: how many of the runs with the ending `goal` the scorer confirms."""
-        return goal_precision(outcome_of(row.id, row.footer) for row in self.rows)
+        return goal_precision(run_outcome_of(row.id, row.footer) for row in self.rows)
 
     @property
-    def failed(self) -> tuple[Row, ...]:
+    def failed(self) -> tuple[BenchmarkRow, ...]:
         """Runs that an error or an interrupt ended; `certigraph eval --retry LOG` repeats only these."""
         return tuple(row for row in self.rows if row.ending.startswith(("error:", INTERRUPTED)))
 
@@ -176,7 +186,7 @@ def read_evaluation(log: Path | str) -> Evaluation:
     Raises:
         Fault: the file is not the log of an evaluation, or no run was evaluated.
     """
-    return evaluation_of(read_log(log, without=BULK))
+    return evaluation_of(read_log(log, without=UNUSED_SAMPLE_FIELDS))
 
 
 def read_log(log: Path | str, *, without: Set[str] = frozenset()) -> "EvalLog":
@@ -209,15 +219,17 @@ def evaluation_of(log: "EvalLog") -> Evaluation:
         Fault: no run was evaluated; the message has the reason and the command that finishes the evaluation.
     """
     if not log.results or not log.samples:
-        reason, boundary = _unfinished(log)
+        reason, boundary = _explain_missing_results(log)
         raise Fault(
             boundary, f"nothing was evaluated: {reason}; finish it with: certigraph eval --retry {log.location}"
         )
     metadata = log.eval.metadata or {}
-    rows = tuple(Row.model_validate(sample.scores[ROW].metadata) for sample in log.samples if sample.scores)
+    rows = tuple(
+        BenchmarkRow.model_validate(sample.scores[ROW_KEY].metadata) for sample in log.samples if sample.scores
+    )
     scored = [row for row in rows if row.scored]
     figures = {name: float(metric.value) for name, metric in log.results.scores[0].metrics.items()}
-    estimates = repeated_successes(scored)
+    estimates = estimate_pass_hat(scored)
     return Evaluation(
         graph=metadata["graph"],
         benchmark=metadata["benchmark"],
@@ -227,28 +239,30 @@ def evaluation_of(log: "EvalLog") -> Evaluation:
         figures={**figures, **{name: estimate.mean for name, estimate in estimates.items()}},
         intervals={
             **_intervals(log, figures, scored),
-            **{name: _bounds(estimate) for name, estimate in estimates.items()},
+            **{name: _interval_of(estimate) for name, estimate in estimates.items()},
         },
         rows=rows,
         log=log.location,
     )
 
 
-def _unfinished(log: "EvalLog") -> tuple[str, Boundary]:
+def _explain_missing_results(log: "EvalLog") -> tuple[str, Boundary]:
     """Explain why a log has no results; inspect reports its own errors, but not a full disk."""
     if log.error:
         return log.error.message, "operator"
     folder = Path(log.location.removeprefix("file://")).parent
-    if folder.is_dir() and shutil.disk_usage(folder).free < LEAST_SPACE:
+    if folder.is_dir() and shutil.disk_usage(folder).free < MIN_FREE_BYTES:
         return f"no space is left on the disk of {folder}: free space", "data"
     return f"the log ends with the status {log.status!r}, as after a crash", "operator"
 
 
-def _bounds(estimate: Estimate) -> Interval | None:
+def _interval_of(estimate: MeanEstimate) -> Interval | None:
     return None if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
 
 
-def _intervals(log: "EvalLog", figures: Mapping[str, float], rows: Sequence[Row]) -> dict[str, Interval | None]:
+def _intervals(
+    log: "EvalLog", figures: Mapping[str, float], rows: Sequence[BenchmarkRow]
+) -> dict[str, Interval | None]:
     metadata = log.eval.metadata or {}
     benchmark = load_benchmark(metadata["benchmark"], log.eval.task_args.get("data") or None)
     return intervals_of(figures, rows, benchmark.figures)
@@ -256,10 +270,10 @@ def _intervals(log: "EvalLog", figures: Mapping[str, float], rows: Sequence[Row]
 
 # The table that `certigraph eval` prints.
 
-REASONS = 3
+MAX_REASONS = 3
 """Maximum number of different messages of failed runs in the output; `certigraph report RUN` shows a run's message."""
 
-MESSAGE = 300
+MAX_MESSAGE_CHARACTERS = 300
 """Maximum number of characters of such a message."""
 
 
@@ -271,21 +285,21 @@ def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
         as_json: print one JSON object instead of a table.
     """
     if as_json:
-        typer.echo(json.dumps(_as_json(done)))
+        typer.echo(json.dumps(_to_json(done)))
         return
     for evaluation in done:
         about = f"{evaluation.graph} on {evaluation.benchmark}, model {describe_model(evaluation.model)}"
         Console(highlight=False, soft_wrap=True, emoji=False).print(about, markup=False)
-    names = dict.fromkeys(name for evaluation in done for name in evaluation.figures if not _told_elsewhere(name))
+    names = dict.fromkeys(name for evaluation in done for name in evaluation.figures if not _is_not_a_row(name))
     table = Table("figure", box=None)
     for evaluation in done:
         table.add_column(evaluation.benchmark, justify="right")
         table.add_column("95 % interval")
     for name in names:
-        table.add_row(name, *(cell for evaluation in done for cell in _cells(evaluation, name)))
-    table.add_row("goal precision", *(cell for evaluation in done for cell in _precision(evaluation.goals)))
-    table.add_row("n", *(cell for evaluation in done for cell in (str(evaluation.n), _counted(evaluation))))
-    faults = [share_text(evaluation.faults, len(evaluation.rows)) for evaluation in done]
+        table.add_row(name, *(cell for evaluation in done for cell in _figure_cells(evaluation, name)))
+    table.add_row("goal precision", *(cell for evaluation in done for cell in _goal_precision_cells(evaluation.goals)))
+    table.add_row("n", *(cell for evaluation in done for cell in (str(evaluation.n), _format_counts(evaluation))))
+    faults = [format_fault_share(evaluation.faults, len(evaluation.rows)) for evaluation in done]
     table.add_row("faults", *(cell for share in faults for cell in (share, "runs that no figure counts")))
     Console().print(table)
     for evaluation in done:
@@ -293,55 +307,57 @@ def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
         typer.echo(f"{evaluation.benchmark}, {evaluation.model}: {endings}")
         for warning in evaluation.warnings:
             Console(highlight=False, soft_wrap=True).print(f"warning: {warning}", markup=False)
-        for reason in _reasons(evaluation):
+        for reason in _failure_messages(evaluation):
             Console(highlight=False, soft_wrap=True).print(f"  {reason}", markup=False)
         label = "resume or repeat what failed: certigraph eval --retry" if evaluation.failed else "log:"
         Console(highlight=False, soft_wrap=True).print(f"{label} {evaluation.log}", style="dim", markup=False)
 
 
-def _cells(evaluation: Evaluation, name: str) -> tuple[str, str]:
+def _figure_cells(evaluation: Evaluation, name: str) -> tuple[str, str]:
     if name not in evaluation.figures:
         return "", ""
     value, interval = evaluation.figures[name], evaluation.intervals.get(name)
     return f"{value:.1%}", f"{interval[0]:.1%} to {interval[1]:.1%}" if interval else "too few tasks or no spread"
 
 
-def _precision(goals: GoalPrecision) -> tuple[str, str]:
+def _goal_precision_cells(goals: GoalPrecision) -> tuple[str, str]:
     if goals.value is None:
-        return NONE, ""
-    return f"{goals.value:.1%}", f"{goals.low:.1%} to {goals.high:.1%} of {counted(goals.n, 'run')} ending goal"
+        return MISSING_VALUE, ""
+    return f"{goals.value:.1%}", f"{goals.low:.1%} to {goals.high:.1%} of {format_count(goals.n, 'run')} ending goal"
 
 
-def _told_elsewhere(name: str) -> bool:
+def _is_not_a_row(name: str) -> bool:
     """The number of runs has a row of another form, and intervals replace standard errors."""
     return name == "n" or name.endswith("_stderr")
 
 
-def _reasons(evaluation: Evaluation) -> Iterator[str]:
+def _failure_messages(evaluation: Evaluation) -> Iterator[str]:
     """Messages of failed runs with their counts, the most frequent first."""
-    messages = Counter(" ".join((row.footer.message or row.ending).split())[:MESSAGE] for row in evaluation.failed)
-    yield from (f"{count} x {message}" for message, count in messages.most_common(REASONS))
+    messages = Counter(
+        " ".join((row.footer.message or row.ending).split())[:MAX_MESSAGE_CHARACTERS] for row in evaluation.failed
+    )
+    yield from (f"{count} x {message}" for message, count in messages.most_common(MAX_REASONS))
 
 
-def _counted(evaluation: Evaluation) -> str:
+def _format_counts(evaluation: Evaluation) -> str:
     tasks = f"{evaluation.tasks} task{'s' if evaluation.tasks != 1 else ''}"
     return f"runs, {tasks}, {evaluation.trials} trials each" if evaluation.trials > 1 else f"runs, {tasks}"
 
 
-def _as_json(done: Sequence[Evaluation]) -> dict[str, object]:
+def _to_json(done: Sequence[Evaluation]) -> dict[str, object]:
     first, *others = done
     about = {
         "graph": first.graph,
         "benchmark": first.benchmark,
         "model": first.model,
         "language_model": not is_scripted(first.model),
-        "statistics": EVALUATION,
+        "statistics": EVALUATION_METHODS,
     }
-    other_figures = {other.benchmark: _counts(other) for other in others}
-    return {**about, **_counts(first), **({"beside": other_figures} if other_figures else {})}
+    other_figures = {other.benchmark: _figures_to_json(other) for other in others}
+    return {**about, **_figures_to_json(first), **({"beside": other_figures} if other_figures else {})}
 
 
-def _counts(evaluation: Evaluation) -> dict[str, object]:
+def _figures_to_json(evaluation: Evaluation) -> dict[str, object]:
     """Figures and counts of one configuration."""
     return {
         **evaluation.figures,

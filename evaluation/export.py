@@ -19,8 +19,8 @@ from pydantic import JsonValue
 from certigraph.adapters.assistantbench.benchmark import write_submission
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.files import read_rows
-from certigraph.evaluation.rounds import Round, cleaned, method_name, parts_of, rounds
-from certigraph.runtime.files import has_header, legible, slug, trajectory_files
+from certigraph.evaluation.rounds import RunRound, clean_trajectory, method_name, split_by_graph, split_rounds
+from certigraph.runtime.files import find_trajectories, has_header, slug_of, translate_trajectory_errors
 from certigraph.runtime.registry import model_name
 from certigraph.state.records import GOAL, Action, Certificate, Fault, Observation, UnknownName
 from certigraph.state.run import CertifiedState, certified_states
@@ -30,29 +30,29 @@ from certigraph.state.trajectory import Event, Trajectory, read_trajectory
 
 
 @dataclass(frozen=True)
-class Move:
+class ExportedTransition:
     """An executed action, with the observations before and after it."""
 
-    part: Round
+    part: RunRound
     action: Action
     before: str
     answer: Observation
 
 
 @dataclass
-class Episode:
+class TransitionEpisode:
     """The transitions between two resets, in order."""
 
     subtask: str = ""
     number: int | None = None
     """Number of the episode of a subtask; None: its rounds have the number."""
-    moves: list[Move] = field(default_factory=list)
+    moves: list[ExportedTransition] = field(default_factory=list)
     last_observation: str = ""
 
-    def add_round(self, part: Round) -> None:
+    def add_round(self, part: RunRound) -> None:
         """Add a round; one without an observation is no transition."""
         if part.action and part.observation:
-            self.moves.append(Move(part, part.action, self.last_observation, part.observation))
+            self.moves.append(ExportedTransition(part, part.action, self.last_observation, part.observation))
         self.last_observation = part.observation.text if part.observation else self.last_observation
 
     def certificates(self) -> list[Certificate]:
@@ -66,11 +66,11 @@ def rows_of(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
     Raises:
         Fault: the trajectory cannot be interpreted.
     """
-    with legible(trajectory.header.run_id):
-        yield from _run(cleaned(trajectory))
+    with translate_trajectory_errors(trajectory.header.run_id):
+        yield from _rows_of_run(clean_trajectory(trajectory))
 
 
-def _run(run: Trajectory) -> Iterator[dict[str, Any]]:
+def _rows_of_run(run: Trajectory) -> Iterator[dict[str, Any]]:
     header, ending = run.header, run.ending
     about = {
         "run_id": header.run_id,
@@ -82,46 +82,46 @@ def _run(run: Trajectory) -> Iterator[dict[str, Any]]:
         "trial": header.context.get("trial", 0),
         "ending": ending,
     }
-    episodes = _episodes(run)
+    episodes = _split_episodes(run)
     for episode in episodes:
         reached = ending == GOAL and episode is episodes[-1]
-        for row in _rows(episode, reached=reached):
+        for row in _rows_of_episode(episode, reached=reached):
             yield {**about, **row}
 
 
-def _episodes(run: Trajectory) -> list[Episode]:
-    parts = parts_of(run.events)
+def _split_episodes(run: Trajectory) -> list[TransitionEpisode]:
+    parts = split_by_graph(run.events)
     episodes = list(_own_episodes(parts.own))
     for number, part in enumerate(parts.inner, 1):
-        episodes.append(Episode(part.subtask, number))
-        for part_round in rounds(part.events):
+        episodes.append(TransitionEpisode(part.subtask, number))
+        for part_round in split_rounds(part.events):
             episodes[-1].add_round(part_round)
     return [episode for episode in episodes if episode.moves]
 
 
-def _own_episodes(events: Iterable[Event]) -> Iterator[Episode]:
-    episode = Episode()
-    for part in rounds(events):
+def _own_episodes(events: Iterable[Event]) -> Iterator[TransitionEpisode]:
+    episode = TransitionEpisode()
+    for part in split_rounds(events):
         if part.resets:
             yield episode
-            episode = Episode()
+            episode = TransitionEpisode()
         episode.add_round(part)
     yield episode
 
 
-def _rows(episode: Episode, *, reached: bool) -> Iterator[dict[str, Any]]:
+def _rows_of_episode(episode: TransitionEpisode, *, reached: bool) -> Iterator[dict[str, Any]]:
     states, at = certified_states(episode.certificates()), 0
     for t, move in enumerate(episode.moves):
         last = t == len(episode.moves) - 1
         before, at = states[at], at + (move.part.certificate is not None)
         done = last and (move.answer.done or reached)
-        after = {"next_state": _texts(states[at]), "done": done, "truncated": last and not done}
+        after = {"next_state": _predicate_texts(states[at]), "done": done, "truncated": last and not done}
         number = episode.number or move.part.episode
-        where = {"episode": number, "subtask": episode.subtask or None, "t": t, "state": _texts(before)}
-        yield {**where, **_action(move), **_judged(move.part), **after, **_cost(move.part)}
+        where = {"episode": number, "subtask": episode.subtask or None, "t": t, "state": _predicate_texts(before)}
+        yield {**where, **_action_columns(move), **_verdict_columns(move.part), **after, **_cost_columns(move.part)}
 
 
-def _action(move: Move) -> dict[str, Any]:
+def _action_columns(move: ExportedTransition) -> dict[str, Any]:
     return {
         "node": move.part.node,
         "obs": move.before,
@@ -135,7 +135,7 @@ def _action(move: Move) -> dict[str, Any]:
     }
 
 
-def _judged(part: Round) -> dict[str, Any]:
+def _verdict_columns(part: RunRound) -> dict[str, Any]:
     attempt, certificate = part.attempt, part.certificate
     forced = certificate.forced if certificate else ""
     earned = None if forced else certificate
@@ -154,18 +154,18 @@ def _judged(part: Round) -> dict[str, Any]:
     }
 
 
-def _cost(part: Round) -> dict[str, Any]:
+def _cost_columns(part: RunRound) -> dict[str, Any]:
     usage = part.usage.model_dump(exclude={"node"})
     return {name: usage[name] for name in ("calls", "input_tokens", "output_tokens", "cached_tokens", "usd", "seconds")}
 
 
-def _texts(state: CertifiedState) -> Sequence[str]:
+def _predicate_texts(state: CertifiedState) -> Sequence[str]:
     return [predicate.text for predicate in state.predicates]
 
 
 # Transitions as a Parquet table for offline RL: `table[table.certified]` holds the certified (s, a, k, s').
 
-AT_ONCE = 5_000
+ROW_GROUP_SIZE = 5_000
 """Number of rows of a row group; only one group is in memory, whatever the number of runs."""
 
 TEXT, TEXTS, COUNT, FLAG = pa.string(), pa.list_(pa.string()), pa.int64(), pa.bool_()
@@ -243,21 +243,21 @@ def to_parquet(trajectories: Iterable[Trajectory], path: Path) -> Path:
     """
     rows = (row for trajectory in trajectories for row in rows_of(trajectory))
     with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
-        while group := list(_next(rows)):
+        while group := list(_next_group(rows)):
             writer.write_table(pa.Table.from_pylist(group, schema=SCHEMA))
     return path
 
 
-def _next(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    return islice(rows, AT_ONCE)
+def _next_group(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    return islice(rows, ROW_GROUP_SIZE)
 
 
 # Submissions to AssistantBench's leaderboard.
 
-NAME = "assistantbench"
+ASSISTANTBENCH = "assistantbench"
 
 
-def submissions(runs: Iterable[Trajectory], data: str | None) -> Iterator[tuple[str, partial[None]]]:
+def submission_files(runs: Iterable[Trajectory], data: str | None) -> Iterator[tuple[str, partial[None]]]:
     """Yield, for each split that has runs, the name of its submission and the function that writes it.
 
     Raises:
@@ -266,15 +266,17 @@ def submissions(runs: Iterable[Trajectory], data: str | None) -> Iterator[tuple[
     answers = latest_answers(runs)
     if not answers:
         raise Fault(
-            "data", f"no run of {NAME} among these has ended: start one with certigraph run sdp {NAME}, or resume one"
+            "data",
+            f"no run of {ASSISTANTBENCH} among these has ended: "
+            f"start one with certigraph run sdp {ASSISTANTBENCH}, or resume one",
         )
-    live: Any = load_benchmark(NAME, data)
-    splits = {split: ids for split in live.splits if not answers.keys().isdisjoint(ids := _ids(live, split))}
+    live: Any = load_benchmark(ASSISTANTBENCH, data)
+    splits = {split: ids for split in live.splits if not answers.keys().isdisjoint(ids := _ids_of_split(live, split))}
     if not splits:
         message = f"no split has the task {next(iter(answers))!r}, nor any other task of the runs"
         raise Fault("data", f"{message}: name the folder of their questions with --data DIR")
     for split, ids in splits.items():
-        yield f"{NAME}_{split}.jsonl", partial(write_submission, ids=ids, answers=answers)
+        yield f"{ASSISTANTBENCH}_{split}.jsonl", partial(write_submission, ids=ids, answers=answers)
 
 
 def latest_answers(runs: Iterable[Trajectory]) -> dict[str, JsonValue]:
@@ -282,17 +284,17 @@ def latest_answers(runs: Iterable[Trajectory]) -> dict[str, JsonValue]:
 
     Runs with the configuration `recorded` are left out too: their pages are those that other agents' runs recorded.
     """
-    runs_of_benchmark = (run for run in runs if run.header.task.benchmark == NAME)
+    runs_of_benchmark = (run for run in runs if run.header.task.benchmark == ASSISTANTBENCH)
     ended = [run for run in runs_of_benchmark if run.footer and not run.ending.startswith("error:")]
     ended.sort(key=lambda run: run.header.created)
-    return {run.header.task.id: _answer(run) for run in ended}
+    return {run.header.task.id: _answer_of(run) for run in ended}
 
 
-def _answer(run: Trajectory) -> JsonValue:
+def _answer_of(run: Trajectory) -> JsonValue:
     return run.footer.scores.answer if run.footer and run.footer.scores else None
 
 
-def _ids(live: Any, split: str) -> Sequence[str]:
+def _ids_of_split(live: Any, split: str) -> Sequence[str]:
     """Tasks of a split; none where its file is missing, because a data folder may hold only one split."""
     try:
         ids: Sequence[str] = live.ids(split)
@@ -305,18 +307,18 @@ def _ids(live: Any, split: str) -> Sequence[str]:
 
 # Output of the command `export`.
 
-MOST = 10
+MAX_LISTED_FILES = 10
 """Maximum number of files that are listed by name."""
 
 
-def exported(files: Sequence[Path]) -> str:
+def format_exported_files(files: Sequence[Path]) -> str:
     """List the files, one per line; of more than MAX_LISTED_FILES only the number and the folder."""
-    if len(files) > MOST:
+    if len(files) > MAX_LISTED_FILES:
         return f"{len(files):,} files in {files[0].parent}"
     return "\n".join(map(str, files))
 
 
-def submitted(path: Path) -> str:
+def format_submission(path: Path) -> str:
     """Format the number of tasks of a submission, and of those without an answer."""
     answers = [row.value["answer"] for row in read_rows(path)]
     return f"{path.name}: {len(answers)} tasks, {answers.count('')} of them without an answer"
@@ -326,12 +328,12 @@ def submitted(path: Path) -> str:
 
 Format = Literal["atif", "inspect", "parquet", "assistantbench"]
 
-PACKAGES = {"inspect": "inspect_ai", "parquet": "pyarrow"}
+FORMAT_PACKAGES = {"inspect": "inspect_ai", "parquet": "pyarrow"}
 """Package that a format needs."""
 
-Write = Callable[[Path], object]
+WriteFile = Callable[[Path], object]
 
-Make = Callable[[Iterable[Trajectory]], Iterator[tuple[str, Write]]]
+PrepareFiles = Callable[[Iterable[Trajectory]], Iterator[tuple[str, WriteFile]]]
 """Function from runs to the names of files and the functions that write them."""
 
 
@@ -354,19 +356,19 @@ def export(folders: Sequence[Path], to: Format, out: Path, *, data: str | None =
     """
     if to not in get_args(Format):
         raise UnknownName(f"there is no format {to!r}; known: {', '.join(get_args(Format))}")
-    if find_spec(package := PACKAGES.get(to, "certigraph")) is None:
+    if find_spec(package := FORMAT_PACKAGES.get(to, "certigraph")) is None:
         raise Fault("data", f"the format {to} needs {package}, which is missing: pip install 'certigraph[eval]'")
-    paths = dict.fromkeys(file.resolve() for folder in folders for file in trajectory_files(folder))
+    paths = dict.fromkeys(file.resolve() for folder in folders for file in find_trajectories(folder))
     files = [file for file in paths if has_header(file)]
     if not files:
         named = " ".join(map(str, folders))
         raise Fault("data", f"no run below {named}: give folders that `certigraph run` or `certigraph compare` wrote")
     out.mkdir(parents=True, exist_ok=True)
-    makers: dict[str, Make] = {**_MAKERS, "assistantbench": partial(_assistantbench, data=data)}
-    return [_written(out / name, write) for name, write in makers[to](_read(files))]
+    makers: dict[str, PrepareFiles] = {**_FORMATS, "assistantbench": partial(_assistantbench_files, data=data)}
+    return [_write_atomically(out / name, write) for name, write in makers[to](_read_runs(files))]
 
 
-def _read(files: Iterable[Path]) -> Iterator[Trajectory]:
+def _read_runs(files: Iterable[Path]) -> Iterator[Trajectory]:
     for file in files:
         try:
             yield read_trajectory(file)
@@ -374,23 +376,23 @@ def _read(files: Iterable[Path]) -> Iterator[Trajectory]:
             raise Fault("data", f"{file.parent} cannot be exported: {fault}") from fault
 
 
-def _atif(runs: Iterable[Trajectory]) -> Iterator[tuple[str, Write]]:
+def _atif_files(runs: Iterable[Trajectory]) -> Iterator[tuple[str, WriteFile]]:
     from certigraph.evaluation.atif import write_atif
 
-    names = _Names()
+    names = _FileNames()
     for run in runs:
         yield names.new(run.header.run_id, ".json"), partial(write_atif, run)
 
 
-def _inspect(runs: Iterable[Trajectory]) -> Iterator[tuple[str, Write]]:
+def _inspect_files(runs: Iterable[Trajectory]) -> Iterator[tuple[str, WriteFile]]:
     from inspect_ai.log import write_eval_log
 
-    from certigraph.evaluation.inspect_log import kind_of, to_inspect
+    from certigraph.evaluation.inspect_log import log_key_of, to_inspect
 
     groups = defaultdict(list)
     for run in runs:
-        groups[kind_of(run.header)].append(run)
-    names = _Names()
+        groups[log_key_of(run.header)].append(run)
+    names = _FileNames()
     for kind, group in groups.items():
         log = to_inspect(group)
         method = str(log.eval.solver)[:60]  # the id that follows distinguishes long ones
@@ -398,38 +400,38 @@ def _inspect(runs: Iterable[Trajectory]) -> Iterator[tuple[str, Write]]:
         yield name, partial(write_eval_log, log, format="eval")
 
 
-def _parquet(runs: Iterable[Trajectory]) -> Iterator[tuple[str, Write]]:
+def _parquet_files(runs: Iterable[Trajectory]) -> Iterator[tuple[str, WriteFile]]:
 
     yield "transitions.parquet", partial(to_parquet, runs)
 
 
-def _assistantbench(runs: Iterable[Trajectory], data: str | None) -> Iterator[tuple[str, Write]]:
+def _assistantbench_files(runs: Iterable[Trajectory], data: str | None) -> Iterator[tuple[str, WriteFile]]:
 
-    yield from submissions(runs, data)
+    yield from submission_files(runs, data)
 
 
-_MAKERS: dict[str, Make] = {
-    "atif": _atif,
-    "inspect": _inspect,
-    "parquet": _parquet,
+_FORMATS: dict[str, PrepareFiles] = {
+    "atif": _atif_files,
+    "inspect": _inspect_files,
+    "parquet": _parquet_files,
 }
 
 
-class _Names:
+class _FileNames:
     """Unique file names that stay in their folder, whatever the id of a run."""
 
     def __init__(self) -> None:
         self._given = set[str]()
 
     def new(self, text: str, suffix: str) -> str:
-        short = slug(text, 70, kept="-_") or "run"
+        short = slug_of(text, 70, kept="-_") or "run"
         numbered = (f"{short}{'' if n == 1 else f'-{n}'}{suffix}" for n in count(1))
         name = next(name for name in numbered if name not in self._given)
         self._given.add(name)
         return name
 
 
-def _written(path: Path, write: Write) -> Path:
+def _write_atomically(path: Path, write: WriteFile) -> Path:
     draft = path.with_name(f".{path.name}.tmp")
     try:
         write(draft)

@@ -1,7 +1,7 @@
 """Trajectories as pandas frames and score curves.
 
-`find_runs`, `recorded_runs` and `frames_of` lead from folders to the four frames that every analysis is computed from.
-`read_traces` reads episodes as score curves.
+`find_runs`, `read_recorded_runs` and `frames_of` lead from folders to the four frames that every analysis is computed
+from. `read_traces` reads episodes as score curves.
 """
 
 from collections import Counter
@@ -16,25 +16,25 @@ from pydantic import Field
 from certigraph.adapters.scienceworld.splits import FAMILIES
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.slots import Spec
-from certigraph.runtime.files import legible, trajectory_files
-from certigraph.runtime.history import Cost, Fold, Plain, folded_graphs, is_return, kind_of, steps_of
+from certigraph.runtime.files import find_trajectories, translate_trajectory_errors
+from certigraph.runtime.history import PlainRecord, RunSummary, StepCost, count_steps, fold_graphs, is_return, kind_of
 from certigraph.runtime.registry import GRAPHS, graph_module
-from certigraph.runtime.result import is_own
-from certigraph.state.records import FAULTS, GOAL, Fault, Record, Task
+from certigraph.runtime.result import is_user_question
+from certigraph.state.records import FAULT_ENDINGS, GOAL, Fault, Record, Task
 from certigraph.state.trajectory import (
     Event,
     Header,
     Trajectory,
-    first_line,
     parse_line,
+    read_header_line,
     read_trajectory,
     state_type,
-    total,
+    total_usage,
 )
 
 # Horizon of a task, which is known before any run (SDP, section 4.1).
 
-GROUPS = {"short": 1.0, "medium": 2.0, "long": 3.0}
+GROUP_HORIZONS = {"short": 1.0, "medium": 2.0, "long": 3.0}
 """Horizon of SwiftSage's groups of ScienceWorld tasks, which are by mean length of the gold paths."""
 
 
@@ -45,52 +45,56 @@ class Horizon(NamedTuple):
     name: str
 
 
-UNKNOWN = Horizon(nan, "unknown")
+UNKNOWN_HORIZON = Horizon(nan, "unknown")
 
 
 def horizon_of(task: Task, planned: int | None) -> Horizon:
     """Compute the horizon of a task from its constants, else from the number of planned predicates."""
-    measure = MEASURES.get(task.benchmark.partition(":")[0], _unknown)
+    measure = HORIZON_FUNCTIONS.get(task.benchmark.partition(":")[0], _unknown_horizon)
     try:
         horizon = measure(task)
     except (KeyError, TypeError, ValueError):  # tasks of a user may lack the constants
-        horizon = UNKNOWN
-    return Horizon(planned, f"{planned} planned") if horizon is UNKNOWN and planned else horizon
+        horizon = UNKNOWN_HORIZON
+    return Horizon(planned, f"{planned} planned") if horizon is UNKNOWN_HORIZON and planned else horizon
 
 
-def _days(task: Task) -> Horizon:
+def _days_horizon(task: Task) -> Horizon:
     days = float(str(task.constants["days"]))
     return Horizon(days, f"{days:g} days")
 
 
-def _blocks(task: Task) -> Horizon:
+def _blocks_horizon(task: Task) -> Horizon:
     blocks = task.constants["blocks"]
     count = len(blocks) if isinstance(blocks, (list, tuple)) else int(str(blocks))
     return Horizon(count, f"{count} blocks")
 
 
-def _gold(task: Task) -> Horizon:
+def _gold_path_horizon(task: Task) -> Horizon:
     group = FAMILIES[str(task.constants["task"])].group
-    return Horizon(GROUPS[group], f"{group} gold path")
+    return Horizon(GROUP_HORIZONS[group], f"{group} gold path")
 
 
-def _unknown(task: Task) -> Horizon:
-    return UNKNOWN
+def _unknown_horizon(task: Task) -> Horizon:
+    return UNKNOWN_HORIZON
 
 
-MEASURES: dict[str, Callable[[Task], Horizon]] = {"travelplanner": _days, "blocksworld": _blocks, "scienceworld": _gold}
+HORIZON_FUNCTIONS: dict[str, Callable[[Task], Horizon]] = {
+    "travelplanner": _days_horizon,
+    "blocksworld": _blocks_horizon,
+    "scienceworld": _gold_path_horizon,
+}
 
 
 # Rows of one run: one for the run, and one for each attempt, predicate and node.
 
-EVIDENCE_FOUND = "evidence_found"
+EVIDENCE_PART = "evidence_found"
 """Part of the score of a question: whether the run found the evidence."""
 
-Row = dict[str, Any]
+FrameRow = dict[str, Any]
 """Cells of a row by column."""
 
 
-class Recorded(NamedTuple):
+class RecordedRun(NamedTuple):
     """A recorded run with its method, its task, and the number of the trial from 0."""
 
     method: str
@@ -99,23 +103,23 @@ class Recorded(NamedTuple):
     trajectory: Trajectory
 
 
-class Rows(NamedTuple):
+class RunRows(NamedTuple):
     """Rows that one run adds to each frame, by column."""
 
-    run: Row
-    attempts: list[Row]
-    predicates: list[Row]
-    nodes: list[Row]
+    run: FrameRow
+    attempts: list[FrameRow]
+    predicates: list[FrameRow]
+    nodes: list[FrameRow]
 
 
-def rows_of(recorded: Recorded) -> Rows:
+def frame_rows_of(recorded: RecordedRun) -> RunRows:
     """Build the rows of one run. Raises Fault if the trajectory has contents that no run of its graph writes."""
-    with legible(recorded.trajectory.header.run_id):
-        return _rows(recorded)
+    with translate_trajectory_errors(recorded.trajectory.header.run_id):
+        return _build_rows(recorded)
 
 
-def _rows(recorded: Recorded) -> Rows:
-    header, folds = recorded.trajectory.header, folded_graphs(recorded.trajectory.events)
+def _build_rows(recorded: RecordedRun) -> RunRows:
+    header, folds = recorded.trajectory.header, fold_graphs(recorded.trajectory.events)
     predicated = "certificates" in state_type(header.graph).__annotations__ or any(f.plan for f in folds)
     key = {
         "method": recorded.method,
@@ -124,22 +128,22 @@ def _rows(recorded: Recorded) -> Rows:
         "trial": recorded.trial,
         "run": header.run_id,
     }
-    predicates = list(_all_predicates(folds, recorded.trajectory.ending)) if predicated else []
-    progress = _progress(folds, predicates) if predicated else {}
-    run = {**key, **_run(recorded.trajectory, progress.get("planned"))}
-    return Rows(
+    predicates = list(_predicate_rows(folds, recorded.trajectory.ending)) if predicated else []
+    progress = _progress_columns(folds, predicates) if predicated else {}
+    run = {**key, **_run_row(recorded.trajectory, progress.get("planned"))}
+    return RunRows(
         run={**run, "steps": sum(f.steps for f in folds), **progress},
-        attempts=[{**key, **row} for folded in folds for row in _attempts(folded)],
+        attempts=[{**key, **row} for folded in folds for row in _attempt_rows(folded)],
         predicates=[{**key, **row} for row in predicates],
-        nodes=[{**key, **row} for row in _nodes(recorded.trajectory)],
+        nodes=[{**key, **row} for row in _node_rows(recorded.trajectory)],
     )
 
 
-def _run(trajectory: Trajectory, planned: int | None) -> Row:
+def _run_row(trajectory: Trajectory, planned: int | None) -> FrameRow:
     header, usage, horizon = trajectory.header, trajectory.usage, horizon_of(trajectory.header.task, planned)
     scores = trajectory.footer.scores if trajectory.footer else None
     value = scores.value if scores else 0.0
-    evidence_found = scores.parts.get(EVIDENCE_FOUND) if scores else None
+    evidence_found = scores.parts.get(EVIDENCE_PART) if scores else None
     return {
         "graph": header.graph,
         "model": str(header.context.get("model", "")),
@@ -155,7 +159,7 @@ def _run(trajectory: Trajectory, planned: int | None) -> Row:
     }
 
 
-def _progress(folds: Sequence[Fold], predicates: list[Row]) -> Row:
+def _progress_columns(folds: Sequence[RunSummary], predicates: list[FrameRow]) -> FrameRow:
     # Columns that only runs with predicates have.
     statuses = Counter(row["status"] for row in predicates)
     certificates = [certificate for folded in folds for certificate in folded.certificates if not certificate.forced]
@@ -175,7 +179,7 @@ def _progress(folds: Sequence[Fold], predicates: list[Row]) -> Row:
     }
 
 
-def _attempts(folded: Fold) -> Iterator[Row]:
+def _attempt_rows(folded: RunSummary) -> Iterator[FrameRow]:
     for index, attempt in enumerate(folded.attempts):
         yield {
             "position": attempt.position,
@@ -187,58 +191,58 @@ def _attempts(folded: Fold) -> Iterator[Row]:
         }
 
 
-def _all_predicates(folds: Sequence[Fold], ending: str) -> Iterator[Row]:
+def _predicate_rows(folds: Sequence[RunSummary], ending: str) -> Iterator[FrameRow]:
     # A run stops at one target: the open one of the sub-task that was started last.
     last = next((folded for folded in reversed(folds) if folded.head < len(folded.plan)), None)
     for folded in folds:
-        yield from _predicates(folded, ending if folded is last else GOAL)
+        yield from _graph_predicate_rows(folded, ending if folded is last else GOAL)
 
 
-def _predicates(folded: Fold, ending: str) -> Iterator[Row]:
+def _graph_predicate_rows(folded: RunSummary, ending: str) -> Iterator[FrameRow]:
     valid = folded.valid_indices()
     for index, certificate in enumerate(folded.certificates):
         depth, position = len(certificate.targets), certificate.record["position"]
         status = certificate.status(valid=index in valid)
         share = [amount / depth for amount in certificate.cost]
         for nth, target in enumerate(certificate.targets):
-            spent = dict(zip(Cost._fields, share, strict=True))
+            spent = dict(zip(StepCost._fields, share, strict=True))
             rejected = certificate.rejected if nth == 0 else 0
             state = "undone" if (index, nth) in folded.invalidated else status
             more = {"status": state, "leads": nth == 0, "depth": depth, "rejected": rejected, **spent}
-            yield {**_predicate(target, position + nth, len(folded.plan)), **more}
+            yield {**_predicate_columns(target, position + nth, len(folded.plan)), **more}
     for position, target in enumerate(folded.plan[folded.head :], folded.head):
         stopped = position == folded.head and ending != GOAL
         rejected = sum(t.target == target for t in folded.open_attempts()) if position == folded.head else 0
         status = "return" if is_return(target) else "open"
         more = {"status": status, "leads": False, "rejected": rejected, "stopped": stopped}
-        yield {**_predicate(target, position, len(folded.plan)), **more}
+        yield {**_predicate_columns(target, position, len(folded.plan)), **more}
 
 
-def _predicate(target: Plain, position: int, length: int) -> Row:
+def _predicate_columns(target: PlainRecord, position: int, length: int) -> FrameRow:
     place = position / max(length, 1)
     return {"position": position, "place": place, "kind": kind_of(target), "text": target["text"], "stopped": False}
 
 
-def _nodes(trajectory: Trajectory) -> Iterator[Row]:
+def _node_rows(trajectory: Trajectory) -> Iterator[FrameRow]:
     # Superseded work is included, since it was paid for.
     events = [*trajectory.events, *trajectory.superseded]
     for node in dict.fromkeys(event.node for event in events):
         usages = [event.usage for event in events if event.node == node]
-        yield {**total(usages, node).model_dump(), "executions": len(usages)}
+        yield {**total_usage(usages, node).model_dump(), "executions": len(usages)}
 
 
 # Frames.
 
-__all__ = ["Frames", "Recorded", "frames_of"]
+__all__ = ["Frames", "RecordedRun", "frames_of"]
 
-Columns = Mapping[str, str]
+ColumnTypes = Mapping[str, str]
 """Type of each column, by name."""
 
-KEY: Columns = {"method": "str", "benchmark": "str", "task": "str", "trial": "Int64", "run": "str"}
+KEY_COLUMNS: ColumnTypes = {"method": "str", "benchmark": "str", "task": "str", "trial": "Int64", "run": "str"}
 """Columns for the run of a row. Intervals cluster by `benchmark` and `task`: runs of a task are not independent."""
 
-RUNS: Columns = {
-    **KEY,
+RUN_COLUMNS: ColumnTypes = {
+    **KEY_COLUMNS,
     **dict.fromkeys(("graph", "model", "ending"), "str"),
     "score": "float64",
     "solved": "bool",
@@ -250,16 +254,16 @@ RUNS: Columns = {
     **dict.fromkeys(("calls", "tokens"), "Int64"),
     "seconds": "float64",
 }
-ATTEMPTS: Columns = {
-    **KEY,
+ATTEMPT_COLUMNS: ColumnTypes = {
+    **KEY_COLUMNS,
     "position": "Int64",
     "kind": "str",
     **dict.fromkeys(("number", "depth"), "Int64"),
     "certified": "bool",
     "step": "Int64",
 }
-PREDICATES: Columns = {
-    **KEY,
+PREDICATE_COLUMNS: ColumnTypes = {
+    **KEY_COLUMNS,
     "position": "Int64",
     "place": "float64",
     **dict.fromkeys(("kind", "text", "status"), "str"),
@@ -268,8 +272,8 @@ PREDICATES: Columns = {
     "stopped": "bool",
     **dict.fromkeys(("steps", "calls", "tokens"), "float64"),
 }
-NODES: Columns = {
-    **KEY,
+NODE_COLUMNS: ColumnTypes = {
+    **KEY_COLUMNS,
     "node": "str",
     **dict.fromkeys(("executions", "calls", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
     **dict.fromkeys(("usd", "seconds"), "float64"),
@@ -307,25 +311,30 @@ class Frames(NamedTuple):
 
 def without_faults(frames: Frames) -> Frames:
     """Select the rows of runs without a fault of the world or its data; rates are computed over these."""
-    faulty = set(frames.runs.loc[frames.runs["ending"].isin(FAULTS), "run"])
+    faulty = set(frames.runs.loc[frames.runs["ending"].isin(FAULT_ENDINGS), "run"])
     return Frames(*(frame[~frame["run"].isin(faulty)] for frame in frames)) if faulty else frames
 
 
-def frames_of(recorded: Iterable[Recorded]) -> Frames:
+def frames_of(recorded: Iterable[RecordedRun]) -> Frames:
     """Build frames from runs, one at a time, so that one trajectory is in memory at a time."""
-    runs: list[Row] = []
-    attempts: list[Row] = []
-    predicates: list[Row] = []
-    nodes: list[Row] = []
-    for rows in map(rows_of, recorded):
+    runs: list[FrameRow] = []
+    attempts: list[FrameRow] = []
+    predicates: list[FrameRow] = []
+    nodes: list[FrameRow] = []
+    for rows in map(frame_rows_of, recorded):
         runs.append(rows.run)
         attempts += rows.attempts
         predicates += rows.predicates
         nodes += rows.nodes
-    return Frames(_frame(runs, RUNS), _frame(attempts, ATTEMPTS), _frame(predicates, PREDICATES), _frame(nodes, NODES))
+    return Frames(
+        _build_frame(runs, RUN_COLUMNS),
+        _build_frame(attempts, ATTEMPT_COLUMNS),
+        _build_frame(predicates, PREDICATE_COLUMNS),
+        _build_frame(nodes, NODE_COLUMNS),
+    )
 
 
-def _frame(rows: list[Row], columns: Columns) -> pd.DataFrame:
+def _build_frame(rows: list[FrameRow], columns: ColumnTypes) -> pd.DataFrame:
     # All columns in a fixed order, also without any row.
     series: dict[str, Any] = {name: pd.Series([row.get(name) for row in rows], dtype="object") for name in columns}
     blank = {name: False for name, kind in columns.items() if kind == "bool"}
@@ -336,11 +345,11 @@ def _frame(rows: list[Row], columns: Columns) -> pd.DataFrame:
 
 # Episodes as score curves.
 
-FULL = 100.0
+MAX_SCORE = 100.0
 """The score of a solved task."""
 
 
-class Method(Record):
+class TracedMethod(Record):
     """A method: a graph, the operators swapped into it, and its model."""
 
     graph: str
@@ -352,7 +361,7 @@ class Method(Record):
         return " ".join([self.graph, *self.swaps])
 
 
-class Trace(Record):
+class EpisodeTrace(Record):
     """Scores of one episode: `scores[i]` is the latest positive score, 0 to 100, after `actions[i]`.
 
     A fatal -100 therefore keeps the score before it (STEP, section 4.1). `episode` counts from 1 within a run, `last`
@@ -361,7 +370,7 @@ class Trace(Record):
     """
 
     run: str
-    method: Method
+    method: TracedMethod
     task: str
     task_id: str
     episode: int = Field(ge=1)
@@ -381,19 +390,19 @@ class Trace(Record):
     @property
     def solved(self) -> bool:
         """Whether the episode reached the goal."""
-        return self.final >= FULL
+        return self.final >= MAX_SCORE
 
 
-def read_traces(folders: Iterable[Path]) -> tuple[list[Trace], list[Path]]:
+def read_traces(folders: Iterable[Path]) -> tuple[list[EpisodeTrace], list[Path]]:
     """Read the episodes of all finished runs below folders; also return the runs left out: unfinished or failed.
 
     Raises:
         Fault: a folder is missing, or no run below them is finished.
     """
-    traces: list[Trace] = []
+    traces: list[EpisodeTrace] = []
     left_out: list[Path] = []
     folders = list(folders)
-    for path in dict.fromkeys(path for folder in folders for path in trajectory_files(folder)):
+    for path in dict.fromkeys(path for folder in folders for path in find_trajectories(folder)):
         trajectory = read_trajectory(path)
         if trajectory.footer is None or trajectory.footer.ending.startswith("error:"):
             left_out.append(path.parent)
@@ -405,71 +414,73 @@ def read_traces(folders: Iterable[Path]) -> tuple[list[Trace], list[Path]]:
     return traces, left_out
 
 
-def traces_of(trajectory: Trajectory) -> list[Trace]:
-    """Read the episodes of one run, without those that have no action. Raises Fault as `method_of` does."""
-    with legible(trajectory.header.run_id):
-        return _traces(trajectory)
+def traces_of(trajectory: Trajectory) -> list[EpisodeTrace]:
+    """Read the episodes of one run, without those that have no action. Raises Fault as `method_of_header` does."""
+    with translate_trajectory_errors(trajectory.header.run_id):
+        return _episode_traces(trajectory)
 
 
-def _traces(trajectory: Trajectory) -> list[Trace]:
+def _episode_traces(trajectory: Trajectory) -> list[EpisodeTrace]:
     header = trajectory.header
-    episodes = [steps for steps in _episodes(trajectory.events) if steps]
+    episodes = [steps for steps in _split_episodes(trajectory.events) if steps]
     return [
-        Trace(
+        EpisodeTrace(
             run=header.run_id,
-            method=method_of(header),
-            task=_task(header.task),
+            method=method_of_header(header),
+            task=_task_name(header.task),
             task_id=header.task.id,
             episode=number,
             last=number == len(episodes),
             actions=tuple(step["history"][-1]["action"]["text"] for step in steps),
-            scores=tuple(_so_far(step["observation"] for step in steps)),
+            scores=tuple(_running_scores(step["observation"] for step in steps)),
         )
         for number, steps in enumerate(episodes, 1)
     ]
 
 
-def method_of(header: Header) -> Method:
+def method_of_header(header: Header) -> TracedMethod:
     """Return the method of a run; its swaps are the operators that differ from the defaults of the graph.
 
     Raises:
         Fault: ("data") an operator in the header is malformed.
     """
     defaults = operators_of(graph_module(header.graph).graph) if header.graph in GRAPHS else {}
-    with legible(header.run_id):
+    with translate_trajectory_errors(header.run_id):
         swapped = {s: Spec.model_validate(spec) for s, spec in header.operators.items() if spec != defaults.get(s)}
-    return Method(graph=header.graph, swaps=tuple(f"{s}={spec}" for s, spec in swapped.items()), model=_model(header))
+    return TracedMethod(
+        graph=header.graph, swaps=tuple(f"{s}={spec}" for s, spec in swapped.items()), model=_model_names(header)
+    )
 
 
-def _episodes(events: Iterable[Event]) -> Iterator[list[dict[str, Any]]]:
+def _split_episodes(events: Iterable[Event]) -> Iterator[list[dict[str, Any]]]:
     # The updates of `act` by episode. A replaced log starts an episode, except in a graph inside a node.
     steps: list[dict[str, Any]] = []
     for event in events:
         if "history" in event.replaced and not event.scope:
             yield steps
             steps = []
-        elif event.update and steps_of(event) and "observation" in event.update:
+        elif event.update and count_steps(event) and "observation" in event.update:
             steps.append(event.update)
     yield steps
 
 
-def _so_far(observations: Iterable[dict[str, Any]]) -> Iterator[float]:
+def _running_scores(observations: Iterable[dict[str, Any]]) -> Iterator[float]:
     # The score that the world reports, else the sum of its rewards in percent.
     latest = earned = 0.0
     for observation in observations:
-        earned = min(FULL, earned + FULL * observation.get("reward", 0.0))
+        earned = min(MAX_SCORE, earned + MAX_SCORE * observation.get("reward", 0.0))
         score = float(observation.get("data", {}).get("score", earned))
         latest = score if score > 0 else latest
         yield latest
 
 
-def _task(task: Task) -> str:
+def _task_name(task: Task) -> str:
     if task.benchmark.partition(":")[0] == "scienceworld":
         return task.id.rpartition("/")[-1].partition(":")[0]
     return f"{task.benchmark} {task.id}"
 
 
-def _model(header: Header) -> str:
+def _model_names(header: Header) -> str:
     roles: Any = header.context.get("roles") or {}
     return " ".join([str(header.context.get("model", "")), *(f"{role}={name}" for role, name in roles.items())])
 
@@ -477,52 +488,52 @@ def _model(header: Header) -> str:
 # Search for runs below folders.
 
 
-class Found(NamedTuple):
+class FoundRuns(NamedTuple):
     """Trajectory files with their headers, and those (`unbegun`) whose run stopped before its header was written."""
 
     runs: Sequence[tuple[Path, Header]]
     unbegun: tuple[Path, ...]
 
 
-def find_runs(folders: Iterable[Path]) -> Found:
+def find_runs(folders: Iterable[Path]) -> FoundRuns:
     """Find the runs below folders, at any depth; only their first lines are read.
 
     Raises:
         Fault: a folder is missing, no run is below them, or a run is of another schema.
     """
     folders = list(folders)
-    paths = list(dict.fromkeys(path for folder in folders for path in trajectory_files(folder)))
-    headers = {path: _header(path) for path in paths}
+    paths = list(dict.fromkeys(path for folder in folders for path in find_trajectories(folder)))
+    headers = {path: _read_header(path) for path in paths}
     started = [(path, header) for path, header in headers.items() if header]
     if not started:
         names = " ".join(map(str, folders))
         fix = "create some with `certigraph run` or `certigraph compare`, and give the folder that they wrote"
         raise Fault("data", f"no run below {names}: {fix}")
-    return Found(started, tuple(path for path, header in headers.items() if header is None))
+    return FoundRuns(started, tuple(path for path, header in headers.items() if header is None))
 
 
-def scored(found_runs: Found) -> Found:
+def select_scored(found_runs: FoundRuns) -> FoundRuns:
     """Leave out runs of a user's question, which have no score. Raises Fault if no other run is there."""
-    runs = [(path, header) for path, header in found_runs.runs if not is_own(header)]
+    runs = [(path, header) for path, header in found_runs.runs if not is_user_question(header)]
     if not runs:
         message = "runs of your own questions have no score, so that there is nothing to analyse"
         raise Fault("data", f"{message}: show one with certigraph report {found_runs.runs[0][0].parent}")
     return found_runs._replace(runs=runs)
 
 
-def recorded_runs(found_runs: Found) -> Iterator[Recorded]:
+def read_recorded_runs(found_runs: FoundRuns) -> Iterator[RecordedRun]:
     """Read the runs one at a time; methods are named by graph and swaps, and by model and benchmark if these differ.
 
     Raises:
         Fault: a line other than the last of a trajectory cannot be read.
     """
-    names = _names([header for _, header in found_runs.runs])
+    names = _method_names([header for _, header in found_runs.runs])
     for path, header in found_runs.runs:
-        yield Recorded(names[_parts(header)], header.task.id, _trial(header), read_trajectory(path))
+        yield RecordedRun(names[_name_parts(header)], header.task.id, _trial_of(header), read_trajectory(path))
 
 
-def _header(path: Path) -> Header | None:
-    first = first_line(path)
+def _read_header(path: Path) -> Header | None:
+    first = read_header_line(path)
     if not first.endswith(b"\n"):
         return None
     try:
@@ -536,18 +547,18 @@ def _header(path: Path) -> Header | None:
     return line
 
 
-def _parts(header: Header) -> tuple[str, str, str]:
-    method = method_of(header)
+def _name_parts(header: Header) -> tuple[str, str, str]:
+    method = method_of_header(header)
     return str(method), method.model, header.task.benchmark
 
 
-def _names(headers: Sequence[Header]) -> dict[tuple[str, str, str], str]:
+def _method_names(headers: Sequence[Header]) -> dict[tuple[str, str, str], str]:
     # The method always; model and benchmark if there are several.
-    known = list(dict.fromkeys(map(_parts, headers)))
+    known = list(dict.fromkeys(map(_name_parts, headers)))
     shown = [index == 0 or len({parts[index] for parts in known}) > 1 for index in range(3)]
     return {parts: ", ".join(part for part, use in zip(parts, shown, strict=True) if use) for parts in known}
 
 
-def _trial(header: Header) -> int:
+def _trial_of(header: Header) -> int:
     trial = header.context.get("trial", 0)
     return trial if isinstance(trial, int) else 0

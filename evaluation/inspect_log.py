@@ -41,33 +41,33 @@ from inspect_ai.scorer import Score
 from inspect_ai.tool import ToolCall
 
 from certigraph.evaluation.rounds import (
-    Part,
-    Parts,
-    Round,
-    asked,
-    circumstances,
-    cleaned,
+    EventsByGraph,
+    GraphEvents,
+    RunRound,
+    clean_trajectory,
+    cut_folders,
+    is_bookkeeping,
     method_name,
-    parts_of,
-    rounds,
-    silent,
-    solved_in,
-    started,
-    told,
+    round_text,
+    run_metadata,
+    solved_subtasks,
+    split_by_graph,
+    split_rounds,
+    start_time,
+    task_text,
     tool_arguments,
     tool_name,
-    without_folders,
 )
-from certigraph.runtime.files import legible
+from certigraph.runtime.files import translate_trajectory_errors
 from certigraph.runtime.registry import model_name, swaps_of
-from certigraph.runtime.result import ROW, Row, unfinished_footer
+from certigraph.runtime.result import ROW_KEY, BenchmarkRow, unfinished_footer
 from certigraph.state.records import INTERRUPTED, Fault
 from certigraph.state.run import certified_state
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 
 # A run's conversation and node executions, as inspect_ai's messages and events.
 
-SHOWN = (
+SHOWN_CHANNELS = (
     "plan",
     "outline",
     "subtask",
@@ -91,15 +91,15 @@ def messages_of(run: Trajectory) -> Iterator[ChatMessage]:
     Sub-tasks that were solved concurrently follow each other, each before its outcome.
     """
     name = run.header.run_id
-    yield ChatMessageUser(id=f"{name}-task", content=asked(run.header.task))
-    parts = parts_of(run.events)
-    yield from _conversation(Part("", "", parts.own), name, parts)
+    yield ChatMessageUser(id=f"{name}-task", content=task_text(run.header.task))
+    parts = split_by_graph(run.events)
+    yield from _conversation(GraphEvents("", "", parts.own), name, parts)
 
 
-def _conversation(graph: Part, name: str, parts: Parts) -> Iterator[ChatMessage]:
+def _conversation(graph: GraphEvents, name: str, parts: EventsByGraph) -> Iterator[ChatMessage]:
     inner = {part.subtask: part for part in parts.within(graph.scope)}
-    for number, part in enumerate(rounds(graph.events), 1):
-        for subtask in solved_in(part):
+    for number, part in enumerate(split_rounds(graph.events), 1):
+        for subtask in solved_subtasks(part):
             if inner_graph := inner.pop(subtask, None):
                 yield from _conversation(inner_graph, f"{name}-{subtask}", parts)
         yield from _messages(part, f"{name}-{number}")
@@ -107,18 +107,18 @@ def _conversation(graph: Part, name: str, parts: Parts) -> Iterator[ChatMessage]
         yield from _conversation(unfinished, f"{name}-{unfinished.subtask}", parts)
 
 
-def _messages(part: Round, name: str) -> Iterator[ChatMessage]:
+def _messages(part: RunRound, name: str) -> Iterator[ChatMessage]:
     if part.resets and part.observation:
         goal = part.update.get("task", {}).get("goal") if part.events[0].scope else None
         yield ChatMessageUser(id=name, content="\n".join(filter(None, [goal, part.observation.text])))
-    elif not silent(part):
-        yield from _said(part, name)
+    elif not is_bookkeeping(part):
+        yield from _action_messages(part, name)
 
 
-def _said(part: Round, name: str) -> Iterator[ChatMessage]:
+def _action_messages(part: RunRound, name: str) -> Iterator[ChatMessage]:
     action, answer = part.action, part.observation
     if action is None:
-        yield ChatMessageAssistant(id=name, content=told(part))
+        yield ChatMessageAssistant(id=name, content=round_text(part))
         return
     call = ToolCall(id=f"call-{name}", function=tool_name(action), arguments=dict(tool_arguments(action)))
     yield ChatMessageAssistant(id=name, content=part.thought, tool_calls=[call])
@@ -135,7 +135,7 @@ def events_of(run: Trajectory, start: datetime) -> Iterator[InfoEvent]:
     for number, event in enumerate(run.events, 1):
         worked += event.usage.seconds
         update = event.update or {}
-        shown = {key: update[key] for key in SHOWN if update.get(key)}
+        shown = {key: update[key] for key in SHOWN_CHANNELS if update.get(key)}
         yield InfoEvent(
             uuid=f"{run.header.run_id}-{number}",
             timestamp=start + timedelta(seconds=worked),
@@ -153,32 +153,32 @@ def events_of(run: Trajectory, start: datetime) -> Iterator[InfoEvent]:
 
 # One run as a sample of inspect_ai, with its score, cost and ending.
 
-LIMITS: dict[str, Any] = {"tokens": "token", "usd": "cost", "seconds": "working"}
+INSPECT_LIMITS: dict[str, Any] = {"tokens": "token", "usd": "cost", "seconds": "working"}
 """inspect's names of certigraph's limits; it has none for model calls and world steps."""
 
 
 def sample_of(run: Trajectory, epoch: int) -> EvalSample:
     """Convert a cleaned run to a sample; `epoch` distinguishes the repetitions of a task."""
     header, footer, usage = run.header, run.footer, run.usage
-    start = started(header)
+    start = start_time(header)
     return EvalSample(
         id=header.task.id,
         epoch=epoch,
         uuid=header.run_id,
-        input=asked(header.task),
+        input=task_text(header.task),
         target=header.task.condition,
         messages=list(messages_of(run)),
         output=ModelOutput.from_content(model_name(str(header.context.get("model", "none"))), run.ending),
-        scores={ROW: _score(run)} if footer and footer.scores else {},
-        metadata={"ending": run.ending, "trial": header.context.get("trial", 0), **circumstances(header)},
+        scores={ROW_KEY: _score_of(run)} if footer and footer.scores else {},
+        metadata={"ending": run.ending, "trial": header.context.get("trial", 0), **run_metadata(header)},
         events=list(events_of(run, start)),
         model_usage=usage_by("model", [*run.events, *run.superseded]),
         role_usage=usage_by("role", [*run.events, *run.superseded]),
         started_at=start.isoformat(),
         completed_at=(start + timedelta(seconds=usage.seconds)).isoformat() if footer else None,
         working_time=usage.seconds,
-        error=_error(footer),
-        limit=_limit(footer),
+        error=_error_of(footer),
+        limit=_limit_of(footer),
     )
 
 
@@ -186,11 +186,11 @@ def usage_by(field: str, events: Iterable[Event]) -> dict[str, ModelUsage]:
     """Sum tokens and dollars of all calls by a field of the calls: `model` or `role`."""
     sums: defaultdict[str, ModelUsage] = defaultdict(ModelUsage)
     for call in (call for event in events for call in event.calls):
-        sums[model_name(str(call[field]))] += _usage(call)
+        sums[model_name(str(call[field]))] += _model_usage(call)
     return dict(sums)
 
 
-def _usage(call: dict[str, Any]) -> ModelUsage:
+def _model_usage(call: dict[str, Any]) -> ModelUsage:
     read, cached, written = (call.get(f"{kind}_tokens", 0) for kind in ("input", "cached", "output"))
     # inspect does not include cached tokens in the input tokens
     return ModelUsage(
@@ -202,10 +202,10 @@ def _usage(call: dict[str, Any]) -> ModelUsage:
     )
 
 
-def _score(run: Trajectory) -> Score:
+def _score_of(run: Trajectory) -> Score:
     """The same score as that of the scorer of `certigraph eval`."""
     state = run.state()
-    row = Row(
+    row = BenchmarkRow(
         id=run.header.task.id,
         run=run.header.run_id,
         certified=len(certified_state(state.get("certificates", []), state.get("invalidations", [])).predicates),
@@ -217,25 +217,25 @@ def _score(run: Trajectory) -> Score:
     return Score(value=row.value, explanation=row.ending, metadata=row.model_dump(mode="json"))
 
 
-def _error(footer: Footer | None) -> EvalError | None:
+def _error_of(footer: Footer | None) -> EvalError | None:
     if footer is None or not footer.ending.startswith("error:"):
         return None
     return EvalError(message=f"{footer.ending}: {footer.message}", traceback="", traceback_ansi="")
 
 
-def _limit(footer: Footer | None) -> EvalSampleLimit | None:
+def _limit_of(footer: Footer | None) -> EvalSampleLimit | None:
     if footer is None or not footer.ending.startswith("limit:"):
         return None
     # from the message of LimitReached, because a resume may have raised the limit in the header
     amount = re.search(r" of (\S+) ", footer.message)
-    kind = LIMITS.get(footer.ending.removeprefix("limit:"), "custom")
+    kind = INSPECT_LIMITS.get(footer.ending.removeprefix("limit:"), "custom")
     return EvalSampleLimit(type=kind, limit=float(amount[1]) if amount else 0.0, reason=footer.message)
 
 
 # The log of several runs.
 
 
-class Kind(NamedTuple):
+class LogKey(NamedTuple):
     """Properties that all runs of one log share: inspect's task, solver and model."""
 
     benchmark: str
@@ -244,11 +244,11 @@ class Kind(NamedTuple):
     model: str
 
 
-def kind_of(header: Header) -> Kind:
+def log_key_of(header: Header) -> LogKey:
     """Return the key of the log that a run belongs to."""
-    about = circumstances(header)
+    about = run_metadata(header)
     operators = repr(sorted((slot, repr(spec)) for slot, spec in about["operators"].items()))
-    return Kind(header.task.benchmark, header.graph, operators, model_name(str(header.context.get("model", "none"))))
+    return LogKey(header.task.benchmark, header.graph, operators, model_name(str(header.context.get("model", "none"))))
 
 
 def to_inspect(trajectories: Sequence[Trajectory]) -> EvalLog:
@@ -262,8 +262,8 @@ def to_inspect(trajectories: Sequence[Trajectory]) -> EvalLog:
     Raises:
         Fault: there is no run, or the runs belong to several logs.
     """
-    runs = sorted((cleaned(run) for run in trajectories), key=_order)
-    kinds = {kind_of(run.header) for run in runs}
+    runs = sorted((clean_trajectory(run) for run in trajectories), key=_sort_key)
+    kinds = {log_key_of(run.header) for run in runs}
     if len(kinds) != 1:
         problem = f"{len(runs)} runs of {len(kinds)} kinds do not make one inspect log"
         raise Fault(
@@ -273,14 +273,14 @@ def to_inspect(trajectories: Sequence[Trajectory]) -> EvalLog:
     return EvalLog(
         status=_status(runs),
         eval=_spec(runs, samples),
-        plan=EvalPlan(steps=[EvalPlanStep(solver=runs[0].header.graph, params=circumstances(runs[0].header))]),
+        plan=EvalPlan(steps=[EvalPlanStep(solver=runs[0].header.graph, params=run_metadata(runs[0].header))]),
         results=_results(samples),
         stats=_stats(runs),
         samples=samples,
     )
 
 
-def _order(run: Trajectory) -> tuple[str, int, str]:
+def _sort_key(run: Trajectory) -> tuple[str, int, str]:
     trial = run.header.context.get("trial", 0)
     return run.header.task.id, trial if isinstance(trial, int) else 0, run.header.run_id
 
@@ -289,7 +289,7 @@ def _samples(runs: Iterable[Trajectory]) -> Iterable[EvalSample]:
     epochs = Counter[str]()
     for run in runs:
         epochs[run.header.task.id] += 1
-        with legible(run.header.run_id):
+        with translate_trajectory_errors(run.header.run_id):
             sample = sample_of(run, epochs[run.header.task.id])
         yield sample
 
@@ -302,14 +302,14 @@ def _status(runs: Sequence[Trajectory]) -> EvalStatus:
 
 
 def _spec(runs: Sequence[Trajectory], samples: Sequence[EvalSample]) -> EvalSpec:
-    kind = kind_of(runs[0].header)
+    kind = log_key_of(runs[0].header)
     name = hashlib.sha256("\n".join(run.header.run_id for run in runs).encode()).hexdigest()[:22]
     ids = list(dict.fromkeys(str(sample.id) for sample in samples))
     return EvalSpec(
         eval_id=name,
         run_id=name,
         task_id=name,
-        created=min(started(run.header) for run in runs).isoformat(),
+        created=min(start_time(run.header) for run in runs).isoformat(),
         task=f"certigraph/{kind.benchmark}",
         task_args=_arguments(runs[0].header),
         solver=method_name(runs[0].header),
@@ -322,7 +322,7 @@ def _spec(runs: Sequence[Trajectory], samples: Sequence[EvalSample]) -> EvalSpec
 
 def _arguments(header: Header) -> dict[str, str]:
     swaps = swaps_of(header.graph, header.operators)
-    return {"graph": header.graph, **{slot: without_folders(str(spec)) for slot, spec in swaps.items()}}
+    return {"graph": header.graph, **{slot: cut_folders(str(spec)) for slot, spec in swaps.items()}}
 
 
 def _results(samples: Sequence[EvalSample]) -> EvalResults:
@@ -330,8 +330,8 @@ def _results(samples: Sequence[EvalSample]) -> EvalResults:
     values = [score for score in scores if not math.isnan(score)]
     mean = EvalMetric(name="mean", value=sum(values) / len(values) if values else 0.0)
     scored = EvalScore(
-        name=ROW,
-        scorer=ROW,
+        name=ROW_KEY,
+        scorer=ROW_KEY,
         scored_samples=len(values),
         unscored_samples=len(scores) - len(values),
         metrics={"mean": mean},
@@ -342,7 +342,7 @@ def _results(samples: Sequence[EvalSample]) -> EvalResults:
 
 def _stats(runs: Sequence[Trajectory]) -> EvalStats:
     events = [event for run in runs for event in (*run.events, *run.superseded)]
-    times = sorted(started(run.header) for run in runs)
+    times = sorted(start_time(run.header) for run in runs)
     return EvalStats(
         started_at=times[0].isoformat(),
         completed_at=times[-1].isoformat(),

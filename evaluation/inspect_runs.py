@@ -40,27 +40,27 @@ from tenacity import RetryError
 
 from certigraph.adapters.http import async_openai_client
 from certigraph.adapters.models.chat_models import (
-    FORMS,
+    MODEL_FORMS,
     chat_model,
-    check_model,
+    check_model_name,
     is_scripted,
-    refused_under,
-    takes_temperature,
+    refused_parameters_of_key,
+    supports_temperature,
 )
-from certigraph.adapters.models.clients import ANSWER_TOKENS, local_endpoint, weights
+from certigraph.adapters.models.clients import ANSWER_TOKENS, find_weights, local_endpoint
 from certigraph.adapters.protocols import ROLES, Benchmark, Context
-from certigraph.adapters.redaction import mask_logs, redact_message, redacted
-from certigraph.evaluation.workers import Job, Pool, Shared
+from certigraph.adapters.redaction import mask_logs, redact_message, redact_record
+from certigraph.evaluation.workers import RunJob, RunStorage, WorkerPool
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.registry import AnyGraph
-from certigraph.runtime.result import Row, row_of
-from certigraph.runtime.run import begun, completed, run_name, spoilt
+from certigraph.runtime.result import BenchmarkRow, benchmark_row_of
+from certigraph.runtime.run import complete_run, create_run_name, has_run, needs_restart
 from certigraph.state.records import Fault, LimitKind, LimitReached, Task, UnknownName, read_bounded_lines
-from certigraph.state.trajectory import Event, Line
+from certigraph.state.trajectory import Event, TrajectoryLine
 
 # certigraph's models as inspect models: `--model certigraph/local`, `--model certigraph/openai:NAME`.
 
-Answered = ModelOutput | tuple[ModelOutput | Exception, ModelCall]
+EndpointReply = ModelOutput | tuple[ModelOutput | Exception, ModelCall]
 
 NO_MODEL = "none/none"
 """inspect's name of the model of a task that needs none."""
@@ -81,12 +81,12 @@ def inspect_model(name: str) -> Model | None:
         if not name:
             return None
         inspect_name = _inspect_name(name)
-        return get_model(inspect_name, memoize=False, **_sending(inspect_name))
+        return get_model(inspect_name, memoize=False, **_client_arguments(inspect_name))
     except PrerequisiteError as missing:
         message = re.sub(r"\[/?[a-z]+\]", "", str(missing.message))
         raise Fault("model", f"{name}: {' '.join(message.split())}") from missing
     except ValueError as unknown:
-        raise UnknownName(f"{unknown} The forms are PROVIDER/NAME of inspect's, {FORMS}") from unknown
+        raise UnknownName(f"{unknown} The forms are PROVIDER/NAME of inspect's, {MODEL_FORMS}") from unknown
 
 
 class Endpoint(ModelAPI):
@@ -104,26 +104,26 @@ class Endpoint(ModelAPI):
         config = config or GenerateConfig()
         super().__init__(model_name, base_url, api_key, [], config)
         self._local = model_name.startswith("local")
-        address = _address(model_name, base_url)
+        address = _endpoint_address(model_name, base_url)
         self.served = address.model
         inspect_name = f"openai-api/certigraph/{address.model}"
-        arguments = {**_ONE_REQUEST, "http_client": async_openai_client(), **model_args}
+        arguments = {**_NO_RETRIES, "http_client": async_openai_client(), **model_args}
         self._api = get_model(
             inspect_name, base_url=address.url, api_key=address.key, config=config, memoize=False, **arguments
         ).api
 
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
-    ) -> Answered:
+    ) -> EndpointReply:
         """Send one request through inspect's provider for OpenAI-compatible endpoints.
 
         Parameters that the model refuses are left out, and keys are masked in inspect's log.
         """
-        refused = refused_under(("inspect", f"certigraph/{self.model_name}"))
-        refused |= set() if takes_temperature(self.served) else {"temperature"}
+        refused = refused_parameters_of_key(("inspect", f"certigraph/{self.model_name}"))
+        refused |= set() if supports_temperature(self.served) else {"temperature"}
         accepted = config.model_copy(update=dict.fromkeys(refused & set(GenerateConfig.model_fields)))
         try:
-            return _redacted(await self._api.generate(input, tools, tool_choice, accepted))
+            return _redact_reply(await self._api.generate(input, tools, tool_choice, accepted))
         except APIStatusError as error:
             _mask_error(error)
             raise
@@ -141,13 +141,13 @@ class Endpoint(ModelAPI):
         await self._api.aclose()
 
 
-_ONE_REQUEST = {"max_retries": 0}
+_NO_RETRIES = {"max_retries": 0}
 """Settings of OpenAI's client under inspect: no budget counts the requests that the client repeats."""
 
 
-def _sending(name: str) -> dict[str, Any]:
+def _client_arguments(name: str) -> dict[str, Any]:
     """Arguments of `get_model` for one of inspect's names."""
-    return {**_ONE_REQUEST, "http_client": async_openai_client()} if name.startswith("openai/") else {}
+    return {**_NO_RETRIES, "http_client": async_openai_client()} if name.startswith("openai/") else {}
 
 
 @modelapi(name="certigraph")
@@ -156,16 +156,16 @@ def certigraph() -> type[ModelAPI]:
     return Endpoint
 
 
-def _redacted(reply: Answered) -> Answered:
+def _redact_reply(reply: EndpointReply) -> EndpointReply:
     """Mask keys in all that inspect logs: the reply or error, and the call with its request and response."""
     if isinstance(reply, ModelOutput):
-        return redacted(reply)
+        return redact_record(reply)
     output, call = reply
-    safe = redacted(call)
+    safe = redact_record(call)
     call.request, call.response = safe.request, safe.response  # in place: inspect's event holds the call already
     if isinstance(output, APIStatusError):
         _mask_error(output)
-    return (redacted(output) if isinstance(output, ModelOutput) else output), call
+    return (redact_record(output) if isinstance(output, ModelOutput) else output), call
 
 
 def _mask_error(error: APIStatusError) -> None:
@@ -177,7 +177,7 @@ def _inspect_name(name: str) -> str:
     kind, _, rest = name.partition(":")
     if "/" in name and kind not in ("local", "openai"):
         return name
-    if is_scripted(check_model(name)):
+    if is_scripted(check_model_name(name)):
         return NO_MODEL
     if kind == "openai" and not os.environ.get("CERTIGRAPH_BASE_URL"):
         return f"openai/{rest}"
@@ -190,10 +190,10 @@ class _Address(NamedTuple):
     key: str
 
 
-def _address(name: str, base_url: str | None) -> _Address:
-    kind, _, rest = check_model(name).partition(":")
+def _endpoint_address(name: str, base_url: str | None) -> _Address:
+    kind, _, rest = check_model_name(name).partition(":")
     if kind == "local":
-        return _Address(local_endpoint(name), weights(name).stem, "none")
+        return _Address(local_endpoint(name), find_weights(name).stem, "none")
     url = base_url or os.environ.get("CERTIGRAPH_BASE_URL")
     if kind != "openai" or not url:
         raise Fault("model", f"certigraph/{name} needs an endpoint: export CERTIGRAPH_BASE_URL=http://host/v1")
@@ -202,13 +202,13 @@ def _address(name: str, base_url: str | None) -> _Address:
 
 # inspect's models as LangChain chat models, inside inspect's agent bridge.
 
-LIMITS: Mapping[str, LimitKind] = {"token": "tokens", "cost": "usd", "time": "seconds", "working": "seconds"}
+OWN_LIMITS: Mapping[str, LimitKind] = {"token": "tokens", "cost": "usd", "time": "seconds", "working": "seconds"}
 """certigraph's names of inspect's limits; any other limit counts as one of calls."""
 
-ACTIVE = "inspect"
+ACTIVE_MODEL = "inspect"
 """The bridge's name of the evaluation's model; `inspect/ROLE` is the model of a role."""
 
-SENDING = {"max_connections", "adaptive_connections", "max_retries", "timeout", "attempt_timeout"}
+REQUEST_SETTINGS = {"max_connections", "adaptive_connections", "max_retries", "timeout", "attempt_timeout"}
 """inspect's settings of how a request is sent, which do not change the reply."""
 
 
@@ -222,7 +222,7 @@ class BridgedChat(ChatOpenAI):
             return await super()._agenerate(*args, **kwargs)
         except LimitExceededError as limit:
             self._limit = limit
-            raise LimitReached(LIMITS.get(limit.type, "calls"), limit.limit, limit.value) from limit
+            raise LimitReached(OWN_LIMITS.get(limit.type, "calls"), limit.limit, limit.value) from limit
         except RetryError as failure:
             error = failure.last_attempt.exception()
             if failure.last_attempt.attempt_number == 1 and isinstance(error, Exception):
@@ -253,11 +253,11 @@ class BridgedChat(ChatOpenAI):
     def _identifying_params(self) -> dict[str, Any]:
         """Name and settings of the model behind the bridge, which distinguish models in the cache of replies."""
         behind = self._behind
-        settings = behind.config.merge(active_generate_config()).model_dump(exclude_none=True, exclude=SENDING)
+        settings = behind.config.merge(active_generate_config()).model_dump(exclude_none=True, exclude=REQUEST_SETTINGS)
         return {"model": str(behind), "served": getattr(behind.api, "served", ""), **settings}
 
 
-class Minds(BridgedChat):
+class RoleChatModels(BridgedChat):
     """Chat models of one run by role: inspect's models, and scripted models for the roles that name one."""
 
     _by_role: dict[str, BridgedChat] = PrivateAttr(default_factory=dict)
@@ -280,34 +280,34 @@ class Minds(BridgedChat):
         return next(filter(None, met), None)
 
 
-def minds_of(context: Context, benchmark: Benchmark) -> Minds | None:
+def create_chat_models(context: Context, benchmark: Benchmark) -> RoleChatModels | None:
     """Create the chat model of a run under inspect; None where all models are scripted, which need no bridge."""
     names = (context.model, *context.roles.values())
     if not model_roles() and all(map(is_scripted, names)):
         return None
-    models = Minds(model=ACTIVE, **_SILENT)
+    models = RoleChatModels(model=ACTIVE_MODEL, **_CHAT_OPTIONS)
     models._context, models._benchmark = context, benchmark
     for role in set(ROLES) & set(model_roles()):
-        models._by_role[role] = BridgedChat(model=f"{ACTIVE}/{role}", **_SILENT)
+        models._by_role[role] = BridgedChat(model=f"{ACTIVE_MODEL}/{role}", **_CHAT_OPTIONS)
     return models
 
 
-_SILENT: Any = {"api_key": SecretStr("none"), "max_retries": 0, "disable_streaming": True}
+_CHAT_OPTIONS: Any = {"api_key": SecretStr("none"), "max_retries": 0, "disable_streaming": True}
 
 
 # The journal: which run belongs to which sample, so that a retry after a crash finds earlier runs.
 
-_FIX = "delete the file; the evaluation's runs then start again"
+_JOURNAL_FIX = "delete the file; the evaluation's runs then start again"
 
 
-class Cell(NamedTuple):
+class SampleRun(NamedTuple):
     """A task's id, and the number of its repetition."""
 
     task: str
     trial: int
 
 
-class Journal:
+class RunJournal:
     """Append-only file in the folder of an evaluation that names the run of every sample.
 
     inspect writes finished samples in batches, but the folder of a run is always up to date. With this file a retry
@@ -319,26 +319,26 @@ class Journal:
     """
 
     def __init__(self, out: Path | str, name: str) -> None:
-        self._shared = Shared(str(out))
+        self._shared = RunStorage(str(out))
         self._name = f"{name}.jsonl" if name else ""
-        self._begun = Counter[Cell]()
+        self._begun = Counter[SampleRun]()
 
-    def find_or_name_run(self, cell: Cell, graph: str, task: Task) -> str:
+    def find_or_name_run(self, cell: SampleRun, graph: str, task: Task) -> str:
         """Return the name of the cell's run: of the latest one where it can be used or resumed, else a new one."""
         folder = self.begun(cell)
-        if folder and not spoilt(folder):
+        if folder and not needs_restart(folder):
             return folder.name
         if folder:
             self._shared.drop_copy(folder.name)
-        name = run_name(graph, task)
+        name = create_run_name(graph, task)
         self.record(cell, name)
         return name
 
-    def restarts(self, cell: Cell) -> int:
+    def restarts(self, cell: SampleRun) -> int:
         """Return the number of runs that were started for a cell before its latest one."""
         return max(self._begun[cell] - 1, 0)
 
-    def record(self, cell: Cell, run: str) -> None:
+    def record(self, cell: SampleRun, run: str) -> None:
         """Record that a run is about to start for a cell."""
         self._runs[cell] = run
         self._begun[cell] += 1
@@ -348,53 +348,53 @@ class Journal:
                 lines.write("\n" + json.dumps([*cell, run], ensure_ascii=False))
             self._shared.upload(self._name)
 
-    def begun(self, cell: Cell) -> Path | None:
+    def begun(self, cell: SampleRun) -> Path | None:
         """Return the folder of the cell's latest run; None where there is none, or its folder was deleted."""
         folder = self._shared.fetch_run(self._runs[cell]) if cell in self._runs else None
-        return folder if folder and begun(folder) else None
+        return folder if folder and has_run(folder) else None
 
     @cached_property
-    def _runs(self) -> dict[Cell, str]:
+    def _runs(self) -> dict[SampleRun, str]:
         file = self._shared.fetch_file(self._name) if self._name else None
         if file is None or not file.is_file():
             return {}
         with file.open("rb") as lines:
-            entries = [_entry(line) for line in read_bounded_lines(lines, str(file), fix=_FIX)]
+            entries = [_parse_entry(line) for line in read_bounded_lines(lines, str(file), fix=_JOURNAL_FIX)]
         valid = [entry for entry in entries if entry]
         self._begun.update(cell for cell, _ in valid)
         return dict(valid)
 
 
-def _entry(line: bytes) -> tuple[Cell, str] | None:
+def _parse_entry(line: bytes) -> tuple[SampleRun, str] | None:
     """Parse a line; None for a malformed one. The run of a line that a crash cut off had not started."""
     try:
         task, trial, run = json.loads(line.decode(errors="replace"))
     except (ValueError, TypeError, RecursionError):
         return None
     valid = isinstance(task, str) and isinstance(trial, int) and isinstance(run, str)
-    return (Cell(task, trial), run) if valid and _plain(run) else None
+    return (SampleRun(task, trial), run) if valid and _is_folder_name(run) else None
 
 
-def _plain(name: str) -> bool:
+def _is_folder_name(name: str) -> bool:
     """Whether a name stays in the journal's folder: a line with a path could point anywhere on the disk."""
     return Path(name).name == name and name not in ("", "..")
 
 
 # Execution of one run: in this process behind inspect's bridge, or by a worker.
 
-SCRIPTED = "scripted:expert"
+DEFAULT_MODEL = "scripted:expert"
 """Default model where neither the task nor inspect names one."""
 
 
-class Ran(NamedTuple):
+class SampleResult(NamedTuple):
     """A run's row, the model that it used, and the limit of inspect that stopped it."""
 
-    row: Row
+    row: BenchmarkRow
     model: str
     limit: LimitExceededError | None = None
 
 
-class Runs(NamedTuple):
+class SampleRunner(NamedTuple):
     """Executes the runs of an evaluation. With an empty `model` inspect chooses the model."""
 
     graph: AnyGraph
@@ -404,10 +404,10 @@ class Runs(NamedTuple):
     context: Context
     out: str
 
-    async def run_on_worker(self, pool: Pool, cell: Cell, run: str) -> Ran:
+    async def run_on_worker(self, pool: WorkerPool, cell: SampleRun, run: str) -> SampleResult:
         """Execute a run on a worker, which sends its requests to the model without inspect."""
-        context = self.context.model_copy(update={"model": self.model or SCRIPTED, "trial": cell.trial})
-        job = Job(
+        context = self.context.model_copy(update={"model": self.model or DEFAULT_MODEL, "trial": cell.trial})
+        job = RunJob(
             graph=self.graph.name,
             operators=operators_of(self.graph),
             benchmark=self.benchmark,
@@ -417,37 +417,37 @@ class Runs(NamedTuple):
             run=run,
         )
         row = await pool.done(job)
-        Shared(self.out).drop_copy(run)  # the copy that the journal fetched to see the run's progress
-        return Ran(row, context.model)
+        RunStorage(self.out).drop_copy(run)  # the copy that the journal fetched to see the run's progress
+        return SampleResult(row, context.model)
 
-    async def run_here(self, state: TaskState, cell: Cell, run: str) -> Ran:
+    async def run_here(self, state: TaskState, cell: SampleRun, run: str) -> SampleResult:
         """Execute a run in this process, with inspect's model behind the bridge."""
-        context = self.context.model_copy(update={"model": _model(self.model), "trial": cell.trial})
-        models = minds_of(context, self.live)
+        context = self.context.model_copy(update={"model": _model_name(self.model), "trial": cell.trial})
+        models = create_chat_models(context, self.live)
         run_context = context.model_copy(update={"chat": models})
-        shared = Shared(self.out)
+        shared = RunStorage(self.out)
         # scripted models need no bridge
         async with agent_bridge(AgentState(messages=state.messages)) if models else nullcontext():
-            result = await completed(
-                shared.fetch_run(run), self.graph, self.live, cell.task, run_context, listener=_note
+            result = await complete_run(
+                shared.fetch_run(run), self.graph, self.live, cell.task, run_context, listener=_log_line
             )
-        row = row_of(cell.task, result, cell.trial)
+        row = benchmark_row_of(cell.task, result, cell.trial)
         shared.upload(run)
-        return Ran(row, context.model, models.limit if models else None)
+        return SampleResult(row, context.model, models.limit if models else None)
 
 
-def _model(name: str) -> str:
+def _model_name(name: str) -> str:
     if is_scripted(name):
         return name
     active = str(get_model())
-    return SCRIPTED if active == NO_MODEL else active
+    return DEFAULT_MODEL if active == NO_MODEL else active
 
 
-def _note(line: Line) -> None:
+def _log_line(line: TrajectoryLine) -> None:
     """Log verdicts and certificates in inspect's transcript."""
-    if isinstance(line, Event) and line.update and (fields := _told(line.update)):
+    if isinstance(line, Event) and line.update and (fields := _transcript_fields(line.update)):
         transcript().info(fields, source=f"certigraph.{line.node}")
 
 
-def _told(update: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def _transcript_fields(update: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return {key: update[key] for key in ("verdict", "certificates") if update.get(key)}

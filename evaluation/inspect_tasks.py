@@ -17,23 +17,23 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import registry_info
 
 from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
-from certigraph.adapters.faults import Faults, begun_again
+from certigraph.adapters.faults import Faults, restarted_context
 from certigraph.adapters.models.chat_models import is_scripted
 from certigraph.adapters.protocols import ROLES, Context
-from certigraph.evaluation.inspect_runs import Cell, Journal, Runs, certigraph, inspect_model
+from certigraph.evaluation.inspect_runs import RunJournal, SampleRun, SampleRunner, certigraph, inspect_model
 from certigraph.evaluation.workers import active_pool
 from certigraph.graphs.assembly import operators_of
-from certigraph.runtime.registry import allowance, build_graph, must_be_priced, parse_swap, roles_in
-from certigraph.runtime.result import ROW, Row, unfinished_footer
+from certigraph.runtime.registry import build_graph, check_priced, parse_budget, parse_roles, parse_swap
+from certigraph.runtime.result import ROW_KEY, BenchmarkRow, unfinished_footer
 from certigraph.state.records import Fault, Task
 
 # Samples of a benchmark's tasks.
 
-STRATA = ("level", "days", "task")
+STRATUM_CONSTANTS = ("level", "days", "task")
 """Constants of tasks whose values define the strata of a stratified sample, where a benchmark has them."""
 
 
-def dataset(name: str, tasks: Sequence[Task]) -> MemoryDataset:
+def create_dataset(name: str, tasks: Sequence[Task]) -> MemoryDataset:
     """Convert tasks to samples; a sample has the id of its task.
 
     Raises:
@@ -45,11 +45,11 @@ def dataset(name: str, tasks: Sequence[Task]) -> MemoryDataset:
     return MemoryDataset(samples, name=name)
 
 
-def stratified(tasks: Sequence[Task], n: int) -> list[Task]:
+def select_stratified_tasks(tasks: Sequence[Task], n: int) -> list[Task]:
     """Select `n` tasks evenly over level, length and kind, in the order of the list. The selection is deterministic."""
     groups = defaultdict(list)
     for task in tasks:
-        groups[tuple(str(task.constants.get(name)) for name in STRATA)].append(task)
+        groups[tuple(str(task.constants.get(name)) for name in STRATUM_CONSTANTS)].append(task)
     rounds = chain.from_iterable(zip_longest(*(groups[key] for key in sorted(groups))))
     chosen = {task.id for task in islice(filter(None, rounds), n)}
     return [task for task in tasks if task.id in chosen]
@@ -63,7 +63,7 @@ def official(benchmark: str, data: str = "") -> Metric:
     """Create the metric with the benchmark's official figures over all scored runs, epochs included."""
 
     def figures(scores: list[SampleScore]) -> Value:
-        rows = [Row.model_validate(score.score.metadata) for score in scores]
+        rows = [BenchmarkRow.model_validate(score.score.metadata) for score in scores]
         runs = [(row.id, row.footer) for row in rows if row.scored]
         # inspect also calls the metric before the first run has ended
         return dict(load_benchmark(benchmark, data or None).figures(runs)) if runs else {}
@@ -71,7 +71,7 @@ def official(benchmark: str, data: str = "") -> Metric:
     return figures
 
 
-@scorer(metrics=[], name=ROW)
+@scorer(metrics=[], name=ROW_KEY)
 def verdict() -> Scorer:
     """Create the scorer that reads the world's score from the row of the run; 0 for a run without a score.
 
@@ -79,9 +79,9 @@ def verdict() -> Scorer:
     """
 
     async def score(state: TaskState, target: Target) -> Score:
-        stored = state.store.get(ROW)
-        missing = Row(id=str(state.sample_id), trial=state.epoch - 1, footer=unfinished_footer())
-        row = Row.model_validate(stored) if stored else missing
+        stored = state.store.get(ROW_KEY)
+        missing = BenchmarkRow(id=str(state.sample_id), trial=state.epoch - 1, footer=unfinished_footer())
+        row = BenchmarkRow.model_validate(stored) if stored else missing
         scores = row.footer.scores
         if not row.scored:
             metadata = row.model_dump(mode="json")
@@ -89,14 +89,14 @@ def verdict() -> Scorer:
         return Score(
             value=row.value,
             answer=json.dumps(scores.answer, ensure_ascii=False) if scores and scores.answer else None,
-            explanation=_explained(row),
+            explanation=_format_explanation(row),
             metadata=row.model_dump(mode="json"),
         )
 
     return score
 
 
-def _explained(row: Row) -> str:
+def _format_explanation(row: BenchmarkRow) -> str:
     parts = row.footer.scores.parts if row.footer.scores else {}
     lines = [f"{name}: {part:g}" for name, part in parts.items() if part is not None]
     return "\n".join([f"{row.ending}, {row.certified} of {row.planned} predicates certified", *lines])
@@ -143,26 +143,26 @@ def certified_run(
     """
     compiled = build_graph(graph, dict(parse_swap(f"{slot}={text}") for slot, text in swaps.items()))
     live = load_benchmark(benchmark, data or None)
-    run_budget, limits = allowance(budget, live.limits)
-    by_role = roles_in(roles)
-    must_be_priced((model, *by_role.values()), run_budget)
+    run_budget, limits = parse_budget(budget, live.limits)
+    by_role = parse_roles(roles)
+    check_priced((model, *by_role.values()), run_budget)
     Faults.read(faults)
     options = {"data": data or None, "cache": cache or None, "faults": faults}
     context = Context(roles=by_role, budget=run_budget, limits=limits, **options)
-    runs = Runs(compiled, benchmark, live, model, context, out)
-    run_journal = Journal(out, journal)
-    failed: list[Row] = []
+    runs = SampleRunner(compiled, benchmark, live, model, context, out)
+    run_journal = RunJournal(out, journal)
+    failed: list[BenchmarkRow] = []
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        cell = Cell(str(state.sample_id), state.epoch - 1)
+        cell = SampleRun(str(state.sample_id), state.epoch - 1)
         if fail_on and len(failed) >= fail_on:
-            row = _left_out(cell, f"not started: {fail_on} runs have failed")
-            state.store.set(ROW, row.model_dump(mode="json"))
+            row = _unstarted_row(cell, f"not started: {fail_on} runs have failed")
+            state.store.set(ROW_KEY, row.model_dump(mode="json"))
             raise RunError(row.footer.message)
         run, pool = run_journal.find_or_name_run(cell, graph, live.task(cell.task)), active_pool()
-        runner = runs._replace(context=begun_again(context, run_journal.restarts(cell)))
+        runner = runs._replace(context=restarted_context(context, run_journal.restarts(cell)))
         result = await (runner.run_on_worker(pool, cell, run) if pool else runner.run_here(state, cell, run))
-        state.store.set(ROW, result.row.model_dump(mode="json"))
+        state.store.set(ROW_KEY, result.row.model_dump(mode="json"))
         state.output = ModelOutput.from_content(result.model, result.row.ending)
         if result.limit:
             raise result.limit
@@ -174,8 +174,10 @@ def certified_run(
     return solve
 
 
-def _left_out(cell: Cell, reason: str) -> Row:
-    return Row(id=cell.task, trial=cell.trial, footer=unfinished_footer().model_copy(update={"message": reason}))
+def _unstarted_row(cell: SampleRun, reason: str) -> BenchmarkRow:
+    return BenchmarkRow(
+        id=cell.task, trial=cell.trial, footer=unfinished_footer().model_copy(update={"message": reason})
+    )
 
 
 # The benchmarks as inspect tasks.
@@ -183,7 +185,7 @@ def _left_out(cell: Cell, reason: str) -> Row:
 OneOrMore = str | int | list[str]
 """Type of an argument on inspect's command line, which parses numbers and splits at commas."""
 
-RETRIES = 0
+INSPECT_RETRIES = 0
 """Number of times that inspect repeats a failed request: none, because the budget would not count these requests. Runs
 repeat requests and count them."""
 
@@ -232,21 +234,21 @@ def task_of(benchmark: str) -> Callable[..., InspectTask]:
         """
         name = f"{benchmark}:{config}" if config else benchmark
         live = load_benchmark(name, data or None)
-        tasks = [live.task(task_id) for task_id in _listed(ids)] if ids else live.tasks(split)
-        operators = {slot: ",".join(_listed(text)) for slot, text in swaps.items()}
-        model_name, roles = ",".join(_listed(model)), _by_role(role)
+        tasks = [live.task(task_id) for task_id in _to_list(ids)] if ids else live.tasks(split)
+        operators = {slot: ",".join(_to_list(text)) for slot, text in swaps.items()}
+        model_name, roles = ",".join(_to_list(model)), _role_models(role)
         return InspectTask(
-            dataset=dataset(name, stratified(tasks, stratify) if stratify else tasks),
+            dataset=create_dataset(name, select_stratified_tasks(tasks, stratify) if stratify else tasks),
             solver=certified_run(
                 graph,
                 name,
                 swaps=operators,
                 model=model_name,
                 roles=roles,
-                budget=_listed(budget),
+                budget=_to_list(budget),
                 data=data,
                 cache=cache,
-                faults=",".join(_listed(faults)),
+                faults=",".join(_to_list(faults)),
                 out=out,
                 journal=journal,
                 fail_on=fail_on,
@@ -254,9 +256,9 @@ def task_of(benchmark: str) -> Callable[..., InspectTask]:
             scorer=verdict(),
             metrics=[official(name, data)],
             model=inspect_model(model_name),
-            model_roles=_model_roles(roles_in(roles)),
+            model_roles=_model_roles(parse_roles(roles)),
             epochs=trials,
-            config=_generation(model_name),
+            config=_generate_config(model_name),
             # a failed run is recorded and scored with what it achieved; other runs continue, a retry repeats the failed
             continue_on_fail=True,
             score_on_error=True,
@@ -264,7 +266,7 @@ def task_of(benchmark: str) -> Callable[..., InspectTask]:
                 "graph": graph,
                 "benchmark": name,
                 "model": model_name,
-                "budget": _listed(budget),
+                "budget": _to_list(budget),
                 "swaps": operators,
                 "operators": _operators(graph, operators),
             },
@@ -273,10 +275,10 @@ def task_of(benchmark: str) -> Callable[..., InspectTask]:
     return benchmark_task
 
 
-def _generation(model: str) -> GenerateConfig:
+def _generate_config(model: str) -> GenerateConfig:
     # llama.cpp has one slot here: a second run would only wait, and the two would evict each other's prompt cache
     connections = 1 if model.startswith("local") else None
-    return GenerateConfig(temperature=0, max_retries=RETRIES, max_connections=connections)
+    return GenerateConfig(temperature=0, max_retries=INSPECT_RETRIES, max_connections=connections)
 
 
 def _model_roles(roles: Mapping[str, str]) -> dict[str, str | Model]:
@@ -284,14 +286,14 @@ def _model_roles(roles: Mapping[str, str]) -> dict[str, str | Model]:
     return {role: model for role, model in models.items() if model}
 
 
-def _listed(value: OneOrMore) -> list[str]:
+def _to_list(value: OneOrMore) -> list[str]:
     return [str(part) for part in (value if isinstance(value, list) else [value]) if part != ""]
 
 
-def _by_role(value: OneOrMore) -> list[str]:
+def _role_models(value: OneOrMore) -> list[str]:
     """Join `ROLE=MODEL` items that inspect split at a comma of the model's name: `simulated:act=0.2,seed=3`."""
     joined: list[str] = []
-    for part in _listed(value):
+    for part in _to_list(value):
         if joined and part.partition("=")[0] not in ROLES:
             joined[-1] += f",{part}"
         else:
@@ -306,11 +308,11 @@ def _operators(graph: str, swaps: Mapping[str, str]) -> dict[str, object]:
 
 # The objects that inspect loads for the entry point `inspect_ai`: a task per benchmark, and the models.
 
-__all__ = ["TASKS", "certigraph", "registered"]
+__all__ = ["TASKS", "certigraph", "registered_name"]
 
 TASKS = {name: task_of(name) for name in BENCHMARKS}
 
 
-def registered(task: str) -> str:
+def registered_name(task: str) -> str:
     """Return the registered name of a task: `certigraph/NAME` where certigraph is installed, else `NAME`."""
     return registry_info(TASKS[task.rpartition("/")[2]]).name

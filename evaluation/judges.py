@@ -20,30 +20,38 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.models.calls import Prompt, ask, quoted
+from certigraph.adapters.models.calls import Prompt, ask, quote
 from certigraph.adapters.models.chat_models import is_scripted
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.usage import Meter, metering
-from certigraph.adapters.processes import off_loop
+from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Responder
-from certigraph.adapters.qa.scoring import exact_match, measured, similarity, token_overlap
-from certigraph.adapters.redaction import redacted
-from certigraph.evaluation.frames import Found, recorded_runs
-from certigraph.evaluation.statistics import Estimate, mean_of
-from certigraph.runtime.html import counted
-from certigraph.runtime.registry import load_local, model_name, shareable
-from certigraph.runtime.run import blocking
-from certigraph.state.records import Fault, LimitReached, Record, Task, UnknownName, drop_torn_line, read_bounded_lines
+from certigraph.adapters.qa.scoring import exact_match, measure_answer, measure_similarity, token_overlap
+from certigraph.adapters.redaction import redact_record
+from certigraph.evaluation.frames import FoundRuns, read_recorded_runs
+from certigraph.evaluation.statistics import MeanEstimate, mean_of
+from certigraph.runtime.html import format_count
+from certigraph.runtime.registry import load_settings, model_name, shareable_context
+from certigraph.runtime.run import run_blocking
+from certigraph.state.records import (
+    Fault,
+    LimitReached,
+    Record,
+    Task,
+    UnknownName,
+    drop_incomplete_line,
+    read_bounded_lines,
+)
 
 # The rubrics: a prompt, the form of the verdict, and a score from 0 to 100. The criteria and scales are the papers';
-# the wording, and the formula of `cgdp`, are certigraph's. `strings` and `similarity` need no judge: they compare an
-# answer with its references by the measures of CGDP, appendix F.2.
+# the wording, and the formula of `cgdp`, are certigraph's. `strings` and `measure_similarity` need no judge: they
+# compare an answer with its references by the measures of CGDP, appendix F.2.
 
-TEN, TOP = Field(ge=0, le=10), 100.0
+COUNT_SCALE, MAX_SCORE = Field(ge=0, le=10), 100.0
 
-RATING = Field(ge=1, le=10)
+RATING_SCALE = Field(ge=1, le=10)
 
-LONGEST = 20_000
+MAX_TEXT_CHARACTERS = 20_000
 """Maximum number of characters of an answer or a reference in the judge's prompt."""
 
 
@@ -51,19 +59,19 @@ class CgdpVerdict(BaseModel):
     """Three counts of 0 to 10 (CGDP section 6.1 names them and the scale 0 to 100 of the whole)."""
 
     reason: str = Field(max_length=400)
-    correctness: int = TEN
-    completeness: int = TEN
-    irrelevance: int = TEN
+    correctness: int = COUNT_SCALE
+    completeness: int = COUNT_SCALE
+    irrelevance: int = COUNT_SCALE
 
 
 class SweVerdict(BaseModel):
     """Five ratings of 1 to 10, 5 being average (SWE-QA, and SWE-QA-Pro after it)."""
 
-    correctness: int = RATING
-    completeness: int = RATING
-    relevance: int = RATING
-    clarity: int = RATING
-    reasoning: int = RATING
+    correctness: int = RATING_SCALE
+    completeness: int = RATING_SCALE
+    relevance: int = RATING_SCALE
+    clarity: int = RATING_SCALE
+    reasoning: int = RATING_SCALE
 
 
 class TdpVerdict(BaseModel):
@@ -83,11 +91,11 @@ class Rubric(NamedTuple):
 
     def prompt(self, question: str, reference: str, answer: str) -> Prompt:
         """Build the judge's prompt: the constant instructions first; question, reference and answer as quoted data."""
-        texts = (quoted(text, LONGEST) for text in (question, reference, answer))
+        texts = (quote(text, MAX_TEXT_CHARACTERS) for text in (question, reference, answer))
         return Prompt(system=f"{PREAMBLE}\n{self.instructions}", user=CASE.format(*texts))
 
 
-class Measured(NamedTuple):
+class MeasureRubric(NamedTuple):
     """Rubric without a judge: measures that compare an answer with its references; `main` is the score."""
 
     name: str
@@ -96,7 +104,7 @@ class Measured(NamedTuple):
 
     def score(self, parts: Mapping[str, float]) -> float:
         """Scale the main measure to 0 to 100."""
-        return max(0.0, TOP * parts[self.main])
+        return max(0.0, MAX_SCORE * parts[self.main])
 
 
 def cgdp_score(verdict: CgdpVerdict) -> float:
@@ -112,10 +120,10 @@ def swe_score(verdict: SweVerdict) -> float:
 
 def tdp_score(verdict: TdpVerdict) -> float:
     """Return 100 for a correct answer, else 0; the mean is TDP's accuracy in per cent."""
-    return TOP * verdict.correct
+    return MAX_SCORE * verdict.correct
 
 
-def rubric(name: str) -> Rubric | Measured:
+def rubric_by_name(name: str) -> Rubric | MeasureRubric:
     """Return a rubric by its name.
 
     Raises:
@@ -161,12 +169,12 @@ TDP = """\
 Decide whether the answer is correct: it names what the reference names, whatever the wording, and contradicts it
 nowhere. More detail is no mistake; a missing part of the reference, or a second answer beside it, is one."""
 
-RUBRICS: Mapping[str, Rubric | Measured] = {
+RUBRICS: Mapping[str, Rubric | MeasureRubric] = {
     "cgdp": Rubric("cgdp", CGDP, CgdpVerdict, cgdp_score),
     "swe-qa": Rubric("swe-qa", SWE_QA, SweVerdict, swe_score),
     "tdp": Rubric("tdp", TDP, TdpVerdict, tdp_score),
-    "strings": Measured("strings", measured, "f1"),
-    "similarity": Measured("similarity", similarity, "similarity"),
+    "strings": MeasureRubric("strings", measure_answer, "f1"),
+    "similarity": MeasureRubric("similarity", measure_similarity, "similarity"),
 }
 
 
@@ -183,10 +191,10 @@ class WordJudge:
 
     def expert(self) -> Responder:
         """Return the scripted judge, which rates by token precision and recall."""
-        return verdict
+        return word_verdict
 
 
-def verdict(prompt: str, schema: Schema) -> dict[str, Any]:
+def word_verdict(prompt: str, schema: Schema) -> dict[str, Any]:
     """Build a verdict of the requested form from token precision and recall."""
     match = CASE_PATTERN.search(prompt)
     reference, answer = match.groups() if match else ("", "")
@@ -194,15 +202,15 @@ def verdict(prompt: str, schema: Schema) -> dict[str, Any]:
     values: dict[str, Callable[[], Any]] = {
         "reason": lambda: REASON,
         "correct": lambda: bool(exact_match(answer, reference)) or shared.recall == 1.0,
-        "correctness": lambda: _rating(shared.f1),
-        "completeness": lambda: _rating(shared.recall),
+        "correctness": lambda: _rating_of_share(shared.f1),
+        "completeness": lambda: _rating_of_share(shared.recall),
         "irrelevance": lambda: round(10 * (1 - shared.precision)),
-        "relevance": lambda: _rating(shared.precision),
+        "relevance": lambda: _rating_of_share(shared.precision),
     }
     return {name: values.get(name, lambda: 5)() for name in schema["properties"]}
 
 
-def _rating(share: float) -> int:
+def _rating_of_share(share: float) -> int:
     # 1 to 10 is valid on the scale of every rubric
     return max(1, round(10 * share))
 
@@ -213,7 +221,7 @@ ALTERNATIVE = "\nor: "
 """Separator between a gold answer and its aliases."""
 
 
-class Case(NamedTuple):
+class JudgeCase(NamedTuple):
     """Answer of a run, with its task and references; `answer` is empty where the run ended without one."""
 
     run: str
@@ -230,17 +238,17 @@ class Case(NamedTuple):
         return ALTERNATIVE.join(self.references)
 
 
-class Cases(NamedTuple):
+class JudgeCases(NamedTuple):
     """Cases that can be judged, and the numbers of runs left out: without an ending, without a reference answer."""
 
-    ended: Sequence[Case]
+    ended: Sequence[JudgeCase]
     unfinished: int
     unreferenced: int = 0
     unknown: Sequence[str] = ()
     """Runs whose question is not available here, with the reason."""
 
 
-def cases_in(found: Found, data: str | None = None) -> Cases:
+def cases_of(found: FoundRuns, data: str | None = None) -> JudgeCases:
     """Collect the cases of runs.
 
     Args:
@@ -251,26 +259,28 @@ def cases_in(found: Found, data: str | None = None) -> Cases:
         Fault: a trajectory cannot be read.
     """
     unknown: list[str] = []
-    ended = list(_cases(found, data, unknown))
+    ended = list(_ended_cases(found, data, unknown))
     judged = [case for case in ended if case.reference.strip()]
-    return Cases(judged, len(found.runs) - len(ended) - len(unknown), len(ended) - len(judged), tuple(unknown))
+    return JudgeCases(judged, len(found.runs) - len(ended) - len(unknown), len(ended) - len(judged), tuple(unknown))
 
 
-def _cases(found: Found, data: str | None, unknown: list[str]) -> Iterator[Case]:
+def _ended_cases(found: FoundRuns, data: str | None, unknown: list[str]) -> Iterator[JudgeCase]:
     paths = (path for path, _ in found.runs)
-    for path, (method, _, trial, trajectory) in zip(paths, recorded_runs(found), strict=True):
+    for path, (method, _, trial, trajectory) in zip(paths, read_recorded_runs(found), strict=True):
         header, footer = trajectory.header, trajectory.footer
         if footer is not None:
             answer = footer.scores.answer if footer.scores else None
             try:
-                references = references_for(header.task, data or _data_of(path.parent))
+                references = references_of(header.task, data or _data_of(path.parent))
             except (Fault, UnknownName) as error:
                 unknown.append(f"{header.run_id}: {error}")
                 continue
-            yield Case(header.run_id, method, header.task, trial, references, "" if answer is None else str(answer))
+            yield JudgeCase(
+                header.run_id, method, header.task, trial, references, "" if answer is None else str(answer)
+            )
 
 
-def references_for(task: Task, data: str | None) -> Sequence[str]:
+def references_of(task: Task, data: str | None) -> Sequence[str]:
     """Return a task's gold answer and its aliases.
 
     Raises:
@@ -283,15 +293,15 @@ def references_for(task: Task, data: str | None) -> Sequence[str]:
 
 
 def _data_of(folder: Path) -> str | None:
-    return load_local(folder).data if (folder / "local.json").is_file() else None
+    return load_settings(folder).data if (folder / "local.json").is_file() else None
 
 
 # Judgements on disk: one JSON line each, appended at once, so that judging can be stopped and resumed.
 
-_FIX = "restore the file, or name another with --out"
+_FILE_FIX = "restore the file, or name another with --out"
 
 
-class Judgement(Record):
+class RubricJudgement(Record):
     """Judgement of one answer. `score` is 0 to 100; `parts` are the rubric's criteria."""
 
     run: str
@@ -313,7 +323,7 @@ class Judgement(Record):
         return self.run, self.rubric, self.judge, self.answer
 
 
-def read_judgements(path: Path) -> list[Judgement]:
+def read_judgements(path: Path) -> list[RubricJudgement]:
     """Read the judgements of a file; none where the file is missing. An incomplete last line is removed from the file.
 
     Raises:
@@ -321,26 +331,26 @@ def read_judgements(path: Path) -> list[Judgement]:
     """
     if not path.is_file():
         return []
-    drop_torn_line(path)
+    drop_incomplete_line(path)
     with path.open("rb") as file:
-        lines = enumerate(read_bounded_lines(file, str(path), fix=_FIX), 1)
-        return [_judgement(line, f"{path}:{number}") for number, line in lines]
+        lines = enumerate(read_bounded_lines(file, str(path), fix=_FILE_FIX), 1)
+        return [_parse_judgement(line, f"{path}:{number}") for number, line in lines]
 
 
-def keep(path: Path, judgements: Iterable[Judgement]) -> None:
+def append_judgements(path: Path, judgements: Iterable[RubricJudgement]) -> None:
     """Append judgements to a file, with API keys masked."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         for judgement in judgements:
-            file.write(redacted(judgement).model_dump_json() + "\n")
+            file.write(redact_record(judgement).model_dump_json() + "\n")
 
 
-def _judgement(line: bytes, where: str) -> Judgement:
+def _parse_judgement(line: bytes, where: str) -> RubricJudgement:
     try:
-        return Judgement.model_validate_json(line)
+        return RubricJudgement.model_validate_json(line)
     except ValidationError as error:
         problem = f"{where}: this line is no judgement ({error.errors()[0]['msg']})"
-        raise Fault("data", f"{problem}: {_FIX}") from error
+        raise Fault("data", f"{problem}: {_FILE_FIX}") from error
 
 
 # Judging recorded answers: each answer once, saved at once, within one budget.
@@ -349,20 +359,25 @@ NO_ANSWER = "the run ended without an answer"
 NO_JUDGE = "no judge"
 """Name of the judge for a rubric that only compares texts."""
 
-Told = Callable[[Judgement], None]
+JudgementListener = Callable[[RubricJudgement], None]
 
 
-class Judged(NamedTuple):
+class JudgingResult(NamedTuple):
     """Judgements of the cases, earlier ones included; the number of cases left, and the limit that stopped judging."""
 
-    judgements: Sequence[Judgement]
+    judgements: Sequence[RubricJudgement]
     left: int
     stopped: LimitReached | None = None
 
 
 def judge(
-    cases: Sequence[Case], rubric: Rubric | Measured, context: Context, out: Path, *, told: Told | None = None
-) -> Judged:
+    cases: Sequence[JudgeCase],
+    rubric: Rubric | MeasureRubric,
+    context: Context,
+    out: Path,
+    *,
+    told: JudgementListener | None = None,
+) -> JudgingResult:
     """Judge the cases that the file does not hold yet.
 
     Args:
@@ -377,34 +392,38 @@ def judge(
     """
     if is_scripted(context.roles.get("judge", context.model)):
         context = context.model_copy(update={"benchmark": WordJudge()})
-    judge_name = NO_JUDGE if isinstance(rubric, Measured) else _called(context)
+    judge_name = NO_JUDGE if isinstance(rubric, MeasureRubric) else _judge_name(context)
     saved = {judgement.key: judgement for judgement in read_judgements(out)}
     keys = [(case.run, rubric.name, judge_name, case.answer) for case in cases]
     waiting = [case for case, key in zip(cases, keys, strict=True) if key not in saved]
-    new: list[Judgement] = []
+    new: list[RubricJudgement] = []
 
-    def listener(judgement: Judgement) -> None:
-        keep(out, [judgement])
+    def listener(judgement: RubricJudgement) -> None:
+        append_judgements(out, [judgement])
         new.append(judgement)
         if told:
             told(judgement)
 
-    stopped = blocking(_judged(waiting, rubric, context, judge_name, listener))
+    stopped = run_blocking(_judge_cases(waiting, rubric, context, judge_name, listener))
     known = saved | {judgement.key: judgement for judgement in new}
     # a method's name depends on the other runs, so a saved judgement may have another one
     judgements = [
         known[key].model_copy(update={"method": c.method}) for c, key in zip(cases, keys, strict=True) if key in known
     ]
-    return Judged(judgements, len(waiting) - len(new), stopped)
+    return JudgingResult(judgements, len(waiting) - len(new), stopped)
 
 
-def _called(context: Context) -> str:
+def _judge_name(context: Context) -> str:
     named = context.roles.get("judge")
-    return model_name(named) if named and context.chat is None else str(shareable(context)["model"])
+    return model_name(named) if named and context.chat is None else str(shareable_context(context)["model"])
 
 
-async def _judged(
-    cases: Iterable[Case], rubric: Rubric | Measured, context: Context, judge_name: str, listener: Told
+async def _judge_cases(
+    cases: Iterable[JudgeCase],
+    rubric: Rubric | MeasureRubric,
+    context: Context,
+    judge_name: str,
+    listener: JudgementListener,
 ) -> LimitReached | None:
     with metering(Meter("judge", context.budget)):
         for case in cases:
@@ -415,15 +434,17 @@ async def _judged(
     return None
 
 
-async def _make_judgement(case: Case, rubric: Rubric | Measured, context: Context, judge_name: str) -> Judgement:
+async def _make_judgement(
+    case: JudgeCase, rubric: Rubric | MeasureRubric, context: Context, judge_name: str
+) -> RubricJudgement:
     if not case.answer.strip():
         score, parts, reason = 0.0, dict[str, float](), NO_ANSWER
-    elif isinstance(rubric, Measured):
-        parts = dict(await off_loop(rubric.measures, case.answer, case.references))
+    elif isinstance(rubric, MeasureRubric):
+        parts = dict(await run_in_thread(rubric.measures, case.answer, case.references))
         score, reason = rubric.score(parts), ""
     else:
-        score, parts, reason = await _asked(case, rubric, context)
-    return Judgement(
+        score, parts, reason = await _ask_judge(case, rubric, context)
+    return RubricJudgement(
         run=case.run,
         method=case.method,
         benchmark=case.task.benchmark,
@@ -438,7 +459,7 @@ async def _make_judgement(case: Case, rubric: Rubric | Measured, context: Contex
     )
 
 
-async def _asked(case: Case, rubric: Rubric, context: Context) -> tuple[float, dict[str, float], str]:
+async def _ask_judge(case: JudgeCase, rubric: Rubric, context: Context) -> tuple[float, dict[str, float], str]:
     """Ask the judge; return score, criteria and reason."""
     prompt = rubric.prompt(case.task.goal, case.reference, case.answer)
     verdict = await ask(prompt, rubric.form, role="judge", runtime=Runtime(context=context))
@@ -449,12 +470,12 @@ async def _asked(case: Case, rubric: Rubric, context: Context) -> tuple[float, d
 
 # Progress and results of judging: means by method with 95 % intervals.
 
-WIDTH = 110
+TABLE_WIDTH = 110
 """Width of the table in characters, also without a terminal."""
 
 
 @contextmanager
-def watching(total: int, *, silent: bool = False) -> Iterator[Told]:
+def judging_progress(total: int, *, silent: bool = False) -> Iterator[JudgementListener]:
     """Show a progress bar on a terminal; yield the listener that advances it by one judgement."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -463,59 +484,60 @@ def watching(total: int, *, silent: bool = False) -> Iterator[Told]:
         yield lambda judgement: progress.advance(bar)
 
 
-def means(judgements: Sequence[Judgement]) -> dict[str, Estimate]:
+def mean_scores(judgements: Sequence[RubricJudgement]) -> dict[str, MeanEstimate]:
     """Compute the mean score of each method, 0 to 100, with its interval; the trials of a task are a cluster."""
     return {
-        method: mean_of([j.score for j in group], [j.task for j in group], top=TOP)
-        for method, group in by_method(judgements).items()
+        method: mean_of([j.score for j in group], [j.task for j in group], top=MAX_SCORE)
+        for method, group in judgements_by_method(judgements).items()
     }
 
 
-def by_method(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
+def judgements_by_method(judgements: Sequence[RubricJudgement]) -> dict[str, list[RubricJudgement]]:
     """Group judgements by method, in the order in which the methods first occur."""
     return {m: [j for j in judgements if j.method == m] for m in dict.fromkeys(j.method for j in judgements)}
 
 
-def print_judged(judged: Judged, cases: Cases, out: str, *, as_json: bool) -> None:
+def print_judging_result(judged: JudgingResult, cases: JudgeCases, out: str, *, as_json: bool) -> None:
     """Print one JSON object, or a table with notes on what was left out and why."""
     if as_json:
-        typer.echo(json.dumps(_plain(judged, cases)))
+        typer.echo(json.dumps(_to_json(judged, cases)))
         return
-    Console(width=WIDTH, highlight=False).print(_table(judged.judgements))
-    for line in _notes(judged, cases, out):
+    Console(width=TABLE_WIDTH, highlight=False).print(_score_table(judged.judgements))
+    for line in _format_notes(judged, cases, out):
         typer.echo(line)
 
 
-def _table(judgements: Sequence[Judgement]) -> Table:
+def _score_table(judgements: Sequence[RubricJudgement]) -> Table:
     criteria = list(dict.fromkeys(name for j in judgements for name in j.parts))
     table = Table(Column("method", no_wrap=True), "n", "score", "95 % interval", *criteria, box=None)
-    for method, group in by_method(judgements).items():
-        mean = means(group)[method]
+    for method, group in judgements_by_method(judgements).items():
+        mean = mean_scores(group)[method]
         between = "" if mean.low is None else f"{mean.low:.1f} to {mean.high:.1f}"
-        parts = [f"{value:.2f}" for value in _parts(group, criteria).values()]
+        parts = [f"{value:.2f}" for value in _mean_criteria(group, criteria).values()]
         table.add_row(method, str(mean.n), f"{mean.mean:.1f}", between, *parts)
     return table
 
 
-def _parts(group: Sequence[Judgement], criteria: Sequence[str]) -> Mapping[str, float]:
+def _mean_criteria(group: Sequence[RubricJudgement], criteria: Sequence[str]) -> Mapping[str, float]:
     """Mean of each criterion over a method's judgements; a missing criterion counts 0."""
     return {name: fmean(j.parts.get(name, 0.0) for j in group) for name in criteria}
 
 
-def _notes(judged: Judged, cases: Cases, out: str) -> Iterator[str]:
+def _format_notes(judged: JudgingResult, cases: JudgeCases, out: str) -> Iterator[str]:
     if cases.unfinished:
-        yield f"left out: {counted(cases.unfinished, 'run')} without an ending"
+        yield f"left out: {format_count(cases.unfinished, 'run')} without an ending"
     if cases.unreferenced:
-        yield f"left out: {counted(cases.unreferenced, 'run')} of questions without a reference answer"
+        yield f"left out: {format_count(cases.unreferenced, 'run')} of questions without a reference answer"
     if cases.unknown:
-        yield f"left out: {counted(len(cases.unknown), 'run')} without a question here, the first {cases.unknown[0]}"
+        unknown = format_count(len(cases.unknown), "run")
+        yield f"left out: {unknown} without a question here, the first {cases.unknown[0]}"
     if judged.stopped:
-        yield f"{counted(judged.left, 'answer')} not judged: {judged.stopped.ending}; resume with the same command"
+        yield f"{format_count(judged.left, 'answer')} not judged: {judged.stopped.ending}; resume with the same command"
     yield f"judgements: {out}"
 
 
-def _plain(judged: Judged, cases: Cases) -> dict[str, Any]:
-    by_method_name = {method: mean._asdict() for method, mean in means(judged.judgements).items()}
+def _to_json(judged: JudgingResult, cases: JudgeCases) -> dict[str, Any]:
+    by_method_name = {method: mean._asdict() for method, mean in mean_scores(judged.judgements).items()}
     stopped = judged.stopped.ending if judged.stopped else ""
     left_out = {"unfinished": cases.unfinished, "unreferenced": cases.unreferenced}
     return {"methods": by_method_name, "left": judged.left, **left_out, "stopped": stopped}

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from certigraph.runtime.result import is_solved
-from certigraph.state.records import FAULTS, GOAL, Record
+from certigraph.state.records import FAULT_ENDINGS, GOAL, Record
 from certigraph.state.trajectory import Footer
 
 # Descriptions of the statistical methods, which JSON output and printed tables hold next to the numbers.
@@ -17,13 +17,13 @@ PAIRED_T = "two-sided paired t-test over tasks, not adjusted; the sign test wher
 HOLM = "the same p after Holm (1979)"
 DETECTABLE = "least mean difference of a two-sided paired t-test, 5 %, power 0.8"
 
-EVALUATION = {"intervals": f"{TASK_BOOTSTRAP}; Wilson for shares of fewer than 6 tasks or without spread"}
+EVALUATION_METHODS = {"intervals": f"{TASK_BOOTSTRAP}; Wilson for shares of fewer than 6 tasks or without spread"}
 """Statistics in the output of `eval --json`."""
 
-SCORES = {"intervals": TASK_BOOTSTRAP}
+SCORE_METHODS = {"intervals": TASK_BOOTSTRAP}
 """Statistics in the output of `score --json`."""
 
-COMPARISON = {
+COMPARISON_METHODS = {
     "methods.low, methods.high": T_OVER_TASKS,
     "differences.low, differences.high": PAIRED_BOOTSTRAP,
     "differences.p": PAIRED_T,
@@ -33,7 +33,7 @@ COMPARISON = {
 }
 """Statistics in the output of `compare --json` and `ablate --json` and in `table.json`, by field."""
 
-RECALL = {
+RECALL_METHODS = {
     "low, high": "95 %, t over questions",
     "difference_low, difference_high": "95 %, BCa bootstrap over questions of the paired difference, 10,000 resamples",
     "p": "two-sided paired t-test over questions, not adjusted",
@@ -44,11 +44,11 @@ RECALL = {
 
 # Goal precision: the share of runs with the ending `goal` whose task is solved according to the scorer.
 
-NONE = "-"
+MISSING_VALUE = "-"
 """Text for a goal precision over no run."""
 
 
-class Outcome(NamedTuple):
+class RunOutcome(NamedTuple):
     """Ending of one run of a task, and whether the task is solved; None without a score."""
 
     task: str
@@ -72,12 +72,12 @@ class GoalPrecision(Record):
     def __str__(self) -> str:
         """Format as `42/63, 67 % (54 to 77)`, or `-`."""
         if self.value is None or self.low is None or self.high is None:
-            return NONE
+            return MISSING_VALUE
         percent = f"{100 * self.value:.0f} % ({100 * self.low:.0f} to {100 * self.high:.0f})"
         return f"{self.confirmed}/{self.n}, {percent}"
 
 
-def goal_precision(outcomes: Iterable[Outcome]) -> GoalPrecision:
+def goal_precision(outcomes: Iterable[RunOutcome]) -> GoalPrecision:
     """Compute the goal precision of several runs; runs without a score are not counted."""
     goals = [(task, solved) for task, ending, solved in outcomes if ending == GOAL and solved is not None]
     if not goals:
@@ -89,18 +89,18 @@ def goal_precision(outcomes: Iterable[Outcome]) -> GoalPrecision:
     return GoalPrecision(n=share.n, confirmed=confirmed, value=share.value, low=share.low, high=share.high)
 
 
-def outcome_of(task: str, footer: Footer) -> Outcome:
+def run_outcome_of(task: str, footer: Footer) -> RunOutcome:
     """Build the outcome of a run from its footer."""
-    return Outcome(task, footer.ending, is_solved(footer.scores))
+    return RunOutcome(task, footer.ending, is_solved(footer.scores))
 
 
 # Faults: the number of runs that no statistic counts, and when that may bias a comparison.
 
-MOST_SHARE = 0.05
+MAX_FAULT_SHARE = 0.05
 """Maximum share of a method's runs that may end in a fault without a warning about the statistics over the others."""
 
 
-def share_text(faults: int, runs: int) -> str:
+def format_fault_share(faults: int, runs: int) -> str:
     """Format the number of faults for a table: `2/10`."""
     return f"{faults}/{runs}"
 
@@ -112,22 +112,25 @@ def fault_warnings(endings: Mapping[str, Sequence[str]], command: str) -> Iterat
         endings: the endings of all runs by method.
         command: the command that runs them again.
     """
-    faults = {method: sum(ending in FAULTS for ending in ended) for method, ended in endings.items()}
+    faults = {method: sum(ending in FAULT_ENDINGS for ending in ended) for method, ended in endings.items()}
     if any(faults.values()):
-        counts = ", ".join(f"{method} {share_text(faults[method], len(ended))}" for method, ended in endings.items())
-        yield f"faults of the world or its data ended runs that no figure counts: {counts}{_doubt(faults, endings)}"
+        counts = ", ".join(
+            f"{method} {format_fault_share(faults[method], len(ended))}" for method, ended in endings.items()
+        )
+        doubt = _format_doubt(faults, endings)
+        yield f"faults of the world or its data ended runs that no figure counts: {counts}{doubt}"
     for method, ended in endings.items():
-        errors = Counter(ending for ending in ended if ending.startswith("error:") and ending not in FAULTS)
+        errors = Counter(ending for ending in ended if ending.startswith("error:") and ending not in FAULT_ENDINGS)
         for ending, count in errors.items():
             message = f"{method}: {count} of {len(ended)} runs ended {ending} and count as failures"
             yield f"{message}; after a passing outage, run them again: {command}"
 
 
-def _doubt(faults: Mapping[str, int], endings: Mapping[str, Sequence[str]]) -> str:
+def _format_doubt(faults: Mapping[str, int], endings: Mapping[str, Sequence[str]]) -> str:
     shares = {method: faults[method] / len(ended) for method, ended in endings.items() if ended}
     if len(set(shares.values())) > 1:
         most = max(shares, key=lambda method: shares[method])
         return f". The shares differ: what fails under {most} may be its hardest tasks, and the rest flatter it"
-    if max(shares.values()) > MOST_SHARE:
-        return f". That is more than {MOST_SHARE:.0%}: the others may be the easier tasks"
+    if max(shares.values()) > MAX_FAULT_SHARE:
+        return f". That is more than {MAX_FAULT_SHARE:.0%}: the others may be the easier tasks"
     return ""

@@ -32,7 +32,7 @@ INK, SOFT, FAINT, BLANK = "#222222", "#6b6b6b", "#d9d9d9", "#f2f2f2"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's palette for colour-blind readers, without yellow, which is too pale for a line."""
 
-STYLE: dict[Any, Any] = {
+PRINT_STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 8,
     "text.color": INK,
@@ -57,7 +57,7 @@ STYLE: dict[Any, Any] = {
 
 
 @contextmanager
-def picture(path: Path, width: float, height: float) -> Iterator["Figure"]:
+def open_figure(path: Path, width: float, height: float) -> Iterator["Figure"]:
     """Yield an empty figure, which is saved as `path`.png and `path`.svg when the block ends.
 
     It uses no window and no global state of matplotlib, and the same figure gives the same files.
@@ -71,7 +71,7 @@ def picture(path: Path, width: float, height: float) -> Iterator["Figure"]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(PRINT_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
         yield figure
@@ -79,7 +79,7 @@ def picture(path: Path, width: float, height: float) -> Iterator["Figure"]:
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
 
 
-def grid(figure: "Figure", panels: int, columns: int) -> list["Axes"]:
+def add_panels(figure: "Figure", panels: int, columns: int) -> list["Axes"]:
     """Add panels with a common y axis, row by row."""
     axes = list(figure.subplots(-(-panels // columns), columns, sharey=True, squeeze=False).flat)
     for spare in axes[panels:]:
@@ -87,18 +87,18 @@ def grid(figure: "Figure", panels: int, columns: int) -> list["Axes"]:
     return axes[:panels]
 
 
-def colours(names: Sequence[str]) -> dict[str, str]:
+def assign_colours(names: Sequence[str]) -> dict[str, str]:
     """Assign a colour to each name, in order."""
     return {name: PALETTE[index % len(PALETTE)] for index, name in enumerate(names)}
 
 
 # Score by budget: mean score over runs after a number of calls or tokens.
 
-MOST = 400
+MAX_CURVE_POINTS = 400
 """Maximum number of points of a curve; more would not be visible and would make a page large."""
 
 
-class Point(NamedTuple):
+class BudgetPoint(NamedTuple):
     """Score of a run (0 to 100), the best of its episodes so far, after a number of calls and tokens.
 
     `tokens` counts input and output tokens; `uncached` leaves out input tokens that the model had cached.
@@ -110,11 +110,11 @@ class Point(NamedTuple):
     score: float
 
 
-AXES = {"calls": "model calls", "tokens": "tokens, prompt + output", "uncached": "tokens, cached ones left out"}
+AXIS_LABELS = {"calls": "model calls", "tokens": "tokens, prompt + output", "uncached": "tokens, cached ones left out"}
 """Horizontal axes of curves: label by field of Point."""
 
 
-class Knot(NamedTuple):
+class CurvePoint(NamedTuple):
     """Point of a mean curve, which is a step function: mean and standard error over n runs from `x` on."""
 
     x: int
@@ -123,54 +123,56 @@ class Knot(NamedTuple):
     n: int
 
 
-Curves = Mapping[str, Mapping[str, Sequence[Knot]]]
+BudgetCurves = Mapping[str, Mapping[str, Sequence[CurvePoint]]]
 """Curves by axis and method."""
 
 
-def points_of(trajectory: Trajectory) -> list[Point]:
+def points_of(trajectory: Trajectory) -> list[BudgetPoint]:
     """Return the points of a run in order. Work that a resume repeated counts once.
 
     The last point has the official score, since some worlds report no score during the run.
     """
-    points: list[Point] = []
+    points: list[BudgetPoint] = []
     calls = tokens = cached = 0
     best = episode = 0.0
     for event in trajectory.events:
         calls += event.usage.calls
         tokens += event.usage.input_tokens + event.usage.output_tokens
         cached += event.usage.cached_tokens
-        episode = _after(event, episode)
+        episode = _score_after(event, episode)
         best = max(best, episode)
-        points.append(Point(calls, tokens, tokens - cached, best))
+        points.append(BudgetPoint(calls, tokens, tokens - cached, best))
     footer = trajectory.footer
     verdict = 100 * footer.scores.value if footer and footer.scores else best
-    return [*points, Point(calls, tokens, tokens - cached, verdict)]
+    return [*points, BudgetPoint(calls, tokens, tokens - cached, verdict)]
 
 
-def mean_curve(runs: Sequence[Sequence[Point]], axis: str) -> list[Knot]:
+def mean_curve(runs: Sequence[Sequence[BudgetPoint]], axis: str) -> list[CurvePoint]:
     """Compute the mean curve of several runs; a run scores 0 before its first point and keeps its last score."""
-    steps = [_steps(run, axis) for run in runs]
-    positions = _thinned(sorted({0}.union(*(xs for xs, _ in steps))))
+    steps = [_curve_steps(run, axis) for run in runs]
+    positions = _thin_out(sorted({0}.union(*(xs for xs, _ in steps))))
     scores = ([_score_at(x, xs, ys) for xs, ys in steps] for x in positions)
-    return [Knot(x, mean(each), standard_error(each), len(each)) for x, each in zip(positions, scores, strict=True)]
+    return [
+        CurvePoint(x, mean(each), standard_error(each), len(each)) for x, each in zip(positions, scores, strict=True)
+    ]
 
 
-def curves_of(runs: Mapping[str, Sequence[Sequence[Point]]]) -> Curves:
+def curves_of(runs: Mapping[str, Sequence[Sequence[BudgetPoint]]]) -> BudgetCurves:
     """Compute the curves of every method that has runs, for each axis."""
     return {
         axis: {name: mean_curve(method_runs, axis) for name, method_runs in runs.items() if method_runs}
-        for axis in AXES
+        for axis in AXIS_LABELS
     }
 
 
-def curve_lines(curves: Curves) -> Iterable[dict[str, Any]]:
+def curve_rows(curves: BudgetCurves) -> Iterable[dict[str, Any]]:
     """Yield the curves as lines of a table."""
     for axis, methods in curves.items():
         for method, knots in methods.items():
             yield from ({"axis": axis, "method": method, **knot._asdict()} for knot in knots)
 
 
-def _after(event: Event, score: float) -> float:
+def _score_after(event: Event, score: float) -> float:
     # The latest non-negative score that the world reported in this episode, else the sum of rewards in percent. Inner
     # graphs are ignored, since they may act in a copy of the world.
     update: dict[str, Any] = event.update or {}
@@ -184,7 +186,7 @@ def _after(event: Event, score: float) -> float:
     return float(reported) if reported >= 0 else before
 
 
-def _steps(run: Sequence[Point], axis: str) -> tuple[list[int], list[float]]:
+def _curve_steps(run: Sequence[BudgetPoint], axis: str) -> tuple[list[int], list[float]]:
     return [getattr(point, axis) for point in run], [point.score for point in run]
 
 
@@ -193,14 +195,14 @@ def _score_at(x: int, xs: Sequence[int], ys: Sequence[float]) -> float:
     return ys[known - 1] if known else 0.0
 
 
-def _thinned(xs: list[int]) -> list[int]:
-    every = -(-len(xs) // MOST)
+def _thin_out(xs: list[int]) -> list[int]:
+    every = -(-len(xs) // MAX_CURVE_POINTS)
     return sorted({*xs[::every], xs[-1]})
 
 
 # Drawing of these curves: a step function for each method with a band of one standard error to both sides.
 
-INKS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b08a00", "#56b4e9")
+SERIES_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b08a00", "#56b4e9")
 """Colours of series: Okabe and Ito's palette for colour-blind readers, with a darker yellow."""
 
 GREY = "#80838a"
@@ -216,44 +218,44 @@ CHART_STYLE: Any = {
 }
 """Matplotlib settings of drawings on a page."""
 
-UNDATED = {"Date": None, "Creator": None, "Format": None, "Type": None}
+NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 """Metadata that is left out, so that the same figure gives the same file."""
 
 
-WIDTH, HEIGHT, ROW = 12, 3.8, 0.2
+CURVES_WIDTH, CURVES_HEIGHT, LEGEND_ROW_HEIGHT = 12, 3.8, 0.2
 """Width of a figure, height of its panels, and height of a row of its legend, in inches."""
 
-DASHES = ("-", "--", ":")
+LINE_STYLES = ("-", "--", ":")
 """Line styles of series; each is used with every colour before the next one."""
 
 
-def draw_curves(curves: Curves, folder: Path) -> Markup:
+def draw_curves(curves: BudgetCurves, folder: Path) -> Markup:
     """Write `curves.png` and `curves.svg`, and return the drawing for a page."""
     with mpl.rc_context(CHART_STYLE):
-        return written(_figure(curves), folder / "curves")
+        return save_drawing(_curves_figure(curves), folder / "curves")
 
 
-def written(figure: Figure, path: Path) -> Markup:
+def save_drawing(figure: Figure, path: Path) -> Markup:
     """Write a figure as `path`.png and `path`.svg and return its drawing; call it inside `mpl.rc_context`."""
     figure.savefig(path.with_suffix(".png"), dpi=150, facecolor="white")
-    drawing = drawn(figure)
+    drawing = to_svg(figure)
     path.with_suffix(".svg").write_text(drawing, encoding="utf-8")
     return drawing
 
 
-def drawn(figure: Figure) -> Markup:
+def to_svg(figure: Figure) -> Markup:
     """Return a figure as an SVG element for a page, with its text as text; call it inside `mpl.rc_context`."""
     file = io.StringIO()
-    figure.savefig(file, format="svg", transparent=True, metadata=UNDATED)
+    figure.savefig(file, format="svg", transparent=True, metadata=NO_METADATA)
     return Markup(file.getvalue()[file.getvalue().index("<svg") :])
 
 
-def _figure(curves: Curves) -> Figure:
+def _curves_figure(curves: BudgetCurves) -> Figure:
     columns, rows = _legend_shape(list(curves["calls"]))
-    figure = Figure(figsize=(WIDTH, HEIGHT + ROW * rows), layout="constrained")
-    panels = figure.subplots(1, len(AXES), sharey=True, squeeze=False)[0]
-    for panel, (axis, label) in zip(panels, AXES.items(), strict=True):
-        _panel(panel, curves[axis], label)
+    figure = Figure(figsize=(CURVES_WIDTH, CURVES_HEIGHT + LEGEND_ROW_HEIGHT * rows), layout="constrained")
+    panels = figure.subplots(1, len(AXIS_LABELS), sharey=True, squeeze=False)[0]
+    for panel, (axis, label) in zip(panels, AXIS_LABELS.items(), strict=True):
+        _draw_curve_panel(panel, curves[axis], label)
     panels[0].set_ylabel("mean score so far")
     if rows:
         lines = panels[0].get_lines()
@@ -264,15 +266,15 @@ def _figure(curves: Curves) -> Figure:
 def _legend_shape(names: Sequence[str]) -> tuple[int, int]:
     # Columns and rows of the legend above the panels; every column is as wide as the longest name.
     widest = 0.6 + 0.08 * max(map(len, names), default=0)  # inches, with line and gap
-    columns = max(1, min(len(names), int(WIDTH / widest)))
+    columns = max(1, min(len(names), int(CURVES_WIDTH / widest)))
     return columns, -(-len(names) // columns)
 
 
-def _panel(panel: Any, methods: Any, label: str) -> None:
+def _draw_curve_panel(panel: Any, methods: Any, label: str) -> None:
     # slightly past the last point, so that a step at the end is visible
     end = 1.03 * max((knots[-1].x for knots in methods.values()), default=0) or 1
     for number, (method, knots) in enumerate(methods.items()):
-        _line(panel, method, knots, end, number)
+        _draw_curve_line(panel, method, knots, end, number)
     panel.set_xlabel(label)
     panel.set_xlim(0, end)
     panel.xaxis.set_major_formatter(EngFormatter(sep=""))  # 20k: labels with five digits would overlap
@@ -280,8 +282,11 @@ def _panel(panel: Any, methods: Any, label: str) -> None:
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def _line(panel: Any, method: str, knots: Sequence[Knot], end: float, number: int) -> None:
-    ink, dash = INKS[number % len(INKS)], DASHES[number // len(INKS) % len(DASHES)]
+def _draw_curve_line(panel: Any, method: str, knots: Sequence[CurvePoint], end: float, number: int) -> None:
+    ink, dash = (
+        SERIES_COLOURS[number % len(SERIES_COLOURS)],
+        LINE_STYLES[number // len(SERIES_COLOURS) % len(LINE_STYLES)],
+    )
     positions = [*(knot.x for knot in knots), end]
     means, errors = ([getattr(knot, part) for knot in [*knots, knots[-1]]] for part in ("mean", "stderr"))
     low, high = ([m + sign * error for m, error in zip(means, errors, strict=True)] for sign in (-1, 1))
@@ -291,56 +296,60 @@ def _line(panel: Any, method: str, knots: Sequence[Knot], end: float, number: in
 
 # Panels. A row or point without data is labelled "no data", never drawn as zero.
 
-PANEL_WIDTH = 26
+LABEL_WIDTH = 26
 """Number of characters on a line of a label."""
 
-MOST_LINES = 3
+MAX_LABEL_LINES = 3
 """Maximum number of lines of a label."""
 
-LINE_HEIGHT = 0.36
+ROW_HEIGHT = 0.36
 """Height of a row of a panel, in inches."""
 
-MARKS = "os^D"
+SERIES_MARKERS = "os^D"
 """Markers of series; each is used with every colour before the next one."""
 
-DODGE, SPREAD = 0.06, 0.2
+MAX_METHOD_SHIFT, MAX_TOTAL_SHIFT = 0.06, 0.2
 """Maximum distance between the points of two methods, and between the first and the last, in categories."""
 
-FEW = 5
+MIN_FILLED_ROWS = 5
 """Minimum number of rows for a filled point."""
 
 
-def shown(name: str, width: int = PANEL_WIDTH) -> str:
+def wrap_label(name: str, width: int = LABEL_WIDTH) -> str:
     """Wrap and shorten a name for an axis."""
     lines = wrap(name, width, break_on_hyphens=False) or ["(no name)"]
-    fitting = lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], f"{lines[MOST_LINES - 1][:-1]}…"]
+    fitting = (
+        lines
+        if len(lines) <= MAX_LABEL_LINES
+        else [*lines[: MAX_LABEL_LINES - 1], f"{lines[MAX_LABEL_LINES - 1][:-1]}…"]
+    )
     # matplotlib leaves labels that begin with an underscore out of legends
     return "\n".join(fitting).replace("_", "\u200a_", 1) if fitting[0].startswith("_") else "\n".join(fitting)
 
 
-def draw_mark(index: int) -> str:
+def series_marker(index: int) -> str:
     """Return the marker of a series by its index; it distinguishes series of the same colour."""
-    return MARKS[index // len(INKS) % len(MARKS)]
+    return SERIES_MARKERS[index // len(SERIES_COLOURS) % len(SERIES_MARKERS)]
 
 
-def ink(index: int) -> str:
+def series_colour(index: int) -> str:
     """Return the colour of a series by its index."""
-    return INKS[index % len(INKS)]
+    return SERIES_COLOURS[index % len(SERIES_COLOURS)]
 
 
-def rows(panel: Any, names: Sequence[str], *, coloured: bool = False) -> None:
+def set_rows(panel: Any, names: Sequence[str], *, coloured: bool = False) -> None:
     """Set up a panel with a row for each name, the first on top."""
-    panel.set_yticks(range(len(names)), [shown(name) for name in names])
+    panel.set_yticks(range(len(names)), [wrap_label(name) for name in names])
     panel.set_ylim(len(names) - 0.4, -0.6)
     panel.tick_params(axis="y", length=0)
     panel.spines[["top", "right", "left"]].set_visible(False)
     panel.grid(axis="x", color=GREY, alpha=0.2, linewidth=0.6)
     panel.set_axisbelow(True)
     for index, label in enumerate(panel.get_yticklabels() if coloured else ()):
-        label.set_color(ink(index))
+        label.set_color(series_colour(index))
 
 
-def line_of(table: pd.DataFrame, method: str, **where: str) -> "pd.Series[Any] | None":
+def find_line(table: pd.DataFrame, method: str, **where: str) -> "pd.Series[Any] | None":
     """Find the line of a method in a table, with these values in the named columns; None if it has no value."""
     lines = table[table["method"] == method]
     for column, value in where.items():
@@ -348,26 +357,26 @@ def line_of(table: pd.DataFrame, method: str, **where: str) -> "pd.Series[Any] |
     return None if lines.empty or pd.isna(lines.iloc[0]["value"]) else lines.iloc[0]
 
 
-def dots(panel: Any, table: pd.DataFrame, names: Sequence[str]) -> None:
+def draw_dots(panel: Any, table: pd.DataFrame, names: Sequence[str]) -> None:
     """Draw a dot with its interval in each method's row, and n to the right."""
     for row, name in enumerate(names):
-        line = line_of(table, name)
+        line = find_line(table, name)
         if line is None:
-            absent(panel, row)
+            draw_no_data(panel, row)
         else:
-            dot(panel, line, row, ink(row), draw_mark(row))
-            count_label(panel, row, line["n"])
+            draw_dot(panel, line, row, series_colour(row), series_marker(row))
+            draw_count(panel, row, line["n"])
 
 
-def dot(panel: Any, line: "pd.Series[Any]", at: float, colour: str, marker: str = "o") -> None:
+def draw_dot(panel: Any, line: "pd.Series[Any]", at: float, colour: str, marker: str = "o") -> None:
     """Draw one value with its interval; hollow if it is over fewer than FEW rows."""
     if pd.notna(line["low"]):
         panel.plot([line["low"], line["high"]], [at, at], color=colour, linewidth=1.4, alpha=0.6)
-    face = "none" if line["n"] < FEW else colour
+    face = "none" if line["n"] < MIN_FILLED_ROWS else colour
     panel.plot([line["value"]], [at], marker, color=colour, markerfacecolor=face, markersize=6, clip_on=False)
 
 
-def bars(panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, parts: Mapping[Any, str]) -> None:
+def draw_bars(panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, parts: Mapping[Any, str]) -> None:
     """Draw stacked bars, one for each method; `parts` has the values of the column in order, with their colours."""
     for row, name in enumerate(names):
         shares = table[table["method"] == name].set_index(column)["value"]
@@ -378,25 +387,25 @@ def bars(panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, par
                 panel.barh(row, value, left=end, height=0.55, color=colour, edgecolor=GREY, linewidth=0.3)
             end += value
         if shares.empty:
-            absent(panel, row)
+            draw_no_data(panel, row)
         else:
-            count_label(panel, row, table.loc[table["method"] == name, "n"].max())
+            draw_count(panel, row, table.loc[table["method"] == name, "n"].max())
 
 
-def lines(panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, places: Sequence[Any]) -> None:
+def draw_lines(panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, places: Sequence[Any]) -> None:
     """Draw a line for each method over the values of a column, with intervals, shifted so that none hides another."""
-    shift = min(DODGE, SPREAD / max(len(names) - 1, 1))
+    shift = min(MAX_METHOD_SHIFT, MAX_TOTAL_SHIFT / max(len(names) - 1, 1))
     for number, name in enumerate(names):
         method_lines = table[table["method"] == name].set_index(column)
         values = [value for value in places if value in method_lines.index]
         positions = [places.index(value) + shift * (number - (len(names) - 1) / 2) for value in values]
         points = method_lines.loc[values]
-        panel.vlines(positions, points["low"], points["high"], color=ink(number), linewidth=1.2, alpha=0.5)
+        panel.vlines(positions, points["low"], points["high"], color=series_colour(number), linewidth=1.2, alpha=0.5)
         panel.plot(
             positions,
             points["value"],
-            f"-{draw_mark(number)}",
-            color=ink(number),
+            f"-{series_marker(number)}",
+            color=series_colour(number),
             markersize=5,
             linewidth=1.2,
             alpha=0.9,
@@ -406,65 +415,67 @@ def lines(panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, pl
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def panel_colours(parts: Sequence[Any]) -> dict[Any, str]:
+def assign_part_colours(parts: Sequence[Any]) -> dict[Any, str]:
     """Assign a colour to each part of a bar: INKS, grey, then INKS again, paler."""
-    inks = (*INKS, GREY, *(f"{colour}80" for colour in INKS))
+    inks = (*SERIES_COLOURS, GREY, *(f"{colour}80" for colour in SERIES_COLOURS))
     return {part: inks[index % len(inks)] for index, part in enumerate(parts)}
 
 
-def key(panel: Any, handles: Sequence[Any], columns: int = 2) -> None:
+def draw_panel_legend(panel: Any, handles: Sequence[Any], columns: int = 2) -> None:
     """Draw the legend of a panel below it."""
     if handles:
         below = {"loc": "upper left", "bbox_to_anchor": (0, 0), "borderaxespad": 3.2}
         panel.legend(handles=handles, ncols=columns, frameon=False, fontsize=8, **below)
 
 
-def patches(parts: Mapping[Any, str]) -> list[Patch]:
+def part_handles(parts: Mapping[Any, str]) -> list[Patch]:
     """Build legend handles for the parts of bars."""
-    return [Patch(facecolor=c, edgecolor=GREY, linewidth=0.3, label=shown(str(part))) for part, c in parts.items()]
+    return [Patch(facecolor=c, edgecolor=GREY, linewidth=0.3, label=wrap_label(str(part))) for part, c in parts.items()]
 
 
-def signs(marks: Mapping[str, tuple[str, str]]) -> list[Line2D]:
+def marker_handles(marks: Mapping[str, tuple[str, str]]) -> list[Line2D]:
     """Build legend handles for markers with their colours."""
     return [
-        Line2D([], [], marker=shape, color=colour, linestyle="", label=shown(name))
+        Line2D([], [], marker=shape, color=colour, linestyle="", label=wrap_label(name))
         for name, (shape, colour) in marks.items()
     ]
 
 
-def count_label(panel: Any, row: float, n: float) -> None:
+def draw_count(panel: Any, row: float, n: float) -> None:
     """Write the number of rows of a value to the right of its row."""
     panel.text(1.02, row, f"{int(n):,}", transform=panel.get_yaxis_transform(), va="center", fontsize=7.5)
 
 
-def absent(panel: Any, row: float) -> None:
+def draw_no_data(panel: Any, row: float) -> None:
     """Write "no data" into a row."""
     panel.text(0.02, row, "no data", transform=panel.get_yaxis_transform(), va="center", fontsize=7.5, style="italic")
 
 
 # Figures of several panels.
 
-Names = Sequence[str]
+MethodNames = Sequence[str]
 """Names of the methods, in order."""
 
-INCHES = 12.0
+FIGURE_WIDTH = 12.0
 """Width of a figure, in inches."""
 
-TICK = 12
+TICK_LABEL_WIDTH = 12
 """Number of characters on a line of a tick label."""
 
 
-def beside(count: int, names: Names, below: float = 0.4, *, coloured: bool = True) -> tuple[Figure, list[Any]]:
+def create_panels(
+    count: int, names: MethodNames, below: float = 0.4, *, coloured: bool = True
+) -> tuple[Figure, list[Any]]:
     """Create a figure of panels side by side, each with a row for each name; `below` is space in inches."""
-    height = LINE_HEIGHT * max(len(names), 1) * (1.4 if any(len(n) > PANEL_WIDTH for n in names) else 1)
-    figure = Figure(figsize=(INCHES, height + 1.0 + below), layout="constrained")
+    height = ROW_HEIGHT * max(len(names), 1) * (1.4 if any(len(n) > LABEL_WIDTH for n in names) else 1)
+    figure = Figure(figsize=(FIGURE_WIDTH, height + 1.0 + below), layout="constrained")
     panels = list(figure.subplots(1, count, sharey=True, squeeze=False)[0])
     for panel in panels:
-        rows(panel, names, coloured=coloured and panel is panels[0])
+        set_rows(panel, names, coloured=coloured and panel is panels[0])
     return figure, panels
 
 
-def finish(panel: Any, title: str, *, share: bool = True, counted: bool = True) -> None:
+def finish_panel(panel: Any, title: str, *, share: bool = True, counted: bool = True) -> None:
     """Set the title and horizontal axis of a panel.
 
     Args:
@@ -485,46 +496,50 @@ def finish(panel: Any, title: str, *, share: bool = True, counted: bool = True) 
     panel.locator_params(axis="x", nbins=4)
 
 
-def pairs(panel: Any, table: pd.DataFrame, names: Names, marks: Mapping[str, str]) -> None:
+def draw_pairs(panel: Any, table: pd.DataFrame, names: MethodNames, marks: Mapping[str, str]) -> None:
     """Draw two measures for each method, one above the other, with different markers."""
     for shift, (measure, mark) in zip((-0.16, 0.16), marks.items(), strict=True):
         for row, name in enumerate(names):
-            line = line_of(table, name, measure=measure)
+            line = find_line(table, name, measure=measure)
             if line is None:
-                absent(panel, row + shift)
+                draw_no_data(panel, row + shift)
             else:
-                dot(panel, line, row + shift, ink(row), mark)
-                count_label(panel, row + 1.2 * shift, line["n"])
-    key(panel, signs({name: (mark, GREY) for name, mark in marks.items()}))
+                draw_dot(panel, line, row + shift, series_colour(row), mark)
+                draw_count(panel, row + 1.2 * shift, line["n"])
+    draw_panel_legend(panel, marker_handles({name: (mark, GREY) for name, mark in marks.items()}))
 
 
-def curve(panel: Any, table: pd.DataFrame, names: Names, column: str, places: Sequence[Any]) -> None:
+def draw_labelled_lines(
+    panel: Any, table: pd.DataFrame, names: MethodNames, column: str, places: Sequence[Any]
+) -> None:
     """Draw lines over the values of a column, with at most eight of them as labels of the axis."""
-    lines(panel, table, names, column, places)
+    draw_lines(panel, table, names, column, places)
     every = -(-len(places) // 8) or 1
-    panel.set_xticks(range(0, len(places), every), [shown(str(place), TICK) for place in places[::every]])
+    panel.set_xticks(
+        range(0, len(places), every), [wrap_label(str(place), TICK_LABEL_WIDTH) for place in places[::every]]
+    )
     if not places:
         panel.text(0.5, 0.5, "no data", transform=panel.transAxes, ha="center", style="italic")
 
 
-def by_kind(panel: Any, table: pd.DataFrame, names: Names, kinds: Sequence[str]) -> None:
+def draw_kinds(panel: Any, table: pd.DataFrame, names: MethodNames, kinds: Sequence[str]) -> None:
     """Draw a dot for each kind and method, with the methods of a kind next to each other."""
     for number, name in enumerate(names):
         shift = 0.7 * ((number + 0.5) / len(names) - 0.5)
         for row, kind in enumerate(kinds):
-            line = line_of(table, name, kind=kind)
+            line = find_line(table, name, kind=kind)
             if line is not None:
-                dot(panel, line, row + shift, ink(number), draw_mark(number))
+                draw_dot(panel, line, row + shift, series_colour(number), series_marker(number))
 
 
-def legend(figure: Figure, names: Names) -> None:
+def draw_figure_legend(figure: Figure, names: MethodNames) -> None:
     """Draw the legend of a figure with the colours and markers of methods below it."""
-    handles = signs({name: (draw_mark(index), ink(index)) for index, name in enumerate(names)})
+    handles = marker_handles({name: (series_marker(index), series_colour(index)) for index, name in enumerate(names)})
     if handles:
         figure.legend(handles=handles, ncols=4, frameon=False, fontsize=8, loc="outside lower left")
 
 
-def sizes(table: pd.DataFrame) -> str:
+def format_sizes(table: pd.DataFrame) -> str:
     """Format the number of runs of the points of a curve."""
     if table.empty:
         return "no runs"

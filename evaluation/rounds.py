@@ -11,19 +11,19 @@ from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from certigraph.adapters.redaction import redact
-from certigraph.evaluation.frames import method_of
+from certigraph.evaluation.frames import method_of_header
 from certigraph.runtime.registry import model_name
 from certigraph.state.records import Action, Arguments, Attempt, Certificate, Fault, Observation, Task, Usage
 from certigraph.state.step import Lesson, Trial
-from certigraph.state.trajectory import Event, Header, Trajectory, total
+from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
 
 # The rounds of a run.
 
-OPENING = frozenset({"action", "plan", "outline", "trials", "lessons", "dag", "outcomes", "factored", "rewards"})
+ROUND_OPENERS = frozenset({"action", "plan", "outline", "trials", "lessons", "dag", "outcomes", "factored", "rewards"})
 """State channels whose update starts a round; nodes that judge an action do not write them."""
 
 
-class Round:
+class RunRound:
     """Consecutive events with one purpose.
 
     `episode` counts from 1. `target` is the text of the predicate at the head of the plan, or of a subtask; empty where
@@ -52,7 +52,7 @@ class Round:
     @property
     def usage(self) -> Usage:
         """Sum of the usage of its events."""
-        return total(event.usage for event in self.events)
+        return total_usage(event.usage for event in self.events)
 
     @property
     def resets(self) -> bool:
@@ -87,19 +87,19 @@ class Round:
         return next((Certificate.model_validate(c) for c in self.update.get("certificates", ())), None)
 
 
-def rounds(events: Iterable[Event]) -> Iterator[Round]:
+def split_rounds(events: Iterable[Event]) -> Iterator[RunRound]:
     """Split the events of a run into rounds, in order; every event is in one of them."""
     episode, state, group = 0, dict[str, Any](), list[Event]()
-    aim = _aim(state)
+    aim = _current_aim(state)
     for event in events:
-        if group and _begins(event) and not _goes_on(group, event):
-            yield Round(episode, aim, tuple(group))
-            group, aim = [], _aim(state)
+        if group and _starts_round(event) and not _continues_step(group, event):
+            yield RunRound(episode, aim, tuple(group))
+            group, aim = [], _current_aim(state)
         episode += "history" in event.replaced
-        state.update({key: value for key, value in (event.update or {}).items() if key in _AIMING})
+        state.update({key: value for key, value in (event.update or {}).items() if key in _AIM_CHANNELS})
         group.append(event)
     if group:
-        yield Round(episode, aim, tuple(group))
+        yield RunRound(episode, aim, tuple(group))
 
 
 class _Aim(NamedTuple):
@@ -107,23 +107,23 @@ class _Aim(NamedTuple):
     head: int
 
 
-_AIMING = frozenset({"plan", "head", "subtask"})
+_AIM_CHANNELS = frozenset({"plan", "head", "subtask"})
 
 
-def _aim(state: Mapping[str, Any]) -> _Aim:
+def _current_aim(state: Mapping[str, Any]) -> _Aim:
     """Current target by the latest values of the channels `plan`, `head` and `subtask`."""
     plan, head = state.get("plan", ()), state.get("head", 0)
     text = plan[head]["text"] if head < len(plan) else state.get("subtask", {}).get("text", "")
     return _Aim(text, head)
 
 
-def _begins(event: Event) -> bool:
+def _starts_round(event: Event) -> bool:
     update = event.update or {}
     assigns = "subtask" in update and "subtasks" not in update  # STEP's Planner; its Evaluator returns both
-    return not update or bool(OPENING & update.keys()) or "history" in event.replaced or assigns
+    return not update or bool(ROUND_OPENERS & update.keys()) or "history" in event.replaced or assigns
 
 
-def _goes_on(group: Sequence[Event], event: Event) -> bool:
+def _continues_step(group: Sequence[Event], event: Event) -> bool:
     """Whether a round that started with a factored state continues, up to the action or reward.
 
     A failed node is a round of its own.
@@ -136,7 +136,7 @@ def _goes_on(group: Sequence[Event], event: Event) -> bool:
 # The events of a run by graph: those of the run's graph, and those of each graph inside its nodes.
 
 
-class Part(NamedTuple):
+class GraphEvents(NamedTuple):
     """The events of one graph in order; `scope` is its namespace and `subtask` the node that it solved."""
 
     scope: str
@@ -144,54 +144,56 @@ class Part(NamedTuple):
     events: tuple[Event, ...]
 
 
-class Parts(NamedTuple):
+class EventsByGraph(NamedTuple):
     """Events of the run's graph, and those of its inner graphs in the order of their starts."""
 
     own: tuple[Event, ...]
-    inner: tuple[Part, ...]
+    inner: tuple[GraphEvents, ...]
 
-    def within(self, scope: str = "") -> list[Part]:
+    def within(self, scope: str = "") -> list[GraphEvents]:
         """Return the graphs directly inside a graph; ids of subtasks are unique only within one graph."""
         return [part for part in self.inner if part.scope.rpartition("|")[0] == scope]
 
 
-def parts_of(events: Iterable[Event]) -> Parts:
+def split_by_graph(events: Iterable[Event]) -> EventsByGraph:
     """Group the events of a run by graph; a trajectory mixes the events of concurrent graphs."""
     grouped: dict[tuple[str, str], list[Event]] = {("", ""): []}
     for event in events:
         grouped.setdefault((event.scope, event.subtask), []).append(event)
     own = grouped.pop(("", ""))
-    return Parts(tuple(own), tuple(Part(*key, tuple(events_of_graph)) for key, events_of_graph in grouped.items()))
+    return EventsByGraph(
+        tuple(own), tuple(GraphEvents(*key, tuple(events_of_graph)) for key, events_of_graph in grouped.items())
+    )
 
 
-def solved_in(part: Round) -> list[str]:
+def solved_subtasks(part: RunRound) -> list[str]:
     """Return the subtasks whose outcomes a round of the run's graph recorded."""
     return [str(outcome["node"]) for outcome in part.update.get("outcomes", ())]
 
 
 # Rounds as text, for formats that are conversations.
 
-BOOKS = ("begin", "recall", "gather")
+BOOKKEEPING_NODES = ("begin", "recall", "gather")
 """Nodes that only update state, unless they ask a model; conversations leave them out."""
 
 
-def asked(task: Task) -> str:
+def task_text(task: Task) -> str:
     """Return the text of a task's goal, else its benchmark and id."""
     return task.goal or f"{task.benchmark} {task.id}"
 
 
-def silent(part: Round) -> bool:
+def is_bookkeeping(part: RunRound) -> bool:
     """Return whether a round has nothing to show: a node of BOOKKEEPING_NODES without a model call or failure."""
-    return part.node in BOOKS and not part.usage.calls and not part.failed
+    return part.node in BOOKKEEPING_NODES and not part.usage.calls and not part.failed
 
 
-def told(part: Round) -> str:
+def round_text(part: RunRound) -> str:
     """Format a round as a message: its action, else its result."""
     if part.failed:
         return f"{part.node} failed."
     if part.resets:
         return f"Episode {part.episode} begins."
-    return part.action.text if part.action else "\n".join(_lines(part)) or f"{part.node}: nothing."
+    return part.action.text if part.action else "\n".join(_round_lines(part)) or f"{part.node}: nothing."
 
 
 def tool_name(action: Action) -> str:
@@ -204,16 +206,16 @@ def tool_arguments(action: Action) -> Arguments:
     return {**action.args, "text": action.text}
 
 
-def _lines(part: Round) -> list[str]:
+def _round_lines(part: RunRound) -> list[str]:
     update = part.update
     if "trials" in update:
-        return [_ended(Trial.model_validate(trial)) for trial in update["trials"]]
+        return [_format_trial(Trial.model_validate(trial)) for trial in update["trials"]]
     if update.get("lessons"):
-        return [_taught(Lesson.model_validate(update["lessons"][-1]))]
+        return [_format_lesson(Lesson.model_validate(update["lessons"][-1]))]
     if "outcomes" in update:
         return [f"{outcome['node']} {outcome['status']}: {outcome['result']}" for outcome in update["outcomes"]]
     if "dag" in update:
-        return [_node(node) for node in update["dag"].get("nodes", ())]
+        return [_format_subtask(node) for node in update["dag"].get("nodes", ())]
     if "subtask" in update:
         return [str(update["subtask"]["text"])]
     # a new plan repeats the predicates that are certified already
@@ -222,54 +224,54 @@ def _lines(part: Round) -> list[str]:
     return conditions or rewards or [str(step) for step in update.get("outline", ())]
 
 
-def _node(node: Mapping[str, Any]) -> str:
+def _format_subtask(node: Mapping[str, Any]) -> str:
     needs = node.get("needs")
     return f"{node['id']}: {node['task']}" + (f" (needs {', '.join(needs)})" if needs else "")
 
 
-def _ended(trial: Trial) -> str:
+def _format_trial(trial: Trial) -> str:
     return f"Episode {trial.number} ended after {trial.steps} steps: {trial.ending}, score {trial.scores.value:g}."
 
 
-def _taught(lesson: Lesson) -> str:
+def _format_lesson(lesson: Lesson) -> str:
     return "\n".join(filter(None, [lesson.report, lesson.reflection, *lesson.insights, *lesson.strategy]))
 
 
 # Trajectories for other people: without API keys and folders of this machine, in valid Unicode.
 
 _FOLDERS = re.compile(r"(?<![\w:/.~])~?/(?:[^\s/:'\"]+/)+")
-_CONTEXT = ("model", "roles", "budget", "limits", "trial", "data")
+_CONTEXT_KEYS = ("model", "roles", "budget", "limits", "trial", "data")
 
 
-def cleaned(trajectory: Trajectory) -> Trajectory:
+def clean_trajectory(trajectory: Trajectory) -> Trajectory:
     """Return a copy of a run for other people.
 
     Keys are masked, lone surrogates replaced, and paths in the message cut to the last name.
     """
     # cached, because the same texts recur: a view, its observation, the names of fields
-    copy = Trajectory.model_validate(_plain(trajectory.model_dump(), cache(_valid)))
-    footer = copy.footer and copy.footer.model_copy(update={"message": without_folders(copy.footer.message)})
+    copy = Trajectory.model_validate(_map_texts(trajectory.model_dump(), cache(_clean_text)))
+    footer = copy.footer and copy.footer.model_copy(update={"message": cut_folders(copy.footer.message)})
     return copy.model_copy(update={"footer": footer})
 
 
-def circumstances(header: Header) -> dict[str, Any]:
+def run_metadata(header: Header) -> dict[str, Any]:
     """Collect method, operators, context and versions of a header, without folders of the machine."""
-    context = {key: header.context[key] for key in _CONTEXT if header.context.get(key)}
+    context = {key: header.context[key] for key in _CONTEXT_KEYS if header.context.get(key)}
     roles = context.get("roles")
     if isinstance(roles, dict):
         context["roles"] = {role: model_name(str(name)) for role, name in roles.items()}
     about = {"context": context, "versions": header.versions}
     metadata = {"method": method_name(header), "operators": header.operators, **about}
-    plain: dict[str, Any] = _plain(metadata, without_folders)
+    plain: dict[str, Any] = _map_texts(metadata, cut_folders)
     return plain
 
 
 def method_name(header: Header) -> str:
     """Return the graph's name with its swapped operators, as in `sdp validate=always_pass`."""
-    return without_folders(str(method_of(header)))
+    return cut_folders(str(method_of_header(header)))
 
 
-def started(header: Header) -> datetime:
+def start_time(header: Header) -> datetime:
     """Return the start time of a run.
 
     Raises:
@@ -282,18 +284,18 @@ def started(header: Header) -> datetime:
         raise Fault("data", f"{problem}; restore its trajectory.jsonl or leave the run out") from error
 
 
-def without_folders(text: str) -> str:
+def cut_folders(text: str) -> str:
     """Cut absolute paths in a text to their last name."""
     return _FOLDERS.sub("", text)
 
 
-def _valid(text: str) -> str:
+def _clean_text(text: str) -> str:
     return redact(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
-def _plain(value: Any, change: Callable[[str], str]) -> Any:
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {change(key): _plain(part, change) for key, part in value.items()}
-    return [_plain(part, change) for part in value] if isinstance(value, (list, tuple)) else value
+        return {change(key): _map_texts(part, change) for key, part in value.items()}
+    return [_map_texts(part, change) for part in value] if isinstance(value, (list, tuple)) else value

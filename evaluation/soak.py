@@ -27,9 +27,9 @@ from rich.console import Console, Group
 from rich.table import Table
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.blocksworld.expert import respond
+from certigraph.adapters.blocksworld.expert import answer_prompt
 from certigraph.adapters.episodes import EPISODES
-from certigraph.adapters.models.scripted import CHARS_PER_TOKEN, TEXT
+from certigraph.adapters.models.scripted import CHARS_PER_TOKEN, TEXT_SCHEMA
 from certigraph.adapters.models.usage import Call
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.runtime.registry import AnyGraph, build_graph
@@ -42,7 +42,7 @@ from certigraph.state.trajectory import read_trajectory
 # A slow OpenAI-compatible endpoint, in a process of its own so that its cost is not counted. It answers with the
 # BlocksWorld expert, after a delay, in JSON schema mode.
 
-WAITING = 1_024
+CONNECTION_BACKLOG = 1_024
 """Maximum number of connections that wait to be accepted; many runs may connect at the same time."""
 
 
@@ -51,7 +51,7 @@ def slow_endpoint(delay: float) -> Iterator[str]:
     """Serve on a loopback port inside a block, with every reply delayed by `delay` seconds; yield the base URL."""
     context = multiprocessing.get_context("spawn")
     parent_end, child_end = context.Pipe()
-    process = context.Process(target=_process, args=(child_end, delay), daemon=True)
+    process = context.Process(target=_run_server, args=(child_end, delay), daemon=True)
     process.start()
     child_end.close()  # the parent's copy, else the death of the process would not be detected
     try:
@@ -61,7 +61,7 @@ def slow_endpoint(delay: float) -> Iterator[str]:
         process.join()
 
 
-def _process(connection: Connection, delay: float) -> None:
+def _run_server(connection: Connection, delay: float) -> None:
     # Ctrl-C reaches the complete process group; this process ends with the pipe
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     asyncio.run(_serve(connection, delay))
@@ -70,33 +70,33 @@ def _process(connection: Connection, delay: float) -> None:
 async def _serve(connection: Connection, delay: float) -> None:
     closed = asyncio.Event()
     asyncio.get_running_loop().add_reader(connection.fileno(), closed.set)
-    server = await asyncio.start_server(partial(_exchange, delay), "127.0.0.1", 0, backlog=WAITING)
+    server = await asyncio.start_server(partial(_handle_connection, delay), "127.0.0.1", 0, backlog=CONNECTION_BACKLOG)
     connection.send(server.sockets[0].getsockname()[1])
     await closed.wait()
     server.close()
 
 
-async def _exchange(delay: float, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _handle_connection(delay: float, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answer one request per connection, which is what certigraph's client sends."""
     with closing(writer):
-        body = await _body(reader)
+        body = await _read_body(reader)
         received = perf_counter()
-        reply = json.dumps(_completion(json.loads(body))).encode()
+        reply = json.dumps(_build_completion(json.loads(body))).encode()
         await asyncio.sleep(delay - (perf_counter() - received))
         head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(reply)}\r\n"
         writer.write(f"{head}Connection: close\r\n\r\n".encode() + reply)
         await writer.drain()
 
 
-async def _body(reader: asyncio.StreamReader) -> bytes:
+async def _read_body(reader: asyncio.StreamReader) -> bytes:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
     return await reader.readexactly(int(head.partition("content-length:")[2].split("\r\n")[0]))
 
 
-def _completion(request: dict[str, Any]) -> dict[str, Any]:
+def _build_completion(request: dict[str, Any]) -> dict[str, Any]:
     prompt = "\n\n".join(str(message["content"]) for message in request["messages"])
     form = request.get("response_format")
-    value = respond(prompt, form["json_schema"]["schema"] if form else TEXT)
+    value = answer_prompt(prompt, form["json_schema"]["schema"] if form else TEXT_SCHEMA)
     text = json.dumps(value) if form else str(value)
     read, written = len(prompt) // CHARS_PER_TOKEN, len(text) // CHARS_PER_TOKEN
     usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
@@ -110,7 +110,7 @@ def _completion(request: dict[str, Any]) -> dict[str, Any]:
 MEGABYTE = 1e6
 
 
-class Held(Record):
+class ProcessReading(Record):
     """Reading of the process: seconds of processor time, resident memory in MB (current and peak), and counts."""
 
     cpu: float
@@ -122,25 +122,25 @@ class Held(Record):
     """Number of open episodes."""
 
 
-def held() -> Held:
+def read_process() -> ProcessReading:
     """Read the resources of the process."""
-    return Held(
+    return ProcessReading(
         cpu=time.process_time(),
-        memory=memory(),
-        peak=_peak(),
+        memory=resident_memory(),
+        peak=_peak_memory(),
         files=len(list(Path("/proc/self/fd").iterdir())) - 1,  # without the file descriptor of the listing
         threads=threading.active_count(),
         worlds=len(EPISODES),
     )
 
 
-def memory() -> float:
+def resident_memory() -> float:
     """Read the resident memory in MB, which takes about ten microseconds."""
     resident = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
     return int(resident) * os.sysconf("SC_PAGE_SIZE") / MEGABYTE
 
 
-def _peak() -> float:
+def _peak_memory() -> float:
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     kilobytes = next(line.split()[1] for line in lines if line.startswith("VmHWM"))
     return int(kilobytes) * 1_024 / MEGABYTE
@@ -149,7 +149,7 @@ def _peak() -> float:
 # The records of a soak: its plan, the runs, and the figures.
 
 
-class Plan(NamedTuple):
+class SoakPlan(NamedTuple):
     """Plan of a soak: number of episodes, number of concurrent ones, and the endpoint's delay in seconds."""
 
     episodes: int
@@ -157,7 +157,7 @@ class Plan(NamedTuple):
     delay: float
 
 
-class Row(Record):
+class SoakRun(Record):
     """One run that ended, with its cost."""
 
     number: int
@@ -175,7 +175,7 @@ class Row(Record):
     """Resident MB of the process at its end."""
 
 
-class Window(Record):
+class SoakWindow(Record):
     """Consecutive episodes in the order of their ends, numbered from 0; `end` is exclusive."""
 
     first: int
@@ -194,7 +194,7 @@ class Overhead(Record):
     most: float
 
 
-class Disk(Record):
+class DiskUsage(Record):
     """Contents of the runs' folders: runs with a footer, megabytes of trajectories and of other files."""
 
     finished: frozenset[str]
@@ -202,7 +202,7 @@ class Disk(Record):
     rest: float
 
 
-class Soak(Record):
+class SoakResult(Record):
     """Figures of a soak."""
 
     episodes: int
@@ -220,7 +220,7 @@ class Soak(Record):
     """Share of a processor that the process used."""
     load: tuple[float, float, float]
     """Load average of the machine over the last 1, 5 and 15 minutes, which includes the endpoint's process."""
-    windows: tuple[Window, ...]
+    windows: tuple[SoakWindow, ...]
     flat: float
     """Processor time per episode of the last window with full concurrency, divided by that of the second window."""
     grown: float
@@ -235,30 +235,30 @@ class Soak(Record):
     """Megabytes of the runs' trajectories on disk."""
     rest: float
     """Megabytes of the other files in the runs' folders."""
-    start: Held
+    start: ProcessReading
     """Reading before the first run, after the graphs are built."""
-    end: Held
+    end: ProcessReading
 
 
 # The runs of a soak: many at once on one event loop; each writes a line to a file when it ends.
 
-GRAPHS = ("sdp", "react", "tdp", "step", "plan_and_act", "plan_and_solve", "cot", "reflexion", "clin")
+SOAK_GRAPHS = ("sdp", "react", "tdp", "step", "plan_and_act", "plan_and_solve", "cot", "reflexion", "clin")
 """Graphs of the episodes: those without an encoder, whose weights would hide a memory leak."""
 
-MODEL = "openai:expert"
-BLOCKS = 3
+SOAK_MODEL = "openai:expert"
+SOAK_BLOCKS = 3
 
-TOLD = 20
+PROGRESS_LINES = 20
 """Number of progress lines."""
 
 
-class Soaking:
+class SoakRunner:
     """Runs the episodes. `started` and `ended` count them; an episode that ended has a line in `rows`."""
 
-    def __init__(self, plan: Plan, folder: Path, rows: IO[str], progress: Callable[[str], None]) -> None:
+    def __init__(self, plan: SoakPlan, folder: Path, rows: IO[str], progress: Callable[[str], None]) -> None:
         self.plan, self.started, self.ended = plan, 0, 0
         self._folder, self._rows, self._progress = folder, rows, progress
-        self._graphs: Mapping[str, AnyGraph] = {name: build_graph(name) for name in GRAPHS}
+        self._graphs: Mapping[str, AnyGraph] = {name: build_graph(name) for name in SOAK_GRAPHS}
         self._benchmark: Benchmark = load_benchmark("blocksworld")
 
     async def run_all(self) -> None:
@@ -275,41 +275,43 @@ class Soaking:
             self.started += 1
             self._record(await self._episode(number))
 
-    def _record(self, row: Row) -> None:
+    def _record(self, row: SoakRun) -> None:
         self._rows.write(row.model_dump_json() + "\n")
         self._rows.flush()
         self.ended += 1
-        if self.ended % max(self.plan.episodes // TOLD, 1) == 0:
+        if self.ended % max(self.plan.episodes // PROGRESS_LINES, 1) == 0:
             self._progress(
                 f"{self.ended:,} of {self.plan.episodes:,} episodes, {row.memory:.0f} MB, {row.cpu:.0f} s of CPU"
             )
 
-    async def _episode(self, number: int) -> Row:
-        name, start = GRAPHS[number % len(GRAPHS)], time.perf_counter()
+    async def _episode(self, number: int) -> SoakRun:
+        name, start = SOAK_GRAPHS[number % len(SOAK_GRAPHS)], time.perf_counter()
         outcome: dict[str, Any]
         try:
-            result = await self._run(self._graphs[name], f"{BLOCKS}-{number}")
-            outcome = {"run": result.folder.name, "ending": result.ending, "calls": latencies(result)}
+            result = await self._run(self._graphs[name], f"{SOAK_BLOCKS}-{number}")
+            outcome = {"run": result.folder.name, "ending": result.ending, "calls": call_seconds(result)}
         except Exception as error:  # noqa: BLE001 - counted as lost; the other episodes continue
             outcome = {"run": "", "ending": f"raised {type(error).__name__}: {error}", "calls": ()}
         seconds = time.perf_counter() - start
-        return Row(number=number, graph=name, seconds=seconds, cpu=time.process_time(), memory=memory(), **outcome)
+        return SoakRun(
+            number=number, graph=name, seconds=seconds, cpu=time.process_time(), memory=resident_memory(), **outcome
+        )
 
     async def _run(self, graph: AnyGraph, task: str) -> Result:
-        context = Context(model=MODEL)
+        context = Context(model=SOAK_MODEL)
         chosen = self._benchmark.task(task)
         result = await arun(graph, self._benchmark, chosen, context=context, out=self._folder, on_error="ignore")
         await drop_checkpoints(result.folder, result.ending, context)
         return result
 
 
-def latencies(result: Result) -> tuple[float, ...]:
+def call_seconds(result: Result) -> tuple[float, ...]:
     """Return the seconds of each model call of a run."""
     return tuple(Call.model_validate(call).seconds for event in result.trajectory.events for call in event.calls)
 
 
 @contextmanager
-def endpoint(url: str) -> Iterator[None]:
+def use_endpoint(url: str) -> Iterator[None]:
     """Send the requests of `openai:` models to a URL inside a block, without a user's API key."""
     before = dict(os.environ)
     os.environ.update(CERTIGRAPH_BASE_URL=url, OPENAI_API_KEY="none")
@@ -322,11 +324,18 @@ def endpoint(url: str) -> Iterator[None]:
 
 # The figures of a soak, from the lines of its runs and their folders.
 
-PARTS = 10
+WINDOW_COUNT = 10
 """Number of windows of a soak; memory should not grow after the first."""
 
 
-def figures(plan: Plan, begun: int, rows: Sequence[Row], disk: Disk, held: tuple[Held, Held], seconds: float) -> Soak:
+def soak_figures(
+    plan: SoakPlan,
+    begun: int,
+    rows: Sequence[SoakRun],
+    disk: DiskUsage,
+    held: tuple[ProcessReading, ProcessReading],
+    seconds: float,
+) -> SoakResult:
     """Compute the figures.
 
     Args:
@@ -338,15 +347,15 @@ def figures(plan: Plan, begun: int, rows: Sequence[Row], disk: Disk, held: tuple
         seconds: wall-clock seconds of the soak.
     """
     start, end = held
-    windows = tuple(_windows(_ends(plan, len(rows)), start.cpu, rows))
-    warm = min(plan.episodes // PARTS, len(rows) - 1)
+    windows = tuple(_split_windows(_window_ends(plan, len(rows)), start.cpu, rows))
+    warm = min(plan.episodes // WINDOW_COUNT, len(rows) - 1)
     base = rows[warm - 1].memory
-    return Soak(
+    return SoakResult(
         **plan._asdict(),
         begun=begun,
         ended=len(rows),
         lost=sum(row.run not in disk.finished for row in rows),
-        endings=_endings(rows),
+        endings=_count_endings(rows),
         seconds=seconds,
         busy=(end.cpu - start.cpu) / seconds,
         load=os.getloadavg(),
@@ -363,22 +372,22 @@ def figures(plan: Plan, begun: int, rows: Sequence[Row], disk: Disk, held: tuple
     )
 
 
-def _ends(plan: Plan, ended: int) -> list[int]:
+def _window_ends(plan: SoakPlan, ended: int) -> list[int]:
     """Ends of the windows: after a hundredth of the episodes, every tenth, and where the concurrency starts to fall."""
-    size = max(plan.episodes // PARTS, 1)
+    size = max(plan.episodes // WINDOW_COUNT, 1)
     full = max(ended - plan.at_once, 0)
     tenths = [end for end in range(size, full, size) if end <= full - size // 2]
-    return sorted(end for end in {max(size // PARTS, 1), *tenths, full, ended} if 0 < end <= ended)
+    return sorted(end for end in {max(size // WINDOW_COUNT, 1), *tenths, full, ended} if 0 < end <= ended)
 
 
-def _windows(ends: Sequence[int], cpu: float, rows: Sequence[Row]) -> Iterator[Window]:
+def _split_windows(ends: Sequence[int], cpu: float, rows: Sequence[SoakRun]) -> Iterator[SoakWindow]:
     used = [cpu, *(row.cpu for row in rows)]
     for first, end in pairwise([0, *ends]):
         each = 1_000 * (used[end] - used[first]) / (end - first)
-        yield Window(first=first, end=end, cpu_each=each, memory=rows[end - 1].memory)
+        yield SoakWindow(first=first, end=end, cpu_each=each, memory=rows[end - 1].memory)
 
 
-def _endings(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
+def _count_endings(rows: Sequence[SoakRun]) -> dict[str, dict[str, int]]:
     counts = Counter((row.graph, row.ending) for row in rows)
     graphs = dict.fromkeys(row.graph for row in sorted(rows, key=lambda row: row.number))
     return {graph: {ending: n for (of, ending), n in counts.most_common() if of == graph} for graph in graphs}
@@ -392,7 +401,7 @@ def _overhead(seconds: Sequence[float]) -> Overhead:
 # The figures as tables.
 
 
-def table(done: Soak) -> Group:
+def soak_table(done: SoakResult) -> Group:
     """Format the figures as tables."""
     head = (
         f"{done.ended:,} of {done.episodes:,} episodes ended, {done.lost} lost, {done.at_once} at once, "
@@ -402,19 +411,19 @@ def table(done: Soak) -> Group:
     return Group(
         head,
         "",
-        _ending_lines(done),
+        _endings_table(done),
         "",
-        _window_lines(done),
+        _windows_table(done),
         "",
-        _overheads(done),
+        _overhead_table(done),
         "",
-        _held(done),
+        _readings_table(done),
         "",
-        _verdict(done),
+        _summary_text(done),
     )
 
 
-def _ending_lines(done: Soak) -> Table:
+def _endings_table(done: SoakResult) -> Table:
     shown = Table("graph", "runs", "endings", box=None)
     for graph, counts in done.endings.items():
         text = ", ".join(f"{ending} {n:,}" for ending, n in counts.items())
@@ -422,25 +431,25 @@ def _ending_lines(done: Soak) -> Table:
     return shown
 
 
-def _window_lines(done: Soak) -> Table:
+def _windows_table(done: SoakResult) -> Table:
     shown = Table("episodes", "CPU ms each", "memory MB", box=None)
     for window in done.windows:
         shown.add_row(f"{window.first:,} to {window.end:,}", f"{window.cpu_each:.1f}", f"{window.memory:.1f}")
     return shown
 
 
-def _overheads(done: Soak) -> Table:
+def _overhead_table(done: SoakResult) -> Table:
     shown = Table("overhead, ms", "p50", "p99", "most", box=None)
     for name, overhead in (("of a model call", done.call), ("of a run", done.run)):
-        shown.add_row(name, *_milliseconds(overhead))
+        shown.add_row(name, *_overhead_cells(overhead))
     return shown
 
 
-def _milliseconds(overhead: Overhead) -> list[str]:
+def _overhead_cells(overhead: Overhead) -> list[str]:
     return [f"{ms:,.0f}" for ms in (overhead.p50, overhead.p99, overhead.most)]
 
 
-def _held(done: Soak) -> Table:
+def _readings_table(done: SoakResult) -> Table:
     shown = Table("", "memory MB", "most MB", "open files", "threads", "live worlds", box=None)
     for name, held in (("at the start", done.start), ("at the end", done.end)):
         counts = map(str, (held.files, held.threads, held.worlds))
@@ -448,7 +457,7 @@ def _held(done: Soak) -> Table:
     return shown
 
 
-def _verdict(done: Soak) -> str:
+def _summary_text(done: SoakResult) -> str:
     return (
         f"After the first tenth memory grew by {done.grown:+.1%} (at most {done.most_grown:+.1%}); "
         f"the last episodes cost {done.flat:.2f} of the first.\n"
@@ -458,17 +467,17 @@ def _verdict(done: Soak) -> str:
 
 # The command `certigraph bench --soak N`.
 
-AT_ONCE, DELAY = 200, 3.0
+DEFAULT_AT_ONCE, DEFAULT_DELAY = 200, 3.0
 """Default number of concurrent runs, and seconds of the endpoint's delay, which is that of a large model for a short
 reply. With these one processor is not saturated, so that the overhead of a call includes no waiting for it."""
 
 
-def soak(plan: Plan, out: Path, *, said: Callable[[str], None]) -> Soak:
+def run_soak(plan: SoakPlan, out: Path, *, said: Callable[[str], None]) -> SoakResult:
     """Run a soak; Ctrl-C ends it early, with the figures of the runs so far.
 
     Args:
         plan: number of episodes, of concurrent ones, and the endpoint's delay.
-        out: new folder for `runs.jsonl`, with a line per run, and `soak.json`; the runs' folders are deleted at the
+        out: new folder for `runs.jsonl`, with a line per run, and `run_soak.json`; the runs' folders are deleted at the
             end.
         said: called with each line of progress.
 
@@ -477,42 +486,42 @@ def soak(plan: Plan, out: Path, *, said: Callable[[str], None]) -> Soak:
     """
     out.mkdir(parents=True)
     with TemporaryDirectory(dir=out) as runs, (out / "runs.jsonl").open("w", encoding="utf-8") as lines:
-        with slow_endpoint(plan.delay) as url, endpoint(url):
-            runner = Soaking(plan, Path(runs), lines, said)
-            before, start_time = held(), perf_counter()
+        with slow_endpoint(plan.delay) as url, use_endpoint(url):
+            runner = SoakRunner(plan, Path(runs), lines, said)
+            before, start_time = read_process(), perf_counter()
             try:
                 asyncio.run(runner.run_all())
             except KeyboardInterrupt:
                 said("interrupted: what was measured so far")
-            after, seconds = held(), perf_counter() - start_time
-        rows = read_rows(out / "runs.jsonl")
+            after, seconds = read_process(), perf_counter() - start_time
+        rows = read_soak_runs(out / "runs.jsonl")
         if not rows:
             raise Interrupted(f"no run had ended; start again with: certigraph bench --soak {plan.episodes}")
-        done = figures(plan, runner.started, rows, on_disk(Path(runs)), (before, after), seconds)
+        done = soak_figures(plan, runner.started, rows, measure_disk(Path(runs)), (before, after), seconds)
     (out / "soak.json").write_text(json.dumps(done.as_json(), indent=1), encoding="utf-8")
     return done
 
 
-def read_rows(file: Path) -> list[Row]:
+def read_soak_runs(file: Path) -> list[SoakRun]:
     """Read the runs that ended, in the order of their ends."""
-    return [Row.model_validate_json(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    return [SoakRun.model_validate_json(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def on_disk(runs: Path) -> Disk:
+def measure_disk(runs: Path) -> DiskUsage:
     """Measure the runs' folders; a run is finished when its trajectory can be read and has a footer."""
     sizes = {file: file.stat().st_size for file in runs.rglob("*") if file.is_file()}
     logs = [file for file in sizes if file.name == "trajectory.jsonl"]
     trajectories = sum(sizes[file] for file in logs) / MEGABYTE
-    return Disk(
+    return DiskUsage(
         finished=frozenset(file.parent.name for file in logs if read_trajectory(file).footer),
         trajectories=trajectories,
         rest=sum(sizes.values()) / MEGABYTE - trajectories,
     )
 
 
-def print_soak(done: Soak, *, as_json: bool) -> None:
+def print_soak(done: SoakResult, *, as_json: bool) -> None:
     """Print the figures as one JSON object or as tables."""
     if as_json:
         typer.echo(json.dumps(done.as_json()))
     else:
-        Console().print(table(done))
+        Console().print(soak_table(done))

@@ -25,17 +25,17 @@ T = TypeVar("T")
 Interval = tuple[float, float]
 """Lower and upper bound."""
 
-DRAWS = 1_000
+BOOTSTRAP_DRAWS = 1_000
 """Number of resamples; more change the bounds by less than tables show."""
 
 SEED = 0
 """Seed of every bootstrap."""
 
-ALIKE = 1e-9
+MIN_SPREAD = 1e-9
 """Differences below this are rounding errors."""
 
 
-def resampled(
+def bootstrap_intervals(
     groups: Sequence[Sequence[T]], compute: Callable[[Sequence[T]], Mapping[str, float]]
 ) -> dict[str, Interval]:
     """Compute the 95 % interval of each statistic by a percentile bootstrap over groups.
@@ -47,14 +47,18 @@ def resampled(
         compute: computes the statistics of a sample, by name.
     """
     draw, values_of = Random(SEED), defaultdict[str, list[float]](list)
-    for _ in range(DRAWS if groups else 0):
+    for _ in range(BOOTSTRAP_DRAWS if groups else 0):
         sample = [member for group in draw.choices(groups, k=len(groups)) for member in group]
         for name, value in compute(sample).items():
             values_of[name].append(value)
-    return {name: _percentiles(values) for name, values in values_of.items() if max(values) - min(values) >= ALIKE}
+    return {
+        name: _percentile_bounds(values)
+        for name, values in values_of.items()
+        if max(values) - min(values) >= MIN_SPREAD
+    }
 
 
-def _percentiles(values: Sequence[float]) -> Interval:
+def _percentile_bounds(values: Sequence[float]) -> Interval:
     low, *_, high = quantiles(values, n=40, method="inclusive")
     return low, high
 
@@ -64,11 +68,11 @@ def _percentiles(values: Sequence[float]) -> Interval:
 CONFIDENCE = 0.95
 """Coverage of every interval."""
 
-NO_SPREAD = 1e-9
+MIN_RELATIVE_ERROR = 1e-9
 """Ratio of standard error to largest score below which the standard error is a rounding error."""
 
 
-class Estimate(NamedTuple):
+class MeanEstimate(NamedTuple):
     """Mean of `n` scores in `clusters` clusters, in the unit of the scores.
 
     `low` and `high` bound the 95 % interval; they are None if there are too few scores for one. `stderr` is 0 without
@@ -88,7 +92,9 @@ def standard_error(scores: Sequence[float]) -> float:
     return stdev(scores) / math.sqrt(len(scores)) if len(scores) > 1 else 0.0
 
 
-def mean_of(scores: Sequence[float], clusters: Sequence[str] | None = None, *, top: float | None = None) -> Estimate:
+def mean_of(
+    scores: Sequence[float], clusters: Sequence[str] | None = None, *, top: float | None = None
+) -> MeanEstimate:
     """Compute a mean with a cluster-robust standard error and a t interval with clusters - 1 degrees of freedom.
 
     The error is that of a regression on a constant (Liang and Zeger 1986), its square times G / (G - 1) for G
@@ -104,20 +110,20 @@ def mean_of(scores: Sequence[float], clusters: Sequence[str] | None = None, *, t
         ValueError: scores and clusters differ in number.
     """
     names = range(len(scores)) if clusters is None else clusters
-    codes = _codes(names, len(scores))
+    codes = _cluster_codes(names, len(scores))
     count = len(set(codes))
     middle = float(mean(scores)) if scores else 0.0
     if count < 2:
-        return Estimate(len(scores), count, middle, 0.0, None, None)
-    stderr, low, high = _clustered(scores, codes)
-    if stderr <= NO_SPREAD * max(map(abs, scores)):
-        return Estimate(len(scores), count, middle, 0.0, *_without_spread(middle, count, top))
+        return MeanEstimate(len(scores), count, middle, 0.0, None, None)
+    stderr, low, high = _clustered_error(scores, codes)
+    if stderr <= MIN_RELATIVE_ERROR * max(map(abs, scores)):
+        return MeanEstimate(len(scores), count, middle, 0.0, *_bounds_without_spread(middle, count, top))
     if top is not None:
         low, high = max(0.0, low), min(top, high)
-    return Estimate(len(scores), count, middle, stderr, low, high)
+    return MeanEstimate(len(scores), count, middle, stderr, low, high)
 
 
-class Share(NamedTuple):
+class ShareEstimate(NamedTuple):
     """Share of hits, 0 to 1, of `n` outcomes in `clusters` clusters, and its 95 % interval; NaN without outcomes."""
 
     n: int
@@ -127,7 +133,7 @@ class Share(NamedTuple):
     high: float = math.nan
 
 
-def share_of(hits: Sequence[bool], clusters: Sequence[str]) -> Share:
+def share_of(hits: Sequence[bool], clusters: Sequence[str]) -> ShareEstimate:
     """Compute the share of hits with Wilson's interval for the effective number of independent outcomes.
 
     If outcomes share a cluster (a task), the effective number is the one that has the clustered standard error (the
@@ -137,13 +143,15 @@ def share_of(hits: Sequence[bool], clusters: Sequence[str]) -> Share:
         ValueError: hits and clusters differ in number.
     """
     if not hits:
-        return Share(0, 0)
+        return ShareEstimate(0, 0)
     estimate = mean_of([float(hit) for hit in hits], clusters)
     effective = _effective_n(estimate)
-    return Share(estimate.n, estimate.clusters, estimate.mean, *_wilson(estimate.mean * effective, effective))
+    return ShareEstimate(
+        estimate.n, estimate.clusters, estimate.mean, *_wilson_bounds(estimate.mean * effective, effective)
+    )
 
 
-def wilson(successes: int, n: int) -> tuple[float, float]:
+def wilson_interval(successes: int, n: int) -> tuple[float, float]:
     """Compute Wilson's 95 % score interval (1927) of a probability; 0 to 1 without trials.
 
     Raises:
@@ -153,10 +161,10 @@ def wilson(successes: int, n: int) -> tuple[float, float]:
         raise ValueError(f"{successes} successes in {n} trials: give a number of successes from 0 to {n}")
     if n == 0:
         return 0.0, 1.0
-    return _wilson(successes, n)
+    return _wilson_bounds(successes, n)
 
 
-def _wilson(successes: float, n: float) -> tuple[float, float]:
+def _wilson_bounds(successes: float, n: float) -> tuple[float, float]:
     from statsmodels.stats.proportion import proportion_confint
 
     low, high = proportion_confint(successes, n, alpha=1 - CONFIDENCE, method="wilson")
@@ -164,21 +172,21 @@ def _wilson(successes: float, n: float) -> tuple[float, float]:
     return float(low) if successes else 0.0, float(high) if successes < n else 1.0
 
 
-def _effective_n(estimate: Estimate) -> float:
+def _effective_n(estimate: MeanEstimate) -> float:
     spread = estimate.mean * (1 - estimate.mean)
     if estimate.n == estimate.clusters or not spread or estimate.clusters < 2:
         return estimate.clusters
     return min(max(spread / estimate.stderr**2, estimate.clusters), estimate.n) if estimate.stderr else estimate.n
 
 
-def _codes(names: Sequence[Hashable], n: int) -> list[int]:
+def _cluster_codes(names: Sequence[Hashable], n: int) -> list[int]:
     if len(names) != n:
         raise ValueError(f"{n} scores but {len(names)} clusters: give the cluster of each score")
     known = {name: code for code, name in enumerate(dict.fromkeys(names))}
     return [known[name] for name in names]
 
 
-def _clustered(scores: Sequence[float], codes: Sequence[int]) -> tuple[float, float, float]:
+def _clustered_error(scores: Sequence[float], codes: Sequence[int]) -> tuple[float, float, float]:
     from statsmodels.regression.linear_model import OLS  # imported here, since it is slow to import
 
     constant = [1.0] * len(scores)
@@ -189,18 +197,18 @@ def _clustered(scores: Sequence[float], codes: Sequence[int]) -> tuple[float, fl
     return float(fit.bse[0]), float(low), float(high)
 
 
-def _without_spread(middle: float, count: int, top: float | None) -> tuple[float, float] | tuple[None, None]:
+def _bounds_without_spread(middle: float, count: int, top: float | None) -> tuple[float, float] | tuple[None, None]:
     # Scores between 0 and `top` have a mean of at most `top` times the share above 0, which Wilson's interval bounds.
     if top is None or middle not in (0.0, top):
         return None, None
-    low, high = wilson(count if middle else 0, count)
+    low, high = wilson_interval(count if middle else 0, count)
     return top * low, top * high
 
 
 # Multiple comparisons.
 
 
-def holm(values: Sequence[float | None]) -> list[float | None]:
+def adjust_p_values(values: Sequence[float | None]) -> list[float | None]:
     """Adjust p-values for multiple comparisons by Holm's step-down rule (1979); None stays None and is not counted."""
     # statsmodels' multipletests runs the garbage collector at every call, which takes 20 ms and more
     known = sorted((p, index) for index, p in enumerate(values) if p is not None)
@@ -220,18 +228,19 @@ POWER = 0.8
 RESAMPLES = 10_000
 """Number of resamples of the bootstrap of paired differences."""
 
-LEAST = 6
+MIN_PAIRS = 6
 """Minimum number of pairs for a significant difference: five of five in one direction is p = 0.06 by a sign test."""
 
-Scores = Mapping[str, Sequence[float]]
+ScoresByTask = Mapping[str, Sequence[float]]
 """Scores of the trials, by task."""
 
 
-class Paired(NamedTuple):
+class PairedDifference(NamedTuple):
     """Mean paired difference between two methods over `n` tasks.
 
-    `low` and `high` bound the 95 % interval (see `interval`), `p` is from the paired t-test, `detectable` is the
-    smallest difference that n such tasks would show four times in five. They are None with too few tasks or no spread.
+    `low` and `high` bound the 95 % interval (see `bootstrap_interval`), `p` is from the paired t-test,
+    `detectable_difference` is the smallest difference that n such tasks would show four times in five. They are None
+    with too few tasks or no spread.
     """
 
     n: int
@@ -242,7 +251,7 @@ class Paired(NamedTuple):
     detectable: float | None
 
 
-def paired(first: Scores, other: Scores) -> Paired:
+def compare_paired(first: ScoresByTask, other: ScoresByTask) -> PairedDifference:
     """Compare `other` minus `first` over the tasks of both; trials are averaged within a task, so that n counts tasks.
 
     Raises:
@@ -254,13 +263,18 @@ def paired(first: Scores, other: Scores) -> Paired:
         raise Fault("data", f"no task in common ({names}, for instance): run both methods on the same tasks")
     before, after = ([mean(scores[task]) for task in tasks] for scores in (first, other))
     differences = [b - a for a, b in zip(before, after, strict=True)]
-    low, high = interval(differences) or (None, None)
-    return Paired(
-        len(differences), mean_difference(differences), low, high, paired_p(before, after), detectable(differences)
+    low, high = bootstrap_interval(differences) or (None, None)
+    return PairedDifference(
+        len(differences),
+        mean_difference(differences),
+        low,
+        high,
+        paired_p(before, after),
+        detectable_difference(differences),
     )
 
 
-def interval(differences: Sequence[float]) -> tuple[float, float] | None:
+def bootstrap_interval(differences: Sequence[float]) -> tuple[float, float] | None:
     """Compute the 95 % interval of the mean paired difference by a seeded bootstrap over tasks; None below two pairs.
 
     The bootstrap is bias-corrected and accelerated (BCa; Efron 1987). The interval is too narrow for few pairs: with 6
@@ -289,7 +303,7 @@ def paired_p(first: Sequence[float], second: Sequence[float]) -> float | None:
     return float(stats.ttest_rel(second, first).pvalue)
 
 
-def detectable(differences: Sequence[float]) -> float | None:
+def detectable_difference(differences: Sequence[float]) -> float | None:
     """Compute the mean difference that as many pairs with this spread would show four times in five.
 
     The test is a two-sided paired t-test at 5 %. None if the differences have no spread.
@@ -302,14 +316,14 @@ def detectable(differences: Sequence[float]) -> float | None:
     return float(effect) * stdev(differences)
 
 
-def told_apart(bounds: tuple[float, float] | None, n: int, p: float | None = None) -> bool:
+def is_significant(bounds: tuple[float, float] | None, n: int, p: float | None = None) -> bool:
     """Whether a difference is significant: enough pairs, zero outside the interval, and p at most 5 %.
 
     Pass the p adjusted by Holm's rule: with 6 pairs the interval alone finds a difference between one in eight pairs of
     equal methods.
     """
     has_low_p = p is None or p <= 1 - CONFIDENCE
-    return bounds is not None and n >= LEAST and not bounds[0] <= 0 <= bounds[1] and has_low_p
+    return bounds is not None and n >= MIN_PAIRS and not bounds[0] <= 0 <= bounds[1] and has_low_p
 
 
 def mean_difference(differences: Sequence[float]) -> float:
@@ -319,11 +333,11 @@ def mean_difference(differences: Sequence[float]) -> float:
 
 # Reliability over trials: pass^k.
 
-Outcomes = Mapping[str, Sequence[bool]]
+SuccessesByTask = Mapping[str, Sequence[bool]]
 """Success of each trial, by task."""
 
 
-def pass_hat_k(outcomes: Outcomes, k: int) -> Estimate:
+def pass_hat_k(outcomes: SuccessesByTask, k: int) -> MeanEstimate:
     """Estimate the probability, 0 to 1, that k independent trials of a task all succeed (Yao et al. 2024, tau-bench).
 
     If c of a task's n trials succeed, the share of k-subsets without a failure, C(c, k) / C(n, k), is an unbiased
@@ -348,11 +362,11 @@ def pass_hat_k(outcomes: Outcomes, k: int) -> Estimate:
 
 PERCENT = 100
 
-Amounts = Mapping[str, Sequence[float]]
+AmountsByTask = Mapping[str, Sequence[float]]
 """Amounts that the trials needed, none below 0, by task."""
 
 
-class Changed(NamedTuple):
+class RelativeChange(NamedTuple):
     """Change from one method's amount to another's over `n` tasks, in percent of the first: -50 is half.
 
     `low` and `high` bound the 95 % interval. They are None with too few tasks, and all are None if the first amount is
@@ -365,71 +379,71 @@ class Changed(NamedTuple):
     high: float | None = None
 
 
-def changed(first: Amounts, other: Amounts) -> Changed:
+def relative_change(first: AmountsByTask, other: AmountsByTask) -> RelativeChange:
     """Compute the change from `first` to `other`, a ratio of sums over the tasks of both.
 
     Each task needs the same number of trials in both. The interval is a seeded BCa bootstrap over tasks (Efron 1987),
-    each drawn with both its amounts; it is too narrow for few pairs, as that of `interval`.
+    each drawn with both its amounts; it is too narrow for few pairs, as that of `bootstrap_interval`.
     """
     tasks = [task for task in first if task in other]
     before, after = (np.array([sum(amounts[task]) for task in tasks], dtype=float) for amounts in (first, other))
     if not before.sum():
-        return Changed(len(tasks), None)
-    value = _percent(before, after)
-    return Changed(len(tasks), float(value), *_interval(before, after, float(value)))
+        return RelativeChange(len(tasks), None)
+    value = _percent_change(before, after)
+    return RelativeChange(len(tasks), float(value), *_bootstrap_change(before, after, float(value)))
 
 
-def _interval(before: np.ndarray, after: np.ndarray, value: float) -> tuple[float, float] | tuple[None, None]:
+def _bootstrap_change(before: np.ndarray, after: np.ndarray, value: float) -> tuple[float, float] | tuple[None, None]:
     if len(before) < 2 or np.count_nonzero(before) < 2:  # resamples without an amount have no ratio
         return None, None
     if np.allclose(after * before.sum(), before * after.sum(), atol=0):  # every resample is the same
         return value, value
     with np.errstate(divide="ignore", invalid="ignore"):
         sampled = stats.bootstrap(
-            (before, after), _percent, paired=True, confidence_level=CONFIDENCE, n_resamples=RESAMPLES, rng=SEED
+            (before, after), _percent_change, paired=True, confidence_level=CONFIDENCE, n_resamples=RESAMPLES, rng=SEED
         ).confidence_interval
     bounds = float(sampled.low), float(sampled.high)
     return bounds if np.isfinite(bounds).all() else (None, None)
 
 
-def _percent(before: np.ndarray, after: np.ndarray, axis: int = -1) -> np.ndarray:
+def _percent_change(before: np.ndarray, after: np.ndarray, axis: int = -1) -> np.ndarray:
     earlier, later = before.sum(axis=axis), after.sum(axis=axis)
     return np.asarray(PERCENT * (later - earlier) / earlier)
 
 
 __all__ = [
     "CONFIDENCE",
-    "LEAST",
+    "MIN_PAIRS",
     "POWER",
     "RESAMPLES",
     "SEED",
-    "Changed",
-    "Estimate",
-    "Paired",
-    "Share",
-    "changed",
-    "detectable",
-    "holm",
-    "interval",
+    "MeanEstimate",
+    "PairedDifference",
+    "RelativeChange",
+    "ShareEstimate",
+    "adjust_p_values",
+    "bootstrap_interval",
+    "compare_paired",
+    "detectable_difference",
+    "is_significant",
     "mean_difference",
     "mean_of",
-    "paired",
     "paired_p",
     "pass_hat_k",
+    "relative_change",
     "share_of",
     "standard_error",
-    "told_apart",
-    "wilson",
+    "wilson_interval",
 ]
 
 
 # Shares, means and ratios of frames, clustered by task.
 
-COLUMNS = ["n", "tasks", "value", "low", "high"]
+STATISTIC_COLUMNS = ["n", "tasks", "value", "low", "high"]
 """Columns of a table of statistics."""
 
 
-class Told(NamedTuple):
+class Statistic(NamedTuple):
     """Statistic over `n` rows in `tasks` tasks with its 95 % interval; NaN if there are too few."""
 
     n: int
@@ -439,42 +453,46 @@ class Told(NamedTuple):
     high: float = nan
 
 
-NOTHING = Told(0, 0, nan)
+NO_STATISTIC = Statistic(0, 0, nan)
 
 
-def share_interval(rows: pd.DataFrame, hits: "pd.Series[bool]") -> Told:
+def share_interval(rows: pd.DataFrame, hits: "pd.Series[bool]") -> Statistic:
     """Compute the share of rows that are hits, with Wilson's interval as in `share_of`."""
-    return Told(*share_of(hits.astype(bool).tolist(), _tasks(rows)))
+    return Statistic(*share_of(hits.astype(bool).tolist(), _task_labels(rows)))
 
 
-def average_of(rows: pd.DataFrame, values: "pd.Series[Any]", top: float | None = None) -> Told:
+def average_of(rows: pd.DataFrame, values: "pd.Series[Any]", top: float | None = None) -> Statistic:
     """Compute the mean of the values that are not missing, none below 0; `top` is the highest possible value."""
     known = values.notna()
     if not known.any():
-        return NOTHING
-    tasks = _tasks(rows[known])
+        return NO_STATISTIC
+    tasks = _task_labels(rows[known])
     estimate = mean_of(values[known].astype(float).tolist(), tasks, top=top)
-    return Told(estimate.n, estimate.clusters, estimate.mean, _amount(estimate.low), _number(estimate.high))
+    return Statistic(estimate.n, estimate.clusters, estimate.mean, _lower_bound(estimate.low), _to_float(estimate.high))
 
 
-def ratio_of(rows: pd.DataFrame, top: "pd.Series[Any]", bottom: "pd.Series[Any]") -> Told:
+def ratio_of(rows: pd.DataFrame, top: "pd.Series[Any]", bottom: "pd.Series[Any]") -> Statistic:
     """Compute a ratio of sums, as in tokens per predicate; the interval is that of the linearised ratio, cut at 0."""
     above, below = top.to_numpy(dtype=float), bottom.to_numpy(dtype=float)
     if rows.empty or not below.sum():
-        return NOTHING._replace(n=len(rows))
+        return NO_STATISTIC._replace(n=len(rows))
     value = float(above.sum() / below.sum())
-    spread = mean_of(((above - value * below) / below.mean()).tolist(), _tasks(rows))
-    return Told(spread.n, spread.clusters, value, _amount(value + _number(spread.low)), value + _number(spread.high))
+    spread = mean_of(((above - value * below) / below.mean()).tolist(), _task_labels(rows))
+    return Statistic(
+        spread.n, spread.clusters, value, _lower_bound(value + _to_float(spread.low)), value + _to_float(spread.high)
+    )
 
 
-def grouped(rows: pd.DataFrame, by: Sequence[str], compute: Callable[[pd.DataFrame], Told]) -> pd.DataFrame:
+def compute_by_group(
+    rows: pd.DataFrame, by: Sequence[str], compute: Callable[[pd.DataFrame], Statistic]
+) -> pd.DataFrame:
     """Compute a statistic for each group, in order of appearance: names of the group, then the columns of COLUMNS."""
     groups = rows.groupby(list(by), sort=False, dropna=False)
     lines = [(*name, *compute(group)) for name, group in groups]
-    return pd.DataFrame(lines, columns=[*by, *COLUMNS])
+    return pd.DataFrame(lines, columns=[*by, *STATISTIC_COLUMNS])
 
 
-def shares(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+def shares_by_method(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     """Compute the share of each value of a column among the rows of each method."""
     values = rows[column].drop_duplicates().sort_values()
     lines = [
@@ -482,17 +500,17 @@ def shares(rows: pd.DataFrame, column: str) -> pd.DataFrame:
         for method, group in rows.groupby("method", sort=False)
         for value in values
     ]
-    return pd.DataFrame(lines, columns=["method", column, *COLUMNS])
+    return pd.DataFrame(lines, columns=["method", column, *STATISTIC_COLUMNS])
 
 
-def _tasks(rows: pd.DataFrame) -> list[str]:
+def _task_labels(rows: pd.DataFrame) -> list[str]:
     return (rows["benchmark"] + " " + rows["task"]).tolist()
 
 
-def _amount(low: float | None) -> float:
+def _lower_bound(low: float | None) -> float:
     # A lower bound of an amount that cannot be negative.
-    return _number(low) if low is None or isnan(low) else max(0.0, float(low))
+    return _to_float(low) if low is None or isnan(low) else max(0.0, float(low))
 
 
-def _number(value: float | None) -> float:
+def _to_float(value: float | None) -> float:
     return nan if value is None else float(value)

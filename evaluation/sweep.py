@@ -18,60 +18,60 @@ from rich.console import Console
 from rich.table import Table
 
 from certigraph.adapters.faults import Faults
-from certigraph.adapters.processes import TABLES, equipped
+from certigraph.adapters.processes import TABLE_PACKAGES, check_evaluation_packages
 from certigraph.adapters.protocols import Budget
-from certigraph.evaluation.compare import Order, carry_out
+from certigraph.evaluation.compare import ComparisonJob, run_comparison
 from certigraph.evaluation.comparison import (
-    AND,
-    FILE,
-    Cell,
-    Method,
-    Part,
-    Plan,
-    Workers,
-    alone,
-    apart,
+    MODEL_SEPARATOR,
+    PLAN_FILE,
+    ClusterWorkers,
+    ComparedMethod,
+    ComparisonCell,
+    ComparisonOptions,
+    ComparisonPlan,
+    cell_runner,
     cells_of,
-    left,
+    format_differences,
+    lock_folder,
+    read_cell_trajectory,
     read_plan,
-    recorded,
-    settle,
-    spread,
+    save_or_check_plan,
+    unfinished_cells,
 )
 from certigraph.evaluation.comparison_report import (
     COMPARISON_PAGE,
-    DIFFERENCES,
-    answering,
+    DIFFERENCE_COLUMNS,
     difference_cells,
-    line_of,
-    report,
+    flatten_record,
+    format_model_note,
+    write_comparison_report,
     write_csv,
 )
 from certigraph.evaluation.comparison_summary import (
     Comparison,
     Difference,
-    Summary,
-    difference_of,
+    MethodSummary,
+    add_faults,
+    compute_difference,
     scores_of,
     shared_rows,
-    with_faults,
 )
-from certigraph.evaluation.measures import share_text
-from certigraph.evaluation.statistics import holm
-from certigraph.evaluation.sweep_file import Most, Sweep, expanded, folder_name, order_of, read_sweep
-from certigraph.runtime.files import check_out
-from certigraph.runtime.history import Row
-from certigraph.runtime.html import compact, counted
-from certigraph.runtime.registry import must_be_priced, swaps_of
+from certigraph.evaluation.measures import format_fault_share
+from certigraph.evaluation.statistics import adjust_p_values
+from certigraph.evaluation.sweep_file import Sweep, TotalLimits, expand_sweep, folder_name, order_of, read_sweep
+from certigraph.runtime.files import check_output_folder
+from certigraph.runtime.history import ComparisonRow
+from certigraph.runtime.html import format_compact, format_count
+from certigraph.runtime.registry import check_priced, swaps_of
 from certigraph.state.records import GOAL, Fault, Record
 from certigraph.state.trajectory import Trajectory
 
 # The total budget of a sweep.
 
-HOUR = 3_600
+SECONDS_PER_HOUR = 3_600
 
 
-class Spending(Record):
+class SweepUsage(Record):
     """Usage of runs, finished or not, including work that a resume repeated."""
 
     usd: float = 0.0
@@ -79,13 +79,13 @@ class Spending(Record):
     calls: int = 0
 
 
-def total(several: Iterable[Spending]) -> Spending:
+def total_usage(several: Iterable[SweepUsage]) -> SweepUsage:
     """Sum several usages."""
     runs = list(several)
-    return Spending(**{name: sum(getattr(run, name) for run in runs) for name in Spending.model_fields})
+    return SweepUsage(**{name: sum(getattr(run, name) for run in runs) for name in SweepUsage.model_fields})
 
 
-class Purse:
+class TotalBudget:
     """Total budget of a sweep: adds the usage of each run when it ends.
 
     Runs that are executing when it is exhausted continue, so that it can be exceeded by at most their budgets.
@@ -95,27 +95,27 @@ class Purse:
         cells: all cells of the sweep; the usage of their earlier runs is counted.
     """
 
-    def __init__(self, limits: Most, cells: Iterable[Cell]) -> None:
+    def __init__(self, limits: TotalLimits, cells: Iterable[ComparisonCell]) -> None:
         self.limits, self.started = limits, time.monotonic()
-        self.by_run: dict[Path, Spending] = {}
+        self.by_run: dict[Path, SweepUsage] = {}
         for cell in cells:
-            if trajectory := recorded(cell):
+            if trajectory := read_cell_trajectory(cell):
                 self.record(cell, trajectory)
 
-    def record(self, cell: Cell, trajectory: Trajectory) -> None:
+    def record(self, cell: ComparisonCell, trajectory: Trajectory) -> None:
         """Set the usage of a cell's run."""
         used = trajectory.usage
         tokens = used.input_tokens + used.output_tokens
-        self.by_run[cell.folder] = Spending(usd=used.usd, tokens=tokens, calls=used.calls)
+        self.by_run[cell.folder] = SweepUsage(usd=used.usd, tokens=tokens, calls=used.calls)
 
-    def spent(self) -> Spending:
+    def spent(self) -> SweepUsage:
         """Return the usage of all runs."""
-        return total(self.by_run.values())
+        return total_usage(self.by_run.values())
 
     def exhausted(self) -> str:
         """Return a message that names the exhausted limit; empty while no limit is reached."""
         spent, limits = self.spent(), self.limits
-        hours = (time.monotonic() - self.started) / HOUR
+        hours = (time.monotonic() - self.started) / SECONDS_PER_HOUR
         if limits.usd and spent.usd >= limits.usd:
             return f"{spent.usd:.4g} of {limits.usd:g} usd are spent"
         if limits.tokens and spent.tokens >= limits.tokens:
@@ -125,45 +125,45 @@ class Purse:
         return f"{limits.hours:g} hours are over" if limits.hours and hours >= limits.hours else ""
 
 
-def must_have_prices(limits: Most, models: Iterable[str]) -> None:
+def check_prices(limits: TotalLimits, models: Iterable[str]) -> None:
     """Check that every model has a known price where the total budget limits dollars.
 
     Raises:
         Fault: a price is unknown, so that the limit would never be reached.
     """
     if limits.usd is not None:
-        must_be_priced(models, Budget(usd=limits.usd))
+        check_priced(models, Budget(usd=limits.usd))
 
 
 # Execution of a sweep, comparison by comparison. It may be interrupted or killed at any time and started again.
 
 COMMAND = "certigraph sweep"
 
-FIX = "benchmarks may be added, nothing else changed: restore the file, or start again with another --out"
+PLAN_FIX = "benchmarks may be added, nothing else changed: restore the file, or start again with another --out"
 
 
-class Arm(NamedTuple):
+class SweepArm(NamedTuple):
     """One benchmark of a sweep: its comparison, and the comparison's folder."""
 
     title: str
-    order: Order
+    order: ComparisonJob
     folder: Path
 
     @property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[ComparisonCell]:
         """Its cells, one per run."""
         return cells_of(self.order.plan, self.folder)
 
 
-class Prepared(NamedTuple):
+class PreparedSweep(NamedTuple):
     """A sweep that is ready to be executed; `out` is its folder."""
 
     file: Path
     sweep: Sweep
-    arms: tuple[Arm, ...]
+    arms: tuple[SweepArm, ...]
     left_out: tuple[str, ...]
     out: Path
-    workers: Workers | None = None
+    workers: ClusterWorkers | None = None
     """Worker processes that execute the runs; None: this process."""
 
     @property
@@ -178,14 +178,14 @@ class Prepared(NamedTuple):
         return f"{self.command} --out {shlex.quote(str(self.out))}"
 
     @property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[ComparisonCell]:
         """Its cells, one per run."""
         return [cell for arm in self.arms for cell in arm.cells]
 
 
-def prepared(
-    file: Path, out: Path | None = None, workers: Workers | None = None, *, import_own: bool = True
-) -> Prepared:
+def prepare_sweep(
+    file: Path, out: Path | None = None, workers: ClusterWorkers | None = None, *, import_own: bool = True
+) -> PreparedSweep:
     """Read a sweep's file and resolve all names in it; nothing is executed or written.
 
     Args:
@@ -198,19 +198,19 @@ def prepared(
         Fault: the file, or something that it names, is missing or unusable.
         UnknownName: a name in the file is unknown.
     """
-    equipped("sweeps", "yaml", *TABLES)
+    check_evaluation_packages("sweeps", "yaml", *TABLE_PACKAGES)
     sweep = read_sweep(file)
     Faults.read(sweep.faults)
-    must_have_prices(sweep.most, {sweep.model, *sweep.roles.values()})
-    methods, left_out = expanded(sweep, import_own=import_own)
+    check_prices(sweep.most, {sweep.model, *sweep.roles.values()})
+    methods, left_out = expand_sweep(sweep, import_own=import_own)
     out = out or Path(file.stem)
-    check_out(out)
+    check_output_folder(out)
     orders = [(case, order_of(sweep, case, methods, file.resolve().parent)) for case in sweep.benchmarks]
-    arms = [Arm(case.title, order, out / folder_name(case)) for case, order in orders]
-    return Prepared(file, sweep, tuple(arms), left_out, out, workers)
+    arms = [SweepArm(case.title, order, out / folder_name(case)) for case, order in orders]
+    return PreparedSweep(file, sweep, tuple(arms), left_out, out, workers)
 
 
-def carried_out(given: Prepared, *, silent: bool = False) -> list[str]:
+def run_sweep(given: PreparedSweep, *, silent: bool = False) -> list[str]:
     """Execute the unfinished runs of a sweep, one benchmark after another.
 
     A benchmark whose first runs all fail in the same way does not prevent the execution of the others.
@@ -224,26 +224,26 @@ def carried_out(given: Prepared, *, silent: bool = False) -> list[str]:
     """
     given.out.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=silent)
-    with alone(given.out):
-        held(given)
-        budget = Purse(given.sweep.most, given.cells if given.sweep.most != Most() else ())
-        failed = list(filter(None, (_carry_out(given, arm, budget, console) for arm in given.arms)))
-        return [*_spent(given, budget), *failed]
+    with lock_folder(given.out):
+        write_plans(given)
+        budget = TotalBudget(given.sweep.most, given.cells if given.sweep.most != TotalLimits() else ())
+        failed = list(filter(None, (_run_comparison(given, arm, budget, console) for arm in given.arms)))
+        return [*_budget_message(given, budget), *failed]
 
 
-def begun_in(out: Path) -> set[Path]:
+def comparison_folders(out: Path) -> set[Path]:
     """Return the folders of a sweep's comparisons."""
-    return {path.parent for path in out.glob(f"*/{FILE}")}
+    return {path.parent for path in out.glob(f"*/{PLAN_FILE}")}
 
 
-def held(given: Prepared) -> None:
+def write_plans(given: PreparedSweep) -> None:
     """Write the plan of every comparison, or check that the folder was started with the same plans."""
-    must_be_unchanged(given)
+    check_unchanged(given)
     for arm in given.arms:
-        settle(arm.order.plan, arm.folder, given.command)
+        save_or_check_plan(arm.order.plan, arm.folder, given.command)
 
 
-def must_be_unchanged(given: Prepared) -> None:
+def check_unchanged(given: PreparedSweep) -> None:
     """Check that the folder of a started sweep has the same plans.
 
     A benchmark may be added to a sweep; with any other change the runs of one table would not be comparable.
@@ -251,41 +251,41 @@ def must_be_unchanged(given: Prepared) -> None:
     Raises:
         Fault: ("data") the plans differ.
     """
-    started = begun_in(given.out)
+    started = comparison_folders(given.out)
     if removed := sorted(path.name for path in started - {arm.folder for arm in given.arms}):
-        raise Fault("data", f"{given.out} has runs of {', '.join(removed)}, which are not in {given.file}: {FIX}")
+        raise Fault("data", f"{given.out} has runs of {', '.join(removed)}, which are not in {given.file}: {PLAN_FIX}")
     for arm in given.arms:
-        if arm.folder in started and (difference := apart(read_plan(arm.folder), arm.order.plan)):
-            raise Fault("data", f"{arm.folder} was started with another {given.file.name} ({difference}): {FIX}")
+        if arm.folder in started and (difference := format_differences(read_plan(arm.folder), arm.order.plan)):
+            raise Fault("data", f"{arm.folder} was started with another {given.file.name} ({difference}): {PLAN_FIX}")
 
 
-def _carry_out(given: Prepared, arm: Arm, budget: Purse, console: Console) -> str:
+def _run_comparison(given: PreparedSweep, arm: SweepArm, budget: TotalBudget, console: Console) -> str:
     """Execute the unfinished runs of one comparison; return the error that stopped it, else an empty string."""
-    if budget.exhausted() or not left(arm.cells):
+    if budget.exhausted() or not unfinished_cells(arm.cells):
         return ""
     console.print(f"{arm.title} ({given.arms.index(arm) + 1} of {len(given.arms)})", markup=False)
     order = arm.order._replace(command=given.command)
     try:
-        with spread(order.plan, given.workers, given.sweep.at_once) as (carry, at_once):
-            part = Part(given.out, budget.record, lambda: bool(budget.exhausted()), carry)
-            carry_out(order, arm.folder, at_once=at_once, silent=console.quiet, part=part)
+        with cell_runner(order.plan, given.workers, given.sweep.at_once) as (carry, at_once):
+            part = ComparisonOptions(given.out, budget.record, lambda: bool(budget.exhausted()), carry)
+            run_comparison(order, arm.folder, at_once=at_once, silent=console.quiet, part=part)
     except Fault as fault:
         return f"{arm.title}: {fault}"
     return ""
 
 
-def _spent(given: Prepared, budget: Purse) -> Sequence[str]:
-    reason, runs = budget.exhausted(), len(left(given.cells))
+def _budget_message(given: PreparedSweep, budget: TotalBudget) -> Sequence[str]:
+    reason, runs = budget.exhausted(), len(unfinished_cells(given.cells))
     if not (reason and runs):
         return ()
     condition = "" if reason.endswith("over") else f"a larger `most` in {given.file} and "
-    return (f"{reason}: {counted(runs, 'run')} left; resume with {condition}{given.resume_command}",)
+    return (f"{reason}: {format_count(runs, 'run')} left; resume with {condition}{given.resume_command}",)
 
 
 # The findings of a sweep so far, by benchmark.
 
 
-class Found(NamedTuple):
+class BenchmarkFindings(NamedTuple):
     """Findings on one benchmark: its comparison so far, the number of runs, and the path of its page.
 
     Paths are relative to the sweep's folder.
@@ -304,7 +304,7 @@ class Found(NamedTuple):
         return self.comparison.left
 
 
-class Effect(NamedTuple):
+class SweepEffect(NamedTuple):
     """Score of a variant minus the score of its unchanged graph on one benchmark."""
 
     benchmark: str
@@ -320,11 +320,11 @@ class SweepFindings(NamedTuple):
 
     model: str
     methods: tuple[str, ...]
-    benchmarks: tuple[Found, ...]
-    effects: tuple[Effect, ...]
+    benchmarks: tuple[BenchmarkFindings, ...]
+    effects: tuple[SweepEffect, ...]
     left_out: tuple[str, ...]
     stopped: tuple[str, ...]
-    spent: Spending
+    spent: SweepUsage
     out: Path
 
     @property
@@ -332,7 +332,7 @@ class SweepFindings(NamedTuple):
         """Number of unfinished runs; while there are any, the figures cover only part of the tasks."""
         return sum(found.left for found in self.benchmarks)
 
-    def of(self, method: str) -> list[Summary]:
+    def of(self, method: str) -> list[MethodSummary]:
         """Return a method's figures, one summary per benchmark."""
         return [
             summary
@@ -342,12 +342,12 @@ class SweepFindings(NamedTuple):
         ]
 
 
-def findings_of(given: Prepared, stopped: Sequence[str] = ()) -> SweepFindings:
+def findings_of(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFindings:
     """Compute the findings of a sweep so far, and write the report of every comparison."""
-    budget = Purse(given.sweep.most, ())
-    by_benchmark = [_found(given, arm, budget) for arm in given.arms]
+    budget = TotalBudget(given.sweep.most, ())
+    by_benchmark = [_findings_of_arm(given, arm, budget) for arm in given.arms]
     effects = [
-        _effects(arm.title, arm.order.plan, findings.comparison.rows)
+        _effects_on_benchmark(arm.title, arm.order.plan, findings.comparison.rows)
         for arm, findings in zip(given.arms, by_benchmark, strict=True)
     ]
     plan = given.arms[0].order.plan
@@ -355,7 +355,7 @@ def findings_of(given: Prepared, stopped: Sequence[str] = ()) -> SweepFindings:
         model=plan.outline.model,
         methods=tuple(method.name for method in plan.methods),
         benchmarks=tuple(by_benchmark),
-        effects=tuple(_adjusted(list(chain.from_iterable(effects)))),
+        effects=tuple(_adjust_p_values(list(chain.from_iterable(effects)))),
         left_out=given.left_out,
         stopped=tuple(stopped),
         spent=budget.spent(),
@@ -363,44 +363,44 @@ def findings_of(given: Prepared, stopped: Sequence[str] = ()) -> SweepFindings:
     )
 
 
-def _found(given: Prepared, arm: Arm, budget: Purse) -> Found:
-    comparison = report(arm.order.plan, arm.folder).comparison
+def _findings_of_arm(given: PreparedSweep, arm: SweepArm, budget: TotalBudget) -> BenchmarkFindings:
+    comparison = write_comparison_report(arm.order.plan, arm.folder).comparison
     page = os.path.relpath(arm.folder / COMPARISON_PAGE, given.out)
-    return Found(arm.title, comparison, len(arm.cells), page, _folders(given, arm, budget))
+    return BenchmarkFindings(arm.title, comparison, len(arm.cells), page, _run_folders(given, arm, budget))
 
 
-def _folders(given: Prepared, arm: Arm, budget: Purse) -> dict[str, str]:
+def _run_folders(given: PreparedSweep, arm: SweepArm, budget: TotalBudget) -> dict[str, str]:
     """Return the folder of each run, and record its usage in the budget."""
     folders: dict[str, str] = {}
     for cell in arm.cells:
-        if trajectory := recorded(cell):
+        if trajectory := read_cell_trajectory(cell):
             budget.record(cell, trajectory)
             run = trajectory.header.run_id
             folders[run] = os.path.relpath(cell.folder / run, given.out)
     return folders
 
 
-def _pairs(methods: Sequence[Method]) -> Iterator[tuple[Method, Method]]:
+def _variant_pairs(methods: Sequence[ComparedMethod]) -> Iterator[tuple[ComparedMethod, ComparedMethod]]:
     """Yield every variant with the method of its unchanged graph, where the sweep has both."""
     plain = {method.graph: method for method in methods if not swaps_of(method.graph, method.operators)}
     return ((m, plain[m.graph]) for m in methods if m.graph in plain and m is not plain[m.graph])
 
 
-def _effects(title: str, plan: Plan, rows: Sequence[Row]) -> list[Effect]:
+def _effects_on_benchmark(title: str, plan: ComparisonPlan, rows: Sequence[ComparisonRow]) -> list[SweepEffect]:
     """Compute the effects on one benchmark, over the tasks that every method has finished."""
     by_method = {name: scores_of(method_rows) for name, method_rows in shared_rows(plan.outline, rows).items()}
     differences = [
-        with_faults(
-            difference_of(variant.name, unchanged.name, by_method[variant.name], by_method[unchanged.name]), rows
+        add_faults(
+            compute_difference(variant.name, unchanged.name, by_method[variant.name], by_method[unchanged.name]), rows
         )
-        for variant, unchanged in _pairs(plan.methods)
+        for variant, unchanged in _variant_pairs(plan.methods)
     ]
-    return [Effect(title, difference) for difference in differences]
+    return [SweepEffect(title, difference) for difference in differences]
 
 
-def _adjusted(effects: Sequence[Effect]) -> list[Effect]:
+def _adjust_p_values(effects: Sequence[SweepEffect]) -> list[SweepEffect]:
     """Add Holm's p over all effects, because some of many variants differ by chance."""
-    corrected = holm([effect.difference.p for effect in effects])
+    corrected = adjust_p_values([effect.difference.p for effect in effects])
     return [
         effect._replace(difference=effect.difference.model_copy(update={"p_adjusted": p}))
         for effect, p in zip(effects, corrected, strict=True)
@@ -409,81 +409,83 @@ def _adjusted(effects: Sequence[Effect]) -> list[Effect]:
 
 # The table of a sweep as text, for the terminal and the page: one row per method, one column per benchmark.
 
-NONE = "-"
-AMOUNTS = ("endings", "faults", "calls", "tokens", "usd")
+MISSING = "-"
+COST_COLUMNS = ("endings", "faults", "calls", "tokens", "usd")
 """Columns after those of the benchmarks, over all benchmarks together."""
-EFFECTS = ("benchmark", *DIFFERENCES)
+EFFECT_COLUMNS = ("benchmark", *DIFFERENCE_COLUMNS)
 
 
-def heads(findings: SweepFindings) -> tuple[str, ...]:
+def column_names(findings: SweepFindings) -> tuple[str, ...]:
     """Return the names of the table's columns."""
-    return ("method", *map(head, findings.benchmarks), *AMOUNTS)
+    return ("method", *map(benchmark_heading, findings.benchmarks), *COST_COLUMNS)
 
 
-def head(findings: Found) -> str:
+def benchmark_heading(findings: BenchmarkFindings) -> str:
     """Format a benchmark's title with the number of tasks of its figures."""
     return f"{findings.title}, n={findings.comparison.n}"
 
 
-def lines(findings: SweepFindings) -> Iterator[tuple[str, ...]]:
+def table_rows(findings: SweepFindings) -> Iterator[tuple[str, ...]]:
     """Yield one row per method: scores with their intervals, then the method's costs over all benchmarks."""
     for method in findings.methods:
         summaries = findings.of(method)
-        yield method, *map(score, summaries), *amounts(summaries)
+        yield method, *map(format_score, summaries), *format_costs(summaries)
 
 
-def score(summary: Summary) -> str:
+def format_score(summary: MethodSummary) -> str:
     """Format the mean score, 0 to 100, and its 95 % interval."""
     if not summary.n:
-        return NONE
+        return MISSING
     within = f" ({summary.low:.1f} to {summary.high:.1f})" if summary.low is not None else ""
     return f"{summary.score:.1f}{within}"
 
 
-def endings_of(summaries: Sequence[Summary]) -> Counter[str]:
+def endings_of(summaries: Sequence[MethodSummary]) -> Counter[str]:
     """Count the runs by ending, the most frequent first."""
     counts = sum((Counter(summary.endings) for summary in summaries), Counter[str]())
     return Counter(dict(counts.most_common()))
 
 
-def amounts(summaries: Sequence[Summary]) -> tuple[str, ...]:
+def format_costs(summaries: Sequence[MethodSummary]) -> tuple[str, ...]:
     """Format endings, faults, calls, tokens and dollars of a method's runs, in the order of COST_COLUMNS."""
     confirmed = sum(summary.goals.confirmed for summary in summaries)
     notes = {GOAL: f" ({confirmed} confirmed)"}
     endings = ", ".join(f"{ending} {count}{notes.get(ending, '')}" for ending, count in endings_of(summaries).items())
-    faults = share_text(sum(summary.faults for summary in summaries), sum(summary.begun for summary in summaries))
+    faults = format_fault_share(
+        sum(summary.faults for summary in summaries), sum(summary.begun for summary in summaries)
+    )
     calls = sum(summary.calls for summary in summaries)
     tokens = sum(summary.prompt_tokens + summary.output_tokens for summary in summaries)
-    usage = f"{calls:,}", compact(tokens), dollars(sum(summary.usd for summary in summaries))
-    return endings or NONE, faults, *usage
+    usage = f"{calls:,}", format_compact(tokens), format_dollars(sum(summary.usd for summary in summaries))
+    return endings or MISSING, faults, *usage
 
 
-def dollars(amount: float) -> str:
+def format_dollars(amount: float) -> str:
     """Format an amount of US dollars: two decimals, or four below 1."""
     return "0" if not amount else f"{amount:.4f}" if amount < 1 else f"{amount:,.2f}"
 
 
-def effect_cells(effect: Effect) -> tuple[str, ...]:
+def effect_cells(effect: SweepEffect) -> tuple[str, ...]:
     """Format an effect as cells, in the order of EFFECT_COLUMNS."""
     return effect.benchmark, *difference_cells(effect.difference)
 
 
-def told(findings: SweepFindings) -> str:
+def format_scope(findings: SweepFindings) -> str:
     """Format the scope of the table: numbers of methods and benchmarks, model, and runs that are left."""
     runs = sum(found.runs for found in findings.benchmarks)
-    part = "" if not findings.left else f"; partial: {findings.left} of {counted(runs, 'run')} are still to be run"
-    size = f"{counted(len(findings.methods), 'method')} on {counted(len(findings.benchmarks), 'benchmark')}"
-    return f"{size}, {findings.model}{answering(findings.model.split(AND))}{part}"
+    part = "" if not findings.left else f"; partial: {findings.left} of {format_count(runs, 'run')} are still to be run"
+    size = f"{format_count(len(findings.methods), 'method')} on {format_count(len(findings.benchmarks), 'benchmark')}"
+    return f"{size}, {findings.model}{format_model_note(findings.model.split(MODEL_SEPARATOR))}{part}"
 
 
-def tables(findings: SweepFindings) -> Iterator[Table]:
+def terminal_tables(findings: SweepFindings) -> Iterator[Table]:
     """Yield the tables for a terminal."""
-    yield _table(heads(findings), lines(findings))
+    yield _terminal_table(column_names(findings), table_rows(findings))
     if findings.effects:
-        yield _table(EFFECTS, map(effect_cells, findings.effects))
+        yield _terminal_table(EFFECT_COLUMNS, map(effect_cells, findings.effects))
 
 
-def _table(names: Sequence[str], rows: Iterator[tuple[str, ...]]) -> Table:
+def _terminal_table(names: Sequence[str], rows: Iterator[tuple[str, ...]]) -> Table:
     table = Table(*names, box=None)
     for row in rows:
         table.add_row(*row)
@@ -493,7 +495,7 @@ def _table(names: Sequence[str], rows: Iterator[tuple[str, ...]]) -> Table:
 # The files for other programs: `sweep.json`, `sweep.csv`, `effects.csv` and `rows.csv`.
 
 
-def plain(findings: SweepFindings) -> dict[str, Any]:
+def to_json(findings: SweepFindings) -> dict[str, Any]:
     """Convert the findings to one JSON object; folders are relative to the sweep's folder."""
     return {
         "model": findings.model,
@@ -503,8 +505,8 @@ def plain(findings: SweepFindings) -> dict[str, Any]:
         "left_out": list(findings.left_out),
         "stopped": list(findings.stopped),
         "spent": findings.spent.model_dump(),
-        "benchmarks": [_benchmark(found) for found in findings.benchmarks],
-        "effects": [_effect(effect) for effect in findings.effects],
+        "benchmarks": [_benchmark_to_json(found) for found in findings.benchmarks],
+        "effects": [_effect_to_json(effect) for effect in findings.effects],
     }
 
 
@@ -514,14 +516,14 @@ def write_files(findings: SweepFindings) -> None:
     `sweep.csv` has a row per method and benchmark, `effects.csv` a row per effect, `rows.csv` a row per run with its
     folder.
     """
-    text = json.dumps(plain(findings), indent=1, ensure_ascii=False)
+    text = json.dumps(to_json(findings), indent=1, ensure_ascii=False)
     (findings.out / "sweep.json").write_text(text, encoding="utf-8")
-    write_csv(findings.out / "sweep.csv", [*_methods(findings)])
-    write_csv(findings.out / "effects.csv", [_effect(effect) for effect in findings.effects])
-    write_csv(findings.out / "rows.csv", [line for found in findings.benchmarks for line in _runs(found)])
+    write_csv(findings.out / "sweep.csv", [*_method_rows(findings)])
+    write_csv(findings.out / "effects.csv", [_effect_to_json(effect) for effect in findings.effects])
+    write_csv(findings.out / "rows.csv", [line for found in findings.benchmarks for line in _run_rows(found)])
 
 
-def _benchmark(findings: Found) -> dict[str, Any]:
+def _benchmark_to_json(findings: BenchmarkFindings) -> dict[str, Any]:
     comparison = findings.comparison.model_dump(mode="json", exclude={"rows"})
     runs = [{**row.model_dump(mode="json"), "folder": findings.folders[row.run]} for row in findings.comparison.rows]
     return {
@@ -534,17 +536,21 @@ def _benchmark(findings: Found) -> dict[str, Any]:
     }
 
 
-def _effect(effect: Effect) -> dict[str, Any]:
+def _effect_to_json(effect: SweepEffect) -> dict[str, Any]:
     difference = effect.difference
     return {"benchmark": effect.benchmark, **difference.model_dump(mode="json"), "words": difference.words}
 
 
-def _methods(findings: SweepFindings) -> Iterator[dict[str, Any]]:
+def _method_rows(findings: SweepFindings) -> Iterator[dict[str, Any]]:
     for found in findings.benchmarks:
         for summary in found.comparison.methods:
-            yield {"benchmark": found.title, **line_of(summary.model_dump(mode="json"))}
+            yield {"benchmark": found.title, **flatten_record(summary.model_dump(mode="json"))}
 
 
-def _runs(findings: Found) -> Iterator[dict[str, Any]]:
+def _run_rows(findings: BenchmarkFindings) -> Iterator[dict[str, Any]]:
     for row in findings.comparison.rows:
-        yield {"benchmark": findings.title, **line_of(row.model_dump(mode="json")), "folder": findings.folders[row.run]}
+        yield {
+            "benchmark": findings.title,
+            **flatten_record(row.model_dump(mode="json")),
+            "folder": findings.folders[row.run],
+        }

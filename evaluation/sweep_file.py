@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from certigraph.adapters.processes import library
+from certigraph.adapters.processes import import_extra
 from certigraph.adapters.protocols import Context
-from certigraph.evaluation.compare import Choice, Order, order
-from certigraph.evaluation.comparison import Method, method_of
-from certigraph.runtime.registry import context_from, graph_module
+from certigraph.evaluation.compare import Choice, ComparisonJob, build_job
+from certigraph.evaluation.comparison import ComparedMethod, build_method
+from certigraph.runtime.registry import create_context, graph_module
 from certigraph.state.records import Fault, Record, UnknownName
 
 # The YAML reader, which returns strings, lists and dictionaries with their line numbers.
@@ -19,24 +19,24 @@ from certigraph.state.records import Fault, Record, UnknownName
 # Every scalar is read as a string: `4-0`, `1:30` and `no` are task ids here, not a number, a time or a truth value.
 # Tags create no objects, and aliases, duplicate keys, deep nesting and large files are refused.
 
-LARGEST = 256 * 1024
+MAX_FILE_BYTES = 256 * 1024
 """Maximum size of a file in bytes."""
 
-DEEPEST = 12
+MAX_DEPTH = 12
 """Maximum number of levels of nesting; a sweep has five."""
 
 KeyPath = tuple[str | int, ...]
 """Keys and indices (from 0) that lead to a value."""
 
 
-class Text(NamedTuple):
+class YamlText(NamedTuple):
     """Content of a YAML file, and the line (from 1) of each of its values."""
 
     value: Any
     lines: dict[KeyPath, int]
 
 
-def read_yaml(file: File) -> Text:
+def read_yaml(file: File) -> YamlText:
     """Read a YAML file.
 
     Raises:
@@ -45,19 +45,21 @@ def read_yaml(file: File) -> Text:
     """
     if not file.is_file():
         raise Fault("data", f"there is no file {file}: name a sweep's file, as in certigraph sweep sweep.yaml")
-    if (size := file.stat().st_size) > LARGEST:
-        raise Fault("data", f"{file} has {size:,} bytes; a sweep's file has at most {LARGEST:,}: is it another file?")
-    yaml = library("yaml", "a sweep's file needs", "eval")
+    if (size := file.stat().st_size) > MAX_FILE_BYTES:
+        raise Fault(
+            "data", f"{file} has {size:,} bytes; a sweep's file has at most {MAX_FILE_BYTES:,}: is it another file?"
+        )
+    yaml = import_extra("yaml", "a sweep's file needs", "eval")
     try:
-        _bounded(yaml.parse(file.read_bytes(), yaml.BaseLoader), yaml, file)
+        _check_bounds(yaml.parse(file.read_bytes(), yaml.BaseLoader), yaml, file)
         node = yaml.compose(file.read_bytes(), yaml.BaseLoader)
     except yaml.YAMLError as error:
         raise Fault("data", f"{file} is no YAML: {' '.join(str(error).split())}") from error
     lines: dict[KeyPath, int] = {}
-    return Text(_plain(node, (), lines, file) if node else {}, lines)
+    return YamlText(_to_plain(node, (), lines, file) if node else {}, lines)
 
 
-def _bounded(events: Any, yaml: Any, file: File) -> None:
+def _check_bounds(events: Any, yaml: Any, file: File) -> None:
     """Refuse aliases and deep nesting before any object is built."""
     depth = 0
     for event in events:
@@ -65,16 +67,18 @@ def _bounded(events: Any, yaml: Any, file: File) -> None:
         if isinstance(event, yaml.AliasEvent):
             raise Fault("data", f"{file}, line {line}: aliases (*{event.anchor}) are not read: write the value out")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            raise Fault("data", f"{file}, line {line}: nested more than {DEEPEST} levels deep; a sweep's file is flat")
+        if depth > MAX_DEPTH:
+            raise Fault(
+                "data", f"{file}, line {line}: nested more than {MAX_DEPTH} levels deep; a sweep's file is flat"
+            )
 
 
-def _plain(node: Any, path: KeyPath, lines: dict[KeyPath, int], file: File) -> Any:
+def _to_plain(node: Any, path: KeyPath, lines: dict[KeyPath, int], file: File) -> Any:
     lines[path] = node.start_mark.line + 1
     if node.id == "scalar":
         return node.value
     if node.id == "sequence":
-        return [_plain(part, (*path, index), lines, file) for index, part in enumerate(node.value)]
+        return [_to_plain(part, (*path, index), lines, file) for index, part in enumerate(node.value)]
     content: dict[str, Any] = {}
     for key, part in node.value:
         line = key.start_mark.line + 1
@@ -83,7 +87,7 @@ def _plain(node: Any, path: KeyPath, lines: dict[KeyPath, int], file: File) -> A
         if key.value in content:
             first_line = lines[*path, key.value]
             raise Fault("data", f"{file}, line {line}: {key.value!r} is already in line {first_line}: keep one of them")
-        content[key.value] = _plain(part, (*path, key.value), lines, file)
+        content[key.value] = _to_plain(part, (*path, key.value), lines, file)
         lines[*path, key.value] = line
     return content
 
@@ -91,14 +95,14 @@ def _plain(node: Any, path: KeyPath, lines: dict[KeyPath, int], file: File) -> A
 # The records of a sweep's file.
 
 Name = Annotated[str, Field(min_length=1)]
-Amounts = dict[str, float]
+BudgetAmounts = dict[str, float]
 
 
-def _case(given: Any) -> Any:
+def _to_case(given: Any) -> Any:
     return {"name": given} if isinstance(given, str) else given
 
 
-class Choosing(Record):
+class TaskSelection(Record):
     """Selection of a benchmark's tasks: ids, or a split and a number of tasks."""
 
     tasks: tuple[Name, ...] = ()
@@ -109,7 +113,7 @@ class Choosing(Record):
     """Choose the `limit` tasks evenly over difficulty and length instead."""
 
 
-class Case(Choosing):
+class SweepBenchmark(TaskSelection):
     """One benchmark of a sweep. Keys of the task selection that it omits are taken from the file's top level."""
 
     name: Name
@@ -122,7 +126,7 @@ class Case(Choosing):
         return self.label or self.name
 
 
-class Most(Record):
+class TotalLimits(Record):
     """Total budget of a sweep.
 
     When a limit is reached no more runs are started; executing runs continue to their end.
@@ -137,21 +141,21 @@ class Most(Record):
     """Wall-clock hours of one start of the sweep; the next start has as many again."""
 
 
-class Sweep(Choosing):
+class Sweep(TaskSelection):
     """Content of a sweep's file. Only `most`, `at_once` and added benchmarks may change between two starts.
 
     Each of `operators` is a variant, slot -> operator; `{}` is the unchanged graph. `budget` has the limits of a run
     and of the graph's method, with the keys of `--budget`.
     """
 
-    benchmarks: tuple[Annotated[Case, BeforeValidator(_case)], ...] = Field(min_length=1, max_length=100)
+    benchmarks: tuple[Annotated[SweepBenchmark, BeforeValidator(_to_case)], ...] = Field(min_length=1, max_length=100)
     graphs: tuple[Name, ...] = Field(min_length=1, max_length=100)
     operators: tuple[dict[str, Name], ...] = Field(({},), min_length=1, max_length=100)
     model: Name = "scripted:expert"
     roles: dict[str, Name] = Field(default_factory=dict)
     trials: int = Field(1, ge=1, le=1_000)
-    budget: Amounts = Field(default_factory=dict)
-    most: Most = Most()
+    budget: BudgetAmounts = Field(default_factory=dict)
+    most: TotalLimits = TotalLimits()
     at_once: int = Field(1, ge=1, le=1_000)
     """Number of concurrent runs."""
     data: Name | None = None
@@ -160,18 +164,18 @@ class Sweep(Choosing):
     faults: str = ""
     checkpoints: Literal["", "postgres"] = ""
 
-    def selection_of(self, case: Case) -> Choosing:
+    def selection_of(self, case: SweepBenchmark) -> TaskSelection:
         """Return the task selection of a benchmark: its own keys, and the file's for the others."""
-        own = {key: getattr(case, key) for key in Choosing.model_fields if key in case.model_fields_set}
-        return Choosing(**{**{key: getattr(self, key) for key in Choosing.model_fields}, **own})
+        own = {key: getattr(case, key) for key in TaskSelection.model_fields if key in case.model_fields_set}
+        return TaskSelection(**{**{key: getattr(self, key) for key in TaskSelection.model_fields}, **own})
 
 
 # Reading and validation: a message names line, key and valid values of every mistake.
 
-TOLD = 5
+MAX_MISTAKES = 5
 """Maximum number of mistakes in one message."""
 
-INNER: Mapping[str, type[Record]] = {"benchmarks": Case, "most": Most}
+INNER_RECORDS: Mapping[str, type[Record]] = {"benchmarks": SweepBenchmark, "most": TotalLimits}
 """Types of the records inside a sweep, by key."""
 
 
@@ -186,54 +190,54 @@ def read_sweep(file: Path) -> Sweep:
         sweep = Sweep.model_validate(text.value)
     except ValidationError as error:
         mistakes = error.errors()
-        more = f"; and {len(mistakes) - TOLD} more" if len(mistakes) > TOLD else ""
+        more = f"; and {len(mistakes) - MAX_MISTAKES} more" if len(mistakes) > MAX_MISTAKES else ""
         raise Fault(
-            "data", f"{file}, {'; '.join(_told(mistake, text) for mistake in mistakes[:TOLD])}{more}"
+            "data", f"{file}, {'; '.join(_format_mistake(mistake, text) for mistake in mistakes[:MAX_MISTAKES])}{more}"
         ) from error
-    _apart(sweep, file)
+    _check_unique(sweep, file)
     return sweep
 
 
-def folder_name(case: Case) -> str:
+def folder_name(case: SweepBenchmark) -> str:
     """Return the name of the folder of a benchmark's comparison."""
     return "".join(c if c.isalnum() or c in "-_" else "-" for c in case.title)[:80].strip("-") or "benchmark"
 
 
-def _apart(sweep: Sweep, file: Path) -> None:
+def _check_unique(sweep: Sweep, file: Path) -> None:
     """Refuse duplicate benchmarks, graphs and variants."""
     cases = [case.title for case in sweep.benchmarks]
-    if index := _twice([folder_name(case).lower() for case in sweep.benchmarks]):
+    if index := _first_duplicate([folder_name(case).lower() for case in sweep.benchmarks]):
         raise Fault("data", f"{file}: benchmarks has {cases[index]!r} twice: give one of them another `label`")
-    if index := _twice(sweep.graphs):
+    if index := _first_duplicate(sweep.graphs):
         raise Fault("data", f"{file}: graphs has {sweep.graphs[index]!r} twice: keep one of them")
-    if index := _twice([sorted(variant.items()) for variant in sweep.operators]):
+    if index := _first_duplicate([sorted(variant.items()) for variant in sweep.operators]):
         raise Fault("data", f"{file}: operators has {sweep.operators[index]} twice: keep one of them")
 
 
-def _twice(names: Sequence[Any]) -> int:
+def _first_duplicate(names: Sequence[Any]) -> int:
     """Index of the first repeated name; 0 where none is repeated."""
     return next((index for index, name in enumerate(names) if name in names[:index]), 0)
 
 
-def _told(error: Any, text: Text) -> str:
+def _format_mistake(error: Any, text: YamlText) -> str:
     path = tuple(error["loc"])
     line = next((text.lines[path[:n]] for n in range(len(path), -1, -1) if path[:n] in text.lines), 1)
     where = ".".join(str(part + 1) if isinstance(part, int) else str(part) for part in path)
     if error["type"] == "extra_forbidden":
-        return f"line {line}: no key {where!r}; known: {', '.join(_known(path))}"
+        return f"line {line}: no key {where!r}; known: {', '.join(_known_keys(path))}"
     if error["type"] == "missing":
         return f"line {line}: {where!r} is missing"
-    given = f", not {_short(error['input'])}" if not isinstance(error["input"], Sweep) else ""
+    given = f", not {_shorten(error['input'])}" if not isinstance(error["input"], Sweep) else ""
     return f"line {line}: {where or 'the file'}: {error['msg']}{given}"
 
 
-def _known(path: Iterable[str | int]) -> list[str]:
+def _known_keys(path: Iterable[str | int]) -> list[str]:
     first, *rest = path
-    kind = INNER[str(first)] if rest else Sweep
+    kind = INNER_RECORDS[str(first)] if rest else Sweep
     return sorted(kind.model_fields)
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
 
@@ -244,11 +248,11 @@ def _short(value: Any) -> str:
 class Expansion(NamedTuple):
     """Methods of a sweep, and messages about the combinations that are left out."""
 
-    methods: tuple[Method, ...]
+    methods: tuple[ComparedMethod, ...]
     left_out: tuple[str, ...]
 
 
-def expanded(sweep: Sweep, *, import_own: bool = True) -> Expansion:
+def expand_sweep(sweep: Sweep, *, import_own: bool = True) -> Expansion:
     """Combine every graph with every variant for which it has the slots.
 
     Args:
@@ -259,12 +263,12 @@ def expanded(sweep: Sweep, *, import_own: bool = True) -> Expansion:
         UnknownName: a graph, slot or operator is unknown, or no graph has the slots of a variant.
     """
     slots = {graph: slots_of(graph) for graph in sweep.graphs}
-    methods: list[Method] = []
-    left_out = [message for variant in sweep.operators if (message := _unfit(variant, slots))]
+    methods: list[ComparedMethod] = []
+    left_out = [message for variant in sweep.operators if (message := _explain_unfit(variant, slots))]
     for graph, graph_slots in slots.items():
         for variant in sweep.operators:
             if set(variant) <= set(graph_slots):
-                _add(_varied(graph, variant, import_own=import_own), methods, left_out)
+                _add_method(_build_method(graph, variant, import_own=import_own), methods, left_out)
     return Expansion(tuple(methods), tuple(left_out))
 
 
@@ -277,7 +281,7 @@ def slots_of(graph: str) -> list[str]:
     return list(graph_module(graph).Operators.__annotations__)
 
 
-def order_of(sweep: Sweep, case: Case, methods: tuple[Method, ...], folder: Path) -> Order:
+def order_of(sweep: Sweep, case: SweepBenchmark, methods: tuple[ComparedMethod, ...], folder: Path) -> ComparisonJob:
     """Build the comparison of the methods on one benchmark; `folder` is the file's folder.
 
     Raises:
@@ -286,24 +290,24 @@ def order_of(sweep: Sweep, case: Case, methods: tuple[Method, ...], folder: Path
     """
     selection = sweep.selection_of(case)
     choice = Choice(selection.tasks, selection.split, selection.limit, sweep.trials, selection.stratify)
-    return order(methods, case.name, choice, _context(sweep, case, folder))
+    return build_job(methods, case.name, choice, _context_of(sweep, case, folder))
 
 
-def _context(sweep: Sweep, case: Case, folder: Path) -> Context:
+def _context_of(sweep: Sweep, case: SweepBenchmark, folder: Path) -> Context:
     roles = [f"{role}={model}" for role, model in sweep.roles.items()]
     budget = [f"{key}={value:.12g}" for key, value in sweep.budget.items()]
     data, cache = (str(folder / Path(path).expanduser()) if path else None for path in (sweep.data, sweep.cache))
-    context = context_from(sweep.model, roles, data, budget, case.name, cache)
+    context = create_context(sweep.model, roles, data, budget, case.name, cache)
     return context.model_copy(update={"faults": sweep.faults, "checkpoints": sweep.checkpoints})
 
 
-def _varied(graph: str, variant: Mapping[str, str], *, import_own: bool) -> Method:
-    name = f"{graph} {_named(variant)}" if variant else graph
+def _build_method(graph: str, variant: Mapping[str, str], *, import_own: bool) -> ComparedMethod:
+    name = f"{graph} {_variant_name(variant)}" if variant else graph
     swaps = [f"{slot}={operator}" for slot, operator in variant.items()]
-    return method_of(name, graph, swaps, import_own=import_own)
+    return build_method(name, graph, swaps, import_own=import_own)
 
 
-def _add(method: Method, methods: list[Method], left_out: list[str]) -> None:
+def _add_method(method: ComparedMethod, methods: list[ComparedMethod], left_out: list[str]) -> None:
     same = (m for m in methods if (m.graph, m.operators) == (method.graph, method.operators))
     if twin := next(same, None):
         left_out.append(f"{method.name} has the operators of {twin.name}: run once")
@@ -311,15 +315,15 @@ def _add(method: Method, methods: list[Method], left_out: list[str]) -> None:
         methods.append(method)
 
 
-def _unfit(variant: Mapping[str, str], slots: Mapping[str, list[str]]) -> str:
+def _explain_unfit(variant: Mapping[str, str], slots: Mapping[str, list[str]]) -> str:
     """Message about the graphs without the slots of a variant; empty where all graphs have them."""
     missing = {graph: [slot for slot in variant if slot not in graph_slots] for graph, graph_slots in slots.items()}
     if all(missing.values()):
         known = "; ".join(f"{graph}: {', '.join(graph_slots)}" for graph, graph_slots in slots.items())
-        raise UnknownName(f"no graph of the sweep has the slots of {_named(variant)}; {known}")
+        raise UnknownName(f"no graph of the sweep has the slots of {_variant_name(variant)}; {known}")
     unfit = ", ".join(f"{graph} (no slot {', '.join(names)})" for graph, names in missing.items() if names)
-    return f"{_named(variant)} is not run in {unfit}" if unfit else ""
+    return f"{_variant_name(variant)} is not run in {unfit}" if unfit else ""
 
 
-def _named(variant: Mapping[str, str]) -> str:
+def _variant_name(variant: Mapping[str, str]) -> str:
     return "+".join(f"{slot}={operator}" for slot, operator in variant.items()) or "its own operators"

@@ -16,51 +16,62 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from certigraph.adapters.models.chat_models import is_scripted
-from certigraph.evaluation.compare import PIPED
-from certigraph.evaluation.comparison import Method, Workers, left, read_plan
-from certigraph.evaluation.comparison_report import FIGURES, budget_told
-from certigraph.evaluation.comparison_summary import Summary
-from certigraph.evaluation.plots import CHART_STYLE, GREY, INKS, written
+from certigraph.evaluation.compare import PIPED_WIDTH
+from certigraph.evaluation.comparison import ClusterWorkers, ComparedMethod, read_plan, unfinished_cells
+from certigraph.evaluation.comparison_report import COMPARISON_STYLE, format_budget
+from certigraph.evaluation.comparison_summary import MethodSummary
+from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
 from certigraph.evaluation.sweep import (
-    EFFECTS,
-    NONE,
-    Arm,
-    Found,
-    Prepared,
+    EFFECT_COLUMNS,
+    MISSING,
+    BenchmarkFindings,
+    PreparedSweep,
+    SweepArm,
     SweepFindings,
-    amounts,
-    begun_in,
-    carried_out,
-    dollars,
+    check_unchanged,
+    comparison_folders,
     effect_cells,
     endings_of,
     findings_of,
-    held,
-    must_be_unchanged,
-    plain,
-    prepared,
-    tables,
-    told,
+    format_costs,
+    format_dollars,
+    format_scope,
+    prepare_sweep,
+    run_sweep,
+    terminal_tables,
+    to_json,
     write_files,
+    write_plans,
 )
-from certigraph.runtime.html import PAGE, STYLE, Markup, clipped, compact, counted, figure, html_table, joined, tag
+from certigraph.runtime.html import (
+    PAGE_STYLE,
+    PAGE_TEMPLATE,
+    Markup,
+    clip_text,
+    format_compact,
+    format_count,
+    html_table,
+    join_markup,
+    tag,
+    total_cell,
+)
 from certigraph.runtime.registry import swaps_of
 from certigraph.state.records import Fault
 
 # The figure: a panel per benchmark, a dot with its interval per method, the methods of one graph together.
 
-COLUMNS = 4
-WIDTH, ROW, AROUND = 12.0, 0.25, 0.95
+MAX_COLUMNS = 4
+FIGURE_WIDTH, ROW_HEIGHT, PANEL_MARGIN = 12.0, 0.25, 0.95
 """Inches: width of the figure, height of a method's row, height of a panel without its rows."""
 
-APART = 0.6
+GRAPH_GAP = 0.6
 """Gap between the methods of two graphs, in rows."""
 
-LONGEST = 44
+MAX_LABEL_CHARACTERS = 44
 """Maximum number of characters of a label; the table has the complete name."""
 
 
-class Place(NamedTuple):
+class PlotRow(NamedTuple):
     """A method's row in every panel: its position, its graph's colour, and whether it is the unchanged graph."""
 
     name: str
@@ -71,42 +82,51 @@ class Place(NamedTuple):
     own: bool
 
 
-def draw_scores(findings: SweepFindings, methods: Sequence[Method]) -> Markup:
+def draw_scores(findings: SweepFindings, methods: Sequence[ComparedMethod]) -> Markup:
     """Write `scores.png` and `scores.svg`, and return the drawing for the page."""
     with mpl.rc_context(CHART_STYLE):
-        return written(_figure(findings.benchmarks, places(methods)), findings.out / "scores")
+        return save_drawing(_figure(findings.benchmarks, plot_rows(methods)), findings.out / "scores")
 
 
-def places(methods: Sequence[Method]) -> list[Place]:
+def plot_rows(methods: Sequence[ComparedMethod]) -> list[PlotRow]:
     """Compute the rows of the methods from top to bottom, with gaps between graphs."""
     graphs = list(dict.fromkeys(method.graph for method in methods))
     rows = []
     for index, method in enumerate(methods):
         number = graphs.index(method.graph)
         own = not swaps_of(method.graph, method.operators)
-        label = clipped(method.name if own else method.name.removeprefix(f"{method.graph} "), LONGEST)
-        rows.append(Place(method.name, method.graph, label, index + APART * number, INKS[number % len(INKS)], own))
+        label = clip_text(method.name if own else method.name.removeprefix(f"{method.graph} "), MAX_LABEL_CHARACTERS)
+        rows.append(
+            PlotRow(
+                method.name,
+                method.graph,
+                label,
+                index + GRAPH_GAP * number,
+                SERIES_COLOURS[number % len(SERIES_COLOURS)],
+                own,
+            )
+        )
     return rows
 
 
-def _figure(benchmarks: Sequence[Found], lines: Sequence[Place]) -> Figure:
-    columns = min(len(benchmarks), COLUMNS)
+def _figure(benchmarks: Sequence[BenchmarkFindings], lines: Sequence[PlotRow]) -> Figure:
+    columns = min(len(benchmarks), MAX_COLUMNS)
     rows = -(-len(benchmarks) // columns)
-    height = rows * (ROW * (lines[-1].y + 1) + AROUND)
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    height = rows * (ROW_HEIGHT * (lines[-1].y + 1) + PANEL_MARGIN)
+    figure = Figure(figsize=(FIGURE_WIDTH, height), layout="constrained")
     panels = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
     for panel, findings in zip(panels, benchmarks, strict=False):
-        _panel(panel, findings, lines)
+        _draw_panel(panel, findings, lines)
     for spare in panels[len(benchmarks) :]:
         spare.remove()
     return figure
 
 
-def _panel(panel: Any, findings: Found, lines: Sequence[Place]) -> None:
+def _draw_panel(panel: Any, findings: BenchmarkFindings, lines: Sequence[PlotRow]) -> None:
     by_name = {summary.method: summary for summary in findings.comparison.methods}
     for line in lines:
-        _dot(panel, by_name[line.name], line)
-        _reference(panel, by_name[line.name], line, lines)
+        _draw_dot(panel, by_name[line.name], line)
+        _draw_reference(panel, by_name[line.name], line, lines)
     n = findings.comparison.n
     panel.set_title(f"{findings.title}, n={n}", loc="left", fontsize=9.5, color=GREY)
     panel.set_xlim(-3, 103)
@@ -119,14 +139,14 @@ def _panel(panel: Any, findings: Found, lines: Sequence[Place]) -> None:
     panel.set_axisbelow(True)
 
 
-def _reference(panel: Any, summary: Summary, line: Place, lines: Sequence[Place]) -> None:
+def _draw_reference(panel: Any, summary: MethodSummary, line: PlotRow, lines: Sequence[PlotRow]) -> None:
     # a dotted line from the unchanged graph down to its variants, to compare them with it
     last = max(other.y for other in lines if other.graph == line.graph)
     if line.own and summary.n and last > line.y:
         panel.plot([summary.score] * 2, [line.y, last], color=line.ink, linewidth=0.9, linestyle=":", zorder=2)
 
 
-def _dot(panel: Any, summary: Summary, line: Place) -> None:
+def _draw_dot(panel: Any, summary: MethodSummary, line: PlotRow) -> None:
     """Draw a filled dot for the unchanged graph, a hollow one for a variant; none where no task is finished."""
     if not summary.n:
         return
@@ -138,7 +158,7 @@ def _dot(panel: Any, summary: Summary, line: Place) -> None:
 
 # Parts of the page: the tinted table, the bars of endings, links to the benchmarks' pages.
 
-LOOKS = """
+SWEEP_STYLE = """
 .sweep th, .sweep td { padding: 7px 12px; text-align: right; white-space: nowrap; border-top: 1px solid var(--line); }
 .sweep thead th { border-top: none; vertical-align: bottom; }
 .sweep thead th:has(a) { text-align: center; }
@@ -162,27 +182,27 @@ LOOKS = """
 .notice.quiet { border-color: var(--line); color: var(--soft); font-size: 13px; }
 """
 
-KINDS = (("goal", "good"), ("limit:", "warn"), ("gave_up", "bad"), ("error:", "bad"))
+ENDING_CLASSES = (("goal", "good"), ("limit:", "warn"), ("gave_up", "bad"), ("error:", "bad"))
 """CSS classes of endings by their prefix; other endings have the class `idle`."""
 
 
-def tinted(findings: SweepFindings, methods: Sequence[Method]) -> Markup:
+def score_table(findings: SweepFindings, methods: Sequence[ComparedMethod]) -> Markup:
     """Build the table of scores; a higher score has a darker background."""
     benchmarks = (
-        tag("th", tag("a", benchmark.title, href=_link(benchmark)), tag("small", _size(benchmark)))
+        tag("th", tag("a", benchmark.title, href=_page_link(benchmark)), tag("small", _format_size(benchmark)))
         for benchmark in findings.benchmarks
     )
     costs = (tag("th", name) for name in ("endings", "faults", "calls", "tokens", "usd"))
     head = tag("thead", tag("tr", tag("th", ""), *benchmarks, *costs))
-    body = tag("tbody", *(_line(findings, method) for method in methods))
+    body = tag("tbody", *(_table_row(findings, method) for method in methods))
     return tag("div", tag("table", head, body, class_="sweep"), class_="wide")
 
 
-def notices(findings: SweepFindings) -> Markup:
+def format_notices(findings: SweepFindings) -> Markup:
     """Build the notices: why runs are left, warnings, and combinations that were left out."""
     stopped = [tag("p", reason, class_="notice") for reason in findings.stopped]
     if findings.left and not stopped:
-        stopped = [tag("p", f"Partial: {counted(findings.left, 'run')} left.", class_="notice")]
+        stopped = [tag("p", f"Partial: {format_count(findings.left, 'run')} left.", class_="notice")]
     warnings = (
         f"{benchmark.title}: {warning}"
         for benchmark in findings.benchmarks
@@ -190,64 +210,66 @@ def notices(findings: SweepFindings) -> Markup:
     )
     stopped += [tag("p", warning, class_="notice") for warning in warnings]
     left_out = [tag("p", "; ".join(findings.left_out), class_="notice quiet")] if findings.left_out else []
-    return joined(*stopped, *left_out)
+    return join_markup(*stopped, *left_out)
 
 
-def endings_key(findings: SweepFindings) -> Markup:
+def endings_legend(findings: SweepFindings) -> Markup:
     """Build the legend of the bars' colours."""
     endings = endings_of([summary for benchmark in findings.benchmarks for summary in benchmark.comparison.methods])
-    return joined(*(joined(tag("i", class_=f"dot {_kind(ending)}"), tag("span", ending)) for ending in endings))
+    return join_markup(
+        *(join_markup(tag("i", class_=f"dot {_ending_class(ending)}"), tag("span", ending)) for ending in endings)
+    )
 
 
-def _line(findings: SweepFindings, method: Method) -> Markup:
+def _table_row(findings: SweepFindings, method: ComparedMethod) -> Markup:
     summaries = findings.of(method.name)
     own = not swaps_of(method.graph, method.operators)
     name = method.name if own else method.name.removeprefix(f"{method.graph} ")
-    _, *costs = amounts(summaries)
-    cells = (*map(_score, summaries), tag("td", _bar(summaries)), *(tag("td", cost) for cost in costs))
+    _, *costs = format_costs(summaries)
+    cells = (*map(_score_cell, summaries), tag("td", _endings_bar(summaries)), *(tag("td", cost) for cost in costs))
     return tag("tr", tag("th", name, title=method.name), *cells, **({} if own else {"class_": "variant"}))
 
 
-def _score(summary: Summary) -> Markup:
+def _score_cell(summary: MethodSummary) -> Markup:
     if not summary.n:
-        return tag("td", NONE, class_="score none")
+        return tag("td", MISSING, class_="score none")
     within = f"{summary.low:.1f} to {summary.high:.1f}" if summary.low is not None else "no interval"
     return tag(
         "td", f"{summary.score:.1f}", tag("small", within), class_="score", style=f"--share: {summary.score:.0f}%"
     )
 
 
-def _bar(summaries: Sequence[Summary]) -> Markup:
+def _endings_bar(summaries: Sequence[MethodSummary]) -> Markup:
     counts = endings_of(summaries)
     title = ", ".join(f"{ending} {count}" for ending, count in counts.items())
-    return tag("div", *_pieces(counts), class_="endings", title=title)
+    return tag("div", *_bar_segments(counts), class_="endings", title=title)
 
 
-def _pieces(counts: dict[str, int]) -> Iterator[Markup]:
+def _bar_segments(counts: dict[str, int]) -> Iterator[Markup]:
     ranks = {kind: rank for rank, kind in enumerate(("good", "idle", "warn", "bad"))}
-    for ending in sorted(counts, key=lambda ending: ranks[_kind(ending)]):
-        yield tag("i", class_=_kind(ending), style=f"--runs: {counts[ending]}")
+    for ending in sorted(counts, key=lambda ending: ranks[_ending_class(ending)]):
+        yield tag("i", class_=_ending_class(ending), style=f"--runs: {counts[ending]}")
 
 
-def _kind(ending: str) -> str:
-    return next((kind for prefix, kind in KINDS if ending.startswith(prefix)), "idle")
+def _ending_class(ending: str) -> str:
+    return next((kind for prefix, kind in ENDING_CLASSES if ending.startswith(prefix)), "idle")
 
 
-def _size(findings: Found) -> str:
+def _format_size(findings: BenchmarkFindings) -> str:
     n, planned, trials = findings.comparison.n, findings.comparison.planned, findings.comparison.trials
-    tasks = f"{n} of {counted(planned, 'task')}" if n < planned else counted(n, "task")
+    tasks = f"{n} of {format_count(planned, 'task')}" if n < planned else format_count(n, "task")
     return tasks + (f" x {trials} trials" if trials > 1 else "")
 
 
-def _link(findings: Found) -> str:
+def _page_link(findings: BenchmarkFindings) -> str:
     return quote(findings.page)
 
 
 # The page: one self-contained HTML file.
 
-FILE = "sweep.html"
+SWEEP_PAGE = "sweep.html"
 
-NOTE = (
+SCORES_NOTE = (
     "Scores are 0 to 100 over the tasks that every method has finished, with 95 % intervals, trials of a task taken "
     "together. Endings, calls, tokens and US dollars are over the same runs of all benchmarks."
 )
@@ -258,53 +280,58 @@ EFFECTS_NOTE = (
 PICTURE_NOTE = "A filled dot is a graph as it is, a hollow one a variant of it."
 
 
-def write_page(given: Prepared, findings: SweepFindings) -> None:
+def write_page(given: PreparedSweep, findings: SweepFindings) -> None:
     """Write the page. It loads nothing and has no scripts; text from runs is escaped."""
     methods = given.arms[0].order.plan.methods
-    title = joined(_title(given))
+    title = join_markup(_title(given))
     body = _body(given, findings, methods, title)
-    text = Template(PAGE).substitute(title=title, style=STYLE + FIGURES + LOOKS, body=body)
-    (given.out / FILE).write_text(text, encoding="utf-8")
+    text = Template(PAGE_TEMPLATE).substitute(title=title, style=PAGE_STYLE + COMPARISON_STYLE + SWEEP_STYLE, body=body)
+    (given.out / SWEEP_PAGE).write_text(text, encoding="utf-8")
 
 
-def _title(given: Prepared) -> str:
+def _title(given: PreparedSweep) -> str:
     sweep = given.sweep
-    graphs, variants = " · ".join(sweep.graphs), counted(len(sweep.operators), "variant")
+    graphs, variants = " · ".join(sweep.graphs), format_count(len(sweep.operators), "variant")
     return f"{graphs}, in {variants}, on {' · '.join(arm.title for arm in given.arms)}"
 
 
-def _body(given: Prepared, findings: SweepFindings, methods: Sequence[Method], title: Markup) -> Markup:
-    scores = joined(tinted(findings, methods), tag("p", endings_key(findings), class_="key"), _note(NOTE))
+def _body(given: PreparedSweep, findings: SweepFindings, methods: Sequence[ComparedMethod], title: Markup) -> Markup:
+    scores = join_markup(
+        score_table(findings, methods), tag("p", endings_legend(findings), class_="key"), _note(SCORES_NOTE)
+    )
     drawing = tag("div", draw_scores(findings, methods), class_="drawing wide")
-    changes = html_table(EFFECTS, map(effect_cells, findings.effects), looks="comparison worded effects")
-    return joined(
-        tag("header", tag("p", told(findings), class_="overline"), tag("h1", title), notices(findings)),
-        _figures(findings),
+    changes = html_table(EFFECT_COLUMNS, map(effect_cells, findings.effects), looks="comparison worded effects")
+    return join_markup(
+        tag("header", tag("p", format_scope(findings), class_="overline"), tag("h1", title), format_notices(findings)),
+        _key_figures(findings),
         _section("Scores", scores),
-        _section("At a glance", joined(drawing, _note(PICTURE_NOTE))),
-        *([_section("What exchanged operators change", joined(changes, _note(EFFECTS_NOTE)))] * bool(findings.effects)),
-        _section("What was run", _facts(given)),
+        _section("At a glance", join_markup(drawing, _note(PICTURE_NOTE))),
+        *(
+            [_section("What exchanged operators change", join_markup(changes, _note(EFFECTS_NOTE)))]
+            * bool(findings.effects)
+        ),
+        _section("What was run", _sweep_facts(given)),
     )
 
 
-def _figures(findings: SweepFindings) -> Markup:
+def _key_figures(findings: SweepFindings) -> Markup:
     runs, spent = sum(benchmark.runs for benchmark in findings.benchmarks), findings.spent
     return tag(
         "dl",
-        figure("runs", f"{runs - findings.left:,}", f"of {runs:,}"),
-        figure("model calls", f"{spent.calls:,}", "of all runs"),
-        figure("tokens", compact(spent.tokens), "input and output"),
-        figure("model cost", f"${dollars(spent.usd)}", "US dollars"),
+        total_cell("runs", f"{runs - findings.left:,}", f"of {runs:,}"),
+        total_cell("model calls", f"{spent.calls:,}", "of all runs"),
+        total_cell("tokens", format_compact(spent.tokens), "input and output"),
+        total_cell("model cost", f"${format_dollars(spent.usd)}", "US dollars"),
         class_="figures",
     )
 
 
-def _facts(given: Prepared) -> Markup:
+def _sweep_facts(given: PreparedSweep) -> Markup:
     plan = read_plan(given.arms[0].folder)
     limits = given.sweep.most.as_json().items()
     facts = {
         "model": ", ".join([plan.model, *(f"{role}: {model}" for role, model in plan.roles.items())]),
-        "budget a run": budget_told(plan),
+        "budget a run": format_budget(plan),
         "all runs together": ", ".join(f"{value:,.12g} {kind}" for kind, value in limits) or "no limit",
         "faults": plan.faults or "none",
         "begun": plan.created.replace("T", " "),
@@ -326,7 +353,7 @@ def _section(title: str, inside: Markup) -> Markup:
 
 
 def sweep(
-    file: Path | str, out: Path | str | None = None, *, workers: Workers | None = None, silent: bool = True
+    file: Path | str, out: Path | str | None = None, *, workers: ClusterWorkers | None = None, silent: bool = True
 ) -> SweepFindings:
     """Run the graphs x operators x benchmarks of a YAML file, and write the report.
 
@@ -346,11 +373,11 @@ def sweep(
         Fault: the file is unusable, the folder was started with another file, or another process is using it.
         Interrupted: by Ctrl-C; the message has the command that resumes the sweep.
     """
-    given = prepared(Path(file), Path(out) if out is not None else None, workers)
-    return reported(given, carried_out(given, silent=silent))
+    given = prepare_sweep(Path(file), Path(out) if out is not None else None, workers)
+    return write_report(given, run_sweep(given, silent=silent))
 
 
-def reported(given: Prepared, stopped: Sequence[str] = ()) -> SweepFindings:
+def write_report(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFindings:
     """Write the report of a sweep so far, and return the findings.
 
     Writes `sweep.html`, `sweep.json`, `sweep.csv`, `effects.csv`, `rows.csv`, `scores.png` and `scores.svg`, and in
@@ -366,86 +393,87 @@ def reported(given: Prepared, stopped: Sequence[str] = ()) -> SweepFindings:
 # The command `certigraph sweep`.
 
 
-def worked_off(
-    file: Path, out: Path | None, workers: Workers | None = None, *, report_only: bool, as_json: bool
+def run_command(
+    file: Path, out: Path | None, workers: ClusterWorkers | None = None, *, report_only: bool, as_json: bool
 ) -> int:
     """Execute the unfinished runs of a sweep, except with `report_only`, and print the report.
 
     Returns:
         The exit status: 1 while runs are left, else 0.
     """
-    given = prepared(file, out, workers)
-    if report_only and not begun_in(given.out):
+    given = prepare_sweep(file, out, workers)
+    if report_only and not comparison_folders(given.out):
         raise Fault("data", f"{given.out} holds no sweep: start it with {given.resume_command}")
     if report_only:
-        held(given)
-    stopped = [] if report_only else carried_out(given, silent=as_json)
-    findings = reported(given, stopped)
-    _show(findings, as_json=as_json)
+        write_plans(given)
+    stopped = [] if report_only else run_sweep(given, silent=as_json)
+    findings = write_report(given, stopped)
+    _print_findings(findings, as_json=as_json)
     return 1 if findings.left else 0
 
 
-def forecast(file: Path, out: Path | None, *, as_json: bool) -> int:
+def print_forecast(file: Path, out: Path | None, *, as_json: bool) -> int:
     """Print the runs of a sweep and their maximum cost; nothing is executed or imported.
 
     Returns:
         The exit status 0.
     """
-    given = prepared(file, out, import_own=False)
-    must_be_unchanged(given)
+    given = prepare_sweep(file, out, import_own=False)
+    check_unchanged(given)
     if as_json:
-        typer.echo(json.dumps(_plain_forecast(given), ensure_ascii=False))
+        typer.echo(json.dumps(_forecast_to_json(given), ensure_ascii=False))
     else:
-        Console(highlight=False, soft_wrap=True).print(*_forecast(given), sep="\n", markup=False)
+        Console(highlight=False, soft_wrap=True).print(*_forecast_lines(given), sep="\n", markup=False)
     return 0
 
 
-def _show(findings: SweepFindings, *, as_json: bool) -> None:
+def _print_findings(findings: SweepFindings, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(plain(findings), ensure_ascii=False))
+        typer.echo(json.dumps(to_json(findings), ensure_ascii=False))
         return
     console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=PIPED)
-    console.print(told(findings), *tables(findings), sep="\n\n", markup=False)
+    console = console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
+    console.print(format_scope(findings), *terminal_tables(findings), sep="\n\n", markup=False)
     for benchmark in findings.benchmarks:
         for warning in benchmark.comparison.warnings:
             console.print(f"\nwarning: {benchmark.title}: {warning}", markup=False, soft_wrap=True)
     last = Console(highlight=False, soft_wrap=True)
     for line in findings.stopped:
         last.print(f"\n{line}", style="yellow", markup=False)
-    last.print(f"report: {findings.out / FILE}", style="dim", markup=False)
+    last.print(f"report: {findings.out / SWEEP_PAGE}", style="dim", markup=False)
 
 
-def _forecast(given: Prepared) -> Iterator[str]:
+def _forecast_lines(given: PreparedSweep) -> Iterator[str]:
     plan = given.arms[0].order.plan
-    yield f"{counted(len(plan.methods), 'method')}: {', '.join(method.name for method in plan.methods)}"
+    yield f"{format_count(len(plan.methods), 'method')}: {', '.join(method.name for method in plan.methods)}"
     yield from given.left_out
     for arm in given.arms:
         tasks, trials = len(arm.order.plan.tasks), f" x {plan.trials} trials" if plan.trials > 1 else ""
-        done = len(arm.cells) - len(left(arm.cells))
-        size = f"{counted(len(arm.cells), 'run')} ({len(plan.methods)} methods x {counted(tasks, 'task')}{trials})"
+        done = len(arm.cells) - len(unfinished_cells(arm.cells))
+        factors = f"{len(plan.methods)} methods x {format_count(tasks, 'task')}{trials}"
+        size = f"{format_count(len(arm.cells), 'run')} ({factors})"
         yield f"{arm.title}: {size}, {done} done"
-    yield _at_most(given)
+    yield _format_upper_bound(given)
 
 
-def _at_most(given: Prepared) -> str:
-    waiting = sum(len(left(arm.cells)) for arm in given.arms)
+def _format_upper_bound(given: PreparedSweep) -> str:
+    waiting = sum(len(unfinished_cells(arm.cells)) for arm in given.arms)
     budget = given.arms[0].order.plan.budget
-    text = f"{counted(waiting, 'run')} to go"
+    text = f"{format_count(waiting, 'run')} to go"
     if is_scripted(given.sweep.model):
         return text
-    maximum = f"{text}, at most {counted(waiting * budget.calls, 'call')}, {waiting * budget.tokens:,} tokens"
+    maximum = f"{text}, at most {format_count(waiting * budget.calls, 'call')}, {waiting * budget.tokens:,} tokens"
     shared = ", ".join(f"{value:,.12g} {kind}" for kind, value in given.sweep.most.as_json().items())
     return f"{maximum} and {waiting * budget.usd:,.2f} usd" + (f"; together no more than {shared}" if shared else "")
 
 
-def _plain_forecast(given: Prepared) -> dict[str, object]:
+def _forecast_to_json(given: PreparedSweep) -> dict[str, object]:
     plan = given.arms[0].order.plan
-    waiting = {arm.title: len(left(arm.cells)) for arm in given.arms}
+    waiting = {arm.title: len(unfinished_cells(arm.cells)) for arm in given.arms}
     return {
         "methods": [method.name for method in plan.methods],
         "left_out": list(given.left_out),
-        "benchmarks": [_planned(arm, waiting[arm.title]) for arm in given.arms],
+        "benchmarks": [_planned_to_json(arm, waiting[arm.title]) for arm in given.arms],
         "runs_left": sum(waiting.values()),
         "calls_at_most": sum(waiting.values()) * plan.budget.calls,
         "usd_at_most": sum(waiting.values()) * plan.budget.usd,
@@ -453,5 +481,5 @@ def _plain_forecast(given: Prepared) -> dict[str, object]:
     }
 
 
-def _planned(arm: Arm, waiting: int) -> dict[str, object]:
+def _planned_to_json(arm: SweepArm, waiting: int) -> dict[str, object]:
     return {"name": arm.title, "tasks": list(arm.order.plan.tasks), "runs": len(arm.cells), "left": waiting}

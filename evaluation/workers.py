@@ -24,19 +24,19 @@ from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.files import cache_folder
-from certigraph.adapters.models.chat_models import check_model, is_scripted
-from certigraph.adapters.processes import library
+from certigraph.adapters.models.chat_models import check_model_name, is_scripted
+from certigraph.adapters.processes import import_extra
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.redaction import redact_message, remember_address, show_address
-from certigraph.runtime.registry import AnyGraph, rebuilt_graph
-from certigraph.runtime.result import Row, row_of, unfinished_footer
-from certigraph.runtime.run import completed
-from certigraph.runtime.storage import usual_checkpoints
+from certigraph.runtime.registry import AnyGraph, rebuild_graph
+from certigraph.runtime.result import BenchmarkRow, benchmark_row_of, unfinished_footer
+from certigraph.runtime.run import complete_run
+from certigraph.runtime.storage import default_checkpoints
 from certigraph.state.records import Fault, Record, Stopped, UnknownName
 
 # Storage of runs: a folder that all workers can read, or an object store with a URL.
 
-TRAJECTORY = "trajectory.jsonl"
+TRAJECTORY_FILE = "trajectory.jsonl"
 
 
 def is_url(out: str) -> bool:
@@ -44,7 +44,7 @@ def is_url(out: str) -> bool:
     return "://" in out
 
 
-class Shared:
+class RunStorage:
     """The folder of an evaluation, or the local copy of an object store.
 
     With a URL a run is written on this machine and uploaded when it ends: if the machine is lost, the progress of its
@@ -62,12 +62,12 @@ class Shared:
         self.folder = Path(out)
         if is_url(out):
             remember_address(out)
-            self._files, self._at = library("fsspec.core", f"{show_address(out)} needs", "ray").url_to_fs(out)
+            self._files, self._at = import_extra("fsspec.core", f"{show_address(out)} needs", "ray").url_to_fs(out)
             self.folder = cache_folder() / "runs" / hashlib.sha256(out.encode()).hexdigest()[:16]
 
     def fetch_run(self, name: str) -> Path:
         """Return the local folder of a run, downloaded first where the store's copy has made more progress."""
-        if self._files and self._size(name) > _size(self.folder / name):
+        if self._files and self._size(name) > _trajectory_bytes(self.folder / name):
             shutil.rmtree(self.folder / name, ignore_errors=True)
             for file in self._files.find(f"{self._at}/{name}"):
                 self._fetch(f"{name}/{file.rpartition('/')[2]}")
@@ -75,7 +75,7 @@ class Shared:
 
     def drop_copy(self, name: str) -> None:
         """Delete the local copy of a run, unless it has made more progress than the store's."""
-        if self._files and self._size(name) >= _size(self.folder / name):
+        if self._files and self._size(name) >= _trajectory_bytes(self.folder / name):
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def fetch_file(self, name: str) -> Path:
@@ -99,7 +99,7 @@ class Shared:
 
     def _size(self, run: str) -> int:
         self._files.invalidate_cache()
-        path = f"{self._at}/{run}/{TRAJECTORY}"
+        path = f"{self._at}/{run}/{TRAJECTORY_FILE}"
         return int(self._files.size(path) or 0) if self._files.exists(path) else 0
 
     def _fetch(self, name: str) -> None:
@@ -107,16 +107,16 @@ class Shared:
         self._files.get_file(f"{self._at}/{name}", str(self.folder / name))
 
 
-def _size(run: Path) -> int:
+def _trajectory_bytes(run: Path) -> int:
     """Bytes of a run's trajectory, which measure its progress because the file is append-only."""
-    trajectory = run / TRAJECTORY
+    trajectory = run / TRAJECTORY_FILE
     return trajectory.stat().st_size if trajectory.is_file() else 0
 
 
 # The description of a run, as plain values that can be sent to another machine.
 
 
-class Job(Record):
+class RunJob(Record):
     """One run to execute: it is started in its folder, or resumed there.
 
     Objects of this process are not sent: the context's chat model, world and callbacks are left out.
@@ -141,14 +141,14 @@ class Job(Record):
         A run whose checkpoints are stored on a server uses that server, or fails on a machine that does not name one.
         """
         paths = {name: _absolute(getattr(self.context, name)) for name in ("data", "cache")}
-        paths["checkpoints"] = self.context.checkpoints or usual_checkpoints()
+        paths["checkpoints"] = self.context.checkpoints or default_checkpoints()
         context = Context.model_validate({**self.context.model_dump(), **paths})
         return self.model_copy(update={"context": context, "out": _absolute(self.out)})
 
-    def failed_row(self, ending: str, message: str) -> Row:
+    def failed_row(self, ending: str, message: str) -> BenchmarkRow:
         """Build the row of a run that no worker could finish."""
         footer = unfinished_footer().model_copy(update={"ending": ending, "message": message})
-        return Row(id=self.task, trial=self.context.trial, run=self.run, footer=footer)
+        return BenchmarkRow(id=self.task, trial=self.context.trial, run=self.run, footer=footer)
 
 
 def _absolute(path: str | None) -> str | None:
@@ -157,11 +157,11 @@ def _absolute(path: str | None) -> str | None:
 
 # The worker process, which has its own worlds, experts and caches.
 
-PATIENCE = 30.0
+MAX_LOCK_WAIT = 30.0
 """Maximum number of seconds to wait for a run that another process still writes: a cancelled process may be ending."""
 
 
-class Worker:
+class RunWorker:
     """The class of the Ray actors.
 
     Args:
@@ -174,42 +174,42 @@ class Worker:
     async def ready(self) -> None:
         """Return, as a sign that the process has started."""
 
-    async def done(self, job: Job) -> Row:
+    async def done(self, job: RunJob) -> BenchmarkRow:
         """Execute a job's run and return its row; the row of a job that cannot be executed here has an error ending."""
         try:
-            return await _row(job)
+            return await _execute_job(job)
         except Stopped as stopped:
             return job.failed_row(stopped.ending, redact_message(str(stopped)))
         except UnknownName as unknown:
             return job.failed_row("error:data", redact_message(str(unknown)))
 
 
-async def _row(job: Job) -> Row:
+async def _execute_job(job: RunJob) -> BenchmarkRow:
     live = load_benchmark(job.benchmark, job.context.data)
     graph = _graph(job.graph, json.dumps(job.operators, sort_keys=True))
-    shared = Shared(job.out)
+    shared = RunStorage(job.out)
     folder = shared.fetch_run(job.run)
-    await _released(folder / TRAJECTORY)
-    result = await completed(folder, graph, live, job.task, job.context)
-    row = row_of(job.task, result, job.context.trial)
+    await _wait_until_unlocked(folder / TRAJECTORY_FILE)
+    result = await complete_run(folder, graph, live, job.task, job.context)
+    row = benchmark_row_of(job.task, result, job.context.trial)
     shared.upload(job.run)
     return row
 
 
 @lru_cache(maxsize=32)
 def _graph(name: str, operators: str) -> AnyGraph:
-    return rebuilt_graph(name, json.loads(operators))
+    return rebuild_graph(name, json.loads(operators))
 
 
-async def _released(trajectory: Path) -> None:
+async def _wait_until_unlocked(trajectory: Path) -> None:
     """Wait until no other process writes a trajectory; after MAX_LOCK_WAIT seconds the recorder raises the error."""
-    for _ in range(int(10 * PATIENCE)):
-        if _free(trajectory):
+    for _ in range(int(10 * MAX_LOCK_WAIT)):
+        if _is_unlocked(trajectory):
             return
         await asyncio.sleep(0.1)
 
 
-def _free(trajectory: Path) -> bool:
+def _is_unlocked(trajectory: Path) -> bool:
     if not trajectory.is_file():
         return True
     with trajectory.open("a") as file:
@@ -222,12 +222,12 @@ def _free(trajectory: Path) -> bool:
 
 # The pool, which assigns jobs to workers; the jobs of a lost worker are resumed by others.
 
-TRIES = 2
+MAX_SHARED_TRIES = 2
 """Number of workers that a job may lose while they also execute other jobs. After that it has a worker of its own, so
 that a further loss is known to be caused by the job."""
 
 
-class Pool:
+class WorkerPool:
     """Worker processes on a connected Ray cluster.
 
     Args:
@@ -239,14 +239,14 @@ class Pool:
     def __init__(self, ray: Any, workers: int, at_once: int) -> None:
         self.workers, self.at_once = workers, at_once
         self._ray = ray
-        self._slots: asyncio.Queue[_Hired | None] = asyncio.Queue()
+        self._slots: asyncio.Queue[_WorkerHandle | None] = asyncio.Queue()
         self._own_worker_lock = asyncio.Lock()
-        self._workers: list[_Hired] = []
+        self._workers: list[_WorkerHandle] = []
         self._starts: set[asyncio.Task[None]] = set()
         self._started = False
         self._failures: list[str] = []
 
-    async def done(self, job: Job) -> Row:
+    async def done(self, job: RunJob) -> BenchmarkRow:
         """Execute a job's run and return its row; with an error ending where every worker that executed it was lost.
 
         Raises:
@@ -257,7 +257,7 @@ class Pool:
             self._started = True
             for _ in range(self.workers):
                 self._start()
-        for _ in range(TRIES):
+        for _ in range(MAX_SHARED_TRIES):
             if row := await self._run_on_shared_worker(job):
                 return row
         return await self._run_on_own_worker(job)
@@ -269,7 +269,7 @@ class Pool:
         for worker in self._workers:
             worker.stop()
 
-    async def _run_on_shared_worker(self, job: Job) -> Row | None:
+    async def _run_on_shared_worker(self, job: RunJob) -> BenchmarkRow | None:
         worker = await self._free_worker()
         try:
             row = await worker.done(job)
@@ -281,36 +281,38 @@ class Pool:
                 self._start()
         return row
 
-    async def _free_worker(self) -> "_Hired":
+    async def _free_worker(self) -> "_WorkerHandle":
         while worker := await self._slots.get():
             if not worker.lost:
                 return worker
         self._slots.put_nowait(None)  # for the other tasks that wait for a worker
         raise Fault("environment", f"no Ray worker starts: {self._failures[-1]}")
 
-    async def _run_on_own_worker(self, job: Job) -> Row:
+    async def _run_on_own_worker(self, job: RunJob) -> BenchmarkRow:
         async with self._own_worker_lock:
-            worker = _Hired(self._ray, processors=0)
+            worker = _WorkerHandle(self._ray, processors=0)
             try:
                 row = await worker.done(job)
             finally:
                 worker.stop()
-        message = f"{TRIES + 1} workers were lost while they executed this run; its progress is saved for a retry"
+        message = (
+            f"{MAX_SHARED_TRIES + 1} workers were lost while they executed this run; its progress is saved for a retry"
+        )
         return row or job.failed_row("error:environment", message)
 
     def _start(self) -> None:
         """Start one more worker, which takes jobs as soon as its process is ready."""
-        worker = _Hired(self._ray, processors=1)
+        worker = _WorkerHandle(self._ray, processors=1)
         self._workers.append(worker)
         start = asyncio.create_task(self._add_slots(worker))
         self._starts.add(start)
         start.add_done_callback(self._starts.discard)
 
-    async def _add_slots(self, worker: "_Hired") -> None:
+    async def _add_slots(self, worker: "_WorkerHandle") -> None:
         if failure := await worker.failure():
             self._failures.append(failure)
             self._workers.remove(worker)
-            if len(self._failures) <= TRIES * self.workers:
+            if len(self._failures) <= MAX_SHARED_TRIES * self.workers:
                 self._start()
             elif not self._workers:
                 self._slots.put_nowait(None)
@@ -320,7 +322,7 @@ class Pool:
             self._slots.put_nowait(worker)
 
 
-class _Hired:
+class _WorkerHandle:
     """The pool's handle of a worker process."""
 
     def __init__(self, ray: Any, processors: int) -> None:
@@ -328,7 +330,7 @@ class _Hired:
         self.lost = False
         # no retries by Ray: a job that crashes its worker would crash the other jobs there each time
         options = {"num_cpus": processors, "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
-        self._actor = ray.remote(Worker).options(**options).remote(sys.path)
+        self._actor = ray.remote(RunWorker).options(**options).remote(sys.path)
 
     async def failure(self) -> str:
         """Wait for the start of the process; return the reason where it failed, else an empty string."""
@@ -339,11 +341,11 @@ class _Hired:
             return redact_message(str(error).strip().rpartition("\n")[2])
         return ""
 
-    async def done(self, job: Job) -> Row | None:
+    async def done(self, job: RunJob) -> BenchmarkRow | None:
         """Execute a job and return its row; None where the worker was lost."""
         pending = self._actor.done.remote(job)
         try:
-            row: Row = await pending
+            row: BenchmarkRow = await pending
         except self._ray.exceptions.RayTaskError as error:
             return job.failed_row("error:operator", redact_message(str(error.cause)))
         except self._ray.exceptions.RayError:
@@ -362,27 +364,27 @@ class _Hired:
 
 # Connection to a Ray cluster, or start of one on this machine, during an evaluation.
 
-LOCAL = "local"
+LOCAL_CLUSTER = "local"
 """Address of a cluster on this machine only, which is started and stopped with the evaluation."""
 
-QUIET = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+QUIET_OPTIONS = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
 
-ALONE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+LOCAL_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Default environment of a local cluster: no usage reports, and listening on the loopback interface only, because any
 client of a cluster can run code on it.
 
 Ray reads these variables when it is imported; a process that has imported Ray earlier must set them itself.
 """
 
-REACHED = 5.0
+CONNECT_TIMEOUT = 5.0
 """Timeout in seconds of a connection to the cluster's address."""
 
-WAITING, SCRIPTED, OWN_WEIGHTS = 10, 2, 1
+ENDPOINT_RUNS, SCRIPTED_RUNS, LOCAL_MODEL_RUNS = 10, 2, 1
 """Concurrent jobs of a worker: with an endpoint, with scripted models, and with a local model in every worker."""
 
 
 @contextmanager
-def working(
+def run_slots(
     address: str | None, model: str, workers: int | None, at_once: int | None, *, usual: int | None = None
 ) -> Iterator[int | None]:
     """Start the workers of an evaluation, where it has any, and yield the number of concurrent runs.
@@ -403,12 +405,14 @@ def working(
     if not address:
         yield at_once or usual
         return
-    with pooled(address, model, workers=workers, at_once=at_once) as pool:
+    with worker_pool(address, model, workers=workers, at_once=at_once) as pool:
         yield at_once or pool.workers * pool.at_once
 
 
 @contextmanager
-def pooled(address: str, model: str, *, workers: int | None = None, at_once: int | None = None) -> Iterator[Pool]:
+def worker_pool(
+    address: str, model: str, *, workers: int | None = None, at_once: int | None = None
+) -> Iterator[WorkerPool]:
     """Start workers on a cluster; inside the block `active_pool` returns their pool.
 
     Args:
@@ -420,15 +424,15 @@ def pooled(address: str, model: str, *, workers: int | None = None, at_once: int
     Raises:
         Fault: Ray is missing, or no cluster answers at the address.
     """
-    if address == LOCAL:
-        for name, value in ALONE.items():
+    if address == LOCAL_CLUSTER:
+        for name, value in LOCAL_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-    ray = library("ray", "--ray needs", "ray", "environment")
+    ray = import_extra("ray", "--ray needs", "ray", "environment")
     connected_here = not ray.is_initialized()
     if connected_here:
-        _connect(ray, address, workers)
+        _connect_ray(ray, address, workers)
     count = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
-    pool = Pool(ray, count, math.ceil(at_once / count) if at_once else fitting(model))
+    pool = WorkerPool(ray, count, math.ceil(at_once / count) if at_once else runs_per_worker(model))
     token = _ACTIVE.set(pool)
     try:
         yield pool
@@ -439,19 +443,19 @@ def pooled(address: str, model: str, *, workers: int | None = None, at_once: int
             ray.shutdown()
 
 
-def active_pool() -> Pool | None:
+def active_pool() -> WorkerPool | None:
     """Return the pool of workers that executes runs; None where they are executed in this process."""
     return _ACTIVE.get()
 
 
-def fitting(model: str) -> int:
+def runs_per_worker(model: str) -> int:
     """Return the number of concurrent runs of a worker for a model."""
     if is_scripted(model):
-        return SCRIPTED
-    return OWN_WEIGHTS if model.startswith("local") else WAITING
+        return SCRIPTED_RUNS
+    return LOCAL_MODEL_RUNS if model.startswith("local") else ENDPOINT_RUNS
 
 
-def own_models(*names: str) -> None:
+def check_worker_models(*names: str) -> None:
     """Check that workers can reach models without inspect.
 
     Raises:
@@ -463,15 +467,15 @@ def own_models(*names: str) -> None:
                 f"--ray runs models on its workers, where inspect's model {name!r} is not available: "
                 "name an endpoint's model as openai:NAME, with CERTIGRAPH_BASE_URL set on every machine; or omit --ray"
             )
-        check_model(name)
+        check_model_name(name)
 
 
-def _connect(ray: Any, address: str, workers: int | None) -> None:
-    _must_answer(remember_address(address))
-    if address == LOCAL:
-        options: dict[str, Any] = {"num_cpus": workers or len(os.sched_getaffinity(0)), **QUIET}
+def _connect_ray(ray: Any, address: str, workers: int | None) -> None:
+    _check_address(remember_address(address))
+    if address == LOCAL_CLUSTER:
+        options: dict[str, Any] = {"num_cpus": workers or len(os.sched_getaffinity(0)), **QUIET_OPTIONS}
     else:
-        options = {name: value for name, value in QUIET.items() if name != "include_dashboard"}
+        options = {name: value for name, value in QUIET_OPTIONS.items() if name != "include_dashboard"}
     try:
         ray.init(address=address, **options)
     except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
@@ -483,17 +487,17 @@ def _connect(ray: Any, address: str, workers: int | None) -> None:
         ) from error
 
 
-def _must_answer(address: str) -> None:
+def _check_address(address: str) -> None:
     """Fail early with a Fault: Ray would retry for minutes and print every attempt."""
     host, colon, port = address.rpartition(":")
     if not colon:
         return
     try:
-        socket.create_connection((host, int(port)), timeout=REACHED).close()
+        socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT).close()
     except (OSError, ValueError) as error:
         problem = f"nothing answers at {show_address(address)} ({error})"
         fix = "is it HOST:PORT of `ray start --head --port PORT`? Or write --ray local"
         raise Fault("environment", f"{problem}: {fix}") from error
 
 
-_ACTIVE: ContextVar[Pool | None] = ContextVar("certigraph_pool", default=None)
+_ACTIVE: ContextVar[WorkerPool | None] = ContextVar("certigraph_pool", default=None)

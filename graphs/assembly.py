@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from certigraph.adapters.episodes import graph_scope
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.nodes.slots import Slot, Spec, as_node, spec_of
+from certigraph.nodes.slots import Slot, Spec, create_node, spec_of
 
 
 class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
@@ -75,7 +75,9 @@ class Assembly(StateGraph[Any, Context, Any, Any]):
 
     def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:
         """Add conditional edges, as in LangGraph; a `path` that is a plain function runs in place."""
-        return super().add_conditional_edges(source, _in_place(path) if inspect.isfunction(path) else path, path_map)
+        return super().add_conditional_edges(
+            source, _run_in_place(path) if inspect.isfunction(path) else path, path_map
+        )
 
 
 def assemble(
@@ -106,9 +108,9 @@ def assemble(
     builder = Assembly(state, context_schema=Context, input_schema=input_schema)
     operators = {**defaults, **swaps}
     for slot in (slot for slot in slots if slot.name in operators):
-        operator = _checked(slot.name, operators[slot.name])
+        operator = _check_operator(slot.name, operators[slot.name])
         spec = spec_of(operator).model_dump(mode="json")
-        builder.add_node(slot.name, as_node(slot, operator), metadata={"operator": spec}, input_schema=state)
+        builder.add_node(slot.name, create_node(slot, operator), metadata={"operator": spec}, input_schema=state)
     return builder
 
 
@@ -124,12 +126,12 @@ def operators_of(graph: CompiledStateGraph[Any, Context, Any, Any]) -> dict[str,
     return {name: node.metadata["operator"] for name, node in graph.builder.nodes.items() if node.metadata}
 
 
-def swapped(operators: Mapping[str, JsonValue], usual: Mapping[str, JsonValue]) -> dict[str, Spec]:
+def swapped_specs(operators: Mapping[str, JsonValue], usual: Mapping[str, JsonValue]) -> dict[str, Spec]:
     """Return the specs of those operators that differ from the defaults in `usual`, by slot."""
     return {slot: Spec.model_validate(spec) for slot, spec in operators.items() if spec != usual.get(slot)}
 
 
-def _in_place(path: Callable[..., Any]) -> RunnableCallable:
+def _run_in_place(path: Callable[..., Any]) -> RunnableCallable:
     if inspect.iscoroutinefunction(path):
         return RunnableCallable(None, path, name=path.__name__, trace=False)
 
@@ -140,7 +142,7 @@ def _in_place(path: Callable[..., Any]) -> RunnableCallable:
     return RunnableCallable(path, apath, name=path.__name__, trace=False)
 
 
-def _checked(slot: str, operator: object) -> Operator:
+def _check_operator(slot: str, operator: object) -> Operator:
     if getattr(operator, "makes_operator", False):
         name = getattr(operator, "__name__", operator)
         raise TypeError(f"{name} is a factory of operators, not an operator: call it, {slot}={name}(...)")

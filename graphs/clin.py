@@ -6,7 +6,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
 from certigraph.adapters.protocols import Operator
-from certigraph.graphs.trials import LearningGraph, react_in_episodes, storeless
+from certigraph.graphs.trials import LearningGraph, build_react_in_episodes, without_store
 from certigraph.nodes import react as slots
 from certigraph.nodes.step import gain_insights
 from certigraph.state.step import TrialState as State
@@ -41,7 +41,9 @@ def build(
     Raises:
         TypeError: a keyword names no slot.
     """
-    return react_in_episodes("clin", slots.MEMORY, gain_insights, operators, checkpointer=checkpointer, store=store)
+    return build_react_in_episodes(
+        "clin", slots.MEMORY, gain_insights, operators, checkpointer=checkpointer, store=store
+    )
 
 
-graph = storeless(build())
+graph = without_store(build())

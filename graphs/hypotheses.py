@@ -15,21 +15,20 @@ from langgraph.runtime import Runtime
 from langgraph.types import Checkpointer, Send
 
 from certigraph.adapters.benchmarks import context_of
-from certigraph.adapters.models.usage import Bill, billed_to, current_meter
+from certigraph.adapters.models.usage import UsageReport, current_meter, send_usage_to
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import assemble
 from certigraph.nodes import search as slots
 from certigraph.nodes.beliefs import DELIVER
 from certigraph.nodes.react import decide, pursue
-from certigraph.nodes.search import aggregate, directed, generate, hypothesise, manage, reason
-from certigraph.nodes.slots import factory, shared
+from certigraph.nodes.search import aggregate, generate, hypothesise, manage, reason, with_direction
+from certigraph.nodes.slots import factory, share_context
 from certigraph.nodes.world import act, reset
 from certigraph.state.records import Action, LimitReached, UnknownName
-from certigraph.state.run import FINISH, ActingState, RunInput, belief_of
+from certigraph.state.run import FINISH, ReActState, RunInput, belief_of
 from certigraph.state.run import world_ending as ending
-from certigraph.state.search import ExploreView, explore_views
+from certigraph.state.search import ExploreView, explore_views, search_ending
 from certigraph.state.search import HypothesesState as State
-from certigraph.state.search import ending as search_ending
 
 __all__ = ["State", "build", "ending", "graph"]
 
@@ -75,7 +74,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
 
 # Explore: run a complete search as an operator inside the graph of parallel hypotheses.
 
-AGENTS: Mapping[str, Callable[[], Operator]] = {
+AGENT_OPERATORS: Mapping[str, Callable[[], Operator]] = {
     "ircot": reason,
     "iter_retgen": generate,
     "memgpt": manage,
@@ -84,7 +83,7 @@ AGENTS: Mapping[str, Callable[[], Operator]] = {
 }
 """The operator `decide` of each search agent, which gets the direction as advice."""
 
-UNSAVED: RunnableConfig = {"configurable": {"__pregel_durability": "async"}}
+NO_CHECKPOINTS: RunnableConfig = {"configurable": {"__pregel_durability": "async"}}
 """Configuration of a search, which has no checkpoints.
 
 Without it LangGraph would wait for them if the outer graph waits for its own.
@@ -103,41 +102,45 @@ def explore(*, harness: str = "pbai", memory: Operator | str = "structured", gat
     Raises:
         UnknownName: there is no search agent or memory of that name.
     """
-    if harness not in AGENTS:
-        raise UnknownName(f"explore(harness={harness!r}): known are {', '.join(AGENTS)}")
-    build, agent = import_module(f"certigraph.graphs.{harness}").build, AGENTS[harness]
+    if harness not in AGENT_OPERATORS:
+        raise UnknownName(f"explore(harness={harness!r}): known are {', '.join(AGENT_OPERATORS)}")
+    build, agent = import_module(f"certigraph.graphs.{harness}").build, AGENT_OPERATORS[harness]
     swaps = {"memory": memory, **({"gate": gate} if gate else {})}
     build(**swaps)  # raises errors now instead of during a run
 
     async def explore(state: ExploreView, runtime: Runtime[Context]) -> dict[str, Any]:
         branch = state["branch"]
         # Without a checkpointer: a search that was interrupted starts again from the beginning.
-        graph = build(checkpointer=False, decide=directed(agent(), branch.hypothesis), **swaps)
-        latest, spent = await _searched(graph, state, _shared(state, context_of(runtime)))
-        return {"branches": [branch.model_copy(update={**_found(latest), **({"ending": spent} if spent else {})})]}
+        graph = build(checkpointer=False, decide=with_direction(agent(), branch.hypothesis), **swaps)
+        latest, spent = await _run_search(graph, state, _search_context(state, context_of(runtime)))
+        return {
+            "branches": [branch.model_copy(update={**_branch_fields(latest), **({"ending": spent} if spent else {})})]
+        }
 
     return explore
 
 
-async def _searched(graph: Any, state: ExploreView, context: Context) -> tuple[Any, str]:
+async def _run_search(graph: Any, state: ExploreView, context: Context) -> tuple[Any, str]:
     """Return the last state of a search, and the ending of the limit that stopped it, if one did."""
     latest: Any = {}
     try:
-        with billed_to(_pay):
-            async for values in graph.astream({"task": state["task"]}, UNSAVED, context=context, stream_mode="values"):
+        with send_usage_to(_charge_usage):
+            async for values in graph.astream(
+                {"task": state["task"]}, NO_CHECKPOINTS, context=context, stream_mode="values"
+            ):
                 latest = values
     except LimitReached as reached:
         return latest, reached.ending
     return latest, ""
 
 
-def _pay(bill: Bill) -> None:
+def _charge_usage(bill: UsageReport) -> None:
     for call in bill.calls:
         current_meter().charge(call)
 
 
-def _found(latest: ActingState) -> dict[str, Any]:
-    turns, handed_in = latest.get("turns", []), _handed_in(latest)
+def _branch_fields(latest: ReActState) -> dict[str, Any]:
+    turns, handed_in = latest.get("turns", []), _delivered_answer(latest)
     thoughts = "\n".join(turn.thought for turn in turns[-3:] if turn.thought)
     return {
         "answer": str(handed_in.args.get("answer", "")) if handed_in else "",
@@ -148,15 +151,17 @@ def _found(latest: ActingState) -> dict[str, Any]:
     }
 
 
-def _handed_in(latest: ActingState) -> Action | None:
+def _delivered_answer(latest: ReActState) -> Action | None:
     """Return the answer that the world accepted; None if a limit prevented its delivery."""
     observation, action = latest.get("observation"), latest.get("action")
     return action if observation and observation.done and action and action.kind == FINISH else None
 
 
-def _shared(state: ExploreView, context: Context) -> Context:
+def _search_context(state: ExploreView, context: Context) -> Context:
     """Return the context of one search: a new world, and its part of the budget."""
-    return shared(context, state["spent"], state["share"]).model_copy(update={"environment": None, "entry": None})
+    return share_context(context, state["spent"], state["share"]).model_copy(
+        update={"environment": None, "entry": None}
+    )
 
 
 graph = build()

@@ -4,11 +4,11 @@ from typing import Unpack
 
 from langgraph.types import Checkpointer
 
-from certigraph.graphs.pbai import Operators, SearchGraph, search_loop
-from certigraph.nodes.react import IRCOT
+from certigraph.graphs.pbai import Operators, SearchGraph, build_search_loop
+from certigraph.nodes.react import IRCOT_DEFAULTS
 from certigraph.nodes.search import reason
-from certigraph.state.run import ActingState as State
-from certigraph.state.search import ending
+from certigraph.state.run import ReActState as State
+from certigraph.state.search import search_ending as ending
 
 __all__ = ["State", "build", "ending", "graph"]
 
@@ -22,7 +22,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
         TypeError: a keyword names no slot.
         UnknownName: there is no memory of that name.
     """
-    return search_loop("ircot", reason(), operators, rounds=IRCOT.rounds, checkpointer=checkpointer)
+    return build_search_loop("ircot", reason(), operators, rounds=IRCOT_DEFAULTS.rounds, checkpointer=checkpointer)
 
 
 graph = build()

@@ -7,13 +7,13 @@ from typing import Unpack
 
 from langgraph.types import Checkpointer
 
-from certigraph.graphs.pbai import Operators, SearchGraph, search_loop
-from certigraph.nodes.beliefs import DECIDE_REMEMBERING, lobotomized
-from certigraph.nodes.react import ITER_RETGEN
+from certigraph.graphs.pbai import Operators, SearchGraph, build_search_loop
+from certigraph.nodes.beliefs import DECIDE_WITH_BELIEF, lobotomized
+from certigraph.nodes.react import ITER_RETGEN_DEFAULTS
 from certigraph.nodes.search import generate
 from certigraph.state.records import UnknownName
-from certigraph.state.run import ActingState as State
-from certigraph.state.search import ending
+from certigraph.state.run import ReActState as State
+from certigraph.state.search import search_ending as ending
 
 __all__ = ["State", "build", "ending", "graph"]
 
@@ -30,13 +30,13 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     if operators.get("memory") in ("lobotomized", lobotomized):
         reason = "iter_retgen has no memory that could be erased: it sees only the latest passages"
         raise UnknownName(f"memory=lobotomized: {reason}; use native, structured or freeform")
-    return search_loop(
+    return build_search_loop(
         "iter_retgen",
         generate(),
         operators,
-        rounds=ITER_RETGEN.rounds,
+        rounds=ITER_RETGEN_DEFAULTS.rounds,
         checkpointer=checkpointer,
-        deciding=DECIDE_REMEMBERING,
+        deciding=DECIDE_WITH_BELIEF,
     )
 
 

@@ -15,28 +15,28 @@ from langgraph.types import Checkpointer
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import add_path, assemble
 from certigraph.graphs.react import after_act
-from certigraph.graphs.react_reward import rating_of
+from certigraph.graphs.react_reward import rating_operators_of
 from certigraph.nodes import lookahead
 from certigraph.nodes import mcts as slots
 from certigraph.nodes.lookahead import appraise, propose_actions, rehearsed
 from certigraph.nodes.mcts import backpropagate, most_visited, select
 from certigraph.nodes.world import act, reset
 from certigraph.state.rewards import TreeState as State
-from certigraph.state.rewards import solution
+from certigraph.state.rewards import shortest_solution
 from certigraph.state.run import RunInput
-from certigraph.state.search import ending
+from certigraph.state.search import search_ending as ending
 
 __all__ = ["State", "build", "ending", "graph"]
 
 TreeGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-STANDING = (lookahead.EXTRACT, lookahead.INTERPRET, lookahead.ROUTE)
-SEARCH = (slots.SELECT, slots.PROPOSE, slots.IMAGINE, slots.APPRAISE, slots.BACKPROPAGATE)
+STATE_SLOTS = (lookahead.EXTRACT, lookahead.INTERPRET, lookahead.ROUTE)
+SEARCH_SLOTS = (slots.SELECT, slots.PROPOSE, slots.IMAGINE, slots.APPRAISE, slots.BACKPROPAGATE)
 
 
 def after_route(state: State, runtime: Runtime[Context]) -> str:
     """Return `known` if the tree already has a path to the goal, else `search`."""
-    return "known" if solution(state["tree"]) else "search"
+    return "known" if shortest_solution(state["tree"]) else "search"
 
 
 def after_backup(state: State, runtime: Runtime[Context]) -> str:
@@ -71,7 +71,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     Raises:
         TypeError: a keyword names no slot.
     """
-    rating_operators = rating_of(operators)
+    rating_operators = rating_operators_of(operators)
     defaults = {
         "reset": reset,
         **rating_operators,
@@ -83,12 +83,12 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
         "choose": most_visited,
         "act": act,
     }
-    tree_slots = (slots.RESET, *STANDING, *SEARCH, slots.CHOOSE, slots.ACT)
+    tree_slots = (slots.RESET, *STATE_SLOTS, *SEARCH_SLOTS, slots.CHOOSE, slots.ACT)
     builder = assemble(State, RunInput, tree_slots, defaults, operators)
     builder.add_edge(START, "reset")
-    add_path(builder, "reset", *(slot.name for slot in STANDING))
+    add_path(builder, "reset", *(slot.name for slot in STATE_SLOTS))
     builder.add_conditional_edges("route", after_route, {"search": "select", "known": "choose"})
-    add_path(builder, *(slot.name for slot in SEARCH))
+    add_path(builder, *(slot.name for slot in SEARCH_SLOTS))
     builder.add_conditional_edges("backpropagate", after_backup, {"again": "select", "decide": "choose"})
     builder.add_edge("choose", "act")
     builder.add_conditional_edges("act", after_act, {"continue": "extract", "over": END})

@@ -7,12 +7,12 @@ from typing import Unpack
 
 from langgraph.types import Checkpointer
 
-from certigraph.graphs.pbai import Operators, SearchGraph, search_loop
-from certigraph.nodes.beliefs import DECIDE_REMEMBERING
-from certigraph.nodes.react import MEMGPT
+from certigraph.graphs.pbai import Operators, SearchGraph, build_search_loop
+from certigraph.nodes.beliefs import DECIDE_WITH_BELIEF
+from certigraph.nodes.react import MEMGPT_DEFAULTS
 from certigraph.nodes.search import manage
-from certigraph.state.run import ActingState as State
-from certigraph.state.search import ending
+from certigraph.state.run import ReActState as State
+from certigraph.state.search import search_ending as ending
 
 __all__ = ["State", "build", "ending", "graph"]
 
@@ -26,13 +26,13 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
         TypeError: a keyword names no slot.
         UnknownName: there is no memory of that name.
     """
-    return search_loop(
+    return build_search_loop(
         "memgpt",
         manage(),
         operators,
-        rounds=MEMGPT.rounds,
+        rounds=MEMGPT_DEFAULTS.rounds,
         checkpointer=checkpointer,
-        deciding=DECIDE_REMEMBERING,
+        deciding=DECIDE_WITH_BELIEF,
     )
 
 

@@ -19,16 +19,16 @@ from certigraph.graphs.assembly import assemble
 from certigraph.nodes import beliefs, react
 from certigraph.nodes.beliefs import native, with_memory
 from certigraph.nodes.gates import exhaustion_gate, no_gate
-from certigraph.nodes.react import PBAI, pursue
+from certigraph.nodes.react import PBAI_DEFAULTS, pursue
 from certigraph.nodes.search import answer
 from certigraph.nodes.slots import Slot
 from certigraph.nodes.world import act, reset
 from certigraph.state.records import LimitReached
-from certigraph.state.run import ActingState as State
+from certigraph.state.run import ReActState as State
 from certigraph.state.run import RunInput
-from certigraph.state.search import ending
+from certigraph.state.search import search_ending as ending
 
-__all__ = ["Operators", "SearchGraph", "State", "build", "ending", "graph", "search_loop"]
+__all__ = ["Operators", "SearchGraph", "State", "build", "build_search_loop", "ending", "graph"]
 
 SearchGraph = CompiledStateGraph[State, Context, RunInput, State]
 
@@ -48,7 +48,7 @@ class Operators(TypedDict, total=False):
     deliver: Operator
 
 
-def search_loop(
+def build_search_loop(
     name: str,
     decide: Operator,
     swaps: Mapping[str, object],
@@ -74,11 +74,11 @@ def search_loop(
         Without rounds or steps left in a world that takes no answer it is `continue`: `decide` then ends the run with
         the limit as its ending.
         """
-        takes_answer = beliefs.answering(state, runtime)
+        takes_answer = beliefs.accepts_answer(state, runtime)
         if state["stagnation"].stop:
             return "stop" if takes_answer else "unanswered"
         maximum = limits_of(state["task"], runtime).rounds or rounds
-        spent = len(state["turns"]) >= maximum or beliefs.steps_spent(state, runtime)
+        spent = len(state["turns"]) >= maximum or beliefs.are_steps_spent(state, runtime)
         return "stop" if spent and takes_answer else "continue"
 
     def require_rounds(state: State, runtime: Runtime[Context]) -> None:
@@ -116,7 +116,9 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
         UnknownName: there is no memory of that name.
     """
     defaults = Operators(memory="structured", gate=exhaustion_gate())
-    return search_loop("pbai", pursue(), {**defaults, **operators}, rounds=PBAI.rounds, checkpointer=checkpointer)
+    return build_search_loop(
+        "pbai", pursue(), {**defaults, **operators}, rounds=PBAI_DEFAULTS.rounds, checkpointer=checkpointer
+    )
 
 
 graph = build()

@@ -27,7 +27,7 @@ class Operators(TypedDict, total=False):
     deliver: Operator
 
 
-def predictor(name: str, rate: Operator, checkpointer: Checkpointer, operators: Operators) -> RewardGraph:
+def build_predictor(name: str, rate: Operator, checkpointer: Checkpointer, operators: Operators) -> RewardGraph:
     """Build the graph of that name, which rates each step with `rate` unless `operators` replaces it.
 
     Raises:

@@ -13,13 +13,13 @@ from langgraph.types import Checkpointer
 
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import assemble
-from certigraph.graphs.pbai import search_loop
+from certigraph.graphs.pbai import build_search_loop
 from certigraph.nodes import react as slots
-from certigraph.nodes.react import REACT, decide
+from certigraph.nodes.react import REACT_DEFAULTS, decide
 from certigraph.nodes.world import act, reset
-from certigraph.state.run import ActingState as State
+from certigraph.state.run import ReActState as State
 from certigraph.state.run import RunInput
-from certigraph.state.search import ending
+from certigraph.state.search import search_ending as ending
 
 __all__ = ["State", "build", "ending", "graph"]
 
@@ -33,7 +33,7 @@ def after_act(state: State, runtime: Runtime[Context]) -> str:
 
     Without steps left it is `continue` too: the next node then ends the run with `limit:steps`.
     """
-    return "over" if slots.finished(state, runtime) else "continue"
+    return "over" if slots.is_finished(state, runtime) else "continue"
 
 
 class Operators(TypedDict, total=False):
@@ -62,7 +62,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     """
     defaults = Operators(reset=reset, decide=decide, act=act)
     if {"gate", "memory", "answer", "deliver"} & set(operators):
-        return search_loop("react", decide, operators, rounds=REACT.rounds, checkpointer=checkpointer)
+        return build_search_loop("react", decide, operators, rounds=REACT_DEFAULTS.rounds, checkpointer=checkpointer)
     builder = assemble(State, RunInput, SLOTS, defaults, operators)
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "decide")

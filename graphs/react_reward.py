@@ -20,9 +20,9 @@ from certigraph.nodes.factored_states import extract_state, interpret_goal
 from certigraph.nodes.lookahead import appraise, choose_by_reward, propose_actions, rehearsed
 from certigraph.nodes.rewards import route
 from certigraph.nodes.world import act, reset
-from certigraph.state.rewards import AppraisingState as State
+from certigraph.state.rewards import LookaheadState as State
 from certigraph.state.run import RunInput
-from certigraph.state.search import ending
+from certigraph.state.search import search_ending as ending
 
 __all__ = ["State", "build", "ending", "graph"]
 
@@ -66,7 +66,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     Raises:
         TypeError: a keyword names no slot.
     """
-    rating_operators = rating_of(operators)
+    rating_operators = rating_operators_of(operators)
     defaults = {
         "reset": reset,
         **rating_operators,
@@ -83,7 +83,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     return builder.compile(checkpointer=checkpointer, name="react_reward")
 
 
-def rating_of(operators: Mapping[str, object]) -> dict[str, Operator]:
+def rating_operators_of(operators: Mapping[str, object]) -> dict[str, Operator]:
     """Return the operators that rate outcomes, by slot: StateFactory's, unless `operators` replaces them."""
     defaults = {"extract": extract_state, "interpret": interpret_goal, "route": route()}
     return {slot: cast(Operator, operators.get(slot, operator)) for slot, operator in defaults.items()}

@@ -7,10 +7,10 @@ from typing import Unpack
 
 from langgraph.types import Checkpointer
 
-from certigraph.graphs.prediction import Operators, RewardGraph, predictor
+from certigraph.graphs.prediction import Operators, RewardGraph, build_predictor
 from certigraph.nodes.rewards import judge_reward
 from certigraph.state.rewards import RewardState as State
-from certigraph.state.rewards import ending
+from certigraph.state.rewards import reward_ending as ending
 
 __all__ = ["State", "build", "ending", "graph"]
 
@@ -25,7 +25,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     Raises:
         TypeError: a keyword names no slot.
     """
-    return predictor("reward_judge", judge_reward(), checkpointer, operators)
+    return build_predictor("reward_judge", judge_reward(), checkpointer, operators)
 
 
 graph = build()

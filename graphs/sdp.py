@@ -26,9 +26,10 @@ from certigraph.nodes.sdp import certify, propose, realize, replan, validate
 from certigraph.nodes.search import answer
 from certigraph.nodes.slots import Slot
 from certigraph.nodes.world import act, reset
-from certigraph.state.run import RunInput, stopped
-from certigraph.state.sdp import SDPState, ending, extends
+from certigraph.state.run import RunInput, is_stopped
+from certigraph.state.sdp import SDPState, needs_rest_of_plan
 from certigraph.state.sdp import SDPState as State
+from certigraph.state.sdp import sdp_ending as ending
 
 __all__ = ["State", "build", "ending", "graph"]
 
@@ -53,8 +54,8 @@ SLOTS = (
 def after_planning(state: State, runtime: Runtime[Context]) -> str:
     """Return `planned` if there is a target with all its tries left, else `gave_up` or, as after Validate, `forced`."""
     if state["head"] < len(state["plan"]) and not state["tried"]:
-        return beliefs.unless_spent("planned", state, runtime)
-    return beliefs.forced_from("gave_up", state, runtime)
+        return beliefs.edge_unless_spent("planned", state, runtime)
+    return beliefs.end_or_forced("gave_up", state, runtime)
 
 
 def after_validate(state: State, runtime: Runtime[Context]) -> str:
@@ -66,10 +67,10 @@ def after_validate(state: State, runtime: Runtime[Context]) -> str:
     refused_at_end = state["observation"].done and not state["observation"].accepted
     if state["verdict"].depth > 0 and not refused_at_end:
         return "certified"
-    if state["verdict"].exhausted or state["observation"].done or stopped(state):
-        return beliefs.forced_from("exhausted", state, runtime)
+    if state["verdict"].exhausted or state["observation"].done or is_stopped(state):
+        return beliefs.end_or_forced("exhausted", state, runtime)
     tries_left = state["tried"] < limits_of(state["task"], runtime).attempts
-    return beliefs.unless_spent("retry" if tries_left else "stuck", state, runtime)
+    return beliefs.edge_unless_spent("retry" if tries_left else "stuck", state, runtime)
 
 
 def after_certify(state: State, runtime: Runtime[Context]) -> str:
@@ -79,8 +80,8 @@ def after_certify(state: State, runtime: Runtime[Context]) -> str:
     """
     if state["head"] >= len(state["plan"]):
         return "goal"
-    plan_continues = extends(state) and not state["observation"].done
-    return beliefs.unless_spent("extend" if plan_continues else "advance", state, runtime)
+    plan_continues = needs_rest_of_plan(state) and not state["observation"].done
+    return beliefs.edge_unless_spent("extend" if plan_continues else "advance", state, runtime)
 
 
 class Operators(TypedDict, total=False):
@@ -126,7 +127,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
         answer=answer,
         deliver=act,
     )
-    opening = opening_slot(operators, replan)
+    opening = reset_slot(operators, replan)
     builder = assemble(State, RunInput, (opening, *SLOTS), defaults, with_memory(operators))
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "propose")
@@ -151,7 +152,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
 Router = Callable[[SDPState, Runtime[Context]], str]
 
 
-def opening_slot(operators: Mapping[str, object], usual_replan: object) -> Slot:
+def reset_slot(operators: Mapping[str, object], usual_replan: object) -> Slot:
     """Return the slot of `reset`; with `revalidate` it refuses benchmarks whose Replan ignores undone conditions.
 
     Args:
@@ -175,13 +176,13 @@ def add_checked_edges(builder: Assembly, after_validate: Router, edges: dict[str
         edges = {**edges, "retry": "revalidate"}
         builder.add_conditional_edges("revalidate", after_revalidate, {"holds": "realize", "undone": "replan"})
     if "audit" in builder.nodes:
-        edges, router = {**edges, "claimed": "audit"}, _claiming(after_validate)
+        edges, router = {**edges, "claimed": "audit"}, _claim_goal(after_validate)
         audited = {"confirmed": "certify", "denied": "replan", "exhausted": END, "forced": "answer"}
         builder.add_conditional_edges("audit", after_audit, audited)
     builder.add_conditional_edges("validate", router, edges)
 
 
-def _claiming(after_validate: Router) -> Router:
+def _claim_goal(after_validate: Router) -> Router:
     def after_validate_claiming(state: SDPState, runtime: Runtime[Context]) -> str:
         """Return the edge of `after_validate`, or `claimed` if the verdict covers the goal, which is audited first."""
         edge, verdict = after_validate(state, runtime), state["verdict"]
@@ -195,9 +196,9 @@ def after_audit(state: SDPState, runtime: Runtime[Context]) -> str:
     """Return `confirmed`, `denied` (the run replans), or `exhausted` and `forced` as after Validate."""
     if state["audits"][-1].confirmed:
         return "confirmed"
-    if state["observation"].done or stopped(state):
-        return beliefs.forced_from("exhausted", state, runtime)
-    return beliefs.unless_spent("denied", state, runtime)
+    if state["observation"].done or is_stopped(state):
+        return beliefs.end_or_forced("exhausted", state, runtime)
+    return beliefs.edge_unless_spent("denied", state, runtime)
 
 
 def after_revalidate(state: SDPState, runtime: Runtime[Context]) -> str:

@@ -18,7 +18,7 @@ from certigraph.nodes.factored_states import extract_state, interpret_goal
 from certigraph.nodes.rewards import route
 from certigraph.nodes.world import act, reset
 from certigraph.state.rewards import RewardState as State
-from certigraph.state.rewards import ending
+from certigraph.state.rewards import reward_ending as ending
 from certigraph.state.run import RunInput
 
 __all__ = ["State", "build", "ending", "graph"]

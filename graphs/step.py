@@ -15,7 +15,7 @@ from langgraph.types import Checkpointer
 
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import add_path, assemble
-from certigraph.graphs.trials import frame_episodes, storeless
+from certigraph.graphs.trials import add_episode_edges, without_store
 from certigraph.nodes import beliefs, react, step
 from certigraph.nodes.beliefs import with_memory
 from certigraph.nodes.react import execute
@@ -53,7 +53,7 @@ def after_align(state: State) -> str:
 
 def after_assess(state: State, runtime: Runtime[Context]) -> str:
     """Return `over` if the episode is over, `next` if the subtask is completed or failed, else `continue`."""
-    if step.over(state, runtime):
+    if step.is_over(state, runtime):
         return "over"
     return "continue" if state["subtask"].status == "open" else "next"
 
@@ -104,7 +104,7 @@ def build(
         memory=memorise,
     )
     builder = assemble(State, RunInput, SLOTS, defaults, with_memory(operators, "extract"))
-    frame_episodes(builder, first="planner", learn="memory")
+    add_episode_edges(builder, first="planner", learn="memory")
     builder.add_edge("planner", "executor")
     builder.add_edge("executor", "align")
     builder.add_conditional_edges("align", after_align, {"approved": "act", "refused": "executor"})
@@ -115,4 +115,4 @@ def build(
     return builder.compile(checkpointer=checkpointer, store=store or InMemoryStore(), name="step")
 
 
-graph = storeless(build())
+graph = without_store(build())

@@ -43,7 +43,7 @@ SLOTS = (
 def after_supervise(state: State, runtime: Runtime[Context]) -> str:
     """Return `more` (act on), `off_plan` (replan first) or `done` (completed, failed or out of steps)."""
     progress = state["progress"]
-    if progress.status != "needs_more_steps" or react.over(state, runtime):
+    if progress.status != "needs_more_steps" or react.is_over(state, runtime):
         return "done"
     replans_left = state["replanned"] < limits_of(state["task"], runtime).replans
     return "off_plan" if progress.off_plan and replans_left else "more"

@@ -19,19 +19,20 @@ from langgraph.runtime import Runtime
 from langgraph.types import Checkpointer, Send
 
 from certigraph.adapters.benchmarks import context_of, limits_of
-from certigraph.adapters.models.calls import bullet_list, clipped, quoted, unquoted
-from certigraph.adapters.processes import invoked
+from certigraph.adapters.models.calls import bullet_list, clip, quote, unquote_line
+from certigraph.adapters.processes import is_invoked
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import assemble, operators_of, swapped
+from certigraph.graphs.assembly import assemble, operators_of, swapped_specs
 from certigraph.nodes import tdp as slots
-from certigraph.nodes.slots import SUBTASK, Spec, factory, shared
+from certigraph.nodes.slots import SUBTASK_KEY, Spec, factory, share_context
 from certigraph.nodes.tdp import decompose, gather, revise
 from certigraph.nodes.world import reset
 from certigraph.state.records import GOAL, LimitReached, Step, Task, UnknownName
-from certigraph.state.run import ANSWERS, FINISH, CertifiedState, RunInput, belief_of, certified_state
-from certigraph.state.tdp import Outcome, SolveView, Status, message
+from certigraph.state.run import ANSWER_ACTIONS, FINISH, CertifiedState, RunInput, belief_of, certified_state
+from certigraph.state.tdp import NodeStatus, Outcome, SolveView
 from certigraph.state.tdp import TDPState as State
 from certigraph.state.tdp import tdp_ending as ending
+from certigraph.state.tdp import tdp_message as message
 
 # The graph of Algorithm 1.
 #
@@ -104,7 +105,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
         fix = f"give them to the graph that solves: solve=GRAPH.build({one}=...)"
         raise TypeError(f"{', '.join(inner)}: {fix}, on the command line --swap solve=GRAPH:{one}=...")
 
-    outer["solve"] = as_solver(outer["solve"]) if "solve" in outer else solve(**inner)
+    outer["solve"] = to_solver(outer["solve"]) if "solve" in outer else solve(**inner)
     defaults = Operators(reset=reset, decompose=decompose, gather=gather, revise=revise)
     builder = assemble(State, RunInput, SLOTS, defaults, outer)
     builder.add_edge(START, "reset")
@@ -124,7 +125,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
 SUBTASK_GRAPH = "subtask"
 """Name of the default graph of a sub-task."""
 
-Graph = CompiledStateGraph[Any, Context, Any, Any]
+SolverGraph = CompiledStateGraph[Any, Context, Any, Any]
 
 
 @factory
@@ -140,10 +141,10 @@ def solve(*, graph: str = SUBTASK_GRAPH, **operators: Operator) -> Operator:
     except ModuleNotFoundError:
         choices = "subtask, sdp, react and the search agents can work on a sub-task"
         raise UnknownName(f"solve(graph={graph!r}): there is no such graph; {choices}") from None
-    return _solving(module.build(**operators))
+    return _create_operator(module.build(**operators))
 
 
-def as_solver(given: Any) -> Operator:
+def to_solver(given: Any) -> Operator:
     """Convert the argument of `tdp.build(solve=...)` to an operator.
 
     Args:
@@ -153,27 +154,27 @@ def as_solver(given: Any) -> Operator:
         given = given.__name__.rpartition(".")[2]
     if isinstance(given, str):
         return solve(graph=given)
-    return _remembered(given) if isinstance(given, CompiledStateGraph) else given
+    return _to_operator(given) if isinstance(given, CompiledStateGraph) else given
 
 
-def _remembered(graph: Graph) -> Operator:
+def _to_operator(graph: SolverGraph) -> Operator:
     """Create the operator of a compiled graph, with a spec from which it can be built again."""
     defaults = operators_of(import_module(f"certigraph.graphs.{graph.name}").graph)
-    swaps = swapped(operators_of(graph), defaults)
-    operator = _solving(graph)
+    swaps = swapped_specs(operators_of(graph), defaults)
+    operator = _create_operator(graph)
     operator.spec = Spec(name="solve", args={"graph": graph.name, **swaps})  # type: ignore[attr-defined]
     return operator
 
 
-def _solving(graph: Graph) -> Operator:
+def _create_operator(graph: SolverGraph) -> Operator:
     if "trial" in graph.channels:
         reason = f"{graph.name} runs several episodes of a task, but a sub-task is a part of one episode"
         raise TypeError(f"{reason}: solve it with subtask, sdp, react or a search agent")
     shows_known = "known" in graph.channels
 
     async def solve(state: SolveView, runtime: Runtime[Context]) -> dict[str, Any]:
-        task = _task(state, with_results=not shows_known)
-        latest, reached = await _latest(graph, task, state, _context(state, runtime))
+        task = _subtask_task(state, with_results=not shows_known)
+        latest, reached = await _run_solver(graph, task, state, _solver_context(state, runtime))
         outcome = outcome_of(graph.name, latest, state, reached)
         return {"outcomes": [outcome], "usage": latest.get("usage", []), "spent": latest["spent"]}
 
@@ -181,15 +182,17 @@ def _solving(graph: Graph) -> Operator:
     return solve
 
 
-async def _latest(graph: Graph, task: Task, state: SolveView, context: Context) -> tuple[Any, LimitReached | None]:
+async def _run_solver(
+    graph: SolverGraph, task: Task, state: SolveView, context: Context
+) -> tuple[Any, LimitReached | None]:
     """Return the last state of the inner graph, and the limit that stopped it, if one did.
 
     The limit is raised instead if the graph has no state yet, or if the node ran alone and spent the run's budget.
     """
     latest: Any = {}
-    config: Any = {"metadata": {SUBTASK: state["node"].id}}
+    config: Any = {"metadata": {SUBTASK_KEY: state["node"].id}}
     try:
-        async for values in _states(graph, {"task": task}, config, context):
+        async for values in _stream_states(graph, {"task": task}, config, context):
             latest = values
     except LimitReached as reached:
         if "spent" not in latest or (not reached.of_method and state["share"] == 1):
@@ -198,9 +201,9 @@ async def _latest(graph: Graph, task: Task, state: SolveView, context: Context) 
     return latest, None
 
 
-async def _states(graph: Graph, input_: Any, config: Any, context: Context) -> AsyncIterator[Any]:
+async def _stream_states(graph: SolverGraph, input_: Any, config: Any, context: Context) -> AsyncIterator[Any]:
     """Stream the states of the inner graph, in the same mode as the outer one, so that they share a checkpointer."""
-    if invoked():
+    if is_invoked():
         for values in graph.stream(input_, config, context=context, stream_mode="values"):
             yield values
     else:
@@ -208,34 +211,34 @@ async def _states(graph: Graph, input_: Any, config: Any, context: Context) -> A
             yield values
 
 
-def _task(state: SolveView, *, with_results: bool) -> Task:
+def _subtask_task(state: SolveView, *, with_results: bool) -> Task:
     """Create the task of a sub-task, whose goal is the sub-task's specification."""
     goal, entry = state["node"].task, state["entry"]
     if entry.last:
         goal += f"\nIt settles the whole task: {state['task'].goal}"
     if entry.known and with_results:
-        goal += f"\nKnown from before:\n{quoted(bullet_list(entry.known))}"
+        goal += f"\nKnown from before:\n{quote(bullet_list(entry.known))}"
     return state["task"].model_copy(update={"goal": goal, "condition": state["node"].task})
 
 
-def _context(state: SolveView, runtime: Runtime[Context]) -> Context:
+def _solver_context(state: SolveView, runtime: Runtime[Context]) -> Context:
     context, entry = context_of(runtime), state["entry"]
     bounds = {"steps": len(entry.steps) + state["steps"], "trials": 1}
     limits = limits_of(state["task"], runtime).model_copy(update=bounds)
     copy_of_world = {"environment": None} if entry.apart else {}
     changes = {"limits": limits, "entry": entry, **copy_of_world}
-    return shared(context, state["spent"], state["share"]).model_copy(update=changes)
+    return share_context(context, state["spent"], state["share"]).model_copy(update=changes)
 
 
 # The outcome of a sub-task, read from the last state of the graph that worked on it.
 
-MOST_RESULT = 1_000
+MAX_RESULT = 1_000
 """Maximum number of characters of a result, so that several results fit into a small model's context."""
 
-LATEST = 3
+SHOWN_CERTIFICATES = 3
 """Number of latest certificates that a result includes."""
 
-AGAIN = "; it begins again with all that is left"
+RESTART_NOTE = "; it begins again with all that is left"
 
 
 def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: LimitReached | None = None) -> Outcome:
@@ -248,52 +251,54 @@ def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: 
         reached: the limit that stopped the graph, if one did: its steps, or its part of the budget.
     """
     ending = import_module(f"certigraph.graphs.{graph}").ending(latest)
-    status = _status(latest, ending, reached)
+    status = _status_of(latest, ending, reached)
     steps = tuple(latest["history"][len(view["entry"].steps) :])
     ended_copy = latest["observation"].done and view["entry"].apart and not view["entry"].last
     return Outcome(
         node=view["node"].id,
         status=status,
-        result=clipped(unquoted(_spent_on(steps, view, status) + _best(latest, reached)), MOST_RESULT),
+        result=clip(
+            unquote_line(_format_used_steps(steps, view, status) + _best_description(latest, reached)), MAX_RESULT
+        ),
         ending=ending,
-        certified=tuple(p.text for p in _certified(latest).predicates),
+        certified=tuple(p.text for p in _certified_state_of(latest).predicates),
         steps=() if status == "pending" else steps[:-1] if ended_copy else steps,
         taken=len(steps),
         observation=latest["observation"],
     )
 
 
-def _certified(latest: Mapping[str, Any]) -> CertifiedState:
+def _certified_state_of(latest: Mapping[str, Any]) -> CertifiedState:
     return certified_state(latest.get("certificates", ()), latest.get("invalidations", ()))
 
 
-def _status(latest: Mapping[str, Any], ending: str, reached: LimitReached | None) -> Status:
+def _status_of(latest: Mapping[str, Any], ending: str, reached: LimitReached | None) -> NodeStatus:
     if reached:
         return "failed" if reached.of_method else "pending"
     handed_in = latest["observation"].done and latest.get("action") and latest["action"].kind == FINISH
     return "completed" if ending == GOAL or handed_in else "failed"
 
 
-def _spent_on(steps: Sequence[Step], view: SolveView, status: Status) -> str:
+def _format_used_steps(steps: Sequence[Step], view: SolveView, status: NodeStatus) -> str:
     used_up = status == "failed" and len(steps) >= view["steps"]
     return f"not completed in {len(steps)} steps, all that it was given; " if used_up else ""
 
 
-def _best(latest: Mapping[str, Any], reached: LimitReached | None) -> str:
-    return next(filter(None, _told(latest, reached)), "")
+def _best_description(latest: Mapping[str, Any], reached: LimitReached | None) -> str:
+    return next(filter(None, _describe_outcome(latest, reached)), "")
 
 
-def _told(latest: Mapping[str, Any], reached: LimitReached | None) -> Iterator[str]:
+def _describe_outcome(latest: Mapping[str, Any], reached: LimitReached | None) -> Iterator[str]:
     """Generate descriptions of the outcome, the most informative first; some may be empty."""
     if reached:
         spent = f"its part of the {reached.kind} was spent"
-        yield f"it ended {reached.ending}" if reached.of_method else f"{spent}{AGAIN}"
+        yield f"it ended {reached.ending}" if reached.of_method else f"{spent}{RESTART_NOTE}"
     action, progress = latest.get("action"), latest.get("progress")
-    if action and action.kind in ANSWERS:
+    if action and action.kind in ANSWER_ACTIONS:
         yield f"answer: {action.args.get('answer', '')}"
     yield progress.result if progress else ""
     certified = [c for c in latest.get("certificates", ()) if not c.forced]
-    yield "; ".join(f"{c.targets[-1].text} ({c.action.text})" for c in certified[-LATEST:])
+    yield "; ".join(f"{c.targets[-1].text} ({c.action.text})" for c in certified[-SHOWN_CERTIFICATES:])
     yield belief_of(latest).text  # type: ignore[arg-type]
     yield progress.reason if progress else ""
     yield latest["observation"].text

@@ -29,7 +29,7 @@ LearningGraph = CompiledStateGraph[TrialState, Context, RunInput, TrialState]
 
 def after_act(state: TrialState, runtime: Runtime[Context]) -> str:
     """Return `over` if the episode is over or its steps are used up, else `continue`."""
-    return "over" if slots.over(state, runtime) else "continue"
+    return "over" if slots.is_over(state, runtime) else "continue"
 
 
 def after_learning(state: TrialState, runtime: Runtime[Context]) -> str:
@@ -43,7 +43,7 @@ def after_learning(state: TrialState, runtime: Runtime[Context]) -> str:
     return "again" if last.ending != GOAL and (episodes_left or last.cut) else "finished"
 
 
-def frame_episodes(builder: StateGraph[Any, Context, Any, Any], *, first: str, learn: str) -> None:
+def add_episode_edges(builder: StateGraph[Any, Context, Any, Any], *, first: str, learn: str) -> None:
     """Add the edges begin -> reset -> recall -> `first`, and conclude -> `learn` -> reset or end.
 
     Args:
@@ -59,7 +59,7 @@ def frame_episodes(builder: StateGraph[Any, Context, Any, Any], *, first: str, l
     builder.add_conditional_edges(learn, after_learning, {"again": "reset", "finished": END})
 
 
-def react_in_episodes(
+def build_react_in_episodes(
     name: str,
     learn: Slot,
     learner: Operator,
@@ -82,12 +82,12 @@ def react_in_episodes(
     operators = (begin, reset, recall, decide, act, conclude, learner)
     defaults = {slot.name: operator for slot, operator in zip(all_slots, operators, strict=True)}
     builder = assemble(TrialState, RunInput, all_slots, defaults, swaps)
-    frame_episodes(builder, first="decide", learn=learn.name)
+    add_episode_edges(builder, first="decide", learn=learn.name)
     builder.add_edge("decide", "act")
     builder.add_conditional_edges("act", after_act, {"continue": "decide", "over": "conclude"})
     return builder.compile(checkpointer=checkpointer, store=store or InMemoryStore(), name=name)
 
 
-def storeless(graph: G) -> G:
+def without_store(graph: G) -> G:
     """Return the graph without its store, as a LangGraph server requires: the server passes in its own store."""
     return graph.copy({"store": None})

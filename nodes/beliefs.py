@@ -13,8 +13,8 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
-from certigraph.adapters.models.calls import Prompt, ask, ask_text, clipped, numbered, prompt, quoted
-from certigraph.adapters.models.schemas import Cut
+from certigraph.adapters.models.calls import Prompt, ask, ask_text, build_prompt, clip, numbered_list, quote
+from certigraph.adapters.models.schemas import Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.react import ACT, DECIDE
 from certigraph.nodes.slots import Slot, Update, factory
@@ -22,14 +22,14 @@ from certigraph.state.records import Action, Observation, Task, UnknownName
 from certigraph.state.run import (
     FINISH,
     Belief,
-    BelievingState,
-    Fact,
-    Form,
+    BeliefForm,
+    BeliefState,
+    BelievedFact,
     RunState,
     Stagnation,
+    create_turn,
+    is_stopped,
     jaccard,
-    stopped,
-    turn_of,
 )
 from certigraph.state.search import (
     BY_GATE,
@@ -40,75 +40,78 @@ from certigraph.state.search import (
     answer_view,
     gate_view,
     latest_round,
-    listed_lines,
+    lines_with_sources,
     memory_view,
 )
 
 # The slots of CGDP's two interventions, memory and gate, and of the final answer. In some graphs they are optional.
 
 
-def answering(state: RunState, runtime: Runtime[Context]) -> bool:
+def accepts_answer(state: RunState, runtime: Runtime[Context]) -> bool:
     """Whether the task's benchmark takes an answer, so that one can be forced at the end."""
     return getattr(benchmark_of(state["task"], runtime), "answers", False)
 
 
-def steps_spent(state: BelievingState, runtime: Runtime[Context]) -> bool:
+def are_steps_spent(state: BeliefState, runtime: Runtime[Context]) -> bool:
     """Whether the episode's steps are used up, so that its world takes only an answer."""
     return len(state["history"]) >= limits_of(state["task"], runtime).steps
 
 
-def forced_from(end: str, state: BelievingState, runtime: Runtime[Context]) -> str:
+def end_or_forced(end: str, state: BeliefState, runtime: Runtime[Context]) -> str:
     """Return the edge of a run that ends without its goal: `forced` if its world still takes an answer, else `end`."""
-    return "forced" if answering(state, runtime) and not state["observation"].done else end
+    return "forced" if accepts_answer(state, runtime) and not state["observation"].done else end
 
 
-def unless_spent(edge: str, state: BelievingState, runtime: Runtime[Context]) -> str:
-    """Return `edge`, or the edge of `forced_from` if the episode's steps are used up."""
-    return forced_from(edge, state, runtime) if steps_spent(state, runtime) else edge
+def edge_unless_spent(edge: str, state: BeliefState, runtime: Runtime[Context]) -> str:
+    """Return `edge`, or the edge of `end_or_forced` if the episode's steps are used up."""
+    return end_or_forced(edge, state, runtime) if are_steps_spent(state, runtime) else edge
 
 
-def _round_kept(state: BelievingState, update: Update, runtime: Runtime[Context]) -> Update:
+def _record_round(state: BeliefState, update: Update, runtime: Runtime[Context]) -> Update:
     return {**update, "rounds": latest_round(state)}
 
 
-def _nothing_yet(state: BelievingState, runtime: Runtime[Context]) -> Update | None:
+def _skip_before_action(state: BeliefState, runtime: Runtime[Context]) -> Update | None:
     # The history alone does not show it: a sub-task starts with the steps of the run that it is a part of.
     has_acted = state["history"] and state.get("action")
     return None if has_acted else {"stagnation": Stagnation(), "rounds": []}
 
 
-def _forced(state: Any, update: Update, runtime: Runtime[Context]) -> Update:
+def _mark_forced(state: Any, update: Update, runtime: Runtime[Context]) -> Update:
     """Mark the answer with what forced it, because no certificate supports it."""
     action: Action = update["action"]
     if action.kind != FINISH:
         return update
-    return {**update, "action": action.model_copy(update={"args": {**action.args, "forced": _force(state, runtime)}})}
+    return {
+        **update,
+        "action": action.model_copy(update={"args": {**action.args, "forced": _reason_of_force(state, runtime)}}),
+    }
 
 
-def _force(state: Any, runtime: Runtime[Context]) -> str:
-    if stopped(state):
+def _reason_of_force(state: Any, runtime: Runtime[Context]) -> str:
+    if is_stopped(state):
         return BY_GATE
-    if steps_spent(state, runtime):
+    if are_steps_spent(state, runtime):
         return BY_STEPS
     return BY_METHOD if "plan" in state else BY_ROUNDS
 
 
-def _unanswerable(state: BelievingState, runtime: Runtime[Context]) -> Update | None:
-    takes_answer = answering(state, runtime) and not state["observation"].done
+def _skip_without_answer(state: BeliefState, runtime: Runtime[Context]) -> Update | None:
+    takes_answer = accepts_answer(state, runtime) and not state["observation"].done
     return None if takes_answer else {}
 
 
-def _delivered(state: Any, update: Update, runtime: Runtime[Context]) -> Update:
-    turn = {"turns": [turn_of("", state["action"], update["observation"])]} if "turns" in state else {}
+def _record_delivery(state: Any, update: Update, runtime: Runtime[Context]) -> Update:
+    turn = {"turns": [create_turn("", state["action"], update["observation"])]} if "turns" in state else {}
     return {**update, **turn}
 
 
 MEMORY = Slot("memory", frozenset({"belief"}), memory_view)
 EXTRACT = MEMORY._replace(name="extract")
-GATE = Slot("gate", frozenset({"stagnation"}), gate_view, _round_kept, _nothing_yet)
-ANSWER = Slot("answer", frozenset({"action"}), answer_view, _forced, _unanswerable)
-DELIVER = ACT._replace(name="deliver", record=_delivered)
-DECIDE_REMEMBERING = DECIDE._replace(writes=DECIDE.writes | {"belief"})
+GATE = Slot("gate", frozenset({"stagnation"}), gate_view, _record_round, _skip_before_action)
+ANSWER = Slot("answer", frozenset({"action"}), answer_view, _mark_forced, _skip_without_answer)
+DELIVER = ACT._replace(name="deliver", record=_record_delivery)
+DECIDE_WITH_BELIEF = DECIDE._replace(writes=DECIDE.writes | {"belief"})
 """`decide` of search agents that keep a memory of their own in the belief, as long as the belief is native."""
 
 
@@ -116,56 +119,62 @@ DECIDE_REMEMBERING = DECIDE._replace(writes=DECIDE.writes | {"belief"})
 #
 # A model curates it. Items beyond the target are cut afterwards, so that the bound holds for any answer.
 
-TRIGGER, TARGET = 10, 6
+REORGANISE_ABOVE, MAX_ITEMS = 10, 6
 """Number of items above which a belief is reorganised, and maximum number of items afterwards."""
 
-NOTE, SOURCE, REORGANISE_TOKENS = 240, 80, 500
+MAX_NOTE, MAX_SOURCE, MAX_REORGANISE_TOKENS = 240, 80, 500
 """Maximum length of a fact, question or note and of a source, in characters, and of rewritten notes, in tokens."""
 
-BULLET = re.compile(r"^\s*(?:[-*•]+|\d+[.)])\s*")
+BULLET_PATTERN = re.compile(r"^\s*(?:[-*•]+|\d+[.)])\s*")
 """Matches the bullet or number at the beginning of a line."""
 
-NOTHING = re.compile(r"\W*nothing (new|relevant)\W*", re.IGNORECASE)
+NOTHING_NEW_PATTERN = re.compile(r"\W*nothing (new|relevant)\W*", re.IGNORECASE)
 """Matches a line that says that there is nothing to note."""
 
 
 class FoundFact(BaseModel):
     """A fact as models write it."""
 
-    fact: Annotated[str, Field(min_length=1), Cut(NOTE)]
-    source: Annotated[str, Cut(SOURCE)]
+    fact: Annotated[str, Field(min_length=1), Truncated(MAX_NOTE)]
+    source: Annotated[str, Truncated(MAX_SOURCE)]
 
 
-def fact_of(written: FoundFact) -> Fact:
-    """Convert a model's fact to a `Fact` without line breaks, because prompts list one fact a line."""
-    return Fact(text=" ".join(written.fact.split()), source=" ".join(written.source.split()))
+def to_fact(written: FoundFact) -> BelievedFact:
+    """Convert a model's fact to a `BelievedFact` without line breaks, because prompts list one fact a line."""
+    return BelievedFact(text=" ".join(written.fact.split()), source=" ".join(written.source.split()))
 
 
 class Curated(BaseModel):
     """The model's answer for a structured belief."""
 
-    facts: Annotated[list[FoundFact], Cut(TRIGGER)]
-    questions: Annotated[list[Annotated[str, Field(min_length=1), Cut(NOTE)]], Cut(TRIGGER)]
+    facts: Annotated[list[FoundFact], Truncated(REORGANISE_ABOVE)]
+    questions: Annotated[list[Annotated[str, Field(min_length=1), Truncated(MAX_NOTE)]], Truncated(REORGANISE_ABOVE)]
 
 
-async def reorganised(belief: Belief, task: Task, runtime: Runtime[Context], *, target: int, trigger: int) -> Belief:
+async def reorganise_belief(
+    belief: Belief, task: Task, runtime: Runtime[Context], *, target: int, trigger: int
+) -> Belief:
     """Return the belief unchanged if it has at most `trigger` items, else curated to at most `target` items."""
     if belief.items <= trigger:
         return belief
-    curate = _noted_anew if belief.form == "freeform" else _curated
+    curate = _rewrite_notes if belief.form == "freeform" else _curate_items
     shorter = await curate(belief, task, runtime, target)
     # An empty answer must not erase the agent's memory: the latest items are used instead.
-    result = _cut(shorter, target) if shorter.items else _latest(belief, target)
+    result = _cut_to_target(shorter, target) if shorter.items else _latest_items(belief, target)
     return result.model_copy(update={"reorganised": belief.reorganised + 1})
 
 
-def noted(text: str) -> list[str]:
+def parse_notes(text: str) -> list[str]:
     """Parse a model's prose into notes, one a line, without bullets, headings and lines that say "nothing new"."""
-    bare = (" ".join(BULLET.sub("", line).split()) for line in text.splitlines())
-    return [clipped(line, NOTE) for line in bare if line and not line.endswith(":") and not NOTHING.fullmatch(line)]
+    bare = (" ".join(BULLET_PATTERN.sub("", line).split()) for line in text.splitlines())
+    return [
+        clip(line, MAX_NOTE)
+        for line in bare
+        if line and not line.endswith(":") and not NOTHING_NEW_PATTERN.fullmatch(line)
+    ]
 
 
-def checked(name: str, target: int, trigger: int, window: int) -> None:
+def check_sizes(name: str, target: int, trigger: int, window: int) -> None:
     """Check the sizes of a belief.
 
     Raises:
@@ -176,39 +185,41 @@ def checked(name: str, target: int, trigger: int, window: int) -> None:
         raise UnknownName(f"{call}: 1 <= target <= trigger and window >= 0, as in memory={name}:target=6")
 
 
-async def _curated(belief: Belief, task: Task, runtime: Runtime[Context], target: int) -> Belief:
-    instruction = CURATE.format(
-        belief=quoted(belief.text), task=task.goal, facts=target - _open(target), open=_open(target)
+async def _curate_items(belief: Belief, task: Task, runtime: Runtime[Context], target: int) -> Belief:
+    instruction = CURATE_INSTRUCTION.format(
+        belief=quote(belief.text), task=task.goal, facts=target - _max_questions(target), open=_max_questions(target)
     )
-    answer = await ask(prompt(runtime, instruction), Curated, role="extractor", runtime=runtime)
-    facts = tuple(fact for fact in map(fact_of, answer.facts) if fact.text)
+    answer = await ask(build_prompt(runtime, instruction), Curated, role="extractor", runtime=runtime)
+    facts = tuple(fact for fact in map(to_fact, answer.facts) if fact.text)
     questions = (" ".join(question.split()) for question in answer.questions)
     return belief.model_copy(update={"facts": facts, "questions": tuple(filter(None, questions))})
 
 
-async def _noted_anew(belief: Belief, task: Task, runtime: Runtime[Context], target: int) -> Belief:
-    instruction = REWRITE.format(belief=quoted(belief.text), task=task.goal, target=target)
-    text = await ask_text(prompt(runtime, instruction), role="extractor", runtime=runtime, tokens=REORGANISE_TOKENS)
-    return belief.model_copy(update={"notes": tuple(noted(text))})
+async def _rewrite_notes(belief: Belief, task: Task, runtime: Runtime[Context], target: int) -> Belief:
+    instruction = REWRITE_INSTRUCTION.format(belief=quote(belief.text), task=task.goal, target=target)
+    text = await ask_text(
+        build_prompt(runtime, instruction), role="extractor", runtime=runtime, tokens=MAX_REORGANISE_TOKENS
+    )
+    return belief.model_copy(update={"notes": tuple(parse_notes(text))})
 
 
-def _open(target: int) -> int:
+def _max_questions(target: int) -> int:
     """Return how many of the items may be open questions."""
     return target // 3
 
 
-def _cut(belief: Belief, target: int) -> Belief:
-    questions = belief.questions[: max(_open(target), target - len(belief.facts))]
+def _cut_to_target(belief: Belief, target: int) -> Belief:
+    questions = belief.questions[: max(_max_questions(target), target - len(belief.facts))]
     facts = belief.facts[: target - len(questions)]
     return belief.model_copy(update={"facts": facts, "questions": questions, "notes": belief.notes[:target]})
 
 
-def _latest(belief: Belief, target: int) -> Belief:
+def _latest_items(belief: Belief, target: int) -> Belief:
     facts, questions, notes = belief.facts[-target:], belief.questions[-target:], belief.notes[-target:]
-    return _cut(belief.model_copy(update={"facts": facts, "questions": questions, "notes": notes}), target)
+    return _cut_to_target(belief.model_copy(update={"facts": facts, "questions": questions, "notes": notes}), target)
 
 
-CURATE = """\
+CURATE_INSTRUCTION = """\
 Facts and open questions gathered so far:
 {belief}
 
@@ -218,7 +229,7 @@ drop what does not matter to the question, and keep every fact that another one 
 its source. Keep a question only while no fact answers it.
 """
 
-REWRITE = """\
+REWRITE_INSTRUCTION = """\
 Notes gathered so far:
 {belief}
 
@@ -234,30 +245,30 @@ of use, with names, values and titles as they are.
 # An item stays until it is resolved or the belief is reorganised. A belief of another form (for example MemGPT's own
 # notes) is dropped: the extracted belief replaces the agent's memory.
 
-WINDOW = 1
+VISIBLE_TURNS = 1
 """Number of latest turns that stay visible.
 
 Section 5.1 discards the raw o_t once it is extracted (0 turns). The experiments inject the belief into the lobotomized
 agent, which sees o_t (section 6.2), and the default follows them.
 """
 
-EXTRACT_TOKENS = 300
+MAX_EXTRACT_TOKENS = 300
 """Maximum number of tokens of freeform notes; the paper's extraction calls take fewer than 500 in total."""
 
-SAME = 0.5
+SAME_QUESTION = 0.5
 """Minimum Jaccard similarity of an open question to a resolved one for both to count as the same: models reword."""
 
 
 class Findings(BaseModel):
     """The model's answer to structured extraction."""
 
-    facts: Annotated[list[FoundFact], Cut(5)]
-    resolved: Annotated[list[Annotated[str, Cut(NOTE)]], Cut(6)]
-    questions: Annotated[list[Annotated[str, Field(min_length=1), Cut(NOTE)]], Cut(3)]
+    facts: Annotated[list[FoundFact], Truncated(5)]
+    resolved: Annotated[list[Annotated[str, Truncated(MAX_NOTE)]], Truncated(6)]
+    questions: Annotated[list[Annotated[str, Field(min_length=1), Truncated(MAX_NOTE)]], Truncated(3)]
 
 
 @factory
-def structured(*, target: int = TARGET, trigger: int = TRIGGER, window: int = WINDOW) -> Operator:
+def structured(*, target: int = MAX_ITEMS, trigger: int = REORGANISE_ABOVE, window: int = VISIBLE_TURNS) -> Operator:
     """Keep facts with their sources, and open questions. Resolved questions are removed, new ones appended.
 
     Args:
@@ -268,22 +279,24 @@ def structured(*, target: int = TARGET, trigger: int = TRIGGER, window: int = WI
     Raises:
         UnknownName: the numbers contradict each other.
     """
-    checked("structured", target, trigger, window)
+    check_sizes("structured", target, trigger, window)
 
     async def structured(state: MemoryView, runtime: Runtime[Context]) -> dict[str, Any]:
-        before = _own(state["belief"], "structured", window)
+        before = _belief_of_form(state["belief"], "structured", window)
         if not state["observation"].text.strip():
             return {"belief": before}
-        instruction = STRUCTURED.format(known=quoted(before.text or "(nothing)"), task=state["task"].goal)
-        findings = await ask(_question(state, runtime, instruction), Findings, role="extractor", runtime=runtime)
-        belief = updated(before, findings)
-        return {"belief": await reorganised(belief, state["task"], runtime, target=target, trigger=trigger)}
+        instruction = STRUCTURED_INSTRUCTION.format(known=quote(before.text or "(nothing)"), task=state["task"].goal)
+        findings = await ask(
+            _extraction_prompt(state, runtime, instruction), Findings, role="extractor", runtime=runtime
+        )
+        belief = update_belief(before, findings)
+        return {"belief": await reorganise_belief(belief, state["task"], runtime, target=target, trigger=trigger)}
 
     return structured
 
 
 @factory
-def freeform(*, target: int = TARGET, trigger: int = TRIGGER, window: int = WINDOW) -> Operator:
+def freeform(*, target: int = MAX_ITEMS, trigger: int = REORGANISE_ABOVE, window: int = VISIBLE_TURNS) -> Operator:
     """Keep notes in plain text, one a line, as in appendix E.2; new ones are appended.
 
     Args:
@@ -294,49 +307,51 @@ def freeform(*, target: int = TARGET, trigger: int = TRIGGER, window: int = WIND
     Raises:
         UnknownName: the numbers contradict each other.
     """
-    checked("freeform", target, trigger, window)
+    check_sizes("freeform", target, trigger, window)
 
     async def freeform(state: MemoryView, runtime: Runtime[Context]) -> dict[str, Any]:
-        before = _own(state["belief"], "freeform", window)
+        before = _belief_of_form(state["belief"], "freeform", window)
         if not state["observation"].text.strip():
             return {"belief": before}
-        instruction = FREEFORM.format(known=quoted(before.text or "(nothing)"), task=state["task"].goal)
-        request = _question(state, runtime, instruction)
-        text = await ask_text(request, role="extractor", runtime=runtime, tokens=EXTRACT_TOKENS)
-        belief = before.model_copy(update={"notes": (*before.notes, *_unknown(noted(text), before.notes))})
-        return {"belief": await reorganised(belief, state["task"], runtime, target=target, trigger=trigger)}
+        instruction = FREEFORM_INSTRUCTION.format(known=quote(before.text or "(nothing)"), task=state["task"].goal)
+        request = _extraction_prompt(state, runtime, instruction)
+        text = await ask_text(request, role="extractor", runtime=runtime, tokens=MAX_EXTRACT_TOKENS)
+        belief = before.model_copy(update={"notes": (*before.notes, *_new_texts(parse_notes(text), before.notes))})
+        return {"belief": await reorganise_belief(belief, state["task"], runtime, target=target, trigger=trigger)}
 
     return freeform
 
 
-def updated(before: Belief, found: Findings) -> Belief:
+def update_belief(before: Belief, found: Findings) -> Belief:
     """Add an extraction to a belief: append new facts and questions, and remove resolved questions."""
-    by_text = {fact.text: fact for fact in map(fact_of, found.facts)}
-    facts = [by_text[text] for text in _unknown(filter(None, by_text), [fact.text for fact in before.facts])]
-    still_open = [q for q in before.questions if all(jaccard(q, resolved) < SAME for resolved in found.resolved)]
+    by_text = {fact.text: fact for fact in map(to_fact, found.facts)}
+    facts = [by_text[text] for text in _new_texts(filter(None, by_text), [fact.text for fact in before.facts])]
+    still_open = [
+        q for q in before.questions if all(jaccard(q, resolved) < SAME_QUESTION for resolved in found.resolved)
+    ]
     new_questions = (" ".join(question.split()) for question in found.questions)
-    questions = (*still_open, *_unknown(filter(None, new_questions), before.questions))
+    questions = (*still_open, *_new_texts(filter(None, new_questions), before.questions))
     return before.model_copy(update={"facts": (*before.facts, *facts), "questions": questions})
 
 
-def _own(belief: Belief, form: Form, window: int) -> Belief:
+def _belief_of_form(belief: Belief, form: BeliefForm, window: int) -> Belief:
     return belief if belief.form == form else Belief(form=form, window=window)
 
 
-def _unknown(texts: Iterable[str], known: Sequence[str]) -> list[str]:
+def _new_texts(texts: Iterable[str], known: Sequence[str]) -> list[str]:
     folded = {text.casefold() for text in known}
     return [text for text in dict.fromkeys(texts) if text.casefold() not in folded]
 
 
-def _question(state: MemoryView, runtime: Runtime[Context], instruction: str) -> Prompt:
+def _extraction_prompt(state: MemoryView, runtime: Runtime[Context], instruction: str) -> Prompt:
     limits, observation = limits_of(state["task"], runtime), state["observation"]
-    listed = listed_lines(observation.text, observation.sources)
-    lines = [clipped(line, limits.excerpt) for _, line in listed] if listed is not None else [observation.text]
+    listed = lines_with_sources(observation.text, observation.sources)
+    lines = [clip(line, limits.excerpt) for _, line in listed] if listed is not None else [observation.text]
     text = "\n".join(lines)
-    return prompt(runtime, f"Just found:\n{quoted(text, limits.context)}\n\n{instruction}")
+    return build_prompt(runtime, f"Just found:\n{quote(text, limits.context)}\n\n{instruction}")
 
 
-STRUCTURED = """\
+STRUCTURED_INSTRUCTION = """\
 Known already, not to be written again:
 {known}
 
@@ -347,7 +362,7 @@ resolved: of the questions that are still open above, those which are now answer
 questions: what else must be found out to answer the question, one thing each. None if nothing is missing.
 """
 
-FREEFORM = """\
+FREEFORM_INSTRUCTION = """\
 Notes so far, not to be written again:
 {known}
 
@@ -371,7 +386,7 @@ async def lobotomized(state: MemoryView, runtime: Runtime[Context]) -> dict[str,
     return {"belief": Belief(form="lobotomized", window=1)}
 
 
-CONDITIONS: Mapping[str, Callable[[], Operator]] = {
+MEMORIES: Mapping[str, Callable[[], Operator]] = {
     "native": lambda: native,
     "lobotomized": lambda: lobotomized,
     "structured": structured,
@@ -386,10 +401,10 @@ def with_memory(operators: Mapping[str, object], slot: str = "memory") -> dict[s
         UnknownName: there is no memory of that name; the message lists them.
     """
     memory = operators.get(slot)
-    return {**operators, slot: as_memory(memory)} if isinstance(memory, str) else dict(operators)
+    return {**operators, slot: to_memory(memory)} if isinstance(memory, str) else dict(operators)
 
 
-def as_memory(memory: Operator | str) -> Operator:
+def to_memory(memory: Operator | str) -> Operator:
     """Return the memory of that name; an operator is returned as it is.
 
     Raises:
@@ -397,21 +412,21 @@ def as_memory(memory: Operator | str) -> Operator:
     """
     if not isinstance(memory, str):
         return memory
-    if memory not in CONDITIONS:
-        raise UnknownName(f"no memory condition {memory!r}; known: {', '.join(CONDITIONS)}, or give your own operator")
-    return CONDITIONS[memory]()
+    if memory not in MEMORIES:
+        raise UnknownName(f"no memory condition {memory!r}; known: {', '.join(MEMORIES)}, or give your own operator")
+    return MEMORIES[memory]()
 
 
 # Entity-grounded extraction with an alignment check (CGDP appendix B), against evidence about the wrong entity (G7).
 
-NAME = re.compile(r"\b(?:[A-Z]\w+|\d+)\b")
+NAME_PATTERN = re.compile(r"\b(?:[A-Z]\w+|\d+)\b")
 """Matches what names an entity: capitalised words and numbers. The first word of a sentence may match by accident."""
 
 
 class Alignment(BaseModel):
     """The model's answer."""
 
-    reason: Annotated[str, Cut(200)]
+    reason: Annotated[str, Truncated(200)]
     aligned: bool
 
 
@@ -423,13 +438,13 @@ def grounded(memory: Operator | str) -> Operator:
     belief. The second asks a model, once for each item, whether it is about the entity in question or one that leads
     to it. Items that a reorganisation rewords are checked again.
     """
-    memory = as_memory(memory)
+    memory = to_memory(memory)
 
     async def grounded(state: MemoryView, runtime: Runtime[Context]) -> dict[str, Any]:
         belief: Belief = (await memory(state, runtime))["belief"]
-        before = set(_told(state["belief"]))
-        new = [text for text in _told(belief) if text not in before]
-        checks = await gather(*(_stands(text, state, runtime) for text in new))
+        before = set(_belief_texts(state["belief"]))
+        new = [text for text in _belief_texts(belief) if text not in before]
+        checks = await gather(*(_is_grounded(text, state, runtime) for text in new))
         refused = {text for text, grounded_item in zip(new, checks, strict=True) if not grounded_item}
         facts = tuple(fact for fact in belief.facts if fact.text not in refused)
         notes = tuple(note for note in belief.notes if note not in refused)
@@ -438,25 +453,25 @@ def grounded(memory: Operator | str) -> Operator:
     return grounded
 
 
-def anchored(text: str, *sources: str) -> bool:
+def is_anchored(text: str, *sources: str) -> bool:
     """Whether every name and number of a text occurs in one of the sources. A capitalised first word is ignored."""
     known = set(re.findall(r"\w+", " ".join(sources).casefold()))
-    names = [match[0] for match in NAME.finditer(text) if match.start() or match[0].isdigit()]
+    names = [match[0] for match in NAME_PATTERN.finditer(text) if match.start() or match[0].isdigit()]
     return all(name.casefold() in known for name in names)
 
 
-def _told(belief: Belief) -> Iterator[str]:
+def _belief_texts(belief: Belief) -> Iterator[str]:
     yield from (fact.text for fact in belief.facts)
     yield from belief.notes
 
 
-async def _stands(text: str, state: MemoryView, runtime: Runtime[Context]) -> bool:
+async def _is_grounded(text: str, state: MemoryView, runtime: Runtime[Context]) -> bool:
     goal, text_seen = state["task"].goal, state["observation"].text
-    if not anchored(text, text_seen, goal, state["belief"].text):
+    if not is_anchored(text, text_seen, goal, state["belief"].text):
         return False
-    passages = quoted(text_seen, limits_of(state["task"], runtime).context)
-    instruction = GROUND_QUESTION.format(passages=passages, task=goal, text=quoted(text))
-    return (await ask(prompt(runtime, instruction), Alignment, role="validator", runtime=runtime)).aligned
+    passages = quote(text_seen, limits_of(state["task"], runtime).context)
+    instruction = GROUND_QUESTION.format(passages=passages, task=goal, text=quote(text))
+    return (await ask(build_prompt(runtime, instruction), Alignment, role="validator", runtime=runtime)).aligned
 
 
 GROUND_QUESTION = """\
@@ -475,14 +490,14 @@ about, or one that leads to it? A statement about someone else with the same rol
 
 # Observation filtering (CGDP appendix B): remove irrelevant lines before they reach the belief.
 
-GLIMPSE = 240
+MAX_FILTER_LINE = 240
 """Maximum number of characters of a line in the prompt: enough to recognise what it is about."""
 
 
 class Kept(BaseModel):
     """The model's answer: numbers of lines, from 1."""
 
-    keep: Annotated[list[int], Cut(50)]
+    keep: Annotated[list[int], Truncated(50)]
 
 
 @factory
@@ -492,7 +507,7 @@ def filtered(memory: Operator | str) -> Operator:
     A model chooses the lines by number. An observation of one line is not filtered; without a chosen line nothing is
     extracted.
     """
-    memory = as_memory(memory)
+    memory = to_memory(memory)
 
     async def filtered(state: MemoryView, runtime: Runtime[Context]) -> dict[str, Any]:
         observation = state["observation"]
@@ -500,19 +515,19 @@ def filtered(memory: Operator | str) -> Operator:
         if len(lines) < 2:
             return await memory(state, runtime)
         characters = limits_of(state["task"], runtime).context
-        shown = quoted(numbered(clipped(line, GLIMPSE) for line in lines), characters)
+        shown = quote(numbered_list(clip(line, MAX_FILTER_LINE) for line in lines), characters)
         instruction = FILTER_QUESTION.format(
-            lines=shown, known=quoted(state["belief"].text or "(nothing)"), task=state["task"].goal
+            lines=shown, known=quote(state["belief"].text or "(nothing)"), task=state["task"].goal
         )
-        answer = await ask(prompt(runtime, instruction), Kept, role="extractor", runtime=runtime)
-        return await memory({**state, "observation": _only(observation, lines, set(answer.keep))}, runtime)
+        answer = await ask(build_prompt(runtime, instruction), Kept, role="extractor", runtime=runtime)
+        return await memory({**state, "observation": _keep_lines(observation, lines, set(answer.keep))}, runtime)
 
     return filtered
 
 
-def _only(observation: Observation, lines: list[str], keep: set[int]) -> Observation:
+def _keep_lines(observation: Observation, lines: list[str], keep: set[int]) -> Observation:
     indices = [number for number in range(len(lines)) if number + 1 in keep]
-    listed = listed_lines(observation.text, observation.sources)
+    listed = lines_with_sources(observation.text, observation.sources)
     sources = observation.sources if listed is None else tuple(listed[n][0] for n in indices)
     return observation.model_copy(update={"text": "\n".join(lines[n] for n in indices), "sources": sources})
 

@@ -12,14 +12,14 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
-from certigraph.adapters.models.calls import ask, bullet_list, prompt, quoted
-from certigraph.adapters.models.schemas import Cut
+from certigraph.adapters.models.calls import ask, build_prompt, bullet_list, quote
+from certigraph.adapters.models.schemas import Truncated
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.nodes.react import gathered
-from certigraph.nodes.search import answer, hypotheses
+from certigraph.nodes.react import format_rounds
+from certigraph.nodes.search import answer, ask_hypotheses
 from certigraph.nodes.slots import Spec, factory
 from certigraph.state.records import UnknownName
-from certigraph.state.run import Round, Stagnation
+from certigraph.state.run import SearchRound, Stagnation
 from certigraph.state.search import GateView
 
 # The exhaustion gate (CGDP section 5.2) stops a search whose actions repeat and whose observations bring nothing new.
@@ -46,11 +46,11 @@ def exhaustion_gate(*, jaccard: float = 0.6, upr: float = 0.3, patience: int = 2
     Raises:
         UnknownName: a threshold is outside [0, 1], or `patience` is below 1.
     """
-    _checked("exhaustion_gate", patience, jaccard=jaccard, upr=upr)
+    _check_thresholds("exhaustion_gate", patience, jaccard=jaccard, upr=upr)
 
     async def exhaustion_gate(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
         stagnant = [r.jaccard >= jaccard and r.upr <= upr for r in state["rounds"]]
-        return {"stagnation": _counted(state, stagnant, patience)}
+        return {"stagnation": _count_streak(state, stagnant, patience)}
 
     return exhaustion_gate
 
@@ -70,17 +70,17 @@ def smooth_gate(*, jaccard: float = 0.6, upr: float = 0.15, patience: int = 2, d
     Raises:
         UnknownName: a threshold is outside [0, 1], `decay` outside (0, 1], or `patience` is below 1.
     """
-    _checked("smooth_gate", patience, jaccard=jaccard, upr=upr, decay=decay)
+    _check_thresholds("smooth_gate", patience, jaccard=jaccard, upr=upr, decay=decay)
 
     async def smooth_gate(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        averages = list(_averages(state["rounds"], decay))
-        counted = _counted(state, [similar >= jaccard and novel <= upr for similar, novel in averages], patience)
+        averages = list(_smoothed_signals(state["rounds"], decay))
+        counted = _count_streak(state, [similar >= jaccard and novel <= upr for similar, novel in averages], patience)
         return {"stagnation": counted.model_copy(update={"level": averages[-1][1]})}
 
     return smooth_gate
 
 
-def _averages(rounds: Sequence[Round], decay: float) -> Iterator[tuple[float, float]]:
+def _smoothed_signals(rounds: Sequence[SearchRound], decay: float) -> Iterator[tuple[float, float]]:
     """Generate the smoothed similarity and novelty after each round, starting at 0 (no repetition) and 1 (all new)."""
     similar, novel = 0.0, 1.0
     for latest in rounds:
@@ -89,7 +89,7 @@ def _averages(rounds: Sequence[Round], decay: float) -> Iterator[tuple[float, fl
         yield similar, novel
 
 
-def _counted(state: GateView, stagnant: Sequence[bool], patience: int) -> Stagnation:
+def _count_streak(state: GateView, stagnant: Sequence[bool], patience: int) -> Stagnation:
     # The streak grows by at most one a round, so that a gate combined with this one can reset it.
     in_a_row = sum(1 for _ in takewhile(bool, reversed(stagnant)))
     streak, latest = min(in_a_row, state["stagnation"].streak + 1), state["rounds"][-1]
@@ -99,8 +99,8 @@ def _counted(state: GateView, stagnant: Sequence[bool], patience: int) -> Stagna
     return Stagnation(streak=streak, stop=True, reason=reason)
 
 
-def _checked(name: str, patience: int, **shares: float) -> None:
-    wrong: dict[str, object] = {key: value for key, value in shares.items() if not _within(value, 0, 1)}
+def _check_thresholds(name: str, patience: int, **shares: float) -> None:
+    wrong: dict[str, object] = {key: value for key, value in shares.items() if not _is_within(value, 0, 1)}
     wrong |= {"patience": patience} if not (isinstance(patience, int) and patience >= 1) else {}
     wrong |= {"decay": 0} if shares.get("decay") == 0 else {}
     if wrong:
@@ -108,7 +108,7 @@ def _checked(name: str, patience: int, **shares: float) -> None:
         raise UnknownName(f"{name}({values}): thresholds lie in [0, 1], decay in (0, 1], and patience is at least 1")
 
 
-def _within(value: object, minimum: float, maximum: float) -> bool:
+def _is_within(value: object, minimum: float, maximum: float) -> bool:
     return isinstance(value, int | float) and minimum <= value <= maximum
 
 
@@ -118,7 +118,7 @@ def _within(value: object, minimum: float, maximum: float) -> bool:
 # of discrete ones with U = 0.3 and p = 2 to 3, and a cluster of smooth ones with U = 0.10 to 0.15 and p = 2. This grid
 # contains those; the other values, and the decay of one half, are our choice.
 
-DISCRETE = (
+DISCRETE_SETTINGS = (
     (0.5, 0.3, 2),
     (0.6, 0.3, 2),
     (0.7, 0.3, 2),
@@ -129,7 +129,7 @@ DISCRETE = (
 )
 """Settings of `exhaustion_gate`: similarity, unique passage rate, patience."""
 
-SMOOTH = tuple(product((0.5, 0.6, 0.7), (0.10, 0.15, 0.20), (2,)))
+SMOOTH_SETTINGS = tuple(product((0.5, 0.6, 0.7), (0.10, 0.15, 0.20), (2,)))
 """Settings of `smooth_gate`: similarity, unique passage rate, patience."""
 
 
@@ -139,15 +139,17 @@ def gate_grid() -> dict[str, Spec]:
     The text of a spec is what the command line takes: `str(gate_grid()["f_j0.6_u0.3_p2"])` is
     `exhaustion_gate:jaccard=0.6,upr=0.3,patience=2`.
     """
-    discrete = {_label("f", *setting): _spec("exhaustion_gate", *setting) for setting in DISCRETE}
-    return discrete | {_label("s", *setting): _spec("smooth_gate", *setting) for setting in SMOOTH}
+    discrete = {_setting_label("f", *setting): _gate_spec("exhaustion_gate", *setting) for setting in DISCRETE_SETTINGS}
+    return discrete | {
+        _setting_label("s", *setting): _gate_spec("smooth_gate", *setting) for setting in SMOOTH_SETTINGS
+    }
 
 
-def _label(kind: str, jaccard: float, upr: float, patience: int) -> str:
+def _setting_label(kind: str, jaccard: float, upr: float, patience: int) -> str:
     return f"{kind}_j{jaccard:g}_u{upr:g}_p{patience}"
 
 
-def _spec(name: str, jaccard: float, upr: float, patience: int) -> Spec:
+def _gate_spec(name: str, jaccard: float, upr: float, patience: int) -> Spec:
     return Spec(name=name, args={"jaccard": jaccard, "upr": upr, "patience": patience})
 
 
@@ -157,7 +159,7 @@ def _spec(name: str, jaccard: float, upr: float, patience: int) -> Spec:
 class Gaps(BaseModel):
     """The model's answer."""
 
-    unresolved: Annotated[list[Annotated[str, Field(min_length=1), Cut(160)]], Cut(5)]
+    unresolved: Annotated[list[Annotated[str, Field(min_length=1), Truncated(160)]], Truncated(5)]
     answerable: bool
 
 
@@ -170,10 +172,10 @@ def gap_gate() -> Operator:
     """
 
     async def gap_gate(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        certified = quoted(bullet_list(action.text for action in state["certified"].actions))
-        context = gathered(state, limits_of(state["task"], runtime))
-        instruction = ORDER.format(task=state["task"].goal, certified=certified)
-        gaps = await ask(prompt(runtime, context + instruction), Gaps, role="validator", runtime=runtime)
+        certified = quote(bullet_list(action.text for action in state["certified"].actions))
+        context = format_rounds(state, limits_of(state["task"], runtime))
+        instruction = GAPS_INSTRUCTION.format(task=state["task"].goal, certified=certified)
+        gaps = await ask(build_prompt(runtime, context + instruction), Gaps, role="validator", runtime=runtime)
         if gaps.answerable and not gaps.unresolved:
             return {"stagnation": Stagnation(stop=True, reason="nothing that the question needs is unresolved")}
         advice = f"Not known yet: {gaps.unresolved[0]}" if gaps.unresolved else ""
@@ -198,7 +200,7 @@ def either(one: Operator, other: Operator) -> Operator:
     return either
 
 
-ORDER = """
+GAPS_INSTRUCTION = """
 Certified:
 {certified}
 
@@ -218,7 +220,7 @@ PRODUCTIVE, STALE, EXHAUSTED = "PRODUCTIVE", "QUERY_STALE", "EXHAUSTED"
 class Judgement(BaseModel):
     """The model's answer."""
 
-    reason: Annotated[str, Cut(200)]
+    reason: Annotated[str, Truncated(200)]
     verdict: Literal["PRODUCTIVE", "QUERY_STALE", "EXHAUSTED"]
 
 
@@ -233,20 +235,20 @@ def judged_gate(*, stance: str = "conservative", window: int = 3) -> Operator:
     Raises:
         UnknownName: there is no such stance, or `window` is below 1.
     """
-    if stance not in ORDERS or window < 1:
+    if stance not in STANCES or window < 1:
         call = f"judged_gate(stance={stance!r}, window={window})"
-        raise UnknownName(f"{call}: stance is one of {', '.join(ORDERS)}, window at least 1")
+        raise UnknownName(f"{call}: stance is one of {', '.join(STANCES)}, window at least 1")
 
     async def judged_gate(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
         rounds = [f"{r.action} -> {r.glimpse}" for r in state["rounds"][-window:]]
-        investigation = INVESTIGATION.format(
+        investigation = INVESTIGATION_TEMPLATE.format(
             task=state["task"].goal,
-            state=quoted(state_of(state) or "(nothing)"),
+            state=quote(format_investigation(state) or "(nothing)"),
             count=len(rounds),
-            rounds=quoted(bullet_list(rounds)),
+            rounds=quote(bullet_list(rounds)),
         )
         answer = await ask(
-            prompt(runtime, investigation + ORDERS[stance]), Judgement, role="validator", runtime=runtime
+            build_prompt(runtime, investigation + STANCES[stance]), Judgement, role="validator", runtime=runtime
         )
         streak = 0 if answer.verdict == PRODUCTIVE else state["stagnation"].streak + 1
         stop = answer.verdict == EXHAUSTED
@@ -255,14 +257,14 @@ def judged_gate(*, stance: str = "conservative", window: int = 3) -> Operator:
     return judged_gate
 
 
-def state_of(state: GateView) -> str:
+def format_investigation(state: GateView) -> str:
     """Format the belief and what is certified; if both are empty, the agent's last thoughts."""
     certified = [action.text for action in state["certified"].actions]
     known = [*state["belief"].text.splitlines(), *certified]
     return "\n".join(known or [turn.thought for turn in state["turns"][-3:] if turn.thought])
 
 
-INVESTIGATION = """\
+INVESTIGATION_TEMPLATE = """\
 Question under investigation: {task}
 
 Where it stands:
@@ -287,7 +289,7 @@ QUERY_STALE: this line of search is used up, yet a definite other one could brin
 EXHAUSTED: the search stands still, and more rounds would hardly bring anything new that matters.
 """
 
-ORDERS: Mapping[str, str] = {"conservative": CONSERVATIVE, "neutral": NEUTRAL}
+STANCES: Mapping[str, str] = {"conservative": CONSERVATIVE, "neutral": NEUTRAL}
 
 
 # Triggered resampling (CGDP appendix B): when a search stagnates, try a new hypothesis instead of stopping.
@@ -313,7 +315,9 @@ def resampling(gate: Operator, *, times: int = 2) -> Operator:
         if not result.stop or before.resampled >= times:
             return {"stagnation": result.model_copy(update=history)}
         tried = dict.fromkeys(r.action for r in state["rounds"])
-        directions = await hypotheses(state["task"], runtime, most=1, known=state_of(state), tried=tried)
+        directions = await ask_hypotheses(
+            state["task"], runtime, most=1, known=format_investigation(state), tried=tried
+        )
         if not directions:
             return {"stagnation": result.model_copy(update=history)}
         advice = f"The search stood still. Take another direction: {directions[0]}"
@@ -346,13 +350,13 @@ def shadow(gate: Operator) -> Operator:
         silent = result.model_copy(update={"stop": False, "advice": ""})  # advice would change the run
         if not result.stop:
             return {"stagnation": silent}
-        record = {"at": len(state["rounds"]), "answer": await _answered(state, runtime)}
+        record = {"at": len(state["rounds"]), "answer": await _ask_answer(state, runtime)}
         return {"stagnation": silent.model_copy(update=record)}
 
     return shadow
 
 
-async def _answered(state: GateView, runtime: Runtime[Context]) -> str | None:
+async def _ask_answer(state: GateView, runtime: Runtime[Context]) -> str | None:
     if not getattr(benchmark_of(state["task"], runtime), "answers", False):
         return None
     return str((await answer(state, runtime))["action"].args["answer"])

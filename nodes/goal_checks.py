@@ -12,7 +12,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of
-from certigraph.adapters.models.calls import ask, numbered, prompt, quoted
+from certigraph.adapters.models.calls import ask, build_prompt, numbered_list, quote
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.slots import factory
 from certigraph.state.records import Audit, Revalidation, UnknownName
@@ -60,18 +60,18 @@ def votes(*, k: int = 2, n: int = 3, temperature: float = 0.7) -> Operator:
         raise UnknownName(f"{call}: k must be an integer from 1 to n, temperature 0 to 2, as in audit=votes:k=2,n=3")
 
     async def votes(state: AuditView, runtime: Runtime[Context]) -> dict[str, Any]:
-        request = prompt(
+        request = build_prompt(
             runtime,
             AUDIT_INSTRUCTION.format(
                 task=state["task"].goal,
                 action=state["action"].text,
-                observation=quoted(state["observation"].text),
-                view=quoted(state["evidence"].view),
+                observation=quote(state["observation"].text),
+                view=quote(state["evidence"].view),
                 goal=state["goal"].text,
             ),
         )
         cast: list[GoalCheck] = []
-        while _undecided(cast, k, n):
+        while _is_undecided(cast, k, n):
             sample = len(cast) + 1
             vote = await ask(
                 request, GoalCheck, role="validator", runtime=runtime, temperature=temperature, sample=sample
@@ -84,7 +84,7 @@ def votes(*, k: int = 2, n: int = 3, temperature: float = 0.7) -> Operator:
     return votes
 
 
-def _undecided(cast: Sequence[GoalCheck], k: int, n: int) -> bool:
+def _is_undecided(cast: Sequence[GoalCheck], k: int, n: int) -> bool:
     positive = sum(vote.reached for vote in cast)
     return positive < k and len(cast) - positive <= n - k
 
@@ -171,11 +171,13 @@ def recheck(*, most: int = 40) -> Operator:
         checked = state["certified"][skipped:]
         instruction = REVALIDATE_INSTRUCTION.format(
             task=state["task"].goal,
-            view=quoted(state["evidence"].view),
-            tail=numbered(predicate.text for predicate in state["tail"]),
-            conditions=numbered(predicate.text for predicate in checked),
+            view=quote(state["evidence"].view),
+            tail=numbered_list(predicate.text for predicate in state["tail"]),
+            conditions=numbered_list(predicate.text for predicate in checked),
         )
-        answer = await ask(prompt(runtime, instruction), _form(len(checked)), role="validator", runtime=runtime)
+        answer = await ask(
+            build_prompt(runtime, instruction), _undone_form(len(checked)), role="validator", runtime=runtime
+        )
         undone = tuple(skipped + number - 1 for number in sorted({*answer.undone}))
         return {"revalidation": Revalidation(undone=undone, reason=answer.reason)}
 
@@ -183,7 +185,7 @@ def recheck(*, most: int = 40) -> Operator:
 
 
 @lru_cache(maxsize=64)
-def _form(count: int) -> type[Undone]:
+def _undone_form(count: int) -> type[Undone]:
     number = Annotated[int, Field(ge=1, le=count)]
     return create_model("Undone", __base__=Undone, undone=(list[number], ...))
 

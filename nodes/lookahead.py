@@ -12,76 +12,84 @@ from langgraph.types import Overwrite
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
-from certigraph.adapters.episodes import admissible, candidates, rehearse
-from certigraph.adapters.matching import encoder, ranked, shortlist
-from certigraph.adapters.models.calls import ask, bullet_list, deliberate, numbered, prompt, quoted, tried
-from certigraph.adapters.processes import off_loop
+from certigraph.adapters.episodes import admissible_actions, candidate_actions, rehearse
+from certigraph.adapters.matching import find_encoder, rank_actions, select_actions
+from certigraph.adapters.models.calls import (
+    ask,
+    build_prompt,
+    bullet_list,
+    deliberate,
+    format_attempts,
+    numbered_list,
+    quote,
+)
+from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
 from certigraph.nodes.factored_states import extract_state, interpret_goal
-from certigraph.nodes.react import decided, queries, told
+from certigraph.nodes.react import format_decision, format_situation, shortlist_queries
 from certigraph.nodes.rewards import route
 from certigraph.nodes.slots import Slot, Update, factory
 from certigraph.state.records import Action, Fault, Task
 from certigraph.state.rewards import (
     Appraisal,
     AppraiseView,
-    AppraisingState,
     ChooseView,
     FactoredState,
     FactorView,
-    Foreseen,
-    Imagined,
+    ImaginedState,
+    LookaheadState,
     LookaheadView,
-    Seen,
+    PredictedOutcome,
+    RecordedStep,
     appraise_view,
     choose_view,
-    digest,
+    digest_of,
+    live_factor_view,
     lookahead_view,
-    standing_view,
 )
 from certigraph.state.sdp import RealizeView
 
 # The slots of the agents that look ahead, and the bookkeeping around their operators' updates.
 
 
-def _knows_nothing(state: AppraisingState, update: Update, runtime: Runtime[Context]) -> Update:
+def _clear_lookahead(state: LookaheadState, update: Update, runtime: Runtime[Context]) -> Update:
     position = {"factored": FactoredState(), "goal": FactoredState(), "reward": 0.0}
     lookahead: Update = {"candidates": (), "foreseen": (), "appraisals": (), "visited": Overwrite([])}
     return {**react.RESET.record(state, update, runtime), **position, **lookahead}
 
 
-def _rated(state: AppraisingState, update: Update, runtime: Runtime[Context]) -> Update:
-    return {**update, "visited": [digest(state["factored"])]}
+def _record_visit(state: LookaheadState, update: Update, runtime: Runtime[Context]) -> Update:
+    return {**update, "visited": [digest_of(state["factored"])]}
 
 
-def _worth_only(state: AppraisingState, update: Update, runtime: Runtime[Context]) -> Update:
+def _drop_states(state: LookaheadState, update: Update, runtime: Runtime[Context]) -> Update:
     """Keep the appraisals without their states, which are not needed again and would enlarge checkpoints."""
     known = set(state["visited"])
-    appraisals = ((one.appraisal, digest(one.factored) in known) for one in update["appraisals"])
+    appraisals = ((one.appraisal, digest_of(one.factored) in known) for one in update["appraisals"])
     return {"appraisals": tuple(appraisal.model_copy(update={"seen": seen}) for appraisal, seen in appraisals)}
 
 
-RESET = react.RESET._replace(record=_knows_nothing)
+RESET = react.RESET._replace(record=_clear_lookahead)
 EXTRACT = Slot(
     "extract",
     frozenset({"factored"}),
-    standing_view,
+    live_factor_view,
     skip=react.require_steps,
     types={"factored": FactoredState},
 )
-INTERPRET = Slot("interpret", frozenset({"goal"}), standing_view, types={"goal": FactoredState})
-ROUTE = Slot("route", frozenset({"reward"}), standing_view, _rated)
+INTERPRET = Slot("interpret", frozenset({"goal"}), live_factor_view, types={"goal": FactoredState})
+ROUTE = Slot("route", frozenset({"reward"}), live_factor_view, _record_visit)
 PROPOSE = Slot("propose", frozenset({"candidates"}), lookahead_view)
 IMAGINE = Slot("imagine", frozenset({"foreseen"}), lookahead_view)
-APPRAISE = Slot("appraise", frozenset({"appraisals"}), appraise_view, _worth_only)
+APPRAISE = Slot("appraise", frozenset({"appraisals"}), appraise_view, _drop_states)
 CHOOSE = react.DECIDE._replace(name="choose", view=choose_view)
 ACT = react.ACT
 
 
 # Propose candidates without a model: all admissible actions, or those most similar to the assignment.
 
-WIDTH = 3
+DEFAULT_CANDIDATES = 3
 """Default number of candidates for an action (k)."""
 
 
@@ -91,11 +99,11 @@ async def listed(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, A
     Raises:
         Fault: ("environment") the world does not list its actions.
     """
-    return {"candidates": tuple(await _listing(state, runtime))}
+    return {"candidates": tuple(await _list_actions(state, runtime))}
 
 
 @factory
-def shortlisted(*, k: int = WIDTH) -> Operator:
+def shortlisted(*, k: int = DEFAULT_CANDIDATES) -> Operator:
     """Propose the k admissible actions that are most similar to the assignment and the latest thought.
 
     Args:
@@ -106,19 +114,19 @@ def shortlisted(*, k: int = WIDTH) -> Operator:
     """
 
     async def shortlisted(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
-        actions, wanted = await _listing(state, runtime), queries(state)
-        nearest = await off_loop(lambda: shortlist(wanted, actions, most=k, encoder=encoder()))
+        actions, wanted = await _list_actions(state, runtime), shortlist_queries(state)
+        nearest = await run_in_thread(lambda: select_actions(wanted, actions, most=k, encoder=find_encoder()))
         return {"candidates": tuple(nearest)}
 
     return shortlisted
 
 
-async def _listing(state: LookaheadView, runtime: Runtime[Context]) -> list[str]:
+async def _list_actions(state: LookaheadView, runtime: Runtime[Context]) -> list[str]:
     if state["path"]:
         copy = await rehearse(state["path"], state["task"], runtime)
-        actions = await off_loop(copy.admissible) or []
+        actions = await run_in_thread(copy.admissible) or []
     else:
-        actions = await admissible(runtime)
+        actions = await admissible_actions(runtime)
     if not actions:
         message = f"{state['task'].benchmark} lists no actions here; let the model write them: propose=propose_actions"
         raise Fault("environment", message)
@@ -127,12 +135,12 @@ async def _listing(state: LookaheadView, runtime: Runtime[Context]) -> list[str]
 
 # Propose candidates with a model: the k best admissible actions, or k actions that it writes.
 
-MOST_KINDS = 256
+MAX_CACHED_FORMS = 256
 """Maximum number of cached answer forms, one for each list of options. Schemas are cached by their form."""
 
 
 @factory
-def propose_actions(*, k: int = WIDTH) -> Operator:
+def propose_actions(*, k: int = DEFAULT_CANDIDATES) -> Operator:
     """Ask the model for the k most promising actions. No model is asked if the world lists at most k.
 
     From a list of at most `Limits.options` actions the model chooses. From a longer list it chooses among the most
@@ -144,73 +152,83 @@ def propose_actions(*, k: int = WIDTH) -> Operator:
     """
 
     async def propose_actions(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
-        listing = [] if state["path"] else await admissible(runtime)
+        listing = [] if state["path"] else await admissible_actions(runtime)
         if 0 < len(listing) <= k:
             return {"candidates": tuple(listing)}
-        if listing and (len(listing) <= _most(state, runtime) or _shortlists(state, runtime)):
-            return {"candidates": await _chosen(state, k, runtime)}
-        return {"candidates": await _written(state, listing, k, runtime)}
+        if listing and (len(listing) <= _max_options(state, runtime) or _uses_shortlists(state, runtime)):
+            return {"candidates": await _select_actions(state, k, runtime)}
+        return {"candidates": await _write_actions(state, listing, k, runtime)}
 
     return propose_actions
 
 
-async def _chosen(state: LookaheadView, k: int, runtime: Runtime[Context]) -> tuple[str, ...]:
-    options = await candidates(queries(state), runtime, _most(state, runtime))
-    choice = f"Actions to choose from:\n{quoted(bullet_list(options))}\n{SELECT.format(k=k)}"
+async def _select_actions(state: LookaheadView, k: int, runtime: Runtime[Context]) -> tuple[str, ...]:
+    options = await candidate_actions(shortlist_queries(state), runtime, _max_options(state, runtime))
+    choice = f"Actions to choose from:\n{quote(bullet_list(options))}\n{SELECT_INSTRUCTION.format(k=k)}"
     answer = await ask(
-        prompt(runtime, told(state, choice)), _picks(tuple(options), k), role="executor", runtime=runtime
+        build_prompt(runtime, format_situation(state, choice)),
+        _picks_form(tuple(options), k),
+        role="executor",
+        runtime=runtime,
     )
-    return _distinct(answer.actions, k)  # type: ignore[attr-defined]
+    return _first_distinct(answer.actions, k)  # type: ignore[attr-defined]
 
 
-async def _written(state: LookaheadView, listing: Sequence[str], k: int, runtime: Runtime[Context]) -> tuple[str, ...]:
+async def _write_actions(
+    state: LookaheadView, listing: Sequence[str], k: int, runtime: Runtime[Context]
+) -> tuple[str, ...]:
     """Ask the model to write k actions, and replace each by the most similar listed one, if there is a list."""
-    answer = await ask(prompt(runtime, told(state, WRITE.format(k=k))), _texts(k), role="executor", runtime=runtime)
+    answer = await ask(
+        build_prompt(runtime, format_situation(state, WRITE_INSTRUCTION.format(k=k))),
+        _texts_form(k),
+        role="executor",
+        runtime=runtime,
+    )
     texts: list[str] = answer.actions  # type: ignore[attr-defined]
     synonyms = getattr(benchmark_of(state["task"], runtime), "synonyms", None)
-    matched = [await off_loop(_nearest, text, listing, synonyms) for text in texts] if listing else texts
-    return _distinct(matched, k)
+    matched = [await run_in_thread(_most_similar, text, listing, synonyms) for text in texts] if listing else texts
+    return _first_distinct(matched, k)
 
 
-def _distinct(actions: Sequence[str], k: int) -> tuple[str, ...]:
+def _first_distinct(actions: Sequence[str], k: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(actions))[:k]
 
 
-def _nearest(text: str, listing: Sequence[str], synonyms: Mapping[str, str] | None) -> str:
-    matches = ranked(text, listing, encoder=encoder(), most=1, synonyms=synonyms)
+def _most_similar(text: str, listing: Sequence[str], synonyms: Mapping[str, str] | None) -> str:
+    matches = rank_actions(text, listing, encoder=find_encoder(), most=1, synonyms=synonyms)
     return matches[0].action if matches else text
 
 
-def _most(state: LookaheadView, runtime: Runtime[Context]) -> int:
+def _max_options(state: LookaheadView, runtime: Runtime[Context]) -> int:
     return limits_of(state["task"], runtime).options
 
 
-def _shortlists(state: LookaheadView, runtime: Runtime[Context]) -> bool:
+def _uses_shortlists(state: LookaheadView, runtime: Runtime[Context]) -> bool:
     return bool(getattr(benchmark_of(state["task"], runtime), "shortlists", False))
 
 
-@lru_cache(maxsize=MOST_KINDS)
-def _picks(options: tuple[str, ...], k: int) -> type[BaseModel]:
+@lru_cache(maxsize=MAX_CACHED_FORMS)
+def _picks_form(options: tuple[str, ...], k: int) -> type[BaseModel]:
     kind: Any = list[Literal[options]]  # type: ignore[valid-type]
-    return create_model("Picks", actions=(kind, _so_many(min(k, len(options)))))
+    return create_model("Picks", actions=(kind, _count_field(min(k, len(options)))))
 
 
-@lru_cache(maxsize=MOST_KINDS)
-def _texts(k: int) -> type[BaseModel]:
+@lru_cache(maxsize=MAX_CACHED_FORMS)
+def _texts_form(k: int) -> type[BaseModel]:
     kind: Any = list[str]
-    return create_model("Texts", actions=(kind, _so_many(k)))
+    return create_model("Texts", actions=(kind, _count_field(k)))
 
 
-def _so_many(k: int) -> Any:
+def _count_field(k: int) -> Any:
     """Ask for k items in the schema, but accept fewer or more, so that no second request is needed."""
     return Field(min_length=1, json_schema_extra={"minItems": k, "maxItems": k})
 
 
-SELECT = (
+SELECT_INSTRUCTION = (
     "Name the {k} different actions that promise most as the next one, the best first. Pass over what had no effect."
 )
 
-WRITE = """\
+WRITE_INSTRUCTION = """\
 Look first at what is in hand, where you are and what is in reach. Then write, as the world's rules say, {k} different
 actions of which each could be taken next, the best first. Pass over what had no effect."""
 
@@ -231,7 +249,7 @@ async def rehearsed(state: LookaheadView, runtime: Runtime[Context]) -> dict[str
     for action in state["candidates"]:
         observation = (await rehearse([*state["path"], action], state["task"], runtime)).observation
         outcomes.append(
-            Foreseen(
+            PredictedOutcome(
                 action=action,
                 observation=observation.text,
                 accepted=observation.accepted,
@@ -247,21 +265,23 @@ async def predicted(state: LookaheadView, runtime: Runtime[Context]) -> dict[str
     actions = state["candidates"]
     if not actions:
         return {"foreseen": ()}
-    request = prompt(runtime, told(state, PREDICT.format(actions=quoted(numbered(actions)))))
-    answer = await ask(request, _predictions(len(actions)), role="executor", runtime=runtime)
+    request = build_prompt(
+        runtime, format_situation(state, PREDICT_INSTRUCTION.format(actions=quote(numbered_list(actions))))
+    )
+    answer = await ask(request, _predictions_form(len(actions)), role="executor", runtime=runtime)
     texts: list[str] = answer.outcomes  # type: ignore[attr-defined]
-    return {"foreseen": tuple(Foreseen(action=a, observation=t) for a, t in zip(actions, texts, strict=True))}
+    return {"foreseen": tuple(PredictedOutcome(action=a, observation=t) for a, t in zip(actions, texts, strict=True))}
 
 
 @lru_cache(maxsize=64)
-def _predictions(count: int) -> type[BaseModel]:
+def _predictions_form(count: int) -> type[BaseModel]:
     # No maximum length: where the world answers with its complete view, the model must be able to write that.
     text = Field(min_length=count, max_length=count)
     kind: Any = list[str]
     return create_model("Predictions", outcomes=(kind, text))
 
 
-PREDICT = """\
+PREDICT_INSTRUCTION = """\
 Actions that are considered:
 {actions}
 For each of them alone, taken next from here, foretell what the world would answer, in its own wording and in one or two
@@ -281,14 +301,14 @@ def appraise(*, extract: Operator, interpret: Operator, route: Operator) -> Oper
         route: operator that compares state and goal.
     """
 
-    async def rate_outcome(state: AppraiseView, foreseen: Foreseen, runtime: Runtime[Context]) -> Imagined:
-        step = Seen(action=foreseen.action, observation=foreseen.observation)
+    async def rate_outcome(state: AppraiseView, foreseen: PredictedOutcome, runtime: Runtime[Context]) -> ImaginedState:
+        step = RecordedStep(action=foreseen.action, observation=foreseen.observation)
         view = FactorView(task=state["task"], step=step, factored=state["factored"], goal=state["goal"])
         view["factored"] = (await extract(view, runtime))["factored"]
         view["goal"] = (await interpret(view, runtime))["goal"]
         reward = (await route(view, runtime))["reward"]
         appraisal = Appraisal(action=foreseen.action, reward=reward, gain=reward - state["reward"])
-        return Imagined(foreseen=foreseen, appraisal=appraisal, factored=view["factored"], goal=view["goal"])
+        return ImaginedState(foreseen=foreseen, appraisal=appraisal, factored=view["factored"], goal=view["goal"])
 
     async def appraise(state: AppraiseView, runtime: Runtime[Context]) -> dict[str, Any]:
         return {"appraisals": tuple([await rate_outcome(state, foreseen, runtime) for foreseen in state["foreseen"]])}
@@ -301,9 +321,9 @@ def appraise(*, extract: Operator, interpret: Operator, route: Operator) -> Oper
 
 async def choose_by_reward(state: ChooseView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Let the model choose, after a thought, from the candidates with their predicted gains, the best first."""
-    options = ranking(state["appraisals"])
-    shown = quoted(bullet_list(f"{one.action} ({one.gain:+.2f})" for one in options))
-    request = prompt(runtime, decided(state, f"{GAINS}\n{shown}"))
+    options = rank_appraisals(state["appraisals"])
+    shown = quote(bullet_list(f"{one.action} ({one.gain:+.2f})" for one in options))
+    request = build_prompt(runtime, format_decision(state, f"{GAINS_INSTRUCTION}\n{shown}"))
     answer = await deliberate(request, [one.action for one in options], role="executor", runtime=runtime)
     return {"thought": answer.thought, "action": Action(text=answer.choice)}
 
@@ -314,12 +334,12 @@ async def greedy(state: ChooseView, runtime: Runtime[Context]) -> dict[str, Any]
     A candidate that leads back to a state that the episode has been in is taken only if there is no other. The paper
     has no such rule; without it the highest gains can lead in circles.
     """
-    options = ranking(state["appraisals"])
+    options = rank_appraisals(state["appraisals"])
     best = next((one for one in options if not one.seen), options[0])
     return {"thought": f"predicted gain {best.gain:+.2f}", "action": Action(text=best.action)}
 
 
-def ranking(appraisals: Sequence[Appraisal]) -> list[Appraisal]:
+def rank_appraisals(appraisals: Sequence[Appraisal]) -> list[Appraisal]:
     """Sort appraisals by gain, the best first; equals keep the order of their proposal.
 
     Raises:
@@ -330,7 +350,7 @@ def ranking(appraisals: Sequence[Appraisal]) -> list[Appraisal]:
     return sorted(appraisals, key=lambda one: -one.gain)
 
 
-GAINS = """\
+GAINS_INSTRUCTION = """\
 Actions to choose from, each with how much nearer to the goal it is predicted to bring the world; below zero it leads
 away, around zero it changes nothing that counts:"""
 
@@ -342,7 +362,7 @@ away, around zero it changes nothing that counts:"""
 
 
 @factory
-def reward_guided(*, k: int = WIDTH, asks: bool = False, imagines: bool = False) -> Operator:
+def reward_guided(*, k: int = DEFAULT_CANDIDATES, asks: bool = False, imagines: bool = False) -> Operator:
     """Propose k actions for the target, imagine their outcomes, appraise them, and take the best (SDP's Realize).
 
     Args:
@@ -356,9 +376,9 @@ def reward_guided(*, k: int = WIDTH, asks: bool = False, imagines: bool = False)
     judge = appraise(extract=extract_state, interpret=interpret_goal, route=rate)
 
     async def reward_guided(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
-        view = _ahead(state)
+        view = _to_lookahead_view(state)
         view["candidates"] = (await propose(view, runtime))["candidates"]
-        position = await _standing(state, rate, runtime)
+        position = await _current_view(state, rate, runtime)
         position["foreseen"] = (await imagine(view, runtime))["foreseen"]
         imagined = (await judge(position, runtime))["appraisals"]
         choice_view = {**view, "appraisals": tuple(one.appraisal for one in imagined)}
@@ -367,9 +387,9 @@ def reward_guided(*, k: int = WIDTH, asks: bool = False, imagines: bool = False)
     return reward_guided
 
 
-def _ahead(state: RealizeView) -> LookaheadView:
+def _to_lookahead_view(state: RealizeView) -> LookaheadView:
     """Convert Realize's view to the view of the look-ahead operators, with the target as the assignment."""
-    failed = [f"Tried without success: {line}" for line in tried(state["attempts"]).splitlines()]
+    failed = [f"Tried without success: {line}" for line in format_attempts(state["attempts"]).splitlines()]
     return {
         "task": state["task"],
         "assignment": state["target"].text,
@@ -382,10 +402,10 @@ def _ahead(state: RealizeView) -> LookaheadView:
     }
 
 
-async def _standing(state: RealizeView, rate: Operator, runtime: Runtime[Context]) -> AppraiseView:
+async def _current_view(state: RealizeView, rate: Operator, runtime: Runtime[Context]) -> AppraiseView:
     """Extract the current state and interpret the target as a goal; if that yields no goal, the task's goal."""
     for goal in (state["target"].text, state["task"].goal):
-        view = _looking(state["task"].model_copy(update={"goal": goal}), state["evidence"].view)
+        view = _view_of_text(state["task"].model_copy(update={"goal": goal}), state["evidence"].view)
         view["factored"] = (await extract_state(view, runtime))["factored"]
         view["goal"] = (await interpret_goal(view, runtime))["goal"]
         if view["goal"].entities:
@@ -394,6 +414,6 @@ async def _standing(state: RealizeView, rate: Operator, runtime: Runtime[Context
     return AppraiseView(task=view["task"], factored=view["factored"], goal=view["goal"], reward=reward, foreseen=())
 
 
-def _looking(task: Task, view: str) -> FactorView:
-    step = Seen(observation=view)
+def _view_of_text(task: Task, view: str) -> FactorView:
+    step = RecordedStep(observation=view)
     return FactorView(task=task, step=step, factored=FactoredState(), goal=FactoredState())

@@ -12,29 +12,29 @@ from certigraph.nodes import lookahead
 from certigraph.nodes.slots import Slot, Update, factory
 from certigraph.state.records import Action, Fault
 from certigraph.state.rewards import (
+    ActionPath,
     AppraiseView,
     LookaheadView,
-    Node,
-    Path,
+    SearchNode,
     Simulation,
     TreeState,
     TreeView,
     appraise_view,
-    below,
-    children,
-    digest,
-    found,
-    leaf_of,
+    children_of,
+    count_visits,
+    digest_of,
     lookahead_view,
-    solution,
-    tally,
+    node_at,
+    select_leaf,
+    shortest_solution,
+    subtree_of,
     turns_of,
 )
 from certigraph.state.run import Evidence
 
 # The slots of MCTS, and the bookkeeping around its operators' updates.
 
-DEPTH = 12
+MAX_DEPTH = 12
 """Maximum number of imagined actions in a row: world models are not reliable further ahead."""
 
 
@@ -44,55 +44,55 @@ def tree_view(state: TreeState) -> TreeView:
         "task": state["task"],
         "tree": state["tree"],
         "simulations": state["simulations"],
-        "leaf": _leaf(state),
+        "leaf": _leaf_path(state),
         "searched": state["searched"],
         "visited": state["visited"],
         "imagined": state["imagined"],
     }
 
 
-def leaf_lookahead(state: TreeState) -> LookaheadView:
+def leaf_lookahead_view(state: TreeState) -> LookaheadView:
     """Return the look-ahead view at the leaf, as if the agent had taken the imagined actions that lead there."""
-    view, path = lookahead_view(state), _leaf(state)
-    nodes = [node for length in range(1, len(path) + 1) if (node := found(state["tree"], path[:length]))]
+    view, path = lookahead_view(state), _leaf_path(state)
+    nodes = [node for length in range(1, len(path) + 1) if (node := node_at(state["tree"], path[:length]))]
     if not nodes:
         return view
     turns = (*view["turns"], *turns_of([node.foreseen for node in nodes]))
     return {**view, "path": path, "turns": turns, "evidence": Evidence(view=nodes[-1].foreseen.observation)}
 
 
-def leaf_appraisal(state: TreeState) -> AppraiseView:
+def leaf_appraise_view(state: TreeState) -> AppraiseView:
     """Return the appraisal view at the leaf: the outcomes from there, and the leaf's state and reward."""
-    view, node = appraise_view(state), found(state["tree"], _leaf(state))
+    view, node = appraise_view(state), node_at(state["tree"], _leaf_path(state))
     if node is None:
         return view
     return {**view, "factored": node.factored, "goal": node.goal, "reward": node.reward}
 
 
-def _leaf(state: TreeState) -> Path:
+def _leaf_path(state: TreeState) -> ActionPath:
     return tuple(state["leaf"])  # checkpoints restore tuples as lists
 
 
-def _no_tree(state: TreeState, update: Update, runtime: Runtime[Context]) -> Update:
+def _clear_tree(state: TreeState, update: Update, runtime: Runtime[Context]) -> Update:
     reset = lookahead.RESET.record(state, update, runtime)
-    return {**reset, **_pruned([], [])}
+    return {**reset, **_tree_update([], [])}
 
 
-def _pruned(tree: Sequence[Node], simulations: Sequence[Simulation]) -> Update:
+def _tree_update(tree: Sequence[SearchNode], simulations: Sequence[Simulation]) -> Update:
     empty = {"leaf": (), "searched": 0, "searching": True, "imagined": ()}
     return {**empty, "tree": Overwrite([*tree]), "simulations": Overwrite([*simulations])}
 
 
-def _nowhere_further(state: TreeState, runtime: Runtime[Context]) -> Update | None:
-    node = found(state["tree"], _leaf(state))
-    ended = node is not None and (node.foreseen.done or len(node.path) >= DEPTH)
+def _skip_at_end(state: TreeState, runtime: Runtime[Context]) -> Update | None:
+    node = node_at(state["tree"], _leaf_path(state))
+    ended = node is not None and (node.foreseen.done or len(node.path) >= MAX_DEPTH)
     return {"candidates": ()} if ended else None
 
 
-def _as_nodes(state: TreeState, update: Update, runtime: Runtime[Context]) -> Update:
+def _appraisals_to_nodes(state: TreeState, update: Update, runtime: Runtime[Context]) -> Update:
     nodes = tuple(
-        Node(
-            path=(*_leaf(state), one.foreseen.action),
+        SearchNode(
+            path=(*_leaf_path(state), one.foreseen.action),
             foreseen=one.foreseen,
             reward=one.appraisal.reward,
             factored=one.factored,
@@ -103,26 +103,26 @@ def _as_nodes(state: TreeState, update: Update, runtime: Runtime[Context]) -> Up
     return {"imagined": nodes, "appraisals": tuple(one.appraisal for one in update["appraisals"])}
 
 
-def _counted(state: TreeState, update: Update, runtime: Runtime[Context]) -> Update:
+def _count_simulation(state: TreeState, update: Update, runtime: Runtime[Context]) -> Update:
     return {**update, "searched": state["searched"] + 1, "imagined": ()}
 
 
-def _acted(state: TreeState, update: Update, runtime: Runtime[Context]) -> Update:
+def _prune_tree(state: TreeState, update: Update, runtime: Runtime[Context]) -> Update:
     """Keep the part of the tree below the action if the world answered as imagined, else start a new tree."""
-    action, imagined = state["action"].text, found(state["tree"], (state["action"].text,))
+    action, imagined = state["action"].text, node_at(state["tree"], (state["action"].text,))
     as_imagined = imagined is not None and imagined.foreseen.observation == update["observation"].text
-    tree, simulations = below(state["tree"], state["simulations"], action) if as_imagined else ([], [])
-    return {**lookahead.ACT.record(state, update, runtime), **_pruned(tree, simulations)}
+    tree, simulations = subtree_of(state["tree"], state["simulations"], action) if as_imagined else ([], [])
+    return {**lookahead.ACT.record(state, update, runtime), **_tree_update(tree, simulations)}
 
 
-RESET = lookahead.RESET._replace(record=_no_tree)
+RESET = lookahead.RESET._replace(record=_clear_tree)
 SELECT = Slot("select", frozenset({"leaf"}), tree_view)
-PROPOSE = lookahead.PROPOSE._replace(view=leaf_lookahead, skip=_nowhere_further)
-IMAGINE = lookahead.IMAGINE._replace(view=leaf_lookahead)
-APPRAISE = lookahead.APPRAISE._replace(view=leaf_appraisal, record=_as_nodes)
-BACKPROPAGATE = Slot("backpropagate", frozenset({"tree", "simulations", "searching"}), tree_view, _counted)
+PROPOSE = lookahead.PROPOSE._replace(view=leaf_lookahead_view, skip=_skip_at_end)
+IMAGINE = lookahead.IMAGINE._replace(view=leaf_lookahead_view)
+APPRAISE = lookahead.APPRAISE._replace(view=leaf_appraise_view, record=_appraisals_to_nodes)
+BACKPROPAGATE = Slot("backpropagate", frozenset({"tree", "simulations", "searching"}), tree_view, _count_simulation)
 CHOOSE = Slot("choose", frozenset({"action", "thought"}), tree_view, types={"action": Action})
-ACT = lookahead.ACT._replace(record=_acted)
+ACT = lookahead.ACT._replace(record=_prune_tree)
 
 
 # The operators of MCTS on its tree: select a leaf, back up the value of its outcomes, choose an action.
@@ -145,7 +145,7 @@ def select(*, c: float = EXPLORATION, seed: int = 0) -> Operator:
 
     async def select(state: TreeView, runtime: Runtime[Context]) -> dict[str, Any]:
         random = Random(f"{seed}:{len(state['visited'])}:{state['searched']}")
-        return {"leaf": leaf_of(state["tree"], tally(state["simulations"]), c, random)}
+        return {"leaf": select_leaf(state["tree"], count_visits(state["simulations"]), c, random)}
 
     return select
 
@@ -162,10 +162,10 @@ def backpropagate(*, simulations: int = SIMULATIONS) -> Operator:
     """
 
     async def backpropagate(state: TreeView, runtime: Runtime[Context]) -> dict[str, Any]:
-        new = _new(state)
-        passes = [Simulation(path=node.path, value=node.value) for node in new] or [_again(state)]
+        new = _new_nodes(state)
+        passes = [Simulation(path=node.path, value=node.value) for node in new] or [_repeat_leaf(state)]
         spent = state["searched"] + 1 >= simulations
-        searching = not spent and solution(new) is None
+        searching = not spent and shortest_solution(new) is None
         return {"tree": new, "simulations": passes, "searching": searching}
 
     return backpropagate
@@ -177,21 +177,21 @@ async def most_visited(state: TreeView, runtime: Runtime[Context]) -> dict[str, 
     Raises:
         Fault: ("operator") the tree is empty.
     """
-    tree, counts = state["tree"], tally(state["simulations"])
-    if path := solution(tree):
+    tree, counts = state["tree"], count_visits(state["simulations"])
+    if path := shortest_solution(tree):
         return {"thought": f"the goal is {len(path)} actions away", "action": Action(text=path[0])}
-    if not (first := children(tree, ())):
+    if not (first := children_of(tree, ())):
         raise Fault("operator", "no outcome was imagined, so no action can be chosen: let `propose` return an action")
     best = max(first, key=lambda node: (counts.visits[node.path], counts.mean(node.path))).path
     thought = f"{counts.visits[best]} of {counts.visits[()]} simulations, worth {counts.mean(best):.2f} on average"
     return {"thought": thought, "action": Action(text=best[0])}
 
 
-def _new(state: TreeView) -> list[Node]:
-    known = {*state["visited"], *(digest(node.factored) for node in state["tree"])}
+def _new_nodes(state: TreeView) -> list[SearchNode]:
+    known = {*state["visited"], *(digest_of(node.factored) for node in state["tree"])}
     new = []
     for node in state["imagined"]:
-        if node.foreseen.solved or (shown := digest(node.factored)) not in known:
+        if node.foreseen.solved or (shown := digest_of(node.factored)) not in known:
             new.append(node)
             known.add("" if node.foreseen.solved else shown)
     # At the root known states are kept if there are no new ones, because an action has to be taken.
@@ -199,7 +199,7 @@ def _new(state: TreeView) -> list[Node]:
     return new if new or state["leaf"] else list(state["imagined"])
 
 
-def _again(state: TreeView) -> Simulation:
-    node = found(state["tree"], state["leaf"])
+def _repeat_leaf(state: TreeView) -> Simulation:
+    node = node_at(state["tree"], state["leaf"])
     ended = node is not None and node.foreseen.done
     return Simulation(path=state["leaf"], value=node.value if node and ended else 0.0)

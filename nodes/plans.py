@@ -11,35 +11,43 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of, limits_of
-from certigraph.adapters.models.calls import ask, bullet_list, numbered, prompt, quoted, shown, unquoted
-from certigraph.adapters.models.schemas import Cut, Within, at_most
+from certigraph.adapters.models.calls import (
+    ask,
+    build_prompt,
+    bullet_list,
+    format_turns,
+    numbered_list,
+    quote,
+    unquote_line,
+)
+from certigraph.adapters.models.schemas import Bounded, Truncated, bounded_list
 from certigraph.adapters.protocols import Context
 from certigraph.nodes import react
-from certigraph.nodes.react import MOST_VIEW, transcript
-from certigraph.nodes.slots import Slot, Update, specialised
+from certigraph.nodes.react import MAX_VIEW, format_transcript
+from certigraph.nodes.slots import Slot, Update, prefer_benchmark_operator
 from certigraph.state.records import Task
 from certigraph.state.run import DecideView, OutlineView
 from certigraph.state.tdp import (
     PlanView,
     Progress,
-    ReplanView,
+    SubtaskReplanView,
     SubtaskState,
     SuperviseView,
     execute_view,
     plan_view,
-    replan_view,
+    subtask_replan_view,
     supervise_view,
 )
 
 # The slots of the graphs of a sub-task, of Plan-and-Act and of plan-and-solve.
 
-HAND_IN = "The world waits for what settles the task: hand it in."
+DELIVER_GUIDANCE = "The world waits for what settles the task: hand it in."
 
-OUTLINED = frozenset({"outline"})
+OUTLINE_KEYS = frozenset({"outline"})
 """Keys that an operator which writes a plan returns."""
 
 
-def _begun(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
+def _start_subtask(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
     update = react.RESET.record(state, update, runtime)
     entry = context_of(runtime).entry
     position = {"known": entry.known if entry else (), "last": bool(entry and entry.last)}
@@ -49,44 +57,49 @@ def _begun(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Up
 def _execute_view(state: SubtaskState) -> DecideView:
     """Add the results of other sub-tasks to the Executor's view, quoted, because they may repeat text of the world."""
     view, known = execute_view(state), state["known"]
-    results = (f"Known from before:\n{quoted(bullet_list(known))}",) if known else ()
+    results = (f"Known from before:\n{quote(bullet_list(known))}",) if known else ()
     return {**view, "advice": (*results, *view["advice"])}
 
 
-def _again(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
+def _count_replan(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
     return {**update, "replanned": state["replanned"] + 1}
 
 
-def _settled(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
+def _require_delivery(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
     """Keep the last sub-task open until the answer or plan is handed in, if the task ends by handing one in."""
     progress: Progress = update["progress"]
-    must_hand_in = state["last"] and _hands_in(state, runtime) and not state["observation"].done
+    must_hand_in = state["last"] and _ends_by_delivery(state, runtime) and not state["observation"].done
     if must_hand_in and progress.status == "completed":
-        progress = Progress(status="needs_more_steps", guidance=HAND_IN)
+        progress = Progress(status="needs_more_steps", guidance=DELIVER_GUIDANCE)
     return {"progress": progress}
 
 
-def _world_ended(state: SubtaskState, runtime: Runtime[Context]) -> Update | None:
+def _progress_at_end(state: SubtaskState, runtime: Runtime[Context]) -> Update | None:
     """Decide the progress without a model if the world has ended: by its own signal, or by what was handed in."""
     observation = state["observation"]
     if not observation.done:
         return None
-    completed = observation.solved or (observation.accepted and _hands_in(state, runtime))
+    completed = observation.solved or (observation.accepted and _ends_by_delivery(state, runtime))
     return {"progress": Progress(status="completed" if completed else "failed", reason=observation.text)}
 
 
-def _hands_in(state: SubtaskState, runtime: Runtime[Context]) -> bool:
+def _ends_by_delivery(state: SubtaskState, runtime: Runtime[Context]) -> bool:
     benchmark = benchmark_of(state["task"], runtime)
     return getattr(benchmark, "answers", False) or getattr(benchmark, "delivers", False)
 
 
-RESET = react.RESET._replace(record=_begun)
-PLAN = Slot("plan", OUTLINED, plan_view)
+RESET = react.RESET._replace(record=_start_subtask)
+PLAN = Slot("plan", OUTLINE_KEYS, plan_view)
 EXECUTE = react.DECIDE._replace(name="execute", view=_execute_view)
 SUPERVISE = Slot(
-    "supervise", frozenset({"progress"}), supervise_view, _settled, _world_ended, types={"progress": Progress}
+    "supervise",
+    frozenset({"progress"}),
+    supervise_view,
+    _require_delivery,
+    _progress_at_end,
+    types={"progress": Progress},
 )
-REPLAN = Slot("replan", OUTLINED, replan_view, _again, react.require_steps)
+REPLAN = Slot("replan", OUTLINE_KEYS, subtask_replan_view, _count_replan, react.require_steps)
 
 
 # Plan: write the steps of a sub-task, and replan what is left of it (TDP section 3.3).
@@ -98,71 +111,71 @@ class Plan(BaseModel):
     steps: list[str]
 
 
-@specialised
+@prefer_benchmark_operator
 async def plan(state: PlanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the steps of a sub-task, given its specification and the results that it needs."""
-    request = assigned(state) + PLAN_QUESTION.format(
-        view=quoted(state["evidence"].view, MOST_VIEW),
+    request = format_assignment(state) + PLAN_QUESTION.format(
+        view=quote(state["evidence"].view, MAX_VIEW),
         most=limits_of(state["task"], runtime).plan,
-        handing=_handing_in(state["task"], runtime),
+        handing=_delivery_instruction(state["task"], runtime),
     )
-    return await _outlined(request, state["task"], runtime)
+    return await _ask_outline(request, state["task"], runtime)
 
 
 # Not @specialised: the `replan` of benchmarks is SDP's, which reads another state.
-async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
+async def replan(state: SubtaskReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the rest of the plan, given the actions so far and the world's answers."""
-    request = assigned(state) + REPLAN_QUESTION.format(
-        trace=traced(state, runtime),
-        outline=numbered(state["outline"]),
-        view=quoted(state["evidence"].view, MOST_VIEW),
+    request = format_assignment(state) + REPLAN_QUESTION.format(
+        trace=format_trace(state, runtime),
+        outline=numbered_list(state["outline"]),
+        view=quote(state["evidence"].view, MAX_VIEW),
         reason=f"What speaks against the plan: {state['reason']}\n" if state["reason"] else "",
         most=limits_of(state["task"], runtime).plan,
-        handing=_handing_in(state["task"], runtime),
+        handing=_delivery_instruction(state["task"], runtime),
     )
-    return await _outlined(request, state["task"], runtime)
+    return await _ask_outline(request, state["task"], runtime)
 
 
-def assigned(state: PlanView) -> str:
+def format_assignment(state: PlanView) -> str:
     """Format the beginning of the prompts about a sub-task, which stays the same while the sub-task is worked on."""
-    known = f"Known from before:\n{quoted(bullet_list(state['known']))}\n\n" if state["known"] else ""
+    known = f"Known from before:\n{quote(bullet_list(state['known']))}\n\n" if state["known"] else ""
     return f"Assignment: {state['assignment']}\n\n{known}"
 
 
-def traced(state: ReplanView | SuperviseView, runtime: Runtime[Context]) -> str:
+def format_trace(state: SubtaskReplanView | SuperviseView, runtime: Runtime[Context]) -> str:
     """Format the turns of a sub-task that its memory leaves visible, then the memory's notes.
 
     Turns beyond `limits.context` characters are dropped, oldest first.
     """
     limits, turns = limits_of(state["task"], runtime), state["turns"]
     if getattr(benchmark_of(state["task"], runtime), "answers", False):
-        trace = transcript(turns, limits) or "(nothing)"
+        trace = format_transcript(turns, limits) or "(nothing)"
     else:
-        trace = shown(turns, most=len(turns), characters=limits.excerpt, within=limits.context)
-    notes = f"\n\nNotes from before:\n{quoted(state['belief'].text)}" if state["belief"].text else ""
-    return quoted(trace, limits.context) + notes
+        trace = format_turns(turns, most=len(turns), characters=limits.excerpt, within=limits.context)
+    notes = f"\n\nNotes from before:\n{quote(state['belief'].text)}" if state["belief"].text else ""
+    return quote(trace, limits.context) + notes
 
 
-async def _outlined(request: str, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
+async def _ask_outline(request: str, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
     maximum = limits_of(task, runtime).plan
-    answer = await ask(prompt(runtime, request), steps_form(maximum), role="planner", runtime=runtime)
-    return {"outline": outline_of(answer.steps, maximum)}
+    answer = await ask(build_prompt(runtime, request), steps_form(maximum), role="planner", runtime=runtime)
+    return {"outline": to_outline(answer.steps, maximum)}
 
 
 @lru_cache(maxsize=16)
 def steps_form(most: int) -> type[Plan]:
     """Create the answer form for 1 to `most` steps; it accepts more, so that a plan that is too long is noticed."""
-    steps = at_most(most, Annotated[str, Field(min_length=1), Within(120)], least=1)
+    steps = bounded_list(most, Annotated[str, Field(min_length=1), Bounded(120)], least=1)
     return create_model("Plan", __base__=Plan, steps=(Annotated[steps, Field(min_length=1)], ...))
 
 
-def outline_of(steps: Sequence[str], most: int) -> tuple[str, ...]:
+def to_outline(steps: Sequence[str], most: int) -> tuple[str, ...]:
     """Keep at most `most` steps; a note for the executor follows if there were more."""
-    kept = tuple(map(unquoted, steps[:most]))
-    return (*kept, CUT.format(most=most)) if len(steps) > most else kept
+    kept = tuple(map(unquote_line, steps[:most]))
+    return (*kept, CUT_NOTE.format(most=most)) if len(steps) > most else kept
 
 
-def _handing_in(task: Task, runtime: Runtime[Context]) -> str:
+def _delivery_instruction(task: Task, runtime: Runtime[Context]) -> str:
     """Tell the Planner what ends the work on an assignment, since it does not see the complete task."""
     benchmark = benchmark_of(task, runtime)
     if getattr(benchmark, "answers", False):
@@ -172,7 +185,7 @@ def _handing_in(task: Task, runtime: Runtime[Context]) -> str:
     return ""
 
 
-CUT = "(the plan was cut after {most} steps; find the rest of the way without it)"
+CUT_NOTE = "(the plan was cut after {most} steps; find the rest of the way without it)"
 
 PLAN_QUESTION = """\
 The world now:
@@ -201,13 +214,13 @@ as few as will do and at most {most}. Leave out what is done, and go another way
 # Outline: write the complete plan once, before the first action (plan-and-solve).
 
 
-@specialised
+@prefer_benchmark_operator
 async def outline(state: OutlineView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the steps of the complete task."""
-    request = OUTLINE_QUESTION.format(task=state["task"].goal, view=quoted(state["evidence"].view, MOST_VIEW))
+    request = OUTLINE_QUESTION.format(task=state["task"].goal, view=quote(state["evidence"].view, MAX_VIEW))
     maximum = limits_of(state["task"], runtime).plan
-    answer = await ask(prompt(runtime, request), steps_form(maximum), role="planner", runtime=runtime)
-    steps = outline_of(answer.steps, maximum)
+    answer = await ask(build_prompt(runtime, request), steps_form(maximum), role="planner", runtime=runtime)
+    steps = to_outline(answer.steps, maximum)
     return {"outline": tuple(f"Plan, step {n}: {step}" for n, step in enumerate(steps, 1))}
 
 
@@ -223,32 +236,32 @@ Understand the task, then write the plan that solves it: short steps, each one a
 
 # Supervise: judge the progress of a sub-task after every action (TDP section 3.2).
 
-MOST_RESULT = 600
+MAX_RESULT = 600
 """Maximum number of characters of a result. A sub-task that needs several results sees all of them in full."""
 
 
 class Judgement(BaseModel):
     """The model's answer. It is asked for after every action: what does not apply need not be written."""
 
-    reason: Annotated[str, Cut(160)]
+    reason: Annotated[str, Truncated(160)]
     status: Literal["needs_more_steps", "completed", "failed"]
     off_plan: bool = False
-    guidance: Annotated[str, Cut(160)] = ""
-    result: Annotated[str, Cut(MOST_RESULT)] = ""
+    guidance: Annotated[str, Truncated(160)] = ""
+    result: Annotated[str, Truncated(MAX_RESULT)] = ""
 
 
-@specialised
+@prefer_benchmark_operator
 async def supervise(state: SuperviseView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model whether the sub-task is completed, failed or continues, and whether its plan still fits."""
-    request = assigned(state) + SUPERVISE_QUESTION.format(
-        outline=numbered(state["outline"]),
-        trace=traced(state, runtime),
-        view=quoted(state["evidence"].view, MOST_VIEW),
+    request = format_assignment(state) + SUPERVISE_QUESTION.format(
+        outline=numbered_list(state["outline"]),
+        trace=format_trace(state, runtime),
+        view=quote(state["evidence"].view, MAX_VIEW),
     )
-    answer = await ask(prompt(runtime, request), Judgement, role="validator", runtime=runtime)
+    answer = await ask(build_prompt(runtime, request), Judgement, role="validator", runtime=runtime)
     # A sub-task that is not completed has a reason but no result, because others would build on the result.
-    texts = {"result": unquoted(answer.result) if answer.status == "completed" else ""}
-    texts |= {"reason": unquoted(answer.reason), "guidance": unquoted(answer.guidance)}
+    texts = {"result": unquote_line(answer.result) if answer.status == "completed" else ""}
+    texts |= {"reason": unquote_line(answer.reason), "guidance": unquote_line(answer.guidance)}
     return {"progress": Progress(status=answer.status, off_plan=answer.off_plan, **texts)}
 
 

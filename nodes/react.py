@@ -11,49 +11,49 @@ from langgraph.types import Overwrite
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
-from certigraph.adapters.episodes import admissible, candidates
-from certigraph.adapters.matching import encoder, ranked
+from certigraph.adapters.episodes import admissible_actions, candidate_actions
+from certigraph.adapters.matching import find_encoder, rank_actions
 from certigraph.adapters.models.calls import (
-    BLOCK,
+    TURNS_PER_BLOCK,
     ask,
+    build_prompt,
     bullet_list,
     choose,
-    clipped,
+    clip,
     deliberate,
-    prompt,
-    quoted,
-    shown,
-    unquoted,
+    format_turns,
+    quote,
+    unquote_line,
 )
-from certigraph.adapters.models.schemas import Cut, Within, longest_answer
-from certigraph.adapters.processes import off_loop
+from certigraph.adapters.models.schemas import Bounded, Truncated, max_answer_length
+from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Limits, Operator
-from certigraph.nodes.slots import ACTED, OPENED, Slot, Update, factory, forgotten, specialised
+from certigraph.nodes.slots import ACT_KEYS, RESET_KEYS, Slot, Update, clear_memory, factory, prefer_benchmark_operator
 from certigraph.state.records import Action, Arguments, LimitReached
 from certigraph.state.run import (
     FINISH,
-    REFUSED,
+    REFUSED_PREFIX,
     SEARCH,
-    ActingState,
     DecideView,
+    ReActState,
     RunState,
     Turn,
+    create_turn,
     decide_view,
+    is_stopped,
     outline_view,
-    outlined_view,
+    outlined_decide_view,
     search,
-    stopped,
-    turn_of,
-    use,
+    use_tool,
 )
-from certigraph.state.search import AnswerView, GateView, listed_lines
-from certigraph.state.step import TrialState, advised_view, nothing_learnt, recall_view, reflect_view
+from certigraph.state.search import AnswerView, GateView, lines_with_sources
+from certigraph.state.step import TrialState, has_learned_nothing, recall_view, reflect_view, trial_decide_view
 
 # Default settings of the search agents. Rounds are from CGDP, table 14, and `Limits.rounds` overrides them; the
 # weights of BM25 against vectors are from its section 6.1. Settings that depend on the benchmark are in `Limits`.
 
 
-class Harness(NamedTuple):
+class SearchDefaults(NamedTuple):
     """Default settings of a search agent."""
 
     rounds: int
@@ -62,79 +62,79 @@ class Harness(NamedTuple):
     """Weight of BM25 against vectors in retrieval: 1 is BM25 only."""
 
 
-IRCOT = Harness(rounds=10, alpha=0.9)
-REACT = Harness(rounds=7)
-MEMGPT = Harness(rounds=12)
-ITER_RETGEN = Harness(rounds=4)
+IRCOT_DEFAULTS = SearchDefaults(rounds=10, alpha=0.9)
+REACT_DEFAULTS = SearchDefaults(rounds=7)
+MEMGPT_DEFAULTS = SearchDefaults(rounds=12)
+ITER_RETGEN_DEFAULTS = SearchDefaults(rounds=4)
 """Iter-RetGen always runs all its rounds: it has no stopping rule."""
 
-PBAI = Harness(rounds=10)
+PBAI_DEFAULTS = SearchDefaults(rounds=10)
 """Algorithm 1 leaves the number of rounds open; IRCoT's is used."""
 
-PARAGRAPHS = 15
+MAX_PARAGRAPHS = 15
 """IRCoT: maximum number of distinct paragraphs in a prompt.
 
 The latest ones are kept, as Eq. 2 truncates; with the first ones kept, new paragraphs would soon never be shown.
 """
 
-PAGE = 5
+MAX_PAGE_PASSAGES = 5
 """MemGPT: maximum number of passages that one search returns; `Limits.passages` may allow fewer."""
 
-RETURNED = 3_000
+MAX_QUEUE_OBSERVATION = 3_000
 """MemGPT: maximum number of characters of one observation in its queue."""
 
-CORE = 2_000
+MAX_CORE_MEMORY = 2_000
 """MemGPT: maximum number of characters of core memory; the oldest note is dropped first."""
 
-PRESSURE = 0.75
+MEMORY_PRESSURE = 0.75
 """MemGPT: share of `Limits.context` from which the agent is warned and its queue then flushed."""
 
-KEPT = 3
+KEPT_TURNS = 3
 """MemGPT: number of latest turns that stay in its queue when the others are summarised."""
 
 
 # ReAct's prompt, and the queries of its shortlist of actions.
 
-MOST_VIEW = 10_000
+MAX_VIEW = 10_000
 """Maximum number of characters of the world's view in a prompt, as in Realize and Replan.
 
 900 characters were too few: they hid all blocks from the 17th on.
 """
 
-CHOICE = "{choice}"
+CHOICE_PLACEHOLDER = "{choice}"
 """Placeholder in ReAct's prompt: before it stands the situation, after it the question."""
 
 
-def told(state: DecideView, question: str) -> str:
+def format_situation(state: DecideView, question: str) -> str:
     """Format the situation as in ReAct's prompt (assignment, notes, turns, the world now), then another question."""
-    return _material(QUESTION.partition(CHOICE)[0], state) + question
+    return _fill_prompt(REACT_TEMPLATE.partition(CHOICE_PLACEHOLDER)[0], state) + question
 
 
-def decided(state: DecideView, choice: str) -> str:
+def format_decision(state: DecideView, choice: str) -> str:
     """Format ReAct's prompt: the situation, then the question for a thought and one of the actions in `choice`."""
-    return _material(QUESTION, state, choice)
+    return _fill_prompt(REACT_TEMPLATE, state, choice)
 
 
-def queries(state: DecideView) -> list[str]:
+def shortlist_queries(state: DecideView) -> list[str]:
     """Return the texts that relevant actions resemble: assignment, latest thought, and advice that refuses nothing."""
     thoughts = [turn.thought for turn in state["turns"][-1:] if turn.thought]
-    wanted = [advice for advice in state["advice"] if not advice.startswith(REFUSED)]
+    wanted = [advice for advice in state["advice"] if not advice.startswith(REFUSED_PREFIX)]
     return [state["assignment"], *thoughts, *wanted][:6]
 
 
-def _material(form: str, state: DecideView, choice: str = "") -> str:
+def _fill_prompt(form: str, state: DecideView, choice: str = "") -> str:
     return form.format(
         assignment=state["assignment"],
         advice=bullet_list([*state["advice"], *state["belief"].text.splitlines()]),
         count=len(state["turns"]),
-        turns=quoted(shown(state["turns"])),
-        view=quoted(state["evidence"].view, MOST_VIEW),
+        turns=quote(format_turns(state["turns"])),
+        view=quote(state["evidence"].view, MAX_VIEW),
         choice=choice,
     )
 
 
 # Parts that only grow come first, parts that change with every action last, so that prefix caches cover more.
-QUESTION = """\
+REACT_TEMPLATE = """\
 Assignment: {assignment}
 
 To keep in mind:
@@ -153,21 +153,21 @@ Think in one short sentence, then give the one action to take next. Do not repea
 
 # The transcript of a search agent in its prompts. It grows only at the end, so that prefix caches hit.
 
-ELIDED = "(shown above, or no longer)"
+ELIDED_NOTE = "(shown above, or no longer)"
 
 
-def gathered(state: DecideView | AnswerView | GateView, limits: Limits, *, paragraphs: int | None = None) -> str:
+def format_rounds(state: DecideView | AnswerView | GateView, limits: Limits, *, paragraphs: int | None = None) -> str:
     """Format the turns that the agent sees, its notes and its advice. Empty parts are left out."""
     advice = cast(Sequence[str], state.get("advice", ()))
     parts = [
         ("Rounds so far, each action with what it brought up", _quoted_turns(state["turns"], limits, paragraphs)),
-        ("Notes from earlier rounds", quoted(state["belief"].text) if state["belief"].text else ""),
+        ("Notes from earlier rounds", quote(state["belief"].text) if state["belief"].text else ""),
         ("To keep in mind", bullet_list(advice) if advice else ""),
     ]
     return "\n".join(f"{name}:\n{text}\n" for name, text in parts if text)
 
 
-def unbegun(state: DecideView) -> bool:
+def is_first_round(state: DecideView) -> bool:
     """Whether this is the episode's first round.
 
     In a later round there is a turn to see, or a memory has replaced the turns by its belief.
@@ -175,7 +175,7 @@ def unbegun(state: DecideView) -> bool:
     return not state["turns"] and state["belief"].form == "native"
 
 
-def transcript(turns: Sequence[Turn], limits: Limits, *, paragraphs: int | None = None) -> str:
+def format_transcript(turns: Sequence[Turn], limits: Limits, *, paragraphs: int | None = None) -> str:
     """Format thought, action and passages of each turn; each passage is shown once.
 
     The oldest turns are dropped, a block at a time, until the text fits into `limits.context` characters (CGDP Eq. 2).
@@ -187,60 +187,60 @@ def transcript(turns: Sequence[Turn], limits: Limits, *, paragraphs: int | None 
         paragraphs: maximum number of different passages; the latest ones are shown.
     """
     kept = list(turns)
-    while len(kept) > 1 and weight(kept, limits, paragraphs=paragraphs) > limits.context:
-        kept = kept[BLOCK:] if len(kept) > BLOCK else kept[-1:]
-    return clipped("\n".join(_told(kept, limits.excerpt, paragraphs)), limits.context)
+    while len(kept) > 1 and transcript_length(kept, limits, paragraphs=paragraphs) > limits.context:
+        kept = kept[TURNS_PER_BLOCK:] if len(kept) > TURNS_PER_BLOCK else kept[-1:]
+    return clip("\n".join(_format_turns(kept, limits.excerpt, paragraphs)), limits.context)
 
 
-def weight(turns: Sequence[Turn], limits: Limits, *, paragraphs: int | None = None) -> int:
+def transcript_length(turns: Sequence[Turn], limits: Limits, *, paragraphs: int | None = None) -> int:
     """Count the characters that all these turns take in a transcript."""
-    texts = _told(turns, limits.excerpt, paragraphs)
+    texts = _format_turns(turns, limits.excerpt, paragraphs)
     return sum(map(len, texts)) + len(texts)
 
 
 def _quoted_turns(turns: Sequence[Turn], limits: Limits, paragraphs: int | None) -> str:
-    return quoted(transcript(turns, limits, paragraphs=paragraphs), limits.context) if turns else ""
+    return quote(format_transcript(turns, limits, paragraphs=paragraphs), limits.context) if turns else ""
 
 
-def _told(turns: Sequence[Turn], excerpt: int, paragraphs: int | None) -> list[str]:
+def _format_turns(turns: Sequence[Turn], excerpt: int, paragraphs: int | None) -> list[str]:
     sources = list(dict.fromkeys(chain.from_iterable(turn.sources for turn in turns)))
     # Sources that count as seen are not shown: with a limit, all but the latest.
     seen = set(sources[:-paragraphs] if paragraphs else ())
-    return [_turn(turn, excerpt, seen) for turn in turns]
+    return [_format_turn(turn, excerpt, seen) for turn in turns]
 
 
-def _turn(turn: Turn, excerpt: int, seen: set[str]) -> str:
+def _format_turn(turn: Turn, excerpt: int, seen: set[str]) -> str:
     thought = f"Thought: {turn.thought}\n" if turn.thought else ""
-    return f"{thought}> {turn.action}\n" + "\n".join(_lines(turn, excerpt, seen))
+    return f"{thought}> {turn.action}\n" + "\n".join(_observation_lines(turn, excerpt, seen))
 
 
-def _lines(turn: Turn, excerpt: int, seen: set[str]) -> list[str]:
-    listed = listed_lines(turn.observation, turn.sources)
+def _observation_lines(turn: Turn, excerpt: int, seen: set[str]) -> list[str]:
+    listed = lines_with_sources(turn.observation, turn.sources)
     if listed is None:
-        return [clipped(" ".join(turn.observation.splitlines()), excerpt)]
+        return [clip(" ".join(turn.observation.splitlines()), excerpt)]
     new = [line for source, line in listed if source not in seen]
     seen.update(turn.sources)
-    return [clipped(line, excerpt) for line in new] or [ELIDED]
+    return [clip(line, excerpt) for line in new] or [ELIDED_NOTE]
 
 
 # The slots of the graphs that act without predicates, and the bookkeeping around their operators' updates.
 
 
-def _no_turns(state: ActingState, update: Update, runtime: Runtime[Context]) -> Update:
-    return {**update, **forgotten(state), "turns": Overwrite([]), "thought": ""}
+def _clear_turns(state: ReActState, update: Update, runtime: Runtime[Context]) -> Update:
+    return {**update, **clear_memory(state), "turns": Overwrite([]), "thought": ""}
 
 
-def _turned(state: ActingState, update: Update, runtime: Runtime[Context]) -> Update:
-    return {**update, "turns": [turn_of(state["thought"], state["action"], update["observation"])]}
+def _record_turn(state: ReActState, update: Update, runtime: Runtime[Context]) -> Update:
+    return {**update, "turns": [create_turn(state["thought"], state["action"], update["observation"])]}
 
 
-def _next_trial(state: TrialState, update: Update, runtime: Runtime[Context]) -> Update:
-    return {**_no_turns(state, update, runtime), "trial": state["trial"] + 1}
+def _start_trial(state: TrialState, update: Update, runtime: Runtime[Context]) -> Update:
+    return {**_clear_turns(state, update, runtime), "trial": state["trial"] + 1}
 
 
-def episode_reached(state: Any, runtime: Runtime[Context]) -> LimitReached | None:
+def episode_limit(state: Any, runtime: Runtime[Context]) -> LimitReached | None:
     """Return the limit that ended the episode, if one did: its steps, or STEP's completed or failed subtasks."""
-    if finished(state, runtime):
+    if is_finished(state, runtime):
         return None
     limits, subtasks = limits_of(state["task"], runtime), Counter(s.status for s in state.get("subtasks", ()))
     for option, status in (("subtasks", "completed"), ("failures", "failed")):
@@ -248,21 +248,21 @@ def episode_reached(state: Any, runtime: Runtime[Context]) -> LimitReached | Non
         if count > limit:
             happened = f"an episode ended after {count} {status} subtasks; its limit is {limit}"
             return LimitReached("subtasks", limit, count, happened=happened, option=option)
-    return steps_reached(state, runtime)
+    return steps_limit(state, runtime)
 
 
-def _no_further_episode(state: TrialState, runtime: Runtime[Context]) -> Update | None:
+def _require_episode(state: TrialState, runtime: Runtime[Context]) -> Update | None:
     """Raise LimitReached if a limit ended the last episode and another one is not allowed or would be the same."""
     last = state["trials"][-1] if state["trials"] else None
     if last is None or not last.cut:
         return None
     left = state["trial"] < limits_of(state["task"], runtime).trials
-    if (not left or nothing_learnt(state["lessons"])) and (reached := episode_reached(state, runtime)):
+    if (not left or has_learned_nothing(state["lessons"])) and (reached := episode_limit(state, runtime)):
         raise reached
     return None
 
 
-def _to_depth(state: ActingState, update: Update, runtime: Runtime[Context]) -> Update:
+def _set_search_size(state: ReActState, update: Update, runtime: Runtime[Context]) -> Update:
     """Give a search without a number of passages the number in the limits, which worlds do not know."""
     action: Action = update["action"]
     if action.kind != SEARCH or "k" in action.args:
@@ -271,17 +271,21 @@ def _to_depth(state: ActingState, update: Update, runtime: Runtime[Context]) -> 
     return {**update, "action": action.model_copy(update={"args": args})}
 
 
-def over(state: ActingState, runtime: Runtime[Context]) -> bool:
-    """Whether the episode is over: it is `finished`, or its steps are used up."""
-    return finished(state, runtime) or steps_reached(state, runtime) is not None
+def is_over(state: ReActState, runtime: Runtime[Context]) -> bool:
+    """Whether the episode is over: it is `is_finished`, or its steps are used up."""
+    return is_finished(state, runtime) or steps_limit(state, runtime) is not None
 
 
-def finished(state: ActingState, runtime: Runtime[Context]) -> bool:
+def is_finished(state: ReActState, runtime: Runtime[Context]) -> bool:
     """Whether the world or a gate ended the episode, or the agent repeats the same action (`Limits.repeats`)."""
-    return state["observation"].done or stopped(state) or _repeats(state, limits_of(state["task"], runtime).repeats)
+    return (
+        state["observation"].done
+        or is_stopped(state)
+        or _is_repeating(state, limits_of(state["task"], runtime).repeats)
+    )
 
 
-def steps_reached(state: RunState, runtime: Runtime[Context]) -> LimitReached | None:
+def steps_limit(state: RunState, runtime: Runtime[Context]) -> LimitReached | None:
     """Return the limit of world steps if the episode has used them up."""
     limit, taken = limits_of(state["task"], runtime).steps, len(state["history"])
     return LimitReached("steps", limit, taken) if taken >= limit else None
@@ -293,26 +297,26 @@ def require_steps(state: RunState, runtime: Runtime[Context]) -> None:
     Raises:
         LimitReached: the episode has no steps left.
     """
-    if reached := steps_reached(state, runtime):
+    if reached := steps_limit(state, runtime):
         raise reached
 
 
-def _repeats(state: ActingState, maximum: int) -> bool:
+def _is_repeating(state: ReActState, maximum: int) -> bool:
     latest = [turn.action for turn in state["turns"][-maximum:]] if maximum else []
     return len(latest) == maximum > 0 and len(set(latest)) == 1
 
 
 BEGIN = Slot("begin", frozenset({"trial", "trials", "lessons"}), starts_run=True)
-RESET = Slot("reset", OPENED, record=_no_turns, starts_run=True)
-RESET_TRIAL = Slot("reset", OPENED, record=_next_trial, skip=_no_further_episode)
+RESET = Slot("reset", RESET_KEYS, record=_clear_turns, starts_run=True)
+RESET_TRIAL = Slot("reset", RESET_KEYS, record=_start_trial, skip=_require_episode)
 RECALL = Slot("recall", frozenset({"lessons"}), recall_view)
 OUTLINE = Slot("outline", frozenset({"outline"}), outline_view)
 DECIDE = Slot(
-    "decide", frozenset({"action", "thought"}), decide_view, _to_depth, require_steps, types={"action": Action}
+    "decide", frozenset({"action", "thought"}), decide_view, _set_search_size, require_steps, types={"action": Action}
 )
-DECIDE_OUTLINED = DECIDE._replace(view=outlined_view)
-DECIDE_ADVISED = DECIDE._replace(view=advised_view)
-ACT = Slot("act", ACTED, record=_turned)
+DECIDE_OUTLINED = DECIDE._replace(view=outlined_decide_view)
+DECIDE_ADVISED = DECIDE._replace(view=trial_decide_view)
+ACT = Slot("act", ACT_KEYS, record=_record_turn)
 CONCLUDE = Slot("conclude", frozenset({"trials"}))
 REFLECT = Slot("reflect", frozenset({"lessons"}), reflect_view)
 MEMORY = REFLECT._replace(name="memory")
@@ -320,7 +324,7 @@ MEMORY = REFLECT._replace(name="memory")
 
 # The agent of a search world: it gives a thought, one of the world's tools, and the tool's input.
 
-TOOLS = (SEARCH, FINISH)
+DEFAULT_TOOLS = (SEARCH, FINISH)
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -328,13 +332,13 @@ M = TypeVar("M", bound=BaseModel)
 class Move(BaseModel):
     """The model's answer, before the world's tools are known."""
 
-    thought: Annotated[str, Cut(120)]
+    thought: Annotated[str, Truncated(120)]
     tool: str
     text: str
 
 
 @factory
-def pursue(*, alpha: float = PBAI.alpha) -> Operator:
+def pursue(*, alpha: float = PBAI_DEFAULTS.alpha) -> Operator:
     """Ask the model for the next tool call on the belief's first open question (CGDP Algorithm 1, line 4).
 
     Without an open question the task's question is pursued.
@@ -345,12 +349,12 @@ def pursue(*, alpha: float = PBAI.alpha) -> Operator:
 
     async def pursue(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         questions = state["belief"].questions[:1]
-        instruction = gathered(state, limits_of(state["task"], runtime)) + INSTRUCTION.format(
+        instruction = format_rounds(state, limits_of(state["task"], runtime)) + PURSUE_INSTRUCTION.format(
             task=state["assignment"], next=f"\nOpen, to be settled next: {questions[0]}" if questions else ""
         )
         form = with_tools(Move, state, runtime)
-        move = await ask(prompt(runtime, instruction), form, role="executor", runtime=runtime)
-        return {"thought": unquoted(move.thought), "action": tool_used(move.tool, move.text, alpha=alpha)}
+        move = await ask(build_prompt(runtime, instruction), form, role="executor", runtime=runtime)
+        return {"thought": unquote_line(move.thought), "action": to_tool_action(move.tool, move.text, alpha=alpha)}
 
     return pursue
 
@@ -358,24 +362,24 @@ def pursue(*, alpha: float = PBAI.alpha) -> Operator:
 def with_tools(form: type[M], state: DecideView, runtime: Runtime[Context]) -> type[M]:
     """Narrow an answer form to the world: `tool` to its tools, `text` to its longest possible answer."""
     benchmark = benchmark_of(state["task"], runtime)
-    return _fitted(form, tuple(getattr(benchmark, "tools", TOOLS)), longest_answer(benchmark))
+    return _tool_form(form, tuple(getattr(benchmark, "tools", DEFAULT_TOOLS)), max_answer_length(benchmark))
 
 
 @lru_cache(maxsize=16)
-def _fitted(form: type[M], tools: tuple[str, ...], most: int) -> type[M]:
-    text = Annotated[str, Field(min_length=1), Cut(most)]
+def _tool_form(form: type[M], tools: tuple[str, ...], most: int) -> type[M]:
+    text = Annotated[str, Field(min_length=1), Truncated(most)]
     return create_model(form.__name__, __base__=form, tool=(Literal[tools], ...), text=(text, ...))  # type: ignore[arg-type]
 
 
-def tool_used(tool: str, text: str, *, alpha: float, k: int | None = None) -> Action:
+def to_tool_action(tool: str, text: str, *, alpha: float, k: int | None = None) -> Action:
     """Create the action of a tool call. `alpha` and `k` apply to searches only."""
-    text = unquoted(text)
+    text = unquote_line(text)
     if tool != SEARCH:
-        return use(tool, text)
+        return use_tool(tool, text)
     return search(text, alpha=alpha, k=k) if k else search(text, alpha=alpha)
 
 
-INSTRUCTION = """
+PURSUE_INSTRUCTION = """
 Question: {task}{next}
 Think in one short sentence, then use one tool. Do not search for the same words again. Finish with the shortest
 answer once what was found settles the question.
@@ -384,24 +388,24 @@ answer once what was found settles the question.
 
 # Decide (ReAct) and execute (STEP's Executor): a thought, then the action that follows from it.
 
-ACCEPT, MATCHES = 0.9, 5
+MIN_SIMILARITY, MAX_MATCHES = 0.9, 5
 """Similarity threshold and number of matches with which CLIN maps a written action to the world's list."""
 
 
 class Thought(BaseModel):
     """The model's answer where it writes its action freely."""
 
-    thought: Annotated[str, Cut(160)]
-    action: Annotated[str, Field(min_length=1), Within(300)]
+    thought: Annotated[str, Truncated(160)]
+    action: Annotated[str, Field(min_length=1), Bounded(300)]
 
 
-@specialised
+@prefer_benchmark_operator
 async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for a thought and the action that follows from it (ReAct)."""
     return await _thought_and_action(state, runtime)
 
 
-@specialised
+@prefer_benchmark_operator
 async def execute(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for a thought and an action for a subtask (STEP's Executor).
 
@@ -420,16 +424,16 @@ async def _thought_and_action(state: DecideView, runtime: Runtime[Context]) -> d
     if getattr(benchmark_of(state["task"], runtime), "answers", False):
         return await pursue()(state, runtime)
     maximum = limits_of(state["task"], runtime).options
-    actions = await admissible(runtime)
+    actions = await admissible_actions(runtime)
     if actions and len(actions) <= maximum:
-        return await _choosing(state, actions, runtime)
+        return await _choose_action(state, actions, runtime)
     if actions and getattr(benchmark_of(state["task"], runtime), "shortlists", False):
-        return await _choosing(state, await candidates(queries(state), runtime, maximum), runtime)
-    return await _matching(state, runtime, accept=ACCEPT, most=MATCHES)
+        return await _choose_action(state, await candidate_actions(shortlist_queries(state), runtime, maximum), runtime)
+    return await _match_action(state, runtime, accept=MIN_SIMILARITY, most=MAX_MATCHES)
 
 
 @factory
-def decide_freely(*, accept: float = ACCEPT, most: int = MATCHES) -> Operator:
+def decide_freely(*, accept: float = MIN_SIMILARITY, most: int = MAX_MATCHES) -> Operator:
     """Let the model write its action even where the world lists only a few (action matching of CLIN and STEP).
 
     Args:
@@ -438,39 +442,41 @@ def decide_freely(*, accept: float = ACCEPT, most: int = MATCHES) -> Operator:
     """
 
     async def decide_freely(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-        return await _matching(state, runtime, accept=accept, most=most)
+        return await _match_action(state, runtime, accept=accept, most=most)
 
     return decide_freely
 
 
-async def _choosing(state: DecideView, options: Sequence[str], runtime: Runtime[Context]) -> dict[str, Any]:
-    request = decided(state, f"Actions to choose from:\n{quoted(bullet_list(options))}")
-    answer = await deliberate(prompt(runtime, request), options, role="executor", runtime=runtime)
-    return _action_of(answer.thought, answer.choice)
+async def _choose_action(state: DecideView, options: Sequence[str], runtime: Runtime[Context]) -> dict[str, Any]:
+    request = format_decision(state, f"Actions to choose from:\n{quote(bullet_list(options))}")
+    answer = await deliberate(build_prompt(runtime, request), options, role="executor", runtime=runtime)
+    return _action_update(answer.thought, answer.choice)
 
 
-async def _matching(state: DecideView, runtime: Runtime[Context], *, accept: float, most: int) -> dict[str, Any]:
-    thought, written = await _written(state, runtime)
-    actions = await admissible(runtime) if most else []
+async def _match_action(state: DecideView, runtime: Runtime[Context], *, accept: float, most: int) -> dict[str, Any]:
+    thought, written = await _write_action(state, runtime)
+    actions = await admissible_actions(runtime) if most else []
     if not actions:
-        return _action_of(thought, written)
+        return _action_update(thought, written)
     synonyms = getattr(benchmark_of(state["task"], runtime), "synonyms", None)
-    matches = await off_loop(lambda: ranked(written, actions, encoder=encoder(), most=most, synonyms=synonyms))
+    matches = await run_in_thread(
+        lambda: rank_actions(written, actions, encoder=find_encoder(), most=most, synonyms=synonyms)
+    )
     if not matches or matches[0].score >= accept:
-        return _action_of(thought, matches[0].action if matches else written, written)
+        return _action_update(thought, matches[0].action if matches else written, written)
     options = [match.action for match in matches]
-    request = decided(state, f"You meant: {written}\nThe world knows:\n{quoted(bullet_list(options))}")
-    chosen = await choose(prompt(runtime, request), options, role="executor", runtime=runtime)
-    return _action_of(thought, chosen, written)
+    request = format_decision(state, f"You meant: {written}\nThe world knows:\n{quote(bullet_list(options))}")
+    chosen = await choose(build_prompt(runtime, request), options, role="executor", runtime=runtime)
+    return _action_update(thought, chosen, written)
 
 
-async def _written(state: DecideView, runtime: Runtime[Context]) -> tuple[str, str]:
-    request = prompt(runtime, decided(state, "Write the action as the world's rules say."))
+async def _write_action(state: DecideView, runtime: Runtime[Context]) -> tuple[str, str]:
+    request = build_prompt(runtime, format_decision(state, "Write the action as the world's rules say."))
     answer = await ask(request, Thought, role="executor", runtime=runtime)
     return answer.thought, answer.action
 
 
-def _action_of(thought: str, action: str, written: str = "") -> dict[str, Any]:
+def _action_update(thought: str, action: str, written: str = "") -> dict[str, Any]:
     # Record what the model wrote too, so that an error of the matching is not taken for the model's.
     args: Arguments = {"written": written} if written and written != action else {}
     return {"thought": thought, "action": Action(text=action, args=args)}

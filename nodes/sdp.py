@@ -13,11 +13,20 @@ from langgraph.types import Overwrite
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import context_of, limits_of
-from certigraph.adapters.episodes import candidates
-from certigraph.adapters.models.calls import ask, bullet_list, choose, numbered, prompt, quoted, tried, unquoted
-from certigraph.adapters.models.schemas import Cut, Within, at_most
+from certigraph.adapters.episodes import candidate_actions
+from certigraph.adapters.models.calls import (
+    ask,
+    build_prompt,
+    bullet_list,
+    choose,
+    format_attempts,
+    numbered_list,
+    quote,
+    unquote_line,
+)
+from certigraph.adapters.models.schemas import Bounded, Truncated, bounded_list
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.nodes.slots import ACTED, OPENED, Slot, Update, factory, forgotten, specialised
+from certigraph.nodes.slots import ACT_KEYS, RESET_KEYS, Slot, Update, clear_memory, factory, prefer_benchmark_operator
 from certigraph.state.records import (
     RESTORE,
     Action,
@@ -35,35 +44,35 @@ from certigraph.state.records import (
 )
 from certigraph.state.run import certified_states, predicates_in_force
 from certigraph.state.sdp import (
-    CUT,
+    CUT_ARGUMENT,
     ProposeView,
     RealizeView,
-    ReplanView,
+    SDPReplanView,
     SDPState,
     ValidateView,
     audit_view,
-    extends,
-    plan_of,
+    build_plan,
+    needs_rest_of_plan,
+    predicates_to_recheck,
     propose_view,
     realize_view,
-    replan_view,
     revalidate_view,
-    revalidated,
+    sdp_replan_view,
     validate_view,
 )
 
 # The slots of SDP's graph: each operator's view, and the bookkeeping around its update.
 
 
-def _nothing_certified(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
+def _clear_certified(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
     optional = [log for log in ("audits", "invalidations") if state.get(log)]
     logs = {log: Overwrite([]) for log in ("certificates", "attempts", *optional)}
     cursor = {"plan": [], "head": 0, "tried": 0, "replans": 0, "verdict": Verdict(depth=0)}
-    return {**update, **forgotten(state), **logs, **cursor}
+    return {**update, **clear_memory(state), **logs, **cursor}
 
 
-def _attempted(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
-    maximum = _certifiable(state["plan"][state["head"] :])
+def _record_attempt(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
+    maximum = _max_depth(state["plan"][state["head"] :])
     verdict = update["verdict"].model_copy(update={"depth": min(update["verdict"].depth, maximum)})
     attempt = Attempt(
         position=state["head"],
@@ -75,23 +84,23 @@ def _attempted(state: SDPState, update: Update, runtime: Runtime[Context]) -> Up
     return {"verdict": verdict, "attempts": [attempt], "tried": state["tried"] + (not verdict.looked)}
 
 
-def _certifiable(tail: Sequence[Predicate]) -> int:
+def _max_depth(tail: Sequence[Predicate]) -> int:
     """Return how many predicates one verdict may certify: a return to an earlier state is certified alone."""
     if tail[0].kind == RESTORE:
         return 1
     return next((n for n, predicate in enumerate(tail) if predicate.kind == RESTORE), len(tail))
 
 
-def _replanned(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
+def _replace_tail(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
     """Append the new tail to the certified part of the plan.
 
     Raises:
         LimitReached: the plan had been cut to its maximum length, and Replan returned no continuation.
     """
     certified = state["plan"][: state["head"]]
-    if extends(state):
+    if needs_rest_of_plan(state):
         if not update["plan"]:
-            limit = int(str(state["plan"][state["head"]].args[CUT]))
+            limit = int(str(state["plan"][state["head"]].args[CUT_ARGUMENT]))
             happened = f"the plan was cut: {limit} of {limit} conditions are certified, but replan gave no more"
             hint = "with a replan operator that never extends a plan, start a new run"
             raise LimitReached("plan", limit, limit, happened=f"{happened} ({hint})")
@@ -101,16 +110,16 @@ def _replanned(state: SDPState, update: Update, runtime: Runtime[Context]) -> Up
     return {"plan": [*certified, *update["plan"]], "tried": 0, "replans": state["replans"] + 1}
 
 
-def _audited(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
+def _record_audit(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
     audit: Audit = update["audit"].model_copy(update={"step": len(state["history"])})
     if audit.confirmed:
         return {"audits": [audit]}
     return {"audits": [audit], "verdict": Verdict(depth=0, reason=f"audit of the goal: {audit.reason}")}
 
 
-def _invalidated(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
+def _record_invalidations(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
     revalidation: Revalidation = update["revalidation"]
-    checked, step = revalidated(state), len(state["history"])
+    checked, step = predicates_to_recheck(state), len(state["history"])
     if beyond := [index for index in revalidation.undone if not 0 <= index < len(checked)]:
         message = f"the operator in slot revalidate named predicate {beyond[0]} of {len(checked)}"
         raise Fault("operator", f"{message}; `undone` must hold indices from 0 into the view's `certified`")
@@ -125,7 +134,7 @@ def _invalidated(state: SDPState, update: Update, runtime: Runtime[Context]) -> 
     return {"invalidations": lost} if lost else {}
 
 
-def _must_replan_undone(state: SDPState, runtime: Runtime[Context]) -> Update | None:
+def _require_replan_of_undone(state: SDPState, runtime: Runtime[Context]) -> Update | None:
     """Refuse, before the world is opened, a benchmark whose Replan does not plan undone conditions again."""
     benchmark = context_of(runtime).benchmark
     if benchmark and "replan" in benchmark.operators() and not getattr(benchmark, "replans_undone", False):
@@ -134,35 +143,37 @@ def _must_replan_undone(state: SDPState, runtime: Runtime[Context]) -> Update | 
     return None
 
 
-def _nothing_to_revalidate(state: SDPState, runtime: Runtime[Context]) -> Update | None:
+def _skip_revalidation(state: SDPState, runtime: Runtime[Context]) -> Update | None:
     """Skip revalidation if nothing can have been undone, or no replan is left that could repair it."""
     refused = not state["observation"].accepted
-    return {} if refused or _replans_spent(state, runtime) is not None or not revalidated(state) else None
+    return (
+        {} if refused or _skip_without_replans(state, runtime) is not None or not predicates_to_recheck(state) else None
+    )
 
 
-def _replans_spent(state: SDPState, runtime: Runtime[Context]) -> Update | None:
+def _skip_without_replans(state: SDPState, runtime: Runtime[Context]) -> Update | None:
     spent = state["replans"] >= limits_of(state["task"], runtime).replans
-    return {} if spent and not extends(state) else None
+    return {} if spent and not needs_rest_of_plan(state) else None
 
 
-RESET = Slot("reset", OPENED, record=_nothing_certified, starts_run=True)
-RESET_REVALIDATING = RESET._replace(skip=_must_replan_undone)
+RESET = Slot("reset", RESET_KEYS, record=_clear_certified, starts_run=True)
+RESET_REVALIDATING = RESET._replace(skip=_require_replan_of_undone)
 """`reset` of a graph that has `revalidate` and uses the benchmark's Replan."""
 PROPOSE = Slot("propose", frozenset({"plan"}), propose_view)
 REALIZE = Slot("realize", frozenset({"action"}), realize_view)
-ACT = Slot("act", ACTED)
-VALIDATE = Slot("validate", frozenset({"verdict"}), validate_view, _attempted)
+ACT = Slot("act", ACT_KEYS)
+VALIDATE = Slot("validate", frozenset({"verdict"}), validate_view, _record_attempt)
 CERTIFY = Slot("certify", frozenset({"certificates", "head", "tried", "replans"}))
-AUDIT = Slot("audit", frozenset({"audit"}), audit_view, _audited, types={"audit": Audit})
+AUDIT = Slot("audit", frozenset({"audit"}), audit_view, _record_audit, types={"audit": Audit})
 REVALIDATE = Slot(
     "revalidate",
     frozenset({"revalidation"}),
     revalidate_view,
-    _invalidated,
-    _nothing_to_revalidate,
+    _record_invalidations,
+    _skip_revalidation,
     types={"revalidation": Revalidation},
 )
-REPLAN = Slot("replan", frozenset({"plan"}), replan_view, _replanned, _replans_spent)
+REPLAN = Slot("replan", frozenset({"plan"}), sdp_replan_view, _replace_tail, _skip_without_replans)
 
 
 # Propose (SDP Eq. 1): plan a chain of predicates from the certified state to the goal, without any observation.
@@ -174,31 +185,31 @@ class Conditions(BaseModel):
     conditions: list[str]
 
 
-@specialised
+@prefer_benchmark_operator
 async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the plan. An empty plan means giving up."""
     goal = state["task"].condition or state["task"].goal
     instruction = PROPOSE_INSTRUCTION.format(
-        task=state["task"].goal, certified=numbered(p.text for p in state["certified"].predicates), goal=goal
+        task=state["task"].goal, certified=numbered_list(p.text for p in state["certified"].predicates), goal=goal
     )
-    return {"plan": await planned(instruction, state["task"], runtime)}
+    return {"plan": await ask_plan(instruction, state["task"], runtime)}
 
 
-async def planned(instruction: str, task: Task, runtime: Runtime[Context]) -> list[Predicate]:
+async def ask_plan(instruction: str, task: Task, runtime: Runtime[Context]) -> list[Predicate]:
     """Ask a model for a plan: its non-empty conditions, then the task's goal. Without conditions the plan is empty.
 
     The goal is taken from the task (Definition 1), so that a model that weakens it cannot decide what success means.
     """
     maximum = limits_of(task, runtime).plan
-    answer = await ask(prompt(runtime, instruction), conditions_form(maximum), role="planner", runtime=runtime)
+    answer = await ask(build_prompt(runtime, instruction), conditions_form(maximum), role="planner", runtime=runtime)
     texts = [stripped for text in answer.conditions if (stripped := text.strip())]
-    return plan_of(texts, Predicate(text=task.condition or task.goal, kind="goal"), maximum)
+    return build_plan(texts, Predicate(text=task.condition or task.goal, kind="goal"), maximum)
 
 
 @lru_cache(maxsize=16)
 def conditions_form(most: int) -> type[Conditions]:
     """Create the answer form for `most` conditions; it accepts more, so that a plan that is too long is noticed."""
-    return create_model("Conditions", __base__=Conditions, conditions=(at_most(most, str), ...))
+    return create_model("Conditions", __base__=Conditions, conditions=(bounded_list(most, str), ...))
 
 
 PROPOSE_INSTRUCTION = """\
@@ -219,24 +230,24 @@ observable change that a single action can bring about. The last condition is th
 class NextAction(BaseModel):
     """The model's answer where the world does not list its actions."""
 
-    action: Annotated[str, Field(min_length=1), Within(300)]
+    action: Annotated[str, Field(min_length=1), Bounded(300)]
 
 
-@specialised
+@prefer_benchmark_operator
 async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the next action."""
     goal, target = state["task"].goal, state["target"].text
     maximum = limits_of(state["task"], runtime).options
-    options = await candidates([target, goal], runtime, maximum)
-    request = prompt(
+    options = await candidate_actions([target, goal], runtime, maximum)
+    request = build_prompt(
         runtime,
         REALIZE_INSTRUCTION.format(
             task=state["task"].goal,
-            certified=numbered(p.text for p in state["certified"].predicates[-5:]),
-            notes=_notes(state),
-            view=quoted(state["evidence"].view),
-            actions=quoted(numbered(options)),
-            tried=quoted(tried(state["attempts"])),
+            certified=numbered_list(p.text for p in state["certified"].predicates[-5:]),
+            notes=_format_notes(state),
+            view=quote(state["evidence"].view),
+            actions=quote(numbered_list(options)),
+            tried=quote(format_attempts(state["attempts"])),
             target=state["target"].text,
         ),
     )
@@ -247,9 +258,9 @@ async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, An
     return {"action": Action(text=text)}
 
 
-def _notes(state: RealizeView) -> str:
+def _format_notes(state: RealizeView) -> str:
     notes = [*state["belief"].text.splitlines(), *state["advice"]]
-    return f"\nTo keep in mind:\n{quoted(bullet_list(notes))}\n" if notes else ""
+    return f"\nTo keep in mind:\n{quote(bullet_list(notes))}\n" if notes else ""
 
 
 REALIZE_INSTRUCTION = """\
@@ -274,27 +285,27 @@ Give the one action that makes it true. Do not repeat what was tried.
 
 # Validate (SDP Eq. 3): count the consecutive predicates at the head of the plan that the observation satisfies.
 
-MOST_SHOWN = 10
+MAX_SHOWN_CONDITIONS = 10
 """Maximum number of conditions in a prompt. A deeper cascade is certified in two steps."""
 
 
 class Holds(BaseModel):
     """The model's answer: a short reason first, then the count it supports."""
 
-    reason: Annotated[str, Cut(300)]
-    holds: int = Field(ge=0, le=MOST_SHOWN, strict=True)
+    reason: Annotated[str, Truncated(300)]
+    holds: int = Field(ge=0, le=MAX_SHOWN_CONDITIONS, strict=True)
 
 
-@specialised
+@prefer_benchmark_operator
 async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model how many conditions at the head of the plan hold."""
-    tail = state["tail"][:MOST_SHOWN]
+    tail = state["tail"][:MAX_SHOWN_CONDITIONS]
     instruction = VALIDATE_INSTRUCTION.format(
         task=state["task"].goal,
-        observation=quoted(state["observation"].text),
-        conditions=numbered(p.text for p in tail),
+        observation=quote(state["observation"].text),
+        conditions=numbered_list(p.text for p in tail),
     )
-    answer = await ask(prompt(runtime, instruction), Holds, role="validator", runtime=runtime)
+    answer = await ask(build_prompt(runtime, instruction), Holds, role="validator", runtime=runtime)
     return {"verdict": Verdict(depth=min(answer.holds, len(tail)), reason=answer.reason)}
 
 
@@ -348,17 +359,17 @@ async def certify(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
         action=state["action"],
         digest=state["attempts"][-1].digest,
         evidence=state["verdict"].evidence,
-        restores=_restored(targets),
+        restores=_restored_state(targets),
         finding=state["verdict"].finding,
         forced=state["verdict"].forced,
     )
     # Only new progress refills the replan budget: no return to an earlier state, no step repeated after it, and no
     # forced target.
-    replans = 0 if _gains([*state["certificates"], certificate]) else state["replans"]
+    replans = 0 if _extends_progress([*state["certificates"], certificate]) else state["replans"]
     return {"certificates": [certificate], "head": head + len(targets), "tried": 0, "replans": replans}
 
 
-def _gains(certificates: Sequence[Certificate]) -> bool:
+def _extends_progress(certificates: Sequence[Certificate]) -> bool:
     """Whether the latest certificate reaches a longer certified state than all before it."""
     if all(c.restores is None for c in certificates):
         return not certificates[-1].forced
@@ -366,7 +377,7 @@ def _gains(certificates: Sequence[Certificate]) -> bool:
     return after > max(before)
 
 
-def _restored(targets: tuple[Predicate, ...]) -> int | None:
+def _restored_state(targets: tuple[Predicate, ...]) -> int | None:
     state_number = targets[0].args.get("to") if targets[0].kind == RESTORE else None
     return state_number if isinstance(state_number, int) else None
 
@@ -374,44 +385,46 @@ def _restored(targets: tuple[Predicate, ...]) -> int | None:
 # Replan (SDP Eq. 4): write a new plan tail when the tries at the target are used up. Only this operator sees
 # everything. It also continues a plan that was cut to `Limits.plan` conditions once all of them are certified.
 
-MOST_ATTEMPTS_SHOWN = 10
+MAX_SHOWN_ATTEMPTS = 10
 
 
-@specialised
-async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
+@prefer_benchmark_operator
+async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for a new plan tail. An empty tail means giving up."""
-    situation = SITUATION.format(
+    situation = SITUATION_TEMPLATE.format(
         task=state["task"].goal,
-        certified=numbered(p.text for p in state["certified"].predicates),
-        view=quoted(state["evidence"].view),
+        certified=numbered_list(p.text for p in state["certified"].predicates),
+        view=quote(state["evidence"].view),
     )
-    return {"plan": await planned(situation + _found(state) + _order(state), state["task"], runtime)}
+    return {
+        "plan": await ask_plan(situation + _format_checks(state) + _replan_instruction(state), state["task"], runtime)
+    }
 
 
-def _order(state: ReplanView) -> str:
+def _replan_instruction(state: SDPReplanView) -> str:
     tail = state["plan"][state["head"] :]
-    if extends(state):
-        return EXTEND.format(goal=tail[-1].text)
-    attempts = quoted(tried(state["attempts"][-MOST_ATTEMPTS_SHOWN:]))
-    return ANOTHER_WAY.format(tried=attempts, tail=numbered(p.text for p in tail))
+    if needs_rest_of_plan(state):
+        return EXTEND_INSTRUCTION.format(goal=tail[-1].text)
+    attempts = quote(format_attempts(state["attempts"][-MAX_SHOWN_ATTEMPTS:]))
+    return REPLAN_INSTRUCTION.format(tried=attempts, tail=numbered_list(p.text for p in tail))
 
 
-def _found(state: ReplanView) -> str:
+def _format_checks(state: SDPReplanView) -> str:
     """Describe what an audit or a revalidation found, in graphs that have one."""
     held = {predicate.text for predicate in state["certified"].predicates}
     lost = list(dict.fromkeys(i.predicate.text for i in state["invalidations"] if i.predicate.text not in held))
-    parts = [f"Met earlier, but undone since:\n{numbered(lost)}\n"] if lost else []
+    parts = [f"Met earlier, but undone since:\n{numbered_list(lost)}\n"] if lost else []
     if state["audits"] and not state["audits"][-1].confirmed:
-        parts.append(f"An audit found that the goal is not reached:\n{unquoted(state['audits'][-1].reason)}\n")
+        parts.append(f"An audit found that the goal is not reached:\n{unquote_line(state['audits'][-1].reason)}\n")
     return "".join(f"\n{part}" for part in parts)
 
 
-async def give_up(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
+async def give_up(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """End the run instead of replanning (the paper's ablation of Replan, section 4.3)."""
     return {"plan": []}
 
 
-SITUATION = """\
+SITUATION_TEMPLATE = """\
 Task: {task}
 
 Certified so far:
@@ -421,14 +434,14 @@ The world now:
 {view}
 """
 
-EXTEND = """
+EXTEND_INSTRUCTION = """
 The plan ends here, for it had as many conditions as a plan may have; all of them hold. Write the rest of the plan from
 here to the goal. Make each condition an observable change that a single action can bring about. The last condition is
 the goal itself:
 {goal}
 """
 
-ANOTHER_WAY = """
+REPLAN_INSTRUCTION = """
 Tried lately:
 {tried}
 

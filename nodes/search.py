@@ -15,34 +15,34 @@ from langgraph.types import Overwrite
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
-from certigraph.adapters.models.calls import ask, bullet_list, prompt, quoted, unquoted
-from certigraph.adapters.models.schemas import Cut, longest_answer
+from certigraph.adapters.models.calls import ask, build_prompt, bullet_list, quote, unquote_line
+from certigraph.adapters.models.schemas import Truncated, max_answer_length
 from certigraph.adapters.protocols import Context, Limits, Operator
-from certigraph.adapters.qa.planning import page_of
+from certigraph.adapters.qa.planning import load_page
 from certigraph.adapters.research.operators import REJECTIONS, force_accept
-from certigraph.adapters.research.operators import let_pass as pass_refused
-from certigraph.nodes.beliefs import answering
+from certigraph.adapters.research.operators import force_pass as pass_refused
+from certigraph.nodes.beliefs import accepts_answer
 from certigraph.nodes.react import (
-    CORE,
-    IRCOT,
-    ITER_RETGEN,
-    KEPT,
-    MEMGPT,
-    PAGE,
-    PARAGRAPHS,
-    PRESSURE,
-    RETURNED,
-    gathered,
-    tool_used,
-    transcript,
-    unbegun,
-    weight,
+    IRCOT_DEFAULTS,
+    ITER_RETGEN_DEFAULTS,
+    KEPT_TURNS,
+    MAX_CORE_MEMORY,
+    MAX_PAGE_PASSAGES,
+    MAX_PARAGRAPHS,
+    MAX_QUEUE_OBSERVATION,
+    MEMGPT_DEFAULTS,
+    MEMORY_PRESSURE,
+    format_rounds,
+    format_transcript,
+    is_first_round,
+    to_tool_action,
+    transcript_length,
     with_tools,
 )
 from certigraph.nodes.sdp import validate
-from certigraph.nodes.slots import OPENED, Slot, Update, factory, specialised
+from certigraph.nodes.slots import RESET_KEYS, Slot, Update, factory, prefer_benchmark_operator
 from certigraph.state.records import Action, Task, UnknownName
-from certigraph.state.run import RETRIEVED, SEARCH, Belief, DecideView, Fact, finish, search
+from certigraph.state.run import RETRIEVED, SEARCH, Belief, BelievedFact, DecideView, finish, search
 from certigraph.state.sdp import ValidateView
 from certigraph.state.search import (
     AggregateView,
@@ -59,15 +59,15 @@ from certigraph.state.search import (
 # The slots of parallel hypotheses.
 
 
-def _unexplored(state: HypothesesState, update: Update, runtime: Runtime[Context]) -> Update:
+def _clear_branches(state: HypothesesState, update: Update, runtime: Runtime[Context]) -> Update:
     return {**update, "branches": Overwrite([]), "hypotheses": ()}
 
 
-def _unanswerable(state: HypothesesState, runtime: Runtime[Context]) -> Update | None:
-    return None if answering(state, runtime) else {"hypotheses": ()}
+def _skip_without_answer(state: HypothesesState, runtime: Runtime[Context]) -> Update | None:
+    return None if accepts_answer(state, runtime) else {"hypotheses": ()}
 
 
-def _borne_out(state: HypothesesState, update: Update, runtime: Runtime[Context]) -> Update:
+def _attach_sources(state: HypothesesState, update: Update, runtime: Runtime[Context]) -> Update:
     """Add to the answer the passages that the searches retrieved, because this world has not seen their searches."""
     sources = chain.from_iterable(branch.retrieved for branch in aggregate_view(state)["branches"])
     action: Action = update["action"]
@@ -75,10 +75,10 @@ def _borne_out(state: HypothesesState, update: Update, runtime: Runtime[Context]
     return {**update, "action": action.model_copy(update={"args": {**action.args, **retrieved}})}
 
 
-RESET = Slot("reset", OPENED, record=_unexplored, starts_run=True)
-HYPOTHESISE = Slot("hypothesise", frozenset({"hypotheses"}), hypothesise_view, skip=_unanswerable)
+RESET = Slot("reset", RESET_KEYS, record=_clear_branches, starts_run=True)
+HYPOTHESISE = Slot("hypothesise", frozenset({"hypotheses"}), hypothesise_view, skip=_skip_without_answer)
 EXPLORE = Slot("explore", frozenset({"branches"}))
-AGGREGATE = Slot("aggregate", frozenset({"action"}), aggregate_view, _borne_out)
+AGGREGATE = Slot("aggregate", frozenset({"action"}), aggregate_view, _attach_sources)
 
 
 # MemGPT's step: act, note in core memory, and flush the queue when the context fills (Packer et al., 2310.08560).
@@ -87,15 +87,15 @@ AGGREGATE = Slot("aggregate", frozenset({"action"}), aggregate_view, _borne_out)
 # of what left the queue, and `window` is the number of turns in the queue. Under another memory condition the belief
 # has another form, and MemGPT keeps no memory.
 
-EARLIER = "rounds no longer shown"
+SUMMARY_SOURCE = "rounds no longer shown"
 """Source of the fact that holds the summary."""
 
 
 class ManagedMove(BaseModel):
     """The model's answer, before the world's tools are known. An empty `remember` leaves core memory as it is."""
 
-    thought: Annotated[str, Cut(120)]
-    remember: Annotated[str, Cut(200)]
+    thought: Annotated[str, Truncated(120)]
+    remember: Annotated[str, Truncated(200)]
     tool: str
     text: str
 
@@ -103,11 +103,13 @@ class ManagedMove(BaseModel):
 class Summary(BaseModel):
     """The model's answer."""
 
-    summary: Annotated[str, Field(min_length=1), Cut(800)]
+    summary: Annotated[str, Field(min_length=1), Truncated(800)]
 
 
 @factory
-def manage(*, alpha: float = MEMGPT.alpha, page: int = PAGE, pressure: float = PRESSURE) -> Operator:
+def manage(
+    *, alpha: float = MEMGPT_DEFAULTS.alpha, page: int = MAX_PAGE_PASSAGES, pressure: float = MEMORY_PRESSURE
+) -> Operator:
     """Ask the model for a tool call and a note for core memory (MemGPT).
 
     Under memory pressure the prompt warns the model, and its queue is flushed afterwards.
@@ -120,44 +122,46 @@ def manage(*, alpha: float = MEMGPT.alpha, page: int = PAGE, pressure: float = P
 
     async def manage(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         base = limits_of(state["task"], runtime)
-        limits = base.model_copy(update={"excerpt": min(base.excerpt, RETURNED // page)})
+        limits = base.model_copy(update={"excerpt": min(base.excerpt, MAX_QUEUE_OBSERVATION // page)})
         native, threshold = state["belief"].form == "native", pressure * limits.context
-        flush = native and len(state["turns"]) > KEPT and weight(state["turns"], limits) > threshold
-        instruction = MANAGE_INSTRUCTION.format(task=state["assignment"], warning=WARNING if flush else "")
+        flush = native and len(state["turns"]) > KEPT_TURNS and transcript_length(state["turns"], limits) > threshold
+        instruction = MANAGE_INSTRUCTION.format(task=state["assignment"], warning=PRESSURE_WARNING if flush else "")
         form = with_tools(ManagedMove, state, runtime)
-        move = await ask(prompt(runtime, gathered(state, limits) + instruction), form, role="executor", runtime=runtime)
-        belief = remembering(state["belief"], move.remember, len(state["turns"])) if native else state["belief"]
+        move = await ask(
+            build_prompt(runtime, format_rounds(state, limits) + instruction), form, role="executor", runtime=runtime
+        )
+        belief = add_core_note(state["belief"], move.remember, len(state["turns"])) if native else state["belief"]
         return {
-            "thought": unquoted(move.thought),
-            "action": tool_used(move.tool, move.text, alpha=alpha, k=min(page, limits.passages)),
-            "belief": await _flushed(belief, state, limits, runtime) if flush else belief,
+            "thought": unquote_line(move.thought),
+            "action": to_tool_action(move.tool, move.text, alpha=alpha, k=min(page, limits.passages)),
+            "belief": await _flush_queue(belief, state, limits, runtime) if flush else belief,
         }
 
     return manage
 
 
-def remembering(belief: Belief, note: str, turns: int) -> Belief:
+def add_core_note(belief: Belief, note: str, turns: int) -> Belief:
     """Add a note to core memory, within its maximum size, and extend the window by the turn that follows."""
-    notes = tuple(filter(None, (*belief.notes, unquoted(note))))
-    while _size(notes) > CORE:
+    notes = tuple(filter(None, (*belief.notes, unquote_line(note))))
+    while _notes_length(notes) > MAX_CORE_MEMORY:
         notes = notes[1:]
     return belief.model_copy(update={"notes": tuple(dict.fromkeys(notes)), "window": turns + 1})
 
 
-def _size(notes: Sequence[str]) -> int:
+def _notes_length(notes: Sequence[str]) -> int:
     return sum(map(len, notes)) + len(notes)
 
 
-async def _flushed(belief: Belief, state: DecideView, limits: Limits, runtime: Runtime[Context]) -> Belief:
+async def _flush_queue(belief: Belief, state: DecideView, limits: Limits, runtime: Runtime[Context]) -> Belief:
     """Summarise all turns but the latest, and remove them from the queue."""
-    leaving = transcript(state["turns"][:-KEPT], limits)
+    leaving = format_transcript(state["turns"][:-KEPT_TURNS], limits)
     before = belief.facts[0].text if belief.facts else "(none)"
-    instruction = SUMMARISE.format(
-        before=quoted(before), turns=quoted(leaving, limits.context), task=state["assignment"]
+    instruction = SUMMARISE_INSTRUCTION.format(
+        before=quote(before), turns=quote(leaving, limits.context), task=state["assignment"]
     )
-    answer = await ask(prompt(runtime, instruction), Summary, role="memory", runtime=runtime)
-    summary = Fact(text=unquoted(answer.summary), source=EARLIER)
-    changes = {"facts": (summary,), "window": KEPT + 1, "reorganised": belief.reorganised + 1}
+    answer = await ask(build_prompt(runtime, instruction), Summary, role="memory", runtime=runtime)
+    summary = BelievedFact(text=unquote_line(answer.summary), source=SUMMARY_SOURCE)
+    changes = {"facts": (summary,), "window": KEPT_TURNS + 1, "reorganised": belief.reorganised + 1}
     return belief.model_copy(update=changes)
 
 
@@ -167,11 +171,11 @@ Think in one short sentence. In `remember`, write what you must not lose sight o
 notes when rounds are no longer shown. Then use one tool. Finish with the shortest answer once the question is settled.
 """
 
-WARNING = """
+PRESSURE_WARNING = """
 Your context is nearly full: after this round only a summary of the older rounds is left. Remember what matters now.
 """
 
-SUMMARISE = """\
+SUMMARISE_INSTRUCTION = """\
 Summary so far:
 {before}
 
@@ -185,18 +189,18 @@ Write one summary in place of both, in a few sentences: what was found, with nam
 
 # IRCoT's step: write one more sentence of reasoning, which is the next query (Trivedi et al., arXiv 2212.10509).
 
-ANSWERED = re.compile(r"\banswer is:?\s*(.+?)\.?\s*$", re.IGNORECASE)
+ANSWER_PATTERN = re.compile(r"\banswer is:?\s*(.+?)\.?\s*$", re.IGNORECASE)
 """Matches the sentence that ends IRCoT; the group is the answer."""
 
 
 class Sentence(BaseModel):
     """The model's answer."""
 
-    sentence: Annotated[str, Field(min_length=1), Cut(300)]
+    sentence: Annotated[str, Field(min_length=1), Truncated(300)]
 
 
 @factory
-def reason(*, alpha: float = IRCOT.alpha, paragraphs: int = PARAGRAPHS) -> Operator:
+def reason(*, alpha: float = IRCOT_DEFAULTS.alpha, paragraphs: int = MAX_PARAGRAPHS) -> Operator:
     """Ask the model for one more sentence of reasoning, and search with it (IRCoT). The first query is the question.
 
     Args:
@@ -205,13 +209,13 @@ def reason(*, alpha: float = IRCOT.alpha, paragraphs: int = PARAGRAPHS) -> Opera
     """
 
     async def reason(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-        if unbegun(state):
+        if is_first_round(state):
             return {"thought": "", "action": search(state["assignment"], alpha=alpha)}
-        rounds = gathered(state, limits_of(state["task"], runtime), paragraphs=paragraphs)
-        request = prompt(runtime, rounds + REASON_INSTRUCTION.format(task=state["assignment"]))
+        rounds = format_rounds(state, limits_of(state["task"], runtime), paragraphs=paragraphs)
+        request = build_prompt(runtime, rounds + REASON_INSTRUCTION.format(task=state["assignment"]))
         answer = await ask(request, Sentence, role="executor", runtime=runtime)
-        sentence = unquoted(answer.sentence)
-        answered = ANSWERED.search(sentence)
+        sentence = unquote_line(answer.sentence)
+        answered = ANSWER_PATTERN.search(sentence)
         return {"thought": sentence, "action": finish(answered[1]) if answered else search(sentence, alpha=alpha)}
 
     return reason
@@ -230,11 +234,11 @@ a sentence. Once the question can be answered, write instead: So the answer is: 
 class Generation(BaseModel):
     """The model's answer."""
 
-    generation: Annotated[str, Field(min_length=1), Cut(300)]
+    generation: Annotated[str, Field(min_length=1), Truncated(300)]
 
 
 @factory
-def generate(*, alpha: float = ITER_RETGEN.alpha) -> Operator:
+def generate(*, alpha: float = ITER_RETGEN_DEFAULTS.alpha) -> Operator:
     """Search for the question, then for the question with the last generation (Iter-RetGen). It never stops.
 
     Its native belief has a window of one turn, because Iter-RetGen remembers only the latest passages; the final answer
@@ -248,12 +252,12 @@ def generate(*, alpha: float = ITER_RETGEN.alpha) -> Operator:
         belief = state["belief"]
         if belief.form == "native":
             belief = belief.model_copy(update={"window": 1})
-        if unbegun(state):
+        if is_first_round(state):
             return {"thought": "", "action": search(state["assignment"], alpha=alpha), "belief": belief}
-        rounds = gathered(state, limits_of(state["task"], runtime))
-        request = prompt(runtime, rounds + GENERATE_INSTRUCTION.format(task=state["assignment"]))
+        rounds = format_rounds(state, limits_of(state["task"], runtime))
+        request = build_prompt(runtime, rounds + GENERATE_INSTRUCTION.format(task=state["assignment"]))
         answer = await ask(request, Generation, role="executor", runtime=runtime)
-        text = unquoted(answer.generation)
+        text = unquote_line(answer.generation)
         return {"thought": text, "action": search(f"{state['assignment']} {text}", alpha=alpha), "belief": belief}
 
     return generate
@@ -292,14 +296,14 @@ def retrieving(*, decide: Operator, alpha: float | None = None, k: int | None = 
 
 # Hypotheses about the answer, each a direction for a search (CGDP section 4.1 and appendix B).
 
-MOST = 6
+MAX_HYPOTHESES = 6
 """Maximum number of hypotheses for a question."""
 
 
 class Hypotheses(BaseModel):
     """The model's answer."""
 
-    hypotheses: Annotated[list[Annotated[str, Field(min_length=1), Cut(200)]], Cut(MOST)]
+    hypotheses: Annotated[list[Annotated[str, Field(min_length=1), Truncated(200)]], Truncated(MAX_HYPOTHESES)]
 
 
 @factory
@@ -309,17 +313,19 @@ def hypothesise(*, number: int = 3) -> Operator:
     Raises:
         UnknownName: `number` is not between 1 and 6.
     """
-    if not 1 <= number <= MOST:
-        raise UnknownName(f"hypothesise(number={number}): number must be 1 to {MOST}, as in hypothesise:number=3")
+    if not 1 <= number <= MAX_HYPOTHESES:
+        raise UnknownName(
+            f"hypothesise(number={number}): number must be 1 to {MAX_HYPOTHESES}, as in hypothesise:number=3"
+        )
 
     async def hypothesise(state: HypothesiseView, runtime: Runtime[Context]) -> dict[str, Any]:
-        directions = await hypotheses(state["task"], runtime, most=number)
+        directions = await ask_hypotheses(state["task"], runtime, most=number)
         return {"hypotheses": directions or ("",)}
 
     return hypothesise
 
 
-async def hypotheses(
+async def ask_hypotheses(
     task: Task, runtime: Runtime[Context], *, most: int, known: str = "", tried: Iterable[str] = ()
 ) -> tuple[str, ...]:
     """Ask the model for directions that fit what is known and were not tried, the most promising first.
@@ -332,13 +338,13 @@ async def hypotheses(
         tried: queries of earlier searches.
     """
     instruction = HYPOTHESISE_QUESTION.format(
-        task=task.goal, known=quoted(known or "(nothing)"), tried=quoted(bullet_list(tried)), most=most
+        task=task.goal, known=quote(known or "(nothing)"), tried=quote(bullet_list(tried)), most=most
     )
-    answer = await ask(prompt(runtime, instruction), Hypotheses, role="planner", runtime=runtime)
+    answer = await ask(build_prompt(runtime, instruction), Hypotheses, role="planner", runtime=runtime)
     return tuple(dict.fromkeys(" ".join(text.split()) for text in answer.hypotheses))[:most]
 
 
-def directed(decide: Operator, direction: str) -> Operator:
+def with_direction(decide: Operator, direction: str) -> Operator:
     """Wrap an agent so that its first advice is the direction to take; without a direction it stays as it is."""
 
     async def directed(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -371,39 +377,43 @@ class FinalAnswer(BaseModel):
     answer: str
 
 
-@specialised
+@prefer_benchmark_operator
 async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the answer that the gathered evidence supports best (CGDP section 5.2: from b_t)."""
-    evidence = gathered(state, limits_of(state["task"], runtime)) + await _passages(state, runtime) + _certified(state)
+    evidence = (
+        format_rounds(state, limits_of(state["task"], runtime))
+        + await _format_passages(state, runtime)
+        + _format_certified(state)
+    )
     instruction = ANSWER_INSTRUCTION.format(task=state["task"].goal)
     form = answer_form(state["task"], runtime)
-    final = await ask(prompt(runtime, evidence + instruction), form, role="executor", runtime=runtime)
+    final = await ask(build_prompt(runtime, evidence + instruction), form, role="executor", runtime=runtime)
     chain = certified_hops(state["certified"]).values()
-    return {"action": finish(unquoted(final.answer), **chain_argument([*chain]))}
+    return {"action": finish(unquote_line(final.answer), **chain_argument([*chain]))}
 
 
-async def _passages(state: AnswerView, runtime: Runtime[Context]) -> str:
+async def _format_passages(state: AnswerView, runtime: Runtime[Context]) -> str:
     """Format the available passages that fit the question best, for agents that keep no turns."""
     task, ids = state["task"], state["evidence"].sources
     if state["turns"] or not ids:
         return ""
-    return f"Passages at hand:\n{quoted(await page_of(0, [task.goal], ids, task, runtime))}\n"
+    return f"Passages at hand:\n{quote(await load_page(0, [task.goal], ids, task, runtime))}\n"
 
 
-def _certified(state: AnswerView) -> str:
+def _format_certified(state: AnswerView) -> str:
     steps = [f"{a.args.get('subquestion', '')} {a.text}".strip() for a in state["certified"].actions]
-    return f"Certified on the way:\n{quoted(bullet_list(steps))}\n" if steps else ""
+    return f"Certified on the way:\n{quote(bullet_list(steps))}\n" if steps else ""
 
 
 def answer_form(task: Task, runtime: Runtime[Context]) -> type[FinalAnswer]:
     """Create the form of a final answer, with the maximum length of the benchmark's answers."""
-    return _form(longest_answer(benchmark_of(task, runtime)))
+    return _answer_form_of_length(max_answer_length(benchmark_of(task, runtime)))
 
 
 @lru_cache(maxsize=16)
-def _form(most: int) -> type[FinalAnswer]:
+def _answer_form_of_length(most: int) -> type[FinalAnswer]:
     return create_model(
-        "FinalAnswer", __base__=FinalAnswer, answer=(Annotated[str, Field(min_length=1), Cut(most)], ...)
+        "FinalAnswer", __base__=FinalAnswer, answer=(Annotated[str, Field(min_length=1), Truncated(most)], ...)
     )
 
 
@@ -416,33 +426,33 @@ Answer in as few words as the question allows, from what was found; where that l
 # One answer from several searches (CGDP appendix B): that of the majority, else a model's choice.
 
 
-@specialised
+@prefer_benchmark_operator
 async def aggregate(state: AggregateView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Give the answer of more than half of the searches, compared by words; without a majority, ask a model."""
-    return {"action": finish(majority(state["branches"]) or await _chosen(state, runtime))}
+    return {"action": finish(majority_answer(state["branches"]) or await _ask_choice(state, runtime))}
 
 
-def majority(branches: Sequence[Branch]) -> str:
+def majority_answer(branches: Sequence[Branch]) -> str:
     """Return the answer of more than half of the searches that gave one, in the first one's words; empty if none."""
     answers = [branch.answer for branch in branches if branch.answer]
-    for words, votes in Counter(map(_folded, answers)).most_common(1):
+    for words, votes in Counter(map(_normalise_answer, answers)).most_common(1):
         if 2 * votes > len(answers):
-            return next(answer for answer in answers if _folded(answer) == words)
+            return next(answer for answer in answers if _normalise_answer(answer) == words)
     return ""
 
 
-def _folded(answer: str) -> str:
+def _normalise_answer(answer: str) -> str:
     return " ".join(re.findall(r"\w+", answer.casefold())) or answer
 
 
-async def _chosen(state: AggregateView, runtime: Runtime[Context]) -> str:
-    reports = "\n\n".join(map(_report, state["branches"]))
-    instruction = AGGREGATE_QUESTION.format(branches=quoted(reports), task=state["task"].goal)
+async def _ask_choice(state: AggregateView, runtime: Runtime[Context]) -> str:
+    reports = "\n\n".join(map(_format_branch, state["branches"]))
+    instruction = AGGREGATE_QUESTION.format(branches=quote(reports), task=state["task"].goal)
     form = answer_form(state["task"], runtime)
-    return unquoted((await ask(prompt(runtime, instruction), form, role="planner", runtime=runtime)).answer)
+    return unquote_line((await ask(build_prompt(runtime, instruction), form, role="planner", runtime=runtime)).answer)
 
 
-def _report(branch: Branch) -> str:
+def _format_branch(branch: Branch) -> str:
     answer = branch.answer or "(none)"
     return f"Search {branch.number}: {branch.hypothesis}\nAnswer: {answer}\nFound:\n{branch.belief or '(nothing)'}"
 
@@ -464,7 +474,7 @@ Give the one answer that what they found supports best, in as few words as the q
 __all__ = ["abstain", "force_accept", "force_pass", "unforced"]
 
 
-@specialised
+@prefer_benchmark_operator
 async def unforced(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Validate as the benchmark does, but without its policy: a refused finding never passes."""
     return await validate(state, runtime)

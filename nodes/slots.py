@@ -1,8 +1,8 @@
 """Slots: the places in a graph that operators fill, and what surrounds an operator there.
 
-`Spec` names an operator so that it can be recorded and built again. `Slot` declares what an operator reads and
-returns. `as_node` makes a LangGraph node of both: it narrows the state to the operator's view, measures usage, checks
-the returned update and adds the slot's bookkeeping.
+`Spec` names an operator so that it can be recorded and built again. `Slot` declares what an operator reads and returns.
+`create_node` makes a LangGraph node of both: it narrows the state to the operator's view, measures usage, checks the
+returned update and adds the slot's bookkeeping.
 """
 
 import inspect
@@ -22,18 +22,18 @@ from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defin
 from pydantic import Field, JsonValue, ValidationError
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of, load_benchmark
-from certigraph.adapters.episodes import Rehearsed, live_episode, rehearsed_in
-from certigraph.adapters.models.scripted import Situation, situated
+from certigraph.adapters.episodes import Rehearsal, live_episode, rehearse_in_copy
+from certigraph.adapters.models.scripted import Situation, use_situation
 from certigraph.adapters.models.usage import (
-    Bill,
+    CallOrigin,
     Meter,
-    Origin,
-    Place,
-    billed_to,
-    keeping_failed,
+    NodeScope,
+    UsageReport,
+    collect_failed_usage,
     metering,
-    send_bill,
-    settled,
+    report_usage,
+    send_usage_to,
+    settle_failed_usage,
 )
 from certigraph.adapters.processes import wait_for_node
 from certigraph.adapters.protocols import Budget, Context, Operator
@@ -63,15 +63,15 @@ def factory(make: Callable[P, Operator]) -> Callable[P, Operator]:
     @wraps(make)
     def create(*args: P.args, **kwargs: P.kwargs) -> Operator:
         operator = make(*args, **kwargs)
-        arguments = _flat(inspect.signature(make).bind(*args, **kwargs))
-        operator.spec = Spec(name=_name(make), args={k: _plain(v) for k, v in arguments.items()})  # type: ignore[attr-defined]
+        arguments = _bound_arguments(inspect.signature(make).bind(*args, **kwargs))
+        operator.spec = Spec(name=_operator_name(make), args={k: _spec_or_value(v) for k, v in arguments.items()})  # type: ignore[attr-defined]
         return operator
 
     create.makes_operator = True  # type: ignore[attr-defined]
     return create
 
 
-def _flat(bound: inspect.BoundArguments) -> dict[str, Any]:
+def _bound_arguments(bound: inspect.BoundArguments) -> dict[str, Any]:
     """Return the arguments by name, with those collected by a `**keywords` parameter on the same level."""
     arguments = dict(bound.arguments)
     for name, parameter in bound.signature.parameters.items():
@@ -81,28 +81,28 @@ def _flat(bound: inspect.BoundArguments) -> dict[str, Any]:
 
 
 def spec_of(operator: Operator) -> Spec:
-    """Return the spec from which `operator_from` builds the operator again."""
+    """Return the spec from which `build_operator` builds the operator again."""
     spec: Spec | None = getattr(operator, "spec", None)
-    return spec or Spec(name=_name(operator))
+    return spec or Spec(name=_operator_name(operator))
 
 
-def operator_from(spec: Spec, shipped: Mapping[str, Callable[..., Any]]) -> Operator:
+def build_operator(spec: Spec, shipped: Mapping[str, Callable[..., Any]]) -> Operator:
     """Build an operator from its spec: a shipped one by its name, a user's by importing it.
 
     Raises:
         UnknownName: the name is unknown, or the operator takes no arguments.
     """
-    target = shipped.get(spec.name) or _imported(spec.name, shipped)
+    target = shipped.get(spec.name) or _import_operator(spec.name, shipped)
     if not getattr(target, "makes_operator", False):
         if spec.args:
             raise UnknownName(f"operator {spec} takes no arguments: write {spec.name}")
         return target
-    args = {k: operator_from(v, shipped) if isinstance(v, Spec) else v for k, v in spec.args.items()}
+    args = {k: build_operator(v, shipped) if isinstance(v, Spec) else v for k, v in spec.args.items()}
     operator: Operator = target(**args)
     return operator
 
 
-def _imported(name: str, shipped: Mapping[str, object]) -> Callable[..., Any]:
+def _import_operator(name: str, shipped: Mapping[str, object]) -> Callable[..., Any]:
     module, _, attribute = name.partition(":")
     if not attribute:
         near = ", ".join(get_close_matches(name, shipped))
@@ -116,20 +116,20 @@ def _imported(name: str, shipped: Mapping[str, object]) -> Callable[..., Any]:
     return attribute_value
 
 
-def _name(function: Callable[..., Any]) -> str:
+def _operator_name(function: Callable[..., Any]) -> str:
     module = getattr(function, "__module__", None) or "__main__"
     name: str = getattr(function, "__qualname__", type(function).__qualname__)
     return name if module.startswith(("certigraph.nodes.", "certigraph.graphs.")) else f"{module}:{name}"
 
 
-def _plain(value: Any) -> Any:
+def _spec_or_value(value: Any) -> Any:
     return spec_of(value) if callable(value) else value
 
 
 # Benchmark operators, which replace the generic, prompted operator of the same name.
 
 
-def specialised(operator: Operator) -> Operator:
+def prefer_benchmark_operator(operator: Operator) -> Operator:
     """Decorate a generic operator so that the benchmark's operator of the same name, if there is one, runs instead."""
     name = operator.__name__
 
@@ -144,31 +144,31 @@ def specialised(operator: Operator) -> Operator:
 # The runtime that operators receive: its context holds the loaded benchmark and callbacks into the live world.
 
 
-def at_home(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
+def bind_runtime(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
     """Return the runtime with a complete context: the loaded benchmark and, in an open episode, the world's callbacks.
 
     The callbacks are `admissible` (list the actions that the world accepts) and `rehearse` (try actions on a copy).
     """
     context = context_of(runtime)
-    benchmark = context.benchmark or load_benchmark(_task(state).benchmark, context.data)
+    benchmark = context.benchmark or load_benchmark(_task_of(state).benchmark, context.data)
     bound = replace(runtime, context=context.model_copy(update={"benchmark": benchmark}))
     has_episode = bool(state.get("episode"))
-    bound.context.admissible = partial(_admissible, state, bound) if has_episode else None
-    bound.context.rehearse = partial(_rehearsed, state, bound) if has_episode else None
+    bound.context.admissible = partial(_list_admissible, state, bound) if has_episode else None
+    bound.context.rehearse = partial(_rehearse_path, state, bound) if has_episode else None
     return bound
 
 
-def _admissible(state: Any, runtime: Runtime[Context]) -> list[str] | None:
+def _list_admissible(state: Any, runtime: Runtime[Context]) -> list[str] | None:
     # Bound to the complete state, because an operator's view has no log from which a lost world could be rebuilt.
     return live_episode(state["episode"], state["task"], state["history"], runtime).admissible()
 
 
-def _rehearsed(state: Any, runtime: Runtime[Context], path: Sequence[str]) -> Rehearsed:
+def _rehearse_path(state: Any, runtime: Runtime[Context], path: Sequence[str]) -> Rehearsal:
     live = live_episode(state["episode"], state["task"], state["history"], runtime)
-    return rehearsed_in(live, state["task"], path, runtime)
+    return rehearse_in_copy(live, state["task"], path, runtime)
 
 
-def _task(state: Any) -> Task:
+def _task_of(state: Any) -> Task:
     try:
         return Task.model_validate(state["task"])
     except (KeyError, ValidationError) as error:
@@ -180,33 +180,33 @@ def _task(state: Any) -> Task:
 
 Update = dict[str, Any]
 
-OPENED = frozenset({"task", "episode", "observation", "evidence", "history"})
+RESET_KEYS = frozenset({"task", "episode", "observation", "evidence", "history"})
 """Keys that an operator which opens an episode returns."""
 
-ACTED = frozenset({"observation", "evidence", "history"})
+ACT_KEYS = frozenset({"observation", "evidence", "history"})
 """Keys that an operator which acts in the world returns."""
 
-FRESH: Update = {"belief": Belief(), "rounds": Overwrite([]), "stagnation": Stagnation()}
+EMPTY_MEMORY: Update = {"belief": Belief(), "rounds": Overwrite([]), "stagnation": Stagnation()}
 """Values of the memory and gate channels at the start of an episode."""
 
 
-def forgotten(state: Mapping[str, Any]) -> Update:
+def clear_memory(state: Mapping[str, Any]) -> Update:
     """Return the update that clears the previous episode's memory and gate.
 
     Channels that were never written stay out of it, so that they take no space in checkpoints.
     """
-    return {channel: empty for channel, empty in FRESH.items() if state.get(channel)}
+    return {channel: empty for channel, empty in EMPTY_MEMORY.items() if state.get(channel)}
 
 
-SUBTASK = "subtask"
+SUBTASK_KEY = "subtask"
 """Metadata key under which the nodes of an inner graph find the id of the sub-task that they solve."""
 
 
-def _unchanged(state: Mapping[str, Any], update: Update, runtime: Runtime[Context]) -> Update:
+def _return_update(state: Mapping[str, Any], update: Update, runtime: Runtime[Context]) -> Update:
     return update
 
 
-def _all(state: Any) -> Any:
+def _full_state(state: Any) -> Any:
     return state
 
 
@@ -217,9 +217,9 @@ class Slot(NamedTuple):
     """Name of the node, and of the keyword that swaps its operator."""
     writes: frozenset[str]
     """Keys the operator must return, no more and no less: LangGraph ignores unknown and missing keys silently."""
-    view: Callable[[Any], Any] = _all
+    view: Callable[[Any], Any] = _full_state
     """Narrows the state to what the operator may read."""
-    record: Callable[[Any, Update, Runtime[Context]], Update] = _unchanged
+    record: Callable[[Any, Update, Runtime[Context]], Update] = _return_update
     """Adds the slot's bookkeeping to the operator's update."""
     skip: Callable[[Any, Runtime[Context]], Update | None] = lambda state, runtime: None
     """Returns an update that replaces the operator's call (for example when its budget is spent), else None."""
@@ -231,7 +231,7 @@ class Slot(NamedTuple):
     """Whether the operator runs a graph whose nodes report their own usage; it returns their `usage` and `spent`."""
 
 
-def as_node(slot: Slot, operator: Operator) -> RunnableCallable:
+def create_node(slot: Slot, operator: Operator) -> RunnableCallable:
     """Create a node that narrows the state, measures usage, checks the update and records it.
 
     The node works with `invoke` and `ainvoke`.
@@ -241,21 +241,25 @@ def as_node(slot: Slot, operator: Operator) -> RunnableCallable:
     async def node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update:
         context = context_of(runtime)
         spent_before = Spent() if slot.starts_run else state.get("spent", Spent()) + context.lost
-        step, place = _where(config)
+        step, place = _node_position(config)
         # Calls of a graph inside a node count as the node's own, unless the graph solves a TDP sub-task.
-        origin = Origin(step, *(place if place.subtask else Place()))
+        origin = CallOrigin(step, *(place if place.subtask else NodeScope()))
         meter = Meter(slot.name, context.budget, spent_before, origin)
-        failed_reports: list[Bill] = []
+        failed_reports: list[UsageReport] = []
         started, update = time.perf_counter(), None
         try:
             # Unless the slot nests, reports of a graph that the operator runs are dropped: its calls are the node's.
-            with metering(meter), situated(Situation(slot.name, step, state)), _billing(slot, failed_reports):
-                update = await _answer(slot, operator, state, at_home(state, runtime))
+            with (
+                metering(meter),
+                use_situation(Situation(slot.name, step, state)),
+                _reporting_scope(slot, failed_reports),
+            ):
+                update = await _call_operator(slot, operator, state, bind_runtime(state, runtime))
         finally:
-            failed_seconds = settled(failed_reports, meter, went_on=update is not None)
+            failed_seconds = settle_failed_usage(failed_reports, meter, went_on=update is not None)
             usage = meter.usage(failed_seconds if slot.nests else time.perf_counter() - started)
-            send_bill(Bill(step, usage, meter.records, place, update))
-        return {**update, **_booked(slot, update, usage)}
+            report_usage(UsageReport(step, usage, meter.records, place, update))
+        return {**update, **_usage_update(slot, update, usage)}
 
     def blocking_node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update:
         _ = nested  # LangGraph draws the graph inside a node where the node's function closes over it
@@ -264,18 +268,18 @@ def as_node(slot: Slot, operator: Operator) -> RunnableCallable:
     return RunnableCallable(blocking_node, node, name=slot.name, trace=False)
 
 
-def _where(config: RunnableConfig) -> tuple[int, Place]:
+def _node_position(config: RunnableConfig) -> tuple[int, NodeScope]:
     """Return a node's superstep and place, read from LangGraph's metadata."""
     metadata = config.get("metadata", {})
     scope = str(metadata.get("langgraph_checkpoint_ns", "")).rpartition("|")[0]
-    return metadata.get("langgraph_step", 0), Place(scope, metadata.get(SUBTASK, "") if scope else "")
+    return metadata.get("langgraph_step", 0), NodeScope(scope, metadata.get(SUBTASK_KEY, "") if scope else "")
 
 
-def _billing(slot: Slot, failed_reports: list[Bill]) -> AbstractContextManager[None]:
-    return keeping_failed(failed_reports) if slot.nests else billed_to(None)
+def _reporting_scope(slot: Slot, failed_reports: list[UsageReport]) -> AbstractContextManager[None]:
+    return collect_failed_usage(failed_reports) if slot.nests else send_usage_to(None)
 
 
-async def _answer(slot: Slot, operator: Operator, state: Any, runtime: Runtime[Context]) -> Update:
+async def _call_operator(slot: Slot, operator: Operator, state: Any, runtime: Runtime[Context]) -> Update:
     skipped = slot.skip(state, runtime)
     if skipped is not None:
         return skipped
@@ -297,7 +301,7 @@ async def _answer(slot: Slot, operator: Operator, state: Any, runtime: Runtime[C
     return slot.record(state, update, runtime)
 
 
-def _booked(slot: Slot, update: Update, usage: Usage) -> Update:
+def _usage_update(slot: Slot, update: Update, usage: Usage) -> Update:
     if slot.nests:
         return {"usage": [*update["usage"], usage], "spent": update["spent"] + usage.spent()}
     if slot.starts_run:
@@ -308,13 +312,15 @@ def _booked(slot: Slot, update: Update, usage: Usage) -> Update:
 # The budget of one of several graphs that run at the same time.
 
 
-def shared(context: Context, spent: Spent, share: int) -> Context:
+def share_context(context: Context, spent: Spent, share: int) -> Context:
     """Return the context of one of `share` parallel graphs, whose budget is an equal part of what is left."""
     spent_before = spent + context.lost
-    return context.model_copy(update={"budget": _part(context.budget, spent_before, share), "lost": spent_before})
+    return context.model_copy(
+        update={"budget": _share_budget(context.budget, spent_before, share), "lost": spent_before}
+    )
 
 
-def _part(budget: Budget, spent: Spent, share: int) -> Budget:
+def _share_budget(budget: Budget, spent: Spent, share: int) -> Budget:
     left = {name: (getattr(budget, name) - getattr(spent, name)) / share for name in ("calls", "tokens", "usd")}
     return budget.model_copy(
         update={

@@ -17,17 +17,26 @@ from langgraph.types import Overwrite
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of, limits_of
-from certigraph.adapters.models.calls import ask, ask_text, bullet_list, clipped, numbered, prompt, quoted, shown
-from certigraph.adapters.models.schemas import Cut, Within
-from certigraph.adapters.processes import off_loop
+from certigraph.adapters.models.calls import (
+    ask,
+    ask_text,
+    build_prompt,
+    bullet_list,
+    clip,
+    format_turns,
+    numbered_list,
+    quote,
+)
+from certigraph.adapters.models.schemas import Bounded, Truncated
+from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context
 from certigraph.nodes import react
-from certigraph.nodes.react import MOST_VIEW
-from certigraph.nodes.slots import Slot, Update, specialised
+from certigraph.nodes.react import MAX_VIEW
+from certigraph.nodes.slots import Slot, Update, prefer_benchmark_operator
 from certigraph.state.records import Fault, Task
-from certigraph.state.run import Turn, acts
+from certigraph.state.run import Turn, without_thoughts
 from certigraph.state.step import (
-    KEPT,
+    SHOWN_LESSONS,
     AlignView,
     Approval,
     AssessView,
@@ -36,7 +45,7 @@ from certigraph.state.step import (
     RecallView,
     ReflectView,
     StepState,
-    Subtask,
+    StepSubtask,
     Trial,
     align_view,
     assess_view,
@@ -46,66 +55,66 @@ from certigraph.state.step import (
 
 # The slots of STEP's graph, with its guards against loops (further limits: `Limits` in adapters/protocols.py).
 
-MOST_REFUSALS = 3
+MAX_REFUSALS = 3
 """Maximum number of actions in a row that the Evaluator may refuse; the next one is taken."""
 
-MOST_UNACHIEVABLE = 3
+MAX_UNACHIEVABLE = 3
 """Maximum number of times that the world may refuse the same action before its subtask is refined."""
 
 
-def _no_subtasks(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
+def _clear_subtasks(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
     update = react.RESET_TRIAL.record(state, update, runtime)
     return {**update, "subtasks": Overwrite([]), "begun": 0, "refusals": ()}
 
 
-def _begun(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
+def _start_subtask(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
     return {**update, "begun": len(state["turns"]), "refusals": ()}
 
 
-def _ruled(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
+def _record_ruling(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
     approval: Approval = update["approval"]
     refused = () if approval.approved else (f"{state['action'].text}: {approval.reason}",)
     return {**update, "refusals": (*state["refusals"], *refused)}
 
 
-def _nothing_to_rule(state: StepState, runtime: Runtime[Context]) -> Update | None:
+def _skip_alignment(state: StepState, runtime: Runtime[Context]) -> Update | None:
     rules = state["lessons"][-1].rules if state["lessons"] else ()
-    return None if rules and len(state["refusals"]) < MOST_REFUSALS else {"approval": Approval()}
+    return None if rules and len(state["refusals"]) < MAX_REFUSALS else {"approval": Approval()}
 
 
-def _acted(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
+def _record_action(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
     return {**react.ACT.record(state, update, runtime), "refusals": ()}
 
 
-def _guarded(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
-    subtask: Subtask = update["subtask"]
-    if subtask.status == "open" and (reason := _stuck(state, runtime)) and not subtask.whole:
+def _guard_against_loops(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
+    subtask: StepSubtask = update["subtask"]
+    if subtask.status == "open" and (reason := _stuck_reason(state, runtime)) and not subtask.whole:
         subtask = subtask.model_copy(update={"status": "failed", "reason": reason})
     return {"subtask": subtask, "subtasks": [subtask] if subtask.status != "open" else []}
 
 
-def _stuck(state: StepState, runtime: Runtime[Context]) -> str:
+def _stuck_reason(state: StepState, runtime: Runtime[Context]) -> str:
     """Return why the subtask should be refined; empty if it may continue."""
     turns, maximum = state["turns"][state["begun"] :], limits_of(state["task"], runtime).substeps
     refused = Counter(turn.action for turn in turns if not turn.accepted)
-    if refused and max(refused.values()) >= MOST_UNACHIEVABLE:
-        return f"the world refused {refused.most_common(1)[0][0]!r} {MOST_UNACHIEVABLE} times"
+    if refused and max(refused.values()) >= MAX_UNACHIEVABLE:
+        return f"the world refused {refused.most_common(1)[0][0]!r} {MAX_UNACHIEVABLE} times"
     return f"it was not reached in {maximum} actions" if len(turns) >= maximum else ""
 
 
-def _nothing_to_assess(state: StepState, runtime: Runtime[Context]) -> Update | None:
+def _skip_assessment(state: StepState, runtime: Runtime[Context]) -> Update | None:
     unassessed = state["subtask"].whole or state["observation"].done
     return {"subtask": state["subtask"], "subtasks": []} if unassessed else None
 
 
-def over(state: StepState, runtime: Runtime[Context]) -> bool:
+def is_over(state: StepState, runtime: Runtime[Context]) -> bool:
     """Whether the episode is over: finished, out of steps or subtasks, or too long for its task (`Limits.gold`)."""
-    reached = react.episode_reached(state, runtime)
+    reached = react.episode_limit(state, runtime)
     gold = limits_of(state["task"], runtime).gold
-    return react.finished(state, runtime) or reached is not None or _past_gold(state, gold, runtime)
+    return react.is_finished(state, runtime) or reached is not None or _is_past_gold(state, gold, runtime)
 
 
-def _past_gold(state: StepState, times: float, runtime: Runtime[Context]) -> bool:
+def _is_past_gold(state: StepState, times: float, runtime: Runtime[Context]) -> bool:
     # A rule of the paper's public code. It leaks the length of the solution, so `Limits.gold` is 0 by default.
     if not times:
         return False
@@ -113,12 +122,12 @@ def _past_gold(state: StepState, times: float, runtime: Runtime[Context]) -> boo
     return length is not None and len(state["history"]) >= times * length(state["task"])
 
 
-RESET = react.RESET_TRIAL._replace(record=_no_subtasks)
-PLANNER = Slot("planner", frozenset({"subtask"}), planner_view, _begun)
+RESET = react.RESET_TRIAL._replace(record=_clear_subtasks)
+PLANNER = Slot("planner", frozenset({"subtask"}), planner_view, _start_subtask)
 EXECUTOR = Slot("executor", frozenset({"action", "thought"}), executor_view)
-ALIGN = Slot("align", frozenset({"approval"}), align_view, _ruled, _nothing_to_rule)
-ACT = react.ACT._replace(record=_acted)
-ASSESS = Slot("assess", frozenset({"subtask"}), assess_view, _guarded, _nothing_to_assess)
+ALIGN = Slot("align", frozenset({"approval"}), align_view, _record_ruling, _skip_alignment)
+ACT = react.ACT._replace(record=_record_action)
+ASSESS = Slot("assess", frozenset({"subtask"}), assess_view, _guard_against_loops, _skip_assessment)
 
 
 # STEP's Planner: give the next subtask, or another way if the last one failed, with the insights that matter to it.
@@ -127,39 +136,39 @@ ASSESS = Slot("assess", frozenset({"subtask"}), assess_view, _guarded, _nothing_
 class Next(BaseModel):
     """The model's answer: why, what next, and the numbers of the insights that the Executor is to see."""
 
-    rationale: Annotated[str, Cut(200)]
-    subtask: Annotated[str, Field(min_length=1), Within(200)]
-    insights: Annotated[list[int], Cut(6)]
+    rationale: Annotated[str, Truncated(200)]
+    subtask: Annotated[str, Field(min_length=1), Bounded(200)]
+    insights: Annotated[list[int], Truncated(6)]
 
 
-@specialised
+@prefer_benchmark_operator
 async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the next subtask, or for a refinement of the one that failed (Algorithm 1, lines 5-10)."""
     request = PLANNER_QUESTION.format(
         task=state["task"].goal,
-        strategy=numbered(state["strategy"]),
-        insights=numbered(state["insights"]),
+        strategy=numbered_list(state["strategy"]),
+        insights=numbered_list(state["insights"]),
         done=bullet_list(s.text for s in state["subtasks"] if s.status == "completed"),
         count=len(state["turns"]),
-        turns=quoted(shown(state["turns"])),
-        view=quoted(state["evidence"].view, MOST_VIEW),
-        order=_order(state),
+        turns=quote(format_turns(state["turns"])),
+        view=quote(state["evidence"].view, MAX_VIEW),
+        order=_planner_instruction(state),
     )
-    answer = await ask(prompt(runtime, request), Next, role="planner", runtime=runtime)
+    answer = await ask(build_prompt(runtime, request), Next, role="planner", runtime=runtime)
     relevant = (state["insights"][n - 1] for n in dict.fromkeys(answer.insights) if 0 < n <= len(state["insights"]))
-    return {"subtask": Subtask(text=answer.subtask, insights=tuple(relevant))}
+    return {"subtask": StepSubtask(text=answer.subtask, insights=tuple(relevant))}
 
 
 async def none(state: PlannerView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Give the Executor the complete task and all insights, without a Planner (the paper's ablation, section 4.2.3)."""
-    return {"subtask": Subtask(text=state["task"].goal, insights=tuple(state["insights"]), whole=True)}
+    return {"subtask": StepSubtask(text=state["task"].goal, insights=tuple(state["insights"]), whole=True)}
 
 
-def _order(state: PlannerView) -> str:
+def _planner_instruction(state: PlannerView) -> str:
     last = state["subtasks"][-1] if state["subtasks"] else None
     if last and last.status == "failed":
-        return REFINE.format(subtask=last.text, reason=last.reason)
-    return NEXT
+        return REFINE_INSTRUCTION.format(subtask=last.text, reason=last.reason)
+    return NEXT_INSTRUCTION
 
 
 PLANNER_QUESTION = """\
@@ -184,11 +193,11 @@ The world now:
 Also give the numbers of the insights that matter for it, no others.
 """
 
-NEXT = """\
+NEXT_INSTRUCTION = """\
 Give the next subtask on the way to the task: one thing that a few actions can reach. Whoever carries it out sees this
 subtask and not the task, so name the things and places that it is about."""
 
-REFINE = """\
+REFINE_INSTRUCTION = """\
 The subtask "{subtask}" failed: {reason}
 Say in the rationale why, then give a smaller subtask or one that gets there by another way. Whoever carries it out
 sees this subtask and not the task, so name the things and places that it is about."""
@@ -200,17 +209,17 @@ sees this subtask and not the task, so name the things and places that it is abo
 class Ruling(BaseModel):
     """The model's answer."""
 
-    reason: Annotated[str, Cut(160)]
+    reason: Annotated[str, Truncated(160)]
     forbidden: bool
 
 
-@specialised
+@prefer_benchmark_operator
 async def align(state: AlignView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model whether a rule of earlier episodes forbids the action. Only the rules count, not its usefulness."""
     request = ALIGN_QUESTION.format(
-        rules=numbered(state["rules"]), subtask=state["subtask"], action=state["action"].text
+        rules=numbered_list(state["rules"]), subtask=state["subtask"], action=state["action"].text
     )
-    answer = await ask(prompt(runtime, request), Ruling, role="validator", runtime=runtime)
+    answer = await ask(build_prompt(runtime, request), Ruling, role="validator", runtime=runtime)
     return {"approval": Approval(approved=not answer.forbidden, reason=answer.reason if answer.forbidden else "")}
 
 
@@ -228,27 +237,27 @@ about focusing on one thing forbids focusing on that thing and nothing else.
 
 # STEP's Evaluator after an action: judge whether the subtask is completed.
 
-TURNS = 4
+ASSESSED_TURNS = 4
 """Number of latest turns that the Evaluator sees."""
 
 
 class Completion(BaseModel):
     """The model's answer."""
 
-    reason: Annotated[str, Cut(160)]
+    reason: Annotated[str, Truncated(160)]
     completed: bool
 
 
-@specialised
+@prefer_benchmark_operator
 async def assess(state: AssessView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model whether the subtask is completed, given its latest turns and the world's view."""
     request = ASSESS_QUESTION.format(
         subtask=state["subtask"].text,
         count=len(state["turns"]),
-        turns=quoted(shown(state["turns"], most=TURNS)),
-        view=quoted(state["evidence"].view, MOST_VIEW),
+        turns=quote(format_turns(state["turns"], most=ASSESSED_TURNS)),
+        view=quote(state["evidence"].view, MAX_VIEW),
     )
-    answer = await ask(prompt(runtime, request), Completion, role="validator", runtime=runtime)
+    answer = await ask(build_prompt(runtime, request), Completion, role="validator", runtime=runtime)
     changes = {"status": "completed", "reason": answer.reason} if answer.completed else {}
     return {"subtask": state["subtask"].model_copy(update=changes)}
 
@@ -270,7 +279,7 @@ Is the subtask completed?
 
 Namespace = tuple[str, ...]
 
-PAGE = 1000
+PAGE_SIZE = 1000
 """Number of items that are read from a store at a time."""
 
 
@@ -282,56 +291,56 @@ async def recall(state: RecallView, runtime: Runtime[Context]) -> dict[str, Any]
     Raises:
         Fault: ("data") the store holds an item that is not a lesson.
     """
-    items = await _items(store_of(runtime), namespace(state["task"], runtime))
-    run = _run(runtime)
+    items = await _read_items(store_of(runtime), namespace_of(state["task"], runtime))
+    run = _run_id(runtime)
     # The store may be ahead of the checkpoint from which this run was resumed. Such later lessons of the run itself are
     # left out: it will learn them again.
     try:
         past = [item.value for item in items if item.value["run"] != run or item.value["trial"] < state["trial"]]
-        stored = [_lesson(value) for value in sorted(past, key=lambda value: (value["written"], value["trial"]))]
+        stored = [_to_lesson(value) for value in sorted(past, key=lambda value: (value["written"], value["trial"]))]
     except (KeyError, TypeError, ValueError) as error:
         message = f"the memory holds an item that is not a lesson ({type(error).__name__}: {error!s:.200})"
         raise Fault("data", f"{' '.join(message.split())}: remove it, or name another memory") from error
     unstored = [lesson for lesson in state["lessons"] if lesson not in stored]
-    return {"lessons": (*stored, *unstored)[-KEPT:]}
+    return {"lessons": (*stored, *unstored)[-SHOWN_LESSONS:]}
 
 
-async def keep(lesson: Lesson, task: Task, runtime: Runtime[Context]) -> None:
+async def store_lesson(lesson: Lesson, task: Task, runtime: Runtime[Context]) -> None:
     """Write a lesson to the store. A lesson of the same episode, written before a crash, is replaced."""
-    run, space, store = _run(runtime), namespace(task, runtime), store_of(runtime)
+    run, space, store = _run_id(runtime), namespace_of(task, runtime), store_of(runtime)
     key = f"{run}/{lesson.trial:04d}"
-    previous = await off_loop(store.get, space, key)
-    written = _written(previous.value) if previous else None
+    previous = await run_in_thread(store.get, space, key)
+    written = _written_time(previous.value) if previous else None
     if written is None:
-        times = [_written(item.value) or 0.0 for item in await _items(store, space)]
+        times = [_written_time(item.value) or 0.0 for item in await _read_items(store, space)]
         # Later than all others, even if this machine's clock is behind that of the machine that wrote them.
         written = max(time.time(), math.nextafter(max(times, default=0.0), math.inf))
     value = {**lesson.as_json(), "run": run, "written": written}
-    await off_loop(store.put, space, key, value, False)
+    await run_in_thread(store.put, space, key, value, False)
 
 
-async def _items(store: BaseStore, space: Namespace) -> list[SearchItem]:
+async def _read_items(store: BaseStore, space: Namespace) -> list[SearchItem]:
     """Read every item of a namespace, page by page. The order depends on the store."""
     # Collected by key, because items that another run writes in the meantime may move others to a later page.
     items, start = dict[str, SearchItem](), 0
     while True:
         # The blocking methods work for sync and async stores, if they are called from a worker thread.
-        page = await off_loop(store.search, space, limit=PAGE, offset=start)
+        page = await run_in_thread(store.search, space, limit=PAGE_SIZE, offset=start)
         items |= {item.key: item for item in page}
-        if len(page) < PAGE:
+        if len(page) < PAGE_SIZE:
             return list(items.values())
-        start += PAGE
+        start += PAGE_SIZE
 
 
-def _written(value: dict[str, Any]) -> float | None:
+def _written_time(value: dict[str, Any]) -> float | None:
     written = value.get("written")
     return written if isinstance(written, (int, float)) else None
 
 
-def namespace(task: Task, runtime: Runtime[Context]) -> Namespace:
+def namespace_of(task: Task, runtime: Runtime[Context]) -> Namespace:
     """Return the store's namespace for a task's lessons: one for each run, unless the context names a shared memory."""
     # LangGraph forbids dots in labels.
-    labels = ("lessons", context_of(runtime).memory or _thread(runtime) or "run", task.benchmark, task.id)
+    labels = ("lessons", context_of(runtime).memory or _thread_id(runtime) or "run", task.benchmark, task.id)
     return tuple(label.replace(".", "_") for label in labels)
 
 
@@ -346,40 +355,40 @@ def store_of(runtime: Runtime[Context]) -> BaseStore:
     return runtime.store
 
 
-def _run(runtime: Runtime[Context]) -> str:
+def _run_id(runtime: Runtime[Context]) -> str:
     """Return the id of a run in its memory: its thread's, or a new one, since without a thread no run is resumed."""
-    return _thread(runtime) or (uuid.uuid4().hex if context_of(runtime).memory else "run")
+    return _thread_id(runtime) or (uuid.uuid4().hex if context_of(runtime).memory else "run")
 
 
-def _thread(runtime: Runtime[Context]) -> str | None:
+def _thread_id(runtime: Runtime[Context]) -> str | None:
     return runtime.execution_info.thread_id if runtime.execution_info else None
 
 
-def _lesson(value: dict[str, Any]) -> Lesson:
+def _to_lesson(value: dict[str, Any]) -> Lesson:
     return Lesson.model_validate({name: value[name] for name in Lesson.model_fields if name in value})
 
 
 # The lessons of an episode: Reflexion's prose, CLIN's causal insights, STEP's insights and strategy.
 
-MOST_TURNS = 60
+MAX_TURNS = 60
 """Maximum number of turns of an episode in a prompt, the latest."""
 
-MOST_EPISODE = 6_000
+MAX_EPISODE = 6_000
 """Maximum number of characters of an episode in a prompt, from its end.
 
 With the earlier lessons the prompt has about 3,000 tokens.
 """
 
-MOST_REFLECTION = 600
+MAX_REFLECTION = 600
 """Maximum number of characters of a reflection."""
 
-MOST_INSIGHT = 160
+MAX_INSIGHT = 160
 """Maximum number of characters of an insight."""
 
-MOST_SUBTASK = 120
+MAX_SUBTASK = 120
 """Maximum number of characters of a subtask in a strategy."""
 
-BANDS = (
+SCORE_REPORTS = (
     (1.0, "The task was completed."),
     (0.9, "Nearly all of the task was done."),
     (0.5, "More than half of the task was done."),
@@ -389,84 +398,96 @@ BANDS = (
 )
 """Minimum score, and the sentence that reports it (CLIN)."""
 
-FATAL = "The episode was lost by an action that must not be taken."
+FATAL_REPORT = "The episode was lost by an action that must not be taken."
 """Report of an episode with a negative raw score."""
 
 
 class Insights(BaseModel):
     """CLIN's causal abstractions. What is longer than asked for is cut, not refused."""
 
-    insights: Annotated[list[Annotated[str, Within(MOST_INSIGHT)]], Cut(12)]
+    insights: Annotated[list[Annotated[str, Bounded(MAX_INSIGHT)]], Truncated(12)]
 
 
 class Strategy(BaseModel):
     """STEP's suggested strategy: subtasks in order."""
 
-    subtasks: Annotated[list[Annotated[str, Within(MOST_SUBTASK)]], Cut(10)]
+    subtasks: Annotated[list[Annotated[str, Bounded(MAX_SUBTASK)]], Truncated(10)]
 
 
-@specialised
+@prefer_benchmark_operator
 async def reflect(state: ReflectView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model what went wrong and what to do differently next time, in prose (Reflexion)."""
-    request = EPISODE.format(**_episode(state, state["turns"]), earlier=_earlier(state)) + REFLECTION
-    text = await ask_text(prompt(runtime, request), role="memory", runtime=runtime)
-    return await _learnt(state, runtime, reflection=clipped(text, MOST_REFLECTION))
+    request = (
+        EPISODE_TEMPLATE.format(**_episode_fields(state, state["turns"]), earlier=_format_lessons(state))
+        + REFLECTION_INSTRUCTION
+    )
+    text = await ask_text(build_prompt(runtime, request), role="memory", runtime=runtime)
+    return await _store_and_return(state, runtime, reflection=clip(text, MAX_REFLECTION))
 
 
-@specialised
+@prefer_benchmark_operator
 async def gain_insights(state: ReflectView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the causal insights after this episode, which replace the earlier ones (CLIN)."""
-    return await _learnt(state, runtime, insights=await _insights(state, runtime))
+    return await _store_and_return(state, runtime, insights=await _ask_insights(state, runtime))
 
 
-@specialised
+@prefer_benchmark_operator
 async def memorise(state: ReflectView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for CLIN's insights and for a strategy from the episode's subtasks and rewarded actions (STEP)."""
-    insights = await _insights(state, runtime)
+    insights = await _ask_insights(state, runtime)
     rewarded = [turn.action for turn in state["turns"] if turn.reward > 0]
-    request = EPISODE.format(**_episode(state, acts(state["turns"])), earlier="(none)") + STRATEGY.format(
-        rewarded=quoted(bullet_list(rewarded))
+    request = EPISODE_TEMPLATE.format(
+        **_episode_fields(state, without_thoughts(state["turns"])), earlier="(none)"
+    ) + STRATEGY_INSTRUCTION.format(rewarded=quote(bullet_list(rewarded)))
+    answer = await ask(build_prompt(runtime, request), Strategy, role="memory", runtime=runtime)
+    strategy = tuple(clip(text, MAX_SUBTASK) for text in answer.subtasks)
+    return await _store_and_return(state, runtime, insights=insights, strategy=strategy)
+
+
+async def _ask_insights(state: ReflectView, runtime: Runtime[Context]) -> tuple[str, ...]:
+    request = (
+        EPISODE_TEMPLATE.format(
+            **_episode_fields(state, without_thoughts(state["turns"])), earlier=_format_lessons(state)
+        )
+        + INSIGHTS_INSTRUCTION
     )
-    answer = await ask(prompt(runtime, request), Strategy, role="memory", runtime=runtime)
-    strategy = tuple(clipped(text, MOST_SUBTASK) for text in answer.subtasks)
-    return await _learnt(state, runtime, insights=insights, strategy=strategy)
+    answer = await ask(build_prompt(runtime, request), Insights, role="memory", runtime=runtime)
+    return tuple(clip(text, MAX_INSIGHT) for text in answer.insights)
 
 
-async def _insights(state: ReflectView, runtime: Runtime[Context]) -> tuple[str, ...]:
-    request = EPISODE.format(**_episode(state, acts(state["turns"])), earlier=_earlier(state)) + INSIGHTS
-    answer = await ask(prompt(runtime, request), Insights, role="memory", runtime=runtime)
-    return tuple(clipped(text, MOST_INSIGHT) for text in answer.insights)
-
-
-async def _learnt(state: ReflectView, runtime: Runtime[Context], **content: Any) -> dict[str, Any]:
+async def _store_and_return(state: ReflectView, runtime: Runtime[Context], **content: Any) -> dict[str, Any]:
     trial = state["trial"]
-    lesson = Lesson(trial=trial.number, report=report(trial), **content)
-    await keep(lesson, state["task"], runtime)
+    lesson = Lesson(trial=trial.number, report=format_report(trial), **content)
+    await store_lesson(lesson, state["task"], runtime)
     return {"lessons": (*state["lessons"], lesson)}
 
 
-def report(trial: Trial) -> str:
+def format_report(trial: Trial) -> str:
     """Format the result of an episode as two sentences (CLIN's evaluation report)."""
     value, raw = trial.scores.value, trial.scores.parts.get("raw")
-    sentence = FATAL if raw is not None and raw < 0 else next(text for minimum, text in BANDS if value >= minimum)
+    sentence = (
+        FATAL_REPORT
+        if raw is not None and raw < 0
+        else next(text for minimum, text in SCORE_REPORTS if value >= minimum)
+    )
     return f"Score {100 * value:.0f} of 100. {sentence}"
 
 
-def _episode(state: ReflectView, turns: Sequence[Turn]) -> dict[str, str]:
-    text = shown(turns, most=MOST_TURNS, characters=80, within=MOST_EPISODE)
-    return {"task": state["task"].goal, "turns": quoted(text), "report": report(state["trial"])}
+def _episode_fields(state: ReflectView, turns: Sequence[Turn]) -> dict[str, str]:
+    text = format_turns(turns, most=MAX_TURNS, characters=80, within=MAX_EPISODE)
+    return {"task": state["task"].goal, "turns": quote(text), "report": format_report(state["trial"])}
 
 
-def _earlier(state: ReflectView) -> str:
-    return "\n".join(_told(lesson) for lesson in state["lessons"]) or "(none)"
+def _format_lessons(state: ReflectView) -> str:
+    return "\n".join(_format_lesson(lesson) for lesson in state["lessons"]) or "(none)"
 
 
-def _told(lesson: Lesson) -> str:
+def _format_lesson(lesson: Lesson) -> str:
     content: Iterable[str] = lesson.insights or filter(None, [lesson.reflection])
-    return f"Episode {lesson.trial}: {lesson.report}\n{numbered(content)}"
+    return f"Episode {lesson.trial}: {lesson.report}\n{numbered_list(content)}"
 
 
-EPISODE = """\
+EPISODE_TEMPLATE = """\
 Task: {task}
 
 An episode of it has ended. What was done, with the world's answers:
@@ -479,12 +500,12 @@ What earlier episodes taught:
 
 """
 
-REFLECTION = """\
+REFLECTION_INSTRUCTION = """\
 Say in two or three sentences, as plain text and not as JSON, what kept the episode from a full score and what to do
 otherwise next time.
 """
 
-INSIGHTS = """\
+INSIGHTS_INSTRUCTION = """\
 Write what is now known about this world, for a next try at the same task: keep what still holds, correct what does
 not. Each insight is one line in one of these forms, the capitals included:
 X MAY BE NECESSARY to Y
@@ -494,7 +515,7 @@ X DOES NOT CONTRIBUTE to Y
 X and Y are concrete actions, things or places.
 """
 
-STRATEGY = """\
+STRATEGY_INSTRUCTION = """\
 Actions that were rewarded:
 {rewarded}
 

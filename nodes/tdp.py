@@ -11,59 +11,59 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from certigraph.adapters.benchmarks import context_of, in_world, limits_of
-from certigraph.adapters.episodes import live_episode, steps_in_parallel
-from certigraph.adapters.models.calls import ask, bullet_list, clipped, prompt, quoted, unquoted
-from certigraph.adapters.models.schemas import Cut, Within, at_most
+from certigraph.adapters.benchmarks import call_world, context_of, limits_of
+from certigraph.adapters.episodes import can_step_in_parallel, live_episode
+from certigraph.adapters.models.calls import ask, build_prompt, bullet_list, clip, quote, unquote_line
+from certigraph.adapters.models.schemas import Bounded, Truncated, bounded_list
 from certigraph.adapters.protocols import Context
-from certigraph.nodes.react import MOST_VIEW
-from certigraph.nodes.slots import ACTED, OPENED, Slot, Update, specialised
+from certigraph.nodes.react import MAX_VIEW
+from certigraph.nodes.slots import ACT_KEYS, RESET_KEYS, Slot, Update, prefer_benchmark_operator
 from certigraph.state.records import Fault, LimitReached, Spent
-from certigraph.state.run import Entry
+from certigraph.state.run import NestedStart
 from certigraph.state.tdp import (
     Dag,
     DecomposeView,
+    GraphRevision,
     Node,
     ReviseView,
-    Revision,
     SolveView,
     TDPState,
+    apply_revision,
+    changed_after_run,
     decompose_view,
-    effective,
-    flaws,
+    decomposition_problems,
+    drop_repetitions,
+    is_goal_completed,
     latest_outcomes,
-    mended,
     new_ids,
-    ran_otherwise,
-    refusals,
+    refusal_reasons,
+    remaining_capacity,
+    repair_nodes,
     revise_view,
-    revised,
-    room,
-    settled,
     steps_taken,
 )
 
 # The slots of TDP's graph, and the schedule of its nodes.
 
-GRAPHED = frozenset({"dag", "notes"})
+DAG_KEYS = frozenset({"dag", "notes"})
 """Keys that an operator which writes the task graph returns."""
 
-KEPT_STEPS = 3
+RESERVED_STEPS = 3
 """World steps reserved for every node that runs later."""
 
 
-def _undecomposed(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
-    concurrent = steps_in_parallel(update["episode"])
+def _clear_dag(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
+    concurrent = can_step_in_parallel(update["episode"])
     empty = {"dag": Dag(), "outcomes": Overwrite([]), "gathered": 0, "revisions": 0, "notes": Overwrite([])}
     return {**update, **empty, "concurrent": concurrent}
 
 
-def _told(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
+def _update_statuses(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
     statuses = {outcome.node: outcome.status for outcome in latest_outcomes(state)}
     return {**update, "dag": state["dag"].with_status(statuses), "gathered": len(state["outcomes"])}
 
 
-def _decomposed(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
+def _check_decomposition(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
     dag, maximum = update["dag"], limits_of(state["task"], runtime).nodes
     if not 1 <= len(dag.nodes) <= maximum or len(dag.pending) < len(dag.nodes):
         counts = f"decompose gave {len(dag.nodes)} nodes, {len(dag.pending)} of them pending"
@@ -72,22 +72,22 @@ def _decomposed(state: TDPState, update: Update, runtime: Runtime[Context]) -> U
     return {**update, "notes": [f"decomposing: {note}" for note in update["notes"]]}
 
 
-def _revised(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
-    if touched := ran_otherwise(state["dag"], update["dag"]):
+def _check_revision(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
+    if touched := changed_after_run(state["dag"], update["dag"]):
         message = "revise changed nodes that have run, or marked pending nodes as run"
         raise Fault("operator", f"{message}: {', '.join(touched)}")
     number = state["revisions"] + 1
     return {**update, "revisions": number, "notes": [f"revision {number}: {note}" for note in update["notes"]]}
 
 
-def _unrevisable(state: TDPState, runtime: Runtime[Context]) -> Update | None:
+def _skip_revision(state: TDPState, runtime: Runtime[Context]) -> Update | None:
     """Skip Self-Revision, and leave the task graph as it is, if no revision is left.
 
     Raises:
         LimitReached: the task is not settled, and no world steps are left for it.
     """
     limits, steps_left = limits_of(state["task"], runtime), _steps_left(state, runtime)
-    if steps_left <= 0 and not settled(state):
+    if steps_left <= 0 and not is_goal_completed(state):
         raise LimitReached("steps", limits.steps, limits.steps - steps_left)
     revisable = state["revisions"] < limits.revisions and steps_left > 0
     return None if revisable else {"dag": state["dag"], "notes": [], "revisions": state["revisions"]}
@@ -95,15 +95,17 @@ def _unrevisable(state: TDPState, runtime: Runtime[Context]) -> Update | None:
 
 def solve_views(state: TDPState, runtime: Runtime[Context]) -> list[SolveView]:
     """Return the view of each node of the next batch; the batch is one node if the world cannot be copied."""
-    batch = _batch(state)
+    batch = _next_batch(state)
     steps_left, entered = _steps_left(state, runtime), context_of(runtime).entry
     return [
-        _solve_view(state, _entry(state, node, entered), node, _allowed(steps_left, state, len(batch)), len(batch))
+        _solve_view(
+            state, _create_entry(state, node, entered), node, _node_steps(steps_left, state, len(batch)), len(batch)
+        )
         for node in batch
     ]
 
 
-def _batch(state: TDPState) -> tuple[Node, ...]:
+def _next_batch(state: TDPState) -> tuple[Node, ...]:
     """Return the nodes to run next: all that are ready, or one where the world cannot be copied.
 
     A node that spent its part of the budget waits until no other is ready, and then runs alone.
@@ -120,17 +122,17 @@ def _steps_left(state: TDPState, runtime: Runtime[Context]) -> int:
     return limits_of(state["task"], runtime).steps - before - steps_taken(state)
 
 
-def _allowed(steps_left: int, state: TDPState, batch: int) -> int:
+def _node_steps(steps_left: int, state: TDPState, batch: int) -> int:
     """Return how many steps one node may take.
 
-    It is an equal part of the steps left, after `KEPT_STEPS` are reserved for each later node; if too few are left to
-    reserve, an equal part over all pending nodes.
+    It is an equal part of the steps left, after `RESERVED_STEPS` are reserved for each later node; if too few are left
+    to reserve, an equal part over all pending nodes.
     """
     pending = len(state["dag"].pending)
-    return max((steps_left - KEPT_STEPS * (pending - batch)) // batch, steps_left // pending, 1)
+    return max((steps_left - RESERVED_STEPS * (pending - batch)) // batch, steps_left // pending, 1)
 
 
-def _solve_view(state: TDPState, entry: Entry, node: Node, allowed: int, share: int) -> SolveView:
+def _solve_view(state: TDPState, entry: NestedStart, node: Node, allowed: int, share: int) -> SolveView:
     return {
         "task": state["task"],
         "node": node,
@@ -141,14 +143,14 @@ def _solve_view(state: TDPState, entry: Entry, node: Node, allowed: int, share: 
     }
 
 
-def _entry(state: TDPState, node: Node, entered: Entry | None) -> Entry:
+def _create_entry(state: TDPState, node: Node, entered: NestedStart | None) -> NestedStart:
     """Return the starting point of a node: what it knows, and the world that it acts in.
 
     A copy of the world repeats the steps before this run, if it is inside another, then those of the node's ancestors.
     """
     outcomes = {outcome.node: outcome for outcome in state["outcomes"]}
     known = tuple(f"{need}: {outcomes[need].result}" for need in node.needs)
-    entry = Entry(
+    entry = NestedStart(
         episode=state["episode"],
         steps=tuple(state["history"]),
         observation=state["observation"],
@@ -163,28 +165,28 @@ def _entry(state: TDPState, node: Node, entered: Entry | None) -> Entry:
     return entry.model_copy(update={"episode": f"{entry.episode}/{node.id}", "steps": steps, "apart": True})
 
 
-RESET = Slot("reset", OPENED, record=_undecomposed, starts_run=True)
-DECOMPOSE = Slot("decompose", GRAPHED, decompose_view, _decomposed, types={"dag": Dag})
+RESET = Slot("reset", RESET_KEYS, record=_clear_dag, starts_run=True)
+DECOMPOSE = Slot("decompose", DAG_KEYS, decompose_view, _check_decomposition, types={"dag": Dag})
 SOLVE = Slot("solve", frozenset({"outcomes", "usage", "spent"}), nests=True, types={"outcomes": list, "spent": Spent})
-GATHER = Slot("gather", ACTED, record=_told)
-REVISE = Slot("revise", GRAPHED, revise_view, _revised, _unrevisable, types={"dag": Dag})
+GATHER = Slot("gather", ACT_KEYS, record=_update_statuses)
+REVISE = Slot("revise", DAG_KEYS, revise_view, _check_revision, _skip_revision, types={"dag": Dag})
 
 
 # The answer forms for sub-tasks, and the repeated request for an answer that is a valid task graph.
 
 A = TypeVar("A", bound=BaseModel)
 
-MOST_TEXT, MOST_NEEDS = 240, 8
+MAX_SUBTASK_TEXT, MAX_NEEDS = 240, 8
 """Maximum number of characters of a specification, and of needs of a sub-task, where a grammar bounds the answer.
 
 This is at most about 120 tokens a sub-task: eight of them fit into an answer of the embedded models
 (`ANSWER_TOKENS`).
 """
 
-MOST_FLAW = 200
+MAX_FLAW = 200
 """Maximum number of characters of the description of a flaw."""
 
-Id = Annotated[str, Cut(30)]
+Id = Annotated[str, Truncated(30)]
 
 
 class Subtask(BaseModel):
@@ -193,11 +195,11 @@ class Subtask(BaseModel):
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
     id: Id
-    task: Annotated[str, Within(MOST_TEXT)]
+    task: Annotated[str, Bounded(MAX_SUBTASK_TEXT)]
     needs: list[Id]
 
 
-class Asked(NamedTuple, Generic[A]):
+class CheckedAnswer(NamedTuple, Generic[A]):
     """The last answer, whether it was accepted, and the flaws of the answers that were refused."""
 
     answer: A
@@ -205,9 +207,9 @@ class Asked(NamedTuple, Generic[A]):
     notes: tuple[str, ...]
 
 
-async def asked(
+async def ask_until_valid(
     question: str, form: type[A], flaws: Callable[[A], Iterable[str]], *, again: int, runtime: Runtime[Context]
-) -> Asked[A]:
+) -> CheckedAnswer[A]:
     """Ask a model until its answer has no flaws. Each retry shows it its last answer and the flaws of that.
 
     After the same answer twice in a row it is not asked again, since a third would hardly differ.
@@ -225,36 +227,38 @@ async def asked(
     """
     request, notes, last = question, list[str](), None
     for _ in range(1 + again):
-        answer = await ask(prompt(runtime, request), form, role="planner", runtime=runtime)
-        if not (found_flaws := [clipped(flaw, MOST_FLAW) for flaw in flaws(answer)]):
-            return Asked(answer, True, tuple(notes))
+        answer = await ask(build_prompt(runtime, request), form, role="planner", runtime=runtime)
+        if not (found_flaws := [clip(flaw, MAX_FLAW) for flaw in flaws(answer)]):
+            return CheckedAnswer(answer, True, tuple(notes))
         if answer == last:
             break
         last, notes = answer, [*notes, *(f"refused: {flaw}" for flaw in found_flaws)]
-        request = question + AGAIN.format(answer=quoted(answer.model_dump_json()), flaws=bullet_list(found_flaws))
-    return Asked(answer, False, tuple(notes))
+        request = question + RETRY_INSTRUCTION.format(
+            answer=quote(answer.model_dump_json()), flaws=bullet_list(found_flaws)
+        )
+    return CheckedAnswer(answer, False, tuple(notes))
 
 
-def one_of(ids: Sequence[str]) -> Any:
+def id_type(ids: Sequence[str]) -> Any:
     """Return the type of an id. A grammar allows only these; other ids are parsed too, so that they can be refused."""
     return Annotated[Id, Field(json_schema_extra={"enum": [*ids]})] if ids else Id
 
 
 def subtask_form(ids: Sequence[str], needs: Sequence[str]) -> type[Subtask]:
     """Create the form of a sub-task that has one of `ids` and needs some of `needs`."""
-    parts: dict[str, Any] = {"id": (one_of(ids), ...), "needs": (at_most(MOST_NEEDS, one_of(needs)), ...)}
+    parts: dict[str, Any] = {"id": (id_type(ids), ...), "needs": (bounded_list(MAX_NEEDS, id_type(needs)), ...)}
     return create_model("Subtask", __base__=Subtask, **parts)
 
 
-def nodes_of(written: Sequence[Subtask]) -> tuple[Node, ...]:
+def to_nodes(written: Sequence[Subtask]) -> tuple[Node, ...]:
     """Convert the sub-tasks that a model wrote to nodes, without quotation marks and repeated needs."""
     return tuple(
-        Node(id=unquoted(w.id), task=unquoted(w.task), needs=tuple(dict.fromkeys(map(unquoted, w.needs))))
+        Node(id=unquote_line(w.id), task=unquote_line(w.task), needs=tuple(dict.fromkeys(map(unquote_line, w.needs))))
         for w in written
     )
 
 
-AGAIN = """
+RETRY_INSTRUCTION = """
 You answered:
 {answer}
 It cannot be used:
@@ -275,22 +279,22 @@ class Subtasks(BaseModel):
     nodes: list[Subtask]
 
 
-@specialised
+@prefer_benchmark_operator
 async def decompose(state: DecomposeView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the sub-tasks and what each needs.
 
     An invalid task graph is refused; after `DECOMPOSE_RETRIES` retries the last one is repaired by rule.
     """
     task, maximum = state["task"], limits_of(state["task"], runtime).nodes
-    proposal = await asked(
-        DECOMPOSE_QUESTION.format(task=task.goal, view=quoted(state["evidence"].view, MOST_VIEW), most=maximum),
+    proposal = await ask_until_valid(
+        DECOMPOSE_QUESTION.format(task=task.goal, view=quote(state["evidence"].view, MAX_VIEW), most=maximum),
         _decompose_form(maximum),
-        lambda answer: flaws(nodes_of(answer.nodes), maximum),
+        lambda answer: decomposition_problems(to_nodes(answer.nodes), maximum),
         again=DECOMPOSE_RETRIES,
         runtime=runtime,
     )
-    repaired = mended(nodes_of(proposal.answer.nodes), goal=task.goal, most=maximum)
-    repairs = (clipped(note, MOST_FLAW) for note in repaired.notes)
+    repaired = repair_nodes(to_nodes(proposal.answer.nodes), goal=task.goal, most=maximum)
+    repairs = (clip(note, MAX_FLAW) for note in repaired.notes)
     return {"dag": Dag(nodes=repaired.nodes), "notes": (*proposal.notes, *repairs)}
 
 
@@ -302,7 +306,7 @@ async def undivided(state: DecomposeView, runtime: Runtime[Context]) -> dict[str
 @lru_cache(maxsize=16)
 def _decompose_form(maximum: int) -> type[Subtasks]:
     ids = [f"n{number}" for number in range(1, maximum + 1)]
-    parts: dict[str, Any] = {"nodes": (at_most(maximum, subtask_form(ids, ids), least=1), ...)}
+    parts: dict[str, Any] = {"nodes": (bounded_list(maximum, subtask_form(ids, ids), least=1), ...)}
     return create_model("Subtasks", __base__=Subtasks, **parts)
 
 
@@ -329,10 +333,10 @@ async def gather(state: TDPState, runtime: Runtime[Context]) -> dict[str, Any]:
     Raises:
         Fault: the world failed.
     """
-    return await in_world(_gathered, state["task"], runtime, state, runtime)
+    return await call_world(_repeat_steps, state["task"], runtime, state, runtime)
 
 
-def _gathered(state: TDPState, runtime: Runtime[Context]) -> dict[str, Any]:
+def _repeat_steps(state: TDPState, runtime: Runtime[Context]) -> dict[str, Any]:
     history, outcomes = state["history"], latest_outcomes(state)
     steps = [step for outcome in outcomes for step in outcome.steps]
     observation, copied = state["observation"], state["concurrent"]
@@ -350,7 +354,7 @@ def _gathered(state: TDPState, runtime: Runtime[Context]) -> dict[str, Any]:
 REVISE_RETRIES = 1
 """Maximum number of retries after an invalid revision, before the task graph stays as it is."""
 
-MOST_OUTCOME, MOST_OUTCOMES = 400, 20
+MAX_OUTCOME, MAX_OUTCOMES = 400, 20
 """Maximum number of characters of an outcome in the prompt, and of outcomes, the latest: together 8,000 characters."""
 
 
@@ -359,32 +363,32 @@ class Changes(BaseModel):
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
-    reason: Annotated[str, Cut(200)]
+    reason: Annotated[str, Truncated(200)]
     change: list[Subtask]
     add: list[Subtask]
     remove: list[Id]
 
 
-@specialised
+@prefer_benchmark_operator
 async def revise(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model how the outcomes change the task graph. An invalid revision leaves it as it was.
 
     No model is asked if nothing could change: all nodes have run, and no more may be added.
     """
     dag, maximum = state["dag"], limits_of(state["task"], runtime).nodes
-    free = room(dag, maximum)
+    free = remaining_capacity(dag, maximum)
     if not dag.pending and not free:
         return {"dag": dag, "notes": ()}
-    proposal = await asked(
-        _question(state, free),
+    proposal = await ask_until_valid(
+        _revise_question(state, free),
         _revise_form(dag, free, max(maximum // 2, 1)),
-        lambda answer: refusals(dag, _revision(dag, answer), maximum),
+        lambda answer: refusal_reasons(dag, _to_revision(dag, answer), maximum),
         again=REVISE_RETRIES,
         runtime=runtime,
     )
     if not proposal.accepted:
-        return {"dag": dag, "notes": (*proposal.notes, KEPT)}
-    return {"dag": Dag(nodes=revised(dag, _revision(dag, proposal.answer))), "notes": proposal.notes}
+        return {"dag": dag, "notes": (*proposal.notes, UNCHANGED_NOTE)}
+    return {"dag": Dag(nodes=apply_revision(dag, _to_revision(dag, proposal.answer))), "notes": proposal.notes}
 
 
 async def unrevised(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -392,8 +396,10 @@ async def unrevised(state: ReviseView, runtime: Runtime[Context]) -> dict[str, A
     return {"dag": state["dag"], "notes": ()}
 
 
-def _revision(dag: Dag, answer: Changes) -> Revision:
-    return effective(dag, Revision(nodes_of(answer.change), nodes_of(answer.add), tuple(map(unquoted, answer.remove))))
+def _to_revision(dag: Dag, answer: Changes) -> GraphRevision:
+    return drop_repetitions(
+        dag, GraphRevision(to_nodes(answer.change), to_nodes(answer.add), tuple(map(unquote_line, answer.remove)))
+    )
 
 
 def _revise_form(dag: Dag, free: int, maximum: int) -> type[Changes]:
@@ -401,39 +407,39 @@ def _revise_form(dag: Dag, free: int, maximum: int) -> type[Changes]:
     pending, new = [node.id for node in dag.pending], new_ids(dag, min(free, maximum))
     needs = [*(node.id for node in dag.nodes if node.status != "failed"), *new]
     parts: dict[str, Any] = {
-        "change": (at_most(min(len(pending), maximum), subtask_form(pending, needs)), ...),
-        "add": (at_most(len(new), subtask_form(new, needs)), ...),
-        "remove": (at_most(len(pending), one_of(pending)), ...),
+        "change": (bounded_list(min(len(pending), maximum), subtask_form(pending, needs)), ...),
+        "add": (bounded_list(len(new), subtask_form(new, needs)), ...),
+        "remove": (bounded_list(len(pending), id_type(pending)), ...),
     }
     return create_model("Changes", __base__=Changes, **parts)
 
 
-def _question(state: ReviseView, free: int) -> str:
-    dag, latest = state["dag"], {outcome.node: outcome.result for outcome in state["outcomes"][-MOST_OUTCOMES:]}
-    results = (f"{node}: {clipped(result, MOST_OUTCOME)}" for node, result in latest.items())
+def _revise_question(state: ReviseView, free: int) -> str:
+    dag, latest = state["dag"], {outcome.node: outcome.result for outcome in state["outcomes"][-MAX_OUTCOMES:]}
+    results = (f"{node}: {clip(result, MAX_OUTCOME)}" for node, result in latest.items())
     return REVISE_QUESTION.format(
         task=state["task"].goal,
-        nodes=bullet_list(_lines(dag)),
-        results=quoted(bullet_list(results)),
-        view=quoted(state["evidence"].view, MOST_VIEW),
-        order=(MORE if dag.pending else OVER).format(free=free),
+        nodes=bullet_list(_format_nodes(dag)),
+        results=quote(bullet_list(results)),
+        view=quote(state["evidence"].view, MAX_VIEW),
+        order=(REVISE_PENDING if dag.pending else REVISE_FINISHED).format(free=free),
     )
 
 
-def _lines(dag: Dag) -> Iterator[str]:
+def _format_nodes(dag: Dag) -> Iterator[str]:
     failed = {node.id for node in dag.nodes if node.status == "failed"}
     for node in dag.nodes:
-        yield f"{node.id} ({_standing(node, failed)}): {node.task}"
+        yield f"{node.id} ({_format_status(node, failed)}): {node.task}"
 
 
-def _standing(node: Node, failed: set[str]) -> str:
+def _format_status(node: Node, failed: set[str]) -> str:
     needs = f", needs {', '.join(node.needs)}" if node.needs else ""
     in_vain = ", waits in vain" if node.status == "pending" and failed.intersection(node.needs) else ""
 
     return f"{node.status}{needs}{in_vain}"
 
 
-KEPT = "the graph stays as it was"
+UNCHANGED_NOTE = "the graph stays as it was"
 
 REVISE_QUESTION = """\
 Task: {task}
@@ -452,14 +458,14 @@ The text of a sub-task is all that is known to whoever does it, beside the resul
 names, places, dates and numbers that it is about.
 """
 
-MORE = """\
+REVISE_PENDING = """\
 Revise the pending sub-tasks where these results ask for it; lists that stay empty leave all as it is.
 reason: what the results mean for the pending ones, in one short sentence.
 change: pending ones with a sharper text that has the new facts, or with other needs.
 add: at most {free} new ones, also in place of one that failed: change what needs that one, or it waits in vain.
 remove: pending ones that are of no use any more. One pending sub-task still settles the task, all others lead to it."""
 
-OVER = """\
+REVISE_FINISHED = """\
 All have run, and the world waits.
 reason: whether the task is settled, in one short sentence.
 add: nothing if it is; else at most {free} new ones for what is missing, the last of which settles the task.

@@ -6,30 +6,34 @@ from typing import Any
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
-from certigraph.adapters.benchmarks import benchmark_of, context_of, in_world, limits_of
+from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of, limits_of
 from certigraph.adapters.episodes import close_episode, live_episode
 from certigraph.adapters.models.usage import current_meter
 from certigraph.adapters.protocols import Context
-from certigraph.nodes.react import episode_reached
+from certigraph.nodes.react import episode_limit
 from certigraph.state.records import Fault, LimitReached, Scores, Task
-from certigraph.state.run import FINISH, Entry, RunState
-from certigraph.state.search import ending
+from certigraph.state.run import FINISH, NestedStart, RunState
+from certigraph.state.search import search_ending
 from certigraph.state.step import Trial, TrialState
 
 
 async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     """Open a new episode of the task. The previous episode of the thread, if any, is closed.
 
-    A run that is a part of another run (a TDP sub-task) continues in the world of that run instead (`Entry`).
+    A run that is a part of another run (a TDP sub-task) continues in the world of that run instead (`NestedStart`).
     """
     task = Task.model_validate(state["task"])
     if not task.goal:
-        task = await in_world(_whole, task, runtime, task, runtime)
+        task = await call_world(_load_task, task, runtime, task, runtime)
     if entry := context_of(runtime).entry:
-        return {"task": task, "episode": entry.episode, **await in_world(_entered, task, runtime, entry, task, runtime)}
+        return {
+            "task": task,
+            "episode": entry.episode,
+            **await call_world(_enter_episode, task, runtime, entry, task, runtime),
+        }
     thread = runtime.execution_info.thread_id if runtime.execution_info else None
     key = f"{thread or 'run'}:{uuid.uuid4().hex[:8]}"
-    opened = await in_world(_opened, task, runtime, key, state.get("episode"), task, runtime)
+    opened = await call_world(_open_episode, task, runtime, key, state.get("episode"), task, runtime)
     return {"task": task, "episode": key, "history": Overwrite([]), **opened}
 
 
@@ -44,33 +48,33 @@ async def act(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     if taken >= maximum and state["action"].kind != FINISH:
         raise LimitReached("steps", maximum, taken)
     current_meter().check()
-    return await in_world(_stepped, state["task"], runtime, state, runtime)
+    return await call_world(_take_step, state["task"], runtime, state, runtime)
 
 
 async def conclude(state: TrialState, runtime: Runtime[Context]) -> dict[str, Any]:
     """Score the episode that just ended. Its ending names the limit that ended it, if one did."""
-    reached = episode_reached(state, runtime)
+    reached = episode_limit(state, runtime)
     trial = Trial(
         number=state["trial"],
-        scores=await in_world(_scored, state["task"], runtime, state, runtime),
-        ending=reached.ending if reached else ending(state),
+        scores=await call_world(_score_episode, state["task"], runtime, state, runtime),
+        ending=reached.ending if reached else search_ending(state),
         steps=len(state["history"]),
     )
     return {"trials": [trial]}
 
 
-def _whole(task: Task, runtime: Runtime[Context]) -> Task:
+def _load_task(task: Task, runtime: Runtime[Context]) -> Task:
     return benchmark_of(task, runtime).task(task.id)
 
 
-def _opened(key: str, previous: str | None, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
+def _open_episode(key: str, previous: str | None, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
     if previous:
         close_episode(previous)
     episode = live_episode(key, task, [], runtime)
     return {"observation": episode.first, "evidence": episode.evidence()}
 
 
-def _entered(entry: Entry, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
+def _enter_episode(entry: NestedStart, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
     if entry.apart:
         close_episode(entry.episode)  # a leftover copy, if the run was started before, holds that run's actions
     episode = live_episode(entry.episode, task, [] if entry.apart else list(entry.steps), runtime)
@@ -80,7 +84,7 @@ def _entered(entry: Entry, task: Task, runtime: Runtime[Context]) -> dict[str, A
     return {"observation": observation, "evidence": episode.evidence(), "history": Overwrite([*episode.log])}
 
 
-def _stepped(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
+def _take_step(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     history = state["history"]
     episode = live_episode(state["episode"], state["task"], history, runtime)
     try:
@@ -92,7 +96,7 @@ def _stepped(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     return {"observation": observation, "evidence": evidence, "history": episode.log[len(history) :]}
 
 
-def _scored(state: TrialState, runtime: Runtime[Context]) -> Scores:
+def _score_episode(state: TrialState, runtime: Runtime[Context]) -> Scores:
     return live_episode(state["episode"], state["task"], state["history"], runtime).score()
 
 

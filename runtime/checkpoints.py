@@ -21,24 +21,24 @@ from langgraph.checkpoint.base import id as checkpoint_ids
 from langgraph.checkpoint.serde.types import ERROR
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from certigraph.runtime.files import lacks_space, sound
+from certigraph.runtime.files import is_disk_full, translate_database_errors
 from certigraph.state.records import Fault
 from certigraph.state.serialization import serializer
 
-AWAY = "the checkpoint server cannot be reached"
+UNREACHABLE_SERVER = "the checkpoint server cannot be reached"
 """Beginning of the message of a run that ended because its checkpoints could no longer be saved."""
 
-LATEST = "SELECT checkpoint_ns, max(checkpoint_id) FROM checkpoints WHERE thread_id = ? GROUP BY checkpoint_ns"
+LATEST_QUERY = "SELECT checkpoint_ns, max(checkpoint_id) FROM checkpoints WHERE thread_id = ? GROUP BY checkpoint_ns"
 """SQL query: id of the latest checkpoint of a thread in every namespace (the graph, and each graph inside a node)."""
 
 
-_GENERATED = "_last_v6_timestamp"
+_TIMESTAMP_ATTRIBUTE = "_last_v6_timestamp"
 """LangGraph's name for the time of the last checkpoint id that this process generated; the next id is later."""
 
-_LATEST_TIME = 0xE0 << 52
+_MAX_TIME = 0xE0 << 52
 """The year 4778, in the units of a checkpoint id's time; no clock generates a later one."""
 
-_GENERATING = threading.Lock()
+_GENERATION_LOCK = threading.Lock()
 
 
 class CheckpointOrder:
@@ -88,7 +88,7 @@ def _time_of(checkpoint_id: str) -> int:
     """
     value = UUID(checkpoint_id).int
     time = (value >> 80) << 12 | (value >> 64) & 0xFFF
-    if time >= _LATEST_TIME:
+    if time >= _MAX_TIME:
         raise ValueError(f"{checkpoint_id} is not a checkpoint id")
     return time
 
@@ -96,17 +96,17 @@ def _time_of(checkpoint_id: str) -> int:
 def _generate_after(time: int) -> None:
     """Make every id that this process generates from now on larger than those of `time`."""
     generator = vars(checkpoint_ids)
-    with _GENERATING:
-        if (generator.get(_GENERATED) or 0) < time:
-            generator[_GENERATED] = time
+    with _GENERATION_LOCK:
+        if (generator.get(_TIMESTAMP_ATTRIBUTE) or 0) < time:
+            generator[_TIMESTAMP_ATTRIBUTE] = time
 
 
-def kinds_of_errors(writes: Sequence[tuple[str, Any]]) -> list[tuple[str, str]]:
+def error_types_of(writes: Sequence[tuple[str, Any]]) -> list[tuple[str, str]]:
     """Reduce the error writes of a failed node to the types of the errors, whose texts may hold a key."""
     return [(ERROR, type(value).__name__) for channel, value in writes if channel == ERROR]
 
 
-class Saver(SqliteSaver):
+class SqliteCheckpointSaver(SqliteSaver):
     """Checkpoint saver for SQLite that writes on the event loop: a write takes less time than a switch of threads.
 
     What is written survives the death of the process. A power cut may lose the latest checkpoints but leaves the file
@@ -126,7 +126,7 @@ class Saver(SqliteSaver):
         """Open the saver of the file at `path`, which is created if missing. Raises Fault if it is not a database."""
         with closing(sqlite3.connect(path)) as connection:
             saver = cls(connection, serde=serializer())
-            with sound(path):
+            with translate_database_errors(path):
                 connection.execute("PRAGMA synchronous = OFF")  # an empty file need not survive a power cut
                 saver.setup()
                 connection.execute("PRAGMA synchronous = NORMAL")
@@ -134,7 +134,7 @@ class Saver(SqliteSaver):
             try:
                 connection.commit()
             except sqlite3.OperationalError as error:
-                if not lacks_space(error):  # nodes repeat what they wrote after the latest checkpoint
+                if not is_disk_full(error):  # nodes repeat what they wrote after the latest checkpoint
                     raise
 
     @contextmanager
@@ -180,7 +180,7 @@ class Saver(SqliteSaver):
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Save the writes of a node; of a node that failed only the type of its error, whose text may hold a key."""
-        failures = kinds_of_errors(writes)
+        failures = error_types_of(writes)
         # An interrupted run closes the file while LangGraph still hands in writes; the resumed run repeats them.
         try:
             self._deferred = not failures
@@ -202,13 +202,13 @@ class Saver(SqliteSaver):
             ValueError: the id of a checkpoint is not one of LangGraph's.
         """
         with self.cursor() as cursor:
-            self._order.continue_from(dict(cursor.execute(LATEST, (thread,)).fetchall()))
-            statement = f"DELETE FROM writes WHERE thread_id = ? AND (checkpoint_ns, checkpoint_id) IN ({LATEST})"
+            self._order.continue_from(dict(cursor.execute(LATEST_QUERY, (thread,)).fetchall()))
+            statement = f"DELETE FROM writes WHERE thread_id = ? AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})"
             cursor.execute(statement, (thread, thread))
 
     async def inner_steps(self, thread: str) -> dict[str, int]:
         """Return the superstep of the latest checkpoint of every graph that ran inside a node, by namespace."""
         query = "SELECT checkpoint_ns, json_extract(metadata, '$.step') FROM checkpoints"
-        query += f" WHERE thread_id = ? AND checkpoint_ns != '' AND (checkpoint_ns, checkpoint_id) IN ({LATEST})"
+        query += f" WHERE thread_id = ? AND checkpoint_ns != '' AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})"
         with self.cursor(transaction=False) as cursor:
             return dict(cursor.execute(query, (thread, thread)).fetchall())

@@ -9,13 +9,13 @@ from langchain_core.runnables.graph import Edge, Graph
 from certigraph.adapters.processes import child_environment
 from certigraph.state.records import Fault
 
-STYLE = (
+DOT_STYLE = (
     'node [shape=box, style="rounded,filled", fillcolor="#eef2ff", fontname=Helvetica]',
     "edge [fontname=Helvetica]",
 )
 """Default attributes of nodes and edges."""
 
-PROGRAMS = ("dot", "graphviz-pure")
+DRAWING_PROGRAMS = ("dot", "graphviz-pure")
 """Programs that draw, in order of preference."""
 
 
@@ -25,7 +25,7 @@ def draw_png(drawing: Graph, path: Path) -> Path:
     Raises:
         Fault: no Graphviz program is installed, or the program failed.
     """
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    program = next(filter(None, map(shutil.which, DRAWING_PROGRAMS)), None)
     if program is None:
         raise Fault("data", "a PNG needs Graphviz: pip install 'certigraph[draw]', or install your system's graphviz")
     result = subprocess.run(
@@ -40,17 +40,17 @@ def draw_png(drawing: Graph, path: Path) -> Path:
 def dot_source(drawing: Graph) -> str:
     """Return a graph as DOT source; conditional edges are dashed and labelled, graphs inside nodes are boxed."""
     inner = sorted({name.rpartition(":")[0] for name in drawing.nodes} - {""})
-    boxes = [f'subgraph "cluster_{box}" {{ label="{box}"; {_nodes(drawing, box)} }}' for box in inner]
-    nodes = [_nodes(drawing, ""), *boxes]
-    return "digraph {\n" + ";\n".join([*STYLE, *nodes, *map(_edge, drawing.edges)]) + "\n}\n"
+    boxes = [f'subgraph "cluster_{box}" {{ label="{box}"; {_format_nodes(drawing, box)} }}' for box in inner]
+    nodes = [_format_nodes(drawing, ""), *boxes]
+    return "digraph {\n" + ";\n".join([*DOT_STYLE, *nodes, *map(_format_edge, drawing.edges)]) + "\n}\n"
 
 
-def _nodes(drawing: Graph, box: str) -> str:
+def _format_nodes(drawing: Graph, box: str) -> str:
     # An empty `box` selects the nodes of the outermost graph.
     names = [name for name in drawing.nodes if name.rpartition(":")[0] == box]
     return "; ".join(f'"{name}" [label="{name.rpartition(":")[2].strip("_")}"]' for name in names)
 
 
-def _edge(edge: Edge) -> str:
+def _format_edge(edge: Edge) -> str:
     line = "dashed" if edge.conditional else "solid"
     return f'"{edge.source}" -> "{edge.target}" [label="{edge.data or ""}", style={line}]'

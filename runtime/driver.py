@@ -1,6 +1,6 @@
 """The driver: stream a graph, name its ending, score it and close its worlds.
 
-`drive` does all of it for one run. `check_consistency` compares the trajectory with the checkpoints, so that a run
+`drive_run` does all of it for one run. `check_consistency` compares the trajectory with the checkpoints, so that a run
 whose files are incomplete is never scored or resumed.
 """
 
@@ -15,41 +15,41 @@ from typing import Any, Literal, NamedTuple, cast
 from langgraph.runtime import Runtime
 from langgraph.types import StateSnapshot
 
-from certigraph.adapters.benchmarks import in_world
-from certigraph.adapters.episodes import Episode, live_episode, new_scope
-from certigraph.adapters.faults import begun_again
-from certigraph.adapters.models.usage import billed_to, logged_by
+from certigraph.adapters.benchmarks import call_world
+from certigraph.adapters.episodes import LiveEpisode, live_episode, new_scope
+from certigraph.adapters.faults import restarted_context
+from certigraph.adapters.models.usage import send_usage_to, use_call_log
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.redaction import redact_message
-from certigraph.runtime.files import lacks_space, no_space
+from certigraph.runtime.files import disk_full_fault, is_disk_full
 from certigraph.runtime.recorder import Recorder
 from certigraph.runtime.registry import AnyGraph, graph_module
-from certigraph.runtime.storage import opened
+from certigraph.runtime.storage import open_storage
 from certigraph.state.records import Fault, Scores, Stopped, Usage
-from certigraph.state.step import best_of
-from certigraph.state.trajectory import Event, Footer, Resumed, total
+from certigraph.state.step import best_scores
+from certigraph.state.trajectory import Event, Footer, Resumed, total_usage
 
 # Worlds of a run: rebuild, score and close them.
 
 
-async def rebuild(state: Any, context: Context) -> None:
+async def rebuild_world(state: Any, context: Context) -> None:
     """Rebuild the world of a state from its log, so that a world that changed is detected before any model call."""
     if "episode" in state:
-        await in_world(_live, state["task"], Runtime(context=context), state, context)
+        await call_world(_live_world, state["task"], Runtime(context=context), state, context)
 
 
-async def live_scores(state: Any, context: Context) -> Scores | None:
+async def score_world(state: Any, context: Context) -> Scores | None:
     """Score the world of a state, which is rebuilt from its log if it is no longer open; None without a world."""
     if "episode" not in state:
         return None
     try:
-        return await in_world(_scored, state["task"], Runtime(context=context), state, context)
+        return await call_world(_score_live_world, state["task"], Runtime(context=context), state, context)
     except Exception:  # noqa: BLE001 - a manipulated checkpoint may raise anything; the ending of the run is kept
         return None
 
 
 @asynccontextmanager
-async def own_worlds() -> AsyncIterator[None]:
+async def keep_worlds_open() -> AsyncIterator[None]:
     """Keep the worlds that are opened inside the block open until its end, also after their graph has ended.
 
     This holds for the first graph that runs inside the block. Graphs inside its nodes close their worlds themselves.
@@ -62,18 +62,20 @@ async def own_worlds() -> AsyncIterator[None]:
         await scope.aend()
 
 
-def _live(state: Any, context: Context) -> Episode:
+def _live_world(state: Any, context: Context) -> LiveEpisode:
     return live_episode(state["episode"], state["task"], state["history"], Runtime(context=context))
 
 
-def _scored(state: Any, context: Context) -> Scores:
-    return _live(state, context).score()
+def _score_live_world(state: Any, context: Context) -> Scores:
+    return _live_world(state, context).score()
 
 
 # Consistency of trajectory and checkpoints. Every execution of a node leaves a line in the trajectory, written before
 # the checkpoint, and an entry in the state's `usage`, whose numbers distinguish executions.
 
-FIX = "restore trajectory.jsonl and the checkpoints, or delete the run (`certigraph delete`) and start it again"
+RESTORE_ADVICE = (
+    "restore trajectory.jsonl and the checkpoints, or delete the run (`certigraph delete`) and start it again"
+)
 """Advice in the messages about inconsistent files."""
 
 
@@ -95,22 +97,26 @@ def check_consistency(
     scoped = [e for e in events if e.update is not None and _is_within(e.scope, scope)]
     recorded = [e.usage for e in scoped if e.scope == scope and e.superstep <= superstep]
     stored: list[Usage] = state.get("usage", [])
-    if missing := _difference(stored, [e.usage for e in scoped]):
-        raise Fault("data", f"the trajectory of run {run} lacks lines that its state builds on: {missing}; {FIX}")
-    if missing := _difference(recorded, stored):
-        raise Fault("data", f"the checkpoints of run {run} lack steps that its trajectory has: {missing}; {FIX}")
+    if missing := _missing_executions(stored, [e.usage for e in scoped]):
+        raise Fault(
+            "data", f"the trajectory of run {run} lacks lines that its state builds on: {missing}; {RESTORE_ADVICE}"
+        )
+    if missing := _missing_executions(recorded, stored):
+        raise Fault(
+            "data", f"the checkpoints of run {run} lack steps that its trajectory has: {missing}; {RESTORE_ADVICE}"
+        )
 
 
 def _is_within(scope: str, outer: str) -> bool:
     return not outer or scope == outer or scope.startswith(f"{outer}|")
 
 
-def _difference(usages: Iterable[Usage], others: Iterable[Usage]) -> str:
+def _missing_executions(usages: Iterable[Usage], others: Iterable[Usage]) -> str:
     """List the nodes whose executions are in `usages` and not in `others`."""
-    left = Counter(map(_figures, others))
+    left = Counter(map(_usage_key, others))
     missing = Counter[str]()
     for usage in usages:
-        figures = _figures(usage)
+        figures = _usage_key(usage)
         if left[figures]:
             left[figures] -= 1
         else:
@@ -118,24 +124,24 @@ def _difference(usages: Iterable[Usage], others: Iterable[Usage]) -> str:
     return ", ".join(f"{count} of {node}" for node, count in sorted(missing.items()))
 
 
-def _figures(usage: Usage) -> tuple[float, ...]:
+def _usage_key(usage: Usage) -> tuple[float, ...]:
     # Without the name of the node, which may be masked in a trajectory.
     return usage.calls, usage.input_tokens, usage.output_tokens, usage.usd, usage.seconds
 
 
 # Driving one run.
 
-SUPERSTEPS_PER_STEP = 300
+MAX_SUPERSTEPS_PER_STEP = 300
 """Maximum number of supersteps for each world step: retries, replans, simulations. Budgets end a run long before."""
 
-ANEW = "restore them, or start the run again with `certigraph run`"
+RESTART_ADVICE = "restore them, or start the run again with `certigraph run`"
 """Advice in the message about unreadable checkpoints."""
 
-INTERRUPT = "__interrupt__"
+INTERRUPT_KEY = "__interrupt__"
 """LangGraph's state key of a graph that waits for an answer."""
 
 
-class _Outcome(NamedTuple):
+class _GraphOutcome(NamedTuple):
     """Final state of a graph with its ending and message; the ending is empty while the graph waits for an answer."""
 
     state: Any
@@ -143,7 +149,7 @@ class _Outcome(NamedTuple):
     message: str
 
 
-async def drive(
+async def drive_run(
     graph: AnyGraph, inputs: Any, context: Context, folder: Path, recorder: Recorder, *, resuming: bool = False
 ) -> None:
     """Run a graph from its input, or from its last checkpoint, to an ending, and write the footer.
@@ -156,80 +162,85 @@ async def drive(
         recorder: the recorder of the trajectory, which has a header already.
         resuming: whether the thread was started before.
     """
-    async with own_worlds():
-        async with opened(graph, folder, context, resuming=resuming) as (saver, store):
+    async with keep_worlds_open():
+        async with open_storage(graph, folder, context, resuming=resuming) as (saver, store):
             ready = graph.copy({"checkpointer": saver, "store": store})
-            outcome = await _outcome(ready, inputs, context, folder.name, recorder, resuming=resuming)
+            outcome = await _run_graph(ready, inputs, context, folder.name, recorder, resuming=resuming)
         if outcome.ending:
-            scores = best_of(outcome.state, await live_scores(outcome.state, context))
+            scores = best_scores(outcome.state, await score_world(outcome.state, context))
             usage = recorder.trajectory.usage
             message = redact_message(outcome.message)
             recorder.write(Footer(ending=outcome.ending, message=message, scores=scores, usage=usage))
 
 
-async def _outcome(
+async def _run_graph(
     graph: AnyGraph, inputs: Any, context: Context, thread: str, recorder: Recorder, *, resuming: bool
-) -> _Outcome:
+) -> _GraphOutcome:
     limits = context.limits or context.benchmark.limits
     config: Any = {
         "configurable": {"thread_id": thread},
         "callbacks": context.callbacks,
-        "recursion_limit": SUPERSTEPS_PER_STEP * (limits.steps + 1) * limits.trials,
+        "recursion_limit": MAX_SUPERSTEPS_PER_STEP * (limits.steps + 1) * limits.trials,
     }
     if resuming:
-        inputs = await _checkpointed(graph, config, inputs, recorder)
+        inputs = await _prepare_input(graph, config, inputs, recorder)
         before = recorder.trajectory
         # Superseded work is in no checkpoint but was paid for: it counts against the budget of the resumed run.
-        superseded_usage = total(e.usage for e in before.superseded).spent()
-        context = begun_again(context, before.resumes).model_copy(update={"lost": superseded_usage})
-    state, ending, message = await _stream(graph, inputs, config, context, recorder)
+        superseded_usage = total_usage(e.usage for e in before.superseded).spent()
+        context = restarted_context(context, before.resumes).model_copy(update={"lost": superseded_usage})
+    state, ending, message = await _stream_graph(graph, inputs, config, context, recorder)
     events = recorder.trajectory.events
     superstep = float("inf")
     try:
         if state is None:
             snapshot = await graph.aget_state(config)
             if not ending and snapshot.next:
-                return _Outcome(snapshot.values, "", message)  # the graph waits for an answer
+                return _GraphOutcome(snapshot.values, "", message)  # the graph waits for an answer
             state = snapshot.values
             # The superstep that was stopped has no checkpoint; all supersteps before it have one.
             superstep = max((event.superstep for event in events if not event.scope), default=0) - 1
         check_consistency(thread, events, state, superstep=superstep)
     except Fault as fault:  # checkpoints that are unreachable or incomplete are not scored
-        return _Outcome({}, *((ending, message) if ending.startswith("error:") else (fault.ending, str(fault))))
+        return _GraphOutcome({}, *((ending, message) if ending.startswith("error:") else (fault.ending, str(fault))))
     if ending:
-        return _Outcome(state, ending, message)
+        return _GraphOutcome(state, ending, message)
     module = graph_module(graph.name)
-    return _Outcome(state, module.ending(state), module.message(state) if hasattr(module, "message") else "")
+    return _GraphOutcome(state, module.ending(state), module.message(state) if hasattr(module, "message") else "")
 
 
-async def _stream(graph: AnyGraph, inputs: Any, config: Any, context: Context, recorder: Recorder) -> _Outcome:
+async def _stream_graph(
+    graph: AnyGraph, inputs: Any, config: Any, context: Context, recorder: Recorder
+) -> _GraphOutcome:
     """Run the graph and return its final state, or the ending that stopped it; neither while it waits for an answer."""
     state, waits = None, False
     try:
         if inputs is None:
-            await rebuild((await graph.aget_state(config)).values, context)
+            await rebuild_world((await graph.aget_state(config)).values, context)
         # On a server the next step starts once the last one is saved; a file is written at once.
         durability: Literal["sync", "async"] = "sync" if context.checkpoints else "async"
-        with billed_to(recorder.record_usage), logged_by(partial(recorder.begin_call, max_calls=context.budget.calls)):
+        with (
+            send_usage_to(recorder.record_usage),
+            use_call_log(partial(recorder.begin_call, max_calls=context.budget.calls)),
+        ):
             states: Any = graph.astream(inputs, config, context=context, stream_mode="values", durability=durability)
             async for state in states:
-                waits = waits or INTERRUPT in state
+                waits = waits or INTERRUPT_KEY in state
     except Stopped as stopped:
-        return _Outcome(None, stopped.ending, str(stopped))
+        return _GraphOutcome(None, stopped.ending, str(stopped))
     except Exception as error:  # noqa: BLE001 - an operator is user code: its failure is an ending, not a crash
-        if lacks_space(error):
-            return _Outcome(None, "error:data", str(no_space(recorder.path.parent)))
-        return _Outcome(None, "error:operator", f"{type(error).__name__}: {error} ({_where(error)})")
-    return _Outcome(None if waits else state, "", "")
+        if is_disk_full(error):
+            return _GraphOutcome(None, "error:data", str(disk_full_fault(recorder.path.parent)))
+        return _GraphOutcome(None, "error:operator", f"{type(error).__name__}: {error} ({_error_location(error)})")
+    return _GraphOutcome(None if waits else state, "", "")
 
 
-def _where(error: Exception) -> str:
+def _error_location(error: Exception) -> str:
     # The name of the file alone: a trajectory holds no paths.
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
 
 
-async def _checkpointed(graph: AnyGraph, config: Any, inputs: Any, recorder: Recorder) -> Any:
+async def _prepare_input(graph: AnyGraph, config: Any, inputs: Any, recorder: Recorder) -> Any:
     """Return the input that resumes the graph: None if there is a checkpoint, else the original input.
 
     Raises:
@@ -247,7 +258,9 @@ async def _checkpointed(graph: AnyGraph, config: Any, inputs: Any, recorder: Rec
         raise
     except Exception as error:  # LangGraph may raise anything on corrupted or manipulated rows
         message = redact_message(f"{type(error).__name__}: {error}")
-        raise Fault("data", f"the checkpoints of run {thread} cannot be read ({message!r:.200}): {ANEW}") from error
+        raise Fault(
+            "data", f"the checkpoints of run {thread} cannot be read ({message!r:.200}): {RESTART_ADVICE}"
+        ) from error
     recorder.write(resumed)
     return None if snapshot.values else inputs
 

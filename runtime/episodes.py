@@ -7,23 +7,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from certigraph.runtime.html import counted
-from certigraph.state.rewards import Appraisal, FactoredState, Seen, Simulation, tally
-from certigraph.state.run import Belief, Round, Stagnation, Turn
+from certigraph.runtime.html import format_count
+from certigraph.state.rewards import Appraisal, FactoredState, RecordedStep, Simulation, count_visits
+from certigraph.state.run import Belief, SearchRound, Stagnation, Turn
 from certigraph.state.search import Branch
-from certigraph.state.step import Lesson, Subtask, Trial
+from certigraph.state.step import Lesson, StepSubtask, Trial
 from certigraph.state.tdp import Progress
 from certigraph.state.trajectory import Event, Trajectory, state_type
 
 # Beliefs and gates of a search.
 
 
-class Gathering:
+class BeliefHistory:
     """Beliefs and gate verdicts of one episode, by world step from 1; empty for agents without them."""
 
     def __init__(self) -> None:
         self.beliefs: dict[int, Belief] = {}
-        self.rounds: dict[int, Round] = {}
+        self.rounds: dict[int, SearchRound] = {}
         self.gates: dict[int, Stagnation] = {}
         self.branches: list[Branch] = []
 
@@ -32,7 +32,7 @@ class Gathering:
         if "belief" in update:
             self.beliefs[step] = Belief.model_validate(update["belief"])
         if update.get("rounds"):
-            self.rounds[step] = Round.model_validate(update["rounds"][-1])
+            self.rounds[step] = SearchRound.model_validate(update["rounds"][-1])
         if "stagnation" in update:
             self.gates[step] = Stagnation.model_validate(update["stagnation"])
         self.branches += map(Branch.model_validate, update.get("branches", ()))
@@ -42,10 +42,13 @@ class Gathering:
         after = self.beliefs.get(step)
         if after is None:
             return []
-        before = _before(step, self.beliefs, Belief())
+        before = _latest_before(step, self.beliefs, Belief())
         if after.reorganised > before.reorganised:
-            return [f"curated to {after.items} items", *_told(after, Belief())]
-        return [*_told(after, before), *(f"✓ {text}" for text in _missing(before.questions, after.questions))]
+            return [f"curated to {after.items} items", *_belief_changes(after, Belief())]
+        return [
+            *_belief_changes(after, before),
+            *(f"✓ {text}" for text in _items_missing(before.questions, after.questions)),
+        ]
 
     def signals(self, step: int) -> str:
         """Format the similarity of the round's query to earlier ones, and the share of new results."""
@@ -54,7 +57,7 @@ class Gathering:
 
     def verdict(self, step: int) -> str:
         """Return the gate's verdict after the round; empty if the gate only let the search continue."""
-        now, before = self.gates.get(step, Stagnation()), _before(step, self.gates, Stagnation())
+        now, before = self.gates.get(step, Stagnation()), _latest_before(step, self.gates, Stagnation())
         if now.stop:
             return f"gate: stop; {now.reason}"
         if now.at is not None and before.at is None:
@@ -64,27 +67,27 @@ class Gathering:
         return f"gate: stagnant, {now.streak} in a row" if now.streak and now.at is None else ""
 
 
-def _told(after: Belief, before: Belief) -> Iterator[str]:
+def _belief_changes(after: Belief, before: Belief) -> Iterator[str]:
     known = {fact.text for fact in before.facts}
     for fact in after.facts:
         if fact.text not in known:
             yield f"+ {fact.text}" + (f" ({fact.source})" if fact.source else "")
-    yield from (f"+ {text}" for text in _missing(after.notes, before.notes))
-    yield from (f"? {text}" for text in _missing(after.questions, before.questions))
+    yield from (f"+ {text}" for text in _items_missing(after.notes, before.notes))
+    yield from (f"? {text}" for text in _items_missing(after.questions, before.questions))
 
 
-def _missing(texts: Sequence[str], known: Sequence[str]) -> list[str]:
+def _items_missing(texts: Sequence[str], known: Sequence[str]) -> list[str]:
     return [text for text in texts if text not in known]
 
 
-def _before(step: int, values: Mapping[int, Any], first: Any) -> Any:
+def _latest_before(step: int, values: Mapping[int, Any], first: Any) -> Any:
     earlier = [number for number in values if number < step]
     return values[max(earlier)] if earlier else first
 
 
 # Candidates for each action of an agent that looks ahead.
 
-MOST_OTHERS = 3
+MAX_OTHER_CANDIDATES = 3
 """Maximum number of candidates on a line besides the one that was chosen."""
 
 
@@ -107,8 +110,8 @@ class Prospect(NamedTuple):
         """Reward and candidates on one line, without the text of the chosen action."""
         worth = [f"▸ {one.worth}" for one in self.candidates if one.action == self.chosen]
         others = [f"{one.worth} {one.action}" for one in self.candidates if one.action != self.chosen]
-        more = [f"{len(others) - MOST_OTHERS} more"] if len(others) > MOST_OTHERS else []
-        return " · ".join([f"reward {self.reward:.2f}", *worth, *others[:MOST_OTHERS], *more])
+        more = [f"{len(others) - MAX_OTHER_CANDIDATES} more"] if len(others) > MAX_OTHER_CANDIDATES else []
+        return " · ".join([f"reward {self.reward:.2f}", *worth, *others[:MAX_OTHER_CANDIDATES], *more])
 
     @property
     def listing(self) -> str:
@@ -117,7 +120,7 @@ class Prospect(NamedTuple):
         return "\n".join(f"{mark} {one.worth}  {one.action}" for mark, one in marked)
 
 
-class Prospects:
+class ProspectHistory:
     """Prospects of one episode, by number of the action from 1; empty for agents that do not look ahead."""
 
     def __init__(self) -> None:
@@ -156,10 +159,10 @@ class Prospects:
 
     def _searched(self) -> Iterator[Candidate]:
         """Yield the actions below the root of a tree search by number of visits, with their mean value."""
-        counts = tally(map(Simulation.model_validate, self._simulations))
+        counts = count_visits(map(Simulation.model_validate, self._simulations))
         paths = [tuple(node["path"]) for node in self._tree if len(node["path"]) == 1]
         for path in sorted(paths, key=lambda path: (-counts.visits[path], -counts.mean(path))):
-            yield Candidate(path[0], f"{counts.mean(path):.2f} ({counted(counts.visits[path], 'visit')})")
+            yield Candidate(path[0], f"{counts.mean(path):.2f} ({format_count(counts.visits[path], 'visit')})")
 
 
 # Plans and the Supervisor's judgements.
@@ -172,7 +175,7 @@ class Remark(NamedTuple):
     warns: bool = False
 
 
-class Supervision:
+class SupervisionHistory:
     """Plans of an episode and the Supervisor's judgements, by world step; empty for agents without a Supervisor."""
 
     def __init__(self) -> None:
@@ -198,23 +201,23 @@ class Supervision:
 
     def remarks(self, step: int) -> list[Remark]:
         """Build the lines for a step: the judgement, the guidance, and the new plan if there is one."""
-        remarks = [_judged(self.judgements[step])] if step in self.judgements else []
+        remarks = [_judgement_remark(self.judgements[step])] if step in self.judgements else []
         if step in self.judgements and self.judgements[step].guidance:
             remarks.append(Remark(f"next: {self.judgements[step].guidance}"))
         if step in self.plans and step != min(self.plans) and self.plans[step] != self._before(step):
-            remarks.append(Remark(f"⟲ plan made anew: {in_line(self.plans[step])}"))
+            remarks.append(Remark(f"⟲ plan made anew: {format_plan(self.plans[step])}"))
         return [remark for remark in remarks if remark.text]
 
     def _before(self, step: int) -> tuple[str, ...]:
         return self.plans[max(number for number in self.plans if number < step)]
 
 
-def in_line(plan: tuple[str, ...]) -> str:
+def format_plan(plan: tuple[str, ...]) -> str:
     """Format the steps of a plan on one line."""
     return " · ".join(f"{number} {step}" for number, step in enumerate(plan, 1))
 
 
-def _judged(progress: Progress) -> Remark:
+def _judgement_remark(progress: Progress) -> Remark:
     if progress.off_plan or progress.status == "failed":
         label = "off plan" if progress.off_plan else "failed"
         return Remark(f"{label}: {progress.reason}" if progress.reason else label, warns=True)
@@ -225,7 +228,7 @@ def _judged(progress: Progress) -> Remark:
 # One episode.
 
 
-class Taken(NamedTuple):
+class NumberedTurn(NamedTuple):
     """A turn with its number in the episode (from 1) and the change of the score (0 to 100)."""
 
     number: int
@@ -243,34 +246,34 @@ class Taken(NamedTuple):
         return abs(self.points) >= 0.5
 
 
-class Refused(NamedTuple):
+class RefusedAction(NamedTuple):
     """An action that STEP's Evaluator refused, and the rule that it breaks."""
 
     action: str
     reason: str
 
 
-class Group:
+class SubtaskGroup:
     """Turns and refused actions for one subtask, in order; `subtask` is None for agents without subtasks."""
 
-    def __init__(self, subtask: Subtask | None) -> None:
+    def __init__(self, subtask: StepSubtask | None) -> None:
         self.subtask = subtask
-        self.entries: list[Taken | Refused] = []
+        self.entries: list[NumberedTurn | RefusedAction] = []
 
 
-class Episode:
+class EpisodeSummary:
     """One episode. `scores` are 0 to 100 (below 0 for a fatal mistake), one after each world step."""
 
     def __init__(self, number: int, start: float = 0.0) -> None:
         self.number = number
         self.start = start
         self.scores: list[float] = []
-        self.groups: list[Group] = []
+        self.groups: list[SubtaskGroup] = []
         self.trial: Trial | None = None
         self.lesson: Lesson | None = None
-        self.gathering = Gathering()
-        self.prospects = Prospects()
-        self.supervision = Supervision()
+        self.gathering = BeliefHistory()
+        self.prospects = ProspectHistory()
+        self.supervision = SupervisionHistory()
 
     @property
     def score(self) -> float:
@@ -283,12 +286,12 @@ class Episode:
         return self.scores[-1] if self.scores else self.start
 
     @property
-    def subtask(self) -> Subtask | None:
+    def subtask(self) -> StepSubtask | None:
         """The latest subtask."""
         return self.groups[-1].subtask if self.groups else None
 
     @property
-    def latest(self) -> Taken | Refused | None:
+    def latest(self) -> NumberedTurn | RefusedAction | None:
         """The latest entry for the latest subtask."""
         entries = self.groups[-1].entries if self.groups else []
         return entries[-1] if entries else None
@@ -297,21 +300,21 @@ class Episode:
         """Count the subtasks with a status: `open`, `completed` or `failed`."""
         return sum(group.subtask is not None and group.subtask.status == status for group in self.groups)
 
-    def entries(self) -> Iterator[Taken | Refused]:
+    def entries(self) -> Iterator[NumberedTurn | RefusedAction]:
         """Return the entries of all groups, in order."""
         return (entry for group in self.groups for entry in group.entries)
 
-    def group(self) -> Group:
+    def group(self) -> SubtaskGroup:
         """Return the group that the next entry belongs to."""
         if not self.groups:
-            self.groups.append(Group(None))
+            self.groups.append(SubtaskGroup(None))
         return self.groups[-1]
 
 
 # All episodes of a run.
 
 
-class Episodes:
+class EpisodeHistory:
     """All episodes of a run, folded from its events as they arrive.
 
     `acting`: the graph acts without predicates; `learning`: it does so in several episodes; `graded`: the world reports
@@ -322,7 +325,7 @@ class Episodes:
         channels = state_type(graph).__annotations__
         self.acting, self.learning = not channels.keys().isdisjoint({"turns", "branches"}), "trials" in channels
         self.graded = False
-        self.all: list[Episode] = []
+        self.all: list[EpisodeSummary] = []
         self._action = ""
 
     @property
@@ -331,10 +334,10 @@ class Episodes:
         return sum(len(episode.scores) for episode in self.all)
 
     @property
-    def now(self) -> Episode:
+    def now(self) -> EpisodeSummary:
         """The latest episode."""
         if not self.all:
-            self.all.append(Episode(1))
+            self.all.append(EpisodeSummary(1))
         return self.all[-1]
 
     @property
@@ -354,8 +357,8 @@ class Episodes:
         self.acting |= "turns" in update
         self.learning |= "trials" in update
         if "history" in event.replaced:
-            start = _event_text(update.get("observation", {}))
-            self.all.append(Episode(update.get("trial", len(self.all) + 1), start or 0.0))
+            start = _reported_score(update.get("observation", {}))
+            self.all.append(EpisodeSummary(update.get("trial", len(self.all) + 1), start or 0.0))
         self._assign(update)
         self._rule(update)
         if "history" not in event.replaced:
@@ -369,28 +372,28 @@ class Episodes:
     def _assign(self, update: Mapping[str, Any]) -> None:
         if "subtask" not in update:
             return
-        subtask = Subtask.model_validate(update["subtask"])
+        subtask = StepSubtask.model_validate(update["subtask"])
         if "subtasks" in update:  # an update of `assess`: the same subtask with its new status
             self.now.group().subtask = subtask
         else:
-            self.now.groups.append(Group(subtask))
+            self.now.groups.append(SubtaskGroup(subtask))
 
     def _rule(self, update: Mapping[str, Any]) -> None:
         self._action = update.get("action", {}).get("text", self._action)
         approval = update.get("approval", {})
         if not approval.get("approved", True):
-            self.now.group().entries.append(Refused(self._action, approval.get("reason", "")))
+            self.now.group().entries.append(RefusedAction(self._action, approval.get("reason", "")))
 
     def _act(self, update: Mapping[str, Any]) -> None:
         if not update.get("history"):
             return
         observation, episode = update.get("observation", {}), self.now
-        score, before = _event_text(observation), episode.reported
+        score, before = _reported_score(observation), episode.reported
         self.graded |= score is not None
         episode.scores.append(before + 100 * observation.get("reward", 0.0) if score is None else score)
         for turn in update.get("turns", ()):
             points = episode.reported - before
-            episode.group().entries.append(Taken(len(episode.scores), Turn.model_validate(turn), points))
+            episode.group().entries.append(NumberedTurn(len(episode.scores), Turn.model_validate(turn), points))
 
     def _learn(self, update: Mapping[str, Any]) -> None:
         for trial in update.get("trials", ()):
@@ -400,15 +403,15 @@ class Episodes:
             self.now.lesson = Lesson.model_validate(lessons[-1])
 
 
-def read_episodes(trajectory: Trajectory) -> Episodes:
+def read_episodes(trajectory: Trajectory) -> EpisodeHistory:
     """Fold the episodes of a trajectory."""
-    episodes = Episodes(trajectory.header.graph)
+    episodes = EpisodeHistory(trajectory.header.graph)
     for event in trajectory.events:
         episodes.fold(event)
     return episodes
 
 
-def _event_text(observation: Mapping[str, Any]) -> float | None:
+def _reported_score(observation: Mapping[str, Any]) -> float | None:
     score = observation.get("data", {}).get("score")
     return float(score) if isinstance(score, int | float) else None
 
@@ -416,21 +419,21 @@ def _event_text(observation: Mapping[str, Any]) -> float | None:
 # Runs of reward predictors.
 
 
-class Rated(NamedTuple):
+class RatedStep(NamedTuple):
     """A recorded step with its predicted reward and the two states that were compared; empty if there are none."""
 
-    step: Seen
+    step: RecordedStep
     reward: float
     state: FactoredState
     goal: FactoredState
 
 
-class Rating:
+class RatingHistory:
     """All rated steps of a run, folded from its events as they arrive."""
 
     def __init__(self) -> None:
-        self.steps: list[Seen] = []
-        self.rated: list[Rated] = []
+        self.steps: list[RecordedStep] = []
+        self.rated: list[RatedStep] = []
         self._state = self._goal = FactoredState()
 
     def fold(self, event: Event) -> None:
@@ -439,15 +442,15 @@ class Rating:
         if "rewards" not in update:
             self._know(update)
         elif event.node == "reset":
-            self.steps = [Seen.model_validate(step) for step in update.get("steps", ())]
+            self.steps = [RecordedStep.model_validate(step) for step in update.get("steps", ())]
             self.rated = []
             self._know(update)
         elif len(self.rated) < len(self.steps):
             step = self.steps[len(self.rated)]
-            self.rated.append(Rated(step, update["rewards"][0]["reward"], self._state, self._goal))
+            self.rated.append(RatedStep(step, update["rewards"][0]["reward"], self._state, self._goal))
 
     @property
-    def recordings(self) -> list[list[Rated]]:
+    def recordings(self) -> list[list[RatedStep]]:
         """The rated steps of each recording."""
         return [[*group] for _, group in groupby(self.rated, key=lambda rated: rated.step.recording)]
 
@@ -456,9 +459,9 @@ class Rating:
         self._goal = FactoredState.model_validate(update.get("goal", self._goal))
 
 
-def read_rating(events: Iterable[Event]) -> Rating:
+def read_rating(events: Iterable[Event]) -> RatingHistory:
     """Fold the rating from events; it has no steps if no recording was rated."""
-    rating = Rating()
+    rating = RatingHistory()
     for event in events:
         rating.fold(event)
     return rating

@@ -9,21 +9,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from certigraph.state.records import Fault, UnknownName, json_value
-from certigraph.state.trajectory import LONGEST_LINE, Footer, first_line, parse_line
+from certigraph.state.records import Fault, UnknownName, parse_json
+from certigraph.state.trajectory import MAX_TRAJECTORY_LINE, Footer, parse_line, read_header_line
 
 # Names of files.
 
-TRAJECTORY = "trajectory.jsonl"
-SETTINGS = "local.json"
-CHECKPOINTS = "checkpoints.sqlite"
-MEMORY = "memory.sqlite"
-REPORT = "report.html"
+TRAJECTORY_FILE = "trajectory.jsonl"
+SETTINGS_FILE = "local.json"
+CHECKPOINTS_FILE = "checkpoints.sqlite"
+MEMORY_FILE = "memory.sqlite"
+REPORT_FILE = "report.html"
 
-_SQLITE = r"(-journal|-wal|-shm)?"
+_SQLITE_SUFFIX = r"(-journal|-wal|-shm)?"
 _RUN_FILE = re.compile(
-    rf"{re.escape(TRAJECTORY)}|{re.escape(SETTINGS)}|{re.escape(REPORT)}"
-    rf"|({re.escape(CHECKPOINTS)}|{re.escape(MEMORY)}){_SQLITE}"
+    rf"{re.escape(TRAJECTORY_FILE)}|{re.escape(SETTINGS_FILE)}|{re.escape(REPORT_FILE)}"
+    rf"|({re.escape(CHECKPOINTS_FILE)}|{re.escape(MEMORY_FILE)}){_SQLITE_SUFFIX}"
 )
 
 
@@ -32,7 +32,7 @@ def is_run_file(path: Path) -> bool:
     return bool(_RUN_FILE.fullmatch(path.name)) and path.is_file() and not path.is_symlink()
 
 
-def check_out(out: Path | str) -> None:
+def check_output_folder(out: Path | str) -> None:
     """Check that runs and tables may be written to a folder.
 
     Raises:
@@ -41,13 +41,13 @@ def check_out(out: Path | str) -> None:
     """
     path = Path(out).resolve()
     problem = "the root of the file system" if path == Path(path.anchor) else ""
-    if (path / TRAJECTORY).is_file():
+    if (path / TRAJECTORY_FILE).is_file():
         problem = "the folder of a run"
     if problem:
         raise Fault("data", f"{out} is {problem}: give another folder for the output, as in --out runs")
 
 
-def slug(text: str, most: int, *, kept: str = "") -> str:
+def slug_of(text: str, most: int, *, kept: str = "") -> str:
     """Turn a text into a part of a file name: every character except letters, digits and `kept` becomes a hyphen.
 
     The result has at most `most` bytes, since a file name has at most 255 bytes and a path that SQLite opens 512.
@@ -56,13 +56,13 @@ def slug(text: str, most: int, *, kept: str = "") -> str:
     return plain.encode()[:most].decode(errors="ignore")
 
 
-def own_slug(text: str, most: int) -> str:
+def unique_slug_of(text: str, most: int) -> str:
     """Return the slug of a text, with a hash if it differs from the text, so that two texts never share a file."""
-    short = slug(text, most, kept="_")
+    short = slug_of(text, most, kept="_")
     return short if short == text else f"{short}-{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:8]}"
 
 
-def refuse_links(*paths: Path) -> None:
+def check_no_links(*paths: Path) -> None:
     """Check that no path is a link, so that nothing outside the folder of a run is written or deleted.
 
     Raises:
@@ -76,25 +76,25 @@ def refuse_links(*paths: Path) -> None:
 
 # Errors of reading and writing a run's folder.
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers of a full disk, an exceeded quota and an exceeded file size."""
 
 
-def lacks_space(error: BaseException) -> bool:
+def is_disk_full(error: BaseException) -> bool:
     """Whether an error means that a disk, a quota or a limit of file sizes leaves no space to write."""
     if isinstance(error, sqlite3.OperationalError):
         return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-    return isinstance(error, OSError) and error.errno in FULL
+    return isinstance(error, OSError) and error.errno in DISK_FULL_ERRORS
 
 
-def no_space(folder: Path) -> Fault:
+def disk_full_fault(folder: Path) -> Fault:
     """Build the fault of a run whose folder cannot be written any more."""
     reason = f"no space left on the disk of {folder}, or it cannot be written"
     return Fault("data", f"{reason}: free space, then resume the run with: certigraph resume {folder}")
 
 
 @contextmanager
-def sound(path: Path) -> Iterator[None]:
+def translate_database_errors(path: Path) -> Iterator[None]:
     """Turn SQLite errors about the file at `path` that are raised inside the block into faults.
 
     Raises:
@@ -103,15 +103,15 @@ def sound(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:  # a full disk or a lock: the file is not corrupted
-        if lacks_space(error):
-            raise no_space(path.parent) from error
+        if is_disk_full(error):
+            raise disk_full_fault(path.parent) from error
         raise
     except sqlite3.DatabaseError as error:
         raise Fault("data", f"{path} cannot be opened ({error}): restore it, or start the run again") from error
 
 
 @contextmanager
-def legible(run: str) -> Iterator[None]:
+def translate_trajectory_errors(run: str) -> Iterator[None]:
     """Turn errors of reading a run's header and updates inside the block into faults.
 
     Each line of a trajectory was parsed as JSON, but its contents may be anything.
@@ -132,7 +132,7 @@ def legible(run: str) -> Iterator[None]:
 # Search for runs below a folder, and the first and last line of a trajectory.
 
 
-def trajectory_files(folder: Path) -> Sequence[Path]:
+def find_trajectories(folder: Path) -> Sequence[Path]:
     """Find the trajectories at any depth below a folder, sorted by path. Raises Fault if there is no such folder."""
     if folder.is_file():
         hint = f"`certigraph eval` saves runs next to its log, in {folder.parent}"
@@ -144,7 +144,7 @@ def trajectory_files(folder: Path) -> Sequence[Path]:
 
 def has_header(path: Path) -> bool:
     """Whether the first line of a trajectory was written completely; without it the run cannot be resumed."""
-    return first_line(path).endswith(b"\n")
+    return read_header_line(path).endswith(b"\n")
 
 
 def read_run_id(path: Path) -> str | None:
@@ -152,7 +152,7 @@ def read_run_id(path: Path) -> str | None:
     if not path.is_file():
         return None
     try:
-        header = json_value(first_line(path))
+        header = parse_json(read_header_line(path))
     except ValueError:
         return None
     if not isinstance(header, dict) or header.get("type") != "header" or "graph" not in header:
@@ -161,15 +161,15 @@ def read_run_id(path: Path) -> str | None:
     return run_id if isinstance(run_id, str) else None
 
 
-TAIL = 1 << 16
+TAIL_BYTES = 1 << 16
 """Number of bytes read first from the end of a trajectory; a footer with a long answer needs more."""
 
 
-def last_footer(path: Path) -> Footer | None:
+def read_last_footer(path: Path) -> Footer | None:
     """Read the footer from the end of a trajectory; None if its last line is not a footer: the run is not finished."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
-        line = _last_line(file.fileno(), size, TAIL)
+        line = _read_last_line(file.fileno(), size, TAIL_BYTES)
     try:
         last = parse_line(line)
     except (ValueError, Fault):
@@ -177,7 +177,7 @@ def last_footer(path: Path) -> Footer | None:
     return last if isinstance(last, Footer) else None
 
 
-def _last_line(file: int, size: int, tail: int) -> bytes:
+def _read_last_line(file: int, size: int, tail: int) -> bytes:
     # Empty if the last line was not written completely, or is longer than lines may be.
     text = os.pread(file, tail, max(size - tail, 0))
     if not text.endswith(b"\n"):
@@ -185,4 +185,4 @@ def _last_line(file: int, size: int, tail: int) -> bytes:
     start = text.rfind(b"\n", 0, -1) + 1
     if start or tail >= size:
         return text[start:-1]
-    return _last_line(file, size, 4 * tail) if tail < LONGEST_LINE else b""
+    return _read_last_line(file, size, 4 * tail) if tail < MAX_TRAJECTORY_LINE else b""

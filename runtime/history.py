@@ -5,58 +5,58 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from certigraph.runtime.files import legible
-from certigraph.state.records import FAULTS, RESTORE, Certificate, Record, Usage
+from certigraph.runtime.files import translate_trajectory_errors
+from certigraph.state.records import FAULT_ENDINGS, RESTORE, Certificate, Record, Usage
 from certigraph.state.trajectory import Event, Trajectory
 
 # Certificates that are valid after returns to earlier states, in time and memory linear in their number.
 
 
-class Reached(NamedTuple):
+class ReachedState(NamedTuple):
     """A certified state: index of the certificate that led to it, the state before, and its number of predicates."""
 
     certificate: int
-    before: "Reached | None"
+    before: "ReachedState | None"
     predicates: int
 
 
-class Tally(NamedTuple):
+class PredicateCounts(NamedTuple):
     """Number of predicates in the latest certified state, and of those that a policy let pass uncertified."""
 
     certified: int
     passed: int
 
 
-def reached(certificates: Sequence[Certificate]) -> list[Reached | None]:
+def reached_states(certificates: Sequence[Certificate]) -> list[ReachedState | None]:
     """Return every certified state in order, the empty state (None) first; a forced pass adds no predicate."""
-    states: list[Reached | None] = [None]
+    states: list[ReachedState | None] = [None]
     for index, certificate in enumerate(certificates):
         if certificate.restores is not None:
             states.append(states[certificate.restores])
         else:
             gained = 0 if certificate.forced else certificate.depth
-            states.append(Reached(index, states[-1], held(states[-1]) + gained))
+            states.append(ReachedState(index, states[-1], predicate_count_of(states[-1]) + gained))
     return states
 
 
-def standing(certificates: Sequence[Certificate]) -> set[int]:
+def valid_certificates(certificates: Sequence[Certificate]) -> set[int]:
     """Return the indices of the certificates that led to the latest certified state, forced ones included."""
-    return set(_chain(reached(certificates)[-1]))
+    return set(_certificate_chain(reached_states(certificates)[-1]))
 
 
-def tally(certificates: Sequence[Certificate]) -> Tally:
+def count_predicates(certificates: Sequence[Certificate]) -> PredicateCounts:
     """Count the predicates that are certified and passed at the end."""
-    last = reached(certificates)[-1]
-    passed = (certificates[index] for index in _chain(last) if certificates[index].forced)
-    return Tally(held(last), sum(certificate.depth for certificate in passed))
+    last = reached_states(certificates)[-1]
+    passed = (certificates[index] for index in _certificate_chain(last) if certificates[index].forced)
+    return PredicateCounts(predicate_count_of(last), sum(certificate.depth for certificate in passed))
 
 
-def held(state: Reached | None) -> int:
+def predicate_count_of(state: ReachedState | None) -> int:
     """Count the predicates of a certified state."""
     return state.predicates if state else 0
 
 
-def _chain(state: Reached | None) -> Iterator[int]:
+def _certificate_chain(state: ReachedState | None) -> Iterator[int]:
     while state:
         yield state.certificate
         state = state.before
@@ -64,33 +64,33 @@ def _chain(state: Reached | None) -> Iterator[int]:
 
 # Certificates with their cost.
 
-Plain = Mapping[str, Any]
+PlainRecord = Mapping[str, Any]
 """A record as JSON in a trajectory line, without fields that have their default value."""
 
 
-class Cost(NamedTuple):
+class StepCost(NamedTuple):
     """Numbers of world steps, model calls, and input and output tokens."""
 
     steps: int = 0
     calls: int = 0
     tokens: int = 0
 
-    def plus(self, usage: Usage, steps: int) -> "Cost":
+    def plus(self, usage: Usage, steps: int) -> "StepCost":
         """Return the cost with one more execution of a node."""
-        return Cost(self.steps + steps, self.calls + usage.calls, self.tokens + _tokens(usage))
+        return StepCost(self.steps + steps, self.calls + usage.calls, self.tokens + _token_count(usage))
 
 
-class Certified(NamedTuple):
+class CertificateCost(NamedTuple):
     """A certificate or forced pass, the rejected attempts at its first predicate, and the cost since the last one."""
 
-    record: Plain
+    record: PlainRecord
     rejected: int
-    cost: Cost
+    cost: StepCost
 
     @property
-    def targets(self) -> Sequence[Plain]:
+    def targets(self) -> Sequence[PlainRecord]:
         """The predicates that it certified."""
-        targets: Sequence[Plain] = self.record["targets"]
+        targets: Sequence[PlainRecord] = self.record["targets"]
         return targets
 
     @property
@@ -116,17 +116,17 @@ class Certified(NamedTuple):
         return "certified" if valid else "undone"
 
 
-def _tokens(usage: Usage) -> int:
+def _token_count(usage: Usage) -> int:
     return usage.input_tokens + usage.output_tokens
 
 
 # One run as a row of a comparison.
 
-GATHER = "gather"
+GATHER_NODE = "gather"
 """TDP's node that repeats in the world what sub-tasks did in copies of it."""
 
 
-class Prompted(Record):
+class PromptTokens(Record):
     """Prompt tokens of one role, and how many of them were in the model's cache."""
 
     prompt_tokens: int = 0
@@ -148,10 +148,10 @@ class RunCost(Record):
     steps: int
     seconds: float
     usd: float = 0.0
-    roles: dict[str, Prompted]
+    roles: dict[str, PromptTokens]
 
 
-class Row(RunCost):
+class ComparisonRow(RunCost):
     """A finished run; `score` is 0 to 100, `trial` counts from 0."""
 
     method: str
@@ -172,17 +172,17 @@ class Row(RunCost):
     @property
     def fault(self) -> bool:
         """Whether the world or its data failed; such runs count in no statistic."""
-        return self.ending in FAULTS
+        return self.ending in FAULT_ENDINGS
 
 
-def cost_of(rows: Sequence[Row]) -> RunCost:
+def sum_costs(rows: Sequence[ComparisonRow]) -> RunCost:
     """Sum the cost of several runs."""
     amounts = ("calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps", "seconds", "usd")
     sums = {name: sum(getattr(row, name) for row in rows) for name in amounts}
-    return RunCost(**sums, roles=merged(row.roles for row in rows))
+    return RunCost(**sums, roles=merge_roles(row.roles for row in rows))
 
 
-def by_task(rows: Sequence[Row], figure: str) -> dict[str, list[float]]:
+def values_by_task(rows: Sequence[ComparisonRow], figure: str) -> dict[str, list[float]]:
     """Group the values of one column by task, a value for each trial."""
     values = defaultdict[str, list[float]](list)
     for row in rows:
@@ -190,18 +190,18 @@ def by_task(rows: Sequence[Row], figure: str) -> dict[str, list[float]]:
     return dict(values)
 
 
-def row_of(method: str, task: str, trajectory: Trajectory, trial: int = 0) -> Row:
+def comparison_row_of(method: str, task: str, trajectory: Trajectory, trial: int = 0) -> ComparisonRow:
     """Build the row of a finished run. A run without a verdict scores 0.
 
     Raises:
         Fault: ("data") the trajectory has contents that no run of its graph writes.
     """
     footer, usage = trajectory.footer, trajectory.usage
-    with legible(trajectory.header.run_id):
-        steps = sum(map(steps_of, trajectory.events))
-        roles = _roles([*trajectory.events, *trajectory.superseded])
+    with translate_trajectory_errors(trajectory.header.run_id):
+        steps = sum(map(count_steps, trajectory.events))
+        roles = _prompt_tokens_by_role([*trajectory.events, *trajectory.superseded])
     value = footer.scores.value if footer and footer.scores else 0.0
-    return Row(
+    return ComparisonRow(
         method=method,
         task=task,
         trial=trial,
@@ -221,54 +221,54 @@ def row_of(method: str, task: str, trajectory: Trajectory, trial: int = 0) -> Ro
     )
 
 
-def merged(several: Iterable[Mapping[str, Prompted]]) -> dict[str, Prompted]:
+def merge_roles(several: Iterable[Mapping[str, PromptTokens]]) -> dict[str, PromptTokens]:
     """Sum the prompt tokens of several runs by role."""
-    sums: dict[str, Prompted] = {}
+    sums: dict[str, PromptTokens] = {}
     for roles in several:
         for role, more in roles.items():
-            known = sums.get(role, Prompted())
-            sums[role] = Prompted(
+            known = sums.get(role, PromptTokens())
+            sums[role] = PromptTokens(
                 prompt_tokens=known.prompt_tokens + more.prompt_tokens,
                 cached_tokens=known.cached_tokens + more.cached_tokens,
             )
     return sums
 
 
-def steps_of(event: Event) -> int:
+def count_steps(event: Event) -> int:
     """Count the world steps of one event: the entries that `act` added to the log, also in inner graphs."""
     # A log that is replaced holds earlier steps, and `gather` repeats the steps of sub-tasks.
-    repeats = event.node == GATHER or "history" in event.replaced
+    repeats = event.node == GATHER_NODE or "history" in event.replaced
     log: Any = [] if repeats else (event.update or {}).get("history", [])
     return len(log)
 
 
-def _roles(events: Iterable[Event]) -> dict[str, Prompted]:
+def _prompt_tokens_by_role(events: Iterable[Event]) -> dict[str, PromptTokens]:
     calls: list[dict[str, Any]] = [call for event in events for call in event.calls]
-    return merged({call["role"]: _prompted(call)} for call in calls)
+    return merge_roles({call["role"]: _prompt_tokens_of(call)} for call in calls)
 
 
-def _prompted(call: Mapping[str, Any]) -> Prompted:
-    return Prompted(prompt_tokens=call.get("input_tokens", 0), cached_tokens=call.get("cached_tokens", 0))
+def _prompt_tokens_of(call: Mapping[str, Any]) -> PromptTokens:
+    return PromptTokens(prompt_tokens=call.get("input_tokens", 0), cached_tokens=call.get("cached_tokens", 0))
 
 
 # One pass over the events of a run. `Trajectory.state()` validates every record; this reads a thousand runs in the time
 # that it needs for a few.
 
-CHECKS = frozenset({"audit", "revalidate"})
+CHECK_NODES = frozenset({"audit", "revalidate"})
 """Nodes that lead to a replan although attempts at the target are left."""
 
-EXTENDED = "certify"
+EXTENDING_NODE = "certify"
 """The node before Replan when it extends a plan that was cut; this counts neither as a replan nor as exhaustion."""
 
-PLANNING = frozenset({"reset", "propose"})
+PLANNING_NODES = frozenset({"reset", "propose"})
 """Nodes whose cost belongs to the plan, not to its first predicate."""
 
 
-class Tried(NamedTuple):
+class CountedAttempt(NamedTuple):
     """An attempt: `number` counts the attempts at its target from 1, `step` is the number of world steps so far."""
 
     position: int
-    target: Plain
+    target: PlainRecord
     number: int
     depth: int
     step: int
@@ -282,17 +282,17 @@ class Exhaustion(NamedTuple):
 
 
 @dataclass
-class Fold:
+class RunSummary:
     """Summary of the events of a run; for a graph without predicates, little more than `steps`."""
 
-    plan: Sequence[Plain] = ()
+    plan: Sequence[PlainRecord] = ()
     head: int = 0
     steps: int = 0
     replans: int = 0
     exhaustion: Exhaustion | None = None
-    attempts: list[Tried] = field(default_factory=list)
-    certificates: list[Certified] = field(default_factory=list)
-    cost_since: Cost = field(default_factory=Cost)
+    attempts: list[CountedAttempt] = field(default_factory=list)
+    certificates: list[CertificateCost] = field(default_factory=list)
+    cost_since: StepCost = field(default_factory=StepCost)
     first_open: int = 0
     """Index in `attempts` of the first attempt after the last certificate."""
     certified: set[int] = field(default_factory=set)
@@ -308,16 +308,16 @@ class Fold:
         """Fold one event. An event without an update failed and adds only its usage."""
         update: dict[str, Any] = event.update or {}
         if event.node == "replan":
-            if self.before not in CHECKS | {EXTENDED}:
+            if self.before not in CHECK_NODES | {EXTENDING_NODE}:
                 self.exhaustion = self.exhaustion or Exhaustion(self.head, len(self.plan))
-            self.replans += bool(update.get("plan")) and self.before != EXTENDED
+            self.replans += bool(update.get("plan")) and self.before != EXTENDING_NODE
         if event.update is not None:
             self.before = event.node
         for invalidation in update.get("invalidations", ()):
             self.invalidated.add((invalidation["certificate"], invalidation["target"]))
-        steps = steps_of(event)
+        steps = count_steps(event)
         self.steps += steps
-        self.cost_since = self.cost_since if event.node in PLANNING else self.cost_since.plus(event.usage, steps)
+        self.cost_since = self.cost_since if event.node in PLANNING_NODES else self.cost_since.plus(event.usage, steps)
         self.plan = update.get("plan", self.plan)
         for attempt in update.get("attempts", ()):
             self.attempts.append(self._count_attempt(attempt))
@@ -325,7 +325,7 @@ class Fold:
             self._certify(certificate)
         self.head = update.get("head", self.head)
 
-    def open_attempts(self) -> Sequence[Tried]:
+    def open_attempts(self) -> Sequence[CountedAttempt]:
         """Return the attempts since the last certificate."""
         return self.attempts[self.first_open :]
 
@@ -337,38 +337,38 @@ class Fold:
             states.append((*states[-1], index) if restored is None else states[restored])
         return frozenset(states[-1])
 
-    def _count_attempt(self, attempt: Plain) -> Tried:
+    def _count_attempt(self, attempt: PlainRecord) -> CountedAttempt:
         position, target = attempt["position"], attempt["target"]
         before = sum(t.position == position and t.target == target for t in self.open_attempts())
-        return Tried(position, target, before + 1, attempt["verdict"]["depth"], self.steps)
+        return CountedAttempt(position, target, before + 1, attempt["verdict"]["depth"], self.steps)
 
-    def _certify(self, record: Plain) -> None:
+    def _certify(self, record: PlainRecord) -> None:
         restored = record.get("restores")
         if restored is not None:
             self.invalidated = {*self.invalidated_at[restored]}
         self.invalidated_at.append(frozenset(self.invalidated))
         first = record["targets"][0]
         rejected = sum(t.target == first for t in self.open_attempts()[:-1])
-        self.certificates.append(Certified(record, rejected, self.cost_since))
-        self.cost_since, self.first_open = Cost(), len(self.attempts)
+        self.certificates.append(CertificateCost(record, rejected, self.cost_since))
+        self.cost_since, self.first_open = StepCost(), len(self.attempts)
         if not self.certificates[-1].forced:
             self.certified.add(self.first_open - 1)
 
 
-def folded_graphs(events: Iterable[Event]) -> Sequence[Fold]:
+def fold_graphs(events: Iterable[Event]) -> Sequence[RunSummary]:
     """Fold the events of a run by graph: the outermost graph first, then the graphs inside nodes."""
-    folds = {"": Fold()}
+    folds = {"": RunSummary()}
     for event in events:
-        folds.setdefault(event.scope, Fold()).fold(event)
+        folds.setdefault(event.scope, RunSummary()).fold(event)
     return tuple(folds.values())
 
 
-def kind_of(target: Plain) -> str:
+def kind_of(target: PlainRecord) -> str:
     """Return the kind of a predicate, by default `condition`."""
     kind: str = target.get("kind", "condition")
     return kind
 
 
-def is_return(target: Plain) -> bool:
+def is_return(target: PlainRecord) -> bool:
     """Whether a predicate stands for a return to an earlier certified state."""
     return kind_of(target) == RESTORE

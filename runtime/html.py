@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from certigraph.state.records import Finding, Scores, Usage, json_value
-from certigraph.state.trajectory import Event, Trajectory, total
+from certigraph.state.records import Finding, Scores, Usage, parse_json
+from certigraph.state.trajectory import Event, Trajectory, total_usage
 
 # Elements.
 
-STEERING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters and characters that change the direction of text."""
 
 
@@ -27,8 +27,8 @@ class Markup(str):
 
 def tag(name: str, *inside: str, **attributes: object) -> Markup:
     """Build an element. Names of attributes lose a trailing underscore (`class_`), other underscores become hyphens."""
-    shown = "".join(f' {_name(key)}="{escaped(str(value))}"' for key, value in attributes.items())
-    return Markup(f"<{name}{shown}>{joined(*inside)}</{name}>")
+    shown = "".join(f' {_attribute_name(key)}="{escape_text(str(value))}"' for key, value in attributes.items())
+    return Markup(f"<{name}{shown}>{join_markup(*inside)}</{name}>")
 
 
 def html_table(heads: Iterable[str], lines: Iterable[Iterable[str]], *below: str, looks: str = "comparison") -> Markup:
@@ -38,50 +38,50 @@ def html_table(heads: Iterable[str], lines: Iterable[Iterable[str]], *below: str
     return tag("div", tag("table", head, body, class_=looks), *below, class_="wide")
 
 
-def joined(*inside: str) -> Markup:
+def join_markup(*inside: str) -> Markup:
     """Concatenate several parts."""
-    return Markup("".join(map(escaped, inside)))
+    return Markup("".join(map(escape_text, inside)))
 
 
-def escaped(text: str) -> Markup:
+def escape_text(text: str) -> Markup:
     """Escape a text, also for a quoted attribute; return markup unchanged.
 
     Control characters and characters that change the direction of text become U+FFFD.
     """
-    return text if isinstance(text, Markup) else Markup(html.escape(STEERING.sub("\ufffd", text)))
+    return text if isinstance(text, Markup) else Markup(html.escape(CONTROL_CHARACTERS.sub("\ufffd", text)))
 
 
-def shortened(text: str, most: int) -> str:
+def shorten_text(text: str, most: int) -> str:
     """Cut a text to `most` characters and add how many were left out."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
 
 
-def clipped(text: str, most: int) -> str:
+def clip_text(text: str, most: int) -> str:
     """Cut a text to `most` characters, ellipsis included, for a label."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def counted(count: int, what: str) -> str:
+def format_count(count: int, what: str) -> str:
     """Format a count with its noun: 1 replan, 2,000 replans."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def _name(key: str) -> str:
+def _attribute_name(key: str) -> str:
     return key.rstrip("_").replace("_", "-")
 
 
 # Text of findings and forced passes, shared by reports, live views and the command line.
 
-PASSED = "passed, uncertified"
+PASSED_LABEL = "passed, uncertified"
 """Label of a predicate that a policy let pass."""
 
 
-def passed_by(policy: str) -> str:
+def passed_label(policy: str) -> str:
     """Label a target that a policy let pass."""
-    return f"{PASSED} ({policy})"
+    return f"{PASSED_LABEL} ({policy})"
 
 
-def contradiction(finding: Finding) -> str:
+def format_contradiction(finding: Finding) -> str:
     """Format which sources contradict a finding and how; empty if none does."""
     dispute = f": {finding.dispute}" if finding.dispute else ""
     if finding.against:
@@ -89,23 +89,23 @@ def contradiction(finding: Finding) -> str:
     return f"disputed{dispute}" if dispute else ""
 
 
-def in_a_line(finding: Finding) -> str:
+def format_finding(finding: Finding) -> str:
     """Format a finding with its sources on one line."""
     sources = f" ({', '.join(finding.sources)})" if finding.sources else ""
-    return "; ".join(filter(None, [f"{finding.text}{sources}", contradiction(finding)]))
+    return "; ".join(filter(None, [f"{finding.text}{sources}", format_contradiction(finding)]))
 
 
-def with_passed(text: str, passed: int) -> str:
+def add_passed_count(text: str, passed: int) -> str:
     """Add the number of predicates that passed uncertified, if any, to a text about certified ones."""
     return f"{text}, {passed} passed uncertified" if passed else text
 
 
-def answer_texts(answer: JsonValue) -> list[str]:
+def split_answer(answer: JsonValue) -> list[str]:
     """Split an answer into items: the strings of a JSON list, else the lines."""
     if answer is None:
         return []
     try:
-        several = json_value(str(answer))
+        several = parse_json(str(answer))
     except ValueError:
         several = None
     listed = isinstance(several, list) and all(isinstance(one, str) for one in several)
@@ -114,7 +114,7 @@ def answer_texts(answer: JsonValue) -> list[str]:
 
 # The page of a report and its style sheet, light and dark.
 
-PAGE = """\
+PAGE_TEMPLATE = """\
 <!doctype html>
 <html lang="en">
 <head>
@@ -131,7 +131,7 @@ $style</style>
 </html>
 """
 
-STYLE = """\
+PAGE_STYLE = """\
 :root {
   color-scheme: light dark;
   --page: #f7f6f3; --card: #ffffff; --ink: #23252a; --soft: #6d7078; --faint: #a9abb0; --line: #e6e4de;
@@ -260,7 +260,7 @@ pre { white-space: pre-wrap; font: 13px/1.55 ui-monospace, "SF Mono", Menlo, Con
 
 # Parts that every report has: totals, scores, cost of each node, and the answer.
 
-FIGURES = frozenset(
+AMOUNT_PARTS = frozenset(
     {
         "cost",
         "forced",
@@ -276,32 +276,36 @@ FIGURES = frozenset(
 )
 """Parts of a score that are amounts, not verdicts: 0 is no failure."""
 
-LONGEST_ANSWER = 20_000
+MAX_ANSWER_CHARACTERS = 20_000
 """Maximum number of characters of an answer."""
 
 
-def figures(trajectory: Trajectory, *own: Markup) -> Markup:
+def totals_row(trajectory: Trajectory, *own: Markup) -> Markup:
     """Build the row of totals: the page's own figures, then the cost of the run."""
     usage = trajectory.usage
     return tag(
         "dl",
         *own,
-        figure("model calls", f"{usage.calls:,}", _node_runs(trajectory)),
-        figure("tokens", compact(usage.input_tokens + usage.output_tokens), f"{compact(usage.cached_tokens)} cached"),
-        figure("model cost", f"${usage.usd:,.4f}" if 0 < usage.usd < 1 else f"${usage.usd:,.2f}", "US dollars"),
-        figure("time", clock(usage.seconds), "inside nodes"),
+        total_cell("model calls", f"{usage.calls:,}", _format_executions(trajectory)),
+        total_cell(
+            "tokens",
+            format_compact(usage.input_tokens + usage.output_tokens),
+            f"{format_compact(usage.cached_tokens)} cached",
+        ),
+        total_cell("model cost", f"${usage.usd:,.4f}" if 0 < usage.usd < 1 else f"${usage.usd:,.2f}", "US dollars"),
+        total_cell("time", format_duration(usage.seconds), "inside nodes"),
         class_="figures",
     )
 
 
-def figure(name: str, value: str, note: str) -> Markup:
+def total_cell(name: str, value: str, note: str) -> Markup:
     """Build one total with its name above and a note below."""
     return tag("div", tag("dt", name), tag("dd", value, tag("small", note)))
 
 
 def score_chips(scores: Scores) -> Markup:
     """List the parts of a score: passed, failed, not evaluated, or an amount."""
-    return tag("ul", *(_chip(name, part) for name, part in scores.parts.items()), class_="chips")
+    return tag("ul", *(_score_chip(name, part) for name, part in scores.parts.items()), class_="chips")
 
 
 def node_table(events: Iterable[Event]) -> Markup:
@@ -309,7 +313,7 @@ def node_table(events: Iterable[Event]) -> Markup:
     by_node: dict[str, list[Usage]] = {}
     for event in events:
         by_node.setdefault(event.node, []).append(event.usage)
-    return cost_table(("node", "runs"), [(len(usages), total(usages, node)) for node, usages in by_node.items()])
+    return cost_table(("node", "runs"), [(len(usages), total_usage(usages, node)) for node, usages in by_node.items()])
 
 
 def cost_table(heads: tuple[str, str], rows: Sequence[tuple[int, Usage]]) -> Markup:
@@ -319,7 +323,7 @@ def cost_table(heads: tuple[str, str], rows: Sequence[tuple[int, Usage]]) -> Mar
         heads: heads of the columns for name and count.
         rows: count and usage of each row.
     """
-    most_tokens = max((_tokens(usage) for _, usage in rows), default=0)
+    most_tokens = max((_token_count(usage) for _, usage in rows), default=0)
     most_seconds = max((usage.seconds for _, usage in rows), default=0.0)
     head = tag("tr", *(tag("th", name) for name in (*heads, "calls", "tokens", "time")))
     lines = [
@@ -328,8 +332,8 @@ def cost_table(heads: tuple[str, str], rows: Sequence[tuple[int, Usage]]) -> Mar
             tag("th", usage.node),
             tag("td", f"{count:,}"),
             tag("td", f"{usage.calls:,}"),
-            _bar(compact(_tokens(usage)), _tokens(usage), most_tokens),
-            _bar(clock(usage.seconds), usage.seconds, most_seconds),
+            _bar_cell(format_compact(_token_count(usage)), _token_count(usage), most_tokens),
+            _bar_cell(format_duration(usage.seconds), usage.seconds, most_seconds),
         )
         for count, usage in rows
     ]
@@ -340,13 +344,13 @@ def answer_block(answer: JsonValue) -> Markup:
     """Show an answer: a list of dicts as a table (an itinerary), text as text, anything else as JSON."""
     rows = [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
     if rows and isinstance(answer, list) and len(rows) == len(answer):
-        return tag("div", _records(rows), class_="wide")
+        return tag("div", _records_table(rows), class_="wide")
     listed = isinstance(answer, str)
-    text = "\n".join(answer_texts(answer)) if listed else json.dumps(answer, indent=2, ensure_ascii=False)
-    return tag("pre", shortened(text, LONGEST_ANSWER))
+    text = "\n".join(split_answer(answer)) if listed else json.dumps(answer, indent=2, ensure_ascii=False)
+    return tag("pre", shorten_text(text, MAX_ANSWER_CHARACTERS))
 
 
-def compact(count: float) -> str:
+def format_compact(count: float) -> str:
     """Format a count in short form: 1234567 as 1.23M."""
     for unit, size in (("M", 1_000_000), ("k", 1_000)):
         if count >= size:
@@ -354,7 +358,7 @@ def compact(count: float) -> str:
     return f"{count:g}"
 
 
-def clock(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration for a table: 850 ms, 12.3 s, 2 min 05 s, 1 h 10 min."""
     if seconds < 1:
         return f"{seconds * 1000:.3g} ms"
@@ -365,38 +369,38 @@ def clock(seconds: float) -> str:
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
 
 
-def _node_runs(trajectory: Trajectory) -> str:
+def _format_executions(trajectory: Trajectory) -> str:
     redone = len(trajectory.superseded)
-    return counted(len(trajectory.events), "node run") + (f", {redone:,} redone" if redone else "")
+    return format_count(len(trajectory.events), "node run") + (f", {redone:,} redone" if redone else "")
 
 
-def _chip(name: str, part: float | None) -> Markup:
-    if part is not None and (name in FIGURES or part not in (0.0, 1.0)):
+def _score_chip(name: str, part: float | None) -> Markup:
+    if part is not None and (name in AMOUNT_PARTS or part not in (0.0, 1.0)):
         return tag("li", f"{name} ", tag("b", f"{part:,.4g}" if part < 1000 else f"{part:,.0f}"), class_="amount")
     kind, mark = {None: ("unasked", "·"), 0.0: ("fail", "✕"), 1.0: ("pass", "✓")}[part]
     return tag("li", tag("b", mark), f" {name}", class_=kind)
 
 
-def _bar(shown: str, value: float, most: float) -> Markup:
+def _bar_cell(shown: str, value: float, most: float) -> Markup:
     share = 100 * value / most if most else 0
     return tag("td", shown, tag("i", style=f"width:{share:.1f}%"), class_="bar")
 
 
-def _records(rows: list[dict[str, JsonValue]]) -> Markup:
+def _records_table(rows: list[dict[str, JsonValue]]) -> Markup:
     columns = list(dict.fromkeys(key for row in rows for key in row))
     head = tag("tr", *(tag("th", column.replace("_", " ")) for column in columns))
-    body = [tag("tr", *(tag("td", _cell(row, column)) for column in columns)) for row in rows]
+    body = [tag("tr", *(tag("td", _record_cell(row, column)) for column in columns)) for row in rows]
     return tag("table", tag("thead", head), tag("tbody", *body), class_="records")
 
 
-def _cell(row: Mapping[str, JsonValue], column: str) -> str:
+def _record_cell(row: Mapping[str, JsonValue], column: str) -> str:
     value = row.get(column)
     if value in (None, "", "-"):
         return tag("span", "·", class_="quiet")
     if isinstance(value, str):
-        return joined(*(tag("div", entry) for part in value.split(";") if (entry := part.strip())))
+        return join_markup(*(tag("div", entry) for part in value.split(";") if (entry := part.strip())))
     return json.dumps(value, ensure_ascii=False)
 
 
-def _tokens(usage: Usage) -> int:
+def _token_count(usage: Usage) -> int:
     return usage.input_tokens + usage.output_tokens

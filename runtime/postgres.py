@@ -1,6 +1,6 @@
 """Checkpoints and lessons of runs on a Postgres server.
 
-A `Lease` gives one worker the right to write a thread. `PostgresSaver` and `PostgresLessons` are LangGraph's
+A `ThreadLease` gives one worker the right to write a thread. `PostgresSaver` and `PostgresLessons` are LangGraph's
 checkpointer and store on the connection of that lease.
 """
 
@@ -34,76 +34,76 @@ from psycopg.rows import DictRow, dict_row
 from psycopg.types.json import set_json_dumps, set_json_loads
 
 from certigraph.adapters.redaction import MASK, redact_message
-from certigraph.runtime.checkpoints import AWAY, CheckpointOrder, kinds_of_errors
+from certigraph.runtime.checkpoints import UNREACHABLE_SERVER, CheckpointOrder, error_types_of
 from certigraph.state.records import Fault
 from certigraph.state.serialization import serializer
 
 # JSON for Postgres: jsonb has no NUL, no half of a surrogate pair, no infinity, and does not distinguish 1 from 1.0.
 # Such values are saved as marked strings that hold their JSON, and are restored when they are read.
 
-MARK = "\x1b"
+ESCAPE_PREFIX = "\x1b"
 """Prefix of a string that holds an escaped value; strings that begin with it are escaped themselves."""
 
 
-def dumped(value: Any) -> str:
+def dump_json(value: Any) -> str:
     """Return the JSON text of a value for a jsonb column."""
-    return json.dumps(escaped(value))
+    return json.dumps(escape_value(value))
 
 
-def loaded(text: str | bytes) -> Any:
+def load_json(text: str | bytes) -> Any:
     """Return the value of a JSON text from a jsonb column."""
-    return unescaped(json.loads(text))
+    return unescape_value(json.loads(text))
 
 
-def escaped(value: Any) -> Any:
+def escape_value(value: Any) -> Any:
     """Replace what jsonb would refuse or change by marked strings."""
     if isinstance(value, dict):
-        return {escaped(key): escaped(inner) for key, inner in value.items()}
+        return {escape_value(key): escape_value(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [escaped(inner) for inner in value]
-    return MARK + json.dumps(value) if _refused(value) else value
+        return [escape_value(inner) for inner in value]
+    return ESCAPE_PREFIX + json.dumps(value) if _needs_escape(value) else value
 
 
-def unescaped(value: Any) -> Any:
+def unescape_value(value: Any) -> Any:
     """Restore the value that was escaped."""
     if isinstance(value, dict):
-        return {unescaped(key): unescaped(inner) for key, inner in value.items()}
+        return {unescape_value(key): unescape_value(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [unescaped(inner) for inner in value]
-    return json.loads(value[1:]) if isinstance(value, str) and value.startswith(MARK) else value
+        return [unescape_value(inner) for inner in value]
+    return json.loads(value[1:]) if isinstance(value, str) and value.startswith(ESCAPE_PREFIX) else value
 
 
-def _refused(value: Any) -> bool:
+def _needs_escape(value: Any) -> bool:
     if isinstance(value, str):
-        return value.startswith(MARK) or "\0" in value or any("\ud800" <= char <= "\udfff" for char in value)
+        return value.startswith(ESCAPE_PREFIX) or "\0" in value or any("\ud800" <= char <= "\udfff" for char in value)
     return isinstance(value, float)
 
 
 # Connections to the server that CERTIGRAPH_POSTGRES names. Its password is never saved or shown.
 
-VARIABLE = "CERTIGRAPH_POSTGRES"
+ADDRESS_VARIABLE = "CERTIGRAPH_POSTGRES"
 """Environment variable with the address of the server."""
 
-EXPORT = f"export {VARIABLE}=postgresql://USER:PASSWORD@HOST/DATABASE"
+EXPORT_ADVICE = f"export {ADDRESS_VARIABLE}=postgresql://USER:PASSWORD@HOST/DATABASE"
 """Advice in messages about the address."""
 
-HOPELESS = ("authentication failed", "does not exist", "no password supplied", "no pg_hba.conf entry")
+PERMANENT_ERRORS = ("authentication failed", "does not exist", "no password supplied", "no pg_hba.conf entry")
 """Parts of error messages of a server after which a new attempt would fail as well."""
 
-UNHEARD = logging.NullHandler()
+SILENT_HANDLER = logging.NullHandler()
 """Handler that keeps psycopg's log off the terminal, since faults report lost connections."""
 
-PROMPT: dict[str, Any] = {"connect_timeout": 10, "keepalives_idle": 30, "tcp_user_timeout": 30_000}
+CONNECT_OPTIONS: dict[str, Any] = {"connect_timeout": 10, "keepalives_idle": 30, "tcp_user_timeout": 30_000}
 """Options with which a client detects within a minute that a server is gone: seconds, seconds, milliseconds."""
 
-SETTINGS = """
+SESSION_SETTINGS = """
 SELECT set_config('synchronous_commit', 'on', false), set_config('tcp_keepalives_idle', '30', false),
        set_config('tcp_keepalives_interval', '10', false), set_config('tcp_keepalives_count', '3', false)
 """
 """SQL settings of a session: confirmed checkpoints survive a power cut, and a lost worker's connection is closed."""
 
 
-async def connected() -> AsyncConnection[DictRow]:
+async def open_connection() -> AsyncConnection[DictRow]:
     """Open a new connection that commits every statement.
 
     Raises:
@@ -112,55 +112,59 @@ async def connected() -> AsyncConnection[DictRow]:
     """
     try:
         connection = await AsyncConnection[DictRow].connect(
-            **_parts(),
-            **PROMPT,
+            **_address_parts(),
+            **CONNECT_OPTIONS,
             autocommit=True,
             prepare_threshold=0,
             row_factory=dict_row,
             application_name="certigraph",
         )
     except UnicodeError:
-        raise _no_address() from None
-    logging.getLogger("psycopg").addHandler(UNHEARD)
-    set_json_dumps(dumped, connection)
-    set_json_loads(loaded, connection)
+        raise _invalid_address_fault() from None
+    logging.getLogger("psycopg").addHandler(SILENT_HANDLER)
+    set_json_dumps(dump_json, connection)
+    set_json_loads(load_json, connection)
     return connection
 
 
-def told(error: Error) -> str:
+def format_error(error: Error) -> str:
     """Format an error on one line, without rows, user and password."""
     message = error.diag.message_primary or str(error) or type(error).__name__
-    secrets = {str(value) for key, value in _parts().items() if key in ("user", "password")}
+    secrets = {str(value) for key, value in _address_parts().items() if key in ("user", "password")}
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         message = message.replace(secret, MASK)
     return redact_message(message.splitlines()[0])
 
 
-def hopeless(error: Error) -> bool:
+def is_permanent(error: Error) -> bool:
     """Whether a server refused the connection for a reason that a new attempt would not change."""
-    return any(text in str(error) for text in HOPELESS)
+    return any(text in str(error) for text in PERMANENT_ERRORS)
 
 
-def turned_away(error: Error) -> Fault:
+def refused_fault(error: Error) -> Fault:
     """Build the fault of a connection that the server refused."""
-    return Fault("data", f"the checkpoint server refused the connection ({told(error)}): {EXPORT}")
+    return Fault("data", f"the checkpoint server refused the connection ({format_error(error)}): {EXPORT_ADVICE}")
 
 
-def _parts() -> dict[str, Any]:
-    address = os.environ.get(VARIABLE, "")
+def _address_parts() -> dict[str, Any]:
+    address = os.environ.get(ADDRESS_VARIABLE, "")
     if not address:
-        raise Fault("data", f"the checkpoints are on a Postgres server, but {VARIABLE} is not set: {EXPORT}")
+        raise Fault(
+            "data", f"the checkpoints are on a Postgres server, but {ADDRESS_VARIABLE} is not set: {EXPORT_ADVICE}"
+        )
     try:
         parts = conninfo_to_dict(address)
     except ProgrammingError:  # its text repeats the address
-        raise _no_address() from None
+        raise _invalid_address_fault() from None
     if not str(parts.get("port", 0)).isdigit():  # a slash in the password ends the address early
-        raise _no_address()
+        raise _invalid_address_fault()
     return {**parts}
 
 
-def _no_address() -> Fault:
-    return Fault("data", f"{VARIABLE} is not the address of a Postgres server (%-escape its password): {EXPORT}")
+def _invalid_address_fault() -> Fault:
+    return Fault(
+        "data", f"{ADDRESS_VARIABLE} is not the address of a Postgres server (%-escape its password): {EXPORT_ADVICE}"
+    )
 
 
 # Ownership of a thread: a row with the worker that claimed it last, and the key of the lock that the worker holds.
@@ -168,69 +172,69 @@ def _no_address() -> Fault:
 Connection = AsyncConnection[DictRow]
 """Connection whose rows are dicts."""
 
-LAYOUT = "CREATE TABLE IF NOT EXISTS certigraph_owners (thread_id text PRIMARY KEY, owner text NOT NULL)"
+CREATE_OWNERS = "CREATE TABLE IF NOT EXISTS certigraph_owners (thread_id text PRIMARY KEY, owner text NOT NULL)"
 
-CLAIM = "INSERT INTO certigraph_owners (thread_id, owner) VALUES (%s, %s) ON CONFLICT DO NOTHING"
-TAKE = """
+CLAIM_NEW = "INSERT INTO certigraph_owners (thread_id, owner) VALUES (%s, %s) ON CONFLICT DO NOTHING"
+CLAIM_ANY = """
 INSERT INTO certigraph_owners (thread_id, owner) VALUES (%s, %s)
 ON CONFLICT (thread_id) DO UPDATE SET owner = EXCLUDED.owner
 """
-OWNER = "SELECT owner FROM certigraph_owners WHERE thread_id = %s"
+SELECT_OWNER = "SELECT owner FROM certigraph_owners WHERE thread_id = %s"
 """SQL statements: create the table, claim a new thread, take over a thread, and read the owner of a thread."""
 
 
-async def take(connection: Connection, thread: str, owner: str, *, new: bool) -> bool:
+async def claim_thread(connection: Connection, thread: str, owner: str, *, new: bool) -> bool:
     """Save the owner of a thread whose lock is held; False if a `new` thread belongs to another owner already."""
-    await connection.execute(CLAIM if new else TAKE, (thread, owner))
-    return await last_owner(connection, thread) == owner
+    await connection.execute(CLAIM_NEW if new else CLAIM_ANY, (thread, owner))
+    return await read_owner(connection, thread) == owner
 
 
-async def last_owner(connection: Connection, thread: str) -> str | None:
+async def read_owner(connection: Connection, thread: str) -> str | None:
     """Read the owner that claimed a thread last; None if there is none or the thread is deleted."""
-    row = await (await connection.execute(OWNER, (thread,))).fetchone()
+    row = await (await connection.execute(SELECT_OWNER, (thread,))).fetchone()
     return row["owner"] if row else None
 
 
-def key_of(thread: str) -> int:
+def lock_key_of(thread: str) -> int:
     """Return the key of a thread's advisory lock, a signed 64-bit integer."""
     return int.from_bytes(sha256(b"certigraph thread\0" + thread.encode()).digest()[:8], signed=True)
 
 
 # Tables on the server: LangGraph's and the table of owners. One worker creates them.
 
-VERSIONS = """
+SELECT_MIGRATIONS = """
 SELECT (SELECT max(v) FROM checkpoint_migrations) AS checkpoints,
        (SELECT max(v) FROM store_migrations) AS store,
        (SELECT count(*) FROM certigraph_owners WHERE false) AS owners
 """
 """SQL query: latest migrations of LangGraph's tables; fails if a table is missing."""
 
-LAYING = 0x6365727467_7261
+SETUP_LOCK = 0x6365727467_7261
 """Key of the advisory lock that a worker holds while it creates the tables."""
 
 
-async def lay_out(connection: Connection) -> None:
+async def ensure_tables(connection: Connection) -> None:
     """Create the tables if they are missing; workers that come at the same time wait until one has done it."""
-    while not await _laid_out(connection):
-        if await locked(connection, LAYING):
+    while not await _has_tables(connection):
+        if await try_lock(connection, SETUP_LOCK):
             try:
-                await _lay(connection)
+                await _create_tables(connection)
             finally:
-                await connection.execute("SELECT pg_advisory_unlock(%s)", (LAYING,))
+                await connection.execute("SELECT pg_advisory_unlock(%s)", (SETUP_LOCK,))
         else:  # polls, since an index that is being built waits for every statement that waits for a lock
             await asyncio.sleep(0.05)
 
 
-async def locked(connection: Connection, key: int) -> bool:
+async def try_lock(connection: Connection, key: int) -> bool:
     """Try to take an advisory lock until the connection ends; False if another connection holds it."""
     cursor = await connection.execute("SELECT pg_try_advisory_lock(%s) AS taken", (key,))
     row = await cursor.fetchone()
     return bool(row and row["taken"])
 
 
-async def _laid_out(connection: Connection) -> bool:
+async def _has_tables(connection: Connection) -> bool:
     try:
-        versions = await (await connection.execute(VERSIONS)).fetchone()
+        versions = await (await connection.execute(SELECT_MIGRATIONS)).fetchone()
     except UndefinedTable:
         return False
     expected = {"checkpoints": AsyncPostgresSaver.MIGRATIONS, "store": AsyncPostgresStore.MIGRATIONS}
@@ -238,10 +242,10 @@ async def _laid_out(connection: Connection) -> bool:
     return versions is not None and all((versions[name] or 0) >= len(known) - 1 for name, known in expected.items())
 
 
-async def _lay(connection: Connection) -> None:
+async def _create_tables(connection: Connection) -> None:
     await AsyncPostgresSaver(connection).setup()
     await AsyncPostgresStore(connection).setup()
-    await connection.execute(LAYOUT)
+    await connection.execute(CREATE_OWNERS)
 
 
 # The lease of a thread: an advisory lock of the connection that writes, and a row with the owner. The lock ends with
@@ -249,14 +253,14 @@ async def _lay(connection: Connection) -> None:
 
 T = TypeVar("T")
 
-PATIENCE = 60.0
+RETRY_SECONDS = 60.0
 """Seconds for which a server that cannot be reached is tried again."""
 
-GRACE = 2.0
+LOCK_SECONDS = 2.0
 """Seconds for which a lock is tried again; the server releases the lock of a killed worker within moments."""
 
 
-class Lease:
+class ThreadLease:
     """Exclusive right to read and write one thread, one statement at a time."""
 
     def __init__(self, thread: str, *, new: bool) -> None:
@@ -308,38 +312,38 @@ class Lease:
                 return await work(await self._ensure_connection())
             except OperationalError as error:
                 await self._close_connection()
-                deadline = deadline or time.monotonic() + PATIENCE
-                if time.monotonic() > deadline or hopeless(error):
+                deadline = deadline or time.monotonic() + RETRY_SECONDS
+                if time.monotonic() > deadline or is_permanent(error):
                     raise self._unreachable_fault(error) from None
             except Error as error:
-                raise Fault("data", f"Postgres refused {type(error).__name__}: {told(error)}") from None
+                raise Fault("data", f"Postgres refused {type(error).__name__}: {format_error(error)}") from None
             await asyncio.sleep(pause)
             pause = min(2 * pause, 2.0)
 
     async def _ensure_connection(self) -> Connection:
         if self._connection is None:
-            self._connection = await connected()
-            await self._connection.execute(SETTINGS)
-            await lay_out(self._connection)
+            self._connection = await open_connection()
+            await self._connection.execute(SESSION_SETTINGS)
+            await ensure_tables(self._connection)
             await self._claim(self._connection)
         return self._connection
 
     async def _claim(self, connection: Connection) -> None:
         has_lock = await self._acquire_lock(connection)
-        if self._claimed and await last_owner(connection, self.thread) != self.owner:
+        if self._claimed and await read_owner(connection, self.thread) != self.owner:
             raise self._owner_fault("was resumed by another worker while this one had lost the server")
         if not has_lock and self._claimed:
             raise OperationalError("the lost connection has not ended yet")
         if not has_lock:
             raise self._owner_fault("is running in another worker")
         if not self._claimed:
-            if not await take(connection, self.thread, self.owner, new=self._new):
+            if not await claim_thread(connection, self.thread, self.owner, new=self._new):
                 raise Fault("data", f"the server has another run named {self.thread}: use another folder name")
             self._claimed = True
 
     async def _acquire_lock(self, connection: Connection) -> bool:
-        deadline = time.monotonic() + GRACE
-        while not await locked(connection, key_of(self.thread)):
+        deadline = time.monotonic() + LOCK_SECONDS
+        while not await try_lock(connection, lock_key_of(self.thread)):
             if time.monotonic() > deadline:
                 return False
             await asyncio.sleep(0.05)
@@ -354,30 +358,35 @@ class Lease:
         return Fault("data", f"run {self.thread} {reason}: wait for that worker or stop it")
 
     def _unreachable_fault(self, error: Error) -> Fault:
-        if hopeless(error):
-            return turned_away(error)
-        return Fault("data", f"{AWAY} ({told(error)}): start it, then: certigraph resume FOLDER/{self.thread}")
+        if is_permanent(error):
+            return refused_fault(error)
+        return Fault(
+            "data",
+            f"{UNREACHABLE_SERVER} ({format_error(error)}): start it, then: certigraph resume FOLDER/{self.thread}",
+        )
 
 
 # The checkpointer: the counterpart of `runtime.checkpoints.Saver`.
 
-LATEST = """
+LATEST_QUERY = """
 SELECT checkpoint_ns, max(checkpoint_id) AS checkpoint_id FROM checkpoints WHERE thread_id = %s GROUP BY checkpoint_ns
 """
 """SQL query: id of the latest checkpoint of a thread in every namespace (the graph, and each graph inside a node)."""
 
-FORGET = f"DELETE FROM checkpoint_writes WHERE thread_id = %s AND (checkpoint_ns, checkpoint_id) IN ({LATEST})"
+DELETE_LATEST_WRITES = (
+    f"DELETE FROM checkpoint_writes WHERE thread_id = %s AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})"
+)
 
-INNER = f"""
+INNER_STEPS_QUERY = f"""
 SELECT checkpoint_ns, (metadata ->> 'step')::int AS step FROM checkpoints
-WHERE thread_id = %s AND checkpoint_ns <> '' AND (checkpoint_ns, checkpoint_id) IN ({LATEST})
+WHERE thread_id = %s AND checkpoint_ns <> '' AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})
 """
 
 
 class PostgresSaver(BaseCheckpointSaver[str]):
     """LangGraph's Postgres saver on the connection of a lease, which may change between two calls."""
 
-    def __init__(self, lease: Lease) -> None:
+    def __init__(self, lease: ThreadLease) -> None:
         super().__init__(serde=serializer())
         self._lease, self._order = lease, CheckpointOrder()
 
@@ -425,7 +434,7 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Save the writes of a node; of a node that failed only the type of its error, whose text may hold a key."""
-        saved = kinds_of_errors(writes) or writes
+        saved = error_types_of(writes) or writes
         await self._call_saver(lambda saver: saver.aput_writes(config, saved, task_id, task_path))
 
     def get_next_version(self, current: str | None, channel: None) -> str:
@@ -440,8 +449,8 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         """
 
         async def prepare(connection: Connection) -> dict[str, str]:
-            await connection.execute(FORGET, (thread, thread))
-            rows = await (await connection.execute(LATEST, (thread,))).fetchall()
+            await connection.execute(DELETE_LATEST_WRITES, (thread, thread))
+            rows = await (await connection.execute(LATEST_QUERY, (thread,))).fetchall()
             return {row["checkpoint_ns"]: row["checkpoint_id"] for row in rows}
 
         self._order.continue_from(await self._lease.use(prepare))
@@ -450,7 +459,7 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         """Return the superstep of the latest checkpoint of every graph that ran inside a node, by namespace."""
 
         async def steps(connection: Connection) -> dict[str, int]:
-            rows = await (await connection.execute(INNER, (thread, thread))).fetchall()
+            rows = await (await connection.execute(INNER_STEPS_QUERY, (thread, thread))).fetchall()
             return {row["checkpoint_ns"]: row["step"] for row in rows}
 
         return await self._lease.use(steps)
@@ -462,7 +471,7 @@ Namespace = tuple[str, ...]
 """Path of a part of the store."""
 
 
-def place_of(thread: str, shared: str = "") -> Namespace:
+def namespace_of(thread: str, shared: str = "") -> Namespace:
     """Return the namespace of a run's lessons, or of a shared memory; names are hashed, since they may be any text."""
     name = shared or thread
     return "memory" if shared else "run", sha256(name.encode(errors="surrogatepass")).hexdigest()
@@ -471,7 +480,7 @@ def place_of(thread: str, shared: str = "") -> Namespace:
 class PostgresLessons(BaseStore):
     """LangGraph's Postgres store within one namespace, on the connection of a lease: a lost lease cannot write."""
 
-    def __init__(self, lease: Lease, namespace: Namespace) -> None:
+    def __init__(self, lease: ThreadLease, namespace: Namespace) -> None:
         self._lease, self._namespace, self._loop = lease, namespace, asyncio.get_running_loop()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -480,7 +489,7 @@ class PostgresLessons(BaseStore):
         Raises:
             Fault: it was called on the event loop, which would wait for itself.
         """
-        if _running() is self._loop:
+        if _running_loop() is self._loop:
             raise Fault("operator", "a node called the store and would block the event loop: await store.asearch(...)")
         return asyncio.run_coroutine_threadsafe(self.abatch(ops), self._loop).result()
 
@@ -495,7 +504,7 @@ class PostgresLessons(BaseStore):
 
     def _add_prefix(self, op: Op) -> Any:
         if isinstance(op, ListNamespacesOp):
-            conditions = [_under(self._namespace, condition) for condition in op.match_conditions or ()]
+            conditions = [_prefix_condition(self._namespace, condition) for condition in op.match_conditions or ()]
             own = MatchCondition("prefix", self._namespace)
             depth = op.max_depth and op.max_depth + len(self._namespace)
             return op._replace(match_conditions=(own, *conditions), max_depth=depth)
@@ -513,12 +522,12 @@ class PostgresLessons(BaseStore):
         return result
 
 
-def _under(namespace: Namespace, condition: MatchCondition) -> MatchCondition:
+def _prefix_condition(namespace: Namespace, condition: MatchCondition) -> MatchCondition:
     path: Any = (*namespace, *condition.path) if condition.match_type == "prefix" else condition.path
     return MatchCondition(condition.match_type, path)
 
 
-def _running() -> asyncio.AbstractEventLoop | None:
+def _running_loop() -> asyncio.AbstractEventLoop | None:
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -527,11 +536,11 @@ def _running() -> asyncio.AbstractEventLoop | None:
 
 # Opening and deleting the thread of a run.
 
-CHECKPOINTS = tuple(
+DELETE_CHECKPOINTS = tuple(
     f"DELETE FROM {table} WHERE thread_id = %s"
     for table in ("checkpoints", "checkpoint_blobs", "checkpoint_writes", "certigraph_owners")
 )
-LESSONS = "DELETE FROM store WHERE prefix = %s OR starts_with(prefix, %s)"
+DELETE_LESSONS = "DELETE FROM store WHERE prefix = %s OR starts_with(prefix, %s)"
 """SQL statements that delete the rows and the lessons of a thread."""
 
 
@@ -544,19 +553,21 @@ async def open_thread(
     Raises:
         Fault: another worker runs the thread, the server cannot be reached, or a `new` thread exists already.
     """
-    async with Lease.acquire(thread, new=new) as lease:
+    async with ThreadLease.acquire(thread, new=new) as lease:
         remembers = "lessons" in graph.channels
-        yield PostgresSaver(lease), PostgresLessons(lease, place_of(thread, memory)) if remembers else None
+        yield PostgresSaver(lease), PostgresLessons(lease, namespace_of(thread, memory)) if remembers else None
 
 
 async def check_server() -> None:
     """Check once that the server can be reached. Raises Fault if not."""
     try:
-        connection = await connected()
+        connection = await open_connection()
     except OperationalError as error:
-        if hopeless(error):
-            raise turned_away(error) from None
-        raise Fault("data", f"{AWAY} ({told(error)}): start it, or unset {VARIABLE} to use files") from None
+        if is_permanent(error):
+            raise refused_fault(error) from None
+        raise Fault(
+            "data", f"{UNREACHABLE_SERVER} ({format_error(error)}): start it, or unset {ADDRESS_VARIABLE} to use files"
+        ) from None
     await connection.close()
 
 
@@ -566,14 +577,14 @@ async def delete_rows(thread: str, *, lessons: bool) -> None:
     Raises:
         Fault: a worker runs the thread, or the server cannot be reached.
     """
-    own = ".".join(place_of(thread))
+    own = ".".join(namespace_of(thread))
 
     async def run(connection: Connection) -> None:
         async with connection.transaction():
-            for statement in CHECKPOINTS:
+            for statement in DELETE_CHECKPOINTS:
                 await connection.execute(statement, (thread,))
             if lessons:
-                await connection.execute(LESSONS, (own, f"{own}."))
+                await connection.execute(DELETE_LESSONS, (own, f"{own}."))
 
-    async with Lease.acquire(thread) as lease:
+    async with ThreadLease.acquire(thread) as lease:
         await lease.use(run)

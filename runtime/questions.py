@@ -9,17 +9,17 @@ from pydantic import JsonValue
 
 from certigraph.adapters.assistantbench.web import OwnQuestion
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.models.scripted import SIMULATED
+from certigraph.adapters.models.scripted import SIMULATED_MODEL
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.research.plans import goal_of, is_step
 from certigraph.adapters.web.protocol import PageSource, SearchProvider
 from certigraph.runtime.recorder import Listener
 from certigraph.runtime.registry import AnyGraph
-from certigraph.runtime.result import ASK, OnError, Result, check_on_error, report_failure
+from certigraph.runtime.result import ASK_BENCHMARK, OnError, Result, check_on_error, report_failure
 from certigraph.runtime.run import run
-from certigraph.state.records import Record, Spent, Task, UnknownName, resumable
-from certigraph.state.run import Known
-from certigraph.state.search import GENERATED, MODEL, asked
+from certigraph.state.records import Record, Spent, Task, UnknownName, is_resumable
+from certigraph.state.run import KnownFinding
+from certigraph.state.search import DEFAULT_MODEL, GENERATED_WEB, create_question_task
 
 
 def ask(
@@ -56,25 +56,25 @@ def ask(
         RunFailed: the run failed and `on_error` is "raise"; its `result` has the findings until then.
     """
     check_on_error(on_error)
-    task = asked(question, search if isinstance(search, str) else "")
-    context = context or Context(model=MODEL)
+    task = create_question_task(question, search if isinstance(search, str) else "")
+    context = context or Context(model=DEFAULT_MODEL)
     if isinstance(pages, str | Path):
         context, pages = context.model_copy(update={"data": str(pages)}), None
     live: Any
     if isinstance(search, str) and pages is None:
-        live = load_benchmark(ASK, context.data)
+        live = load_benchmark(ASK_BENCHMARK, context.data)
     else:
         live = OwnQuestion(search=None if isinstance(search, str) else search, pages=pages)
-    check_script(live, task, context)
+    check_scripted_model(live, task, context)
     result = run(graph, live, task, context=context, out=out, listener=listener, on_error="ignore")
     return report_failure(result, on_error)
 
 
-def check_script(live: Any, task: Task, context: Context) -> None:
+def check_scripted_model(live: Any, task: Task, context: Context) -> None:
     """Check that a scripted model, if there is one, knows the question. Raises UnknownName."""
-    scripted = context.chat is None and context.model.startswith(("scripted:expert", SIMULATED))
+    scripted = context.chat is None and context.model.startswith(("scripted:expert", SIMULATED_MODEL))
     if scripted and not live.knows(task):
-        fix = f"use one of them with --search {GENERATED}, in Python search={GENERATED!r}, word for word"
+        fix = f"use one of them with --search {GENERATED_WEB}, in Python search={GENERATED_WEB!r}, word for word"
         other = "or name a language model, as in --model local:qwen-0.5b or Context(model=...)"
         raise UnknownName(
             f"{context.model} is a scripted model that knows only the questions of the benchmark `web`: {fix}, {other}"
@@ -84,7 +84,7 @@ def check_script(live: Any, task: Task, context: Context) -> None:
 # The summary of a question's run: answer, findings and cost.
 
 
-class Cost(Spent):
+class ResearchCost(Spent):
     """Usage of a question's run. `searches` and `pages` count requests, including those answered from the cache."""
 
     searches: int
@@ -93,7 +93,7 @@ class Cost(Spent):
     """Pages that could not be read."""
 
 
-class Closing(Record):
+class ResearchSummary(Record):
     """Summary of a question's run."""
 
     question: str
@@ -101,33 +101,33 @@ class Closing(Record):
     answer_certified: bool = False
     answer_forced: str = ""
     """The policy or other reason for an answer that is not certified."""
-    findings: tuple[Known, ...] = ()
+    findings: tuple[KnownFinding, ...] = ()
     """Certified findings first."""
     unsettled: tuple[str, ...] = ()
     """Goals of the plan steps that were not reached."""
-    cost: Cost
+    cost: ResearchCost
     run: str
     resume: str = ""
     """The command that resumes the run; empty if the run is finished."""
 
 
-def closing_of(result: Result) -> Closing:
+def research_summary_of(result: Result) -> ResearchSummary:
     """Summarize a run, finished or not."""
     state = result.state
-    return Closing(
+    return ResearchSummary(
         question=result.trajectory.header.task.goal,
         answer=result.scores.answer if result.scores else None,
         answer_certified=result.terminated,
-        answer_forced=_forced(result),
+        answer_forced=_forcing_reason(result),
         findings=tuple(sorted(result.findings, key=lambda known: bool(known.forced))),
         unsettled=tuple(goal_of(step) for step in filter(is_step, state.get("plan", [])[state.get("head", 0) :])),
-        cost=_cost(result),
+        cost=_cost_of(result),
         run=str(result.folder),
-        resume=_resume(result) if resumable(result.ending) else "",
+        resume=_resume_command(result) if is_resumable(result.ending) else "",
     )
 
 
-def _forced(result: Result) -> str:
+def _forcing_reason(result: Result) -> str:
     # The policy that let the goal pass, else the reason why the final action had to answer.
     state = result.state
     if (certificates := result.certificates) and certificates[-1].forced and state["head"] >= len(state["plan"]):
@@ -136,34 +136,34 @@ def _forced(result: Result) -> str:
     return str(action.args.get("forced", "")) if action else ""
 
 
-def _cost(result: Result) -> Cost:
-    seen = list(_observed(result))
-    failed = {url for data in seen for url in _mapping(data.get("unreadable"))}
-    return Cost(
+def _cost_of(result: Result) -> ResearchCost:
+    seen = list(_observation_data(result))
+    failed = {url for data in seen for url in _as_mapping(data.get("unreadable"))}
+    return ResearchCost(
         **result.usage.spent().model_dump(),
-        searches=sum(_count(data, "searches") for data in seen),
-        pages=sum(_count(data, "fetched") for data in seen),
+        searches=sum(_count_of(data, "searches") for data in seen),
+        pages=sum(_count_of(data, "fetched") for data in seen),
         unreadable=len(failed),
     )
 
 
-def _observed(result: Result) -> Iterator[Mapping[str, JsonValue]]:
+def _observation_data(result: Result) -> Iterator[Mapping[str, JsonValue]]:
     """Yield the `data` of every observation."""
     for event in result.trajectory.events:
-        observation = _mapping((event.update or {}).get("observation"))
-        yield _mapping(observation.get("data"))
+        observation = _as_mapping((event.update or {}).get("observation"))
+        yield _as_mapping(observation.get("data"))
 
 
-def _mapping(value: JsonValue) -> Mapping[str, JsonValue]:
+def _as_mapping(value: JsonValue) -> Mapping[str, JsonValue]:
     return value if isinstance(value, dict) else {}
 
 
-def _count(data: Mapping[str, JsonValue], name: str) -> int:
+def _count_of(data: Mapping[str, JsonValue], name: str) -> int:
     value = data.get(name)
     return value if isinstance(value, int) else 0
 
 
-def _resume(result: Result) -> str:
+def _resume_command(result: Result) -> str:
     # The message of a spent budget ends with the option for a larger one.
     option = result.message[result.message.find(" --budget ") :] if result.ending.startswith("limit:") else ""
     return f"certigraph resume {shlex.quote(str(result.folder))}{option}"

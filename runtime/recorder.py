@@ -11,26 +11,26 @@ from typing import IO, Any, Self
 
 from langgraph.types import Overwrite
 
-from certigraph.adapters.models.usage import Bill
-from certigraph.adapters.redaction import redacted
-from certigraph.runtime.files import lacks_space, no_space, refuse_links
-from certigraph.state.records import Fault, LimitReached, Record, drop_torn_line
+from certigraph.adapters.models.usage import UsageReport
+from certigraph.adapters.redaction import redact_record
+from certigraph.runtime.files import check_no_links, disk_full_fault, is_disk_full
+from certigraph.state.records import Fault, LimitReached, Record, drop_incomplete_line
 from certigraph.state.trajectory import (
-    LONGEST_LINE,
-    CallBegun,
+    MAX_TRAJECTORY_LINE,
+    CallStarted,
     Event,
-    Line,
     Trajectory,
-    assembled,
+    TrajectoryLine,
+    add_line_number,
+    assemble_trajectory,
     read_lines,
-    recorded_ids,
-    with_number,
+    recorded_call_ids,
 )
 
-BOOKS = ("usage", "spent")
+ACCOUNTING_KEYS = ("usage", "spent")
 """State keys left out of an event's update, since the `usage` of the event replaces them."""
 
-Listener = Callable[[Line], None]
+Listener = Callable[[TrajectoryLine], None]
 """Callback that receives every line of a trajectory as it is written."""
 
 
@@ -43,15 +43,15 @@ class Recorder:
 
     def __init__(self, path: Path, listener: Listener | None = None) -> None:
         self.path = path
-        refuse_links(path.parent, *path.parent.iterdir())
+        check_no_links(path.parent, *path.parent.iterdir())
         self._file = path.open("ab", buffering=0)
-        _lock(self._file, path)
-        drop_torn_line(path)
+        _lock_file(self._file, path)
+        drop_incomplete_line(path)
         self._listener = listener
         self._lines = list(read_lines(path))
         self._began = time.monotonic()
-        self._calls = sum(map(_calls_added, self._lines))
-        self._ids = max((line.id for line in self._lines if isinstance(line, CallBegun)), default=0)
+        self._calls = sum(map(_count_calls, self._lines))
+        self._ids = max((line.id for line in self._lines if isinstance(line, CallStarted)), default=0)
         self._writing = threading.RLock()
 
     def __enter__(self) -> Self:
@@ -64,13 +64,13 @@ class Recorder:
     @property
     def trajectory(self) -> Trajectory:
         """The trajectory in the file, including the lines that it had before."""
-        return assembled(self._lines)
+        return assemble_trajectory(self._lines)
 
-    def record_usage(self, report: Bill) -> None:
+    def record_usage(self, report: UsageReport) -> None:
         """Write the line of one execution of a node, which precedes the checkpoint with its result."""
         update = report.update
-        values = {k: v for k, v in (update or {}).items() if k not in BOOKS}
-        plain = None if update is None else {k: _plain(v) for k, v in values.items()}
+        values = {k: v for k, v in (update or {}).items() if k not in ACCOUNTING_KEYS}
+        plain = None if update is None else {k: _to_json(v) for k, v in values.items()}
         self.write(
             Event(
                 t=round(time.monotonic() - self._began, 6),
@@ -84,7 +84,7 @@ class Recorder:
             )
         )
 
-    def begin_call(self, call: CallBegun, max_calls: int) -> int:
+    def begin_call(self, call: CallStarted, max_calls: int) -> int:
         """Write the line of a model call that is about to be sent and return the id of the call; thread-safe.
 
         Raises:
@@ -98,17 +98,17 @@ class Recorder:
             self.write(call.model_copy(update={"id": self._ids, "t": elapsed}))
             return self._ids
 
-    def write(self, line: Line) -> None:
+    def write(self, line: TrajectoryLine) -> None:
         """Append one line with its secrets masked, and pass it to the listener.
 
         Raises:
             Fault: ("data") the disk is full. The file then ends with the previous line.
         """
-        line = redacted(line)
+        line = redact_record(line)
         with self._writing:
-            self._append(with_number(line.model_dump_json(), len(self._lines) + 1) + "\n")
+            self._append(add_line_number(line.model_dump_json(), len(self._lines) + 1) + "\n")
             self._lines.append(line)
-            self._calls += _calls_added(line)
+            self._calls += _count_calls(line)
         if line.type == "footer" or (line.type == "event" and line.update and line.update.get("certificates")):
             self._force()
         if self._listener:
@@ -116,11 +116,11 @@ class Recorder:
 
     def _append(self, text: str) -> None:
         line = text.encode()
-        if len(line) > LONGEST_LINE:
+        if len(line) > MAX_TRAJECTORY_LINE:
             raise Fault(
                 "data",
-                f"a step of the run made a trajectory line of {len(line):,} bytes, and at most {LONGEST_LINE:,} can be "
-                "read again: shorten the answers of the world or tools",
+                f"a step of the run made a trajectory line of {len(line):,} bytes, and at most "
+                f"{MAX_TRAJECTORY_LINE:,} can be read again: shorten the answers of the world or tools",
             )
         end, left = self._file.seek(0, os.SEEK_END), memoryview(line)
         try:
@@ -128,47 +128,47 @@ class Recorder:
                 left = left[self._file.write(left) :]
         except OSError as error:
             self._file.truncate(end)
-            if lacks_space(error):
-                raise no_space(self.path.parent) from error
+            if is_disk_full(error):
+                raise disk_full_fault(self.path.parent) from error
             raise
 
     def _force(self) -> None:
         try:
             os.fsync(self._file.fileno())
         except OSError as error:
-            if lacks_space(error):
-                raise no_space(self.path.parent) from error
+            if is_disk_full(error):
+                raise disk_full_fault(self.path.parent) from error
             raise
 
 
-def _calls_added(line: Line) -> int:
+def _count_calls(line: TrajectoryLine) -> int:
     """Count the calls that a line adds to the run: a call that starts, or those of an event without such a line."""
     match line:
-        case CallBegun():
+        case CallStarted():
             return 1
         case Event():
-            return line.usage.calls - len(recorded_ids(line))
+            return line.usage.calls - len(recorded_call_ids(line))
         case _:
             return 0
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, Overwrite):
-        return _plain(value.value)
+        return _to_json(value.value)
     if isinstance(value, Record):
         return value.as_json()
-    return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value
+    return [_to_json(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def lock_trajectory(path: Path) -> Iterator[None]:
     """Keep other processes from writing a trajectory inside the block. Raises Fault if one is writing it."""
     with path.open("a", encoding="utf-8") as file:
-        _lock(file, path)
+        _lock_file(file, path)
         yield
 
 
-def _lock(file: IO[Any], path: Path) -> None:
+def _lock_file(file: IO[Any], path: Path) -> None:
     # The lock ends with the process, whatever ends that.
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple, TypeVar
 from langgraph.graph.state import CompiledStateGraph
 from pydantic import JsonValue, ValidationError
 
-from certigraph.adapters.benchmarks import load_benchmark, usable
-from certigraph.adapters.files import MOST_SETTINGS, file_bytes
-from certigraph.adapters.matching import NAME, encoder, method, needed_encoder
-from certigraph.adapters.models.chat_models import chat_model, check_model, model_label, ready
-from certigraph.adapters.models.usage import price_of, unpriced
+from certigraph.adapters.benchmarks import check_ready, load_benchmark
+from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
+from certigraph.adapters.matching import DEFAULT_ENCODER, find_encoder, load_encoder, matching_method
+from certigraph.adapters.models.chat_models import chat_model, check_model_available, check_model_name, model_label
+from certigraph.adapters.models.usage import format_missing_price, price_of
 from certigraph.adapters.protocols import ROLES, Benchmark, Budget, Context, Limits
 from certigraph.adapters.redaction import MASK, show_address
 from certigraph.adapters.research.operators import force_accept
-from certigraph.graphs.assembly import operators_of, swapped
+from certigraph.graphs.assembly import operators_of, swapped_specs
 from certigraph.graphs.hypotheses import explore
 from certigraph.graphs.tdp import solve
 from certigraph.nodes.beliefs import filtered, freeform, grounded, lobotomized, native, structured
@@ -75,16 +75,16 @@ from certigraph.nodes.search import (
     retrieving,
     unforced,
 )
-from certigraph.nodes.slots import Spec, operator_from
+from certigraph.nodes.slots import Spec, build_operator
 from certigraph.nodes.step import gain_insights, memorise, none, planner, reflect
 from certigraph.nodes.tdp import decompose, revise, undivided, unrevised
 from certigraph.nodes.world import act
-from certigraph.runtime.files import SETTINGS
-from certigraph.state.records import Fault, UnknownName, json_value
+from certigraph.runtime.files import SETTINGS_FILE
+from certigraph.state.records import Fault, UnknownName, parse_json
 
 # Names of graphs and operators.
 
-METHODS = (
+METHOD_GRAPHS = (
     "sdp",
     "tdp",
     "step",
@@ -99,16 +99,16 @@ METHODS = (
 )
 """Graphs that act until a task is done."""
 
-REWARDS = ("statefactory", "monotonic", "reward_judge", "reward_head")
+REWARD_GRAPHS = ("statefactory", "monotonic", "reward_judge", "reward_head")
 """Graphs that predict rewards along recorded trajectories."""
 
-PARTS = ("subtask",)
+SUBTASK_GRAPHS = ("subtask",)
 """Graphs that solve a part of a task inside another one."""
 
-SEARCHES = ("pbai", "ircot", "memgpt", "iter_retgen", "hypotheses")
+SEARCH_GRAPHS = ("pbai", "ircot", "memgpt", "iter_retgen", "hypotheses")
 """Graphs that search for the answer to a question."""
 
-GRAPHS = {name: f"certigraph.graphs.{name}" for name in METHODS + SEARCHES + REWARDS + PARTS}
+GRAPHS = {name: f"certigraph.graphs.{name}" for name in METHOD_GRAPHS + SEARCH_GRAPHS + REWARD_GRAPHS + SUBTASK_GRAPHS}
 """Module of every shipped graph, by name."""
 
 OPERATORS: dict[str, Callable[..., Any]] = {
@@ -191,7 +191,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 """Shipped operators that a command line may name."""
 
 
-def must_take_answers(what: str, benchmark: Benchmark) -> None:
+def check_takes_answers(what: str, benchmark: Benchmark) -> None:
     """Check that a benchmark asks questions, for a method that searches for answers. Raises UnknownName."""
     if not getattr(benchmark, "answers", False):
         known = "assistantbench, hotpotqa, locomo, musique, swe_qa and web do"
@@ -201,7 +201,7 @@ def must_take_answers(what: str, benchmark: Benchmark) -> None:
 # Graph, operators and context of a run. The trajectory's header holds what may be shared; `local.json` in the run's
 # folder holds the rest, paths included.
 
-LIVE = "live:"
+LIVE_PREFIX = "live:"
 """Prefix in a header for a model that was passed as an object and cannot be created from its name."""
 
 AnyGraph = CompiledStateGraph[Any, Context, Any, Any]
@@ -218,7 +218,7 @@ def graph_module(name: str) -> Any:
 def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
     """Build a graph by name, with the operators of some slots replaced by those of `swaps`."""
     module = graph_module(name)
-    operators = {slot: _operator(slot, spec) for slot, spec in (swaps or {}).items()}
+    operators = {slot: _build_operator(slot, spec) for slot, spec in (swaps or {}).items()}
     try:
         graph: AnyGraph = module.build(**operators)
     except TypeError as error:
@@ -236,25 +236,25 @@ def check_encoders(operators: Mapping[str, JsonValue]) -> None:
         Fault: ("model") one is not installed; the message has the command that installs it.
     """
     for spec in map(Spec.model_validate, operators.values()):
-        if spec.name in ENCODING:
-            needed_encoder(str(spec.args.get("encoder", NAME)))
+        if spec.name in ENCODING_OPERATORS:
+            load_encoder(str(spec.args.get("encoder", DEFAULT_ENCODER)))
 
 
-ENCODING = ("route", "reward_guided")
+ENCODING_OPERATORS = ("route", "reward_guided")
 """Operators that compare texts with a sentence encoder."""
 
 
-def _operator(slot: str, spec: Spec) -> Any:
+def _build_operator(slot: str, spec: Spec) -> Any:
     if spec.name in GRAPHS:  # a graph in place of an operator solves a part of the task
         spec = Spec(name="solve", args={"graph": spec.name, **spec.args})
     try:
-        return operator_from(spec, OPERATORS)
+        return build_operator(spec, OPERATORS)
     except TypeError as error:
         form = "write SLOT=FACTORY:key=value,...; a value may be an operator: gate=either:one=gap_gate,other=no_gate"
         raise UnknownName(f"{slot}={spec} cannot be built: {error}; {form}") from error
 
 
-def rebuilt_graph(name: str, operators: Mapping[str, JsonValue]) -> AnyGraph:
+def rebuild_graph(name: str, operators: Mapping[str, JsonValue]) -> AnyGraph:
     """Build the graph whose operators a header describes; default operators need not be registered.
 
     Raises:
@@ -270,7 +270,7 @@ def rebuilt_graph(name: str, operators: Mapping[str, JsonValue]) -> AnyGraph:
 def swaps_of(name: str, operators: Mapping[str, JsonValue]) -> dict[str, Spec]:
     """Return the operators of a header that are not the graph's defaults, by slot; all of them for an unknown graph."""
     defaults = operators_of(graph_module(name).graph) if name in GRAPHS else {}
-    return swapped(operators, defaults)
+    return swapped_specs(operators, defaults)
 
 
 def parse_swap(text: str) -> tuple[str, Spec]:
@@ -284,7 +284,7 @@ def parse_swap(text: str) -> tuple[str, Spec]:
         raise UnknownName(f"{text!r} is not a swap; write SLOT=OPERATOR, for example validate=always_pass")
     name, _, arguments = _split_arguments(rest)
     pairs = (pair.partition("=") for pair in arguments.split(",") if pair)
-    return slot, Spec(name=name, args={key: _value(value) for key, _, value in pairs})
+    return slot, Spec(name=name, args={key: _parse_value(value) for key, _, value in pairs})
 
 
 def _split_arguments(text: str) -> tuple[str, str, str]:
@@ -296,18 +296,18 @@ def _split_arguments(text: str) -> tuple[str, str, str]:
     return name, colon, f"{key}={after}"
 
 
-def shareable(context: Context) -> dict[str, JsonValue]:
+def shareable_context(context: Context) -> dict[str, JsonValue]:
     """Return the part of the context that a header may hold: no paths, no secrets of addresses."""
     plain: dict[str, JsonValue] = context.model_dump(mode="json", exclude={"data", "cache"})
     roles: dict[str, JsonValue] = {role: model_name(model) for role, model in context.roles.items()}
     source = context.data or ""
     data = show_address(source) if "://" in source else Path(source).name
-    return {**plain, "model": _mind(context), "roles": roles, "data": data}
+    return {**plain, "model": _label_of_model(context), "roles": roles, "data": data}
 
 
-def _mind(context: Context) -> str:
+def _label_of_model(context: Context) -> str:
     if context.chat is not None:
-        return f"{LIVE}{model_label(context.chat)}"
+        return f"{LIVE_PREFIX}{model_label(context.chat)}"
     return model_name(context.model)
 
 
@@ -317,40 +317,40 @@ def model_name(model: str) -> str:
     return f"{kind}:{Path(name).name}" if kind == "local" and name else model
 
 
-def versions() -> dict[str, str]:
+def current_versions() -> dict[str, str]:
     """Return the versions of packages that decide how a run behaves, and the method that matches texts to actions."""
-    return {**_installed(), "matching": method(encoder())}
+    return {**_installed_versions(), "matching": matching_method(find_encoder())}
 
 
 @cache
-def _installed() -> dict[str, str]:
+def _installed_versions() -> dict[str, str]:
     return {name: version(name) for name in ("certigraph", "langgraph", "langchain-core", "pydantic")}
 
 
-def save_local(folder: Path, context: Context) -> None:
+def save_settings(folder: Path, context: Context) -> None:
     """Save the complete context in the run's folder, for `resume` on this machine."""
     paths = {"data": context.data, "cache": context.cache}
     absolute = {name: str(Path(path).resolve()) if path else None for name, path in paths.items()}
     plain = context.model_copy(update=absolute).model_dump_json()
-    (folder / SETTINGS).write_text(plain, encoding="utf-8")
+    (folder / SETTINGS_FILE).write_text(plain, encoding="utf-8")
 
 
-def load_local(folder: Path) -> Context:
+def load_settings(folder: Path) -> Context:
     """Load the context that a run was started with."""
-    path = folder / SETTINGS
+    path = folder / SETTINGS_FILE
     if not path.is_file():
         raise Fault("data", f"{path} is missing: resume a run on the machine and in the folder where it was started")
     try:
-        return Context.model_validate_json(file_bytes(path, MOST_SETTINGS))
+        return Context.model_validate_json(read_bytes(path, MAX_SETTINGS_BYTES))
     except ValidationError as error:
         raise Fault("data", f"{path} holds no settings of a run: restore it, or start the run again") from error
 
 
-def _value(text: str) -> "Spec | JsonValue":
+def _parse_value(text: str) -> "Spec | JsonValue":
     if text in OPERATORS:
         return Spec(name=text)
     try:
-        value: JsonValue = json_value(text)
+        value: JsonValue = parse_json(text)
     except ValueError:
         return text
     return value
@@ -361,42 +361,42 @@ def _value(text: str) -> "Spec | JsonValue":
 R = TypeVar("R", Budget, Limits)
 
 
-class Allowance(NamedTuple):
+class BudgetAndLimits(NamedTuple):
     """Budget of a run and limits of its method."""
 
     budget: Budget
     limits: Limits
 
 
-def roles_in(texts: Sequence[str]) -> dict[str, str]:
+def parse_roles(texts: Sequence[str]) -> dict[str, str]:
     """Parse `ROLE=MODEL` texts into models by role; inspect's names of models, PROVIDER/NAME, are not checked.
 
     Raises:
         UnknownName: a role or a form of model is unknown; the message lists the known ones.
     """
-    models = _pairs(texts, "executor=local")
+    models = _parse_pairs(texts, "executor=local")
     if unknown := sorted(set(models) - set(ROLES)):
         raise UnknownName(f"no role {unknown[0]!r}; known: {', '.join(ROLES)}")
     for model in models.values():
         if "/" not in model:
-            check_model(model)
+            check_model_name(model)
     return models
 
 
-def allowance(texts: Sequence[str], limits: Limits, budget: Budget | None = None) -> Allowance:
+def parse_budget(texts: Sequence[str], limits: Limits, budget: Budget | None = None) -> BudgetAndLimits:
     """Apply the changes `KEY=N` to limits and to a budget, by default a new one.
 
     Raises:
         UnknownName: a key is unknown or its value is out of range.
     """
-    amounts = _pairs(texts, "steps=120")
+    amounts = _parse_pairs(texts, "steps=120")
     known = {*Budget.model_fields, *Limits.model_fields} - {"priced"}
     if unknown := sorted(set(amounts) - known):
         raise UnknownName(f"no budget {unknown[0]!r}; known: {', '.join(sorted(known))}")
-    return Allowance(_changed(budget or Budget(), amounts), _changed(limits, amounts))
+    return BudgetAndLimits(_apply_amounts(budget or Budget(), amounts), _apply_amounts(limits, amounts))
 
 
-def context_from(
+def create_context(
     model: str,
     roles: Sequence[str] | None,
     data: str | None,
@@ -410,18 +410,18 @@ def context_from(
         UnknownName: a benchmark, role, model or key is unknown, or a value is out of range.
         Fault: a key, weights, a server or data are missing.
     """
-    models = {role: check_model(name) for role, name in roles_in(roles or []).items()}
+    models = {role: check_model_name(name) for role, name in parse_roles(roles or []).items()}
     for name in {model, *models.values()}:
-        ready(name)
+        check_model_available(name)
     live = load_benchmark(benchmark, data)
-    usable(live)
-    limits = allowance(budget or [], live.limits)
+    check_ready(live)
+    limits = parse_budget(budget or [], live.limits)
     return Context(
-        model=check_model(model), roles=models, data=data, budget=limits.budget, limits=limits.limits, cache=cache
+        model=check_model_name(model), roles=models, data=data, budget=limits.budget, limits=limits.limits, cache=cache
     )
 
 
-def must_be_priced(models: Iterable[str], budget: Budget) -> None:
+def check_priced(models: Iterable[str], budget: Budget) -> None:
     """Check that a limit of dollars can be enforced.
 
     Raises:
@@ -430,17 +430,17 @@ def must_be_priced(models: Iterable[str], budget: Budget) -> None:
     for name in filter(lambda model: model.startswith("openai:"), models if budget.priced else ()):
         model = chat_model(name)
         if price_of(model) is None:
-            raise Fault("model", unpriced(model_label(model), budget.usd))
+            raise Fault("model", format_missing_price(model_label(model), budget.usd))
 
 
-def _pairs(texts: Sequence[str], example: str) -> dict[str, str]:
+def _parse_pairs(texts: Sequence[str], example: str) -> dict[str, str]:
     pairs = [text.partition("=") for text in texts]
     if bad := [name for name, equals, _ in pairs if not equals]:
         raise UnknownName(f"{bad[0]!r} is not KEY=VALUE; write for example {example}")
     return {name: value for name, _, value in pairs}
 
 
-def _changed(record: R, amounts: Mapping[str, str]) -> R:
+def _apply_amounts(record: R, amounts: Mapping[str, str]) -> R:
     kind = type(record)
     changes: dict[str, object] = {key: value for key, value in amounts.items() if key in kind.model_fields}
     if "usd" in changes:

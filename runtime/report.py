@@ -9,20 +9,20 @@ from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
-from certigraph.runtime.episodes import Episode, Episodes, Rating, read_episodes, read_rating
-from certigraph.runtime.files import legible, refuse_links
+from certigraph.runtime.episodes import EpisodeHistory, EpisodeSummary, RatingHistory, read_episodes, read_rating
+from certigraph.runtime.files import check_no_links, translate_trajectory_errors
 from certigraph.runtime.html import (
-    PAGE,
-    PASSED,
-    STYLE,
+    PAGE_STYLE,
+    PAGE_TEMPLATE,
+    PASSED_LABEL,
     Markup,
     answer_block,
-    figures,
-    joined,
+    join_markup,
     node_table,
     score_chips,
-    shortened,
+    shorten_text,
     tag,
+    totals_row,
 )
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.report_episodes import (
@@ -34,9 +34,16 @@ from certigraph.runtime.report_episodes import (
     reward_figures,
     score_drawing,
 )
-from certigraph.runtime.report_plan import Story, plan_column, plan_figures, progress_drawing, read_story
-from certigraph.runtime.report_tasks import graph_drawing, inner_run, task_column, task_cost, task_figures, timeline
-from certigraph.runtime.result import is_denied, is_own, is_solved, verdict_on
+from certigraph.runtime.report_plan import PlanHistory, plan_column, plan_figures, progress_drawing, read_plan_history
+from certigraph.runtime.report_tasks import (
+    graph_drawing,
+    inner_run_of,
+    task_column,
+    task_cost_table,
+    task_figures,
+    timeline,
+)
+from certigraph.runtime.result import is_goal_denied, is_solved, is_user_question, verdict_scores_of
 from certigraph.runtime.task_graph import TaskGraph, read_task_graph
 from certigraph.state.records import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
 from certigraph.state.rewards import TRUE_REWARDS
@@ -157,7 +164,7 @@ TASK_STYLE = """\
 # Parts of a report that depend on the kind of run: plan, episodes, rewards or task graph.
 
 
-class Told(NamedTuple):
+class ReportParts(NamedTuple):
     """Parts of a report for one kind of run."""
 
     goal: tuple[str, str]
@@ -174,92 +181,99 @@ class Told(NamedTuple):
     """Whether a policy let the goal pass uncertified."""
 
 
-def told_of(trajectory: Trajectory) -> Told:
+def report_parts_of(trajectory: Trajectory) -> ReportParts:
     """Build the parts of a run's report."""
     tasks, episodes = read_task_graph(trajectory), read_episodes(trajectory)
     rating = read_rating(trajectory.events)
     if rating.steps:
-        return _of_rewards(rating, trajectory.footer)
+        return _reward_parts(rating, trajectory.footer)
     if tasks.drawn:
-        return _of_tasks(tasks, trajectory)
-    return _of_episodes(episodes) if episodes.acting else _of_plan(read_story(trajectory), episodes)
+        return _task_parts(tasks, trajectory)
+    return _episode_parts(episodes) if episodes.acting else _plan_parts(read_plan_history(trajectory), episodes)
 
 
-def section(title: str, inside: Markup) -> Markup:
+def titled_section(title: str, inside: Markup) -> Markup:
     """Build a section of the page with its title."""
     return tag("section", tag("h2", title), inside)
 
 
-def _of_plan(story: Story, episodes: Episodes) -> Told:
-    drawings = [section("Progress", progress_drawing(story))]
+def _plan_parts(story: PlanHistory, episodes: EpisodeHistory) -> ReportParts:
+    drawings = [titled_section("Progress", progress_drawing(story))]
     if episodes.graded:
-        drawings.append(section("Score by step", score_drawing(episodes)))
+        drawings.append(titled_section("Score by step", score_drawing(episodes)))
     goal = ("good", "goal certified")
-    return Told(goal, True, plan_figures(story), section("Plan", plan_column(story)), drawings, forced=story.forced)
+    return ReportParts(
+        goal, True, plan_figures(story), titled_section("Plan", plan_column(story)), drawings, forced=story.forced
+    )
 
 
-def _of_episodes(episodes: Episodes) -> Told:
-    drawings = [section("Score by step", score_drawing(episodes))] if episodes.scored or not episodes.steps else []
-    column = section("Episodes", episode_column(episodes))
-    return Told(("good", "goal reached"), False, episode_figures(episodes), column, drawings)
+def _episode_parts(episodes: EpisodeHistory) -> ReportParts:
+    drawings = (
+        [titled_section("Score by step", score_drawing(episodes))] if episodes.scored or not episodes.steps else []
+    )
+    column = titled_section("Episodes", episode_column(episodes))
+    return ReportParts(("good", "goal reached"), False, episode_figures(episodes), column, drawings)
 
 
-def _of_rewards(rating: Rating, footer: Footer | None) -> Told:
+def _reward_parts(rating: RatingHistory, footer: Footer | None) -> ReportParts:
     answer = footer.scores.answer if footer and footer.scores else None
     true: Any = answer.get(TRUE_REWARDS, ()) if isinstance(answer, dict) else ()
-    drawings = [section("Predicted reward by step", reward_drawing(rating, true))]
-    column = section("Recordings", reward_column(rating))
-    return Told(("idle", "rated"), False, reward_figures(rating), column, drawings, answers=False)
+    drawings = [titled_section("Predicted reward by step", reward_drawing(rating, true))]
+    column = titled_section("Recordings", reward_column(rating))
+    return ReportParts(("idle", "rated"), False, reward_figures(rating), column, drawings, answers=False)
 
 
-def _of_tasks(tasks: TaskGraph, trajectory: Trajectory) -> Told:
-    wide = (section("Task graph", graph_drawing(tasks)), section("Timeline", timeline(tasks)))
-    column = section("Sub-tasks", task_column(tasks, trajectory, _inside))
-    drawings = [*_score(tasks, trajectory), section("Cost by sub-task", task_cost(tasks, trajectory))]
+def _task_parts(tasks: TaskGraph, trajectory: Trajectory) -> ReportParts:
+    wide = (titled_section("Task graph", graph_drawing(tasks)), titled_section("Timeline", timeline(tasks)))
+    column = titled_section("Sub-tasks", task_column(tasks, trajectory, _inner_markup))
+    drawings = [
+        *_task_score_sections(tasks, trajectory),
+        titled_section("Cost by sub-task", task_cost_table(tasks, trajectory)),
+    ]
     # "completed" is the Supervisor's judgement; only the score decides whether the task is solved
-    return Told(("idle", "task graph completed"), False, task_figures(tasks), column, drawings, wide)
+    return ReportParts(("idle", "task graph completed"), False, task_figures(tasks), column, drawings, wide)
 
 
-def _score(tasks: TaskGraph, trajectory: Trajectory) -> list[Markup]:
+def _task_score_sections(tasks: TaskGraph, trajectory: Trajectory) -> list[Markup]:
     # All nodes as one episode, in the order in which they started, if the world reports a score.
-    combined = Episodes()
-    combined.all.append(Episode(1))
+    combined = EpisodeHistory()
+    combined.all.append(EpisodeSummary(1))
     for worked in sorted((w for w in tasks.nodes.values() if w.spans), key=lambda worked: worked.spans[0]):
-        inner = read_episodes(inner_run(worked, trajectory))
+        inner = read_episodes(inner_run_of(worked, trajectory))
         combined.graded |= inner.graded
         combined.now.scores += [score for episode in inner.all for score in episode.scores]
-    return [section("Score by step", score_drawing(combined))] if combined.graded else []
+    return [titled_section("Score by step", score_drawing(combined))] if combined.graded else []
 
 
-def _inside(run: Trajectory) -> Markup:
+def _inner_markup(run: Trajectory) -> Markup:
     tasks, episodes = read_task_graph(run), read_episodes(run)
     if tasks.nodes:
-        return task_column(tasks, run, _inside)
+        return task_column(tasks, run, _inner_markup)
     if episodes.acting:
-        return joined(*map(episode_inside, episodes.all))
-    return plan_column(read_story(run)) if run.events else joined()
+        return join_markup(*map(episode_inside, episodes.all))
+    return plan_column(read_plan_history(run)) if run.events else join_markup()
 
 
 # The page.
 
-LONGEST_GOAL = 4_000
+MAX_GOAL_CHARACTERS = 4_000
 """Maximum number of characters of the task's goal."""
 
-LOOKS = STYLE + EPISODE_STYLE + TASK_STYLE + FINDING_STYLE
+REPORT_STYLE = PAGE_STYLE + EPISODE_STYLE + TASK_STYLE + FINDING_STYLE
 
-Endings = Mapping[str, tuple[str, str]]
+EndingBadges = Mapping[str, tuple[str, str]]
 """Class and text of the badge, by ending."""
 
-ENDINGS: Endings = {
+ENDING_BADGES: EndingBadges = {
     WORLD_ENDED: ("bad", "the world ended first"),
     GAVE_UP: ("bad", "gave up"),
     EXHAUSTED: ("bad", "exhausted"),
 }
 """Badges of runs that did not reach the goal."""
 
-FORCED: Endings = {**ENDINGS, GAVE_UP: ("forced", f"goal {PASSED}")}
+FORCED_BADGES: EndingBadges = {**ENDING_BADGES, GAVE_UP: ("forced", f"goal {PASSED_LABEL}")}
 
-ANSWERED: Endings = {
+ANSWER_BADGES: EndingBadges = {
     WORLD_ENDED: ("idle", "answered"),
     GAVE_UP: ("idle", "answered after giving up"),
     EXHAUSTED: ("idle", "answered where the gate stopped it"),
@@ -273,56 +287,56 @@ def write_report(trajectory: Trajectory, path: Path) -> Path:
     Raises:
         Fault: ("data") the trajectory has contents that no run of its graph writes, or `path` is a link.
     """
-    refuse_links(path)
+    check_no_links(path)
     header = trajectory.header
-    title = joined(f"{header.graph} · {header.task.benchmark} {header.task.id}")
-    with legible(header.run_id):
-        page = Template(PAGE).substitute(title=title, style=LOOKS, body=_body(trajectory))
+    title = join_markup(f"{header.graph} · {header.task.benchmark} {header.task.id}")
+    with translate_trajectory_errors(header.run_id):
+        page = Template(PAGE_TEMPLATE).substitute(title=title, style=REPORT_STYLE, body=_report_body(trajectory))
     path.write_text(page, encoding="utf-8", errors="replace")  # texts of worlds may hold half of a surrogate pair
     return path
 
 
-def _body(trajectory: Trajectory) -> Markup:
-    footer, parts = trajectory.footer, told_of(trajectory)
+def _report_body(trajectory: Trajectory) -> Markup:
+    footer, parts = trajectory.footer, report_parts_of(trajectory)
     scores = footer.scores if footer else None
     side = [*parts.drawings]
-    if scores and scores.parts and not is_own(trajectory.header):
-        side.append(section("Score", score_chips(scores)))
-    side.append(section("Cost by operator", node_table([*trajectory.events, *trajectory.superseded])))
+    if scores and scores.parts and not is_user_question(trajectory.header):
+        side.append(titled_section("Score", score_chips(scores)))
+    side.append(titled_section("Cost by operator", node_table([*trajectory.events, *trajectory.superseded])))
     answered = not parts.certifies and scores is not None and bool(scores.answer)
     uncertified = parts.certifies and not (footer and footer.ending == GOAL)
     title = "Answer, not certified" if uncertified else "Answer"
     shown = scores.answer if scores and parts.answers else None
-    answer = [section(title, answer_block(shown))] if shown is not None else []
+    answer = [titled_section(title, answer_block(shown))] if shown is not None else []
     columns = tag("div", parts.column, tag("aside", *side), class_="columns")
-    endings = ANSWERED if answered else FORCED if parts.forced else ENDINGS
-    denied = is_denied(trajectory.ending, is_solved(verdict_on(trajectory.header, footer)))
+    endings = ANSWER_BADGES if answered else FORCED_BADGES if parts.forced else ENDING_BADGES
+    denied = is_goal_denied(trajectory.ending, is_solved(verdict_scores_of(trajectory.header, footer)))
     goal = ("bad", f"{parts.goal[1]}, denied by the scorer") if denied else parts.goal
-    head = _head(trajectory.header, footer, {GOAL: goal, **endings})
-    return joined(head, figures(trajectory, *parts.figures), *answer, *parts.wide, columns)
+    head = _report_header(trajectory.header, footer, {GOAL: goal, **endings})
+    return join_markup(head, totals_row(trajectory, *parts.figures), *answer, *parts.wide, columns)
 
 
-def _head(header: Header, footer: Footer | None, endings: Endings) -> Markup:
+def _report_header(header: Header, footer: Footer | None, endings: EndingBadges) -> Markup:
     task, message = header.task, footer.message if footer else ""
     overline = tag("p", f"{header.graph} · {task.benchmark} {task.id}", class_="overline")
-    heading = tag("h1", shortened(task.goal, LONGEST_GOAL) or f"{task.benchmark} {task.id}")
+    heading = tag("h1", shorten_text(task.goal, MAX_GOAL_CHARACTERS) or f"{task.benchmark} {task.id}")
     badges = tag("p", *_badges(header, footer, endings), class_="badges")
     paragraphs = [tag("p", message, class_="message")] if message else []
-    return tag("header", overline, heading, badges, *paragraphs, _facts(header))
+    return tag("header", overline, heading, badges, *paragraphs, _fact_line(header))
 
 
-def _badges(header: Header, footer: Footer | None, endings: Endings) -> list[Markup]:
+def _badges(header: Header, footer: Footer | None, endings: EndingBadges) -> list[Markup]:
     if footer is None:
         return [tag("span", "interrupted", class_="badge idle")]
     kind, words = endings.get(footer.ending, ("idle", f"stopped: {footer.ending}"))
     ending = tag("span", words, class_=f"badge {kind}")
-    if is_own(header):
+    if is_user_question(header):
         return [ending]
     shown = ["score ", tag("b", f"{footer.scores.value:.3g}")] if footer.scores else ["not scored"]
     return [ending, tag("span", *shown, class_="badge plain")]
 
 
-def _facts(header: Header) -> Markup:
+def _fact_line(header: Header) -> Markup:
     swapped = [f"{slot} = {spec}" for slot, spec in swaps_of(header.graph, header.operators).items()]
     roles = header.context.get("roles")
     models = [f"{role}: {model}" for role, model in roles.items()] if isinstance(roles, dict) else []

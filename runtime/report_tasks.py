@@ -3,24 +3,35 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from certigraph.runtime.html import Markup, clipped, clock, compact, cost_table, counted, figure, joined, shortened, tag
-from certigraph.runtime.task_graph import NodeStatus, TaskGraph, Worked
+from certigraph.runtime.html import (
+    Markup,
+    clip_text,
+    cost_table,
+    format_compact,
+    format_count,
+    format_duration,
+    join_markup,
+    shorten_text,
+    tag,
+    total_cell,
+)
+from certigraph.runtime.task_graph import NodeProgress, NodeStatus, TaskGraph
 from certigraph.state.records import Usage
-from certigraph.state.trajectory import Event, Footer, Trajectory, total
+from certigraph.state.trajectory import Event, Footer, Trajectory, total_usage
 
 # Layout: one row of boxes for each level; a wide level takes several rows.
 
 WIDTH, MARGIN = 1_080, 36
 """Width of the drawing, and the space at both sides for edges that pass a row."""
 
-MOST_ROOMY = 40
+MAX_ROOMY_NODES = 40
 """Maximum number of nodes for boxes that show the specification; in larger graphs they show the id alone."""
 
-WIDEST = 330
+MAX_BOX_WIDTH = 330
 """Maximum width of a box."""
 
 
-class Shape(NamedTuple):
+class LayoutShape(NamedTuple):
     """Maximum number of boxes in a row, height of a box, and the space between boxes."""
 
     most: int
@@ -29,13 +40,13 @@ class Shape(NamedTuple):
     down: int
 
 
-ROOMY, DENSE = Shape(4, 68, 22, 38), Shape(9, 26, 14, 24)
+ROOMY_SHAPE, DENSE_SHAPE = LayoutShape(4, 68, 22, 38), LayoutShape(9, 26, 14, 24)
 
 
-class Box(NamedTuple):
+class NodeBox(NamedTuple):
     """Rectangle of a node, and the number of its row."""
 
-    worked: Worked
+    worked: NodeProgress
     x: float
     y: float
     width: float
@@ -48,43 +59,43 @@ class Box(NamedTuple):
         return self.x + self.width / 2
 
 
-class Layout(NamedTuple):
+class GraphLayout(NamedTuple):
     """All boxes by id; `roomy`: whether the boxes show the specification."""
 
-    boxes: dict[str, Box]
+    boxes: dict[str, NodeBox]
     height: float
     roomy: bool
 
 
-def lay_out(tasks: TaskGraph) -> Layout:
+def layout_graph(tasks: TaskGraph) -> GraphLayout:
     """Place every node below the nodes that it needs, near their middle."""
-    roomy = len(tasks.nodes) <= MOST_ROOMY
-    shape, boxes, row = ROOMY if roomy else DENSE, dict[str, Box](), 0
+    roomy = len(tasks.nodes) <= MAX_ROOMY_NODES
+    shape, boxes, row = ROOMY_SHAPE if roomy else DENSE_SHAPE, dict[str, NodeBox](), 0
     widest = min(max(map(len, tasks.levels()), default=1), shape.most)
-    width = min((WIDTH - 2 * MARGIN - shape.across * (widest - 1)) / widest, WIDEST)
+    width = min((WIDTH - 2 * MARGIN - shape.across * (widest - 1)) / widest, MAX_BOX_WIDTH)
     for level in tasks.levels():
-        level.sort(key=lambda worked: _above(worked, boxes))
+        level.sort(key=lambda worked: _middle_above(worked, boxes))
         for start in range(0, len(level), shape.most):
-            boxes |= _row(level[start : start + shape.most], row, width, shape)
+            boxes |= _place_row(level[start : start + shape.most], row, width, shape)
             row += 1
-    return Layout(boxes, row * (shape.height + shape.down) - shape.down + 8, roomy)
+    return GraphLayout(boxes, row * (shape.height + shape.down) - shape.down + 8, roomy)
 
 
-def _row(level: list[Worked], row: int, width: float, shape: Shape) -> dict[str, Box]:
+def _place_row(level: list[NodeProgress], row: int, width: float, shape: LayoutShape) -> dict[str, NodeBox]:
     total_width = len(level) * (width + shape.across) - shape.across
     left, y = (WIDTH - total_width) / 2, 4.0 + row * (shape.height + shape.down)
     lefts = (left + number * (width + shape.across) for number in range(len(level)))
-    return {w.node.id: Box(w, x, y, width, shape.height, row) for w, x in zip(level, lefts, strict=True)}
+    return {w.node.id: NodeBox(w, x, y, width, shape.height, row) for w, x in zip(level, lefts, strict=True)}
 
 
-def _above(worked: Worked, boxes: dict[str, Box]) -> float:
+def _middle_above(worked: NodeProgress, boxes: dict[str, NodeBox]) -> float:
     above = [boxes[need].middle for need in worked.node.needs if need in boxes]
     return sum(above) / len(above) if above else WIDTH / 2
 
 
 # The drawing.
 
-LOOKS: dict[NodeStatus, tuple[str, str]] = {
+STATUS_MARKS: dict[NodeStatus, tuple[str, str]] = {
     "completed": ("certified", "✓"),
     "failed": ("failed", "✕"),
     "working": ("target", "▸"),
@@ -93,7 +104,7 @@ LOOKS: dict[NodeStatus, tuple[str, str]] = {
 }
 """Class and sign of a node by status; the classes are those of predicates of a plan."""
 
-WORDS: dict[NodeStatus, str] = {
+STATUS_LABELS: dict[NodeStatus, str] = {
     "completed": "completed",
     "failed": "failed",
     "working": "begun, without an outcome",
@@ -102,7 +113,7 @@ WORDS: dict[NodeStatus, str] = {
 }
 """Label of each status in the legend."""
 
-LONGEST_TITLE, LONGEST_TASK = 400, 150
+MAX_TITLE_CHARACTERS, MAX_TASK_CHARACTERS = 400, 150
 """Maximum number of characters of a specification in a tooltip, and in a box."""
 
 
@@ -110,23 +121,23 @@ def graph_drawing(tasks: TaskGraph) -> Markup:
     """Draw the task graph as SVG with a legend and the revisions; a text if there is no node."""
     if not tasks.nodes:
         return tag("p", "The task was not decomposed.", class_="quiet")
-    layout = lay_out(tasks)
+    layout = layout_graph(tasks)
     drawing = tag(
         "svg",
-        *_edges(layout),
-        *(_box(box, layout, last=id_ == tasks.goal) for id_, box in layout.boxes.items()),
+        *_edge_paths(layout),
+        *(_box_group(box, layout, last=id_ == tasks.goal) for id_, box in layout.boxes.items()),
         viewBox=f"0 0 {WIDTH} {layout.height:.0f}",
         role="img",
-        aria_label=f"task graph of {counted(len(tasks.nodes), 'node')}, {tasks.count('completed')} completed",
+        aria_label=f"task graph of {format_count(len(tasks.nodes), 'node')}, {tasks.count('completed')} completed",
     )
     frame = tag("div", drawing, class_="graph" if layout.roomy else "graph dense")
-    return joined(_legend(tasks), frame, *_revisions(tasks))
+    return join_markup(_legend(tasks), frame, *_revision_lines(tasks))
 
 
 def _legend(tasks: TaskGraph) -> Markup:
     shown = [
-        tag("span", tag("b", sign, class_=f"sign {look}"), f"{count} {WORDS[status]}")
-        for status, (look, sign) in LOOKS.items()
+        tag("span", tag("b", sign, class_=f"sign {look}"), f"{count} {STATUS_LABELS[status]}")
+        for status, (look, sign) in STATUS_MARKS.items()
         if (count := tasks.count(status))
     ]
     changed = sum(worked.changed in ("revised", "added") for worked in tasks.nodes.values())
@@ -134,61 +145,63 @@ def _legend(tasks: TaskGraph) -> Markup:
     return tag("p", *shown, *revised, tag("span", tag("i", class_="goal-key"), "settles the task"), class_="legend")
 
 
-def _revisions(tasks: TaskGraph) -> list[Markup]:
+def _revision_lines(tasks: TaskGraph) -> list[Markup]:
     lines = (f"⟲ revision {revision.number}: {revision.line}" for revision in tasks.revisions)
-    return [tag("p", shortened(text, LONGEST_TITLE), class_="revision") for text in lines]
+    return [tag("p", shorten_text(text, MAX_TITLE_CHARACTERS), class_="revision") for text in lines]
 
 
-def _edges(layout: Layout) -> Iterator[Markup]:
+def _edge_paths(layout: GraphLayout) -> Iterator[Markup]:
     for box in layout.boxes.values():
         for need in box.worked.node.needs:
             if above := layout.boxes.get(need):
-                look, _ = LOOKS["removed" if box.worked.removed else above.worked.status]
-                yield tag("path", d=_edge(above, box), class_=f"edge {look}")
+                look, _ = STATUS_MARKS["removed" if box.worked.removed else above.worked.status]
+                yield tag("path", d=_edge_path(above, box), class_=f"edge {look}")
 
 
-def _edge(above: Box, below: Box) -> str:
+def _edge_path(above: NodeBox, below: NodeBox) -> str:
     # A curve with an arrow head; one that passes other rows bends around the boxes in between.
     x, y, to_x, to_y = above.middle, above.y + above.height, below.middle, below.y - 1
     if below.row == above.row + 1:
         half = (to_y - y) / 2
-        return f"M{x:.0f} {y:.0f}C{x:.0f} {y + half:.0f} {to_x:.0f} {to_y - half:.0f} {to_x:.0f} {to_y:.0f}{_DOWN}"
+        return (
+            f"M{x:.0f} {y:.0f}C{x:.0f} {y + half:.0f} {to_x:.0f} {to_y - half:.0f} {to_x:.0f} {to_y:.0f}{_DOWN_ARROW}"
+        )
     x, y, to_x, to_y = above.x + above.width, above.y + above.height / 2, below.x + below.width + 1, below.y + 14
     out = min(max(x, to_x) + 26 + 5 * (below.row - above.row), WIDTH - 3)
-    return f"M{x:.0f} {y:.0f}C{out:.0f} {y:.0f} {out:.0f} {to_y:.0f} {to_x:.0f} {to_y:.0f}{_LEFT}"
+    return f"M{x:.0f} {y:.0f}C{out:.0f} {y:.0f} {out:.0f} {to_y:.0f} {to_x:.0f} {to_y:.0f}{_LEFT_ARROW}"
 
 
-_DOWN, _LEFT = "m-4 -6l4 6l4 -6", "m6 -4l-6 4l6 4"
+_DOWN_ARROW, _LEFT_ARROW = "m-4 -6l4 6l4 -6", "m6 -4l-6 4l6 4"
 
 
-def _box(box: Box, layout: Layout, *, last: bool) -> Markup:
-    worked, look = box.worked, LOOKS[box.worked.status][0]
+def _box_group(box: NodeBox, layout: GraphLayout, *, last: bool) -> Markup:
+    worked, look = box.worked, STATUS_MARKS[box.worked.status][0]
     position = {"x": f"{box.x:.1f}", "y": f"{box.y:.1f}", "width": f"{box.width:.1f}", "height": f"{box.height:.0f}"}
     kinds = [look, *(["goal"] if last else []), *(["revised"] if worked.changed in ("revised", "added") else [])]
-    title = tag("title", f"{worked.name}, {worked.status}: {shortened(worked.node.task, LONGEST_TITLE)}")
-    text = tag("foreignObject", _text(worked, roomy=layout.roomy), **position)
+    title = tag("title", f"{worked.name}, {worked.status}: {shorten_text(worked.node.task, MAX_TITLE_CHARACTERS)}")
+    text = tag("foreignObject", _box_text(worked, roomy=layout.roomy), **position)
     return tag("g", title, tag("rect", rx=9, **position), text, class_=f"task {' '.join(kinds)}")
 
 
-def _text(worked: Worked, *, roomy: bool) -> Markup:
-    head = tag("b", f"{LOOKS[worked.status][1]} {worked.name}")
+def _box_text(worked: NodeProgress, *, roomy: bool) -> Markup:
+    head = tag("b", f"{STATUS_MARKS[worked.status][1]} {worked.name}")
     if not roomy:
         return tag("div", tag("p", head), class_="box dense")
-    took = [counted(worked.steps, "step"), counted(worked.calls, "call")] if worked.events else []
+    took = [format_count(worked.steps, "step"), format_count(worked.calls, "call")] if worked.events else []
     facts = " · ".join([*filter(None, [worked.changed]), *took])
-    task = tag("span", clipped(worked.node.task, LONGEST_TASK))
+    task = tag("span", clip_text(worked.node.task, MAX_TASK_CHARACTERS))
     return tag("div", tag("p", head, tag("small", facts)), task, class_="box")
 
 
 # Sections of nodes.
 
-LONGEST_TOLD, LONGEST_PART = 200, 4_000
+MAX_RESULT_CHARACTERS, MAX_PART_CHARACTERS = 200, 4_000
 """Maximum number of characters of a result in a folded section, and in an unfolded one."""
 
 SUBTASK_GRAPH = "subtask"
 """Graph inside a node, unless the operator `solve` names another one."""
 
-Inside = Callable[[Trajectory], Markup]
+ShowRun = Callable[[Trajectory], Markup]
 """Function that shows the run of the graph inside a node."""
 
 
@@ -197,20 +210,20 @@ def task_figures(tasks: TaskGraph) -> list[Markup]:
     replans = sum(worked.replans for worked in tasks.nodes.values())
     failed = tasks.count("failed")
     return [
-        figure("sub-tasks", f"{tasks.count('completed')}/{tasks.live}", f"completed, {failed} failed"),
-        figure("world steps", f"{tasks.steps:,}", "of all sub-tasks"),
-        figure("revisions", f"{len(tasks.revisions)}", counted(replans, "replan")),
+        total_cell("sub-tasks", f"{tasks.count('completed')}/{tasks.live}", f"completed, {failed} failed"),
+        total_cell("world steps", f"{tasks.steps:,}", "of all sub-tasks"),
+        total_cell("revisions", f"{len(tasks.revisions)}", format_count(replans, "replan")),
     ]
 
 
-def task_column(tasks: TaskGraph, trajectory: Trajectory, inside: Inside) -> Markup:
+def task_column(tasks: TaskGraph, trajectory: Trajectory, inside: ShowRun) -> Markup:
     """Show a section for every node, level by level."""
     nodes = [worked for level in tasks.levels() for worked in level]
-    sections = (_section(worked, tasks, inside(inner_run(worked, trajectory))) for worked in nodes)
+    sections = (_node_section(worked, tasks, inside(inner_run_of(worked, trajectory))) for worked in nodes)
     return tag("div", *sections, class_="tasks")
 
 
-def inner_run(worked: Worked, trajectory: Trajectory) -> Trajectory:
+def inner_run_of(worked: NodeProgress, trajectory: Trajectory) -> Trajectory:
     """Return the run of the graph inside a node as a trajectory."""
     solver = trajectory.header.operators.get("solve")
     arguments = solver.get("args", {}) if isinstance(solver, dict) else {}
@@ -218,85 +231,91 @@ def inner_run(worked: Worked, trajectory: Trajectory) -> Trajectory:
     ending = worked.outcome.ending if worked.outcome else ""
     header = trajectory.header.model_copy(update={"graph": graph})
     footer = Footer(ending=ending, usage=Usage(node="all")) if ending else None
-    events = [_unscoped(event) for event in worked.events]
+    events = [_strip_scope(event) for event in worked.events]
     return Trajectory.model_construct(header=header, events=events, superseded=[], footer=footer)
 
 
-def task_cost(tasks: TaskGraph, trajectory: Trajectory) -> Markup:
+def task_cost_table(tasks: TaskGraph, trajectory: Trajectory) -> Markup:
     """Build the table of world steps, calls, tokens and seconds of every node, after those of the outer operators."""
     own = [event.usage for event in [*trajectory.events, *trajectory.superseded] if not event.scope]
-    rows = [(0, total(own, "task graph"))]
+    rows = [(0, total_usage(own, "task graph"))]
     for worked in tasks.nodes.values():
         usage = Usage(node=worked.name, calls=worked.calls, input_tokens=worked.tokens, seconds=worked.seconds)
         rows.append((worked.steps, usage))
     return cost_table(("sub-task", "steps"), rows)
 
 
-def _unscoped(event: Event) -> Event:
+def _strip_scope(event: Event) -> Event:
     # The event without the outermost scope; `subtask` belongs to the innermost one.
     deeper = event.scope.partition("|")[2]
     return event.model_copy(update={"scope": deeper, "subtask": event.subtask if deeper else ""})
 
 
-def _section(worked: Worked, tasks: TaskGraph, inside: Markup) -> Markup:
-    look, sign = LOOKS[worked.status]
-    result = shortened(" ".join(worked.outcome.result.split()), LONGEST_TOLD) if worked.outcome else ""
+def _node_section(worked: NodeProgress, tasks: TaskGraph, inside: Markup) -> Markup:
+    look, sign = STATUS_MARKS[worked.status]
+    result = shorten_text(" ".join(worked.outcome.result.split()), MAX_RESULT_CHARACTERS) if worked.outcome else ""
     head = tag(
         "summary",
         tag("span", sign, class_="mark", title=worked.status),
         tag("span", worked.name, class_="id"),
-        tag("span", shortened(worked.node.task, LONGEST_PART), class_="condition"),
-        tag("span", _took(worked), class_="when"),
+        tag("span", shorten_text(worked.node.task, MAX_PART_CHARACTERS), class_="condition"),
+        tag("span", _format_cost(worked), class_="when"),
         *([tag("span", result, class_="told")] if result else []),
     )
-    return tag("details", head, *_asked(worked, tasks), inside, *_outcome(worked), class_=f"subtask {look}")
+    return tag(
+        "details", head, *_specification_parts(worked, tasks), inside, *_outcome_parts(worked), class_=f"subtask {look}"
+    )
 
 
-def _took(worked: Worked) -> str:
+def _format_cost(worked: NodeProgress) -> str:
     states = [worked.changed] if worked.removed else [*filter(None, [worked.changed]), worked.status]
     if not worked.events:
         return " · ".join(states)
     certified = [f"{worked.certified}/{worked.total} certified"] if worked.total else []
-    counts = [counted(worked.steps, "step"), counted(worked.calls, "call"), f"{compact(worked.tokens)} tokens"]
-    return " · ".join([*states, *certified, *counts, clock(worked.seconds)])
+    counts = [
+        format_count(worked.steps, "step"),
+        format_count(worked.calls, "call"),
+        f"{format_compact(worked.tokens)} tokens",
+    ]
+    return " · ".join([*states, *certified, *counts, format_duration(worked.seconds)])
 
 
-def _asked(worked: Worked, tasks: TaskGraph) -> list[Markup]:
+def _specification_parts(worked: NodeProgress, tasks: TaskGraph) -> list[Markup]:
     # Earlier versions of the node, its revisions, and the results of the nodes that it needs.
     former = [
-        _part(f"until revision {number}", f"{node.task} (needs {', '.join(node.needs) or 'nothing'})")
+        _labelled_paragraph(f"until revision {number}", f"{node.task} (needs {', '.join(node.needs) or 'nothing'})")
         for number, node in worked.earlier
     ]
     history = [f"added by revision {worked.added}"] if worked.added else []
     history += [f"removed by revision {worked.removed}"] if worked.removed else []
-    needs = [_part("needs", "\n".join(_needed(need, tasks) for need in worked.node.needs))]
+    needs = [_labelled_paragraph("needs", "\n".join(_format_need(need, tasks) for need in worked.node.needs))]
     return [*(tag("p", words, class_="how back") for words in history), *former, *(needs if worked.node.needs else [])]
 
 
-def _needed(need: str, tasks: TaskGraph) -> str:
+def _format_need(need: str, tasks: TaskGraph) -> str:
     outcome = tasks.nodes[need].outcome if need in tasks.nodes else None
-    return f"{need}: {shortened(outcome.result, LONGEST_TOLD)}" if outcome else need
+    return f"{need}: {shorten_text(outcome.result, MAX_RESULT_CHARACTERS)}" if outcome else need
 
 
-def _outcome(worked: Worked) -> list[Markup]:
+def _outcome_parts(worked: NodeProgress) -> list[Markup]:
     outcome = worked.outcome
     if outcome is None:
         return []
     named = {"completed": "result", "failed": "failed because", "pending": "set aside because"}
-    return [_part(named[outcome.status], shortened(outcome.result, LONGEST_PART))]
+    return [_labelled_paragraph(named[outcome.status], shorten_text(outcome.result, MAX_PART_CHARACTERS))]
 
 
-def _part(name: str, text: str) -> Markup:
+def _labelled_paragraph(name: str, text: str) -> Markup:
     return tag("p", tag("b", name), text, class_="part")
 
 
 # The timeline, one row a node: nodes whose bars overlap in time worked in parallel.
 
 TIMELINE_WIDTH, LEFT, RIGHT, BOTTOM = 1_080, 132, 96, 24
-TIMELINE_MOST_ROOMY, TIMELINE_ROOMY, TALLEST = 40, 22.0, 600
+MAX_LABELLED_ROWS, LABELLED_ROW_HEIGHT, MAX_ROWS_HEIGHT = 40, 22.0, 600
 """Maximum number of nodes for rows with labels, the height of such a row, and of all rows if there are more nodes."""
 
-LONGEST_LABEL = 18
+MAX_LABEL_CHARACTERS = 18
 """Maximum number of characters of a label."""
 
 Span = tuple[float, float]
@@ -307,26 +326,26 @@ def timeline(tasks: TaskGraph) -> Markup:
     started = sorted((w for w in tasks.nodes.values() if w.spans), key=lambda worked: worked.spans[0])
     if not started:
         return tag("p", "No node was dispatched.", class_="quiet")
-    scale = _Scale(tasks, len(started))
+    scale = _TimelineScale(tasks, len(started))
     return tag(
         "svg",
-        *_grid(tasks, scale),
-        *_own(tasks, scale),
-        *(part for row, worked in enumerate(started, 1) for part in _timeline_row(worked, row, scale)),
+        *_time_axis(tasks, scale),
+        *_supervisor_row(tasks, scale),
+        *(part for row, worked in enumerate(started, 1) for part in _node_row(worked, row, scale)),
         viewBox=f"0 0 {TIMELINE_WIDTH} {scale.height}",
         role="img",
-        aria_label=f"{len(started)} nodes worked within {clock(scale.seconds)}",
+        aria_label=f"{len(started)} nodes worked within {format_duration(scale.seconds)}",
         class_="timeline",
         style=f"stroke-width:{min(scale.step * 0.8, 8):.1f}",
     )
 
 
-class _Scale:
+class _TimelineScale:
     def __init__(self, tasks: TaskGraph, rows: int) -> None:
         spans = [*tasks.supervisor_spans, *(worked.spans[-1] for worked in tasks.nodes.values() if worked.spans)]
         self.seconds = max((end for _, end in spans), default=0.0) or 1.0
-        self.labelled = rows <= TIMELINE_MOST_ROOMY
-        self.step = TIMELINE_ROOMY if self.labelled else min(TALLEST / rows, TIMELINE_ROOMY / 2)
+        self.labelled = rows <= MAX_LABELLED_ROWS
+        self.step = LABELLED_ROW_HEIGHT if self.labelled else min(MAX_ROWS_HEIGHT / rows, LABELLED_ROW_HEIGHT / 2)
         self.height = round((rows + 1) * self.step) + BOTTOM
 
     def x(self, seconds: float) -> float:
@@ -336,11 +355,11 @@ class _Scale:
         return (row + 0.5) * self.step
 
 
-def _grid(tasks: TaskGraph, scale: _Scale) -> list[Markup]:
+def _time_axis(tasks: TaskGraph, scale: _TimelineScale) -> list[Markup]:
     low = scale.height - BOTTOM + 4
     ends = ((0.0, "start"), (scale.seconds, "end"))
     labels = [
-        tag("text", clock(t) if t else "0 s", x=f"{scale.x(t):.1f}", y=low + 13, text_anchor=anchor)
+        tag("text", format_duration(t) if t else "0 s", x=f"{scale.x(t):.1f}", y=low + 13, text_anchor=anchor)
         for t, anchor in ends
     ]
     lines = [tag("line", x1=LEFT, x2=TIMELINE_WIDTH - RIGHT, y1=low, y2=low, class_="axis")]
@@ -350,33 +369,35 @@ def _grid(tasks: TaskGraph, scale: _Scale) -> list[Markup]:
     return [*lines, *labels]
 
 
-def _own(tasks: TaskGraph, scale: _Scale) -> list[Markup]:
-    label = [_label("task graph", scale.y(0))] if scale.labelled else []
-    return [*label, _bar(tasks.supervisor_spans, 0, scale, "restored")] if tasks.supervisor_spans else []
+def _supervisor_row(tasks: TaskGraph, scale: _TimelineScale) -> list[Markup]:
+    label = [_row_label("task graph", scale.y(0))] if scale.labelled else []
+    return [*label, _bar_path(tasks.supervisor_spans, 0, scale, "restored")] if tasks.supervisor_spans else []
 
 
-def _timeline_row(worked: Worked, row: int, scale: _Scale) -> list[Markup]:
-    look, sign = LOOKS[worked.status]
+def _node_row(worked: NodeProgress, row: int, scale: _TimelineScale) -> list[Markup]:
+    look, sign = STATUS_MARKS[worked.status]
     start, end = worked.spans[0][0], worked.spans[-1][1]
-    span = _bar([(start, end)], row, scale, f"{look} lasting")
-    bar = _bar(worked.spans, row, scale, look, f"{worked.name}: {clock(start)} to {clock(end)}")
+    span = _bar_path([(start, end)], row, scale, f"{look} lasting")
+    bar = _bar_path(
+        worked.spans, row, scale, look, f"{worked.name}: {format_duration(start)} to {format_duration(end)}"
+    )
     if not scale.labelled:
         return [span, bar]
-    took = tag("text", clock(end - start), x=f"{scale.x(end) + 7:.1f}", y=f"{scale.y(row) + 4:.1f}")
-    return [_label(f"{sign} {worked.name}", scale.y(row)), span, bar, took]
+    took = tag("text", format_duration(end - start), x=f"{scale.x(end) + 7:.1f}", y=f"{scale.y(row) + 4:.1f}")
+    return [_row_label(f"{sign} {worked.name}", scale.y(row)), span, bar, took]
 
 
-def _label(text: str, y: float) -> Markup:
-    return tag("text", clipped(text, LONGEST_LABEL), x=LEFT - 10, y=f"{y + 4:.1f}", text_anchor="end")
+def _row_label(text: str, y: float) -> Markup:
+    return tag("text", clip_text(text, MAX_LABEL_CHARACTERS), x=LEFT - 10, y=f"{y + 4:.1f}", text_anchor="end")
 
 
-def _bar(spans: Iterable[Span], row: int, scale: _Scale, look: str, title: str = "") -> Markup:
+def _bar_path(spans: Iterable[Span], row: int, scale: _TimelineScale, look: str, title: str = "") -> Markup:
     y = f"{scale.y(row):.1f}"
-    path = "".join(f"M{start:.1f} {y}H{end:.1f}" for start, end in _merged(spans, scale))
+    path = "".join(f"M{start:.1f} {y}H{end:.1f}" for start, end in _merge_spans(spans, scale))
     return tag("path", *([tag("title", title)] if title else []), d=path, class_=f"bar-line {look}")
 
 
-def _merged(spans: Iterable[Span], scale: _Scale) -> Sequence[Span]:
+def _merge_spans(spans: Iterable[Span], scale: _TimelineScale) -> Sequence[Span]:
     # Spans that are drawn less than a unit apart are merged, so that the page of a long run stays small.
     merged: list[Span] = []
     for span_start, end in sorted(spans):

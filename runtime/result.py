@@ -1,6 +1,6 @@
 """Result of a run.
 
-`Result` reads certificates, findings, scores and usage from the trajectory. `Row` is the one-line summary of a
+`Result` reads certificates, findings, scores and usage from the trajectory. `BenchmarkRow` is the one-line summary of a
 benchmark run that evaluations store in inspect's log.
 """
 
@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from certigraph.runtime.history import standing
-from certigraph.runtime.html import with_passed
+from certigraph.runtime.history import valid_certificates
+from certigraph.runtime.html import add_passed_count
 from certigraph.state.records import (
-    FAULTS,
+    FAULT_ENDINGS,
     GOAL,
     INTERRUPTED,
     Audit,
@@ -25,23 +25,30 @@ from certigraph.state.records import (
     Usage,
     is_error,
 )
-from certigraph.state.run import CertifiedState, Known, Transition, certified_state, certified_states, transitions
+from certigraph.state.run import (
+    CertifiedState,
+    KnownFinding,
+    Transition,
+    certified_state,
+    certified_states,
+    transitions,
+)
 from certigraph.state.trajectory import Footer, Header, Trajectory, read_trajectory
 
 # Verdicts: a question of the user has none, since its answer is not known.
 
-ASK = "ask"
+ASK_BENCHMARK = "ask"
 """Name of the benchmark of questions that users ask."""
 
 
-def is_own(header: Header) -> bool:
+def is_user_question(header: Header) -> bool:
     """Whether a run answers a question of the user."""
-    return header.task.benchmark.partition(":")[0] == ASK
+    return header.task.benchmark.partition(":")[0] == ASK_BENCHMARK
 
 
-def verdict_on(header: Header | None, footer: Footer | None) -> Scores | None:
+def verdict_scores_of(header: Header | None, footer: Footer | None) -> Scores | None:
     """Return the scores of a run; None without a footer, without scores, or for a question of the user."""
-    return footer.scores if footer and not (header and is_own(header)) else None
+    return footer.scores if footer and not (header and is_user_question(header)) else None
 
 
 def is_solved(scores: Scores | None) -> bool | None:
@@ -49,7 +56,7 @@ def is_solved(scores: Scores | None) -> bool | None:
     return None if scores is None else scores.value >= 1
 
 
-def is_denied(ending: str, solved: bool | None) -> bool:
+def is_goal_denied(ending: str, solved: bool | None) -> bool:
     """Whether a run ended `goal` although its scorer decided that the task is not solved."""
     return ending == GOAL and solved is False
 
@@ -65,7 +72,7 @@ class RunFailed(Exception):
 
     def __init__(self, result: "Result") -> None:
         self.result = result
-        super().__init__(_failure(result))
+        super().__init__(_format_failure(result))
 
 
 class RunFailedWarning(UserWarning):
@@ -82,7 +89,7 @@ class Result:
     def __repr__(self) -> str:
         """Ending, certified predicates and folder."""
         certified, planned = len(self.certified.predicates), len(self.state.get("plan", []))
-        progress = with_passed(f", {certified} of {planned} certified", len(self.uncertified)) if planned else ""
+        progress = add_passed_count(f", {certified} of {planned} certified", len(self.uncertified)) if planned else ""
         return f"Result({self.ending}{progress}, {str(self.folder)!r})"
 
     @cached_property
@@ -127,7 +134,7 @@ class Result:
         return [c.depth for c in self.certificates if not c.forced]
 
     @property
-    def findings(self) -> list[Known]:
+    def findings(self) -> list[KnownFinding]:
         """The findings of the steps with their sources, in order; `forced` names the policy that let one pass."""
         return list(certified_state(self.certificates).known)
 
@@ -135,7 +142,12 @@ class Result:
     def uncertified(self) -> list[Predicate]:
         """The predicates that a policy let pass."""
         certificates = self.certificates
-        return [p for i in sorted(standing(certificates)) if certificates[i].forced for p in certificates[i].targets]
+        return [
+            p
+            for i in sorted(valid_certificates(certificates))
+            if certificates[i].forced
+            for p in certificates[i].targets
+        ]
 
     @property
     def terminated(self) -> bool:
@@ -189,11 +201,11 @@ def report_failure(result: Result, on_error: OnError, *, stacklevel: int = 3) ->
     if on_error == "raise":
         result.raise_for_error()
     elif on_error == "warn" and result.failed:
-        warnings.warn(_failure(result), RunFailedWarning, stacklevel=stacklevel)
+        warnings.warn(_format_failure(result), RunFailedWarning, stacklevel=stacklevel)
     return result
 
 
-def _failure(result: Result) -> str:
+def _format_failure(result: Result) -> str:
     again = f"certigraph.resume({str(result.folder)!r})"
     cause = result.message.rstrip(".") or "no message"
     return f"the run in {result.folder} ended {result.ending}: {cause}. Fix the cause, then continue with {again}"
@@ -201,11 +213,11 @@ def _failure(result: Result) -> str:
 
 # The summary of a run that inspect's log carries to the tables.
 
-ROW = "certigraph"
+ROW_KEY = "certigraph"
 """Key of the row in the store of a sample, and name of the score that carries it."""
 
 
-class Row(Record):
+class BenchmarkRow(Record):
     """One run of a task: its ending, steps and scores. `certified` and `planned` count predicates."""
 
     id: str
@@ -227,7 +239,7 @@ class Row(Record):
     @property
     def fault(self) -> bool:
         """Whether the world or its data failed; such runs count in no rate."""
-        return self.ending in FAULTS
+        return self.ending in FAULT_ENDINGS
 
     @property
     def scored(self) -> bool:
@@ -255,12 +267,12 @@ class Row(Record):
         return self.footer.usage.input_tokens + self.footer.usage.output_tokens
 
 
-def row_of(task_id: str, result: Result, trial: int = 0) -> Row:
+def benchmark_row_of(task_id: str, result: Result, trial: int = 0) -> BenchmarkRow:
     """Build the row of a finished run."""
     footer = result.trajectory.footer or unfinished_footer()
     planned = len(result.state.get("plan", []))
     certified = len(result.certified.predicates)
-    return Row(
+    return BenchmarkRow(
         id=task_id,
         trial=trial,
         run=result.folder.name,

@@ -16,40 +16,40 @@ from langchain_core.language_models import BaseChatModel
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.faults import Faults
-from certigraph.adapters.files import whole_file
-from certigraph.adapters.models.chat_models import check_model
+from certigraph.adapters.files import replace_file
+from certigraph.adapters.models.chat_models import check_model_name
 from certigraph.adapters.processes import wait_for
 from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits
-from certigraph.adapters.redaction import redacted
+from certigraph.adapters.redaction import redact_record
 from certigraph.graphs.assembly import operators_of
-from certigraph.runtime.driver import drive
+from certigraph.runtime.driver import drive_run
 from certigraph.runtime.files import (
-    SETTINGS,
-    TRAJECTORY,
-    check_out,
+    SETTINGS_FILE,
+    TRAJECTORY_FILE,
+    check_no_links,
+    check_output_folder,
     has_header,
     is_run_file,
-    last_footer,
+    read_last_footer,
     read_run_id,
-    refuse_links,
-    slug,
+    slug_of,
 )
-from certigraph.runtime.recorder import Listener, Recorder, locked
+from certigraph.runtime.recorder import Listener, Recorder, lock_trajectory
 from certigraph.runtime.registry import (
-    LIVE,
+    LIVE_PREFIX,
     AnyGraph,
     build_graph,
-    load_local,
-    must_be_priced,
-    rebuilt_graph,
-    save_local,
-    shareable,
-    versions,
+    check_priced,
+    current_versions,
+    load_settings,
+    rebuild_graph,
+    save_settings,
+    shareable_context,
 )
 from certigraph.runtime.result import OnError, Result, check_on_error, report_failure
-from certigraph.runtime.storage import checkpoints_ready, delete_thread, drop_checkpoints, usual_checkpoints
-from certigraph.state.records import Fault, Task, read_bounded_lines, resumable
-from certigraph.state.trajectory import SCHEMA, Header, read_trajectory
+from certigraph.runtime.storage import check_checkpoint_server, default_checkpoints, delete_thread, drop_checkpoints
+from certigraph.state.records import Fault, Task, is_resumable, read_bounded_lines
+from certigraph.state.trajectory import SCHEMA_VERSION, Header, read_trajectory
 
 T = TypeVar("T")
 
@@ -84,9 +84,9 @@ def run(
         RunFailed: the run failed and `on_error` is "raise".
     """
     check_on_error(on_error)
-    blocking(checkpoints_ready())
+    run_blocking(check_checkpoint_server())
     coroutine = arun(graph, benchmark, task, context=context, out=out, listener=listener, on_error="ignore")
-    return report_failure(blocking(coroutine), on_error)
+    return report_failure(run_blocking(coroutine), on_error)
 
 
 async def arun(
@@ -105,40 +105,40 @@ async def arun(
     context = context or Context()
     live = load_benchmark(benchmark, context.data) if isinstance(benchmark, str) else benchmark
     defaults = {"benchmark": live, "limits": context.limits or live.limits}
-    context = context.model_copy(update={**defaults, "checkpoints": context.checkpoints or usual_checkpoints()})
-    chosen = redacted(task if isinstance(task, Task) else live.task(task) if task else live.tasks()[0])
+    context = context.model_copy(update={**defaults, "checkpoints": context.checkpoints or default_checkpoints()})
+    chosen = redact_record(task if isinstance(task, Task) else live.task(task) if task else live.tasks()[0])
     compiled = build_graph(graph) if isinstance(graph, str) else graph
     named_models = (context.model, *context.roles.values()) if context.chat is None else ()
     for model in named_models:
-        check_model(model)
-    must_be_priced(named_models, context.budget)
+        check_model_name(model)
+    check_priced(named_models, context.budget)
     Faults.read(context.faults)
-    check_out(out)
-    folder = Path(out) / (name or run_name(compiled.name, chosen))
+    check_output_folder(out)
+    folder = Path(out) / (name or create_run_name(compiled.name, chosen))
     folder.mkdir(parents=True, exist_ok=bool(name))
-    save_local(folder, context)
+    save_settings(folder, context)
     header = Header(
         run_id=folder.name,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         graph=compiled.name,
         operators=operators_of(compiled),
         task=chosen,
-        context=shareable(context),
-        versions=versions(),
+        context=shareable_context(context),
+        versions=current_versions(),
     )
-    with Recorder(folder / TRAJECTORY, listener) as recorder:
+    with Recorder(folder / TRAJECTORY_FILE, listener) as recorder:
         recorder.write(header)
-        await drive(compiled, {"task": chosen}, context, folder, recorder)
+        await drive_run(compiled, {"task": chosen}, context, folder, recorder)
     return report_failure(Result(folder, recorder.trajectory), on_error)
 
 
-def run_name(graph: str, task: Task) -> str:
+def create_run_name(graph: str, task: Task) -> str:
     """Create a name for the folder of a run, which begins with the time."""
-    description = slug(f"{graph}-{task.benchmark}-{task.id}", 60)
+    description = slug_of(f"{graph}-{task.benchmark}-{task.id}", 60)
     return f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{description}-{uuid.uuid4().hex[:4]}"
 
 
-def blocking(coroutine: Coroutine[Any, Any, T]) -> T:
+def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on a new event loop and return its result; Ctrl-C cancels it."""
     try:
         asyncio.get_running_loop()
@@ -174,7 +174,7 @@ def resume(
     """
     check_on_error(on_error)
     changes: dict[str, Any] = {"budget": budget, "limits": limits, "benchmark": benchmark, "chat": chat}
-    result = blocking(aresume(folder, **changes, listener=listener, on_error="ignore"))
+    result = run_blocking(aresume(folder, **changes, listener=listener, on_error="ignore"))
     return report_failure(result, on_error)
 
 
@@ -193,30 +193,30 @@ async def aresume(
     folder = Path(folder)
     trajectory = read_trajectory(folder / "trajectory.jsonl")
     header, footer = trajectory.header, trajectory.footer
-    if footer and not resumable(footer.ending):
+    if footer and not is_resumable(footer.ending):
         raise Fault("data", f"run {header.run_id} has ended: {footer.ending}; start a new one with `certigraph run`")
-    if header.schema_version != SCHEMA:
+    if header.schema_version != SCHEMA_VERSION:
         reason = f"run {header.run_id} has trajectory schema {header.schema_version}, whose checkpoints this version"
         raise Fault(
             "data", f"{reason} cannot restore: it can be read and reported; start it again with `certigraph run`"
         )
-    context = _with_mind(load_local(folder), header, chat)
+    context = _attach_chat_model(load_settings(folder), header, chat)
     live = benchmark or load_benchmark(header.task.benchmark, context.data)
     changes = {"budget": budget or context.budget, "limits": limits or context.limits, "benchmark": live}
     context = context.model_copy(update=changes)
-    compiled = rebuilt_graph(header.graph, header.operators)
+    compiled = rebuild_graph(header.graph, header.operators)
     with Recorder(folder / "trajectory.jsonl", listener) as recorder:
         if listener:
             listener(header)
             for event in trajectory.events:
                 listener(event)
-        await drive(compiled, {"task": header.task}, context, folder, recorder, resuming=True)
+        await drive_run(compiled, {"task": header.task}, context, folder, recorder, resuming=True)
     return report_failure(Result(folder, recorder.trajectory), on_error)
 
 
-def _with_mind(context: Context, header: Header, chat: BaseChatModel | None) -> Context:
+def _attach_chat_model(context: Context, header: Header, chat: BaseChatModel | None) -> Context:
     model = str(header.context.get("model"))
-    if model.startswith(LIVE) and chat is None:
+    if model.startswith(LIVE_PREFIX) and chat is None:
         fix = "pass the model: certigraph.resume(..., chat=...)"
         raise Fault("data", f"run {header.run_id} was started with the chat model object {model}: {fix}")
     return context.model_copy(update={"chat": chat})
@@ -224,23 +224,23 @@ def _with_mind(context: Context, header: Header, chat: BaseChatModel | None) -> 
 
 # Completing a run: start it, resume it, or return it as it is.
 
-SPOILT = ("error:environment", "error:operator")
+RESTART_ENDINGS = ("error:environment", "error:operator")
 """Endings after which a retry starts the run again: its world or state may be corrupted."""
 
 
-def begun(folder: Path) -> bool:
+def has_run(folder: Path) -> bool:
     """Whether a folder holds a run, which is the case once the header of the trajectory is written."""
     path = folder / "trajectory.jsonl"
     return path.is_file() and has_header(path)
 
 
-def spoilt(folder: Path) -> bool:
+def needs_restart(folder: Path) -> bool:
     """Whether a run ended in a way that a retry has to start it again instead of resuming it."""
-    footer = last_footer(folder / "trajectory.jsonl")
-    return footer is not None and footer.ending in SPOILT
+    footer = read_last_footer(folder / "trajectory.jsonl")
+    return footer is not None and footer.ending in RESTART_ENDINGS
 
 
-async def completed(
+async def complete_run(
     folder: Path, graph: AnyGraph, live: Benchmark, task: str, context: Context, *, listener: Listener | None = None
 ) -> Result:
     """Bring the run of a folder to its ending: start it, resume it, or return it when it is finished.
@@ -259,7 +259,7 @@ async def completed(
     Raises:
         Fault: another process is writing the run, or it cannot be resumed.
     """
-    if not begun(folder):
+    if not has_run(folder):
         chosen = live.task(task)
         result = await arun(
             graph,
@@ -271,16 +271,16 @@ async def completed(
             listener=listener,
             on_error="ignore",
         )
-    elif _goes_on(folder):
+    elif _needs_resume(folder):
         result = await aresume(folder, benchmark=live, chat=context.chat, listener=listener, on_error="ignore")
     else:
         result = Result(folder)
-    await drop_checkpoints(folder, result.ending, load_local(folder))
+    await drop_checkpoints(folder, result.ending, load_settings(folder))
     return result
 
 
-def _goes_on(folder: Path) -> bool:
-    footer = last_footer(folder / "trajectory.jsonl")
+def _needs_resume(folder: Path) -> bool:
+    footer = read_last_footer(folder / "trajectory.jsonl")
     return footer is None or footer.ending.startswith("error:")
 
 
@@ -299,30 +299,30 @@ def delete(folder: Path | str) -> list[str]:
         Fault: ("data") the path is a link or not the folder of a run, another process is writing the run, or its
             Postgres server cannot be reached.
     """
-    folder = must_be_run(folder)
-    with locked(folder / TRAJECTORY):
-        context = _context(folder)
-        related = list(_beside(folder, context))
-        blocking(delete_thread(folder, context))
+    folder = resolve_run_folder(folder)
+    with lock_trajectory(folder / TRAJECTORY_FILE):
+        context = _load_run_context(folder)
+        related = list(_list_related_data(folder, context))
+        run_blocking(delete_thread(folder, context))
         for journal in find_journals(folder):
-            _strike(journal, folder.name)
+            _remove_journal_lines(journal, folder.name)
         left = _delete_files(folder)
     return [*left, *related]
 
 
-def must_be_run(folder: Path | str) -> Path:
+def resolve_run_folder(folder: Path | str) -> Path:
     """Resolve the folder of a run, whose trajectory has a header with the folder's name as run id.
 
     Raises:
         Fault: ("data") the path is a link, or not the folder of a run.
     """
     path = Path(folder)
-    refuse_links(path, path / TRAJECTORY)
+    check_no_links(path, path / TRAJECTORY_FILE)
     resolved = path.resolve()
-    run_id = read_run_id(resolved / TRAJECTORY)
+    run_id = read_run_id(resolved / TRAJECTORY_FILE)
     if run_id is None:
-        message = f"{path} holds no run: give a folder whose {TRAJECTORY} begins with the header of a run"
-        if any(resolved.glob(f"*/{TRAJECTORY}")):
+        message = f"{path} holds no run: give a folder whose {TRAJECTORY_FILE} begins with the header of a run"
+        if any(resolved.glob(f"*/{TRAJECTORY_FILE}")):
             message += f"; all runs in this folder: certigraph delete {path}/*/"
         raise Fault("data", message)
     if run_id != resolved.name:
@@ -333,7 +333,7 @@ def must_be_run(folder: Path | str) -> Path:
 
 def _delete_files(folder: Path) -> list[str]:
     # The trajectory goes last, so that a deletion that was cut off can be repeated.
-    for path in sorted(folder.iterdir(), key=lambda path: path.name == TRAJECTORY):
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == TRAJECTORY_FILE):
         if is_run_file(path):
             path.unlink()
     if left := sorted(path.name for path in folder.iterdir()):
@@ -342,12 +342,12 @@ def _delete_files(folder: Path) -> list[str]:
     return []
 
 
-def _context(folder: Path) -> Context:
+def _load_run_context(folder: Path) -> Context:
     # A process that died before it saved the settings has written nothing to a server, so that the default will do.
-    return load_local(folder) if (folder / SETTINGS).is_file() else Context()
+    return load_settings(folder) if (folder / SETTINGS_FILE).is_file() else Context()
 
 
-def _beside(folder: Path, context: Context) -> Iterator[str]:
+def _list_related_data(folder: Path, context: Context) -> Iterator[str]:
     if context.memory:
         yield f"the memory {context.memory!r}, which several runs share, may hold lessons of this run"
     if context.cache:
@@ -362,12 +362,12 @@ def _beside(folder: Path, context: Context) -> Iterator[str]:
 def find_journals(folder: Path) -> Iterator[Path]:
     """Find the evaluation journals next to a run's folder that have a line of the run."""
     files = (file for file in folder.parent.glob("journal-*.jsonl") if not file.is_symlink())
-    return (file for file in files if any(_names(line, folder.name) for line in _read_journal(file)))
+    return (file for file in files if any(_names_run(line, folder.name) for line in _read_journal(file)))
 
 
-def _strike(journal: Path, run: str) -> None:
-    with whole_file(journal) as draft, draft.open("wb") as file:
-        file.writelines(line for line in _read_journal(journal) if not _names(line, run))
+def _remove_journal_lines(journal: Path, run: str) -> None:
+    with replace_file(journal) as draft, draft.open("wb") as file:
+        file.writelines(line for line in _read_journal(journal) if not _names_run(line, run))
 
 
 def _read_journal(journal: Path) -> Iterator[bytes]:
@@ -375,7 +375,7 @@ def _read_journal(journal: Path) -> Iterator[bytes]:
         yield from read_bounded_lines(file, str(journal), fix="repair that journal, then delete the run")
 
 
-def _names(line: bytes, run: str) -> bool:
+def _names_run(line: bytes, run: str) -> bool:
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):

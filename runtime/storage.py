@@ -12,18 +12,24 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.store.sqlite import SqliteStore
 
-from certigraph.adapters.processes import library
+from certigraph.adapters.processes import import_extra
 from certigraph.adapters.protocols import Context
-from certigraph.runtime.checkpoints import Saver
-from certigraph.runtime.files import CHECKPOINTS, MEMORY, is_run_file, own_slug, sound
+from certigraph.runtime.checkpoints import SqliteCheckpointSaver
+from certigraph.runtime.files import (
+    CHECKPOINTS_FILE,
+    MEMORY_FILE,
+    is_run_file,
+    translate_database_errors,
+    unique_slug_of,
+)
 from certigraph.runtime.registry import AnyGraph
-from certigraph.state.records import Fault, resumable
+from certigraph.state.records import Fault, is_resumable
 
 # The store of lessons: a file in the run's folder, or next to it if several runs share one.
 
 
 @contextmanager
-def memory_of(
+def open_memory(
     graph: CompiledStateGraph[Any, Any, Any, Any], folder: Path, shared: str = ""
 ) -> Iterator[BaseStore | None]:
     """Open the store of a graph that remembers lessons between episodes; None for any other graph.
@@ -36,15 +42,15 @@ def memory_of(
     if "lessons" not in graph.channels:
         yield None
         return
-    path = folder.parent / f"memory-{own_slug(shared, 60)}.sqlite" if shared else folder / MEMORY
-    with sound(path):
-        _lay_out(path)
+    path = folder.parent / f"memory-{unique_slug_of(shared, 60)}.sqlite" if shared else folder / MEMORY_FILE
+    with translate_database_errors(path):
+        _create_tables(path)
     with SqliteStore.from_conn_string(str(path)) as store:
         store.setup()
         yield store
 
 
-def _lay_out(path: Path) -> None:
+def _create_tables(path: Path) -> None:
     """Create the tables of a new file in one transaction.
 
     LangGraph uses several, and a crash between two of them leaves an unusable file. If several processes open the file
@@ -53,11 +59,11 @@ def _lay_out(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as file, file:
         file.execute("BEGIN IMMEDIATE")
         if not file.execute("SELECT 1 FROM sqlite_master").fetchone():
-            for statement in _layout():
+            for statement in _schema_statements():
                 file.execute(statement)
 
 
-def _layout() -> list[str]:
+def _schema_statements() -> list[str]:
     with SqliteStore.from_conn_string(":memory:") as empty:
         empty.setup()
         _begin, *statements, _commit = empty.conn.iterdump()
@@ -67,26 +73,28 @@ def _layout() -> list[str]:
 # Checkpoints and lessons of one run.
 
 
-class Kept(NamedTuple):
+class CheckpointStorage(NamedTuple):
     """Checkpointer and store that the graph of one run is compiled with."""
 
     saver: BaseCheckpointSaver[Any]
     store: BaseStore | None
 
 
-def usual_checkpoints() -> Literal["", "postgres"]:
+def default_checkpoints() -> Literal["", "postgres"]:
     """Return where new runs save their checkpoints: "postgres" if CERTIGRAPH_POSTGRES names a server, else ""."""
     return "postgres" if os.environ.get("CERTIGRAPH_POSTGRES") else ""
 
 
-async def checkpoints_ready() -> None:
+async def check_checkpoint_server() -> None:
     """Check that the server for checkpoints, if there is one, can be reached. Raises Fault."""
-    if usual_checkpoints():
-        await _threads().check_server()
+    if default_checkpoints():
+        await _postgres_module().check_server()
 
 
 @asynccontextmanager
-async def opened(graph: AnyGraph, folder: Path, context: Context, *, resuming: bool) -> AsyncIterator[Kept]:
+async def open_storage(
+    graph: AnyGraph, folder: Path, context: Context, *, resuming: bool
+) -> AsyncIterator[CheckpointStorage]:
     """Open the checkpoints and the store of a run; the name of its folder is the thread id.
 
     Raises:
@@ -94,20 +102,26 @@ async def opened(graph: AnyGraph, folder: Path, context: Context, *, resuming: b
             name; or another worker is resuming the same run.
     """
     if context.checkpoints:
-        async with _threads().open_thread(graph, folder.name, context.memory, new=not resuming) as (saver, store):
-            yield Kept(saver, store)
+        async with _postgres_module().open_thread(graph, folder.name, context.memory, new=not resuming) as (
+            saver,
+            store,
+        ):
+            yield CheckpointStorage(saver, store)
     else:
-        with memory_of(graph, folder, context.memory) as store, Saver.open(folder / CHECKPOINTS) as saver:
-            yield Kept(saver, store)
+        with (
+            open_memory(graph, folder, context.memory) as store,
+            SqliteCheckpointSaver.open(folder / CHECKPOINTS_FILE) as saver,
+        ):
+            yield CheckpointStorage(saver, store)
 
 
 async def drop_checkpoints(folder: Path, ending: str, context: Context) -> None:
     """Delete the checkpoints of a run that cannot be resumed; they are most of the size of a large evaluation."""
-    if resumable(ending):
+    if is_resumable(ending):
         return
     if context.checkpoints:
         with suppress(Fault):  # checkpoints that stay only take disk space
-            await _threads().delete_rows(folder.name, lessons=False)
+            await _postgres_module().delete_rows(folder.name, lessons=False)
     _delete_files(folder)
 
 
@@ -118,18 +132,18 @@ async def delete_thread(folder: Path, context: Context) -> None:
         Fault: they are on a Postgres server that cannot be reached or is not named, or a worker is running the thread.
     """
     if context.checkpoints:
-        await _threads().delete_rows(folder.name, lessons=True)
+        await _postgres_module().delete_rows(folder.name, lessons=True)
     _delete_files(folder)
 
 
-def _threads() -> Any:
-    library("psycopg", "checkpoints on a Postgres server need", "postgres")
+def _postgres_module() -> Any:
+    import_extra("psycopg", "checkpoints on a Postgres server need", "postgres")
     from certigraph.runtime import postgres
 
     return postgres
 
 
 def _delete_files(folder: Path) -> None:
-    for file in folder.glob(f"{CHECKPOINTS}*"):
+    for file in folder.glob(f"{CHECKPOINTS_FILE}*"):
         if is_run_file(file):
             file.unlink()

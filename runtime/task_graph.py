@@ -4,22 +4,22 @@ from collections.abc import Mapping, Sequence
 from graphlib import TopologicalSorter
 from typing import Any, Literal, NamedTuple
 
-from certigraph.runtime.history import steps_of, tally
-from certigraph.runtime.html import clipped
+from certigraph.runtime.history import count_predicates, count_steps
+from certigraph.runtime.html import clip_text
 from certigraph.state.records import Certificate
 from certigraph.state.tdp import Node, Outcome
 from certigraph.state.trajectory import Event, Trajectory, state_type
 
 # A node of the task graph.
 
-LONGEST_NAME = 60
+MAX_NAME_CHARACTERS = 60
 """Maximum number of characters of a node's name."""
 
 NodeStatus = Literal["pending", "working", "completed", "failed", "removed"]
 """Progress of a node; "removed": a revision has taken it out of the graph."""
 
 
-class Worked:
+class NodeProgress:
     """A node with its progress: the events, usage and certificates of the graph inside it.
 
     Args:
@@ -46,22 +46,22 @@ class Worked:
     @property
     def name(self) -> str:
         """The id, shortened to a label."""
-        return clipped(self.node.id, LONGEST_NAME)
+        return clip_text(self.node.id, MAX_NAME_CHARACTERS)
 
     @property
     def certified(self) -> int:
         """Number of predicates that are certified; 0 if its solver certifies none."""
-        return tally(self.certificates).certified
+        return count_predicates(self.certificates).certified
 
     @property
     def passed(self) -> int:
         """Number of predicates that a policy let pass uncertified."""
-        return tally(self.certificates).passed
+        return count_predicates(self.certificates).passed
 
     @property
     def total(self) -> int:
         """Number of predicates: certified, passed and still to come; 0 if its solver has none."""
-        return sum(tally(self.certificates)) + max(self._planned - self._head, 0)
+        return sum(count_predicates(self.certificates)) + max(self._planned - self._head, 0)
 
     @property
     def changed(self) -> str:
@@ -83,7 +83,7 @@ class Worked:
         self.spans.append((max(ended - event.usage.seconds, 0.0), ended))
         if self.status == "pending":
             self.status = "working"
-        self.steps += steps_of(event)
+        self.steps += count_steps(event)
         if "|" not in event.scope:
             self._apply(event, event.update or {})
 
@@ -98,7 +98,7 @@ class Worked:
 # Revisions of the task graph.
 
 
-class Revision(NamedTuple):
+class RevisionSummary(NamedTuple):
     """Ids of the nodes that a revision added, changed and removed, and notes on what was refused or repaired."""
 
     number: int
@@ -115,19 +115,21 @@ class Revision(NamedTuple):
         return "; ".join([*parts, *self.notes])
 
 
-def revision(number: int, before: Mapping[str, Node], after: Sequence[Node], notes: Sequence[str]) -> Revision:
+def summarize_revision(
+    number: int, before: Mapping[str, Node], after: Sequence[Node], notes: Sequence[str]
+) -> RevisionSummary:
     """Build the revision that led from the nodes `before`, by id, to the nodes `after`."""
     remaining = {node.id for node in after}
-    return Revision(
+    return RevisionSummary(
         number,
         added=tuple(node.id for node in after if node.id not in before),
-        changed=tuple(node.id for node in after if node.id in before and differ(node, before[node.id])),
+        changed=tuple(node.id for node in after if node.id in before and has_changed(node, before[node.id])),
         removed=tuple(id_ for id_ in before if id_ not in remaining),
         notes=tuple(notes),
     )
 
 
-def differ(node: Node, other: Node) -> bool:
+def has_changed(node: Node, other: Node) -> bool:
     """Whether two versions of a node differ in their task or dependencies."""
     return (node.task, node.needs) != (other.task, other.needs)
 
@@ -189,20 +191,20 @@ class TaskGraph:
         """Number of world steps of all nodes."""
         return sum(worked.steps for worked in self.nodes.values())
 
-    def levels(self) -> list[list[Worked]]:
+    def levels(self) -> list[list[NodeProgress]]:
         """Group the nodes by the length of the longest path of dependencies to them; listed order inside a level."""
         needs = {id_: [n for n in worked.node.needs if n in self.nodes] for id_, worked in self.nodes.items()}
         level: dict[str, int] = {}
         for id_ in TopologicalSorter(needs).static_order():
             level[id_] = 1 + max((level[need] for need in needs[id_]), default=-1)
-        levels: list[list[Worked]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
+        levels: list[list[NodeProgress]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
         for id_, worked in self.nodes.items():
             levels[level[id_]].append(worked)
         return levels
 
     def _begin(self) -> None:
-        self.nodes: dict[str, Worked] = {}
-        self.revisions: list[Revision] = []
+        self.nodes: dict[str, NodeProgress] = {}
+        self.revisions: list[RevisionSummary] = []
         self.supervisor_spans: list[tuple[float, float]] = []
         """Start and end of the nodes that built and revised the graph, in seconds since the start of the run."""
         self.resume_times: list[float] = []
@@ -222,7 +224,7 @@ class TaskGraph:
             worked.add_usage(event)
             worked.fold(event, ended)
 
-    def _node_of(self, event: Event) -> Worked | None:
+    def _node_of(self, event: Event) -> NodeProgress | None:
         # An event of a graph that is nested deeper belongs to the node of this graph around it.
         outermost, *deeper = event.scope.split("|")
         if not deeper:
@@ -232,12 +234,12 @@ class TaskGraph:
     def _draw(self, update: dict[str, Any]) -> None:
         nodes = [Node.model_validate(node) for node in update["dag"].get("nodes", ())]
         before = {id_: worked.node for id_, worked in self.nodes.items() if not worked.removed}
-        change = revision(update.get("revisions", 0), before, nodes, update.get("notes", ()))
+        change = summarize_revision(update.get("revisions", 0), before, nodes, update.get("notes", ()))
         if change.number and change.line:
             self.revisions.append(change)
         for node in nodes:
-            worked = self.nodes.setdefault(node.id, Worked(node, change.number))
-            if differ(node, worked.node):
+            worked = self.nodes.setdefault(node.id, NodeProgress(node, change.number))
+            if has_changed(node, worked.node):
                 worked.earlier.append((change.number, worked.node))
             worked.node, worked.status, worked.removed = node, node.status, 0
             worked.outcome = None if node.status == "pending" else worked.outcome  # a pending node is done again

@@ -236,12 +236,12 @@ INTERRUPTED = "interrupted"
 """Status of a run whose trajectory records no ending."""
 
 LimitKind = Literal["calls", "tokens", "usd", "seconds", "steps", "plan", "subtasks", "rounds"]
-"""What can run out: the budget, the steps of an episode, and a method's internal limits (`METHODS_OWN`)."""
+"""What can run out: the budget, the steps of an episode, and a method's internal limits (`METHOD_LIMITS`)."""
 
-METHODS_OWN: tuple[LimitKind, ...] = ("plan", "subtasks", "rounds")
+METHOD_LIMITS: tuple[LimitKind, ...] = ("plan", "subtasks", "rounds")
 """Internal limits that only some methods have. A run that hits one says more about the limit than about the method."""
 
-FAULTS = frozenset({"error:environment", "error:data"})
+FAULT_ENDINGS = frozenset({"error:environment", "error:data"})
 """Endings by a failure of the world or its data. They say nothing about the method, so no success rate counts them.
 
 `error:model` and `error:operator` count as failures of the method: malformed answers and operators that raise are the
@@ -252,7 +252,7 @@ Boundary = Literal["model", "environment", "data", "operator"]
 """Which part outside the method failed."""
 
 
-def resumable(ending: str) -> bool:
+def is_resumable(ending: str) -> bool:
     """Return whether a run can continue from its last checkpoint; an ending that the method chose is final."""
     return ending == INTERRUPTED or ending.startswith(("limit:", "error:"))
 
@@ -297,7 +297,7 @@ class LimitReached(Stopped):
     def __init__(self, kind: LimitKind, limit: float, spent: float, *, happened: str = "", option: str = "") -> None:
         self.kind, self.limit, self.spent = kind, limit, spent
         self.ending = f"limit:{kind}"
-        self.of_method = kind == "steps" or kind in METHODS_OWN
+        self.of_method = kind == "steps" or kind in METHOD_LIMITS
         more = f"--budget {option or kind}={2 * max(limit, spent) or 1:g}"
         super().__init__(f"{happened or f'{spent:g} of {limit:g} {kind} are spent'}; resume with more: {more}")
 
@@ -320,21 +320,21 @@ SNAPSHOT_EVERY = 5000
 """Number of writes between full copies of a channel. A small number makes the stored history quadratic in length."""
 
 
-def _extend(log: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
+def _extend_log(log: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
     return [*log, *(entry for write in writes for entry in write)]
 
 
-def _last(plan: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
+def _last_write(plan: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
     return list(writes[-1]) if writes else plan
 
 
 # One alias for every append-only log, so that LangGraph's beta DeltaChannel can be replaced in one place.
-Log = Annotated[list[T], DeltaChannel(_extend, snapshot_frequency=SNAPSHOT_EVERY)]
+Log = Annotated[list[T], DeltaChannel(_extend_log, snapshot_frequency=SNAPSHOT_EVERY)]
 
-Plan = Annotated[list[Predicate], DeltaChannel(_last, snapshot_frequency=SNAPSHOT_EVERY)]
+Plan = Annotated[list[Predicate], DeltaChannel(_last_write, snapshot_frequency=SNAPSHOT_EVERY)]
 
 
-class Growth(NamedTuple):
+class ListChannels(NamedTuple):
     """How the list channels of a state take an update; of every other channel the last value wins."""
 
     lists: frozenset[str]
@@ -344,31 +344,32 @@ class Growth(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def growth_of(state: Any) -> Growth:
+def list_channels_of(state: Any) -> ListChannels:
     """Return the list channels of a state's TypedDict."""
     hints = get_type_hints(state, include_extras=True)
     channels = {
         name: annotation
         for name, hint in hints.items()
         for annotation in getattr(hint, "__metadata__", ())
-        if _grows(annotation)
+        if _is_delta_channel(annotation)
     }
-    return Growth(
-        frozenset(channels), frozenset(name for name, annotation in channels.items() if annotation.reducer is _extend)
+    return ListChannels(
+        frozenset(channels),
+        frozenset(name for name, annotation in channels.items() if annotation.reducer is _extend_log),
     )
 
 
-def _grows(mark: Any) -> bool:
+def _is_delta_channel(mark: Any) -> bool:
     return isinstance(mark, DeltaChannel)
 
 
 # JSON from outside. Values nested too deep for recursive code are refused like malformed JSON.
 
-DEEPEST = 100
+MAX_DEPTH = 100
 """Maximum nesting depth. The deepest value this library writes, an answer (32) in a trajectory line, has about half."""
 
 
-def json_value(text: str | bytes) -> Any:
+def parse_json(text: str | bytes) -> Any:
     """Parse a JSON text of at most 100 levels.
 
     Raises:
@@ -383,11 +384,11 @@ def json_value(text: str | bytes) -> Any:
     return value
 
 
-def next_json_value(text: str, start: int) -> tuple[Any, int]:
+def parse_json_at(text: str, start: int) -> tuple[Any, int]:
     """Parse the JSON value that begins at `start`; return it and its end.
 
     Raises:
-        ValueError: as `json_value`; a TooDeepError if it is nested too deep.
+        ValueError: as `parse_json`; a TooDeepError if it is nested too deep.
     """
     try:
         value, end = _DECODER.raw_decode(text, start)
@@ -398,10 +399,10 @@ def next_json_value(text: str, start: int) -> tuple[Any, int]:
 
 
 class TooDeepError(ValueError):
-    """JSON with more levels of nesting than `DEEPEST`."""
+    """JSON with more levels of nesting than `MAX_DEPTH`."""
 
     def __init__(self) -> None:
-        super().__init__(f"nested deeper than {DEEPEST} levels")
+        super().__init__(f"nested deeper than {MAX_DEPTH} levels")
 
 
 _DECODER = json.JSONDecoder()
@@ -409,7 +410,7 @@ _DECODER = json.JSONDecoder()
 
 def _check_depth(value: Any, brackets: int) -> None:
     # counting brackets is a hundred times as fast as walking the value, and decides most cases
-    if brackets > DEEPEST and _depth(value) > DEEPEST:
+    if brackets > MAX_DEPTH and _depth(value) > MAX_DEPTH:
         raise TooDeepError()
 
 
@@ -421,7 +422,7 @@ def replace_surrogates(text: str) -> str:
 def _depth(value: Any) -> int:
     """Return the nesting depth of lists and objects, counting no further than one level above the limit."""
     depth, level = 0, _nested([value])
-    while level and depth <= DEEPEST:
+    while level and depth <= MAX_DEPTH:
         depth, level = depth + 1, [part for value in level for part in _nested(value)]
     return depth
 
@@ -436,14 +437,16 @@ def _nested(value: Any) -> list[Any]:
 MAX_LINE = 1 << 24
 """Maximum bytes per line of a data file, a journal or a list of results; the longest known line has under a tenth."""
 
-_PIECE = 1 << 20
+_CHUNK_BYTES = 1 << 20
 """Bytes read at a time."""
 
-CORRECT = "is it another file, or a damaged one? Name the right file, or split that line"
+SPLIT_LINE_ADVICE = "is it another file, or a damaged one? Name the right file, or split that line"
 """Default advice in the message about a line that is too long."""
 
 
-def read_bounded_lines(file: IO[bytes], name: str, most: int = MAX_LINE, fix: str = CORRECT) -> Iterator[bytes]:
+def read_bounded_lines(
+    file: IO[bytes], name: str, most: int = MAX_LINE, fix: str = SPLIT_LINE_ADVICE
+) -> Iterator[bytes]:
     """Read the lines of an open file in order, each with its newline, holding only one in memory.
 
     Args:
@@ -471,16 +474,16 @@ def read_first_line(path: Path, most: int = MAX_LINE) -> bytes:
 
 
 def _read_line(file: IO[bytes], most: int) -> bytes | bytearray:
-    first = file.readline(_PIECE)
-    if len(first) < _PIECE or first.endswith(b"\n"):
+    first = file.readline(_CHUNK_BYTES)
+    if len(first) < _CHUNK_BYTES or first.endswith(b"\n"):
         return first
     line = bytearray(first)  # grows in place; `readline(most)` collects pieces and joins them: twice the memory
-    while len(line) <= most and not line.endswith(b"\n") and (piece := file.readline(_PIECE)):
+    while len(line) <= most and not line.endswith(b"\n") and (piece := file.readline(_CHUNK_BYTES)):
         line += piece
     return line
 
 
-def ends_line(path: Path) -> bool:
+def ends_with_newline(path: Path) -> bool:
     """Return whether a file is empty or ends with a newline, that is, whether its last line is complete."""
     with path.open("rb") as file:
         if not file.seek(0, os.SEEK_END):
@@ -489,14 +492,14 @@ def ends_line(path: Path) -> bool:
         return file.read(1) == b"\n"
 
 
-def drop_torn_line(path: Path) -> None:
+def drop_incomplete_line(path: Path) -> None:
     """Cut an incomplete last line (everything after the last newline) off a file; ignore a missing file."""
     if not path.is_file():
         return
     with path.open("r+b") as file:
         end = file.seek(0, os.SEEK_END)
         while end:
-            start = max(end - _PIECE, 0)
+            start = max(end - _CHUNK_BYTES, 0)
             file.seek(start)
             length = file.read(end - start).rfind(b"\n") + 1
             if length:

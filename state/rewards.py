@@ -13,21 +13,21 @@ from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from certigraph.state.records import Fault, Log, Record, Task
-from certigraph.state.run import ActingState, DecideView, RunState, Turn, decide_view, world_ending
+from certigraph.state.run import DecideView, ReActState, RunState, Turn, decide_view, world_ending
 
 # World states factored as in StateFactory: entities, each with the values of its attributes.
 
 Granularity = Literal["raw", "textual", "object", "attribute"]
 """Level of detail of a state (StateFactory, appendix C.5.1, levels 1 to 4).
 
-`raw`: the observation as it is. `textual`: its relevant facts as one text. `object`: one text of facts per object.
+`to_raw`: the observation as it is. `textual`: its relevant facts as one text. `object`: one text of facts per object.
 `attribute`: one value per attribute of an object.
 """
 
 GRANULARITIES: tuple[str, ...] = get_args(Granularity)
 """All granularities, the coarsest first."""
 
-ENTANGLED = "description"
+DESCRIPTION_ATTRIBUTE = "description"
 """Name of the one attribute that an object has at granularity `object`; its facts are not separated."""
 
 
@@ -53,34 +53,34 @@ class FactoredState(Record):
         return next((entity for entity in self.entities if entity.identity == identity), None)
 
 
-def factored(entities: dict[str, dict[str, str]]) -> FactoredState:
+def to_factored(entities: dict[str, dict[str, str]]) -> FactoredState:
     """Create a state from a mapping identity -> attribute -> value."""
     return FactoredState(entities=tuple(Entity(identity=name, attributes=has) for name, has in entities.items()))
 
 
-def as_mapping(state: FactoredState) -> dict[str, dict[str, str]]:
-    """Return a state as the mapping that `factored` takes; changing the mapping does not change the state."""
+def to_mapping(state: FactoredState) -> dict[str, dict[str, str]]:
+    """Return a state as the mapping that `to_factored` takes; changing the mapping does not change the state."""
     return {entity.identity: dict(entity.attributes) for entity in state.entities}
 
 
-def coarsened(state: FactoredState, granularity: str, goal: FactoredState) -> FactoredState:
+def coarsen(state: FactoredState, granularity: str, goal: FactoredState) -> FactoredState:
     """Return the same facts at a coarser granularity than `attribute`, in a form that is compared in the same way.
 
-    `textual` has the unstructured form of `raw` (appendix C.5.1): one text of what is known about the goal's objects.
-    At `object` the facts of an object are one description of it. Both list the facts in a fixed order, so that a
-    different order never counts as a difference.
+    `textual` has the unstructured form of `to_raw` (appendix C.5.1): one text of what is known about the goal's
+    objects. At `object` the facts of an object are one description of it. Both list the facts in a fixed order, so that
+    a different order never counts as a difference.
     """
     if granularity == "object":
-        return factored({entity.identity: _entangled(entity) for entity in state.entities})
-    return raw(_flat(state, goal)) if granularity == "textual" else state
+        return to_factored({entity.identity: _join_attributes(entity) for entity in state.entities})
+    return to_raw(_join_sentences(state, goal)) if granularity == "textual" else state
 
 
-def _entangled(entity: Entity) -> dict[str, str]:
+def _join_attributes(entity: Entity) -> dict[str, str]:
     description = "; ".join(f"{name} {value}" for name, value in sorted(entity.attributes.items()))
-    return {ENTANGLED: description} if description else {}
+    return {DESCRIPTION_ATTRIBUTE: description} if description else {}
 
 
-def _flat(state: FactoredState, goal: FactoredState) -> str:
+def _join_sentences(state: FactoredState, goal: FactoredState) -> str:
     named = {entity.identity for entity in goal.entities}
     relevant = [entity for entity in state.entities if entity.identity in named] or state.entities
     sentences = (
@@ -89,9 +89,9 @@ def _flat(state: FactoredState, goal: FactoredState) -> str:
     return ". ".join(sentences)
 
 
-def raw(text: str) -> FactoredState:
+def to_raw(text: str) -> FactoredState:
     """Create a state that holds a text as it is; an empty state if the text is blank."""
-    return factored({text: {}} if text.strip() else {})
+    return to_factored({text: {}} if text.strip() else {})
 
 
 # State of the graphs that predict rewards along recorded trajectories, and the views of their operators.
@@ -105,11 +105,11 @@ DOMAIN = "domain"
 TRUE_REWARDS = "true"
 """Key of a scored answer: the rewards that were to be predicted, one list per recording."""
 
-ending = world_ending
+reward_ending = world_ending
 """A run that predicts rewards has no predicates, so its world decides its ending."""
 
 
-class Seen(Record):
+class RecordedStep(Record):
     """One recorded step: an action (empty where the world was only observed) and the observation."""
 
     action: str = ""
@@ -118,7 +118,7 @@ class Seen(Record):
     """Index of the task's recording that the step belongs to."""
 
 
-class Prediction(Record):
+class PredictedReward(Record):
     """The reward predicted after a step, in [0, 1]."""
 
     reward: float
@@ -128,24 +128,24 @@ class Prediction(Record):
 class RewardState(RunState, total=False):
     """State of a graph that predicts rewards; `position` is the index of the next step."""
 
-    steps: Log[Seen]
+    steps: Log[RecordedStep]
     position: int
     factored: FactoredState
     goal: FactoredState
     reward: float
     note: str
     """What a predictor without states remembers from step to step."""
-    rewards: Log[Prediction]
+    rewards: Log[PredictedReward]
 
 
 class FactorView(TypedDict):
     """What extraction (Eq. 4), interpretation (Eq. 6) and routing (Eqs. 7-9) see: no step but the present one.
 
-    `factored` and `goal` are the latest states; both are empty at the beginning of a trajectory.
+    `to_factored` and `goal` are the latest states; both are empty at the beginning of a trajectory.
     """
 
     task: Task
-    step: Seen
+    step: RecordedStep
     factored: FactoredState
     goal: FactoredState
 
@@ -157,12 +157,12 @@ class RateView(TypedDict):
     """
 
     task: Task
-    steps: Sequence[Seen]
+    steps: Sequence[RecordedStep]
     length: int
     note: str
 
 
-def recorded(task: Task) -> list[Seen]:
+def recorded_steps(task: Task) -> list[RecordedStep]:
     """Return the steps of a task's recordings, one recording after the other.
 
     Raises:
@@ -183,10 +183,10 @@ def recorded(task: Task) -> list[Seen]:
     return [step.model_copy(update={"recording": n}) for n, steps in enumerate(recordings) for step in steps]
 
 
-_RECORDINGS = TypeAdapter(Annotated[list[Annotated[list[Seen], Field(min_length=1)]], Field(min_length=1)])
+_RECORDINGS = TypeAdapter(Annotated[list[Annotated[list[RecordedStep], Field(min_length=1)]], Field(min_length=1)])
 
 
-def without_recordings(task: Task) -> Task:
+def hide_recordings(task: Task) -> Task:
     """Return the task as operators see it: they must not know the later steps of a recording."""
     visible = {key: value for key, value in task.constants.items() if key != RECORDINGS}
     return task.model_copy(update={"constants": visible})
@@ -194,7 +194,7 @@ def without_recordings(task: Task) -> Task:
 
 def factor_view(state: RewardState) -> FactorView:
     """Return the part of the state that StateFactory's operators may read."""
-    step, started = state["steps"][state["position"]], not begins(state)
+    step, started = state["steps"][state["position"]], not is_first_step(state)
     return {
         "task": state["task"],
         "step": step,
@@ -203,7 +203,7 @@ def factor_view(state: RewardState) -> FactorView:
     }
 
 
-def routed_view(state: RewardState) -> FactorView:
+def route_view(state: RewardState) -> FactorView:
     """Return the view of the routing operator: both states are those of the present step, also at the beginning."""
     step = state["steps"][state["position"]]
     return {"task": state["task"], "step": step, "factored": state["factored"], "goal": state["goal"]}
@@ -219,17 +219,17 @@ def rate_view(state: RewardState) -> RateView:
     position, recording = state["position"], state["steps"][state["position"]].recording
     same = [step for step in state["steps"] if step.recording == recording]
     first = next(index for index, step in enumerate(state["steps"]) if step.recording == recording)
-    note = "" if begins(state) else state["note"]
+    note = "" if is_first_step(state) else state["note"]
     return {"task": state["task"], "steps": same[: position - first + 1], "length": len(same), "note": note}
 
 
-def begins(state: RewardState) -> bool:
+def is_first_step(state: RewardState) -> bool:
     """Return whether the present step is the first of a trajectory."""
     position = state["position"]
     return position == 0 or state["steps"][position - 1].recording != state["steps"][position].recording
 
 
-def by_recording(rewards: Sequence[Prediction]) -> list[list[float]]:
+def group_by_recording(rewards: Sequence[PredictedReward]) -> list[list[float]]:
     """Group the predicted rewards by recording."""
     return [
         [prediction.reward for prediction in group]
@@ -240,7 +240,7 @@ def by_recording(rewards: Sequence[Prediction]) -> list[list[float]]:
 # State of the agents that look ahead: candidates for the next action, their predicted outcomes and expected rewards.
 
 
-class Foreseen(Record):
+class PredictedOutcome(Record):
     """The outcome of an action as a world model predicts it."""
 
     action: str
@@ -262,23 +262,23 @@ class Appraisal(Record):
     """Whether the episode has been in that state before, if states are extracted."""
 
 
-class Imagined(Record):
+class ImaginedState(Record):
     """A predicted outcome as a state, from which operators can look further ahead."""
 
-    foreseen: Foreseen
+    foreseen: PredictedOutcome
     appraisal: Appraisal
     factored: FactoredState
     goal: FactoredState
 
 
-class AppraisingState(ActingState, total=False):
-    """ReAct's state with the present state (`factored`, `goal`, `reward`) and the actions considered next."""
+class LookaheadState(ReActState, total=False):
+    """ReAct's state with the present state (`to_factored`, `goal`, `reward`) and the actions considered next."""
 
     factored: FactoredState
     goal: FactoredState
     reward: float
     candidates: tuple[str, ...]
-    foreseen: tuple[Foreseen, ...]
+    foreseen: tuple[PredictedOutcome, ...]
     appraisals: tuple[Appraisal, ...]
     visited: Log[str]
     """Digests of the states that the episode has been in."""
@@ -299,7 +299,7 @@ class AppraiseView(TypedDict):
     factored: FactoredState
     goal: FactoredState
     reward: float
-    foreseen: tuple[Foreseen, ...]
+    foreseen: tuple[PredictedOutcome, ...]
 
 
 class ChooseView(DecideView):
@@ -308,19 +308,19 @@ class ChooseView(DecideView):
     appraisals: tuple[Appraisal, ...]
 
 
-def standing_view(state: AppraisingState) -> FactorView:
+def live_factor_view(state: LookaheadState) -> FactorView:
     """Return what StateFactory's operators see of the live world: the latest step."""
     history = state["history"]
-    step = Seen(action=history[-1].action.text if history else "", observation=state["observation"].text)
+    step = RecordedStep(action=history[-1].action.text if history else "", observation=state["observation"].text)
     return {"task": state["task"], "step": step, "factored": state["factored"], "goal": state["goal"]}
 
 
-def lookahead_view(state: AppraisingState) -> LookaheadView:
+def lookahead_view(state: LookaheadState) -> LookaheadView:
     """Return the view for proposing and imagining the next action."""
     return {**decide_view(state), "path": (), "candidates": state["candidates"]}
 
 
-def appraise_view(state: AppraisingState) -> AppraiseView:
+def appraise_view(state: LookaheadState) -> AppraiseView:
     """Return the view for appraising outcomes that start from the present state."""
     return {
         "task": state["task"],
@@ -331,32 +331,32 @@ def appraise_view(state: AppraisingState) -> AppraiseView:
     }
 
 
-def choose_view(state: AppraisingState) -> ChooseView:
+def choose_view(state: LookaheadState) -> ChooseView:
     """Return the part of the state that the agent chooses by."""
     return {**decide_view(state), "appraisals": state["appraisals"]}
 
 
-def turns_of(outcomes: Sequence[Foreseen]) -> tuple[Turn, ...]:
+def turns_of(outcomes: Sequence[PredictedOutcome]) -> tuple[Turn, ...]:
     """Return imagined steps as turns."""
     return tuple(Turn(action=o.action, observation=o.observation, accepted=o.accepted) for o in outcomes)
 
 
-def digest(state: FactoredState) -> str:
+def digest_of(state: FactoredState) -> str:
     """Return 16 hex digits that identify a state, independent of the order of its facts."""
-    return hashlib.sha256(json.dumps(as_mapping(state), sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(to_mapping(state), sort_keys=True).encode()).hexdigest()[:16]
 
 
 # The search tree of MCTS: imagined nodes, and a log of simulations from which every statistic is counted.
 
-Path = tuple[str, ...]
+ActionPath = tuple[str, ...]
 """Actions from the present to a node; the root's path is empty."""
 
 
-class Node(Record):
+class SearchNode(Record):
     """An imagined state: a node of the search tree."""
 
-    path: Path
-    foreseen: Foreseen
+    path: ActionPath
+    foreseen: PredictedOutcome
     reward: float
     factored: FactoredState
     goal: FactoredState
@@ -372,21 +372,21 @@ class Node(Record):
 class Simulation(Record):
     """One pass through the tree: the node that it reached, and the value found there."""
 
-    path: Path
+    path: ActionPath
     value: float
 
 
-class TreeState(AppraisingState, total=False):
+class TreeState(LookaheadState, total=False):
     """State of MCTS: the look-ahead state and the search tree."""
 
-    tree: Log[Node]
+    tree: Log[SearchNode]
     simulations: Log[Simulation]
-    leaf: Path
+    leaf: ActionPath
     """The node that is being expanded."""
     searched: int
     """Number of expansions for the present action."""
     searching: bool
-    imagined: tuple[Node, ...]
+    imagined: tuple[SearchNode, ...]
     """Nodes imagined from the leaf that are not yet in the tree."""
 
 
@@ -394,65 +394,67 @@ class TreeView(TypedDict):
     """What the operators on the tree see: the tree, the node being expanded, and the nodes imagined from it."""
 
     task: Task
-    tree: Sequence[Node]
+    tree: Sequence[SearchNode]
     simulations: Sequence[Simulation]
-    leaf: Path
+    leaf: ActionPath
     searched: int
     visited: Sequence[str]
-    imagined: Sequence[Node]
+    imagined: Sequence[SearchNode]
 
 
-class Tally(NamedTuple):
+class VisitCounts(NamedTuple):
     """Number of visits and sum of values of every node, by path."""
 
-    visits: Counter[Path]
-    totals: Counter[Path]
+    visits: Counter[ActionPath]
+    totals: Counter[ActionPath]
 
-    def mean(self, path: Path) -> float:
+    def mean(self, path: ActionPath) -> float:
         """Return Q, the mean value of a node's visits."""
         return self.totals[path] / self.visits[path] if self.visits[path] else 0.0
 
-    def uct(self, path: Path, c: float) -> float:
+    def uct(self, path: ActionPath, c: float) -> float:
         """Return the upper confidence bound of a node below the root (Kocsis and Szepesvari, 2006)."""
         visits, parent_visits = self.visits[path], self.visits[path[:-1]]
         return self.mean(path) + c * sqrt(log(parent_visits) / visits) if visits else float("inf")
 
 
-def tally(simulations: Iterable[Simulation]) -> Tally:
+def count_visits(simulations: Iterable[Simulation]) -> VisitCounts:
     """Count visits and values; every simulation counts for all nodes on its path."""
-    visits, totals = Counter[Path](), Counter[Path]()
+    visits, totals = Counter[ActionPath](), Counter[ActionPath]()
     for simulation in simulations:
         for length in range(len(simulation.path) + 1):
             visits[simulation.path[:length]] += 1
             totals[simulation.path[:length]] += simulation.value  # type: ignore[assignment]
-    return Tally(visits, totals)
+    return VisitCounts(visits, totals)
 
 
-def leaf_of(tree: Sequence[Node], counts: Tally, c: float, random: Random) -> Path:
+def select_leaf(tree: Sequence[SearchNode], counts: VisitCounts, c: float, random: Random) -> ActionPath:
     """Select the node to expand: follow the highest bound down from the root; break ties at random."""
-    path: Path = ()
-    while options := children(tree, path):
+    path: ActionPath = ()
+    while options := children_of(tree, path):
         random.shuffle(options)
         path = max(options, key=lambda node: counts.uct(node.path, c)).path
     return path
 
 
-def children(tree: Sequence[Node], path: Path) -> list[Node]:
+def children_of(tree: Sequence[SearchNode], path: ActionPath) -> list[SearchNode]:
     """Return the nodes one action below a path."""
     return [node for node in tree if node.path[:-1] == path and node.path]
 
 
-def found(tree: Sequence[Node], path: Path) -> Node | None:
+def node_at(tree: Sequence[SearchNode], path: ActionPath) -> SearchNode | None:
     """Return the node of a path; None for the root, which is the world itself."""
     return next((node for node in tree if node.path == path), None)
 
 
-def solution(tree: Sequence[Node]) -> Path | None:
+def shortest_solution(tree: Sequence[SearchNode]) -> ActionPath | None:
     """Return the shortest path on which the world reports that the goal is reached, or None."""
     return min((node.path for node in tree if node.foreseen.solved), key=len, default=None)
 
 
-def below(tree: Sequence[Node], simulations: Sequence[Simulation], action: str) -> tuple[list[Node], list[Simulation]]:
+def subtree_of(
+    tree: Sequence[SearchNode], simulations: Sequence[Simulation], action: str
+) -> tuple[list[SearchNode], list[Simulation]]:
     """Return the part of a search below an action, to be reused once that action is taken."""
     nodes = [node.model_copy(update={"path": node.path[1:]}) for node in tree if node.path[:1] == (action,)]
     remaining = [

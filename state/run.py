@@ -46,7 +46,7 @@ class Evidence(Record):
     """Ids of the passages retrieved so far, in worlds that retrieve passages."""
 
 
-class Entry(Record):
+class NestedStart(Record):
     """Start of a run inside the world of another run, such as the run of a TDP sub-task."""
 
     episode: str
@@ -100,10 +100,10 @@ SEARCH, CLAIM, ANSWER, FINISH = "search", "claim", "answer", "finish"
 RETRIEVED = "retrieved"
 """Key of an answer's `args`: ids of passages that were retrieved for it in other worlds of the same question."""
 
-WRITTEN = re.compile(r"\s*(\w+)\s*\[(.*)\]\s*", re.DOTALL)
+ACTION_PATTERN = re.compile(r"\s*(\w+)\s*\[(.*)\]\s*", re.DOTALL)
 """An action written as text, as in `search[...]`."""
 
-ANSWERS = (ANSWER, FINISH)
+ANSWER_ACTIONS = (ANSWER, FINISH)
 """Actions that carry an answer."""
 
 
@@ -114,12 +114,12 @@ def search(query: str, **args: JsonValue) -> Action:
         query: what to search for.
         args: `k`, the number of passages; `alpha`, the weight of BM25 against vectors. The world has its own defaults.
     """
-    return use(SEARCH, query, **args)
+    return use_tool(SEARCH, query, **args)
 
 
 def answer(text: str) -> Action:
     """Create an action that notes an answer; a later one replaces it, and the episode continues."""
-    return use(ANSWER, text)
+    return use_tool(ANSWER, text)
 
 
 def finish(text: str, **args: JsonValue) -> Action:
@@ -139,30 +139,30 @@ def claim(subquestion: str, *, finding: str, title: str, entity: str) -> Action:
     return Action(text=f"claim[{entity}: {finding} ({title})]", kind=CLAIM, args=args)
 
 
-def use(tool: str, text: str, **args: JsonValue) -> Action:
+def use_tool(tool: str, text: str, **args: JsonValue) -> Action:
     """Create an action that uses a tool of the world by its name, for example "search"."""
-    field = "answer" if tool in ANSWERS else "query"
-    return Action(text=f"{tool}[{text}]", kind=tool, args={field: text, **({} if tool in ANSWERS else args)})
+    field = "answer" if tool in ANSWER_ACTIONS else "query"
+    return Action(text=f"{tool}[{text}]", kind=tool, args={field: text, **({} if tool in ANSWER_ACTIONS else args)})
 
 
-def parsed(action: Action) -> Action | None:
+def parse_action(action: Action) -> Action | None:
     """Parse an action written as text (`search[...]`) into a typed one; return None if it does not have that form."""
     if action.kind != "text":
         return action
-    match = WRITTEN.fullmatch(action.text)
-    return use(match[1].lower(), match[2].strip()) if match else None
+    match = ACTION_PATTERN.fullmatch(action.text)
+    return use_tool(match[1].lower(), match[2].strip()) if match else None
 
 
-def asked_for(action: Action) -> str:
+def query_of(action: Action) -> str:
     """Return the query of an action, or the text of one without a query. Actions are compared by it."""
-    typed = parsed(action)
+    typed = parse_action(action)
     return str(typed.args.get("query") or typed.text) if typed else action.text
 
 
 # The certified state, computed from certificates: SDP's state space (Table 1).
 
 
-class Known(Record):
+class KnownFinding(Record):
     """A finding, with the name of the policy that let it pass if it is not certified."""
 
     finding: Finding
@@ -176,7 +176,7 @@ class CertifiedState(Record):
     actions: tuple[Action, ...] = ()
     evidence: tuple[str, ...] = ()
     """The evidence for each action, as its certificate states it."""
-    known: tuple[Known, ...] = ()
+    known: tuple[KnownFinding, ...] = ()
     """The findings of all certificates; those of forced ones are included and marked."""
 
 
@@ -194,7 +194,7 @@ def certified_states(certificates: Sequence[Certificate]) -> list[CertifiedState
     """Return all certified states from the empty one on: one more than there are certificates."""
     states = [CertifiedState()]
     for certificate in certificates:
-        states.append(_after(states, certificate))
+        states.append(_next_state(states, certificate))
     return states
 
 
@@ -213,7 +213,7 @@ def certified_state(certificates: Sequence[Certificate], invalidations: Sequence
             predicates=tuple(p for c in certified for p in c.targets),
             actions=tuple(c.action for c in certified),
             evidence=tuple(c.evidence for c in certified),
-            known=_known(certificates),
+            known=_known_findings(certificates),
         )
     if not invalidations:
         return latest
@@ -221,7 +221,7 @@ def certified_state(certificates: Sequence[Certificate], invalidations: Sequence
     return latest.model_copy(update={"predicates": valid})
 
 
-class Place(NamedTuple):
+class CertifiedPredicate(NamedTuple):
     """A certified predicate and its position: target number `target` of certificate number `certificate`."""
 
     certificate: int
@@ -229,33 +229,39 @@ class Place(NamedTuple):
     predicate: Predicate
 
 
-def predicates_in_force(certificates: Sequence[Certificate], invalidations: Sequence[Invalidation] = ()) -> list[Place]:
+def predicates_in_force(
+    certificates: Sequence[Certificate], invalidations: Sequence[Invalidation] = ()
+) -> list[CertifiedPredicate]:
     """Return the predicates of the latest certified state that were not invalidated since it was reached, in order.
 
     A return to an earlier state restores what was in force there, including what was invalidated in between.
     """
     if all(c.restores is None for c in certificates):
-        entries = [entry for index, certificate in enumerate(certificates) for entry in _places(index, certificate)]
-        return _without(entries, invalidations)
-    states: list[list[Place]] = [[]]
+        entries = [
+            entry for index, certificate in enumerate(certificates) for entry in _predicates_of(index, certificate)
+        ]
+        return _drop_invalidated(entries, invalidations)
+    states: list[list[CertifiedPredicate]] = [[]]
     since = 0
     for index, certificate in enumerate(certificates):
         if certificate.restores is not None:
             states.append(states[certificate.restores])
         else:
             recent = [i for i in invalidations if since <= i.step < certificate.step]
-            states.append([*_without(states[-1], recent), *_places(index, certificate)])
+            states.append([*_drop_invalidated(states[-1], recent), *_predicates_of(index, certificate)])
         since = certificate.step
-    return _without(states[-1], [i for i in invalidations if i.step >= since])
+    return _drop_invalidated(states[-1], [i for i in invalidations if i.step >= since])
 
 
-def _places(index: int, certificate: Certificate) -> list[Place]:
+def _predicates_of(index: int, certificate: Certificate) -> list[CertifiedPredicate]:
     if certificate.forced:
         return []
-    return [Place(index, number, predicate) for number, predicate in enumerate(certificate.targets)]
+    return [CertifiedPredicate(index, number, predicate) for number, predicate in enumerate(certificate.targets)]
 
 
-def _without(entries: Sequence[Place], invalidations: Sequence[Invalidation]) -> list[Place]:
+def _drop_invalidated(
+    entries: Sequence[CertifiedPredicate], invalidations: Sequence[Invalidation]
+) -> list[CertifiedPredicate]:
     lost = {(invalidation.certificate, invalidation.target) for invalidation in invalidations}
     return [entry for entry in entries if (entry.certificate, entry.target) not in lost]
 
@@ -270,10 +276,10 @@ def transitions(certificates: Sequence[Certificate]) -> list[Transition]:
     ]
 
 
-def _after(states: Sequence[CertifiedState], certificate: Certificate) -> CertifiedState:
+def _next_state(states: Sequence[CertifiedState], certificate: Certificate) -> CertifiedState:
     if certificate.restores is not None:
         return states[certificate.restores]
-    known = states[-1].known + _known([certificate])
+    known = states[-1].known + _known_findings([certificate])
     if certificate.forced:
         return states[-1].model_copy(update={"known": known})
     return CertifiedState(
@@ -284,23 +290,23 @@ def _after(states: Sequence[CertifiedState], certificate: Certificate) -> Certif
     )
 
 
-def _known(certificates: Sequence[Certificate]) -> tuple[Known, ...]:
-    return tuple(Known.model_construct(finding=c.finding, forced=c.forced) for c in certificates if c.finding)
+def _known_findings(certificates: Sequence[Certificate]) -> tuple[KnownFinding, ...]:
+    return tuple(KnownFinding.model_construct(finding=c.finding, forced=c.forced) for c in certificates if c.finding)
 
 
 # The belief of a search agent (CGDP section 5.1), and the signals of a search that finds nothing new (section 5.2).
 
-Form = Literal["native", "lobotomized", "structured", "freeform"]
+BeliefForm = Literal["native", "lobotomized", "structured", "freeform"]
 """Form of a belief: `native` is the complete transcript, `lobotomized` the latest observation (CGDP section 6.2)."""
 
-RECENT = 3
+COMPARED_ROUNDS = 3
 """Number of earlier rounds an action is compared with: a search that alternates between two queries stagnates too."""
 
-GLIMPSE = 300
+MAX_GLIMPSE = 300
 """Maximum characters of an observation kept in its round, for gates that ask a model."""
 
 
-class Fact(Record):
+class BelievedFact(Record):
     """A proposition that an observation confirmed, and its source."""
 
     text: str
@@ -314,8 +320,8 @@ class Belief(Record):
     `facts` and `questions` (the open predicates, most important first), a freeform one has `notes` (plain text).
     """
 
-    form: Form = "native"
-    facts: tuple[Fact, ...] = ()
+    form: BeliefForm = "native"
+    facts: tuple[BelievedFact, ...] = ()
     questions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     window: int | None = None
@@ -336,7 +342,7 @@ class Belief(Record):
         return "\n".join(chain.from_iterable((name, *lines) for name, lines in sections if lines))
 
 
-class Round(Record):
+class SearchRound(Record):
     """Progress signals of one round (section 5.2), and what later rounds are compared with."""
 
     action: str
@@ -344,7 +350,7 @@ class Round(Record):
     """Ids of the passages, or digests of the observation's lines if the world names no sources."""
     glimpse: str = ""
     jaccard: float
-    """Highest token-level Jaccard similarity to an action of the `RECENT` previous rounds; 0 in the first round."""
+    """Highest token-level Jaccard similarity to an action of the `COMPARED_ROUNDS` previous rounds; 0 in the first."""
     upr: float
     """Unique passage rate: the share of chunks that no previous round has shown; 0 if nothing was found."""
 
@@ -367,43 +373,43 @@ class Stagnation(Record):
     """The answer that the agent would have given there."""
 
 
-class BelievingState(RunState, total=False):
+class BeliefState(RunState, total=False):
     """The channels of memory and gate, which any graph may have."""
 
     belief: Belief
-    rounds: Log[Round]
+    rounds: Log[SearchRound]
     stagnation: Stagnation
 
 
-def belief_of(state: BelievingState) -> Belief:
+def belief_of(state: BeliefState) -> Belief:
     """Return the belief; an empty one if no memory has written yet."""
     return state.get("belief", Belief())
 
 
-def stagnation_of(state: BelievingState) -> Stagnation:
+def stagnation_of(state: BeliefState) -> Stagnation:
     """Return the gate's latest assessment; an empty one without a gate or a round."""
     return state.get("stagnation", Stagnation())
 
 
-def stopped(state: BelievingState) -> bool:
+def is_stopped(state: BeliefState) -> bool:
     """Return whether a gate has ended the search."""
     return stagnation_of(state).stop
 
 
-def advised(state: BelievingState) -> tuple[str, ...]:
+def advice_of(state: BeliefState) -> tuple[str, ...]:
     """Return the gate's advice as a tuple of at most one text."""
     return tuple(filter(None, [stagnation_of(state).advice]))
 
 
-def round_of(action: Action, observation: Observation, before: Sequence[Round]) -> Round:
+def round_of(action: Action, observation: Observation, before: Sequence[SearchRound]) -> SearchRound:
     """Return the signals of a round from its action, its observation and the previous rounds."""
-    query, chunks = asked_for(action), _chunks(observation)
+    query, chunks = query_of(action), _chunks(observation)
     seen = set(chain.from_iterable(r.chunks for r in before))
-    return Round(
+    return SearchRound(
         action=query,
         chunks=chunks,
-        glimpse=" ".join(observation.text.split())[:GLIMPSE],
-        jaccard=max((jaccard(query, r.action) for r in before[-RECENT:]), default=0.0),
+        glimpse=" ".join(observation.text.split())[:MAX_GLIMPSE],
+        jaccard=max((jaccard(query, r.action) for r in before[-COMPARED_ROUNDS:]), default=0.0),
         upr=sum(chunk not in seen for chunk in chunks) / len(chunks) if chunks else 0.0,
     )
 
@@ -429,7 +435,7 @@ def _chunks(observation: Observation) -> tuple[str, ...]:
 
 # State of the agents that act without predicates: ReAct, and what plan-and-solve adds to it.
 
-REFUSED = "Refused: "
+REFUSED_PREFIX = "Refused: "
 """Prefix of an advice that names an action not to take."""
 
 
@@ -445,7 +451,7 @@ class Turn(Record):
     """Ids of the retrieved passages, in the order of the observation's lines."""
 
 
-class ActingState(BelievingState, total=False):
+class ReActState(BeliefState, total=False):
     """State of a run of ReAct; `turns` belong to the live episode."""
 
     turns: Log[Turn]
@@ -453,7 +459,7 @@ class ActingState(BelievingState, total=False):
     """The thought that led to `action`."""
 
 
-class OutlineState(ActingState, total=False):
+class OutlineState(ReActState, total=False):
     """ReAct's state with a plan that is written once, before the first action."""
 
     outline: tuple[str, ...]
@@ -479,25 +485,25 @@ class OutlineView(TypedDict):
     evidence: Evidence
 
 
-def decide_view(state: ActingState) -> DecideView:
+def decide_view(state: ReActState) -> DecideView:
     """Return the part of the state that ReAct's agent may read."""
     return {
         "task": state["task"],
         "assignment": state["task"].goal,
         "turns": remembered_turns(state),
         "evidence": state["evidence"],
-        "advice": advised(state),
+        "advice": advice_of(state),
         "belief": belief_of(state),
     }
 
 
-def remembered_turns(state: ActingState) -> tuple[Turn, ...]:
+def remembered_turns(state: ReActState) -> tuple[Turn, ...]:
     """Return the turns inside the window of the agent's memory."""
     turns, window = tuple(state["turns"]), belief_of(state).window
     return turns if window is None else turns[len(turns) - min(window, len(turns)) :]
 
 
-def outlined_view(state: OutlineState) -> DecideView:
+def outlined_decide_view(state: OutlineState) -> DecideView:
     """Return the view of `decide_view` with the steps of the outline as advice."""
     return {**decide_view(state), "advice": state["outline"]}
 
@@ -507,7 +513,7 @@ def outline_view(state: OutlineState) -> OutlineView:
     return {"task": state["task"], "evidence": state["evidence"]}
 
 
-def turn_of(thought: str, action: Action, observation: Observation) -> Turn:
+def create_turn(thought: str, action: Action, observation: Observation) -> Turn:
     """Create the turn of an action and its observation."""
     return Turn(
         thought=thought,
@@ -519,6 +525,6 @@ def turn_of(thought: str, action: Action, observation: Observation) -> Turn:
     )
 
 
-def acts(turns: Iterable[Turn]) -> tuple[Turn, ...]:
+def without_thoughts(turns: Iterable[Turn]) -> tuple[Turn, ...]:
     """Return the turns without thoughts: STEP's other roles and CLIN's memory do not see them."""
     return tuple(turn.model_copy(update={"thought": ""}) for turn in turns)

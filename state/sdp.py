@@ -25,20 +25,20 @@ from certigraph.state.records import (
 )
 from certigraph.state.run import (
     Belief,
-    BelievingState,
+    BeliefState,
+    CertifiedPredicate,
     CertifiedState,
     Evidence,
-    Place,
-    advised,
+    advice_of,
     belief_of,
     certified_state,
+    is_stopped,
     predicates_in_force,
-    stopped,
 )
 from certigraph.state.search import forced_ending
 
 
-class SDPState(BelievingState, total=False):
+class SDPState(BeliefState, total=False):
     """State of a run of SDP. `head` is the position in the plan: `plan[head]` is the target."""
 
     plan: Plan
@@ -108,7 +108,7 @@ class RevalidateView(TypedDict):
     evidence: Evidence
 
 
-class ReplanView(TypedDict):
+class SDPReplanView(TypedDict):
     """Replan (Eq. 4) is the one operator that sees everything."""
 
     task: Task
@@ -127,26 +127,26 @@ class ReplanView(TypedDict):
     """The invalidations that led to this replan and that no plan has repaired; tries may be left too."""
 
 
-CUT = "cut_at"
+CUT_ARGUMENT = "cut_at"
 """Argument of the goal of a plan that was cut: the number of conditions that were kept."""
 
 
-def plan_of(texts: Sequence[str], goal: Predicate, most: int) -> list[Predicate]:
+def build_plan(texts: Sequence[str], goal: Predicate, most: int) -> list[Predicate]:
     """Build a plan of at most `most` conditions and the goal.
 
-    The goal is marked with `CUT` if conditions may be missing before it: if `texts` has more conditions, or exactly
-    `most` and does not end with the goal. Without any text the plan is empty.
+    The goal is marked with `CUT_ARGUMENT` if conditions may be missing before it: if `texts` has more conditions, or
+    exactly `most` and does not end with the goal. Without any text the plan is empty.
     """
     cut = len(texts) > most or (len(texts) == most and texts[-1] != goal.text)
     conditions = [Predicate(text=text) for text in texts[:most] if text != goal.text]
-    end = goal.model_copy(update={"args": {**goal.args, CUT: most}}) if cut else goal
+    end = goal.model_copy(update={"args": {**goal.args, CUT_ARGUMENT: most}}) if cut else goal
     return [*conditions, end] if texts else []
 
 
-def extends(state: SDPState | ReplanView) -> bool:
+def needs_rest_of_plan(state: SDPState | SDPReplanView) -> bool:
     """Return whether all conditions of a plan that was cut are certified, so that its rest has to be planned next."""
     plan, head = state["plan"], state["head"]
-    return head < len(plan) and CUT in plan[head].args
+    return head < len(plan) and CUT_ARGUMENT in plan[head].args
 
 
 def propose_view(state: SDPState) -> ProposeView:
@@ -164,7 +164,7 @@ def realize_view(state: SDPState) -> RealizeView:
         "evidence": state["evidence"],
         "attempts": list(_attempts_at(head, judged_attempts(state), state["plan"][head])),
         "belief": belief_of(state),
-        "advice": advised(state),
+        "advice": advice_of(state),
     }
 
 
@@ -173,7 +173,7 @@ def validate_view(state: SDPState) -> ValidateView:
     return {"task": state["task"], "tail": state["plan"][state["head"] :], "observation": state["observation"]}
 
 
-def replan_view(state: SDPState) -> ReplanView:
+def sdp_replan_view(state: SDPState) -> SDPReplanView:
     """Return everything but internal counters."""
     audits, invalidations = tuple(state.get("audits", ())), tuple(state.get("invalidations", ()))
     step = len(state["history"]) if audits or invalidations else 0
@@ -205,12 +205,12 @@ def judged_attempts(state: SDPState) -> Sequence[Attempt]:
     # Every action is validated, so attempts and steps correspond; a nested run's history begins with the outer steps.
     first = 1 + len(state["history"]) - len(state["attempts"])
     return [
-        _denied(attempt, denied[step]) if step in denied else attempt
+        _deny_attempt(attempt, denied[step]) if step in denied else attempt
         for step, attempt in enumerate(state["attempts"], first)
     ]
 
 
-def _denied(attempt: Attempt, audit: Audit) -> Attempt:
+def _deny_attempt(attempt: Attempt, audit: Audit) -> Attempt:
     verdict = attempt.verdict.model_copy(update={"depth": 0, "reason": f"audit of the goal: {audit.reason}"})
     return attempt.model_copy(update={"verdict": verdict})
 
@@ -230,14 +230,14 @@ def revalidate_view(state: SDPState) -> RevalidateView:
     """Return the part of the state that revalidation may read."""
     return {
         "task": state["task"],
-        "certified": [entry.predicate for entry in revalidated(state)],
+        "certified": [entry.predicate for entry in predicates_to_recheck(state)],
         "tail": state["plan"][state["head"] :],
         "observation": state["observation"],
         "evidence": state["evidence"],
     }
 
 
-def revalidated(state: SDPState) -> list[Place]:
+def predicates_to_recheck(state: SDPState) -> list[CertifiedPredicate]:
     """Return the certified predicates to check again: those in force that the plan will not make true again.
 
     Of equal predicates the latest is returned; a return to an earlier state is no condition that can be checked.
@@ -252,14 +252,14 @@ def _certified(state: SDPState) -> CertifiedState:
     return certified_state(state["certificates"], state.get("invalidations", ()))
 
 
-def ending(state: SDPState) -> str:
+def sdp_ending(state: SDPState) -> str:
     """Return the ending of a run that reached the graph's end."""
     plan, head, verdict = state.get("plan"), state.get("head", 0), state.get("verdict")
     if plan and head >= len(plan):
         return GAVE_UP if state["certificates"][-1].forced else GOAL
     if forced := forced_ending(state):
         return forced
-    if (verdict and verdict.exhausted) or stopped(state):
+    if (verdict and verdict.exhausted) or is_stopped(state):
         return EXHAUSTED
     observation = state.get("observation")
     return WORLD_ENDED if observation and observation.done else GAVE_UP

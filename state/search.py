@@ -25,23 +25,23 @@ from certigraph.state.run import (
     CLAIM,
     FINISH,
     Belief,
-    BelievingState,
+    BeliefState,
     CertifiedState,
     Evidence,
-    Known,
-    Round,
+    KnownFinding,
     RunState,
+    SearchRound,
     Stagnation,
     Turn,
     answer,
     belief_of,
     certified_state,
     finish,
+    is_stopped,
     remembered_turns,
     round_of,
     stagnation_of,
-    stopped,
-    use,
+    use_tool,
     world_ending,
 )
 
@@ -56,7 +56,7 @@ class Passage(Record):
     text: str
 
 
-def listed_lines(text: str, sources: Sequence[str]) -> list[tuple[str, str]] | None:
+def lines_with_sources(text: str, sources: Sequence[str]) -> list[tuple[str, str]] | None:
     """Return each line of an observation with its source, or None if the observation is not a list of passages."""
     lines = text.splitlines()
     return list(zip(sources, lines, strict=True)) if len(lines) == len(sources) else None
@@ -65,49 +65,49 @@ def listed_lines(text: str, sources: Sequence[str]) -> list[tuple[str, str]] | N
 # Observations of search worlds: one passage per line, or a refusal with its reason.
 
 
-def told(passages: Sequence[Passage], none: str = "", **data: JsonValue) -> Observation:
+def to_observation(passages: Sequence[Passage], none: str = "", **data: JsonValue) -> Observation:
     """Create an observation of passages: one per line, their ids as sources; `none` is the text if there are none."""
-    text = "\n".join(line(f"{p.title}: {p.text}" if p.title else p.text) for p in passages)
+    text = "\n".join(to_line(f"{p.title}: {p.text}" if p.title else p.text) for p in passages)
     return Observation(text=text or none, sources=tuple(p.id for p in passages), data=data)
 
 
-def refused(reason: str) -> Observation:
+def create_refusal(reason: str) -> Observation:
     """Create the observation of an action that the world refused."""
     return Observation(text=reason, accepted=False)
 
 
-def line(text: str) -> str:
+def to_line(text: str) -> str:
     """Join a text to one line."""
     return " ".join(text.split())
 
 
-def storable_line(text: str) -> str:
+def to_storable_line(text: str) -> str:
     """Join a text to one line and drop what UTF-8 cannot encode: unpaired surrogates from a shell or a model."""
-    return line(text.encode(errors="ignore").decode())
+    return to_line(text.encode(errors="ignore").decode())
 
 
 # The user's own question as a task: `certigraph ask`.
 
-LONGEST = 2_000
+MAX_QUESTION_LENGTH = 2_000
 """Maximum number of characters of a question."""
 
-GENERATED = "generated"
+GENERATED_WEB = "generated"
 """Name to give instead of a search provider for the generated web of the benchmark `web`, to try things out."""
 
-MODEL = "openai:gpt-4o-mini"
+DEFAULT_MODEL = "openai:gpt-4o-mini"
 """Model that answers if the user names none."""
 
 
-def asked(question: str, search: str = "", now: datetime.datetime | None = None) -> Task:
+def create_question_task(question: str, search: str = "", now: datetime.datetime | None = None) -> Task:
     """Create the task of a question, with the names of the search providers and the time of the question.
 
     Raises:
         UnknownName: the question is empty, or has more than 2,000 characters.
     """
-    text = storable_line(question)
-    if not text or len(text) > LONGEST:
+    text = to_storable_line(question)
+    if not text or len(text) > MAX_QUESTION_LENGTH:
         problem = "is empty" if not text else f"has {len(text):,} characters"
-        raise UnknownName(f"the question {problem}: ask in 1 to {LONGEST:,} characters")
+        raise UnknownName(f"the question {problem}: ask in 1 to {MAX_QUESTION_LENGTH:,} characters")
     at = now or datetime.datetime.now(datetime.UTC)
     id_ = hashlib.sha256(text.encode()).hexdigest()[:8]
     return Task(benchmark="ask", id=id_, goal=text, constants={"search": search, "asked": at.isoformat()})
@@ -116,22 +116,28 @@ def asked(question: str, search: str = "", now: datetime.datetime | None = None)
 # The actions of agents that research on the web: search, open a page, or both for one step of a plan.
 
 OPEN, RESEARCH = "open", "research"
-"""Kinds of actions: `open` reads one page; `research` does the searches and reads the pages of one step."""
+"""Kinds of actions: `open` reads one page; `research_step` does the searches and reads the pages of one step."""
 
 COLLECT, FILTER, EXTRACT, COMPUTE = "collect", "filter", "extract", "compute"
 """Kinds of steps (SDP paper, appendix A.4): collect candidates, filter them, extract one fact, compute or compare."""
 
-STEPS = (COLLECT, FILTER, EXTRACT, COMPUTE)
+STEP_KINDS = (COLLECT, FILTER, EXTRACT, COMPUTE)
 """All kinds of steps."""
 
 
 def open_page(url: str) -> Action:
     """Create an action that reads a page found by a search or named in the question."""
-    return use(OPEN, url)
+    return use_tool(OPEN, url)
 
 
-def research(
-    goal: str, queries: Sequence[str], urls: Sequence[str], known: Sequence[Known], *, rejected: int, elsewhere: bool
+def research_step(
+    goal: str,
+    queries: Sequence[str],
+    urls: Sequence[str],
+    known: Sequence[KnownFinding],
+    *,
+    rejected: int,
+    elsewhere: bool,
 ) -> Action:
     """Create an action that gathers evidence for one step.
 
@@ -156,44 +162,44 @@ def research(
     )
 
 
-def noted(text: str, known: Sequence[Known]) -> Action:
+def note_answer(text: str, known: Sequence[KnownFinding]) -> Action:
     """Create an action that notes an answer, with the findings that support it."""
-    return _with(answer(text), known)
+    return _attach_findings(answer(text), known)
 
 
-def handed_in(text: str, known: Sequence[Known], **args: JsonValue) -> Action:
+def submit_answer(text: str, known: Sequence[KnownFinding], **args: JsonValue) -> Action:
     """Create an action that submits an answer, with the findings that support it.
 
     `policy` in `args` names the policy that made the agent submit it.
     """
-    return _with(finish(text, **args), known)
+    return _attach_findings(finish(text, **args), known)
 
 
-def findings_argument(known: Sequence[Known]) -> Arguments:
+def findings_argument(known: Sequence[KnownFinding]) -> Arguments:
     """Return the argument by which an action carries findings."""
     return {"known": [finding.as_json() for finding in known]} if known else {}
 
 
-def findings_of(args: Arguments) -> list[Known]:
+def findings_of(args: Arguments) -> list[KnownFinding]:
     """Return the findings that an action carries."""
     known = args.get("known")
-    return [Known.model_validate(item) for item in known] if isinstance(known, list) else []
+    return [KnownFinding.model_validate(item) for item in known] if isinstance(known, list) else []
 
 
-def texts(value: JsonValue) -> list[str]:
+def unique_texts(value: JsonValue) -> list[str]:
     """Return the unique, stripped, non-empty texts of a list in arguments; an empty list for any other value."""
     items = (str(item).strip() for item in value) if isinstance(value, list) else iter(())
     return list(dict.fromkeys(item for item in items if item))
 
 
-def _with(action: Action, known: Sequence[Known]) -> Action:
+def _attach_findings(action: Action, known: Sequence[KnownFinding]) -> Action:
     return action.model_copy(update={"args": {**action.args, **findings_argument(known)}})
 
 
 # The chain of hops behind the answer to a multi-hop question: as certified, and as the answer's action carries it.
 
 
-class Hop(NamedTuple):
+class HopFinding(NamedTuple):
     """A hop of a multi-hop question and what was found for it."""
 
     question: str
@@ -204,25 +210,25 @@ class Hop(NamedTuple):
     """Id of the passage that supports the finding; empty if it was not verified."""
 
 
-def certified_hops(certified: CertifiedState) -> dict[int, Hop]:
+def certified_hops(certified: CertifiedState) -> dict[int, HopFinding]:
     """Return the certified hops by index, in the order of their certificates."""
     pairs = zip(certified.actions, certified.evidence, strict=True)
     claims = ((action.args, passage) for action, passage in pairs if action.kind == CLAIM and "hop" in action.args)
     return {
-        int(str(args["hop"])): Hop(str(args["subquestion"]), str(args["finding"]), str(args["entity"]), passage)
+        int(str(args["hop"])): HopFinding(str(args["subquestion"]), str(args["finding"]), str(args["entity"]), passage)
         for args, passage in claims
     }
 
 
-def chain_argument(chain: Sequence[Hop]) -> Arguments:
+def chain_argument(chain: Sequence[HopFinding]) -> Arguments:
     """Return the argument by which an answer carries its chain; Validate and the world see no certificates."""
     return {"chain": [[*hop] for hop in chain]} if chain else {}
 
 
-def chain_of(args: Arguments) -> list[Hop]:
+def chain_of(args: Arguments) -> list[HopFinding]:
     """Return the chain that an answer carries."""
     chain = args.get("chain")
-    return [Hop(*map(str, hop)) for hop in chain if isinstance(hop, list)] if isinstance(chain, list) else []
+    return [HopFinding(*map(str, hop)) for hop in chain if isinstance(hop, list)] if isinstance(chain, list) else []
 
 
 # Views of the operators that gather context (CGDP): memory, gate and final answer. They work on any graph's state.
@@ -244,7 +250,7 @@ class GateView(TypedDict):
     """A gate sees the rounds so far, the latest last, and (if it asks a model) the state of the investigation."""
 
     task: Task
-    rounds: Sequence[Round]
+    rounds: Sequence[SearchRound]
     stagnation: Stagnation
     belief: Belief
     turns: Sequence[Turn]
@@ -276,7 +282,7 @@ def gate_view(state: Any) -> GateView:
     }
 
 
-def latest_round(state: Any) -> list[Round]:
+def latest_round(state: Any) -> list[SearchRound]:
     """Return the round that has just ended and is not yet in `rounds`; an empty list before the first action."""
     return [round_of(state["action"], state["observation"], state["rounds"])] if state.get("action") else []
 
@@ -292,11 +298,11 @@ def answer_view(state: Any) -> AnswerView:
     }
 
 
-def ending(state: BelievingState) -> str:
+def search_ending(state: BeliefState) -> str:
     """Return the ending of an episode that a gate may have stopped; a forced answer gives the reason."""
     observation = state.get("observation")
     over = observation is not None and observation.done  # the world ended the episode before the gate could
-    return forced_ending(state) or (EXHAUSTED if stopped(state) and not over else world_ending(state))
+    return forced_ending(state) or (EXHAUSTED if is_stopped(state) and not over else world_ending(state))
 
 
 def forced_ending(state: RunState) -> str:

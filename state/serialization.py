@@ -9,12 +9,12 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from certigraph.state.records import Record
 
 
-class Exact(JsonPlusSerializer):
+class TupleSerializer(JsonPlusSerializer):
     """LangGraph's serializer, extended so that tuples in channels are restored; msgpack alone returns lists."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         """Serialize a checkpoint or the value of one channel."""
-        return super().dumps_typed(_marked(obj))
+        return super().dumps_typed(_mark_tuples(obj))
 
 
 def serializer() -> JsonPlusSerializer:
@@ -24,8 +24,8 @@ def serializer() -> JsonPlusSerializer:
     """
     from certigraph.state import trajectory  # noqa: F401 - a record type exists once its module is imported
 
-    allowed = [(record.__module__, record.__name__) for record in _kinds(Record)]
-    return Exact(allowed_msgpack_modules=[*allowed, (__name__, tuple_of.__name__)])
+    allowed = [(record.__module__, record.__name__) for record in _subclasses_of(Record)]
+    return TupleSerializer(allowed_msgpack_modules=[*allowed, (__name__, tuple_of.__name__)])
 
 
 def tuple_of(items: list[Any]) -> tuple[Any, ...]:
@@ -34,25 +34,25 @@ def tuple_of(items: list[Any]) -> tuple[Any, ...]:
 
 
 @dataclass
-class _Marked:
+class _TupleMarker:
     """A tuple to be stored as a call of `tuple_of`: LangGraph stores a dataclass as its class name and its fields."""
 
     items: list[Any]
 
 
-_Marked.__name__ = tuple_of.__name__
+_TupleMarker.__name__ = tuple_of.__name__
 
 
-def _marked(value: Any) -> Any:
+def _mark_tuples(value: Any) -> Any:
     if type(value) is tuple:
-        return _Marked(list(value))
+        return _TupleMarker(list(value))
     if isinstance(value, dict) and "channel_values" in value:
         channels = value["channel_values"]
-        return {**value, "channel_values": {name: _marked(item) for name, item in channels.items()}}
+        return {**value, "channel_values": {name: _mark_tuples(item) for name, item in channels.items()}}
     return value
 
 
-def _kinds(parent: type[Record]) -> Iterator[type[Record]]:
+def _subclasses_of(parent: type[Record]) -> Iterator[type[Record]]:
     for child in parent.__subclasses__():
         yield child
-        yield from _kinds(child)
+        yield from _subclasses_of(child)

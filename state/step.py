@@ -5,21 +5,21 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from certigraph.state.records import GAVE_UP, GOAL, METHODS_OWN, Action, Log, Record, Scores, Task
+from certigraph.state.records import GAVE_UP, GOAL, METHOD_LIMITS, Action, Log, Record, Scores, Task
 from certigraph.state.run import (
-    REFUSED,
-    ActingState,
+    REFUSED_PREFIX,
     DecideView,
     Evidence,
+    ReActState,
     Turn,
-    acts,
-    advised,
+    advice_of,
     belief_of,
     decide_view,
+    without_thoughts,
     world_ending,
 )
 
-KEPT = 3
+SHOWN_LESSONS = 3
 """Number of lessons of earlier episodes that are shown (as in Reflexion and CLIN)."""
 
 
@@ -34,7 +34,7 @@ class Trial(Record):
     @property
     def cut(self) -> bool:
         """Whether an internal limit of the method ended it. The limit of steps does not count: every episode has it."""
-        return self.ending in {f"limit:{kind}" for kind in METHODS_OWN}
+        return self.ending in {f"limit:{kind}" for kind in METHOD_LIMITS}
 
 
 class Lesson(Record):
@@ -56,7 +56,7 @@ class Lesson(Record):
         return tuple(insight for insight in self.insights if "NOT" in insight.split())
 
 
-def nothing_learnt(lessons: Sequence[Lesson]) -> bool:
+def has_learned_nothing(lessons: Sequence[Lesson]) -> bool:
     """Return whether the latest lesson is missing, empty, or equal to the one before it.
 
     The next episode would then be the same again.
@@ -65,7 +65,7 @@ def nothing_learnt(lessons: Sequence[Lesson]) -> bool:
     return not contents or contents[-1] == (contents[0] if len(contents) > 1 else ((), (), ""))
 
 
-class TrialState(ActingState, total=False):
+class TrialState(ReActState, total=False):
     """State of an agent that learns between episodes; `lessons` are the latest, oldest first."""
 
     trial: int
@@ -105,7 +105,7 @@ def recall_view(state: TrialState) -> RecallView:
     return {"task": state["task"], "trial": state["trial"], "lessons": state["lessons"]}
 
 
-def advised_view(state: TrialState) -> DecideView:
+def trial_decide_view(state: TrialState) -> DecideView:
     """Return ReAct's view with the lessons as advice: all reflections, and the latest insights."""
     lessons = state["lessons"]
     reflections = tuple(lesson.reflection for lesson in lessons if lesson.reflection)
@@ -113,7 +113,7 @@ def advised_view(state: TrialState) -> DecideView:
     return {**decide_view(state), "advice": (*reflections, *insights)}
 
 
-def best_of(state: Mapping[str, Any], live: Scores | None) -> Scores | None:
+def best_scores(state: Mapping[str, Any], live: Scores | None) -> Scores | None:
     """Return the best score among a run's episodes, the live one included (the rule of Reflexion, CLIN and STEP)."""
     scores = [trial.scores for trial in state.get("trials", [])] + ([live] if live else [])
     # Of equal scores the latest counts, because a later episode has learned more.
@@ -147,16 +147,16 @@ def trials_message(state: Mapping[str, Any]) -> str:
 
 # STEP's state (section 3, Algorithm 1), and the views that keep its four roles separate.
 
-Status = Literal["open", "completed", "failed"]
+SubtaskStatus = Literal["open", "completed", "failed"]
 """Status of a subtask."""
 
 
-class Subtask(Record):
+class StepSubtask(Record):
     """What the Executor works on (m in Algorithm 1), with the insights that the Planner found relevant (s)."""
 
     text: str
     insights: tuple[str, ...] = ()
-    status: Status = "open"
+    status: SubtaskStatus = "open"
     reason: str = ""
     """Why the subtask is completed or failed."""
     whole: bool = False
@@ -176,8 +176,8 @@ class StepState(TrialState, total=False):
     `subtasks` are the finished ones of this episode; `begun` is the turn at which the present one started.
     """
 
-    subtask: Subtask
-    subtasks: Log[Subtask]
+    subtask: StepSubtask
+    subtasks: Log[StepSubtask]
     begun: int
     refusals: tuple[str, ...]
     """The Evaluator's reasons against this turn's candidates."""
@@ -190,7 +190,7 @@ class PlannerView(TypedDict):
     task: Task
     evidence: Evidence
     turns: Sequence[Turn]
-    subtasks: Sequence[Subtask]
+    subtasks: Sequence[StepSubtask]
     insights: Sequence[str]
     strategy: Sequence[str]
 
@@ -208,7 +208,7 @@ class AssessView(TypedDict):
     """After an action the Evaluator sees the subtask, the turns made for it, and the world's present view."""
 
     task: Task
-    subtask: Subtask
+    subtask: StepSubtask
     turns: Sequence[Turn]
     evidence: Evidence
 
@@ -219,7 +219,7 @@ def planner_view(state: StepState) -> PlannerView:
     return {
         "task": state["task"],
         "evidence": state["evidence"],
-        "turns": acts(state["turns"]),
+        "turns": without_thoughts(state["turns"]),
         "subtasks": tuple(state["subtasks"]),
         "insights": lesson.insights if lesson else (),
         "strategy": lesson.strategy if lesson else (),
@@ -228,13 +228,13 @@ def planner_view(state: StepState) -> PlannerView:
 
 def executor_view(state: StepState) -> DecideView:
     """Return the part of the state that the Executor may read: its subtask in place of the task."""
-    refused = tuple(f"{REFUSED}{refusal}" for refusal in state["refusals"])
+    refused = tuple(f"{REFUSED_PREFIX}{refusal}" for refusal in state["refusals"])
     return {
-        "task": _unnamed(state["task"], state["subtask"]),
+        "task": _hide_goal(state["task"], state["subtask"]),
         "assignment": state["subtask"].text,
-        "turns": acts(_scoped(state, state["turns"])),
+        "turns": without_thoughts(_hide_goal_in_turns(state, state["turns"])),
         "evidence": state["evidence"],
-        "advice": (*state["subtask"].insights, *advised(state), *refused),
+        "advice": (*state["subtask"].insights, *advice_of(state), *refused),
         "belief": belief_of(state),
     }
 
@@ -244,7 +244,7 @@ def align_view(state: StepState) -> AlignView:
     rules = state["lessons"][-1].rules if state["lessons"] else ()
     subtask = state["subtask"]
     return {
-        "task": _unnamed(state["task"], subtask),
+        "task": _hide_goal(state["task"], subtask),
         "subtask": subtask.text,
         "action": state["action"],
         "rules": rules,
@@ -254,19 +254,19 @@ def align_view(state: StepState) -> AlignView:
 def assess_view(state: StepState) -> AssessView:
     """Return the part of the state that the Evaluator may read after an action."""
     return {
-        "task": _unnamed(state["task"], state["subtask"]),
+        "task": _hide_goal(state["task"], state["subtask"]),
         "subtask": state["subtask"],
-        "turns": acts(_scoped(state, state["turns"][state["begun"] :])),
+        "turns": without_thoughts(_hide_goal_in_turns(state, state["turns"][state["begun"] :])),
         "evidence": state["evidence"],
     }
 
 
-def _unnamed(task: Task, subtask: Subtask) -> Task:
+def _hide_goal(task: Task, subtask: StepSubtask) -> Task:
     """Return the task with only its benchmark and id, which operators need to find their world."""
     return task if subtask.whole else Task(benchmark=task.benchmark, id=task.id)
 
 
-def _scoped(state: StepState, turns: Sequence[Turn]) -> Iterator[Turn]:
+def _hide_goal_in_turns(state: StepState, turns: Sequence[Turn]) -> Iterator[Turn]:
     """Return the turns without the task's goal, which some worlds show on request (ScienceWorld does)."""
     goal = state["task"].goal
     for turn in turns:

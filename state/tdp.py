@@ -11,11 +11,11 @@ from typing_extensions import TypedDict
 
 from certigraph.state.records import GAVE_UP, GOAL, Log, Observation, Record, Spent, Step, Task
 from certigraph.state.run import (
-    ActingState,
     Belief,
     DecideView,
-    Entry,
     Evidence,
+    NestedStart,
+    ReActState,
     RunState,
     Turn,
     belief_of,
@@ -28,7 +28,7 @@ from certigraph.state.run import (
 # created. Its goal is the one pending node that no pending node needs: completing it completes the task, and every
 # other pending node leads to it.
 
-Status = Literal["pending", "completed", "failed"]
+NodeStatus = Literal["pending", "completed", "failed"]
 """Status of a node."""
 
 
@@ -38,21 +38,21 @@ class Node(Record):
     id: str
     task: str
     needs: tuple[str, ...] = ()
-    status: Status = "pending"
+    status: NodeStatus = "pending"
 
 
 class Dag(Record):
     """A task graph, possibly empty.
 
     Raises:
-        ValidationError: the nodes form no task graph; the message lists all `problems`.
+        ValidationError: the nodes form no task graph; the message lists all `graph_problems`.
     """
 
     nodes: tuple[Node, ...] = ()
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
-        if messages := list(problems(self.nodes)):
+        if messages := list(graph_problems(self.nodes)):
             raise ValueError("; ".join(messages))
         return self
 
@@ -93,7 +93,7 @@ class Dag(Record):
                 waiting += nodes[need].needs
         return frozenset(ancestors)
 
-    def with_status(self, statuses: Mapping[str, Status]) -> "Dag":
+    def with_status(self, statuses: Mapping[str, NodeStatus]) -> "Dag":
         """Return the graph with new statuses for some nodes, all of which were ready."""
         # Validated again, because a checkpoint with an invalid graph would silently be restored as plain values.
         nodes = self.by_id
@@ -101,7 +101,7 @@ class Dag(Record):
         return Dag(nodes=tuple(ran.get(node.id, node) for node in self.nodes))
 
 
-def problems(nodes: Iterable[Node]) -> Iterator[str]:
+def graph_problems(nodes: Iterable[Node]) -> Iterator[str]:
     """Yield the reasons why nodes form no task graph, each with the ids; none if `Dag` accepts them."""
     nodes = tuple(nodes)
     known = Counter(node.id for node in nodes)
@@ -111,13 +111,13 @@ def problems(nodes: Iterable[Node]) -> Iterator[str]:
         yield f"ids used twice: {', '.join(twice)}"
     if unknown := [f"{node.id} needs {need}" for node in nodes for need in node.needs if need not in known]:
         yield f"needs that are no sub-task: {', '.join(unknown)}"
-    if cycle := cycle_in(nodes):
+    if cycle := find_cycle(nodes):
         yield f"sub-tasks that wait for each other: {' -> '.join(cycle)}"
     elif len(ends := sinks(node for node in nodes if node.status == "pending")) > 1:
         yield f"several ends: {', '.join(node.id for node in ends)}; all but the last one must be needed by another"
 
 
-def cycle_in(nodes: Iterable[Node]) -> tuple[str, ...]:
+def find_cycle(nodes: Iterable[Node]) -> tuple[str, ...]:
     """Return the ids along a cycle, each needed by the next, the first repeated at the end; empty without a cycle."""
     try:
         TopologicalSorter({node.id: node.needs for node in nodes}).prepare()
@@ -138,25 +138,25 @@ def sinks(nodes: Iterable[Node]) -> list[Node]:
 Nodes = tuple[Node, ...]
 
 
-class Mended(NamedTuple):
+class RepairedNodes(NamedTuple):
     """Nodes that form a task graph, and one line about each change that was made to them."""
 
     nodes: Nodes
     notes: tuple[str, ...]
 
 
-def flaws(nodes: Nodes, most: int) -> Iterator[str]:
+def decomposition_problems(nodes: Nodes, most: int) -> Iterator[str]:
     """Yield the reasons why nodes are no graph of a task with at most `most` sub-tasks, each with the ids."""
     if not nodes:
         yield "there is no sub-task"
     if len(nodes) > most:
-        yield f"{len(nodes)} sub-tasks, at most {most} are allowed; too many: {_ids(nodes[most:])}"
-    if same := _others(nodes, _first(nodes, lambda node: node.task)):
-        yield f"the same text as another sub-task: {_ids(same)}"
-    yield from problems(nodes)
+        yield f"{len(nodes)} sub-tasks, at most {most} are allowed; too many: {_format_node_ids(nodes[most:])}"
+    if same := _all_but(nodes, _first_of_each(nodes, lambda node: node.task)):
+        yield f"the same text as another sub-task: {_format_node_ids(same)}"
+    yield from graph_problems(nodes)
 
 
-def mended(nodes: Iterable[Node], *, goal: str, most: int) -> Mended:
+def repair_nodes(nodes: Iterable[Node], *, goal: str, most: int) -> RepairedNodes:
     """Repair nodes so that they form a graph without flaws; valid nodes stay unchanged.
 
     Args:
@@ -165,99 +165,107 @@ def mended(nodes: Iterable[Node], *, goal: str, most: int) -> Mended:
         most: maximum number of nodes to keep; the node that completes the task is one of them.
     """
     repaired, notes = tuple(nodes), list[str]()
-    for repair in (_named, _once, _distinct, _known, _acyclic, _one_end, lambda nodes: _few(nodes, most)):
+    for repair in (
+        _drop_incomplete,
+        _drop_repeated_ids,
+        _drop_repeated_texts,
+        _drop_unknown_needs,
+        _break_cycles,
+        _join_ends,
+        lambda nodes: _limit_count(nodes, most),
+    ):
         repaired, lines = repair(repaired)
         notes += lines
     if repaired:
-        return Mended(repaired, tuple(notes))
-    return Mended((Node(id="task", task=goal),), (*notes, "mended: the task is its only sub-task"))
+        return RepairedNodes(repaired, tuple(notes))
+    return RepairedNodes((Node(id="task", task=goal),), (*notes, "mended: the task is its only sub-task"))
 
 
-def _named(nodes: Nodes) -> Mended:
-    return _kept(nodes, [node for node in nodes if node.id and node.task], "without id or text")
+def _drop_incomplete(nodes: Nodes) -> RepairedNodes:
+    return _keep_only(nodes, [node for node in nodes if node.id and node.task], "without id or text")
 
 
-def _once(nodes: Nodes) -> Mended:
-    return _kept(nodes, _first(nodes, lambda node: node.id), "the same id again")
+def _drop_repeated_ids(nodes: Nodes) -> RepairedNodes:
+    return _keep_only(nodes, _first_of_each(nodes, lambda node: node.id), "the same id again")
 
 
-def _distinct(nodes: Nodes) -> Mended:
-    return _kept(nodes, _first(nodes, lambda node: node.task), "the same text again")
+def _drop_repeated_texts(nodes: Nodes) -> RepairedNodes:
+    return _keep_only(nodes, _first_of_each(nodes, lambda node: node.task), "the same text again")
 
 
-def _known(nodes: Nodes) -> Mended:
+def _drop_unknown_needs(nodes: Nodes) -> RepairedNodes:
     known = {node.id for node in nodes}
-    return _needing(nodes, {node.id: [need for need in node.needs if need in known] for node in nodes})
+    return _set_needs(nodes, {node.id: [need for need in node.needs if need in known] for node in nodes})
 
 
-def _acyclic(nodes: Nodes) -> Mended:
+def _break_cycles(nodes: Nodes) -> RepairedNodes:
     """Break each cycle at its node that is listed first, by removing what that node needs in the cycle."""
     position, needs = {node.id: n for n, node in enumerate(nodes)}, {node.id: node.needs for node in nodes}
     acyclic = nodes
-    while cycle := cycle_in(acyclic):
+    while cycle := find_cycle(acyclic):
         need, first = min(pairwise(cycle), key=lambda pair: position[pair[1]])
         needs[first] = tuple(other for other in needs[first] if other != need)
         acyclic = tuple(node.model_copy(update={"needs": needs[node.id]}) for node in nodes)
-    return _needing(nodes, needs)
+    return _set_needs(nodes, needs)
 
 
-def _one_end(nodes: Nodes) -> Mended:
+def _join_ends(nodes: Nodes) -> RepairedNodes:
     """Make the last end the goal."""
-    return _towards(_ends(nodes)[-1], nodes) if nodes else Mended(nodes, ())
+    return _lead_to(_end_ids(nodes)[-1], nodes) if nodes else RepairedNodes(nodes, ())
 
 
-def _few(nodes: Nodes, most: int) -> Mended:
+def _limit_count(nodes: Nodes, most: int) -> RepairedNodes:
     """Keep the goal and the nodes that can run first, up to the maximum."""
     if len(nodes) <= most:
-        return Mended(nodes, ())
-    goal = _ends(nodes)[-1]
+        return RepairedNodes(nodes, ())
+    goal = _end_ids(nodes)[-1]
     order = TopologicalSorter({node.id: node.needs for node in nodes}).static_order()
     ids = {goal, *[id_ for id_ in order if id_ != goal][: most - 1]}
-    limited, notes = _kept(nodes, [node for node in nodes if node.id in ids], f"more than {most}")
-    return Mended(_towards(goal, _known(limited).nodes).nodes, notes)
+    limited, notes = _keep_only(nodes, [node for node in nodes if node.id in ids], f"more than {most}")
+    return RepairedNodes(_lead_to(goal, _drop_unknown_needs(limited).nodes).nodes, notes)
 
 
-def _towards(goal: str, nodes: Nodes) -> Mended:
+def _lead_to(goal: str, nodes: Nodes) -> RepairedNodes:
     """Let the goal need all other ends."""
-    others = [id_ for id_ in _ends(nodes) if id_ != goal]
-    return _needing(nodes, {node.id: (*node.needs, *others) for node in nodes if node.id == goal})
+    others = [id_ for id_ in _end_ids(nodes) if id_ != goal]
+    return _set_needs(nodes, {node.id: (*node.needs, *others) for node in nodes if node.id == goal})
 
 
-def _ends(nodes: Nodes) -> list[str]:
+def _end_ids(nodes: Nodes) -> list[str]:
     return [node.id for node in sinks(nodes)]
 
 
-def _first(nodes: Nodes, key: Callable[[Node], str]) -> list[Node]:
+def _first_of_each(nodes: Nodes, key: Callable[[Node], str]) -> list[Node]:
     firsts = dict[str, Node]()
     for node in nodes:
         firsts.setdefault(key(node), node)
     return [*firsts.values()]
 
 
-def _kept(nodes: Nodes, remaining: Sequence[Node], why: str) -> Mended:
-    dropped = _others(nodes, remaining)
-    return Mended(tuple(remaining), (f"mended: left out {_ids(dropped)}, {why}",) if dropped else ())
+def _keep_only(nodes: Nodes, remaining: Sequence[Node], why: str) -> RepairedNodes:
+    dropped = _all_but(nodes, remaining)
+    return RepairedNodes(tuple(remaining), (f"mended: left out {_format_node_ids(dropped)}, {why}",) if dropped else ())
 
 
-def _others(nodes: Nodes, selected: Sequence[Node]) -> list[Node]:
+def _all_but(nodes: Nodes, selected: Sequence[Node]) -> list[Node]:
     return [node for node in nodes if not any(node is other for other in selected)]
 
 
-def _needing(nodes: Nodes, needs: Mapping[str, Sequence[str]]) -> Mended:
+def _set_needs(nodes: Nodes, needs: Mapping[str, Sequence[str]]) -> RepairedNodes:
     updated = [node.model_copy(update={"needs": tuple(needs.get(node.id, node.needs))}) for node in nodes]
     pairs = [(old, new) for old, new in zip(nodes, updated, strict=True) if old != new]
     notes = (f"mended: {new.id} needs {', '.join(new.needs) or 'nothing'}" for _, new in pairs)
-    return Mended(tuple(updated), tuple(notes))
+    return RepairedNodes(tuple(updated), tuple(notes))
 
 
-def _ids(nodes: Iterable[Node]) -> str:
+def _format_node_ids(nodes: Iterable[Node]) -> str:
     return ", ".join(node.id or "?" for node in nodes)
 
 
 # Self-Revision's changes to a task graph (TDP section 3.4). Nodes that have run never change, whatever a model answers.
 
 
-class Revision(NamedTuple):
+class GraphRevision(NamedTuple):
     """Changes to make to a task graph."""
 
     change: Nodes = ()
@@ -266,7 +274,7 @@ class Revision(NamedTuple):
     remove: tuple[str, ...] = ()
 
 
-def room(dag: Dag, most: int) -> int:
+def remaining_capacity(dag: Dag, most: int) -> int:
     """Return how many nodes may be added. Failed nodes do not count, because their replacements need the place."""
     return max(most - sum(node.status != "failed" for node in dag.nodes), 0)
 
@@ -277,32 +285,32 @@ def new_ids(dag: Dag, count: int) -> list[str]:
     return [id_ for number in range(1, len(taken) + count + 1) if (id_ := f"n{number}") not in taken][:count]
 
 
-def effective(dag: Dag, revision: Revision) -> Revision:
+def drop_repetitions(dag: Dag, revision: GraphRevision) -> GraphRevision:
     """Return the revision without changes that repeat the present graph, as models' answers often do."""
     present = {(node.id, node.task, node.needs) for node in dag.nodes}
     change, add = ([n for n in nodes if (n.id, n.task, n.needs) not in present] for nodes in revision[:2])
-    return Revision(tuple(change), tuple(add), tuple(dict.fromkeys(revision.remove)))
+    return GraphRevision(tuple(change), tuple(add), tuple(dict.fromkeys(revision.remove)))
 
 
-def refusals(dag: Dag, revision: Revision, most: int) -> Iterator[str]:
+def refusal_reasons(dag: Dag, revision: GraphRevision, most: int) -> Iterator[str]:
     """Yield the reasons why a revision is refused, each with the ids."""
-    yield from _out_of_reach(dag, revision)
-    nodes = revised(dag, revision)
+    yield from _invalid_changes(dag, revision)
+    nodes = apply_revision(dag, revision)
     if (count := sum(node.status != "failed" for node in nodes)) > most:
         yield f"{count} sub-tasks that have not failed, at most {most} are allowed"
     # Without a pending node, one that has run would count as the goal.
     if dag.pending and all(node.status != "pending" for node in nodes):
         yield f"{_join_ids(node.id for node in dag.pending)}: without them nothing is left that settles the task"
-    yield from problems(nodes)
+    yield from graph_problems(nodes)
 
 
-def ran_otherwise(before: Dag, after: Dag) -> list[str]:
+def changed_after_run(before: Dag, after: Dag) -> list[str]:
     """Return the ids of nodes that have run in one of two graphs and are not equal in both."""
     ran = [{node.id: node for node in dag.nodes if node.status != "pending"} for dag in (before, after)]
     return [id_ for id_ in {**ran[0], **ran[1]} if ran[0].get(id_) != ran[1].get(id_)]
 
 
-def revised(dag: Dag, revision: Revision) -> Nodes:
+def apply_revision(dag: Dag, revision: GraphRevision) -> Nodes:
     """Return the nodes after a revision: those that have run, unchanged, then the others, the goal last.
 
     The result is no task graph if the revision is refused.
@@ -313,7 +321,7 @@ def revised(dag: Dag, revision: Revision) -> Nodes:
     return (*run, *_goal_last([*(changed.get(node.id, node) for node in left), *revision.add]))
 
 
-def _out_of_reach(dag: Dag, revision: Revision) -> Iterator[str]:
+def _invalid_changes(dag: Dag, revision: GraphRevision) -> Iterator[str]:
     status = {node.id: node.status for node in dag.nodes}
     touched = [*(node.id for node in revision.change), *revision.remove]
     if unknown := [id_ for id_ in touched if id_ not in status]:
@@ -353,7 +361,7 @@ class Progress(Record):
     """What the sub-tasks that need this one have to know; set once it has ended."""
 
 
-class SubtaskState(ActingState, total=False):
+class SubtaskState(ReActState, total=False):
     """State of one sub-task. Its specification is the goal of `task`, its plan is `outline`."""
 
     known: tuple[str, ...]
@@ -374,7 +382,7 @@ class PlanView(TypedDict):
     evidence: Evidence
 
 
-class ReplanView(PlanView):
+class SubtaskReplanView(PlanView):
     """For a new plan the Planner also sees the plan so far, this sub-task's trace, and the reason."""
 
     outline: Sequence[str]
@@ -412,13 +420,13 @@ def execute_view(state: SubtaskState) -> DecideView:
 
 def supervise_view(state: SubtaskState) -> SuperviseView:
     """Return the part of the state that the Supervisor of a sub-task may read."""
-    return {**_traced(state), "last": state["last"]}  # type: ignore[typeddict-item]
+    return {**_trace_view(state), "last": state["last"]}  # type: ignore[typeddict-item]
 
 
-def replan_view(state: SubtaskState) -> ReplanView:
+def subtask_replan_view(state: SubtaskState) -> SubtaskReplanView:
     """Return the part of the state that the Planner may read for a new plan."""
     reason = state["progress"].reason if "progress" in state else ""
-    return {**_traced(state), "reason": reason}  # type: ignore[typeddict-item]
+    return {**_trace_view(state), "reason": reason}  # type: ignore[typeddict-item]
 
 
 def subtask_ending(state: SubtaskState) -> str:
@@ -426,7 +434,7 @@ def subtask_ending(state: SubtaskState) -> str:
     return GOAL if state["progress"].status == "completed" else GAVE_UP
 
 
-def _traced(state: SubtaskState) -> dict[str, object]:
+def _trace_view(state: SubtaskState) -> dict[str, object]:
     traced = {"outline": state["outline"], "turns": remembered_turns(state), "belief": belief_of(state)}
     return {**plan_view(state), **traced}
 
@@ -438,7 +446,7 @@ class Outcome(Record):
     """Result of a node."""
 
     node: str
-    status: Status
+    status: NodeStatus
     """Pending if its share of the budget was used up: it starts again later, alone, with all that is left."""
     result: str
     """What the nodes that need it are shown, or the reason why it is not completed."""
@@ -485,7 +493,7 @@ class SolveView(TypedDict):
 
     task: Task
     node: Node
-    entry: Entry
+    entry: NestedStart
     steps: int
     """Maximum number of world steps."""
     share: int
@@ -532,10 +540,10 @@ def steps_taken(state: TDPState) -> int:
 
 def tdp_ending(state: TDPState) -> str:
     """Return `goal` if the goal node is completed according to its Supervisor, else the ending by the world."""
-    return GOAL if settled(state) else world_ending(state)
+    return GOAL if is_goal_completed(state) else world_ending(state)
 
 
-def message(state: TDPState) -> str:
+def tdp_message(state: TDPState) -> str:
     """Return which sub-task failed in a run that gave up, and why; an empty text for any other ending."""
     failed = [outcome for outcome in state.get("outcomes", ()) if outcome.status == "failed"]
     if not failed or tdp_ending(state) != GAVE_UP:
@@ -543,7 +551,7 @@ def message(state: TDPState) -> str:
     return f"sub-task {failed[-1].node} failed and no revision replaced it: {failed[-1].result}"
 
 
-def settled(state: TDPState) -> bool:
+def is_goal_completed(state: TDPState) -> bool:
     """Return whether the goal node is completed."""
     dag = state.get("dag")
     return dag is not None and dag.goal is not None and dag.goal.status == "completed" and not dag.pending

@@ -14,31 +14,31 @@ from certigraph.state.records import (
     Scores,
     Task,
     Usage,
-    growth_of,
-    json_value,
+    list_channels_of,
+    parse_json,
     read_bounded_lines,
     read_first_line,
 )
-from certigraph.state.rewards import AppraisingState, RewardState, TreeState
-from certigraph.state.run import ActingState, OutlineState, RunState
+from certigraph.state.rewards import LookaheadState, RewardState, TreeState
+from certigraph.state.run import OutlineState, ReActState, RunState
 from certigraph.state.sdp import SDPState
 from certigraph.state.search import HypothesesState
 from certigraph.state.step import StepState, TrialState
 from certigraph.state.tdp import SubtaskState, TDPState
 
-STATES: dict[str, Any] = {
+GRAPH_STATES: dict[str, Any] = {
     "sdp": SDPState,
     "step": StepState,
-    "react": ActingState,
-    "react_reward": AppraisingState,
+    "react": ReActState,
+    "react_reward": LookaheadState,
     "mcts": TreeState,
     "plan_and_solve": OutlineState,
     "reflexion": TrialState,
     "clin": TrialState,
-    "pbai": ActingState,
-    "ircot": ActingState,
-    "memgpt": ActingState,
-    "iter_retgen": ActingState,
+    "pbai": ReActState,
+    "ircot": ReActState,
+    "memgpt": ReActState,
+    "iter_retgen": ReActState,
     "hypotheses": HypothesesState,
     "tdp": TDPState,
     "subtask": SubtaskState,
@@ -54,31 +54,31 @@ STATES: dict[str, Any] = {
 
 def state_type(graph: str) -> Any:
     """Return the TypedDict of a graph's state; `RunState` for an unknown graph."""
-    return STATES.get(graph, RunState)
+    return GRAPH_STATES.get(graph, RunState)
 
 
-class Change(NamedTuple):
+class NodeUpdate(NamedTuple):
     """The update that a node returned, and the keys whose previous value it replaces instead of extending it."""
 
     update: Mapping[str, Any]
     replaced: Sequence[str] = ()
 
 
-def folded_state(graph: str, initial: Mapping[str, Any], changes: Iterable[Change]) -> Any:
+def fold_state(graph: str, initial: Mapping[str, Any], changes: Iterable[NodeUpdate]) -> Any:
     """Compute the state of a graph from its initial state and the updates of its nodes, in order.
 
     Raises:
         TypeError, ValueError: an update does not fit the graph's state.
     """
     schema = state_type(graph)
-    channels = growth_of(schema)
+    channels = list_channels_of(schema)
     state: dict[str, Any] = {**{name: [] for name in channels.lists}, **initial}
     for change in changes:
         _apply(state, change, channels.logs)
     return _validator(schema).validate_python(state)
 
 
-def _apply(state: dict[str, Any], change: Change, logs: frozenset[str]) -> None:
+def _apply(state: dict[str, Any], change: NodeUpdate, logs: frozenset[str]) -> None:
     """Fold one update into `state`; the update's own lists are copied, never changed."""
     appended = logs - {*change.replaced}
     for key, value in change.update.items():
@@ -99,10 +99,10 @@ def _validator(kind: Any) -> TypeAdapter[Any]:
 # superseded: the reader drops their updates and keeps their cost. A model call has a line of its own before its
 # request is sent; a call that no event records, because the run was killed, counts as superseded too.
 
-SCHEMA = 5
+SCHEMA_VERSION = 5
 """Version of the schema that is written."""
 
-READABLE = (2, 3, 4, 5)
+READABLE_SCHEMAS = (2, 3, 4, 5)
 """Versions of the schema that can be read.
 
 Since 3 there are events of graphs inside nodes, with `scope` and `subtask`; since 4 lines have numbers, and each model
@@ -110,7 +110,7 @@ call has a line when it starts; since 5 checkpoints name the records by their pr
 resumed.
 """
 
-UNRECORDED = "the run was stopped before the answer was recorded"
+UNRECORDED_FAILURE = "the run was stopped before the answer was recorded"
 """Failure of a call that was started and that no event records."""
 
 
@@ -118,7 +118,7 @@ class Header(Record):
     """What was run: enough to identify the run and, with its local settings, to build it again."""
 
     type: Literal["header"] = "header"
-    schema_version: int = SCHEMA
+    schema_version: int = SCHEMA_VERSION
     run_id: str
     created: str
     graph: str
@@ -128,7 +128,7 @@ class Header(Record):
     versions: dict[str, str]
 
 
-class CallBegun(Record):
+class CallStarted(Record):
     """A request that is about to be sent to a model endpoint; the event whose `calls` have its `id` records its result.
 
     A call without such an event still counts. `input_tokens` and `usd` are then all that is known about it: an estimate
@@ -196,7 +196,7 @@ class Footer(Record):
     usage: Usage
 
 
-Line = Header | CallBegun | Event | Resumed | Footer
+TrajectoryLine = Header | CallStarted | Event | Resumed | Footer
 """Any line of a trajectory."""
 
 
@@ -219,7 +219,7 @@ class Trajectory(Record):
     @property
     def usage(self) -> Usage:
         """Cost of the run, including superseded work."""
-        return total(e.usage for e in [*self.events, *self.superseded])
+        return total_usage(e.usage for e in [*self.events, *self.superseded])
 
     def state(self) -> Any:
         """Compute the graph state from the events, in the state type of the graph's name.
@@ -228,18 +228,18 @@ class Trajectory(Record):
             Fault: ("data") an update does not fit that state.
         """
         successful = [event for event in self.events if event.update is not None]
-        changes = [Change(event.update or {}, event.replaced) for event in successful if not event.scope]
+        changes = [NodeUpdate(event.update or {}, event.replaced) for event in successful if not event.scope]
         usage = [event.usage for event in successful]
         try:
-            state = folded_state(self.header.graph, {"task": self.header.task.as_json(), "usage": usage}, changes)
+            state = fold_state(self.header.graph, {"task": self.header.task.as_json(), "usage": usage}, changes)
         except (TypeError, ValueError) as error:
             problem = f"the updates of run {self.header.run_id} do not fit the state of {self.header.graph}"
             message = f"{problem} ({error!s:.200}): restore its trajectory or start a new run"
             raise Fault("data", " ".join(message.split())) from error
-        return {**state, "spent": total(usage).spent()}
+        return {**state, "spent": total_usage(usage).spent()}
 
 
-def assembled(lines: Iterable[Line]) -> Trajectory:
+def assemble_trajectory(lines: Iterable[TrajectoryLine]) -> Trajectory:
     """Combine lines into a trajectory: events without the superseded ones, and the latest footer.
 
     Raises:
@@ -248,37 +248,37 @@ def assembled(lines: Iterable[Line]) -> Trajectory:
     header, footer = None, None
     events: list[Event] = []
     superseded: list[Event] = []
-    started: dict[int, CallBegun] = {}
+    started: dict[int, CallStarted] = {}
     resumes = 0
     for line in lines:
         match line:
             case Header():
                 header = line
-            case CallBegun():
+            case CallStarted():
                 started[line.id] = line
             case Event():
                 events.append(line)
-                for id_ in recorded_ids(line):
+                for id_ in recorded_call_ids(line):
                     started.pop(id_, None)
             case Footer():
                 footer = line
             case Resumed():
-                superseded += [*(e for e in events if not line.keeps(e)), *_unrecorded(started.values())]
+                superseded += [*(e for e in events if not line.keeps(e)), *_unrecorded_events(started.values())]
                 events = [e for e in events if line.keeps(e)]
                 started, footer = {}, None
                 resumes += 1
     if header is None:
         raise Fault("data", "the trajectory has no header line: its run was stopped before it started; start it again")
-    superseded += _unrecorded(started.values())
+    superseded += _unrecorded_events(started.values())
     return Trajectory(header=header, events=events, superseded=superseded, footer=footer, resumes=resumes)
 
 
-def recorded_ids(event: Event) -> list[int]:
+def recorded_call_ids(event: Event) -> list[int]:
     """Return the ids of the event's calls that have a line of their own before it."""
     return [id_ for call in event.calls if isinstance(id_ := call.get("id"), int)]
 
 
-def _unrecorded(started: Iterable[CallBegun]) -> list[Event]:
+def _unrecorded_events(started: Iterable[CallStarted]) -> list[Event]:
     """Return one event for each call that was started and that no event records."""
     return [
         Event(
@@ -289,7 +289,7 @@ def _unrecorded(started: Iterable[CallBegun]) -> list[Event]:
             calls=[
                 {
                     **call.model_dump(include={"id", "role", "model", "schema_name", "input_tokens", "usd"}),
-                    "failure": UNRECORDED,
+                    "failure": UNRECORDED_FAILURE,
                 }
             ],
             scope=call.scope,
@@ -299,7 +299,7 @@ def _unrecorded(started: Iterable[CallBegun]) -> list[Event]:
     ]
 
 
-def total(usages: Iterable[Usage], node: str = "all") -> Usage:
+def total_usage(usages: Iterable[Usage], node: str = "all") -> Usage:
     """Return the sum of several usages under one name."""
     sums = {name: 0.0 for name in Usage.model_fields if name != "node"}
     for usage in usages:
@@ -311,12 +311,12 @@ def total(usages: Iterable[Usage], node: str = "all") -> Usage:
 # Reading and writing lines. A line in the file is the JSON of a record with an additional key `number`, so that
 # missing lines are noticed.
 
-LONGEST_LINE = 1 << 26
+MAX_TRAJECTORY_LINE = 1 << 26
 """Maximum bytes per line. A line holds one node's prompts and replies, which limits of prompts keep far smaller."""
 
-_RESTORE = "restore the file, or delete the run (`certigraph delete`) and start it again"
+_RESTORE_ADVICE = "restore the file, or delete the run (`certigraph delete`) and start it again"
 
-_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
+_LINE_ADAPTER: TypeAdapter[TrajectoryLine] = TypeAdapter(Annotated[TrajectoryLine, Field(discriminator="type")])
 
 
 def read_trajectory(path: Path | str) -> Trajectory:
@@ -331,18 +331,18 @@ def read_trajectory(path: Path | str) -> Trajectory:
     if not path.is_file():
         raise Fault("data", f"no trajectory at {path}: give the folder of a run, as `certigraph run` printed it")
     try:
-        return assembled(read_lines(path))
+        return assemble_trajectory(read_lines(path))
     except Fault as fault:
         message = str(fault)
         raise Fault(fault.boundary, message if str(path) in message else f"{path}: {message}") from fault
 
 
-def first_line(path: Path) -> bytes:
+def read_header_line(path: Path) -> bytes:
     """Read the first line of a file, the header, with its newline; return b"" if it is longer than any header."""
-    return read_first_line(path, LONGEST_LINE)
+    return read_first_line(path, MAX_TRAJECTORY_LINE)
 
 
-def read_lines(path: Path) -> Iterator[Line]:
+def read_lines(path: Path) -> Iterator[TrajectoryLine]:
     """Read the lines of a file in order, without an incomplete last one.
 
     Raises:
@@ -350,7 +350,7 @@ def read_lines(path: Path) -> Iterator[Line]:
     """
     expected = 1
     with path.open("rb") as file:
-        for row, text in enumerate(read_bounded_lines(file, str(path), LONGEST_LINE, _RESTORE), 1):
+        for row, text in enumerate(read_bounded_lines(file, str(path), MAX_TRAJECTORY_LINE, _RESTORE_ADVICE), 1):
             if not text.strip(b"\n"):
                 continue
             try:
@@ -361,20 +361,20 @@ def read_lines(path: Path) -> Iterator[Line]:
                 if not text.endswith(b"\n"):
                     return
                 shown = text[:80].decode(errors="replace")
-                message = f"{path}:{row}: not a trajectory line ({type(error).__name__}): {shown!r}; {_RESTORE}"
+                message = f"{path}:{row}: not a trajectory line ({type(error).__name__}): {shown!r}; {_RESTORE_ADVICE}"
                 raise Fault("data", message) from error
             if number is not None and number != expected:
-                raise Fault("data", f"{path}:{row}: {_misplaced(number, expected)}; {_RESTORE}")
+                raise Fault("data", f"{path}:{row}: {_format_gap(number, expected)}; {_RESTORE_ADVICE}")
             expected += 1
             yield line
 
 
-def with_number(text: str, number: int) -> str:
+def add_line_number(text: str, number: int) -> str:
     """Add the line's number (from 1) to its JSON text."""
     return f'{text[:-1]},"number":{number}}}'
 
 
-def parse_line(text: str | bytes) -> Line:
+def parse_line(text: str | bytes) -> TrajectoryLine:
     """Parse one line.
 
     Raises:
@@ -384,28 +384,28 @@ def parse_line(text: str | bytes) -> Line:
     return _parse_numbered(text)[1]
 
 
-def _parse_numbered(text: str | bytes) -> tuple[int | None, Line]:
+def _parse_numbered(text: str | bytes) -> tuple[int | None, TrajectoryLine]:
     """Parse a line and its number, which lines of schemas before 4 do not have."""
-    plain = json_value(text)
+    plain = parse_json(text)
     number = plain.pop("number", None) if isinstance(plain, dict) else None
     if number is not None and type(number) is not int:
         raise ValueError(f"{number!r:.40} is not a line number")
     if isinstance(plain, dict) and plain.get("type") == "header":
         _check_schema(plain)
-    return number, _LINE.validate_python(plain)
+    return number, _LINE_ADAPTER.validate_python(plain)
 
 
-def _misplaced(number: int, expected: int) -> str:
+def _format_gap(number: int, expected: int) -> str:
     if number < expected:
         return f"line {number} follows line {expected - 1}"
     return f"line {expected} is missing" if number == expected + 1 else f"lines {expected} to {number - 1} are missing"
 
 
 def _check_schema(header: dict[str, Any]) -> None:
-    schema, versions = header.get("schema_version", SCHEMA), header.get("versions")
-    if schema not in READABLE:
+    schema, versions = header.get("schema_version", SCHEMA_VERSION), header.get("versions")
+    if schema not in READABLE_SCHEMAS:
         writer = versions.get("certigraph", "") if isinstance(versions, dict) else ""
-        readable = " and ".join(map(str, READABLE))
+        readable = " and ".join(map(str, READABLE_SCHEMAS))
         problem = f"trajectory schema {schema!r}, written by certigraph {writer or 'of an unknown version'}"
         advice = "read it with the certigraph that wrote it, or start a new run"
         raise Fault("data", f"{problem}; this version reads {readable}: {advice}")

@@ -21,14 +21,14 @@ settings.load_profile("unhurried")
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "PAUSES", (0.001, 0.001))
+    monkeypatch.setattr(calls, "RETRY_PAUSES", (0.001, 0.001))
     forget_refused()  # a port may be another stub's by now
 
 
 @pytest.fixture(autouse=True)
 def _no_addresses_of_earlier_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redaction, "_USED", {})
-    redaction._known.cache_clear()  # what it warned about once, it does not warn about again
+    monkeypatch.setattr(redaction, "_REMEMBERED_ADDRESSES", {})
+    redaction._compile_patterns.cache_clear()  # what it warned about once, it does not warn about again
 
 
 @pytest.fixture(scope="session")

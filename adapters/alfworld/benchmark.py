@@ -20,49 +20,49 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from certigraph.adapters.files import (
-    MOST_WHOLE,
+    MAX_VALUE_BYTES,
     cache_folder,
-    expanded,
-    file_bytes,
-    missing_data,
+    expand_path,
+    missing_data_fault,
+    read_bytes,
     read_json,
-    unknown_task,
-    whole_file,
+    replace_file,
+    unknown_task_error,
 )
-from certigraph.adapters.models.experts import demonstrated
-from certigraph.adapters.processes import TEXTWORLD, require
+from certigraph.adapters.models.experts import demonstration_expert
+from certigraph.adapters.processes import TEXTWORLD_LOCK, check_packages
 from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
-from certigraph.state.records import Action, Fault, Observation, Scores, Task, UnknownName, json_value
+from certigraph.state.records import Action, Fault, Observation, Scores, Task, UnknownName, parse_json
 from certigraph.state.trajectory import Footer
 
 # Description of what the agent sees at its location, in the simulator's wording, without using a command.
 
-Fact = tuple[str, ...]
+PddlFact = tuple[str, ...]
 """Name of a predicate and the names of its arguments: ("inreceptacle", "apple 2", "fridge 1")."""
 
 
-def sight(facts: frozenset[Fact]) -> str:
+def describe_sight(facts: frozenset[PddlFact]) -> str:
     """Describe the receptacles that the agent faces, their visible contents, and what it carries."""
     location = {place for name, *args in facts if name == "atlocation" for place in args[1:]}
     faced = [fact[1] for fact in facts if fact[0] == "receptacleatlocation" and fact[2] in location]
     carried = [fact[2] for fact in facts if fact[0] == "holds"]
-    inventory = f"You are carrying: {_listed(carried)}." if carried else "You are not carrying anything."
-    return "\n".join([*(_receptacle(name, facts) for name in sorted(faced, key=_natural)), inventory])
+    inventory = f"You are carrying: {_join_names(carried)}." if carried else "You are not carrying anything."
+    return "\n".join([*(_describe_receptacle(name, facts) for name in sorted(faced, key=_natural_key)), inventory])
 
 
-def _receptacle(name: str, facts: frozenset[Fact]) -> str:
-    inside = _listed(fact[1] for fact in facts if fact[0] == "inreceptacle" and fact[2] == name)
+def _describe_receptacle(name: str, facts: frozenset[PddlFact]) -> str:
+    inside = _join_names(fact[1] for fact in facts if fact[0] == "inreceptacle" and fact[2] == name)
     if ("openable", name) not in facts:
         return f"On the {name}, you see {inside}."
     return f"The {name} is open. In it, you see {inside}." if ("opened", name) in facts else f"The {name} is closed."
 
 
-def _listed(names: Iterable[str]) -> str:
-    *first, last = [f"a {name}" for name in sorted(names, key=_natural)] or ["nothing"]
+def _join_names(names: Iterable[str]) -> str:
+    *first, last = [f"a {name}" for name in sorted(names, key=_natural_key)] or ["nothing"]
     return f"{', '.join(first)}, and {last}" if first else last
 
 
-def _natural(name: str) -> tuple[str, int]:
+def _natural_key(name: str) -> tuple[str, int]:
     # Sorts cabinet 10 after cabinet 9.
     number = re.search(r"\d+$", name)
     return re.sub(r"\d+$", "", name), int(number[0]) if number else 0
@@ -70,21 +70,21 @@ def _natural(name: str) -> tuple[str, int]:
 
 # A game in the simulator: TextWorld's PDDL environment with alfworld's names of things.
 
-_IDLE: list[Any] = []
+_FREE_SIMULATORS: list[Any] = []
 """Free simulators, for reuse. They are never deleted, because the process crashes with a segmentation fault if a copy
 of the planner's library is loaded after another was unloaded. There are as many as games were open at once."""
 
 
-class Reply(NamedTuple):
+class GameReply(NamedTuple):
     """Reply of the game: its text, the admissible commands, whether the game is won, and the facts that hold."""
 
     text: str
     admissible: tuple[str, ...]
     won: bool
-    facts: frozenset[Fact]
+    facts: frozenset[PddlFact]
 
 
-class Game:
+class AlfworldGame:
     """Loaded game. Its methods block and must be called by one thread at a time; games in other threads take turns.
 
     Loading takes 0.3 to 0.8 s, as does `reset`; a step 0.05 s; a plan 1 to 18 s, during which other games continue. The
@@ -96,20 +96,20 @@ class Game:
     """
 
     def __init__(self, path: Path) -> None:
-        with _loading():
-            self._env = _IDLE.pop() if _IDLE else _simulator()
-            self._let_go = weakref.finalize(self, _IDLE.append, self._env)
-            _load(self._env, path)
+        with _protect_globals():
+            self._env = _FREE_SIMULATORS.pop() if _FREE_SIMULATORS else _create_simulator()
+            self._let_go = weakref.finalize(self, _FREE_SIMULATORS.append, self._env)
+            _load_game(self._env, path)
 
-    def reset(self) -> Reply:
+    def reset(self) -> GameReply:
         """Start the game."""
-        with _loading():
-            return _reply(self._env.reset())
+        with _protect_globals():
+            return _read_reply(self._env.reset())
 
-    def step(self, command: str) -> Reply:
+    def step(self, command: str) -> GameReply:
         """Send one command; the reply to an inadmissible one is `Nothing happens.`"""
-        with TEXTWORLD:
-            return _reply(self._env.step(command)[0])
+        with TEXTWORLD_LOCK:
+            return _read_reply(self._env.step(command)[0])
 
     def plan(self) -> tuple[str, ...]:
         """Compute a plan to the goal from the current state. The planner knows the complete world, seen or not."""
@@ -122,9 +122,9 @@ class Game:
 
 
 @contextmanager
-def _loading() -> Iterator[None]:
+def _protect_globals() -> Iterator[None]:
     # Loading keeps options in globals, hence the lock, and overwrites sys.argv.
-    with TEXTWORLD:
+    with TEXTWORLD_LOCK:
         arguments = sys.argv
         try:
             yield
@@ -132,7 +132,7 @@ def _loading() -> Iterator[None]:
             sys.argv = arguments
 
 
-def _simulator() -> Any:
+def _create_simulator() -> Any:
     names = ("textworld", "alfworld.agents.environment.alfred_tw_env", "textworld.envs.pddl")
     try:
         textworld, wrappers, worlds = map(import_module, names)
@@ -143,7 +143,7 @@ def _simulator() -> Any:
     return wrappers.AlfredDemangler(worlds.PddlEnv(infos))
 
 
-def _load(simulator: Any, path: Path) -> None:
+def _load_game(simulator: Any, path: Path) -> None:
     try:
         simulator.load(str(path))
     except Exception as error:  # its parsers raise errors without a common class
@@ -152,9 +152,9 @@ def _load(simulator: Any, path: Path) -> None:
         ) from error
 
 
-def _reply(state: Any) -> Reply:
+def _read_reply(state: Any) -> GameReply:
     facts = frozenset((fact.name, *(argument.name.strip() for argument in fact.arguments)) for fact in state["facts"])
-    return Reply(
+    return GameReply(
         text=state.feedback.strip(),
         admissible=tuple(state["admissible_commands"]),
         won=bool(state["won"]),
@@ -164,11 +164,11 @@ def _reply(state: Any) -> Reply:
 
 # The environment: one game, its replies unchanged.
 
-REFUSED = "Nothing happens."
+REFUSAL = "Nothing happens."
 """Reply to a command that the game does not understand or cannot execute."""
 
 
-class AlfWorld:
+class AlfworldEnvironment:
     """ALFWorld episode. It is done, with reward 1.0, when the task is; until then all rewards are 0.0.
 
     Args:
@@ -179,8 +179,8 @@ class AlfWorld:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._game: Game | None = None
-        self._now: Reply | None = None
+        self._game: AlfworldGame | None = None
+        self._now: GameReply | None = None
         self._room = ""
 
     def reset(self) -> Observation:
@@ -189,7 +189,7 @@ class AlfWorld:
         Raises:
             Fault: ("environment") the game cannot be loaded; the message says what to install.
         """
-        self._game = self._game or Game(self.path)
+        self._game = self._game or AlfworldGame(self.path)
         reply = self._game.reset()
         self._room = f"Places in the room: {reply.text.partition('you see ')[2].partition('.')[0]}."
         return self._observe(reply)
@@ -202,7 +202,7 @@ class AlfWorld:
 
     def view(self) -> str:
         """Describe what the agent faces (open receptacles with contents), what it carries, and the receptacles."""
-        return f"{sight(self._last_reply().facts)}\n{self._room}"
+        return f"{describe_sight(self._last_reply().facts)}\n{self._room}"
 
     def admissible(self) -> list[str]:
         """List the commands that are admissible now, in alphabetical order."""
@@ -218,14 +218,14 @@ class AlfWorld:
             self._game.close()
             self._game = self._now = None
 
-    def _last_reply(self) -> Reply:
+    def _last_reply(self) -> GameReply:
         if self._now is None:
             raise Fault("environment", "this ALFWorld is closed or was never reset: call reset() first")
         return self._now
 
-    def _observe(self, reply: Reply) -> Observation:
+    def _observe(self, reply: GameReply) -> Observation:
         self._now = reply
-        accepted = reply.text != REFUSED
+        accepted = reply.text != REFUSAL
         return Observation(
             text=reply.text, accepted=accepted, reward=float(reply.won), done=reply.won, solved=reply.won
         )
@@ -233,18 +233,18 @@ class AlfWorld:
 
 # Game files: archives, unpacked once into the cache, or a folder with unpacked games.
 
-UNPACKED = "json_2.1.1"
+UNPACKED_FOLDER = "json_2.1.1"
 """Folder of unpacked games; it has a subfolder for each split."""
 
 SPLITS = ("valid_unseen", "valid_seen", "valid_train", "train")
 """Splits: unseen rooms, seen rooms, training games. The first available one is the default."""
 
-GAME = "game.tw-pddl"
+GAME_FILE = "game.tw-pddl"
 
-WANTED = re.compile(r'Your task is to: (.*?)"')
+GOAL_PATTERN = re.compile(r'Your task is to: (.*?)"')
 
 
-class Games:
+class GameFiles:
     """Game files by split and id, `<task>/<trial>`.
 
     Args:
@@ -254,7 +254,7 @@ class Games:
 
     def __init__(self, folder: Path | None) -> None:
         variable = os.environ.get("ALFWORLD_DATA")
-        self.folder = folder or (expanded(variable) if variable else None)
+        self.folder = folder or (expand_path(variable) if variable else None)
 
     def splits(self) -> list[str]:
         """Return the available splits.
@@ -262,10 +262,10 @@ class Games:
         Raises:
             Fault: ("data") there is none.
         """
-        available = [split for split in SPLITS if self.folder and _source(self.folder, split)]
+        available = [split for split in SPLITS if self.folder and _find_source(self.folder, split)]
         if not available:
             if self.folder:
-                raise missing_data("alfworld", self.folder, _LAYOUT)
+                raise missing_data_fault("alfworld", self.folder, _LAYOUT)
             call = "--data DIR or CERTIGRAPH_DATA=DIR with the games in DIR/alfworld/, or ALFWORLD_DATA=FOLDER"
             raise Fault("data", f"alfworld generates no world, it needs ALFWorld's games: give {call}: {_LAYOUT}")
         return available
@@ -279,7 +279,7 @@ class Games:
         """
         if split not in self.splits():
             raise UnknownName(f"alfworld has no split {split!r} in {self.folder}; known are {', '.join(self.splits())}")
-        if not (ids := _ids(self._root(split))):
+        if not (ids := _list_ids(self._root(split))):
             raise Fault("data", f"{split} in {self.folder} has no games: it should hold {_LAYOUT}")
         return list(ids)
 
@@ -292,44 +292,44 @@ class Games:
         """
         available = self.splits()
         named = available if re.fullmatch(r"[\w-]+/\w+", task_id) else []
-        places = (self._root(split) / task_id / GAME for split in named)
+        places = (self._root(split) / task_id / GAME_FILE for split in named)
         path = next((place for place in places if place.is_file()), None)
         if path is None:
-            raise unknown_task("alfworld", task_id, "TASK/TRIAL, the folders of a game", self.ids(available[0]))
+            raise unknown_task_error("alfworld", task_id, "TASK/TRIAL, the folders of a game", self.ids(available[0]))
         return path
 
     def _root(self, split: str) -> Path:
-        source = _source(self.folder or Path(), split)
+        source = _find_source(self.folder or Path(), split)
         assert source is not None
-        return source if source.is_dir() else _unpacked(source, split)
+        return source if source.is_dir() else _unpack_archive(source, split)
 
 
-def goal_of(path: Path) -> str:
+def read_goal(path: Path) -> str:
     """Read the goal of a game from its first observation.
 
     Raises:
         Fault: ("data") the file is not a game.
     """
     try:
-        return WANTED.findall(json_value(file_bytes(path))["grammar"])[0].rstrip(".")  # type: ignore[no-any-return]
+        return GOAL_PATTERN.findall(parse_json(read_bytes(path))["grammar"])[0].rstrip(".")  # type: ignore[no-any-return]
     except (ValueError, LookupError, TypeError) as error:
         raise Fault(
             "data", f"{path} is not an ALFWorld game: {error!r}; delete its folder and unpack it again"
         ) from error
 
 
-def _source(folder: Path, split: str) -> Path | None:
-    places = (folder / UNPACKED / split, folder / split, folder / f"{split}.games.tar.xz")
+def _find_source(folder: Path, split: str) -> Path | None:
+    places = (folder / UNPACKED_FOLDER / split, folder / split, folder / f"{split}.games.tar.xz")
     return next((place for place in places if place.exists()), None)
 
 
 @lru_cache(maxsize=8)
-def _ids(root: Path) -> tuple[str, ...]:
-    return tuple(sorted(f"{path.parent.parent.name}/{path.parent.name}" for path in root.glob(f"*/*/{GAME}")))
+def _list_ids(root: Path) -> tuple[str, ...]:
+    return tuple(sorted(f"{path.parent.parent.name}/{path.parent.name}" for path in root.glob(f"*/*/{GAME_FILE}")))
 
 
 @lru_cache(maxsize=8)
-def _unpacked(archive: Path, split: str) -> Path:
+def _unpack_archive(archive: Path, split: str) -> Path:
     # Unpacks atomically: no partial folder appears. If another process was faster, its folder is used.
     with archive.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
@@ -338,41 +338,41 @@ def _unpacked(archive: Path, split: str) -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(dir=folder.parent, suffix=".unfinished"))
         try:
-            _extract(archive, unfinished)
+            _extract_archive(archive, unfinished)
             unfinished.rename(folder)
         except OSError:
             if not folder.is_dir():
                 raise
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
-    return folder / UNPACKED / split
+    return folder / UNPACKED_FOLDER / split
 
 
-def _extract(archive: Path, folder: Path) -> None:
+def _extract_archive(archive: Path, folder: Path) -> None:
     try:
         with tarfile.open(archive, "r:xz") as packed:
-            packed.extractall(folder, members=_games(packed), filter="data")
+            packed.extractall(folder, members=_select_games(packed), filter="data")
     except (tarfile.TarError, lzma.LZMAError, EOFError, OSError) as error:
         failed = f"{archive} cannot be unpacked into {folder.parent}: {error}"
         raise Fault("data", f"{failed}; its folder should hold {_LAYOUT}") from error
 
 
-def _games(packed: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+def _select_games(packed: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     for member in packed:
-        if Path(member.name).name == GAME:
-            if member.size > MOST_WHOLE:
-                large = f"{member.name} has more than {MOST_WHOLE:,} bytes, unpacked"
+        if Path(member.name).name == GAME_FILE:
+            if member.size > MAX_VALUE_BYTES:
+                large = f"{member.name} has more than {MAX_VALUE_BYTES:,} bytes, unpacked"
                 raise Fault("data", f"{large}; its folder should hold {_LAYOUT}")
             yield member
 
 
-_LAYOUT = f"valid_unseen.games.tar.xz, or {UNPACKED}/valid_unseen/TASK/TRIAL/{GAME}"
+_LAYOUT = f"valid_unseen.games.tar.xz, or {UNPACKED_FOLDER}/valid_unseen/TASK/TRIAL/{GAME_FILE}"
 
 
 # The planner's plans, computed once for each game and sequence of earlier commands, then read from the cache.
 
 
-def planned(path: Path, before: Sequence[str] = ()) -> list[str]:
+def load_plan(path: Path, before: Sequence[str] = ()) -> list[str]:
     """Return commands that do a game's task, from its start or after the commands `before`; empty if it is done.
 
     The first call takes 2 to 20 s: it plays a separate game up to that state and runs the planner, which knows what is
@@ -382,27 +382,27 @@ def planned(path: Path, before: Sequence[str] = ()) -> list[str]:
         Fault: ("environment") the game cannot be loaded; ("data") the planner finds no plan, or the cached file is
             malformed.
     """
-    cached = cache_folder() / "alfworld" / "plans" / f"{_key(path, before)}.json"
+    cached = cache_folder() / "alfworld" / "plans" / f"{_cache_key(path, before)}.json"
     if not cached.is_file():
-        plan = _worked_out(path, before)
-        with whole_file(cached) as unfinished:
+        plan = _compute_plan(path, before)
+        with replace_file(cached) as unfinished:
             unfinished.write_text(json.dumps(plan), encoding="utf-8")
-    return _read(cached)
+    return _read_plan(cached)
 
 
-def _read(path: Path) -> list[str]:
+def _read_plan(path: Path) -> list[str]:
     plan = read_json(path)
     if not isinstance(plan, list) or not all(isinstance(command, str) for command in plan):
         raise Fault("data", f"{path} is not a list of commands: delete it, and the plan is computed again")
     return plan
 
 
-def _key(path: Path, before: Sequence[str]) -> str:
-    return hashlib.sha256(file_bytes(path) + json.dumps(list(before)).encode()).hexdigest()[:24]
+def _cache_key(path: Path, before: Sequence[str]) -> str:
+    return hashlib.sha256(read_bytes(path) + json.dumps(list(before)).encode()).hexdigest()[:24]
 
 
-def _worked_out(path: Path, before: Sequence[str]) -> list[str]:
-    game = Game(path)
+def _compute_plan(path: Path, before: Sequence[str]) -> list[str]:
+    game = AlfworldGame(path)
     try:
         won = game.reset().won
         for command in before:
@@ -435,7 +435,7 @@ class ALFWorld:
     """Benchmark of tasks such as `look_at_obj_in_light-AlarmClock-None-DeskLamp-308/trial_T20190908_222917_366542`.
 
     The simulators run in this process, one for each open game. Their memory stays allocated until it ends, because
-    deleting one crashes the process (see `_IDLE`).
+    deleting one crashes the process (see `_FREE_SIMULATORS`).
 
     Args:
         data: Folder with archives of games, or with unpacked games; None: the folder in ALFWORLD_DATA.
@@ -450,7 +450,7 @@ class ALFWorld:
     def __init__(self, data: Path | None = None, config: str = "") -> None:
         if config:
             raise UnknownName(f"alfworld has no configuration {config!r}; use alfworld")
-        self.games = Games(data)
+        self.games = GameFiles(data)
 
     def ready(self) -> None:
         """Check before the first run that games and simulator are available.
@@ -459,7 +459,7 @@ class ALFWorld:
             Fault: something is missing; the message names it.
         """
         self.games.splits()
-        require("ALFWorld's simulator needs", ["textworld", "alfworld"], "alfworld", "environment")
+        check_packages("ALFWorld's simulator needs", ["textworld", "alfworld"], "alfworld", "environment")
 
     def tasks(self, split: str = "") -> list[Task]:
         """Return the tasks of valid_unseen (the default), valid_seen, valid_train or train.
@@ -477,15 +477,15 @@ class ALFWorld:
             UnknownName: there is no such task; the message lists some ids.
             Fault: ("data") there are no games.
         """
-        return Task(benchmark=self.name, id=task_id, goal=goal_of(self.games.path(task_id)))
+        return Task(benchmark=self.name, id=task_id, goal=read_goal(self.games.path(task_id)))
 
-    def open(self, task: Task) -> AlfWorld:
+    def open(self, task: Task) -> AlfworldEnvironment:
         """Create the world of a task; raises as `task`. The game is loaded by `reset`."""
-        return AlfWorld(self.games.path(task.id))
+        return AlfworldEnvironment(self.games.path(task.id))
 
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
-        """Return the planner's plan from the start, or after the actions `before`; see `planned`."""
-        return planned(self.games.path(task.id), before)
+        """Return the planner's plan from the start, or after the actions `before`; see `load_plan`."""
+        return load_plan(self.games.path(task.id), before)
 
     def operators(self) -> Mapping[str, Operator]:
         """Return no operators: the generic, prompted ones are used."""
@@ -493,11 +493,11 @@ class ALFWorld:
 
     def expert(self) -> Responder:
         """Return the scripted model that follows the planner, which knows the complete world."""
-        return demonstrated(self.demonstration)
+        return demonstration_expert(self.demonstration)
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Return the rate of successful tasks with its standard error, and the rates by task type."""
-        values = [(_type(id_), footer.scores.value if footer.scores else 0.0) for id_, footer in runs]
+        values = [(_task_type(id_), footer.scores.value if footer.scores else 0.0) for id_, footer in runs]
         rate = fmean(value for _, value in values)
         types = {kind: fmean(value for type_, value in values if type_ == kind) for kind in sorted(dict(values))}
         return {
@@ -508,5 +508,5 @@ class ALFWorld:
         }
 
 
-def _type(task_id: str) -> str:
+def _task_type(task_id: str) -> str:
     return task_id.partition("-")[0]

@@ -8,14 +8,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from certigraph.state.rewards import FactoredState, as_mapping, factored
+from certigraph.state.rewards import FactoredState, to_factored, to_mapping
 
 # Goals: the templates of ALFWorld's six task types.
 
 PLACES = {"heat": "microwave", "clean": "sinkbasin", "cool": "fridge"}
 """Receptacles in which things are treated."""
 
-OPENING = frozenset({"cabinet", "drawer", "fridge", "microwave", "safe"})
+PLACES_WITH_DOOR = frozenset({"cabinet", "drawer", "fridge", "microwave", "safe"})
 """Kinds of receptacles with a door."""
 
 _TREATED = {"hot": "heat", "clean": "clean", "cool": "cool", "cold": "cool"}
@@ -31,7 +31,7 @@ _FORMS = tuple(
 )
 
 
-class Goal(NamedTuple):
+class AlfworldGoal(NamedTuple):
     """Goal: things of a kind, treated if a treatment is named, in a kind of receptacle or at a kind of lamp."""
 
     thing: str
@@ -42,14 +42,14 @@ class Goal(NamedTuple):
     lamp: str = ""
 
 
-def read_goal(text: str) -> Goal | None:
+def parse_goal(text: str) -> AlfworldGoal | None:
     """Parse a goal; None if the text fits none of ALFWorld's templates."""
     matched = next((match for form in _FORMS if (match := form.search(text.lower()))), None)
     if matched is None:
         return None
     parts = matched.groupdict(default="")
     treatment = parts.get("verb") or _TREATED.get(parts.get("quality", ""), "")
-    return Goal(
+    return AlfworldGoal(
         thing=parts["thing"],
         number=2 if parts.get("two") else 1,
         treatment=treatment,
@@ -60,7 +60,7 @@ def read_goal(text: str) -> Goal | None:
 
 # Facts from replies, in the wordings of both releases of ALFWorld ("put X in/on Y", "move X to Y").
 
-Told = dict[str, dict[str, str]]
+KnownThings = dict[str, dict[str, str]]
 """Attributes by thing; the functions below update it in place."""
 
 AGENT, HAND = "agent", "in hand"
@@ -70,7 +70,7 @@ NAME = r"([a-z]+ \d+)"
 TREATED = {"heat": "hot", "clean": "clean", "cool": "cool"}
 
 
-def reading(known: Told, action: str, observation: str) -> None:
+def add_observation(known: KnownThings, action: str, observation: str) -> None:
     """Add the facts of a reply."""
     destination = re.match(rf"go to {NAME}", action)
     if destination and "You arrive at" in observation:
@@ -80,36 +80,36 @@ def reading(known: Told, action: str, observation: str) -> None:
             note(known, match)
 
 
-def things_in(text: str) -> list[str]:
+def parse_things(text: str) -> list[str]:
     """Parse the things in a list such as "a egg 2, and a spoon 1"."""
     return re.findall(NAME, text)
 
 
-def kind(name: str) -> str:
+def kind_of(name: str) -> str:
     """Return the kind of a thing or receptacle: `apple 2` -> `apple`."""
     return name.partition(" ")[0]
 
 
-def _seen(known: Told, match: re.Match[str]) -> None:
+def _note_seen(known: KnownThings, match: re.Match[str]) -> None:
     place, listed = match[1] or match[2], match[3]
     for name, attributes in known.items():
         if attributes.get("location") == place and name != AGENT:
             attributes["location"] = "unknown"
-    for name in things_in(listed):
+    for name in parse_things(listed):
         known.setdefault(name, {})["location"] = place
 
 
-def _moved(known: Told, match: re.Match[str]) -> None:
+def _note_moved(known: KnownThings, match: re.Match[str]) -> None:
     known.setdefault(match[1], {})["location"] = match[2]
     known.setdefault(AGENT, {})["holding"] = "nothing"
 
 
-def _taken(known: Told, match: re.Match[str]) -> None:
+def _note_taken(known: KnownThings, match: re.Match[str]) -> None:
     known.setdefault(match[1], {})["location"] = HAND
     known.setdefault(AGENT, {})["holding"] = match[1]
 
 
-def _treated(known: Told, match: re.Match[str]) -> None:
+def _note_treated(known: KnownThings, match: re.Match[str]) -> None:
     attributes = known.setdefault(match[2], {})
     if match[1] == "clean":
         attributes["cleanliness"] = TREATED["clean"]
@@ -117,31 +117,31 @@ def _treated(known: Told, match: re.Match[str]) -> None:
         attributes["temperature"] = TREATED[match[1]]
 
 
-def _door(value: str) -> Callable[[Told, re.Match[str]], None]:
-    def noted(known: Told, match: re.Match[str]) -> None:
+def _door_rule(value: str) -> Callable[[KnownThings, re.Match[str]], None]:
+    def noted(known: KnownThings, match: re.Match[str]) -> None:
         known.setdefault(next(filter(None, match.groups())), {})["door"] = value
 
     return noted
 
 
-def _switched(known: Told, match: re.Match[str]) -> None:
+def _note_light(known: KnownThings, match: re.Match[str]) -> None:
     known.setdefault(match[2], {})["light"] = match[1]
 
 
-_PATTERNS: tuple[tuple[re.Pattern[str], Callable[[Told, re.Match[str]], None]], ...] = (
-    (re.compile(rf"[Tt]he {NAME} is closed\.|You close the {NAME}\."), _door("shut")),
-    (re.compile(rf"[Tt]he {NAME} is open\."), _door("open")),
-    (re.compile(rf"(?:On the {NAME}|The {NAME} is open\. In it), you see ([^.]*)\."), _seen),
-    (re.compile(rf"You pick up the {NAME}"), _taken),
-    (re.compile(rf"You (?:put|move) the {NAME} (?:in/on|to) the {NAME}"), _moved),
-    (re.compile(rf"You (heat|clean|cool) the {NAME} using"), _treated),
-    (re.compile(rf"You turn (on|off) the {NAME}"), _switched),
+_PATTERNS: tuple[tuple[re.Pattern[str], Callable[[KnownThings, re.Match[str]], None]], ...] = (
+    (re.compile(rf"[Tt]he {NAME} is closed\.|You close the {NAME}\."), _door_rule("shut")),
+    (re.compile(rf"[Tt]he {NAME} is open\."), _door_rule("open")),
+    (re.compile(rf"(?:On the {NAME}|The {NAME} is open\. In it), you see ([^.]*)\."), _note_seen),
+    (re.compile(rf"You pick up the {NAME}"), _note_taken),
+    (re.compile(rf"You (?:put|move) the {NAME} (?:in/on|to) the {NAME}"), _note_moved),
+    (re.compile(rf"You (heat|clean|cool) the {NAME} using"), _note_treated),
+    (re.compile(rf"You turn (on|off) the {NAME}"), _note_light),
 )
 
 
 # The extractor: things with places and qualities, and the progress of the required ones.
 
-WORDS = {
+STAGE_WORDS = {
     "sight": ("found", "not yet"),
     "grasp": ("taken", "lying there"),
     "treating place": ("reached", "unvisited"),
@@ -162,69 +162,69 @@ ORDINALS = ("", "second ")
 class AlfworldFactors:
     """Extractor of factored states: things as last seen, the agent's location and what it holds, doors and lamps.
 
-    Things of the required kind also have milestones that the task types imply (`WORDS`): whether a thing was found,
-    taken, treated, brought to its destination, put there. No demonstration is read. Until such a thing is seen, the
-    kind itself represents it.
+    Things of the required kind also have milestones that the task types imply (`STAGE_WORDS`): whether a thing was
+    found, taken, treated, brought to its destination, put there. No demonstration is read. Until such a thing is seen,
+    the kind itself represents it.
     """
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
         """Return the state after a step; what the observation does not mention stays unchanged."""
-        known = as_mapping(state)
+        known = to_mapping(state)
         known.setdefault(AGENT, {"location": "middle of the room", "holding": "nothing"})
-        reading(known, action, observation)
-        required = read_goal(goal)
+        add_observation(known, action, observation)
+        required = parse_goal(goal)
         if required:
-            _judge(known, required)
-        return factored(known)
+            _mark_stages(known, required)
+        return to_factored(known)
 
     def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
         """Return all stages reached for the most advanced things; a goal in an unknown wording is its own text."""
-        required = read_goal(goal)
+        required = parse_goal(goal)
         if required is None:
-            return before if before.entities or not goal else factored({goal: {}})
-        known = as_mapping(state)
-        fulfilled = {name: _said(name, True, required) for name in _course(required)}
-        return factored({name: dict(fulfilled) for name in _furthest(known, required)})
+            return before if before.entities or not goal else to_factored({goal: {}})
+        known = to_mapping(state)
+        fulfilled = {name: _stage_word(name, True, required) for name in _stages_of(required)}
+        return to_factored({name: dict(fulfilled) for name in _select_furthest(known, required)})
 
 
-def _course(goal: Goal) -> list[str]:
+def _stages_of(goal: AlfworldGoal) -> list[str]:
     # Stages of a thing for a goal, in order.
     treating = ["treating place", "treatment"] if goal.treatment else []
     if goal.lamp:
         return ["sight", "grasp", "destination", "light"]
-    return ["sight", "grasp", *treating, "destination", *(["door"] if goal.place in OPENING else []), "rest"]
+    return ["sight", "grasp", *treating, "destination", *(["door"] if goal.place in PLACES_WITH_DOOR else []), "rest"]
 
 
-def _said(stage: str, reached: bool, goal: Goal) -> str:
+def _stage_word(stage: str, reached: bool, goal: AlfworldGoal) -> str:
     if stage == "treatment" and reached:
         return TREATED[goal.treatment]
-    return WORDS[stage][0 if reached else 1]
+    return STAGE_WORDS[stage][0 if reached else 1]
 
 
-def _judge(known: Told, goal: Goal) -> None:
+def _mark_stages(known: KnownThings, goal: AlfworldGoal) -> None:
     # Records the progress of every thing of the required kind.
     for ordinal in ORDINALS:
         known.pop(f"{ordinal}{goal.thing}", None)
-    names = [name for name in known if kind(name) == goal.thing]
+    names = [name for name in known if kind_of(name) == goal.thing]
     for name in names:
-        reached = _stages(known, name, goal)
-        known[name] |= {stage: _said(stage, reached[stage], goal) for stage in _course(goal)}
+        reached = _stages_reached(known, name, goal)
+        known[name] |= {stage: _stage_word(stage, reached[stage], goal) for stage in _stages_of(goal)}
     for ordinal in ORDINALS[len(names) : goal.number]:
-        known[f"{ordinal}{goal.thing}"] = {stage: _said(stage, False, goal) for stage in _course(goal)}
+        known[f"{ordinal}{goal.thing}"] = {stage: _stage_word(stage, False, goal) for stage in _stages_of(goal)}
 
 
-def _stages(known: Told, name: str, goal: Goal) -> Mapping[str, bool]:
+def _stages_reached(known: KnownThings, name: str, goal: AlfworldGoal) -> Mapping[str, bool]:
     attributes, agent = known[name], known[AGENT]
     held, here = attributes.get("location") == HAND, agent.get("location", "")
     treated = not goal.treatment or TREATED[goal.treatment] in attributes.values()
-    lamps = [lamp for lamp, of in known.items() if kind(lamp) == goal.lamp and of.get("location") == here]
-    delivered = treated and kind(attributes.get("location", "")) == goal.place
+    lamps = [lamp for lamp, of in known.items() if kind_of(lamp) == goal.lamp and of.get("location") == here]
+    delivered = treated and kind_of(attributes.get("location", "")) == goal.place
     near = held or attributes.get("location") == here
-    arrived = held and treated and (bool(lamps) if goal.lamp else kind(here) == goal.place)
+    arrived = held and treated and (bool(lamps) if goal.lamp else kind_of(here) == goal.place)
     return {
         "sight": near or delivered,
         "grasp": held or delivered,
-        "treating place": treated or (held and kind(here) == PLACES.get(goal.treatment)),
+        "treating place": treated or (held and kind_of(here) == PLACES.get(goal.treatment)),
         "treatment": treated,
         "destination": arrived or delivered,
         "door": delivered or (arrived and known.get(here, {}).get("door") == "open"),
@@ -233,12 +233,12 @@ def _stages(known: Told, name: str, goal: Goal) -> Mapping[str, bool]:
     }
 
 
-def _furthest(known: Told, goal: Goal) -> list[str]:
+def _select_furthest(known: KnownThings, goal: AlfworldGoal) -> list[str]:
     # The most advanced things of the required kind, or the placeholder for one that is not seen yet.
-    course = _course(goal)
-    names = [name for name in known if kind(name) == goal.thing or name == f"second {goal.thing}"]
+    course = _stages_of(goal)
+    names = [name for name in known if kind_of(name) == goal.thing or name == f"second {goal.thing}"]
 
     def fulfilled(name: str) -> int:
-        return sum(known[name].get(stage) == _said(stage, True, goal) for stage in course)
+        return sum(known[name].get(stage) == _stage_word(stage, True, goal) for stage in course)
 
     return sorted(names, key=fulfilled, reverse=True)[: goal.number] or [goal.thing]

@@ -11,17 +11,24 @@ from typing import NamedTuple
 from pydantic import BaseModel, Field, JsonValue
 
 from certigraph.adapters.assistantbench.web import GeneratedWeb
-from certigraph.adapters.files import Row, checked, read_rows
+from certigraph.adapters.files import JsonRow, read_rows, validate_row
 from certigraph.adapters.protocols import Responder
-from certigraph.adapters.qa.questions import unique
+from certigraph.adapters.qa.questions import check_unique_ids
 from certigraph.adapters.research.benchmark import ResearchBenchmark
 from certigraph.adapters.research.plans import ResearchQuestion
-from certigraph.adapters.research.scoring import Scored, rates, scores
-from certigraph.adapters.retrieval.bm25 import Pool
+from certigraph.adapters.research.scoring import ScoredResearch, official_scores, research_figures
+from certigraph.adapters.retrieval.bm25 import PassagePool
 from certigraph.adapters.web.addresses import allowed_hosts
 from certigraph.adapters.web.pages import Fetcher
-from certigraph.adapters.web.protocol import LONGEST_TITLE, Hit, Page, Unreadable, found_in, one_line
-from certigraph.adapters.web.sources import Web, providers, web_cache
+from certigraph.adapters.web.protocol import (
+    MAX_TITLE_CHARACTERS,
+    SearchHit,
+    Unreadable,
+    WebPage,
+    clip_line,
+    search_pages,
+)
+from certigraph.adapters.web.sources import Web, create_providers, web_cache
 from certigraph.state.records import Fault, Scores, Task
 from certigraph.state.search import Passage
 
@@ -30,14 +37,14 @@ from certigraph.state.search import Passage
 SPLITS = ("dev", "test")
 """Names of the splits, the default first. The answers of test are not public."""
 
-NAMES = ("*.jsonl", "*.jsonl.gz")
+FILE_PATTERNS = ("*.jsonl", "*.jsonl.gz")
 """Patterns of question files."""
 
-EXAMPLE = "assistant_bench_v1.0_{split}.jsonl"
+EXAMPLE_NAME = "assistant_bench_v1.0_{split}.jsonl"
 """Name of a question file, for messages."""
 
 
-class Official(BaseModel):
+class QuestionRow(BaseModel):
     """One row of a question file; other fields (gold_url, explanation, metadata, ...) are ignored."""
 
     id: str = Field(min_length=1)
@@ -47,7 +54,7 @@ class Official(BaseModel):
     difficulty: str | None = ""
 
 
-class Split(NamedTuple):
+class QuestionSplit(NamedTuple):
     """The questions of a split by id."""
 
     with_text: dict[str, ResearchQuestion]
@@ -60,32 +67,32 @@ class Split(NamedTuple):
         return self.with_text | self.without_text
 
 
-def read_split(folder: Path, split: str) -> Split:
+def read_split(folder: Path, split: str) -> QuestionSplit:
     """Read the questions of a split from all files of JSON lines in the folder whose rows have `id` and `task`.
 
     Raises:
         Fault: ("data") no file has a question of the split, a row is malformed, or an id is given twice; the message
             names file and line.
     """
-    rows = [(row, checked(Official, row)) for row in _question_rows(folder)]
-    unique([(row, official.id) for row, official in rows])
+    rows = [(row, validate_row(QuestionRow, row)) for row in _question_rows(folder)]
+    check_unique_ids([(row, official.id) for row, official in rows])
     questions = [_question(official) for _, official in rows if official.set == split]
     if not questions:
-        name = EXAMPLE.format(split=split)
+        name = EXAMPLE_NAME.format(split=split)
         message = f"{folder}: no questions of the split {split}: put AssistantBench's {name} there, or name its folder"
         raise Fault("data", f"{message} with --data DIR") from FileNotFoundError(name)
     with_text = {question.id: question for question in questions if question.text}
-    return Split(with_text, {question.id: question for question in questions if not question.text})
+    return QuestionSplit(with_text, {question.id: question for question in questions if not question.text})
 
 
-def _question_rows(folder: Path) -> Iterator[Row]:
-    for path in sorted(path for name in NAMES for path in folder.glob(name)):
+def _question_rows(folder: Path) -> Iterator[JsonRow]:
+    for path in sorted(path for name in FILE_PATTERNS for path in folder.glob(name)):
         first = next(read_rows(path), None)
         if first and isinstance(first.value, dict) and {"id", "task"} <= first.value.keys():
             yield from read_rows(path)
 
 
-def _question(official: Official) -> ResearchQuestion:
+def _question(official: QuestionRow) -> ResearchQuestion:
     return ResearchQuestion(
         id=official.id,
         text=(official.task or "").strip(),
@@ -97,7 +104,7 @@ def _question(official: Official) -> ResearchQuestion:
 # Submissions to AssistantBench's leaderboard: JSON lines of `id` and `answer`, one for each task of a split.
 
 
-class Prediction(BaseModel):
+class SubmissionRow(BaseModel):
     """One row of a submission; other fields, as in BrowserGym's files, are ignored."""
 
     id: str
@@ -117,8 +124,8 @@ def read_submission(path: Path, ids: Collection[str]) -> dict[str, JsonValue]:
         Fault: ("data") a row is malformed, or its id is no task of the split or given twice; the message names file and
             line.
     """
-    rows = [(row, checked(Prediction, row)) for row in read_rows(path)]
-    unique([(row, prediction.id) for row, prediction in rows])
+    rows = [(row, validate_row(SubmissionRow, row)) for row in read_rows(path)]
+    check_unique_ids([(row, prediction.id) for row, prediction in rows])
     for row, prediction in rows:
         if prediction.id not in ids:
             example = f"for example {next(iter(ids))}"
@@ -127,7 +134,7 @@ def read_submission(path: Path, ids: Collection[str]) -> dict[str, JsonValue]:
     return {prediction.id: prediction.answer for _, prediction in rows}
 
 
-def score_submission(path: Path, questions: Sequence[ResearchQuestion]) -> list[Scored]:
+def score_submission(path: Path, questions: Sequence[ResearchQuestion]) -> list[ScoredResearch]:
     """Return the official scores of every question of a split; None for a question without an answer.
 
     Raises:
@@ -137,11 +144,11 @@ def score_submission(path: Path, questions: Sequence[ResearchQuestion]) -> list[
         message = f"{path} cannot be scored: these answers are not public; hand the file in at the leaderboard"
         raise Fault("data", f"{message}, or score another --split")
     answers = read_submission(path, {question.id: None for question in questions})
-    return [(question, _scores(answers, question)) for question in questions]
+    return [(question, _scores_of(answers, question)) for question in questions]
 
 
-def _scores(answers: Mapping[str, JsonValue], question: ResearchQuestion) -> Scores | None:
-    return scores(answers[question.id], question.answer) if question.id in answers else None
+def _scores_of(answers: Mapping[str, JsonValue], question: ResearchQuestion) -> Scores | None:
+    return official_scores(answers[question.id], question.answer) if question.id in answers else None
 
 
 # The pages that web agents saw for AssistantBench's questions: Who&When's trajectories (facts/qa_scoring.md, 3.1).
@@ -155,17 +162,17 @@ FILES = ("whowhen_trajectories.jsonl", "whowhen_trajectories.jsonl.gz")
 TERMINAL, BROWSER = "Computer_terminal", "WebSurfer"
 """Senders of the messages that show pages: the output of programs, and a browser."""
 
-SEARCHES = "bing.com/search"
+SEARCH_ENGINE = "bing.com/search"
 """Part of the address of a search engine's result page."""
 
 _RESULT = re.compile(r"Search Result \d+:\n(?P<title>.+)\n(?P<url>https?://\S+)\n(?P<text>.+)")
 _SHOWN = re.compile(r"Here is a screenshot of \[(?P<title>.*?)\]\((?P<url>https?://\S+?)\)\. The viewport", re.DOTALL)
 _TEXT = re.compile(r"detected the following text:\n(?P<text>.*?)(?=\nTraceback|\Z)", re.DOTALL)
-_COURTESY = re.compile(r"\A\s*[^\n]*(?:transcribed|transcription|visible text)[^\n]{0,40}\n", re.IGNORECASE)
+_TRANSCRIPTION_INTRO = re.compile(r"\A\s*[^\n]*(?:transcribed|transcription|visible text)[^\n]{0,40}\n", re.IGNORECASE)
 """First line of the model that transcribed screenshots."""
 
 
-class Message(BaseModel):
+class TrajectoryMessage(BaseModel):
     """One message of a trajectory; its sender is `name`, else `role`."""
 
     role: str
@@ -173,14 +180,14 @@ class Message(BaseModel):
     name: str = ""
 
 
-class Recording(BaseModel):
+class WhoWhenTrajectory(BaseModel):
     """One trajectory; the analysis of its failure is ignored."""
 
     id: str
-    history: list[Message]
+    history: list[TrajectoryMessage]
 
 
-class Seen(NamedTuple):
+class PagePart(NamedTuple):
     """A part of a page, and the question for which it was seen."""
 
     task: str
@@ -189,7 +196,7 @@ class Seen(NamedTuple):
     text: str
 
 
-def read_seen(folder: Path) -> Iterator[Seen]:
+def read_page_parts(folder: Path) -> Iterator[PagePart]:
     """Read every part of a page that was seen, in order.
 
     Raises:
@@ -198,23 +205,26 @@ def read_seen(folder: Path) -> Iterator[Seen]:
     path = next((folder / name for name in FILES if (folder / name).is_file()), None)
     if path is None:
         raise Fault("data", f"{folder}: no {FILES[0]}: put the recorded trajectories there, or leave out :recorded")
-    for recording in (checked(Recording, row) for row in read_rows(path)):
+    for recording in (validate_row(WhoWhenTrajectory, row) for row in read_rows(path)):
         for message in recording.history:
-            yield from (part._replace(task=recording.id) for part in _pieces(message))
+            yield from (part._replace(task=recording.id) for part in _page_parts(message))
 
 
-def _pieces(message: Message) -> Iterator[Seen]:
+def _page_parts(message: TrajectoryMessage) -> Iterator[PagePart]:
     sender, content = message.name or message.role, message.content
     if sender == TERMINAL:
         yield from (
-            Seen("", address(match["url"]), match["title"], match["text"]) for match in _RESULT.finditer(content)
+            PagePart("", strip_fragment(match["url"]), match["title"], match["text"])
+            for match in _RESULT.finditer(content)
         )
     shown, text = _SHOWN.search(content), _TEXT.search(content)
-    if sender == BROWSER and shown and text and SEARCHES not in shown["url"]:
-        yield Seen("", address(shown["url"]), shown["title"], _COURTESY.sub("", text["text"]).strip())
+    if sender == BROWSER and shown and text and SEARCH_ENGINE not in shown["url"]:
+        yield PagePart(
+            "", strip_fragment(shown["url"]), shown["title"], _TRANSCRIPTION_INTRO.sub("", text["text"]).strip()
+        )
 
 
-def address(url: str) -> str:
+def strip_fragment(url: str) -> str:
     """Return the address of a page without the fragment."""
     return url.partition("#")[0]
 
@@ -232,42 +242,42 @@ class RecordedWeb:
 
     name = "recorded"
 
-    def __init__(self, seen: Iterable[Seen]) -> None:
+    def __init__(self, seen: Iterable[PagePart]) -> None:
         """Combine the parts by URL."""
-        self._pages = {url: _page(url, parts) for url, parts in _by_url(seen).items()}
+        self._pages = {url: _join_parts(url, parts) for url, parts in _group_by_url(seen).items()}
         documents = [Passage(id=url, title=page.title, text=page.text) for url, page in self._pages.items()]
-        self._pool = Pool(documents)
+        self._pool = PassagePool(documents)
 
-    def search(self, query: str, k: int) -> list[Hit]:
+    def search(self, query: str, k: int) -> list[SearchHit]:
         """Return at most `k` pages that share a word with the query, the best first."""
-        return found_in(self._pool, query, k)
+        return search_pages(self._pool, query, k)
 
-    def page(self, url: str) -> Page | Unreadable:
+    def page(self, url: str) -> WebPage | Unreadable:
         """Return everything that was seen of a page, which may be only a search result's lines."""
-        page = self._pages.get(address(url))
+        page = self._pages.get(strip_fragment(url))
         return page.model_copy(update={"url": url}) if page else Unreadable(url=url, reason="never recorded")
 
 
-def recorded_web(folder: Path) -> RecordedWeb:
+def load_recorded_web(folder: Path) -> RecordedWeb:
     """Return the recorded web of a data folder.
 
     Raises:
         Fault: ("data") the file is missing or malformed.
     """
-    return RecordedWeb(read_seen(folder))
+    return RecordedWeb(read_page_parts(folder))
 
 
-def _by_url(seen: Iterable[Seen]) -> dict[str, list[Seen]]:
-    grouped = defaultdict[str, list[Seen]](list)
+def _group_by_url(seen: Iterable[PagePart]) -> dict[str, list[PagePart]]:
+    grouped = defaultdict[str, list[PagePart]](list)
     for part in seen:
         if part.text:
             grouped[part.url].append(part)
     return grouped
 
 
-def _page(url: str, parts: list[Seen]) -> Page:
-    title = one_line(parts[0].title, LONGEST_TITLE)
-    return Page(url=url, title=title, text="\n\n".join(dict.fromkeys(part.text for part in parts)))
+def _join_parts(url: str, parts: list[PagePart]) -> WebPage:
+    title = clip_line(parts[0].title, MAX_TITLE_CHARACTERS)
+    return WebPage(url=url, title=title, text="\n\n".join(dict.fromkeys(part.text for part in parts)))
 
 
 # The benchmark: questions that take a person minutes on the open web.
@@ -314,13 +324,13 @@ class AssistantBench(ResearchBenchmark):
         """Return the live, the recorded or the generated web; pages that were read are cached (`web_cache`).
 
         Raises:
-            UnknownName, Fault: as `providers` and `recorded_web`.
+            UnknownName, Fault: as `create_providers` and `load_recorded_web`.
         """
         if self.config == RECORDED:
             return self._recorded
         if self.folder is None:
             return self._generated.web(task)
-        return Web(providers(), Fetcher(allowed=allowed_hosts()), web_cache())
+        return Web(create_providers(), Fetcher(allowed=allowed_hosts()), web_cache())
 
     def ready(self) -> None:
         """Check before any run starts that there is a web to search.
@@ -329,14 +339,14 @@ class AssistantBench(ResearchBenchmark):
             UnknownName, Fault: as `web`.
         """
         if self.folder is not None and self.config != RECORDED:
-            providers()
+            create_providers()
 
     def expert(self) -> Responder | None:
         """Return the scripted model that knows the generated web; None for the other webs."""
         return None if self.folder else self._generated.expert()
 
-    def score_file(self, path: Path, split: str = "") -> list[Scored]:
-        """Return the official scores of a submission, over all tasks of a split; `rates` gives the figures.
+    def score_file(self, path: Path, split: str = "") -> list[ScoredResearch]:
+        """Return the official scores of a submission, over all tasks of a split; `research_figures` gives the figures.
 
         Raises:
             UnknownName: there is no such split.
@@ -345,13 +355,13 @@ class AssistantBench(ResearchBenchmark):
         self.questions(split)
         return score_submission(path, list(self._split(split or DEV).all.values()))
 
-    def rates(self, scores: Sequence[Scored]) -> dict[str, float]:
+    def rates(self, scores: Sequence[ScoredResearch]) -> dict[str, float]:
         """Return the official figures of the scores of `score_file`."""
-        return rates(scores)
+        return research_figures(scores)
 
-    def _read_split(self, split: str) -> Split:
+    def _read_split(self, split: str) -> QuestionSplit:
         if self.folder is None and split == DEV and self.config != RECORDED:
-            return Split(dict(self._generated.questions()), {})
+            return QuestionSplit(dict(self._generated.questions()), {})
         return read_split(self._files, split)
 
     @property
@@ -363,7 +373,7 @@ class AssistantBench(ResearchBenchmark):
 
     @cached_property
     def _recorded(self) -> Web:
-        pages = recorded_web(self._files)
+        pages = load_recorded_web(self._files)
         return Web([pages], pages, None)
 
     @cached_property

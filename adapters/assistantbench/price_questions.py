@@ -5,8 +5,23 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from certigraph.adapters.assistantbench.fact_questions import board, films, gyms, weather
-from certigraph.adapters.assistantbench.pages import Made, Making, Reach, Table, WebPage, death_of, host, listed, slug
+from certigraph.adapters.assistantbench.fact_questions import (
+    generate_board,
+    generate_films,
+    generate_gyms,
+    generate_weather,
+)
+from certigraph.adapters.assistantbench.pages import (
+    CaseBuilder,
+    EngineReach,
+    GeneratedCase,
+    GeneratedPage,
+    PageTable,
+    host_of,
+    join_names,
+    to_slug,
+    unreadable_treatment,
+)
 from certigraph.state.records import Fault
 from certigraph.state.search import COMPUTE, EXTRACT
 
@@ -28,16 +43,16 @@ class Prices(NamedTuple):
         """Return the price for a family."""
         return ADULTS * self.adult + children * self.child
 
-    def table(self, what: str) -> Table:
+    def table(self, what: str) -> PageTable:
         """Return the table that a page shows."""
         rows = (("Adults", f"{self.adult} USD"), ("Children up to 15", f"{self.child} USD"))
-        return Table(head=("Visitors", what), rows=rows)
+        return PageTable(head=("Visitors", what), rows=rows)
 
     def __str__(self) -> str:
         return f"{self.adult} USD for an adult and {self.child} USD for a child"
 
 
-def museum(builder: Making, id_: str) -> Made:
+def generate_museum(builder: CaseBuilder, id_: str) -> GeneratedCase:
     """Generate the question: How much do annual passes save a family in so many visits?"""
     random, town = builder.random, builder.names.word()
     name = f"{builder.names.word()} {random.choice(THEMES)}"
@@ -45,10 +60,10 @@ def museum(builder: Making, id_: str) -> Made:
     day = Prices(random.randrange(14, 23), random.randrange(6, 11))
     year = Prices(2 * day.adult + random.randrange(1, 9), 2 * day.child + random.randrange(1, 5))
 
-    prices_page = _day(builder, name, town, day)
-    archive = _archive(builder, name, day)
-    passes_page = _passes(builder, name, town, year)
-    _around(builder, name, town, day)
+    prices_page = _add_day_prices(builder, name, town, day)
+    archive = _add_archive(builder, name, day)
+    passes_page = _add_passes(builder, name, town, year)
+    _add_museum_pages(builder, name, town, day)
 
     day_queries, year_queries = (
         [f"{name} {town} ticket prices"],
@@ -61,7 +76,7 @@ def museum(builder: Making, id_: str) -> Made:
         [prices_page],
         f"A day ticket costs {day}.",
         against=[archive],
-        dispute=f"The price list of 2017 has {_older(day)}.",
+        dispute=f"The price list of 2017 has {_prices_of_2017(day)}.",
     )
     goal = f"What do annual passes of the {name} in {town} cost?"
     builder.add_step(EXTRACT, goal, year_queries, [passes_page], f"An annual pass costs {year}.")
@@ -81,38 +96,38 @@ def museum(builder: Making, id_: str) -> Made:
     return builder.build(id_, question, [str(saved)])
 
 
-def _older(day: Prices) -> Prices:
+def _prices_of_2017(day: Prices) -> Prices:
     return Prices(day.adult - 3, day.child - 2)
 
 
-def _day(builder: Making, name: str, town: str, day: Prices) -> str:
+def _add_day_prices(builder: CaseBuilder, name: str, town: str, day: Prices) -> str:
     text = f"Day tickets of the {name} in {town} are sold at the desk and online. They are valid until we close."
     title, more = f"Ticket prices of the {name}", "Prices are in force until further notice; groups please call."
-    builder.add_page(host(name), "/tickets", title, text, day.table("Day ticket"), more, reach=Reach.NONE)
-    return builder.add_moved(host(name), "/prices", "/tickets", title, f"Ticket prices of the {name} in {town}.")
+    builder.add_page(host_of(name), "/tickets", title, text, day.table("Day ticket"), more, reach=EngineReach.NONE)
+    return builder.add_moved(host_of(name), "/prices", "/tickets", title, f"Ticket prices of the {name} in {town}.")
 
 
-def _archive(builder: Making, name: str, day: Prices) -> str:
+def _add_archive(builder: CaseBuilder, name: str, day: Prices) -> str:
     text = "This is a list of 1 March 2017, kept for the record. It is out of date and no longer in force."
-    table = _older(day).table("Day ticket in 2017")
-    return builder.add_page(host(name), "/archive/prices-2017", f"{name}: price list of 2017", text, table)
+    table = _prices_of_2017(day).table("Day ticket in 2017")
+    return builder.add_page(host_of(name), "/archive/prices-2017", f"{name}: price list of 2017", text, table)
 
 
-def _passes(builder: Making, name: str, town: str, year: Prices) -> str:
+def _add_passes(builder: CaseBuilder, name: str, town: str, year: Prices) -> str:
     """The society that sells the passes cannot be reached; the town's portal lists their prices."""
-    friends = host(f"friends of {name}")
+    friends = host_of(f"friends of {name}")
     builder.add_unreadable(
         friends, "/annual-pass", f"Annual pass of the {name}: price", "An annual pass for you and your family."
     )
     text = f"The {name} is open to friends of {town} for twelve months with a personal pass. It is sold at the desk."
     title, table = f"{town} portal: pass for the {name}", year.table("Annual pass")
-    return builder.add_page(host(f"{town} portal"), f"/passes/{slug(name)}", title, text, table)
+    return builder.add_page(host_of(f"{town} portal"), f"/passes/{to_slug(name)}", title, text, table)
 
 
-def _around(builder: Making, name: str, town: str, day: Prices) -> None:
+def _add_museum_pages(builder: CaseBuilder, name: str, town: str, day: Prices) -> None:
     """Add pages without the facts, and a museum of the same name in another town."""
     other = builder.names.word()
-    namesake, higher_prices = host(f"{name} {other}"), Prices(day.adult + 5, day.child + 4)
+    namesake, higher_prices = host_of(f"{name} {other}"), Prices(day.adult + 5, day.child + 4)
     text = f"The {name} in {other} must not be confused with houses of the same name in other towns. Cash only."
     builder.add_page(namesake, "/prices", f"Tickets for the {name} in {other}", text, higher_prices.table("Day ticket"))
     builder.add_page(
@@ -120,17 +135,19 @@ def _around(builder: Making, name: str, town: str, day: Prices) -> None:
     )
     text = f"The {name} stands by the old market of {town}. It is closed on Mondays and on public holidays in winter."
     builder.add_page(
-        host(name), "/", f"{name}: welcome", text, "Lifts lead to all floors. The cafe has cake on Sundays."
+        host_of(name), "/", f"{name}: welcome", text, "Lifts lead to all floors. The cafe has cake on Sundays."
     )
     builder.add_page(
-        host(name), "/visit", f"How to get to the {name}", text, "Trams 3 and 8 stop in front of the house."
+        host_of(name), "/visit", f"How to get to the {name}", text, "Trams 3 and 8 stop in front of the house."
     )
-    builder.add_page(host(f"{town} portal"), "/", f"What to do in {town}", f"Walks, markets and music in {town}.", text)
+    builder.add_page(
+        host_of(f"{town} portal"), "/", f"What to do in {town}", f"Walks, markets and music in {town}.", text
+    )
 
 
 # What a parcel costs with three carriers: a rate by weight, a rate by zone and weight, and one only on another site.
 
-BANDS = (2, 5, 10)
+WEIGHT_BANDS = (2, 5, 10)
 """Maximum kilograms of each rate."""
 
 ZONES = 3
@@ -138,7 +155,7 @@ ZONES = 3
 SORTS = ("Post", "Parcel", "Express")
 
 
-class Route(NamedTuple):
+class ParcelRoute(NamedTuple):
     """Start and destination of the parcel, and its weight in kilograms."""
 
     start: str
@@ -148,22 +165,22 @@ class Route(NamedTuple):
     @property
     def band(self) -> int:
         """Index of the parcel's weight band."""
-        return next(index for index, most in enumerate(BANDS) if self.weight <= most)
+        return next(index for index, most in enumerate(WEIGHT_BANDS) if self.weight <= most)
 
 
-def parcels(builder: Making, id_: str) -> Made:
+def generate_parcels(builder: CaseBuilder, id_: str) -> GeneratedCase:
     """Generate the question: What does it cost to send a parcel with each of three carriers?"""
     random, names = builder.random, builder.names
-    route = Route(names.word(), names.word(), random.randrange(1, BANDS[-1]))
+    route = ParcelRoute(names.word(), names.word(), random.randrange(1, WEIGHT_BANDS[-1]))
     plain, zoned, shut = (f"{names.word()} {sort}" for sort in SORTS)
-    rates = {carrier: _rates(builder) for carrier in (plain, zoned, shut)}
+    rates = {carrier: _generate_rates(builder) for carrier in (plain, zoned, shut)}
     zone = random.randrange(1, ZONES + 1)
-    costs = [_price(rates[carrier][route.band]) for carrier in (plain, zoned, shut)]
+    costs = [_format_price(rates[carrier][route.band]) for carrier in (plain, zoned, shut)]
 
-    by_weight = _by_weight(builder, plain, route, rates[plain])
-    blog, blog_price = _blog(builder, plain, route, rates[plain])
-    zones, by_zone, costs[1] = _by_zone(builder, zoned, route, rates[zoned], zone)
-    comparison = _compared(builder, shut, route, rates[shut])
+    by_weight = _add_rates_by_weight(builder, plain, route, rates[plain])
+    blog, blog_price = _add_blog(builder, plain, route, rates[plain])
+    zones, by_zone, costs[1] = _add_rates_by_zone(builder, zoned, route, rates[zoned], zone)
+    comparison = _add_comparison(builder, shut, route, rates[shut])
 
     way = f"{route.start} to {route.end}"
     search_queries = [[f"{plain} parcel rates {way}", f"{plain} review {route.end}"]]
@@ -186,9 +203,10 @@ def parcels(builder: Making, id_: str) -> Made:
         queries[-1] if carrier == zoned else queries[0] for carrier, queries in zip(rates, search_queries, strict=True)
     ]
     goal = "What does the parcel cost with each carrier?"
-    builder.add_step(COMPUTE, goal, queries, [by_weight, by_zone, comparison], f"It costs {listed(prices)}.")
+    builder.add_step(COMPUTE, goal, queries, [by_weight, by_zone, comparison], f"It costs {join_names(prices)}.")
     question = (
-        f"How much does it cost to send a parcel of {route.weight} kg from {way} with {listed([plain, zoned, shut])}? "
+        f"How much does it cost to send a parcel of {route.weight} kg from {way} "
+        f"with {join_names([plain, zoned, shut])}? "
         '(Format your answer as a list of jsons, one a carrier, with the keys "sender" and "price (usd)")'
     )
     pairs = zip((plain, zoned, shut), costs, strict=True)
@@ -197,81 +215,93 @@ def parcels(builder: Making, id_: str) -> Made:
     )
 
 
-def _rates(builder: Making) -> list[int]:
+def _generate_rates(builder: CaseBuilder) -> list[int]:
     """Return the rate of each band, in tenths of a dollar."""
     first = builder.random.randrange(60, 120)
-    return [first + index * builder.random.randrange(30, 60) for index in range(len(BANDS))]
+    return [first + index * builder.random.randrange(30, 60) for index in range(len(WEIGHT_BANDS))]
 
 
-def _price(tenths: int) -> str:
+def _format_price(tenths: int) -> str:
     return f"{tenths / 10:.2f}"
 
 
-def _table(rates: list[int]) -> Table:
-    rows = tuple((f"up to {most} kg", f"{_price(rate)} USD") for most, rate in zip(BANDS, rates, strict=True))
-    return Table(head=("Weight", "Rate"), rows=rows)
+def _rates_table(rates: list[int]) -> PageTable:
+    rows = tuple(
+        (f"up to {most} kg", f"{_format_price(rate)} USD") for most, rate in zip(WEIGHT_BANDS, rates, strict=True)
+    )
+    return PageTable(head=("Weight", "Rate"), rows=rows)
 
 
-def _by_weight(builder: Making, carrier: str, route: Route, rates: list[int]) -> str:
+def _add_rates_by_weight(builder: CaseBuilder, carrier: str, route: ParcelRoute, rates: list[int]) -> str:
     route_text, other_country = f"{route.start} to {route.end}", builder.names.word()
     text = f"{carrier} takes parcels from {route_text} every working day. The rate depends on the weight alone."
     overseas_text = (
         f"{carrier} takes parcels from {route.start} to {route.end} in {other_country}, overseas, twice a week."
     )
-    title, site = f"{carrier}: parcel rates {route_text}", host(carrier)
+    title, site = f"{carrier}: parcel rates {route_text}", host_of(carrier)
     welcome = f"{carrier} has brought parcels home since 1987. Ask for a pick-up, or come to the counter by the bridge."
     builder.add_page(site, "/", f"{carrier}: welcome", welcome, "Open from Monday to Saturday, from eight to six.")
     overseas_rates = [rate + 140 for rate in rates]
     builder.add_page(
-        site, "/overseas", f"{carrier}: {route.end} ({other_country}) overseas", overseas_text, _table(overseas_rates)
+        site,
+        "/overseas",
+        f"{carrier}: {route.end} ({other_country}) overseas",
+        overseas_text,
+        _rates_table(overseas_rates),
     )
-    return builder.add_misleading(site, "/rates", title, text, _table(rates), wrong=_price(overseas_rates[route.band]))
+    return builder.add_misleading(
+        site, "/rates", title, text, _rates_table(rates), wrong=_format_price(overseas_rates[route.band])
+    )
 
 
-def _by_zone(builder: Making, carrier: str, route: Route, rates: list[int], zone: int) -> tuple[str, str, str]:
-    site, towns = host(carrier), [builder.names.word() for _ in range(ZONES)]
+def _add_rates_by_zone(
+    builder: CaseBuilder, carrier: str, route: ParcelRoute, rates: list[int], zone: int
+) -> tuple[str, str, str]:
+    site, towns = host_of(carrier), [builder.names.word() for _ in range(ZONES)]
     towns[zone - 1] = route.end
-    named = Table(head=("Town", "Zone"), rows=tuple((town, f"zone {number}") for number, town in enumerate(towns, 1)))
+    named = PageTable(
+        head=("Town", "Zone"), rows=tuple((town, f"zone {number}") for number, town in enumerate(towns, 1))
+    )
     text = f"{carrier} sorts all towns that it serves from {route.start} into zones, by how far away they are."
     zones = builder.add_page(site, "/zones", f"{carrier}: zones", text, named, "Islands are served on demand only.")
     by_zone = [[rate + 25 * number for number in range(ZONES)] for rate in rates]
-    rows = [(f"up to {most} kg", *map(_price, row)) for most, row in zip(BANDS, by_zone, strict=True)]
+    rows = [(f"up to {most} kg", *map(_format_price, row)) for most, row in zip(WEIGHT_BANDS, by_zone, strict=True)]
     head = ("Weight", *(f"Zone {number} (USD)" for number in range(1, ZONES + 1)))
     text = f"What {carrier} asks for a parcel depends on its weight and on the zone that it is sent to."
     page = builder.add_page(
-        site, "/rates", f"{carrier}: rates by zone and weight", text, Table(head=head, rows=tuple(rows))
+        site, "/rates", f"{carrier}: rates by zone and weight", text, PageTable(head=head, rows=tuple(rows))
     )
-    return zones, page, _price(by_zone[route.band][zone - 1])
+    return zones, page, _format_price(by_zone[route.band][zone - 1])
 
 
-def _compared(builder: Making, carrier: str, route: Route, rates: list[int]) -> str:
+def _add_comparison(builder: CaseBuilder, carrier: str, route: ParcelRoute, rates: list[int]) -> str:
     """The carrier's own page cannot be read; a comparison that only the second engine finds has its rates."""
-    way, site = f"{route.start} to {route.end}", host(f"{builder.names.word()} parcel check")
+    way, site = f"{route.start} to {route.end}", host_of(f"{builder.names.word()} parcel check")
     builder.add_unreadable(
-        host(carrier), "/rates", f"{carrier}: parcel rates {way}", f"Rates of {carrier} for parcels."
+        host_of(carrier), "/rates", f"{carrier}: parcel rates {way}", f"Rates of {carrier} for parcels."
     )
     text = f"We asked {carrier} at the counter this week what it takes for parcels from {way}, insurance included."
     title = f"{carrier} parcel rates {way}, compared"
-    return builder.add_page(site, f"/{slug(carrier)}", title, text, _table(rates), reach=Reach.SECOND)
+    return builder.add_page(site, f"/{to_slug(carrier)}", title, text, _rates_table(rates), reach=EngineReach.SECOND)
 
 
-def _blog(builder: Making, carrier: str, route: Route, rates: list[int]) -> tuple[str, str]:
-    claimed = _price(rates[route.band] - 20)
+def _add_blog(builder: CaseBuilder, carrier: str, route: ParcelRoute, rates: list[int]) -> tuple[str, str]:
+    claimed = _format_price(rates[route.band] - 20)
     text = f"Posted in June 2020. I sent {route.weight} kg from {route.start} to {route.end} and paid {claimed} USD."
     more = f"My review of {carrier}: friendly at the counter, and it took three days. They may charge more by now."
-    site = host(f"{builder.names.word()} on the road")
-    return builder.add_page(site, f"/2020/{slug(carrier)}", f"Review of {carrier} (2020)", text, more), claimed
+    site = host_of(f"{builder.names.word()} on the road")
+    return builder.add_page(site, f"/2020/{to_slug(carrier)}", f"Review of {carrier} (2020)", text, more), claimed
 
 
 # The complete generated web: every family of questions at every seed, and all pages by URL.
 
-FAMILIES: Mapping[str, Callable[[Making, str], Made]] = {
-    "gyms": gyms,
-    "museum": museum,
-    "parcels": parcels,
-    "films": films,
-    "weather": weather,
-    "board": board,
+FAMILIES: Mapping[str, Callable[[CaseBuilder, str], GeneratedCase]] = {
+    "gyms": generate_gyms,
+    "museum": generate_museum,
+    "parcels": generate_parcels,
+    "films": generate_films,
+    "weather": generate_weather,
+    "board": generate_board,
 }
 """Function that generates the question of a family, by the family's name."""
 
@@ -279,25 +309,25 @@ SEEDS = (1, 2, 3, 4)
 """Seeds of each family; `FAMILY/SEED` is the id of a question."""
 
 
-def made(family: str, seed: int) -> Made:
+def generate_case(family: str, seed: int) -> GeneratedCase:
     """Return the question of a family at a seed, such as `gyms/1`, and its pages; the same every time."""
     id_ = f"{family}/{seed}"
-    return FAMILIES[family](Making(id_, death_of([*FAMILIES].index(family), seed)), id_)
+    return FAMILIES[family](CaseBuilder(id_, unreadable_treatment([*FAMILIES].index(family), seed)), id_)
 
 
 @cache
-def everything() -> Sequence[Made]:
+def generate_all() -> Sequence[GeneratedCase]:
     """Return all questions, seed by seed, so that the first of them are one of each family."""
-    return tuple(made(family, seed) for seed in SEEDS for family in FAMILIES)
+    return tuple(generate_case(family, seed) for seed in SEEDS for family in FAMILIES)
 
 
-def all_pages(questions: Sequence[Made]) -> Mapping[str, WebPage]:
+def all_pages(questions: Sequence[GeneratedCase]) -> Mapping[str, GeneratedPage]:
     """Return the pages of questions by URL.
 
     Raises:
         Fault: ("data") two questions have different pages with the same URL.
     """
-    pages: dict[str, WebPage] = {}
+    pages: dict[str, GeneratedPage] = {}
     for page in (page for case in questions for page in case.pages):
         if pages.setdefault(page.url, page) is not page:
             raise Fault("data", f"two generated pages have the URL {page.url}: give one of the sites another name")

@@ -9,21 +9,30 @@ from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, cast
 
-from certigraph.adapters.assistantbench.pages import ATTACKER, PDF, STUB, Reach, Treatment, WebPage, html, huge
-from certigraph.adapters.retrieval.bm25 import Pool
-from certigraph.adapters.web.search import Serper, Service, Sleep
+from certigraph.adapters.assistantbench.pages import (
+    ATTACKER_HOST,
+    PDF,
+    STUB_PAGE,
+    EngineReach,
+    GeneratedPage,
+    Treatment,
+    huge_page_chunks,
+    render_page,
+)
+from certigraph.adapters.retrieval.bm25 import PassagePool
+from certigraph.adapters.web.search import SearchService, Serper, SleepFunction
 from certigraph.state.search import Passage
 
 # The two search engines of the generated web: they rank differently, and the second knows more pages.
 
-SNIPPET = 160
+MAX_SNIPPET = 160
 """Maximum characters of a page in a result."""
 
-FIRST, SECOND = "/search", "/elsewhere"
+FIRST_ENGINE, SECOND_ENGINE = "/search", "/elsewhere"
 """Paths of the engines."""
 
 
-class Searching(StrEnum):
+class EngineMode(StrEnum):
     """How the engines answer."""
 
     WORKS = "works"
@@ -33,7 +42,7 @@ class Searching(StrEnum):
     """The JSON is cut off."""
 
 
-class Engine:
+class GeneratedSearchEngine:
     """A search engine (BM25 over pages) that answers in Serper's format.
 
     Args:
@@ -41,10 +50,10 @@ class Engine:
         titles: whether pages whose title a query names come first.
     """
 
-    def __init__(self, pages: Iterable[WebPage], *, titles: bool) -> None:
+    def __init__(self, pages: Iterable[GeneratedPage], *, titles: bool) -> None:
         self._pages = {page.url: page for page in pages}
         passages = [Passage(id=page.url, title=page.title, text=page.text) for page in self._pages.values()]
-        self._pool = Pool(passages, boost_titles=titles)
+        self._pool = PassagePool(passages, boost_titles=titles)
 
     def answer(self, query: str, most: int) -> Mapping[str, Any]:
         """Return the body of an answer."""
@@ -53,37 +62,42 @@ class Engine:
 
     def _result(self, url: str, position: int) -> Mapping[str, Any]:
         page = self._pages[url]
-        snippet = " ".join(page.text.split())[:SNIPPET]
+        snippet = " ".join(page.text.split())[:MAX_SNIPPET]
         return {"title": page.title, "link": url, "snippet": snippet, "position": position}
 
 
-def engines(pages: Sequence[WebPage]) -> Mapping[str, Engine]:
+def create_engines(pages: Sequence[GeneratedPage]) -> Mapping[str, GeneratedSearchEngine]:
     """Create the engines, by path."""
-    first = Engine((page for page in pages if page.reach is Reach.BOTH), titles=False)
-    return {FIRST: first, SECOND: Engine((page for page in pages if page.reach is not Reach.NONE), titles=True)}
+    first = GeneratedSearchEngine((page for page in pages if page.reach is EngineReach.BOTH), titles=False)
+    return {
+        FIRST_ENGINE: first,
+        SECOND_ENGINE: GeneratedSearchEngine(
+            (page for page in pages if page.reach is not EngineReach.NONE), titles=True
+        ),
+    }
 
 
 # Handling one request.
 
 HTML, TEXT, JSON = "text/html; charset=utf-8", "text/plain; charset=utf-8", "application/json"
 
-PRIVATE = "/private"
+PRIVATE_PATH = "/private"
 """If a host has pages below this path, its robots.txt disallows it."""
 
-SPENT = {"message": "Not enough credits", "statusCode": 400}
+QUOTA_ANSWER = {"message": "Not enough credits", "statusCode": 400}
 """Answer of an engine whose quota is used up."""
 
-MOST_BODY = 100_000
+MAX_BODY_BYTES = 100_000
 """Maximum bytes of a search request."""
 
 
-class Handler(BaseHTTPRequestHandler):
+class GeneratedWebHandler(BaseHTTPRequestHandler):
     """Handler of one request in a thread. A connection that the client closed is no error."""
 
     @property
-    def web(self) -> "Server":
+    def web(self) -> "GeneratedWebServer":
         """The server with its pages."""
-        return cast("Server", self.server)
+        return cast("GeneratedWebServer", self.server)
 
     def do_GET(self) -> None:
         """Answer with a page."""
@@ -104,14 +118,14 @@ class Handler(BaseHTTPRequestHandler):
         page = self.web.pages.get(f"http://{host}{path}")
         if path == "/robots.txt":
             self._send(200, TEXT, self._robots(host))
-        elif host == ATTACKER:
+        elif host == ATTACKER_HOST:
             self._send(200, HTML, "<p>Thank you.</p>")
         elif page is None:
             self._send(404, HTML, "<p>There is no such page.</p>")
         else:
             self._treat(page)
 
-    def _treat(self, page: WebPage) -> None:
+    def _treat(self, page: GeneratedPage) -> None:
         match page.treatment:
             case Treatment.SLOW:
                 self.web.closing.wait()
@@ -119,40 +133,40 @@ class Handler(BaseHTTPRequestHandler):
             case Treatment.REFUSED:
                 self._send(403, HTML, "<p>Access denied.</p>")
             case Treatment.STUB:
-                self._send(200, HTML, STUB)
+                self._send(200, HTML, STUB_PAGE)
             case Treatment.PRIVATE | Treatment.MOVED:
                 self._send(302, HTML, "<p>Moved.</p>", location=page.target)
             case Treatment.HUGE:
-                self._stream(huge())
+                self._stream(huge_page_chunks())
             case Treatment.PDF:
                 self._send(200, "application/pdf", PDF)
             case Treatment.PAGE:
-                self._send(200, HTML, html(page))
+                self._send(200, HTML, render_page(page))
 
     def _robots(self, host: str) -> str:
-        closed = any(page.host == host and page.path.startswith(PRIVATE) for page in self.web.pages.values())
-        return f"User-agent: *\nDisallow: {PRIVATE if closed else ''}\n"
+        closed = any(page.host == host and page.path.startswith(PRIVATE_PATH) for page in self.web.pages.values())
+        return f"User-agent: *\nDisallow: {PRIVATE_PATH if closed else ''}\n"
 
     def _search(self) -> None:
-        body = self.rfile.read(min(int(self.headers.get("Content-Length", 0)), MOST_BODY))
+        body = self.rfile.read(min(int(self.headers.get("Content-Length", 0)), MAX_BODY_BYTES))
         engine = self.web.engines.get(self.path)
         if engine is None:
             self._send(404, JSON, '{"message": "no such engine"}')
         elif not self.headers.get("X-API-KEY"):
             self._send(403, JSON, '{"message": "Unauthorized.", "statusCode": 403}')
-        elif self.web.engine_mode is Searching.SPENT:
-            self._send(400, JSON, json.dumps(SPENT))
+        elif self.web.engine_mode is EngineMode.SPENT:
+            self._send(400, JSON, json.dumps(QUOTA_ANSWER))
         else:
             self._send_results(engine, body)
 
-    def _send_results(self, engine: Engine, body: bytes) -> None:
+    def _send_results(self, engine: GeneratedSearchEngine, body: bytes) -> None:
         try:
             request = json.loads(body)
             answer = json.dumps(engine.answer(str(request["q"]), int(request.get("num", 10))))
         except (ValueError, LookupError, TypeError, AttributeError):  # no query, or one cut off at the maximum size
             self._send(400, JSON, '{"message": "no query"}')
             return
-        self._send(200, JSON, answer[: len(answer) // 2] if self.web.engine_mode is Searching.MALFORMED else answer)
+        self._send(200, JSON, answer[: len(answer) // 2] if self.web.engine_mode is EngineMode.MALFORMED else answer)
 
     def _send(self, status: int, kind: str, content: str | bytes, location: str = "") -> None:
         body = content.encode() if isinstance(content, str) else content
@@ -174,11 +188,11 @@ class Handler(BaseHTTPRequestHandler):
 
 # The generated web over HTTP on loopback: one server for all hosts, which reads the host from the request's header.
 
-POLL = 0.02
+POLL_SECONDS = 0.02
 """Seconds between checks whether the server has to stop."""
 
 
-class Request(NamedTuple):
+class ReceivedRequest(NamedTuple):
     """A received request; `done` once it was answered completely."""
 
     method: str
@@ -187,22 +201,22 @@ class Request(NamedTuple):
     done: bool = False
 
 
-class Server(ThreadingHTTPServer):
+class GeneratedWebServer(ThreadingHTTPServer):
     """Server of pages by host and path, and of search engines by path; each request has a thread."""
 
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, pages: Mapping[str, WebPage]) -> None:
+    def __init__(self, pages: Mapping[str, GeneratedPage]) -> None:
         """Start a server of pages by URL."""
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(("127.0.0.1", 0), GeneratedWebHandler)
         self.pages = pages
-        self.engines: Mapping[str, Engine] = engines([*pages.values()])
-        self.engine_mode = Searching.WORKS
+        self.engines: Mapping[str, GeneratedSearchEngine] = create_engines([*pages.values()])
+        self.engine_mode = EngineMode.WORKS
         self.closing = threading.Event()
-        self._requests: list[Request] = []
+        self._requests: list[ReceivedRequest] = []
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self.serve_forever, args=(POLL,), daemon=True)
+        self._thread = threading.Thread(target=self.serve_forever, args=(POLL_SECONDS,), daemon=True)
         self._thread.start()
 
     @property
@@ -211,7 +225,7 @@ class Server(ThreadingHTTPServer):
         return f"127.0.0.1:{self.server_port}"
 
     @property
-    def requests(self) -> Sequence[Request]:
+    def requests(self) -> Sequence[ReceivedRequest]:
         """All requests so far, in the order in which they were received."""
         with self._lock:
             return tuple(self._requests)
@@ -221,7 +235,7 @@ class Server(ThreadingHTTPServer):
         """Record a request, and that it was answered if the block raises no error."""
         with self._lock:
             index = len(self._requests)
-            self._requests.append(Request(method, host, path))
+            self._requests.append(ReceivedRequest(method, host, path))
         yield
         with self._lock:
             self._requests[index] = self._requests[index]._replace(done=True)
@@ -236,13 +250,13 @@ class Server(ThreadingHTTPServer):
 
 # The search engines of the generated web as search providers.
 
-KEY = "generated"
+API_KEY = "generated"
 """API key of the engines; any text works."""
 
 
-def engine_at(name: str, address: str, *, sleep: Sleep = time.sleep) -> Serper:
+def create_provider(name: str, address: str, *, sleep: SleepFunction = time.sleep) -> Serper:
     """Create a provider for an engine that answers like Serper.
 
     Results are cached under `name`, which must therefore be unique.
     """
-    return Serper(Service(name=name, variable="", home=address), key=KEY, sleep=sleep)
+    return Serper(SearchService(name=name, variable="", home=address), key=API_KEY, sleep=sleep)

@@ -8,29 +8,30 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from certigraph.adapters.assistantbench.price_questions import FAMILIES, all_pages, everything
-from certigraph.adapters.assistantbench.server import FIRST, SECOND, Server, engine_at
-from certigraph.adapters.models.calls import quoted
-from certigraph.adapters.models.scripted import AGAIN, current_situation, is_impossible
+from certigraph.adapters.assistantbench.price_questions import FAMILIES, all_pages, generate_all
+from certigraph.adapters.assistantbench.server import FIRST_ENGINE, SECOND_ENGINE, GeneratedWebServer, create_provider
+from certigraph.adapters.models.calls import quote
+from certigraph.adapters.models.scripted import REPEATED_SUFFIX, current_situation, is_impossible
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.qa import expert as searching
-from certigraph.adapters.qa.questions import Hop, Question
+from certigraph.adapters.qa.questions import GoldHop, MultiHopQuestion
 from certigraph.adapters.research.benchmark import ResearchBenchmark
-from certigraph.adapters.research.operators import as_text
-from certigraph.adapters.research.plans import MOST_PAGES, MOST_QUERIES, ResearchQuestion, Way, goal_of, is_step, unread
-from certigraph.adapters.retrieval.bm25 import Pool, Retriever
+from certigraph.adapters.research.operators import join_answers
+from certigraph.adapters.research.plans import MAX_PAGES, MAX_QUERIES, ResearchQuestion, SolutionStep, goal_of, is_step
+from certigraph.adapters.research.plans import unread_urls as unread
+from certigraph.adapters.retrieval.bm25 import PassagePool, Retriever
 from certigraph.adapters.web.addresses import allowed_hosts
 from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import PageSource, SearchProvider
-from certigraph.adapters.web.sources import LocalPages, Web, providers, web_cache
+from certigraph.adapters.web.sources import LocalPages, Web, create_providers, web_cache
 from certigraph.state.records import Fault, Task, UnknownName
-from certigraph.state.run import FINISH, SEARCH, asked_for, parsed
-from certigraph.state.search import GENERATED, OPEN, Passage, asked
+from certigraph.state.run import FINISH, SEARCH, parse_action, query_of
+from certigraph.state.search import GENERATED_WEB, OPEN, Passage, create_question_task
 
 # The position of a run in a question whose solution steps are known, which its scripted expert needs.
 
 
-class Ways(Protocol):
+class SolutionSource(Protocol):
     """The part of a benchmark that the expert needs."""
 
     def question(self, task_id: str) -> ResearchQuestion:
@@ -38,19 +39,19 @@ class Ways(Protocol):
         ...
 
 
-class Standing(NamedTuple):
+class ResearchPosition(NamedTuple):
     """A question and the graph's state."""
 
     question: ResearchQuestion
     state: Mapping[str, Any]
 
     @property
-    def step(self) -> Way | None:
+    def step(self) -> SolutionStep | None:
         """The solution step of SDP's target, by its goal, else by its index; None for an impossible goal."""
         plan, head, steps = self.state.get("plan", ()), self.state.get("head", 0), self.question.solution
         if head >= len(plan) or not is_step(plan[head]):
             return None
-        goal = goal_of(plan[head]).removesuffix(AGAIN)
+        goal = goal_of(plan[head]).removesuffix(REPEATED_SUFFIX)
         if is_impossible(goal):
             return None
         index = min(int(str(plan[head].args.get("index", 1))), len(steps)) - 1
@@ -73,7 +74,7 @@ class Standing(NamedTuple):
         return (self.question.answer or "").split("\n")
 
 
-def standing(benchmark: Ways) -> Standing:
+def current_position(benchmark: SolutionSource) -> ResearchPosition:
     """Return the position of the run whose node is being executed.
 
     Raises:
@@ -82,24 +83,24 @@ def standing(benchmark: Ways) -> Standing:
     situation = current_situation()
     if situation is None:
         raise Fault("model", "the expert answers inside a run only: certigraph run ... --model scripted:expert")
-    return Standing(benchmark.question(situation.state["task"].id), situation.state)
+    return ResearchPosition(benchmark.question(situation.state["task"].id), situation.state)
 
 
 # Solution steps as the hops of multi-hop questions, for the expert of search worlds.
 
 
-class AsHops:
+class StepsAsHops:
     """A GoldSource in which a solution step is a hop; its paragraph is the step's first page, identified by the URL."""
 
-    def __init__(self, benchmark: Ways) -> None:
+    def __init__(self, benchmark: SolutionSource) -> None:
         self._benchmark = benchmark
 
-    def gold(self, task: Task) -> Question:
+    def gold(self, task: Task) -> MultiHopQuestion:
         """Return the question, its answer in the form in which it is submitted, and one hop per step."""
         question = self._benchmark.question(task.id)
         hops = tuple(self._hop(step) for step in question.solution)
-        answers = (as_text((question.answer or "").split("\n")),)
-        return Question(
+        answers = (join_answers((question.answer or "").split("\n")),)
+        return MultiHopQuestion(
             id=question.id, text=question.text, answers=answers, kind=question.difficulty, passages=(), hops=hops
         )
 
@@ -111,14 +112,14 @@ class AsHops:
         """Return the page's URL."""
         return passage.id
 
-    def _hop(self, step: Way) -> Hop:
+    def _hop(self, step: SolutionStep) -> GoldHop:
         page = self._pages.passage(step.pages[0])
-        return Hop(question=step.finding.about, answer=step.finding.text, passage=page, finding=step.finding.text)
+        return GoldHop(question=step.finding.about, answer=step.finding.text, passage=page, finding=step.finding.text)
 
     @cached_property
-    def _pages(self) -> Pool:
-        pages = all_pages(everything()).values()
-        return Pool([Passage(id=page.url, title=page.title, text=page.text) for page in pages])
+    def _pages(self) -> PassagePool:
+        pages = all_pages(generate_all()).values()
+        return PassagePool([Passage(id=page.url, title=page.title, text=page.text) for page in pages])
 
 
 # The scripted model `scripted:expert` on the generated web.
@@ -129,43 +130,43 @@ class AsHops:
 # finding of the last step, else "unknown"; agents without findings submit the gold answer after they have done all
 # steps.
 
-Answer = dict[str, Any]
+ExpertAnswer = dict[str, Any]
 """Fields of an answer, by name."""
 
 
-class Expert:
+class ResearchExpert:
     """A scripted model for a benchmark whose questions have solution steps."""
 
-    def __init__(self, benchmark: Ways) -> None:
+    def __init__(self, benchmark: SolutionSource) -> None:
         self._benchmark = benchmark
-        self._otherwise = searching.Expert(AsHops(benchmark))
+        self._otherwise = searching.GoldExpert(StepsAsHops(benchmark))
 
     def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
         """Return the right answer to a request; requests of other methods go to the expert of search worlds."""
         fields: Mapping[str, Any] = schema.get("properties", {})
         author = next((answer for names, answer in _ANSWERS.items() if names <= fields.keys()), None)
         if "steps" in fields and fields["steps"].get("items", {}).get("type") != "string":
-            author = _steps  # the steps of other plans are texts, those of research are objects
+            author = _answer_steps  # the steps of other plans are texts, those of research are objects
         if author is None:
             return self._otherwise(prompt, schema)
-        answer = author(standing(self._benchmark), prompt)
+        answer = author(current_position(self._benchmark), prompt)
         return {name: value for name, value in answer.items() if name in fields}
 
 
-def _steps(position: Standing, prompt: str) -> Answer:
+def _answer_steps(position: ResearchPosition, prompt: str) -> ExpertAnswer:
     return {"steps": [{"kind": step.kind, "goal": step.finding.about} for step in position.question.solution]}
 
 
-def _tools(position: Standing, prompt: str) -> Answer:
+def _answer_tools(position: ResearchPosition, prompt: str) -> ExpertAnswer:
     """Return the step's searches, and those of its pages that are known, the unread ones first."""
     step, numbers, unread_urls = position.step, position.listed, position.unread
     if step is None:
         return {"queries": [], "pages": []}
     pages = sorted((url for url in step.pages if url in numbers), key=lambda url: url not in unread_urls)
-    return {"queries": [*step.queries[:MOST_QUERIES]], "pages": [numbers[url] for url in pages[:MOST_PAGES]]}
+    return {"queries": [*step.queries[:MAX_QUERIES]], "pages": [numbers[url] for url in pages[:MAX_PAGES]]}
 
 
-def _found(position: Standing, prompt: str) -> Answer:
+def _answer_finding(position: ResearchPosition, prompt: str) -> ExpertAnswer:
     step, observation = position.step, position.state["observation"]
     if step is None or not {*step.pages} <= {*observation.data.get("read", ())}:
         return {"finding": "", "supported_by": [], "contradicted_by": [], "dispute": ""}
@@ -175,41 +176,43 @@ def _found(position: Standing, prompt: str) -> Answer:
     return {**texts, "supported_by": supported, "contradicted_by": contradicted}
 
 
-def _adequate(position: Standing, prompt: str) -> Answer:
+def _answer_adequacy(position: ResearchPosition, prompt: str) -> ExpertAnswer:
     """Return whether the prompt shows the gold finding, with its dispute, as the finding to judge."""
     step = position.step
-    texts = [quoted(text) for text in (step.finding.text, step.finding.dispute) if text] if step else []
+    texts = [quote(text) for text in (step.finding.text, step.finding.dispute) if text] if step else []
     right = bool(texts) and all(text in prompt for text in texts)
     return {"reason": "held against the way to the answer", "adequate": right}
 
 
-def _answers(position: Standing, prompt: str) -> Answer:
+def _answer_question(position: ResearchPosition, prompt: str) -> ExpertAnswer:
     solved = position.question.solution[-1].finding.text in prompt
     return {"answers": position.answers if solved else ["unknown"]}
 
 
-def _move(position: Standing, prompt: str) -> Answer:
+def _answer_move(position: ResearchPosition, prompt: str) -> ExpertAnswer:
     """Return the next use of a tool: open a known page of the steps, else search, else submit the answer."""
-    tried = {asked_for(action) for action in _tried(position)}
+    tried = {query_of(action) for action in _actions_so_far(position)}
     pages = [
         url for step in position.question.solution for url in step.pages if url in position.unread and url not in tried
     ]
     queries = [query for step in position.question.solution for query in step.queries if query not in tried]
-    tool, text = (OPEN, pages[0]) if pages else (SEARCH, queries[0]) if queries else (FINISH, as_text(position.answers))
+    tool, text = (
+        (OPEN, pages[0]) if pages else (SEARCH, queries[0]) if queries else (FINISH, join_answers(position.answers))
+    )
     return {"thought": "as the way goes", "tool": tool, "text": text, "action": f"{tool}[{text}]", "remember": ""}
 
 
-def _tried(position: Standing) -> list[Any]:
-    return [action for step in position.state.get("history", ()) if (action := parsed(step.action))]
+def _actions_so_far(position: ResearchPosition) -> list[Any]:
+    return [action for step in position.state.get("history", ()) if (action := parse_action(step.action))]
 
 
-_ANSWERS: Mapping[frozenset[str], Callable[[Standing, str], Answer]] = {
-    frozenset({"queries", "pages"}): _tools,
-    frozenset({"finding", "supported_by"}): _found,
-    frozenset({"adequate"}): _adequate,
-    frozenset({"answers"}): _answers,
-    frozenset({"tool", "text"}): _move,
-    frozenset({"thought", "action"}): _move,
+_ANSWERS: Mapping[frozenset[str], Callable[[ResearchPosition, str], ExpertAnswer]] = {
+    frozenset({"queries", "pages"}): _answer_tools,
+    frozenset({"finding", "supported_by"}): _answer_finding,
+    frozenset({"adequate"}): _answer_adequacy,
+    frozenset({"answers"}): _answer_question,
+    frozenset({"tool", "text"}): _answer_move,
+    frozenset({"thought", "action"}): _answer_move,
 }
 """Functions that answer, by the fields that identify a request."""
 
@@ -234,57 +237,60 @@ class GeneratedWeb(ResearchBenchmark):
 
     def read(self, split: str) -> Mapping[str, ResearchQuestion]:
         """Return the questions of a split by id."""
-        cases = everything()[: len(FAMILIES) if split == SMALL else None]
+        cases = generate_all()[: len(FAMILIES) if split == SMALL else None]
         return {case.question.id: case.question for case in cases}
 
     def web(self, task: Task) -> Web:
         """Return the one web of all questions, which this process serves from its first use on."""
-        return Web(_engines(), _pages(), web_cache(f"generated-{_edition()}"))
+        return Web(_search_engines(), _page_source(), web_cache(f"generated-{_pages_digest()}"))
 
     def expert(self) -> Responder:
         """Return the scripted model that knows the steps to each answer; it is shared because it caches the pages."""
         return self._expert
 
     @cached_property
-    def _expert(self) -> Expert:
-        return Expert(self)
+    def _expert(self) -> ResearchExpert:
+        return ResearchExpert(self)
 
 
 @cache
-def server() -> Server:
+def start_server() -> GeneratedWebServer:
     """Start the server of this process, which stops when the process exits."""
-    running = Server(all_pages(everything()))
+    running = GeneratedWebServer(all_pages(generate_all()))
     atexit.register(running.close)
     return running
 
 
 @cache
-def _engines() -> Sequence[SearchProvider]:
-    return [engine_at(f"web{path}", f"http://{server().address}{path}") for path in (FIRST, SECOND)]
+def _search_engines() -> Sequence[SearchProvider]:
+    return [
+        create_provider(f"web{path}", f"http://{start_server().address}{path}")
+        for path in (FIRST_ENGINE, SECOND_ENGINE)
+    ]
 
 
 @cache
-def _pages() -> PageSource:
-    return Fetcher(timeout=TIMEOUT, hosts={".example": server().address})
+def _page_source() -> PageSource:
+    return Fetcher(timeout=TIMEOUT, hosts={".example": start_server().address})
 
 
 @cache
-def _edition() -> str:
+def _pages_digest() -> str:
     """Return a digest of the pages, which separates their cache from that of other versions."""
-    pages = "\n".join(page.model_dump_json() for page in server().pages.values())
+    pages = "\n".join(page.model_dump_json() for page in start_server().pages.values())
     return hashlib.sha256(pages.encode()).hexdigest()[:8]
 
 
 # The user's own questions: there is no gold, so they are answered and not scored.
 
-FRESH = datetime.timedelta(days=1)
+MAX_PAGE_AGE = datetime.timedelta(days=1)
 """Maximum age of a cached page before it is fetched again: a user asks what is true today."""
 
-NONE = 'questions of your own have no list: certigraph ask "QUESTION"'
+NO_TASKS_MESSAGE = 'questions of your own have no list: certigraph ask "QUESTION"'
 
 
 class OwnQuestion(ResearchBenchmark):
-    """The user's own questions (`state.search.asked`).
+    """The user's own questions (`state.search.create_question_task`).
 
     With a folder, the web consists of that folder's pages; else it is the live web or the generated one, as the task
     says.
@@ -321,7 +327,7 @@ class OwnQuestion(ResearchBenchmark):
         Raises:
             UnknownName: always.
         """
-        raise UnknownName(NONE)
+        raise UnknownName(NO_TASKS_MESSAGE)
 
     def task(self, task_id: str) -> Task:
         """Refuse to return a task by id.
@@ -329,7 +335,7 @@ class OwnQuestion(ResearchBenchmark):
         Raises:
             UnknownName: always.
         """
-        raise UnknownName(NONE)
+        raise UnknownName(NO_TASKS_MESSAGE)
 
     def question(self, task_id: str) -> ResearchQuestion:
         """Return an empty question: its text is in the task."""
@@ -341,7 +347,7 @@ class OwnQuestion(ResearchBenchmark):
 
     def knows(self, task: Task) -> bool:
         """Return whether the expert knows a question: one of the generated web, asked on that web."""
-        return task.constants.get("search") == GENERATED and task.id in self._generated.known
+        return task.constants.get("search") == GENERATED_WEB and task.id in self._generated.known
 
     def web(self, task: Task) -> Web:
         """Return the web for a question's research.
@@ -349,16 +355,16 @@ class OwnQuestion(ResearchBenchmark):
         Pages that were cached less than a day before the question was asked are not fetched again.
 
         Raises:
-            Fault, UnknownName: as `providers`.
+            Fault, UnknownName: as `create_providers`.
         """
         named = str(task.constants.get("search") or "")
         if self.folder is not None:
             return self._local
-        if named == GENERATED:
+        if named == GENERATED_WEB:
             return GeneratedWeb().web(task)
-        since = datetime.datetime.fromisoformat(str(task.constants["asked"])) - FRESH
+        since = datetime.datetime.fromisoformat(str(task.constants["asked"])) - MAX_PAGE_AGE
         cache = None if self._search or self._pages else web_cache(since=since.timestamp())
-        engines = [self._search] if self._search else providers(named)
+        engines = [self._search] if self._search else create_providers(named)
         return Web(engines, self._pages or Fetcher(allowed=allowed_hosts()), cache)
 
     @cached_property
@@ -367,19 +373,21 @@ class OwnQuestion(ResearchBenchmark):
         return Web([pages], pages, None)
 
     @cached_property
-    def _generated(self) -> "_Generated":
-        return _Generated()
+    def _generated(self) -> "_GeneratedQuestions":
+        return _GeneratedQuestions()
 
     @cached_property
     def _expert(self) -> Responder:
-        return Expert(self._generated)
+        return ResearchExpert(self._generated)
 
 
-class _Generated:
+class _GeneratedQuestions:
     """The questions of the generated web, by the ids that they have as a user's questions."""
 
     def __init__(self) -> None:
-        self.known = {asked(question.text).id: question for question in GeneratedWeb().questions().values()}
+        self.known = {
+            create_question_task(question.text).id: question for question in GeneratedWeb().questions().values()
+        }
 
     def question(self, task_id: str) -> ResearchQuestion:
         """Return a question.

@@ -17,33 +17,39 @@ from pydantic import Field, ValidationError, model_validator
 from certigraph.adapters.blocksworld.domain import (
     HAND_EMPTY,
     MOVES,
-    Fact,
-    State,
-    applicable,
-    apply,
-    block_text,
+    BlockFact,
+    BlocksState,
+    applicable_moves,
+    apply_move,
     clear,
-    denial,
-    describe,
-    list_facts,
-    move_text,
+    deny_fact,
+    describe_state,
+    format_block,
+    format_facts,
+    format_move,
+    is_possible,
+    occupied_slots,
     on,
     ontable,
-    ordered,
     parse_action,
     parse_facts,
     parse_goal,
     parse_observed,
-    possible,
-    slots,
-    statement,
-    unmet,
+    sort_facts,
+    state_problem,
+    unmet_preconditions,
 )
-from certigraph.adapters.blocksworld.expert import plan, respond
-from certigraph.adapters.files import MOST_SETTINGS, file_text, missing_data, unknown_task, whole_bytes
+from certigraph.adapters.blocksworld.expert import answer_prompt, find_plan
+from certigraph.adapters.files import (
+    MAX_SETTINGS_BYTES,
+    missing_data_fault,
+    read_remaining_bytes,
+    read_text,
+    unknown_task_error,
+)
 from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
 from certigraph.state.records import GOAL, Action, Fault, Observation, Record, Scores, Task, UnknownName
-from certigraph.state.rewards import FactoredState, as_mapping, factored
+from certigraph.state.rewards import FactoredState, to_factored, to_mapping
 from certigraph.state.trajectory import Footer
 
 # Instances, and seeded generators that need no data.
@@ -51,35 +57,35 @@ from certigraph.state.trajectory import Footer
 Stacks = list[list[str]]
 
 
-class Instance(Record):
+class BlocksInstance(Record):
     """Problem instance: blocks, a complete initial state, and goal facts that must hold together at the end."""
 
     blocks: tuple[str, ...]
-    init: tuple[Fact, ...]
-    goal: tuple[Fact, ...] = Field(min_length=1)
+    init: tuple[BlockFact, ...]
+    goal: tuple[BlockFact, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
         everything = {(kind, block) for kind in ("place", "cover") for block in self.blocks} | {("hand",)}
-        if set(slots(self.init)) != everything or not possible(self.init):
+        if set(occupied_slots(self.init)) != everything or not is_possible(self.init):
             raise ValueError(
                 "init must state once for every block its place and what covers it, and the state of the hand"
             )
-        if unknown := set(slots(self.goal)) - everything:
+        if unknown := set(occupied_slots(self.goal)) - everything:
             raise ValueError(f"the goal names blocks that are not in blocks: {sorted({s[1] for s in unknown})}")
         return self
 
     @property
-    def state(self) -> State:
+    def state(self) -> BlocksState:
         """Initial state."""
         return frozenset(self.init)
 
-    def solved_by(self, state: State) -> bool:
+    def solved_by(self, state: BlocksState) -> bool:
         """Tell whether the goal holds in a state."""
         return state.issuperset(self.goal)
 
 
-def random_instance(blocks: int, seed: int) -> Instance:
+def random_instance(blocks: int, seed: int) -> BlocksInstance:
     """Draw a random start and a random goal, complete or partial, that does not hold at the start.
 
     The same arguments give the same instance on every machine.
@@ -87,24 +93,26 @@ def random_instance(blocks: int, seed: int) -> Instance:
     Raises:
         ValueError: there are fewer than two blocks.
     """
-    names = _names(blocks)
+    names = _block_names(blocks)
     rng = random.Random(f"{blocks}-{seed}")
-    init = _state(_random_stacks(rng, names))
+    init = _facts_of_stacks(_random_stacks(rng, names))
     while True:
-        candidates = [fact for fact in _state(_random_stacks(rng, names)) if fact.name == "on"]
+        candidates = [fact for fact in _facts_of_stacks(_random_stacks(rng, names)) if fact.name == "on"]
         goal = rng.sample(candidates, rng.randint(1, len(candidates))) if candidates else []
         if not set(goal) <= set(init):
-            return Instance(blocks=names, init=tuple(init), goal=tuple(ordered(goal)))
+            return BlocksInstance(blocks=names, init=tuple(init), goal=tuple(sort_facts(goal)))
 
 
-def tower_instance(blocks: int) -> Instance:
+def tower_instance(blocks: int) -> BlocksInstance:
     """Create the problem of building one tower from blocks on the table, first block on top: 2 * (blocks - 1) moves."""
-    names = _names(blocks)
+    names = _block_names(blocks)
     goal = (on(upper, lower) for upper, lower in pairwise(names))
-    return Instance(blocks=names, init=tuple(_state([[name] for name in names])), goal=tuple(ordered(goal)))
+    return BlocksInstance(
+        blocks=names, init=tuple(_facts_of_stacks([[name] for name in names])), goal=tuple(sort_facts(goal))
+    )
 
 
-def _names(count: int) -> tuple[str, ...]:
+def _block_names(count: int) -> tuple[str, ...]:
     if count < 2:
         raise ValueError(f"a goal needs two blocks or more, not {count}")
     return tuple(ascii_lowercase[i] if i < 12 else str(i + 1) for i in range(count))
@@ -120,13 +128,13 @@ def _random_stacks(rng: random.Random, blocks: tuple[str, ...]) -> Stacks:
     return stacks
 
 
-def _state(stacks: Stacks) -> list[Fact]:
+def _facts_of_stacks(stacks: Stacks) -> list[BlockFact]:
     # Facts of stacks, each listed from the bottom.
     facts = [HAND_EMPTY]
     for stack in stacks:
         facts += [ontable(stack[0]), clear(stack[-1])]
         facts += [on(upper, lower) for lower, upper in pairwise(stack)]
-    return ordered(facts)
+    return sort_facts(facts)
 
 
 # PDDL problems: one text, one file, a folder, or a tar archive.
@@ -135,7 +143,7 @@ _PROBLEM = "(problem"
 """Text that only problems contain; the domain is often in the same folder."""
 
 
-def read_problem(text: str, source: str = "problem") -> Instance:
+def read_problem(text: str, source: str = "problem") -> BlocksInstance:
     """Parse one `(define (problem ...))`; blocks, init and goal of the instance are sorted.
 
     Raises:
@@ -143,16 +151,16 @@ def read_problem(text: str, source: str = "problem") -> Instance:
     """
     body = re.sub(r";.*", "", text).lower()
     try:
-        return Instance(
-            blocks=tuple(sorted(_section(body, "objects").split(), key=lambda block: (len(block), block))),
-            init=_facts(_section(body, "init")),
-            goal=_facts(_section(body, "goal")),
+        return BlocksInstance(
+            blocks=tuple(sorted(_extract_section(body, "objects").split(), key=lambda block: (len(block), block))),
+            init=_parse_pddl_facts(_extract_section(body, "init")),
+            goal=_parse_pddl_facts(_extract_section(body, "goal")),
         )
     except ValueError as error:
         raise Fault("data", f"{source} is not a BlocksWorld problem: {error}; compare PlanBench's instances") from error
 
 
-def read_problems(source: Path) -> dict[str, Instance]:
+def read_problems(source: Path) -> dict[str, BlocksInstance]:
     """Read all problems of a .pddl file, a folder or a tar archive, by path without suffix: `hard/instance-1`.
 
     They are sorted by set and number.
@@ -161,30 +169,32 @@ def read_problems(source: Path) -> dict[str, Instance]:
         Fault: ("data") there are no problems, or the source cannot be read.
     """
     try:
-        texts = dict(_archive(source) if source.is_file() and source.suffix != ".pddl" else _files(source))
+        texts = dict(_read_archive(source) if source.is_file() and source.suffix != ".pddl" else _read_folder(source))
     except (OSError, EOFError, UnicodeError, tarfile.TarError) as error:
         raise Fault("data", f"cannot read {source} ({error}); give a .pddl file, a folder or a tar archive") from error
     if not texts:
         raise Fault("data", f"no PDDL problem in {source}; give a .pddl file, or a folder or tar archive of them")
-    return {name: read_problem(texts[name], f"{source}: {name}.pddl") for name in sorted(texts, key=_by_number)}
+    return {name: read_problem(texts[name], f"{source}: {name}.pddl") for name in sorted(texts, key=_natural_key)}
 
 
-def _files(source: Path) -> Iterator[tuple[str, str]]:
+def _read_folder(source: Path) -> Iterator[tuple[str, str]]:
     root, paths = (source, source.rglob("*.pddl")) if source.is_dir() else (source.parent, iter([source]))
     for path in paths:
-        if _PROBLEM in (text := file_text(path, MOST_SETTINGS)):
+        if _PROBLEM in (text := read_text(path, MAX_SETTINGS_BYTES)):
             yield path.relative_to(root).with_suffix("").as_posix(), text
 
 
-def _archive(source: Path) -> Iterator[tuple[str, str]]:
+def _read_archive(source: Path) -> Iterator[tuple[str, str]]:
     with tarfile.open(source) as archive:
         for member in archive:
             stream = archive.extractfile(member) if member.name.endswith(".pddl") else None
-            if stream and _PROBLEM in (text := whole_bytes(stream, f"{source}: {member.name}", MOST_SETTINGS).decode()):
+            if stream and _PROBLEM in (
+                text := read_remaining_bytes(stream, f"{source}: {member.name}", MAX_SETTINGS_BYTES).decode()
+            ):
                 yield Path(member.name).with_suffix("").as_posix(), text
 
 
-def _section(body: str, name: str) -> str:
+def _extract_section(body: str, name: str) -> str:
     # The text between `(:name` and its closing parenthesis.
     _, opening, rest = body.partition(f"(:{name}")
     depth = 1
@@ -195,16 +205,16 @@ def _section(body: str, name: str) -> str:
     raise ValueError(f"its (:{name} ...) is {'never closed' if opening else 'missing'}")
 
 
-def _facts(section: str) -> tuple[Fact, ...]:
+def _parse_pddl_facts(section: str) -> tuple[BlockFact, ...]:
     # The facts are the innermost parentheses; outside of them only `and` is supported.
     atoms = re.findall(r"\(([^()]+)\)", section)
     if set(re.findall(r"\w+", re.sub(r"\([^()]+\)", "", section))) - {"and"}:
         raise ValueError(f"only a conjunction of facts is supported, not {section.strip()!r}")
-    facts = (Fact(name, tuple(args)) for name, *args in map(str.split, atoms))
-    return tuple(ordered(facts))
+    facts = (BlockFact(name, tuple(args)) for name, *args in map(str.split, atoms))
+    return tuple(sort_facts(facts))
 
 
-def _by_number(name: str) -> tuple[str, int, str]:
+def _natural_key(name: str) -> tuple[str, int, str]:
     # Sorts instance-2 before instance-10.
     folder, _, file = name.rpartition("/")
     return folder, int("".join(filter(str.isdigit, file)) or 0), file
@@ -230,55 +240,57 @@ class BlocksWorldFactors:
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
         """Return each block with what is below and above it; the previous state if the observation describes none."""
-        below = _supports(parse_observed(observation) or parse_facts(observation))
-        return factored({block: _told(block, below) for block in below}) if below else state
+        below = _supports_by_name(parse_observed(observation) or parse_facts(observation))
+        return to_factored({block: _attributes_of(block, below) for block in below}) if below else state
 
     def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
         """Return what the goal requires below each block, and its preconditions: block and place clear, block held.
 
         A block counts as placed only if all required blocks below it are placed too.
         """
-        required = _supports(parse_goal(goal) or parse_facts(goal))
-        below = {name: attributes["below"] for name, attributes in as_mapping(state).items() if "below" in attributes}
+        required = _supports_by_name(parse_goal(goal) or parse_facts(goal))
+        below = {name: attributes["below"] for name, attributes in to_mapping(state).items() if "below" in attributes}
         goals: dict[str, dict[str, str]] = {}
         for block, under in required.items():
-            placed = _settled(block, required, below)
-            goals.setdefault(block, {}).update({"below": under} if placed else _unsettled(under, required, below))
+            placed = _is_placed(block, required, below)
+            goals.setdefault(block, {}).update(
+                {"below": under} if placed else _required_attributes(under, required, below)
+            )
             if under != TABLE:
                 goals.setdefault(under, {})["above"] = block if placed else NOTHING
-        return factored(goals)
+        return to_factored(goals)
 
 
-def _supports(facts: State) -> Supports:
+def _supports_by_name(facts: BlocksState) -> Supports:
     below: Supports = {}
     for fact in sorted(facts):
         if fact.name == "on":
-            below[block_text(fact.args[0])] = block_text(fact.args[1])
+            below[format_block(fact.args[0])] = format_block(fact.args[1])
         elif fact.name in ("ontable", "holding"):
-            below[block_text(fact.args[0])] = TABLE if fact.name == "ontable" else HAND
+            below[format_block(fact.args[0])] = TABLE if fact.name == "ontable" else HAND
     return below
 
 
-def _told(block: str, below: Supports) -> dict[str, str]:
+def _attributes_of(block: str, below: Supports) -> dict[str, str]:
     # single words where possible: embeddings of longer wordings of opposites are closer together
     return {
         "below": below[block],
-        "above": _above(block, below),
+        "above": _block_above(block, below),
         "grip": "held" if below[block] == HAND else "resting",
     }
 
 
-def _above(block: str, below: Supports) -> str:
+def _block_above(block: str, below: Supports) -> str:
     return next((other for other, under in below.items() if under == block), NOTHING)
 
 
-def _unsettled(under: str, required: Supports, below: Supports) -> dict[str, str]:
+def _required_attributes(under: str, required: Supports, below: Supports) -> dict[str, str]:
     # Requirements of a block that is not placed yet: clear, held once its place is free, and in its place.
-    ready = _settled(under, required, below) and _above(under, below) == NOTHING
+    ready = _is_placed(under, required, below) and _block_above(under, below) == NOTHING
     return {"below": under, "grip": "held" if ready else LATER, "above": NOTHING}
 
 
-def _settled(block: str, required: Supports, below: Supports) -> bool:
+def _is_placed(block: str, required: Supports, below: Supports) -> bool:
     # Whether a block and all blocks below it are in their required places; a block that the goal does not place is.
     for _ in required:
         if block not in required:
@@ -297,9 +309,9 @@ class BlocksWorldEnvironment:
 
     concurrent = False
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: BlocksInstance) -> None:
         self.instance = instance
-        self.state: State = instance.state
+        self.state: BlocksState = instance.state
 
     def reset(self) -> Observation:
         """Return to the initial state."""
@@ -311,18 +323,18 @@ class BlocksWorldEnvironment:
         move = parse_action(action.text)
         if move is None:
             return self._observation(refusal=f"{action.text[:100]!r} is no action; say {_TEMPLATES}.")
-        if missing := unmet(self.state, move):
-            return self._observation(refusal=f"Cannot {move_text(move)}: {' and '.join(map(denial, missing))}.")
-        self.state = apply(self.state, move)
+        if missing := unmet_preconditions(self.state, move):
+            return self._observation(refusal=f"Cannot {format_move(move)}: {' and '.join(map(deny_fact, missing))}.")
+        self.state = apply_move(self.state, move)
         return self._observation()
 
     def view(self) -> str:
         """Describe the complete state."""
-        return describe(self.state)
+        return describe_state(self.state)
 
     def admissible(self) -> list[str]:
         """List all applicable actions, in words."""
-        return [move_text(move) for move in applicable(self.state)]
+        return [format_move(move) for move in applicable_moves(self.state)]
 
     def score(self) -> Scores:
         """Return 1.0 if the goal holds now, else 0.0; part `goal_facts` is the fraction of goal facts that hold."""
@@ -336,7 +348,7 @@ class BlocksWorldEnvironment:
 
     def _observation(self, refusal: str = "") -> Observation:
         done = self.instance.solved_by(self.state)
-        text = f"{refusal} {describe(self.state)}".lstrip()
+        text = f"{refusal} {describe_state(self.state)}".lstrip()
         return Observation(text=text, accepted=not refusal, reward=float(done), done=done, solved=done)
 
 
@@ -346,7 +358,7 @@ _TEMPLATES = ", ".join(text.format("X", "Y") for text in MOVES.values())
 # The benchmark: generated tasks, and PlanBench's instances if their data is given.
 
 ARCHIVE = "instances.tar.gz"
-USUAL_SET = "generated_basic"
+DEFAULT_SET = "generated_basic"
 
 
 class BlocksWorld:
@@ -376,12 +388,12 @@ class BlocksWorld:
             Fault: ("data") the data folder contains no readable instances.
         """
         if not split and self.data:
-            return self.tasks(USUAL_SET)
+            return self.tasks(DEFAULT_SET)
         if not split:
             return [self.task(f"{blocks}-{seed}") for blocks in range(3, 7) for seed in range(5)]
-        tasks = [self._task(id_, instance) for id_, instance in self._instances.items() if _set(id_) == split]
+        tasks = [self._task(id_, instance) for id_, instance in self._instances.items() if _set_of(id_) == split]
         if not tasks:
-            known = ", ".join(sorted(set(map(_set, self._instances)))) or "none"
+            known = ", ".join(sorted(set(map(_set_of, self._instances)))) or "none"
             raise UnknownName("; ".join(filter(None, [f"no split {split!r}", f"known are {known}", self._data_hint])))
         return tasks
 
@@ -398,7 +410,9 @@ class BlocksWorld:
             return self._task(task_id, tower_instance(int(match[1])))
         if task_id not in self._instances:
             pattern = "BLOCKS-SEED or tower-BLOCKS, and with PlanBench's data SET/INSTANCE"
-            raise unknown_task(self.name, task_id, pattern, ["4-0", "tower-30", *self._instances], self._data_hint)
+            raise unknown_task_error(
+                self.name, task_id, pattern, ["4-0", "tower-30", *self._instances], self._data_hint
+            )
         return self._task(task_id, self._instances[task_id])
 
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
@@ -406,16 +420,16 @@ class BlocksWorld:
         world = self.open(task)
         for action in before:
             world.step(Action(text=action))
-        return [move_text(move) for move in plan(world.state, world.instance.goal)]
+        return [format_move(move) for move in find_plan(world.state, world.instance.goal)]
 
     def open(self, task: Task) -> BlocksWorldEnvironment:
         """Create the world of a task from its constants.
 
         Raises:
-            Fault: ("data") the constants are not a valid `Instance`.
+            Fault: ("data") the constants are not a valid `BlocksInstance`.
         """
         try:
-            return BlocksWorldEnvironment(Instance.model_validate(task.constants))
+            return BlocksWorldEnvironment(BlocksInstance.model_validate(task.constants))
         except ValidationError as error:
             raise Fault("data", f"task {task.id}: {error}; make it with BlocksWorld().task('4-0')") from error
 
@@ -425,7 +439,7 @@ class BlocksWorld:
 
     def expert(self) -> Responder | None:
         """Return the scripted model that parses the prompts and answers correctly."""
-        return respond
+        return answer_prompt
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Return the rate of solved tasks with its standard error, and the rate of runs that certified their goal."""
@@ -438,16 +452,16 @@ class BlocksWorld:
         }
 
     @cached_property
-    def _instances(self) -> dict[str, Instance]:
+    def _instances(self) -> dict[str, BlocksInstance]:
         if self.data is None:
             return {}
         if not (self.data / ARCHIVE).is_file():
-            raise missing_data(self.name, self.data, ARCHIVE)
+            raise missing_data_fault(self.name, self.data, ARCHIVE)
         return read_problems(self.data / ARCHIVE)
 
-    def _task(self, task_id: str, instance: Instance) -> Task:
-        goal = statement(instance.init, instance.goal)
-        condition = list_facts(instance.goal)
+    def _task(self, task_id: str, instance: BlocksInstance) -> Task:
+        goal = state_problem(instance.init, instance.goal)
+        condition = format_facts(instance.goal)
         return Task(benchmark=self.name, id=task_id, goal=goal, condition=condition, constants=instance.as_json())
 
     @property
@@ -455,5 +469,5 @@ class BlocksWorld:
         return "" if self.data else f"PlanBench's need --data DIR, with {ARCHIVE} under DIR/{self.name}/"
 
 
-def _set(task_id: str) -> str:
+def _set_of(task_id: str) -> str:
     return task_id.rpartition("/")[0]

@@ -12,106 +12,106 @@ from certigraph.state.records import Fault
 # STRIPS: immutable states and four operators.
 
 
-class Fact(NamedTuple):
+class BlockFact(NamedTuple):
     """Ground predicate (clear, handempty, holding, on or ontable) with its blocks."""
 
     name: str
     args: tuple[str, ...] = ()
 
 
-class Move(NamedTuple):
+class BlockMove(NamedTuple):
     """Ground operator (pick-up, put-down, stack or unstack) with its blocks."""
 
     operator: str
     blocks: tuple[str, ...]
 
 
-State = frozenset[Fact]
+BlocksState = frozenset[BlockFact]
 """All facts that hold; every other fact is false."""
 
-HAND_EMPTY = Fact("handempty")
+HAND_EMPTY = BlockFact("handempty")
 
 
-def clear(x: str) -> Fact:
+def clear(x: str) -> BlockFact:
     """Create the fact that nothing is on x, and x is not held."""
-    return Fact("clear", (x,))
+    return BlockFact("clear", (x,))
 
 
-def holding(x: str) -> Fact:
+def holding(x: str) -> BlockFact:
     """Create the fact that the hand holds x."""
-    return Fact("holding", (x,))
+    return BlockFact("holding", (x,))
 
 
-def on(x: str, y: str) -> Fact:
+def on(x: str, y: str) -> BlockFact:
     """Create the fact that block x is directly on block y."""
-    return Fact("on", (x, y))
+    return BlockFact("on", (x, y))
 
 
-def ontable(x: str) -> Fact:
+def ontable(x: str) -> BlockFact:
     """Create the fact that block x is on the table."""
-    return Fact("ontable", (x,))
+    return BlockFact("ontable", (x,))
 
 
-class Schema(NamedTuple):
+class MoveSchema(NamedTuple):
     """Preconditions of a move, all of which it deletes, and the facts that it adds."""
 
-    needs: tuple[Fact, ...]
-    adds: tuple[Fact, ...]
+    needs: tuple[BlockFact, ...]
+    adds: tuple[BlockFact, ...]
 
 
 @lru_cache(maxsize=4096)
-def schema(move: Move) -> Schema:
+def schema_of(move: BlockMove) -> MoveSchema:
     """Return the preconditions and effects of a move.
 
     Raises:
         ValueError: it is not a move of the domain.
     """
     match move:
-        case Move("pick-up", (x,)):
-            return Schema(needs=(clear(x), ontable(x), HAND_EMPTY), adds=(holding(x),))
-        case Move("put-down", (x,)):
-            return Schema(needs=(holding(x),), adds=(ontable(x), clear(x), HAND_EMPTY))
-        case Move("stack", (x, y)):
-            return Schema(needs=(holding(x), clear(y)), adds=(on(x, y), clear(x), HAND_EMPTY))
-        case Move("unstack", (x, y)):
-            return Schema(needs=(on(x, y), clear(x), HAND_EMPTY), adds=(holding(x), clear(y)))
+        case BlockMove("pick-up", (x,)):
+            return MoveSchema(needs=(clear(x), ontable(x), HAND_EMPTY), adds=(holding(x),))
+        case BlockMove("put-down", (x,)):
+            return MoveSchema(needs=(holding(x),), adds=(ontable(x), clear(x), HAND_EMPTY))
+        case BlockMove("stack", (x, y)):
+            return MoveSchema(needs=(holding(x), clear(y)), adds=(on(x, y), clear(x), HAND_EMPTY))
+        case BlockMove("unstack", (x, y)):
+            return MoveSchema(needs=(on(x, y), clear(x), HAND_EMPTY), adds=(holding(x), clear(y)))
     raise ValueError(f"{move} is none of pick-up(x), put-down(x), stack(x, y), unstack(x, y)")
 
 
-def unmet(state: State, move: Move) -> tuple[Fact, ...]:
+def unmet_preconditions(state: BlocksState, move: BlockMove) -> tuple[BlockFact, ...]:
     """Return the preconditions that do not hold; empty if the move is applicable."""
-    return tuple(fact for fact in schema(move).needs if fact not in state)
+    return tuple(fact for fact in schema_of(move).needs if fact not in state)
 
 
-def apply(state: State, move: Move) -> State:
+def apply_move(state: BlocksState, move: BlockMove) -> BlocksState:
     """Return the state after a move.
 
     Raises:
         ValueError: a precondition does not hold.
     """
-    if missing := unmet(state, move):
+    if missing := unmet_preconditions(state, move):
         raise ValueError(f"{move} is not applicable, {missing} do not hold; see unmet(state, move)")
-    return state.difference(schema(move).needs).union(schema(move).adds)
+    return state.difference(schema_of(move).needs).union(schema_of(move).adds)
 
 
-def applicable(state: State) -> list[Move]:
+def applicable_moves(state: BlocksState) -> list[BlockMove]:
     """Return every applicable move, in a fixed order."""
-    tops = [fact.args[0] for fact in ordered(fact for fact in state if fact.name == "clear")]
+    tops = [fact.args[0] for fact in sort_facts(fact for fact in state if fact.name == "clear")]
     for fact in state:
         if fact.name == "holding":
             (held,) = fact.args
-            return [Move("put-down", (held,)), *(Move("stack", (held, top)) for top in tops)]
+            return [BlockMove("put-down", (held,)), *(BlockMove("stack", (held, top)) for top in tops)]
     below = {fact.args[0]: fact.args[1] for fact in state if fact.name == "on"}
-    return [Move("unstack", (x, below[x])) if x in below else Move("pick-up", (x,)) for x in tops]
+    return [BlockMove("unstack", (x, below[x])) if x in below else BlockMove("pick-up", (x,)) for x in tops]
 
 
-def supports(facts: Iterable[Fact]) -> dict[str, str]:
-    """Map each block to the block it is on, in the order of `ordered`; blocks on the table are left out."""
-    return {fact.args[0]: fact.args[1] for fact in ordered(fact for fact in facts if fact.name == "on")}
+def supports_of(facts: Iterable[BlockFact]) -> dict[str, str]:
+    """Map each block to the block it is on, in the order of `sort_facts`; blocks on the table are left out."""
+    return {fact.args[0]: fact.args[1] for fact in sort_facts(fact for fact in facts if fact.name == "on")}
 
 
-def bottom_up(below: dict[str, str]) -> list[str]:
-    """Sort the blocks of a `supports` mapping, each after the one below it.
+def sort_bottom_up(below: dict[str, str]) -> list[str]:
+    """Sort the blocks of a `supports_of` mapping, each after the one below it.
 
     Raises:
         graphlib.CycleError: blocks are on top of one another in a cycle.
@@ -119,39 +119,39 @@ def bottom_up(below: dict[str, str]) -> list[str]:
     return list(TopologicalSorter({x: (y,) for x, y in below.items()}).static_order())
 
 
-def ordered(facts: Iterable[Fact]) -> list[Fact]:
+def sort_facts(facts: Iterable[BlockFact]) -> list[BlockFact]:
     """Sort facts in PlanBench's order: clear, hand, on, ontable; blocks a, b, ..., then longer names."""
     return sorted(facts, key=lambda fact: (fact.name, [(len(block), block) for block in fact.args]))
 
 
-def slots(facts: Iterable[Fact]) -> Iterator[tuple[str, ...]]:
+def occupied_slots(facts: Iterable[BlockFact]) -> Iterator[tuple[str, ...]]:
     """Yield the slots that facts occupy: the place of a block, the cover of a block, the hand.
 
     In a possible world no slot is occupied twice; a complete state occupies every slot once.
     """
     for fact in facts:
         match fact:
-            case Fact("on", (x, y)):
+            case BlockFact("on", (x, y)):
                 yield from (("place", x), ("cover", y))
-            case Fact("ontable", (x,)):
+            case BlockFact("ontable", (x,)):
                 yield ("place", x)
-            case Fact("clear", (x,)):
+            case BlockFact("clear", (x,)):
                 yield ("cover", x)
-            case Fact("holding", (x,)):
+            case BlockFact("holding", (x,)):
                 yield from (("place", x), ("cover", x), ("hand",))
-            case Fact("handempty", ()):
+            case BlockFact("handempty", ()):
                 yield ("hand",)
             case _:
                 raise ValueError(f"{fact} is none of clear(x), handempty(), holding(x), on(x, y), ontable(x)")
 
 
-def possible(facts: Iterable[Fact]) -> bool:
+def is_possible(facts: Iterable[BlockFact]) -> bool:
     """Tell whether the facts can hold together in some state."""
     facts = list(facts)
-    if any(count > 1 for count in Counter(slots(set(facts))).values()):
+    if any(count > 1 for count in Counter(occupied_slots(set(facts))).values()):
         return False
     try:
-        bottom_up(supports(facts))
+        sort_bottom_up(supports_of(facts))
     except CycleError:
         return False
     return True
@@ -204,7 +204,7 @@ _MOVE_PATTERNS = [(name, re.compile(text.format(_BLOCK, _BLOCK))) for name, text
 ]
 
 
-def block_text(block: str) -> str:
+def format_block(block: str) -> str:
     """Format a block: `red block` for a, `block 13` for 13.
 
     Raises:
@@ -217,81 +217,81 @@ def block_text(block: str) -> str:
     return f"block {block}"
 
 
-def fact_text(fact: Fact) -> str:
+def format_fact(fact: BlockFact) -> str:
     """Format a fact: `the red block is on top of the blue block`."""
-    return FACTS[fact.name].format(*map(block_text, fact.args))
+    return FACTS[fact.name].format(*map(format_block, fact.args))
 
 
-def denial(fact: Fact) -> str:
+def deny_fact(fact: BlockFact) -> str:
     """Format the negation of a fact, `the red block is not clear`, which `parse_facts` does not parse as a fact."""
-    return fact_text(fact).replace(" is ", " is not ", 1)
+    return format_fact(fact).replace(" is ", " is not ", 1)
 
 
-def move_text(move: Move) -> str:
+def format_move(move: BlockMove) -> str:
     """Format a move: `unstack the red block from on top of the blue block`."""
-    return MOVES[move.operator].format(*map(block_text, move.blocks))
+    return MOVES[move.operator].format(*map(format_block, move.blocks))
 
 
-def list_facts(facts: Iterable[Fact]) -> str:
+def format_facts(facts: Iterable[BlockFact]) -> str:
     """Format facts in PlanBench's order, joined by commas and a final "and"."""
-    texts = [fact_text(fact) for fact in ordered(facts)]
+    texts = [format_fact(fact) for fact in sort_facts(facts)]
     return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
-def describe(state: State) -> str:
+def describe_state(state: BlocksState) -> str:
     """Format the observation of a complete state, in one sentence."""
-    return f"As observed, {list_facts(state)}."
+    return f"As observed, {format_facts(state)}."
 
 
-def statement(init: Iterable[Fact], goal: Iterable[Fact]) -> str:
+def state_problem(init: Iterable[BlockFact], goal: Iterable[BlockFact]) -> str:
     """Format a problem in two sentences: its start and its goal."""
-    return f"At the start, {list_facts(init)}. My goal is that {list_facts(goal)}."
+    return f"At the start, {format_facts(init)}. My goal is that {format_facts(goal)}."
 
 
-def parse_facts(text: str) -> State:
+def parse_facts(text: str) -> BlocksState:
     """Parse every fact phrase in a text, whatever its context; negated facts do not count."""
-    return _facts(_flat(text))
+    return _parse_cached_facts(_normalise_text(text))
 
 
 @lru_cache(maxsize=1024)
-def _facts(flat: str) -> State:
+def _parse_cached_facts(flat: str) -> BlocksState:
     # cached because several operators parse the same observation
     return frozenset(
-        Fact(name, tuple(map(_block, match.groups())))
+        BlockFact(name, tuple(map(_parse_block, match.groups())))
         for name, pattern in _FACT_PATTERNS.items()
         for match in pattern.finditer(flat)
     )
 
 
-def parse_observed(text: str) -> State:
-    """Parse the state of the last `describe` sentence in a text; empty if there is none."""
+def parse_observed(text: str) -> BlocksState:
+    """Parse the state of the last `describe_state` sentence in a text; empty if there is none."""
     return _last_sentence(text, r"\bas observed, ")
 
 
-def parse_goal(text: str) -> State:
+def parse_goal(text: str) -> BlocksState:
     """Parse the last sentence "My goal is [to have] that ..." in a text; empty if there is none."""
     return _last_sentence(text, r"\bmy goal is (?:to have )?that ")
 
 
 @lru_cache(maxsize=1024)
-def parse_action(text: str) -> Move | None:
+def parse_action(text: str) -> BlockMove | None:
     """Parse a text that is a move, in words or as PlanBench's `(stack red blue)`; None if it is none."""
-    flat = _flat(text).rstrip(".")
+    flat = _normalise_text(text).rstrip(".")
     for operator, pattern in _MOVE_PATTERNS:
         if match := pattern.fullmatch(flat):
-            return Move(operator, tuple(map(_block, match.groups())))
+            return BlockMove(operator, tuple(map(_parse_block, match.groups())))
     return None
 
 
-def _last_sentence(text: str, opening: str) -> State:
-    _, *sentences = re.split(opening, _flat(text))
+def _last_sentence(text: str, opening: str) -> BlocksState:
+    _, *sentences = re.split(opening, _normalise_text(text))
     return parse_facts(sentences[-1].partition(".")[0]) if sentences else frozenset()
 
 
-def _flat(text: str) -> str:
+def _normalise_text(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _block(words: str) -> str:
+def _parse_block(words: str) -> str:
     name = words.removesuffix(" block").removeprefix("block ")
     return _LETTERS.get(name, name)

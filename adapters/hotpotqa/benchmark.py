@@ -8,54 +8,62 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.files import Row, checked, read_json, read_rows
+from certigraph.adapters.files import JsonRow, read_json, read_rows, validate_row
 from certigraph.adapters.protocols import PAPER_LIMITS
 from certigraph.adapters.qa.benchmark import (
     CORPUS,
     Claim,
     Judge,
-    Outcome,
-    Parts,
     QuestionBenchmark,
+    ScoreParts,
+    SearchOutcome,
+    SearchTool,
     SearchWorld,
-    Tool,
-    sentences_of,
-    supporting_sentences,
+    find_supporting_sentences,
+    split_sentences,
 )
 from certigraph.adapters.qa.questions import (
-    Hop,
-    Invented,
-    Question,
-    chains,
-    comparisons,
-    distinct,
-    question_file,
-    unique,
+    GeneratedQuestion,
+    GoldHop,
+    MultiHopQuestion,
+    check_unique_ids,
+    distinct_passages,
+    find_question_file,
+    generate_chains,
+    generate_comparisons,
 )
-from certigraph.adapters.qa.scoring import NONE, Overlap, Scored, exact_match, harmonic, normalised, set_overlap
+from certigraph.adapters.qa.scoring import (
+    NO_OVERLAP,
+    Overlap,
+    ScoredQuestion,
+    add_f1,
+    exact_match,
+    normalise_answer,
+    set_overlap,
+)
 from certigraph.adapters.qa.scoring import token_overlap as any_overlap
-from certigraph.adapters.retrieval.bm25 import Hit, Retriever, words
-from certigraph.adapters.retrieval.sources import paragraph
+from certigraph.adapters.retrieval.bm25 import PassageHit, Retriever, words
+from certigraph.adapters.retrieval.sources import passage_of_text
 from certigraph.state.records import Action, Fault, Observation, Task, UnknownName
 from certigraph.state.run import FINISH, SEARCH
-from certigraph.state.search import Passage, refused, told
+from certigraph.state.search import Passage, create_refusal, to_observation
 
 # Questions in HotpotQA's official layout (facts/qa_scoring.md, section 1.1).
 
-STEMS = {
+FILE_NAMES = {
     "dev": ("dev_distractor", "hotpot_dev_distractor_v1", "hotpot_dev_fullwiki_v1"),
     "train": ("train_distractor", "hotpot_train_v1.1"),
 }
 """Names of the files by split, without suffix; the publishers' own names come last."""
 
-Fact = tuple[str, int]
+SupportingFact = tuple[str, int]
 """A supporting sentence: the title of its paragraph, and its index there from 0."""
 
 
-class HotpotQuestion(Question):
+class HotpotQuestion(MultiHopQuestion):
     """A question of HotpotQA; `kind` is bridge or comparison."""
 
-    facts: frozenset[Fact]
+    facts: frozenset[SupportingFact]
     """The gold supporting sentences."""
     sentences: dict[str, tuple[str, ...]]
     """Sentences of its paragraphs, by title."""
@@ -66,7 +74,7 @@ class _Official(BaseModel):
     question: str = Field(min_length=1)
     answer: str
     type: str = "untyped"
-    supporting_facts: list[Fact] = []
+    supporting_facts: list[SupportingFact] = []
     context: list[tuple[str, list[str]]] = []
 
 
@@ -77,17 +85,17 @@ def read_questions(folder: Path, split: str) -> dict[str, HotpotQuestion]:
         Fault: ("data") the file is missing, a row is malformed, or an id is given twice; the message names file and
             line.
     """
-    return parse_questions(read_rows(question_file("hotpotqa", folder, STEMS[split])))
+    return parse_questions(read_rows(find_question_file("hotpotqa", folder, FILE_NAMES[split])))
 
 
-def parse_questions(rows: Iterable[Row]) -> dict[str, HotpotQuestion]:
+def parse_questions(rows: Iterable[JsonRow]) -> dict[str, HotpotQuestion]:
     """Parse official rows as questions by id.
 
     Raises:
         Fault: as `read_questions`.
     """
-    parsed_rows = [(row, checked(_Official, row)) for row in rows]
-    unique([(row, official.id) for row, official in parsed_rows])
+    parsed_rows = [(row, validate_row(_Official, row)) for row in rows]
+    check_unique_ids([(row, official.id) for row, official in parsed_rows])
     return {official.id: _question(official) for _, official in parsed_rows}
 
 
@@ -98,14 +106,14 @@ def _question(official: _Official) -> HotpotQuestion:
         text=" ".join(official.question.split()),
         answers=(official.answer,),
         kind=official.type,
-        passages=tuple(distinct((title, "".join(texts)) for title, texts in official.context).values()),
+        passages=tuple(distinct_passages((title, "".join(texts)) for title, texts in official.context).values()),
         hops=_hops(official, sentences),
         facts=frozenset(official.supporting_facts),
         sentences=sentences,
     )
 
 
-def _hops(official: _Official, sentences: dict[str, tuple[str, ...]]) -> tuple[Hop, ...]:
+def _hops(official: _Official, sentences: dict[str, tuple[str, ...]]) -> tuple[GoldHop, ...]:
     """Return one hop per supporting paragraph.
 
     The paragraph that contains the answer comes last; the answer of each earlier hop is the title of the next.
@@ -115,10 +123,10 @@ def _hops(official: _Official, sentences: dict[str, tuple[str, ...]]) -> tuple[H
     titles.sort(key=lambda title: official.answer.casefold() in findings[title].casefold())
     entities = [*titles[1:], official.answer]
     return tuple(
-        Hop(
+        GoldHop(
             question=f"What does {title} say that bears on the question?",
             answer=entity,
-            passage=paragraph(title, "".join(sentences.get(title, ()))),
+            passage=passage_of_text(title, "".join(sentences.get(title, ()))),
             finding=findings[title],
         )
         for title, entity in zip(titles, entities, strict=False)
@@ -137,15 +145,15 @@ BRIDGES, COMPARISONS, PAGES = 10, 10, 10
 """Number of generated questions of each kind per split, and of pages per question."""
 
 
-def generated_rows(split: str) -> Iterator[Row]:
+def generate_rows(split: str) -> Iterator[JsonRow]:
     """Iterate over the generated rows of a split, which are always the same."""
-    for number, question in enumerate(chains(split, [2] * BRIDGES, PAGES)):
+    for number, question in enumerate(generate_chains(split, [2] * BRIDGES, PAGES)):
         yield _row(f"{split}-bridge-{number}", "bridge", question)
-    for number, question in enumerate(comparisons(split, COMPARISONS, PAGES)):
+    for number, question in enumerate(generate_comparisons(split, COMPARISONS, PAGES)):
         yield _row(f"{split}-comparison-{number}", "comparison", question)
 
 
-def _row(id_: str, kind: str, question: Invented) -> Row:
+def _row(id_: str, kind: str, question: GeneratedQuestion) -> JsonRow:
     value: dict[str, Any] = {
         "_id": id_,
         "question": question.question,
@@ -157,44 +165,44 @@ def _row(id_: str, kind: str, question: Invented) -> Row:
             [page.title, [page.sentences[0], *(f" {s}" for s in page.sentences[1:])]] for page in question.pages
         ],
     }
-    return Row(f"generated {id_}", value)
+    return JsonRow(f"generated {id_}", value)
 
 
 # HotpotQA's official scores of an answer, of its supporting facts, and of both together (hotpot_evaluate_v1).
 
-WHOLE = {"yes", "no", "noanswer"}
+UNIT_ANSWERS = {"yes", "no", "noanswer"}
 """Answers that are compared as a unit: a different answer shares no token with them."""
 
-Scores = dict[str, float]
+HotpotScores = dict[str, float]
 """Scores by name."""
 
 
-def token_overlap(answer: str, gold: str) -> Overlap:
+def hotpot_overlap(answer: str, gold: str) -> Overlap:
     """Return precision, recall and F1 over tokens; 0 if the answers differ and one is yes, no or noanswer."""
-    first, second = normalised(answer), normalised(gold)
-    return NONE if first != second and {first, second} & WHOLE else any_overlap(answer, gold)
+    first, second = normalise_answer(answer), normalise_answer(gold)
+    return NO_OVERLAP if first != second and {first, second} & UNIT_ANSWERS else any_overlap(answer, gold)
 
 
-def answer_scores(answer: str, gold: str) -> Scores:
+def answer_scores(answer: str, gold: str) -> HotpotScores:
     """Return EM, F1, precision and recall of an answer."""
-    return named("", exact_match(answer, gold), token_overlap(answer, gold))
+    return name_scores("", exact_match(answer, gold), hotpot_overlap(answer, gold))
 
 
-def support_scores(predicted: Set[tuple[str, int]], gold: Set[tuple[str, int]]) -> Scores:
+def support_scores(predicted: Set[tuple[str, int]], gold: Set[tuple[str, int]]) -> HotpotScores:
     """Return EM, F1, precision and recall of supporting sentences (title, index)."""
-    return named("sp_", float(predicted == gold), set_overlap(predicted, gold))
+    return name_scores("sp_", float(predicted == gold), set_overlap(predicted, gold))
 
 
-def joint_scores(answer: Mapping[str, float], support: Mapping[str, float]) -> Scores:
+def joint_scores(answer: Mapping[str, float], support: Mapping[str, float]) -> HotpotScores:
     """Return the products of the EMs, of the precisions and of the recalls, and the F1 of those products."""
-    overlap = harmonic(
+    overlap = add_f1(
         answer["precision"] * support["sp_precision"],
         answer["recall"] * support["sp_recall"],
     )
-    return named("joint_", answer["em"] * support["sp_em"], overlap)
+    return name_scores("joint_", answer["em"] * support["sp_em"], overlap)
 
 
-def named(prefix: str, em: float, overlap: Overlap) -> Scores:
+def name_scores(prefix: str, em: float, overlap: Overlap) -> HotpotScores:
     """Return four scores by their names."""
     values = {"em": em, "f1": overlap.f1, "precision": overlap.precision, "recall": overlap.recall}
     return {f"{prefix}{name}": value for name, value in values.items()}
@@ -203,14 +211,14 @@ def named(prefix: str, em: float, overlap: Overlap) -> Scores:
 # Scoring predictions of other programs, in HotpotQA's official layout.
 
 
-class Predictions(BaseModel):
+class HotpotPredictions(BaseModel):
     """{"answer": {id: text}, "sp": {id: [[title, index], ...]}}; the supporting facts may be left out."""
 
     answer: dict[str, str]
-    sp: dict[str, list[Fact]] = {}
+    sp: dict[str, list[SupportingFact]] = {}
 
 
-def score_predictions(path: Path, questions: Sequence[HotpotQuestion]) -> list[Scored]:
+def score_predictions(path: Path, questions: Sequence[HotpotQuestion]) -> list[ScoredQuestion]:
     """Return the scores of every gold question; None for missing answers or supporting facts.
 
     Predictions for other questions are ignored, as in the official scorer.
@@ -218,18 +226,20 @@ def score_predictions(path: Path, questions: Sequence[HotpotQuestion]) -> list[S
     Raises:
         Fault: ("data") the file is malformed, or has no prediction for any of the questions.
     """
-    predictions = checked(Predictions, Row(str(path), read_json(path)))
+    predictions = validate_row(HotpotPredictions, JsonRow(str(path), read_json(path)))
     if not {question.id for question in questions} & predictions.answer.keys():
         raise Fault("data", f"{path}: no answer to any of the {len(questions)} questions: name their --split")
-    return [Scored(question.kind, _scores(question, predictions)) for question in questions]
+    return [ScoredQuestion(question.kind, _prediction_scores(question, predictions)) for question in questions]
 
 
-def _scores(question: HotpotQuestion, predictions: Predictions) -> dict[str, float | None]:
+def _prediction_scores(question: HotpotQuestion, predictions: HotpotPredictions) -> dict[str, float | None]:
     answer, support = predictions.answer.get(question.id), predictions.sp.get(question.id)
-    return scores(question, answer, None if support is None else frozenset(support))
+    return score_prediction(question, answer, None if support is None else frozenset(support))
 
 
-def scores(question: HotpotQuestion, answer: str | None, support: frozenset[Fact] | None) -> dict[str, float | None]:
+def score_prediction(
+    question: HotpotQuestion, answer: str | None, support: frozenset[SupportingFact] | None
+) -> dict[str, float | None]:
     """Return all scores of a prediction by name; the joint ones need both an answer and supporting facts."""
     answered = None if answer is None else answer_scores(answer, question.answers[0])
     supported = None if support is None else support_scores(support, question.facts)
@@ -240,42 +250,42 @@ def scores(question: HotpotQuestion, answer: str | None, support: frozenset[Fact
 # The pages of the interactive setting (TDP appendix A), found by their titles.
 
 
-class Page(NamedTuple):
+class TitledPage(NamedTuple):
     """A page: the paragraph that a search shows, and its sentences, through which a look-up goes."""
 
     passage: Passage
     sentences: tuple[str, ...]
 
 
-class Pages:
+class TitleRetriever:
     """A Retriever whose query is a title: it returns the page with that title, else pages with similar titles."""
 
     name = "titles"
 
     def __init__(self, pages: Iterable[tuple[str, tuple[str, ...]]]) -> None:
         """Index pages (title, sentences); of pages whose titles differ only in case, the first counts."""
-        self._pages: dict[str, Page] = {}
-        self._by_title: dict[str, Page] = {}
-        self._by_word: dict[str, list[Page]] = defaultdict(list)
+        self._pages: dict[str, TitledPage] = {}
+        self._by_title: dict[str, TitledPage] = {}
+        self._by_word: dict[str, list[TitledPage]] = defaultdict(list)
         for title, sentences in pages:
-            if title.strip() and _key(title) not in self._by_title:
-                self._add(Page(paragraph(title, "".join(sentences)), sentences))
+            if title.strip() and _title_key(title) not in self._by_title:
+                self._add(TitledPage(passage_of_text(title, "".join(sentences)), sentences))
 
-    def titled(self, title: str) -> Page | None:
+    def titled(self, title: str) -> TitledPage | None:
         """Return the page with a title, ignoring case, or None."""
-        return self._by_title.get(_key(title))
+        return self._by_title.get(_title_key(title))
 
-    def similar(self, title: str, most: int) -> list[Hit]:
+    def similar(self, title: str, most: int) -> list[PassageHit]:
         """Return pages whose titles share words with a title, sorted by Jaccard similarity (the score)."""
         wanted = set(words(title))
         shared = Counter(page.passage.id for word in wanted for page in self._by_word.get(word, ()))
-        hits = [Hit(self.passage(id_), n / len(wanted | self._words(id_))) for id_, n in shared.items()]
+        hits = [PassageHit(self.passage(id_), n / len(wanted | self._words(id_))) for id_, n in shared.items()]
         return sorted(hits, key=lambda hit: (-hit.score, hit.passage.title))[:most]
 
-    def search(self, query: str, k: int) -> list[Hit]:
+    def search(self, query: str, k: int) -> list[PassageHit]:
         """Return the page with the title, else at most `k` similar ones."""
         page = self.titled(query)
-        return [Hit(page.passage, 1.0)][:k] if page else self.similar(query, k)
+        return [PassageHit(page.passage, 1.0)][:k] if page else self.similar(query, k)
 
     def passage(self, id: str) -> Passage:
         """Return the passage with an id.
@@ -285,7 +295,7 @@ class Pages:
         """
         return self.page(id).passage
 
-    def page(self, id_: str) -> Page:
+    def page(self, id_: str) -> TitledPage:
         """Return the page of a passage's id.
 
         Raises:
@@ -295,8 +305,8 @@ class Pages:
             raise UnknownName(f"no page {id_!r} among {len(self._pages):,}; search for one by its title")
         return self._pages[id_]
 
-    def _add(self, page: Page) -> None:
-        self._pages[page.passage.id] = self._by_title[_key(page.passage.title)] = page
+    def _add(self, page: TitledPage) -> None:
+        self._pages[page.passage.id] = self._by_title[_title_key(page.passage.title)] = page
         for word in set(words(page.passage.title)):
             self._by_word[word].append(page)
 
@@ -304,7 +314,7 @@ class Pages:
         return set(words(self._pages[id_].passage.title))
 
 
-def _key(title: str) -> str:
+def _title_key(title: str) -> str:
     return " ".join(title.split()).casefold()
 
 
@@ -313,24 +323,24 @@ def _key(title: str) -> str:
 LOOKUP = "lookup"
 """Name of the action that looks a word up on the current page."""
 
-SIMILAR = 5
+MAX_SIMILAR_TITLES = 5
 """Maximum number of titles offered if no page has the requested one."""
 
 
 class InteractiveWorld(SearchWorld):
     """World of one question over pages; the page that was opened last is the current one."""
 
-    def __init__(self, pages: Pages, judge: Judge) -> None:
+    def __init__(self, pages: TitleRetriever, judge: Judge) -> None:
         self._pages = pages
         super().__init__(lambda alpha: pages, judge, k=1)
 
     def _clear(self) -> None:
         super()._clear()
-        self._current: Page | None = None
+        self._current: TitledPage | None = None
         self._looked: tuple[str, int] = ("", 0)
         """The word that is looked up on the current page, and how many sentences with it were shown."""
 
-    def _tools(self) -> Mapping[str, Tool]:
+    def _tools(self) -> Mapping[str, SearchTool]:
         return {**super()._tools(), LOOKUP: self._lookup}
 
     def _search(self, action: Action) -> Observation:
@@ -338,9 +348,9 @@ class InteractiveWorld(SearchWorld):
         title = str(action.args.get("query") or "")
         page = self._pages.titled(title)
         if page is None:
-            titles = "; ".join(hit.passage.title for hit in self._pages.similar(title, SIMILAR))
+            titles = "; ".join(hit.passage.title for hit in self._pages.similar(title, MAX_SIMILAR_TITLES))
             offer = f"Similar titles: {titles}." if titles else "No title has a word of it."
-            return refused(f"No page is titled {title[:100]!r}. {offer}")
+            return create_refusal(f"No page is titled {title[:100]!r}. {offer}")
         self._current, self._looked = page, ("", 0)
         return self._show([page.passage], self._pages.name)
 
@@ -348,16 +358,16 @@ class InteractiveWorld(SearchWorld):
         """Show the next sentence of the current page that contains a word."""
         word = str(action.args.get("query") or "").strip().casefold()
         if self._current is None or not word:
-            return refused("Nothing can be looked up: search for a page first, then look a word up on it.")
+            return create_refusal("Nothing can be looked up: search for a page first, then look a word up on it.")
         matches = [sentence for sentence in self._current.sentences if word in sentence.casefold()]
         shown = self._looked[1] if self._looked[0] == word else 0
         if shown >= len(matches):
             count = f"no more than {len(matches)} sentences" if matches else "no sentence"
-            return refused(f"{count.capitalize()} of {self._current.passage.title!r} with {word!r}.")
+            return create_refusal(f"{count.capitalize()} of {self._current.passage.title!r} with {word!r}.")
         self._looked = (word, shown + 1)
         position = f"{shown + 1} of {len(matches)} with {word!r}"
         passage = self._current.passage.model_copy(update={"text": f"({position}) {matches[shown].strip()}"})
-        return told([passage], position=shown + 1, matches=len(matches))
+        return to_observation([passage], position=shown + 1, matches=len(matches))
 
 
 # The benchmark: the distractor setting, retrieval from a corpus, and the interactive world.
@@ -406,7 +416,7 @@ class HotpotQA(QuestionBenchmark[HotpotQuestion]):
         """Return the retriever of a task; in the interactive world, that of pages by title."""
         return self._pages if self.config == INTERACTIVE else super().retriever(task, alpha)
 
-    def score_file(self, path: Path, split: str = "") -> list[Scored]:
+    def score_file(self, path: Path, split: str = "") -> list[ScoredQuestion]:
         """Return the official scores of other programs' predictions in the official layout; `rates` gives the figures.
 
         Raises:
@@ -424,28 +434,28 @@ class HotpotQA(QuestionBenchmark[HotpotQuestion]):
         Raises:
             Fault: as `read_questions`.
         """
-        return read_questions(self.folder, split) if self.folder else parse_questions(generated_rows(split))
+        return read_questions(self.folder, split) if self.folder else parse_questions(generate_rows(split))
 
     def answer_parts(self, question: HotpotQuestion, answer: str) -> dict[str, float]:
         """Return EM, F1, precision and recall."""
         return answer_scores(answer, question.answers[0])
 
-    def parts(self, question: HotpotQuestion, outcome: Outcome) -> Parts:
+    def parts(self, question: HotpotQuestion, outcome: SearchOutcome) -> ScoreParts:
         """Return the official scores; the supporting facts are the sentences that support its claims."""
         facts = frozenset(fact for claim in outcome.claims for fact in _facts(question, claim))
-        return scores(question, outcome.answer, facts if outcome.claims else None)
+        return score_prediction(question, outcome.answer, facts if outcome.claims else None)
 
     @cached_property
-    def _pages(self) -> Pages:
-        return Pages(page for question in self.bank.all() for page in question.sentences.items())
+    def _pages(self) -> TitleRetriever:
+        return TitleRetriever(page for question in self.bank.all() for page in question.sentences.items())
 
 
-def _facts(question: HotpotQuestion, claim: Claim) -> list[Fact]:
+def _facts(question: HotpotQuestion, claim: Claim) -> list[SupportingFact]:
     """Return the sentences of a claimed paragraph that the finding quotes, else the one with most of its terms."""
     if claim.passage is None:
         return []
-    sentences = question.sentences.get(claim.passage.title) or sentences_of(claim.passage.text)
-    return [(claim.passage.title, index) for index in supporting_sentences(claim.finding, sentences)]
+    sentences = question.sentences.get(claim.passage.title) or split_sentences(claim.passage.text)
+    return [(claim.passage.title, index) for index in find_supporting_sentences(claim.finding, sentences)]
 
 
 BRIEFING = """\

@@ -10,7 +10,7 @@ from random import Random
 from statistics import fmean
 from typing import NamedTuple, TypeVar
 
-from certigraph.adapters.files import cache_folder, unknown_task
+from certigraph.adapters.files import cache_folder, unknown_task_error
 from certigraph.adapters.locomo.conversations import (
     ADVERSARIAL,
     MULTI_HOP,
@@ -18,27 +18,27 @@ from certigraph.adapters.locomo.conversations import (
     SINGLE_HOP,
     TEMPORAL,
     Conversation,
-    Question,
-    generated_conversations,
+    DialogueQuestion,
+    generate_conversations,
     read_conversations,
 )
 from certigraph.adapters.qa import questions as searching
-from certigraph.adapters.qa.benchmark import Outcome, Parts, QuestionBenchmark
-from certigraph.adapters.qa.questions import Hop, QuestionBank, question_file
-from certigraph.adapters.qa.scoring import overlap, set_overlap, stemmer
-from certigraph.adapters.retrieval.bm25 import Pool, Retriever, terms
-from certigraph.adapters.retrieval.dense import mixed
+from certigraph.adapters.qa.benchmark import QuestionBenchmark, ScoreParts, SearchOutcome
+from certigraph.adapters.qa.questions import GoldHop, QuestionBank, find_question_file
+from certigraph.adapters.qa.scoring import load_stemmer, overlap_of_counts, set_overlap
+from certigraph.adapters.retrieval.bm25 import PassagePool, Retriever, terms
+from certigraph.adapters.retrieval.dense import combine_retrievers
 from certigraph.state.records import Task, UnknownName
 
 # LoCoMo's scores by category of question (its public evaluation code), and what counts as an abstention.
 
-UNANSWERABLE = "UNANSWERABLE"
+UNANSWERABLE_ANSWER = "UNANSWERABLE"
 """Answer that agents have to give if the conversation does not contain one."""
 
 OFFICIAL_PHRASES = ("no information available", "not mentioned")
 """Phrases that make an answer to a question of category 5 right; it is wrong without one."""
 
-ABSTENTIONS = (
+ABSTENTION_PHRASES = (
     *OFFICIAL_PHRASES,
     "unanswerable",
     "cannot be answered",
@@ -63,31 +63,31 @@ ABSTENTIONS = (
 """Our own, longer list of phrases; CGDP counts abstentions as right without defining them."""
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
-_LEFT_OUT = re.compile(r"\b(?:a|an|the|and)\b")
+_DROPPED_WORDS = re.compile(r"\b(?:a|an|the|and)\b")
 
 
-def abstains(answer: str) -> bool:
+def is_abstention(answer: str) -> bool:
     """Return whether an answer says that there is none; an empty answer does not."""
-    return _says(answer, ABSTENTIONS)
+    return _contains_phrase(answer, ABSTENTION_PHRASES)
 
 
-def official(answer: str, question: Question) -> float:
+def official_score(answer: str, question: DialogueQuestion) -> float:
     """Return LoCoMo's score in [0, 1].
 
     It is abstention in category 5, the mean F1 of comma-separated parts in category 1, else token F1. In category 3
     only the part of the gold answer before a ";" counts.
     """
     if question.category == ADVERSARIAL:
-        return float(_says(answer, OFFICIAL_PHRASES))
+        return float(_contains_phrase(answer, OFFICIAL_PHRASES))
     if question.category == MULTI_HOP:
         return fmean(max(stemmed_f1(part, gold) for part in answer.split(",")) for gold in question.answer.split(","))
-    return stemmed_f1(answer, reference(question))
+    return stemmed_f1(answer, reference_of(question))
 
 
-def reference(question: Question) -> str:
-    """Return the gold answer in the form that is scored; `UNANSWERABLE` if there is none."""
+def reference_of(question: DialogueQuestion) -> str:
+    """Return the gold answer in the form that is scored; `UNANSWERABLE_ANSWER` if there is none."""
     if question.category == ADVERSARIAL:
-        return UNANSWERABLE
+        return UNANSWERABLE_ANSWER
     return question.answer.partition(";")[0].strip() if question.category == OPEN_DOMAIN else question.answer
 
 
@@ -97,22 +97,22 @@ def stemmed_f1(answer: str, gold: str) -> float:
     Raises:
         Fault: NLTK is not installed.
     """
-    predicted, expected = Counter(stems(answer)), Counter(stems(gold))
-    return overlap((predicted & expected).total(), predicted.total(), expected.total()).f1
+    predicted, expected = Counter(stem_words(answer)), Counter(stem_words(gold))
+    return overlap_of_counts((predicted & expected).total(), predicted.total(), expected.total()).f1
 
 
-def stems(text: str) -> list[str]:
+def stem_words(text: str) -> list[str]:
     """Return the Porter stems of the words, lower-cased, without punctuation and a, an, the, and."""
-    plain = _LEFT_OUT.sub(" ", text.lower().translate(_PUNCTUATION))
+    plain = _DROPPED_WORDS.sub(" ", text.lower().translate(_PUNCTUATION))
     return [_stem(word) for word in plain.split()]
 
 
 @lru_cache(maxsize=16_384)
 def _stem(word: str) -> str:
-    return str(stemmer().stem(word))
+    return str(load_stemmer().stem(word))
 
 
-def _says(answer: str, phrases: tuple[str, ...]) -> bool:
+def _contains_phrase(answer: str, phrases: tuple[str, ...]) -> bool:
     text = answer.lower().replace("\u2019", "'")
     return any(phrase in text for phrase in phrases)
 
@@ -124,29 +124,29 @@ def _says(answer: str, phrases: tuple[str, ...]) -> bool:
 
 T = TypeVar("T")
 
-CATEGORIES = (MULTI_HOP, TEMPORAL, SINGLE_HOP)
+SWAPPABLE_CATEGORIES = (MULTI_HOP, TEMPORAL, SINGLE_HOP)
 """Categories whose questions can be swapped. Open-domain answers are inferred, so the other speaker's may be too."""
 
-GENDERED = re.compile(r"\b(?:he|him|his|himself|she|her|hers|herself)\b", re.IGNORECASE)
+PRONOUNS = re.compile(r"\b(?:he|him|his|himself|she|her|hers|herself)\b", re.IGNORECASE)
 """Pronouns, which would reveal the swap."""
 
-YES_NO = re.compile(r"(?:yes|no)\b", re.IGNORECASE)
+YES_NO_ANSWER = re.compile(r"(?:yes|no)\b", re.IGNORECASE)
 
-COUNT = re.compile(r"how (?:many|much|often)\b", re.IGNORECASE)
+COUNT_QUESTION = re.compile(r"how (?:many|much|often)\b", re.IGNORECASE)
 """Beginning of questions that "none" answers for the other speaker."""
 
-ALIKE = 0.7
+SAME_QUESTION_F1 = 0.7
 """Minimum F1 of words at which two questions count as the same, so that the other speaker is asked that too."""
 
 
-class Swapped(NamedTuple):
+class SwappedQuestion(NamedTuple):
     """A question with its speaker swapped, and the index of the original in the conversation."""
 
     place: int
-    question: Question
+    question: DialogueQuestion
 
 
-def swapped_questions(conversation: Conversation) -> list[Swapped]:
+def swap_questions(conversation: Conversation) -> list[SwappedQuestion]:
     """Return every question that can be swapped, in the conversation's order; they have category 5 and no answer.
 
     They are of category 1, 2 or 4, name exactly one speaker, and have evidence from that speaker alone. They contain no
@@ -154,54 +154,64 @@ def swapped_questions(conversation: Conversation) -> list[Swapped]:
     speaker. No turn of the other speaker shares as many words with the question as the evidence does: "What books has
     Ann read?" could be answered from any turn about books.
     """
-    return list(_swapped(conversation))
+    return list(_swap_questions(conversation))
 
 
-def drawn(questions: Sequence[T], most: int, seed: int) -> list[T]:
+def draw_sample(questions: Sequence[T], most: int, seed: int) -> list[T]:
     """Return at most `most` questions in their order, drawn with a seed."""
     chosen = Random(seed).sample(range(len(questions)), min(most, len(questions)))
     return [questions[index] for index in sorted(chosen)]
 
 
-def _swapped(conversation: Conversation) -> Iterator[Swapped]:
-    words_by_turn = {turn.id: set(stems(f"{turn.text} {turn.caption}")) for turn in conversation.turns}
+def _swap_questions(conversation: Conversation) -> Iterator[SwappedQuestion]:
+    words_by_turn = {turn.id: set(stem_words(f"{turn.text} {turn.caption}")) for turn in conversation.turns}
     for index, question in enumerate(conversation.questions):
-        text = exchanged(question.text, conversation.speakers)
-        if not text or not _fits(question, conversation):
+        text = swap_speaker(question.text, conversation.speakers)
+        if not text or not _can_be_swapped(question, conversation):
             continue
-        if not _asked(text, conversation) and not _told(question, conversation, words_by_turn):
-            swapped = Question(text=text, answer="", evidence=question.evidence, category=ADVERSARIAL)
-            yield Swapped(index, swapped)
+        if not _is_asked_of_other(text, conversation) and not _is_covered_by_other(
+            question, conversation, words_by_turn
+        ):
+            swapped = DialogueQuestion(text=text, answer="", evidence=question.evidence, category=ADVERSARIAL)
+            yield SwappedQuestion(index, swapped)
 
 
-def exchanged(text: str, speakers: tuple[str, str]) -> str:
+def swap_speaker(text: str, speakers: tuple[str, str]) -> str:
     """Replace the one speaker that a text names by the other; return an empty text if it names none or both."""
-    named = [name for name in speakers if _name(name).search(text)]
+    named = [name for name in speakers if _name_pattern(name).search(text)]
     if len(named) != 1:
         return ""
     other = speakers[1 - speakers.index(named[0])]
-    return _name(named[0]).sub(other, text)
+    return _name_pattern(named[0]).sub(other, text)
 
 
-def _fits(question: Question, conversation: Conversation) -> bool:
-    if question.category not in CATEGORIES or YES_NO.match(question.answer) or COUNT.match(question.text):
+def _can_be_swapped(question: DialogueQuestion, conversation: Conversation) -> bool:
+    if (
+        question.category not in SWAPPABLE_CATEGORIES
+        or YES_NO_ANSWER.match(question.answer)
+        or COUNT_QUESTION.match(question.text)
+    ):
         return False
-    if GENDERED.search(question.text):
+    if PRONOUNS.search(question.text):
         return False
     speakers = {turn.speaker for turn in conversation.turns if turn.id in question.evidence}
-    return len(speakers) == 1 and bool(_name(speakers.pop()).search(question.text))
+    return len(speakers) == 1 and bool(_name_pattern(speakers.pop()).search(question.text))
 
 
-def _asked(text: str, conversation: Conversation) -> bool:
+def _is_asked_of_other(text: str, conversation: Conversation) -> bool:
     """Return whether nearly the same is asked about the speaker that the swapped text names."""
-    [speaker] = [name for name in conversation.speakers if _name(name).search(text)]
-    questions = (q.text for q in conversation.questions if _name(speaker).search(q.text))
-    return any(set_overlap(set(terms(text)), set(terms(other))).f1 >= ALIKE for other in questions)
+    [speaker] = [name for name in conversation.speakers if _name_pattern(name).search(text)]
+    questions = (q.text for q in conversation.questions if _name_pattern(speaker).search(q.text))
+    return any(set_overlap(set(terms(text)), set(terms(other))).f1 >= SAME_QUESTION_F1 for other in questions)
 
 
-def _told(question: Question, conversation: Conversation, words_by_turn: Mapping[str, Set[str]]) -> bool:
+def _is_covered_by_other(
+    question: DialogueQuestion, conversation: Conversation, words_by_turn: Mapping[str, Set[str]]
+) -> bool:
     """Return whether a turn of the other speaker shares as many words with the question as its best evidence."""
-    question_words = set(stems(" ".join(terms(question.text)))).difference(stems(" ".join(conversation.speakers)))
+    question_words = set(stem_words(" ".join(terms(question.text)))).difference(
+        stem_words(" ".join(conversation.speakers))
+    )
     shared = {turn: len(question_words & words) for turn, words in words_by_turn.items()}
     own = max(shared[turn] for turn in question.evidence)
     [speaker] = {turn.speaker for turn in conversation.turns if turn.id in question.evidence}
@@ -209,28 +219,28 @@ def _told(question: Question, conversation: Conversation, words_by_turn: Mapping
     return other >= max(own, 1)
 
 
-def _name(name: str) -> re.Pattern[str]:
+def _name_pattern(name: str) -> re.Pattern[str]:
     return re.compile(rf"\b{re.escape(name)}\b")
 
 
 # LoCoMo's questions in the form of search benchmarks, and their splits.
 
-KINDS = {1: "multi_hop", 2: "temporal", 3: "open_domain", 4: "single_hop", 5: "adversarial"}
+CATEGORY_NAMES = {1: "multi_hop", 2: "temporal", 3: "open_domain", 4: "single_hop", 5: "adversarial"}
 """Names of the categories."""
 SWAPPED = "swapped"
 """Name of the split of swapped questions, and suffix of their ids."""
 
-DRAWN = re.compile(rf"{SWAPPED}-(\d+)(?:-(\d+))?")
+SAMPLE_PATTERN = re.compile(rf"{SWAPPED}-(\d+)(?:-(\d+))?")
 """Name of a split that is a random sample of the swapped questions."""
 
-SPLITS = f"answerable, unanswerable, cgdp, {SWAPPED}, {SWAPPED}-N and {SWAPPED}-N-SEED (N of those, drawn)"
+SPLIT_NAMES = f"answerable, unanswerable, cgdp, {SWAPPED}, {SWAPPED}-N and {SWAPPED}-N-SEED (N of those, drawn)"
 """Description of the splits, for messages."""
 
 
-class Asked(searching.Question):
+class ConversationQuestion(searching.MultiHopQuestion):
     """A question of a conversation; its hops are the turns of its evidence, each with the complete answer."""
 
-    gold: Question
+    gold: DialogueQuestion
 
     @property
     def answerable(self) -> bool:
@@ -238,7 +248,7 @@ class Asked(searching.Question):
         return self.gold.category != ADVERSARIAL
 
 
-class ConversationBank(QuestionBank[Asked]):
+class ConversationBank(QuestionBank[ConversationQuestion]):
     """Every question by id, such as `conv-26/0`, and `conv-26/0-swapped` if its speaker can be swapped."""
 
     def __init__(self, read: Callable[[], Mapping[str, Conversation]]) -> None:
@@ -256,7 +266,7 @@ class ConversationBank(QuestionBank[Asked]):
         return self._conversations()
 
     @cached_property
-    def original(self) -> dict[str, Asked]:
+    def original(self) -> dict[str, ConversationQuestion]:
         """LoCoMo's own questions."""
         conversations = self.conversations.values()
         questions = (
@@ -267,16 +277,16 @@ class ConversationBank(QuestionBank[Asked]):
         return {item.id: item for item in (_make_question(*arguments) for arguments in questions)}
 
     @cached_property
-    def swapped(self) -> dict[str, Asked]:
+    def swapped(self) -> dict[str, ConversationQuestion]:
         """The swapped questions: 146 of the 993 of categories 1, 2 and 4 in the seven shared conversations."""
         questions = (
             (conversation, *swapped)
             for conversation in self.conversations.values()
-            for swapped in swapped_questions(conversation)
+            for swapped in swap_questions(conversation)
         )
         return {item.id: item for item in (_make_question(*arguments, SWAPPED) for arguments in questions)}
 
-    def question(self, id_: str) -> Asked:
+    def question(self, id_: str) -> ConversationQuestion:
         """Return one question.
 
         Raises:
@@ -284,10 +294,10 @@ class ConversationBank(QuestionBank[Asked]):
         """
         known = self.swapped if id_.endswith(SWAPPED) else self.original
         if id_ not in known:
-            raise unknown_task("locomo", id_, f"CONVERSATION/NUMBER, here {len(known)} of them", known)
+            raise unknown_task_error("locomo", id_, f"CONVERSATION/NUMBER, here {len(known)} of them", known)
         return known[id_]
 
-    def split(self, name: str = "") -> Sequence[Asked]:
+    def split(self, name: str = "") -> Sequence[ConversationQuestion]:
         """Return the questions of a split, by default LoCoMo's own.
 
         `cgdp` has the single-hop and the adversarial questions. The published numbers of these two categories are 841
@@ -297,10 +307,10 @@ class ConversationBank(QuestionBank[Asked]):
         Raises:
             UnknownName: there is no such split; the message lists the splits.
         """
-        if match := DRAWN.fullmatch(name):
-            return drawn(tuple(self.swapped.values()), int(match[1]), int(match[2] or 0))
+        if match := SAMPLE_PATTERN.fullmatch(name):
+            return draw_sample(tuple(self.swapped.values()), int(match[1]), int(match[2] or 0))
         own = self.original.values()
-        splits: Mapping[str, Callable[[], Sequence[Asked]]] = {
+        splits: Mapping[str, Callable[[], Sequence[ConversationQuestion]]] = {
             "": lambda: [*own],
             "answerable": lambda: [question for question in own if question.answerable],
             "unanswerable": lambda: [
@@ -311,18 +321,20 @@ class ConversationBank(QuestionBank[Asked]):
             SWAPPED: lambda: [*self.swapped.values()],
         }
         if name not in splits:
-            raise UnknownName(f"locomo has no split {name!r}; known: {SPLITS}")
+            raise UnknownName(f"locomo has no split {name!r}; known: {SPLIT_NAMES}")
         return splits[name]()
 
 
-def _make_question(conversation: Conversation, index: int, question: Question, suffix: str = "") -> Asked:
-    answer, turns = reference(question), {passage.id: passage for passage in conversation.evidence(question)}
-    hops = [Hop(question=question.text, answer=answer, passage=turn, finding=turn.text) for turn in turns.values()]
-    return Asked(
+def _make_question(
+    conversation: Conversation, index: int, question: DialogueQuestion, suffix: str = ""
+) -> ConversationQuestion:
+    answer, turns = reference_of(question), {passage.id: passage for passage in conversation.evidence(question)}
+    hops = [GoldHop(question=question.text, answer=answer, passage=turn, finding=turn.text) for turn in turns.values()]
+    return ConversationQuestion(
         id=f"{conversation.id}/{index}" + (f"-{suffix}" if suffix else ""),
         text=question.text,
         answers=(answer,),
-        kind=suffix or KINDS[question.category],
+        kind=suffix or CATEGORY_NAMES[question.category],
         passages=(),
         hops=tuple(hops),
         gold=question,
@@ -334,7 +346,7 @@ def _make_question(conversation: Conversation, index: int, question: Question, s
 FILES = ("locomo10", "locomo10.shared")
 
 
-class LoCoMo(QuestionBenchmark[Asked]):
+class LoCoMo(QuestionBenchmark[ConversationQuestion]):
     """Questions about conversations, with tasks such as `conv-26/0` and `conv-26/0-swapped`; without data `made-0/0`.
 
     Every passage is one turn of the dialogue and has to be searched for. An answerable question is scored with LoCoMo's
@@ -354,7 +366,7 @@ class LoCoMo(QuestionBenchmark[Asked]):
         "The corpus is one long conversation between two people, a passage a turn, with its speaker and its date; "
         '"yesterday" in a turn means the day before that date. Actions are search[words to look for], which shows the '
         "turns that fit, and finish[the shortest answer]. Where the conversation does not tell, or tells it of the "
-        f"other person only, the answer is {UNANSWERABLE}."
+        f"other person only, the answer is {UNANSWERABLE_ANSWER}."
     )
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
@@ -362,7 +374,7 @@ class LoCoMo(QuestionBenchmark[Asked]):
         self.bank = self._talks = ConversationBank(self._conversations)
         self._retriever = lru_cache(maxsize=32)(self._build_retriever)
 
-    def read(self, split: str) -> Mapping[str, Asked]:
+    def read(self, split: str) -> Mapping[str, ConversationQuestion]:
         """Return the questions of a split, by id."""
         return {question.id: question for question in self.bank.split(split)}
 
@@ -370,24 +382,26 @@ class LoCoMo(QuestionBenchmark[Asked]):
         """Return BM25 over the turns of the conversation, mixed with cached vectors if `alpha` is below 1."""
         return self._retriever(task.id.rpartition("/")[0], 1.0 if alpha is None else alpha)
 
-    def answer_parts(self, question: Asked, answer: str) -> dict[str, float]:
-        """Return `f1` (the score), `em` over stems, `official` (LoCoMo's own, also in category 5) and `abstained`."""
-        abstained, by_category = float(abstains(answer)), official(answer, question.gold)
+    def answer_parts(self, question: ConversationQuestion, answer: str) -> dict[str, float]:
+        """Return `f1` (the score), `em` over stems, `official_score` (LoCoMo's, also in category 5) and `abstained`."""
+        abstained, by_category = float(is_abstention(answer)), official_score(answer, question.gold)
         if not question.answerable:
             return {"em": abstained, "f1": abstained, "official": by_category, "abstained": abstained}
-        equal = float(stems(answer) == stems(question.answers[0]))
+        equal = float(stem_words(answer) == stem_words(question.answers[0]))
         return {"em": equal, "f1": by_category, "official": by_category, "abstained": abstained}
 
-    def parts(self, question: Asked, outcome: Outcome) -> Parts:
+    def parts(self, question: ConversationQuestion, outcome: SearchOutcome) -> ScoreParts:
         """Return the scores of the submitted answer, which may be empty."""
         return {**self.answer_parts(question, outcome.answer or "")}
 
     def _conversations(self) -> Mapping[str, Conversation]:
         if self.folder is None:
-            return generated_conversations()
-        return read_conversations(question_file("locomo", self.folder, FILES))
+            return generate_conversations()
+        return read_conversations(find_question_file("locomo", self.folder, FILES))
 
     def _build_retriever(self, conversation: str, alpha: float) -> Retriever:
         passages = self._talks.conversations[conversation].passages()
         # Titles are a speaker and a date, which many turns share, so a query's match with a title means little.
-        return mixed(Pool(passages, boost_titles=False), passages, alpha, folder=cache_folder() / "vectors")
+        return combine_retrievers(
+            PassagePool(passages, boost_titles=False), passages, alpha, folder=cache_folder() / "vectors"
+        )

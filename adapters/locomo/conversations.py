@@ -18,13 +18,13 @@ from certigraph.state.search import Passage
 MULTI_HOP, TEMPORAL, OPEN_DOMAIN, SINGLE_HOP, ADVERSARIAL = 1, 2, 3, 4, 5
 """Categories of questions, by their numbers in the files."""
 
-TURN = re.compile(r"D\d+:\d+")
+TURN_ID = re.compile(r"D\d+:\d+")
 """Id of a turn, as in D1:3."""
-SESSION = re.compile(r"session_(\d+)")
+SESSION_KEY = re.compile(r"session_(\d+)")
 """Key of a session in the file."""
 
 
-class Turn(Record):
+class DialogueTurn(Record):
     """One speaker's turn; `id` is the dialogue's, as in D1:3."""
 
     id: str
@@ -35,7 +35,7 @@ class Turn(Record):
     date: str = ""
 
 
-class Question(Record):
+class DialogueQuestion(Record):
     """A question and its gold; `answer` is empty if the conversation does not contain it (category 5)."""
 
     text: str
@@ -50,8 +50,8 @@ class Conversation(Record):
 
     id: str
     speakers: tuple[str, str]
-    turns: tuple[Turn, ...]
-    questions: tuple[Question, ...]
+    turns: tuple[DialogueTurn, ...]
+    questions: tuple[DialogueQuestion, ...]
 
     def passages(self) -> list[Passage]:
         """Return one passage per turn, the unit of LoCoMo's evidence, with ids such as `conv-26/D1:3`.
@@ -61,13 +61,15 @@ class Conversation(Record):
         """
         return [self._passage(turn) for turn in self.turns]
 
-    def evidence(self, question: Question) -> list[Passage]:
+    def evidence(self, question: DialogueQuestion) -> list[Passage]:
         """Return the turns of a question's evidence, in its order."""
         turns = {turn.id: turn for turn in self.turns}
         return [self._passage(turns[id_]) for id_ in question.evidence]
 
-    def _passage(self, turn: Turn) -> Passage:
-        return Passage(id=f"{self.id}/{turn.id}", title=f"{turn.speaker}, {turn.date} ({turn.id})", text=_words(turn))
+    def _passage(self, turn: DialogueTurn) -> Passage:
+        return Passage(
+            id=f"{self.id}/{turn.id}", title=f"{turn.speaker}, {turn.date} ({turn.id})", text=_turn_text(turn)
+        )
 
 
 def read_conversations(path: Path) -> dict[str, Conversation]:
@@ -96,32 +98,34 @@ def _conversation(sample: Mapping[str, Any]) -> Conversation:
     )
 
 
-def _turns(dialogue: Mapping[str, Any]) -> Iterator[Turn]:
+def _turns(dialogue: Mapping[str, Any]) -> Iterator[DialogueTurn]:
     # by the keys of the sessions, not of their dates: some dates belong to sessions that do not exist
-    numbers = sorted(int(match[1]) for key in dialogue if (match := SESSION.fullmatch(key)))
+    numbers = sorted(int(match[1]) for key in dialogue if (match := SESSION_KEY.fullmatch(key)))
     for number in numbers:
         date = dialogue.get(f"session_{number}_date_time", "")
         for turn in dialogue[f"session_{number}"]:
             caption = turn.get("blip_caption", "")
-            yield Turn(id=turn["dia_id"], speaker=turn["speaker"], text=turn["text"], caption=caption, date=date)
+            yield DialogueTurn(
+                id=turn["dia_id"], speaker=turn["speaker"], text=turn["text"], caption=caption, date=date
+            )
 
 
-def _question(row: Mapping[str, Any], known_turns: Set[str]) -> Question:
+def _question(row: Mapping[str, Any], known_turns: Set[str]) -> DialogueQuestion:
     answerable = row["category"] != ADVERSARIAL
-    return Question(
+    return DialogueQuestion(
         text=row["question"],
         answer=str(row["answer"]) if answerable else "",  # a few are integers; two of category 5 say "No"
-        evidence=tuple(id_ for id_ in turn_ids(row["evidence"]) if id_ in known_turns),
+        evidence=tuple(id_ for id_ in parse_turn_ids(row["evidence"]) if id_ in known_turns),
         category=row["category"],
     )
 
 
-def turn_ids(evidence: Sequence[JsonValue]) -> tuple[str, ...]:
+def parse_turn_ids(evidence: Sequence[JsonValue]) -> tuple[str, ...]:
     """Return the ids of the turns that evidence names; a text may name several or none."""
-    return tuple(dict.fromkeys(id_ for text in evidence for id_ in TURN.findall(str(text))))
+    return tuple(dict.fromkeys(id_ for text in evidence for id_ in TURN_ID.findall(str(text))))
 
 
-def _words(turn: Turn) -> str:
+def _turn_text(turn: DialogueTurn) -> str:
     return f"{turn.text} [shares an image: {turn.caption}]" if turn.caption else turn.text
 
 
@@ -148,7 +152,7 @@ class _Life(NamedTuple):
     pet: str
 
 
-def generated_conversations(count: int = 3) -> dict[str, Conversation]:
+def generate_conversations(count: int = 3) -> dict[str, Conversation]:
     """Generate the conversations `made-0` to `made-{count - 1}`, which are always the same.
 
     Each has three sessions with 12 turns and 11 questions.
@@ -161,7 +165,7 @@ def _generate_conversation(seed: int) -> Conversation:
     pools = (NAMES, HOBBIES, PLACES, FRIENDS, PETS)
     one, other = (_Life(*facts) for facts in zip(*(rng.sample(pool, 2) for pool in pools), strict=True))
     days = [FIRST_DAY + timedelta(days=rng.randint(1, 20) + 30 * session) for session in range(3)]
-    questions = (*_questions(one, other, days, 0), *_questions(other, one, days, 1), _shared(one, other))
+    questions = (*_questions(one, other, days, 0), *_questions(other, one, days, 1), _shared_question(one, other))
     return Conversation(
         id=f"made-{seed}",
         speakers=(one.name, other.name),
@@ -170,7 +174,7 @@ def _generate_conversation(seed: int) -> Conversation:
     )
 
 
-def _generate_turns(one: _Life, other: _Life, days: list[date], rng: Random) -> Iterator[Turn]:
+def _generate_turns(one: _Life, other: _Life, days: list[date], rng: Random) -> Iterator[DialogueTurn]:
     topics = (
         ("Yesterday I tried {hobby} for the first time, and I want to go on with it.", ""),
         ("I spent the weekend in {place} with my friend {friend}.", "a photo of a street in {place}"),
@@ -180,36 +184,38 @@ def _generate_turns(one: _Life, other: _Life, days: list[date], rng: Random) -> 
         for number, (life, news) in enumerate(((one, False), (one, True), (other, False), (other, True)), 1):
             words = text.format(**life._asdict()) if news else rng.choice(SMALL_TALK)
             image = caption.format(**life._asdict()) if news else ""
-            time = f"{number}:00 pm on {_spoken(day)}"
-            yield Turn(id=f"D{session}:{number}", speaker=life.name, text=words, caption=image, date=time)
+            time = f"{number}:00 pm on {_format_day(day)}"
+            yield DialogueTurn(id=f"D{session}:{number}", speaker=life.name, text=words, caption=image, date=time)
 
 
-def _questions(life: _Life, other: _Life, days: list[date], who: int) -> Iterator[Question]:
+def _questions(life: _Life, other: _Life, days: list[date], who: int) -> Iterator[DialogueQuestion]:
     hobby, trip_turn, pet = (f"D{session}:{2 + 2 * who}" for session in (1, 2, 3))
-    name, day = life.name, _spoken(days[0] - timedelta(days=1))
-    yield Question(text=f"When did {name} try {life.hobby}?", answer=day, evidence=(hobby,), category=TEMPORAL)
+    name, day = life.name, _format_day(days[0] - timedelta(days=1))
+    yield DialogueQuestion(text=f"When did {name} try {life.hobby}?", answer=day, evidence=(hobby,), category=TEMPORAL)
     with_whom = f"With whom did {name} spend a weekend in {life.place}?"
-    yield Question(text=with_whom, answer=life.friend, evidence=(trip_turn,), category=SINGLE_HOP)
-    yield Question(
+    yield DialogueQuestion(text=with_whom, answer=life.friend, evidence=(trip_turn,), category=SINGLE_HOP)
+    yield DialogueQuestion(
         text=f"What new things came into the life of {name}?",
         answer=f"{life.hobby}, a {life.pet}",
         evidence=(hobby, pet),
         category=MULTI_HOP,
     )
-    yield Question(
+    yield DialogueQuestion(
         text=f"Would {name} take care of animals?",
         answer=f"Likely yes; {name} keeps a {life.pet}",
         evidence=(pet,),
         category=OPEN_DOMAIN,
     )
     about_other = f"What did {name} say about the {other.pet}?"
-    yield Question(text=about_other, answer="", evidence=(f"D3:{4 - 2 * who}",), category=ADVERSARIAL)
+    yield DialogueQuestion(text=about_other, answer="", evidence=(f"D3:{4 - 2 * who}",), category=ADVERSARIAL)
 
 
-def _shared(one: _Life, other: _Life) -> Question:
+def _shared_question(one: _Life, other: _Life) -> DialogueQuestion:
     text = f"Which cities did {one.name} and {other.name} see?"
-    return Question(text=text, answer=f"{one.place}, {other.place}", evidence=("D2:2", "D2:4"), category=MULTI_HOP)
+    return DialogueQuestion(
+        text=text, answer=f"{one.place}, {other.place}", evidence=("D2:2", "D2:4"), category=MULTI_HOP
+    )
 
 
-def _spoken(day: date) -> str:
+def _format_day(day: date) -> str:
     return f"{day.day} {day:%B}, {day.year}"

@@ -22,23 +22,29 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.benchmarks import context_of
-from certigraph.adapters.files import CacheFile, expanded
+from certigraph.adapters.files import CacheFile, expand_path
 from certigraph.adapters.models.chat_models import (
     ParameterRefused,
     chat_model,
     describe_model,
     is_scripted,
     model_label,
-    refused_by,
+    refused_parameters,
     remember_refused,
 )
-from certigraph.adapters.models.endpoint import SHOWN, PassingFault, Reply, send, written
-from certigraph.adapters.models.schemas import ParseError, Schema, parse, schema_of
+from certigraph.adapters.models.endpoint import (
+    MAX_SHOWN_CHARACTERS,
+    ModelReply,
+    TransientFault,
+    format_schema,
+    send_request,
+)
+from certigraph.adapters.models.schemas import ParseError, Schema, parse_reply, schema_of
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.models.usage import NO_USAGE, Call, Price, cached_tokens, current_meter, price_of, usd
+from certigraph.adapters.models.usage import NO_USAGE, Call, Price, cached_tokens, cost_in_usd, current_meter, price_of
 from certigraph.adapters.protocols import Context, Responder
 from certigraph.adapters.redaction import redact, redact_message
-from certigraph.state.records import Attempt, Fault, json_value
+from certigraph.state.records import Attempt, Fault, parse_json
 from certigraph.state.run import Turn
 
 # Choice of the model of a role.
@@ -49,7 +55,7 @@ class ScriptedModelWarning(UserWarning):
 
 
 @cache
-def warn_of_default(model: str) -> None:
+def warn_scripted_default(model: str) -> None:
     """Warn, once per process, that no model was named and which script answers."""
     fix = "name one, as in Context(model='openai:NAME')"
     message = f"the context names no model, so that the default answers: {describe_model(model)}; {fix}"
@@ -61,7 +67,7 @@ async def model_for(role: str, context: Context) -> BaseChatModel:
 
     If the context names faults, they are injected into the model.
     """
-    model = await _named_for(role, context)
+    model = await _model_by_name(role, context)
     if not context.faults:
         return model
     from certigraph.adapters.models.faults import FaultyModel
@@ -69,20 +75,20 @@ async def model_for(role: str, context: Context) -> BaseChatModel:
     return FaultyModel(chat=model, faults=context.faults, trial=context.trial)
 
 
-async def _named_for(role: str, context: Context) -> BaseChatModel:
+async def _model_by_name(role: str, context: Context) -> BaseChatModel:
     if context.chat is not None:
         by_role = getattr(context.chat, "for_role", None)
         return by_role(role) if by_role else context.chat  # type: ignore[no-any-return]
     name = context.roles.get(role, context.model)
     if is_scripted(name):
         if role not in context.roles and "model" not in context.model_fields_set:
-            warn_of_default(name)
-        return chat_model(name, expert=_expert(context), trial=context.trial)
+            warn_scripted_default(name)
+        return chat_model(name, expert=_expert_of(context), trial=context.trial)
     # weights and certificates are read from disk, which must not block the event loop
     return await asyncio.to_thread(chat_model, name)
 
 
-def _expert(context: Context) -> Responder | None:
+def _expert_of(context: Context) -> Responder | None:
     expert = getattr(context.benchmark, "expert", None)
     return expert() if expert else None
 
@@ -92,19 +98,19 @@ def _expert(context: Context) -> Responder | None:
 # One SQLite file holds JSON texts; reading it runs no code. Several processes may use it at once: a reply is one
 # statement, and the first of two is kept.
 
-FILE = "replies.sqlite"
+CACHE_FILE = "replies.sqlite"
 """Name of the cache's file."""
-LAYOUT = 1
+CACHE_VERSION = 1
 """Version of the file's layout, stored as SQLite's user_version."""
 
 
-class Kept(NamedTuple):
+class ReplyCacheEntry(NamedTuple):
     """Entry of one request in the cache of replies; without a file nothing is read or written."""
 
     file: Path | None
     key: str = ""
 
-    async def load(self) -> Reply | None:
+    async def load(self) -> ModelReply | None:
         """Return the cached reply, which costs nothing; None if there is none.
 
         Raises:
@@ -112,17 +118,17 @@ class Kept(NamedTuple):
         """
         if self.file is None:
             return None
-        return await asyncio.to_thread(_file(self.file).use, lambda replies: _load_reply(replies, self.key))
+        return await asyncio.to_thread(_cache_file(self.file).use, lambda replies: _load_reply(replies, self.key))
 
-    async def store(self, reply: Reply) -> None:
+    async def store(self, reply: ModelReply) -> None:
         """Store a usable reply. Raises as `load` does."""
         if self.file is not None and not reply.cached:
-            await asyncio.to_thread(_file(self.file).use, lambda replies: _write(replies, self.key, reply))
+            await asyncio.to_thread(_cache_file(self.file).use, lambda replies: _store_reply(replies, self.key, reply))
 
 
-def kept(
+def reply_cache_entry(
     context: Context, model: BaseChatModel, messages: Sequence[BaseMessage], name: str, schema: Schema | None
-) -> Kept:
+) -> ReplyCacheEntry:
     """Return the cache entry of a request: these messages and schema, sent to this model in this trial.
 
     A model is identified by its name, its parameters and the endpoint that serves it; a local one, whose address
@@ -130,7 +136,7 @@ def kept(
     stored.
     """
     if context.cache is None or isinstance(model, ScriptedChat) or getattr(type(model), "spoils", False):
-        return Kept(None)
+        return ReplyCacheEntry(None)
     request = {
         "model": [model_label(model), model._identifying_params],
         "served": model.metadata or str(getattr(model, "openai_api_base", None)),
@@ -139,28 +145,28 @@ def kept(
         "trial": context.trial,
     }
     text = json.dumps(request, sort_keys=True, default=str)
-    return Kept(expanded(context.cache) / FILE, hashlib.sha256(text.encode()).hexdigest())
+    return ReplyCacheEntry(expand_path(context.cache) / CACHE_FILE, hashlib.sha256(text.encode()).hexdigest())
 
 
-def _file(path: Path) -> CacheFile:
+def _cache_file(path: Path) -> CacheFile:
     return CacheFile(
         path,
         tables="CREATE TABLE replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL)",
-        version=LAYOUT,
+        version=CACHE_VERSION,
         what="a cache of replies",
         fix="delete it, or name another folder: --cache FOLDER",
     )
 
 
-def _load_reply(replies: sqlite3.Connection, key: str) -> Reply | None:
+def _load_reply(replies: sqlite3.Connection, key: str) -> ModelReply | None:
     row = replies.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
     if row is None:
         return None
-    reply: dict[str, Any] = json_value(row[0])
-    return Reply(str(reply["text"]), NO_USAGE, 0.0, cut="", cached=True)
+    reply: dict[str, Any] = parse_json(row[0])
+    return ModelReply(str(reply["text"]), NO_USAGE, 0.0, cut="", cached=True)
 
 
-def _write(replies: sqlite3.Connection, key: str, reply: Reply) -> None:
+def _store_reply(replies: sqlite3.Connection, key: str, reply: ModelReply) -> None:
     replies.execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", (key, json.dumps({"text": reply.text})))
 
 
@@ -169,17 +175,17 @@ def _write(replies: sqlite3.Connection, key: str, reply: Reply) -> None:
 
 A = TypeVar("A")
 
-TRIES = 3
+MAX_TRIES = 3
 """Maximum number of answers that are requested until one is valid."""
 
-PAUSES = (0.5, 5.0)
+RETRY_PAUSES = (0.5, 5.0)
 """Seconds before a request is repeated after a transient failure, if the endpoint does not ask for others."""
 
-LAST_TRY_SHOWN = 2_000
+MAX_SHOWN_ANSWER_CHARACTERS = 2_000
 """Maximum characters of an invalid answer that the model is shown again."""
 
 
-class Form(NamedTuple, Generic[A]):
+class AnswerForm(NamedTuple, Generic[A]):
     """Form of an answer: its schema, or None for prose, and the function that reads its text."""
 
     name: str
@@ -202,10 +208,10 @@ class _UnusableError(Exception):
 
     def __init__(self, text: str, reason: str) -> None:
         self.text, self.reason = text, reason
-        super().__init__(f"{reason}; the reply was {text[:SHOWN]!r}")
+        super().__init__(f"{reason}; the reply was {text[:MAX_SHOWN_CHARACTERS]!r}")
 
 
-async def answered(request: list[BaseMessage], form: Form[A], role: str, context: Context) -> A:
+async def request_answer(request: list[BaseMessage], form: AnswerForm[A], role: str, context: Context) -> A:
     """Return the answer of a role's model, read by its form.
 
     Raises:
@@ -214,22 +220,24 @@ async def answered(request: list[BaseMessage], form: Form[A], role: str, context
     """
     model = await model_for(role, context)
     failed = None
-    for _ in range(TRIES):
+    for _ in range(MAX_TRIES):
         try:
-            messages = [*request, *_correction(form, failed)]
-            entry = kept(context, model, messages, form.key, form.schema)
-            return await _patiently(model, messages, form, role, entry)
+            messages = [*request, *_correction_messages(form, failed)]
+            entry = reply_cache_entry(context, model, messages, form.key, form.schema)
+            return await _request_with_retries(model, messages, form, role, entry)
         except _UnusableError as error:
             failed = error
-    raise Fault("model", redact_message(f"{model_label(model)} gave no {form.name} in {TRIES} tries: {failed}"))
+    raise Fault("model", redact_message(f"{model_label(model)} gave no {form.name} in {MAX_TRIES} tries: {failed}"))
 
 
-async def _patiently(model: BaseChatModel, messages: list[BaseMessage], form: Form[A], role: str, entry: Kept) -> A:
+async def _request_with_retries(
+    model: BaseChatModel, messages: list[BaseMessage], form: AnswerForm[A], role: str, entry: ReplyCacheEntry
+) -> A:
     """Make one try; a request that was refused or failed transiently is repeated, each time as a call of the budget."""
-    omitted, lasting, pauses = refused_by(model), set[str](), iter(PAUSES)
+    omitted, lasting, pauses = refused_parameters(model), set[str](), iter(RETRY_PAUSES)
     while True:
         try:
-            answer = await _try(model, messages, form, role, entry, omitted)
+            answer = await _request_once(model, messages, form, role, entry, omitted)
             remember_refused(model, lasting)
             return answer
         except _UnusableError:
@@ -238,19 +246,19 @@ async def _patiently(model: BaseChatModel, messages: list[BaseMessage], form: Fo
         except ParameterRefused as refused:
             omitted |= {refused.parameter}
             lasting |= {refused.parameter} if refused.lasting else set()
-        except PassingFault as transient:
+        except TransientFault as transient:
             if (pause := next(pauses, None)) is None:
                 raise
             async with current_meter().within_seconds():
                 await asyncio.sleep(transient.wait or pause)
 
 
-async def _try(
+async def _request_once(
     model: BaseChatModel,
     messages: list[BaseMessage],
-    form: Form[A],
+    form: AnswerForm[A],
     role: str,
-    entry: Kept,
+    entry: ReplyCacheEntry,
     omitted: frozenset[str],
 ) -> A:
     meter, price = current_meter(), price_of(model)
@@ -261,32 +269,32 @@ async def _try(
     with meter.open_call(call, price, prompt_tokens=prompt_tokens, logged=logged) as opened:
         async with meter.within_seconds():
             cached = await entry.load()
-            reply = cached or await send(model, messages, form.name, form.schema, form.settings, omitted)
-        opened.settle(_billed(call, price, reply))
+            reply = cached or await send_request(model, messages, form.name, form.schema, form.settings, omitted)
+        opened.settle(_add_usage(call, price, reply))
         reply = reply._replace(text=redact(reply.text))  # replies enter state, stores and caches
         try:
             answer = _read_answer(form, reply)
         except (ParseError, ValidationError) as error:
-            unusable = _UnusableError(reply.text, _brief(error))
-            opened.settle(_billed(call, price, reply, str(unusable)))
+            unusable = _UnusableError(reply.text, _format_validation_error(error))
+            opened.settle(_add_usage(call, price, reply, str(unusable)))
             raise unusable from error
     await entry.store(reply)
     return answer
 
 
-def _read_answer(form: Form[A], reply: Reply) -> A:
+def _read_answer(form: AnswerForm[A], reply: ModelReply) -> A:
     if reply.cut and form.schema is not None:
         raise ParseError(f"the endpoint ended the answer early ({reply.cut})")
     return form.read(reply.text)
 
 
-def _billed(call: Call, price: Price | None, reply: Reply, failure: str = "") -> Call:
+def _add_usage(call: Call, price: Price | None, reply: ModelReply, failure: str = "") -> Call:
     return call.model_copy(
         update={
             "input_tokens": reply.usage["input_tokens"],
             "output_tokens": reply.usage["output_tokens"],
             "cached_tokens": cached_tokens(reply.usage),
-            "usd": usd(price, reply.usage),
+            "usd": cost_in_usd(price, reply.usage),
             "seconds": reply.seconds,
             "failure": failure,
             "cached": reply.cached,
@@ -294,21 +302,21 @@ def _billed(call: Call, price: Price | None, reply: Reply, failure: str = "") ->
     )
 
 
-def _correction(form: Form[A], error: _UnusableError | None) -> list[BaseMessage]:
+def _correction_messages(form: AnswerForm[A], error: _UnusableError | None) -> list[BaseMessage]:
     """Return the last invalid answer and its error; earlier ones are left out, because models would imitate them."""
     if error is None or form.schema is None:
         return []
-    note = f"That answer cannot be used: {error.reason}.\n{written(form.schema)}"
-    return [AIMessage(error.text[:LAST_TRY_SHOWN]), HumanMessage(note)]
+    note = f"That answer cannot be used: {error.reason}.\n{format_schema(form.schema)}"
+    return [AIMessage(error.text[:MAX_SHOWN_ANSWER_CHARACTERS]), HumanMessage(note)]
 
 
-def _brief(error: ParseError | ValidationError) -> str:
+def _format_validation_error(error: ParseError | ValidationError) -> str:
     if isinstance(error, ParseError):
-        return str(error)[:SHOWN]
+        return str(error)[:MAX_SHOWN_CHARACTERS]
     parts = (
         f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False, include_input=False)
     )
-    return "; ".join(parts)[:SHOWN]
+    return "; ".join(parts)[:MAX_SHOWN_CHARACTERS]
 
 
 # The functions that operators call to ask a model.
@@ -326,7 +334,7 @@ class Prompt(NamedTuple):
     user: str
 
 
-class Choice(NamedTuple):
+class ReasonedChoice(NamedTuple):
     """A chosen text and the thought that precedes it."""
 
     thought: str
@@ -359,55 +367,57 @@ async def ask(
     """
     shape = schema_of(schema)
     settings = {} if temperature is None else {"temperature": temperature}
-    form = Form(schema.__name__, shape, lambda text: schema.model_validate(parse(text, shape)), settings, sample)
-    return await _answer(prompt, form, role, runtime)
+    form = AnswerForm(
+        schema.__name__, shape, lambda text: schema.model_validate(parse_reply(text, shape)), settings, sample
+    )
+    return await _ask_form(prompt, form, role, runtime)
 
 
 async def ask_text(prompt: Prompt, *, role: str, runtime: Runtime[Context], tokens: int | None = None) -> str:
     """Ask the model of a role for prose, truncated after `tokens` tokens if given. Raises as `ask` does."""
     settings = {"max_tokens": tokens} if tokens else {}
-    return await _answer(prompt, Form("text", None, str.strip, settings), role, runtime)
+    return await _ask_form(prompt, AnswerForm("text", None, str.strip, settings), role, runtime)
 
 
 async def choose(prompt: Prompt, options: Sequence[str], *, role: str, runtime: Runtime[Context]) -> str:
     """Ask the model of a role for one of several texts, which the prompt should show. Raises as `ask` does."""
     texts = list(dict.fromkeys(options))
-    return (await _answer(prompt, _choice_form(texts, {}), role, runtime)).choice
+    return (await _ask_form(prompt, _choice_form(texts, {}), role, runtime)).choice
 
 
-async def deliberate(prompt: Prompt, options: Sequence[str], *, role: str, runtime: Runtime[Context]) -> Choice:
+async def deliberate(prompt: Prompt, options: Sequence[str], *, role: str, runtime: Runtime[Context]) -> ReasonedChoice:
     """Ask as `choose` does, with a short thought before the choice."""
     thought = {"thought": {"type": "string", "maxLength": MAX_THOUGHT}}
     texts = list(dict.fromkeys(options))
-    return await _answer(prompt, _choice_form(texts, thought), role, runtime)
+    return await _ask_form(prompt, _choice_form(texts, thought), role, runtime)
 
 
-async def _answer(prompt: Prompt, form: Form[A], role: str, runtime: Runtime[Context]) -> A:
+async def _ask_form(prompt: Prompt, form: AnswerForm[A], role: str, runtime: Runtime[Context]) -> A:
     messages = [SystemMessage(prompt.system), HumanMessage(prompt.user)]
-    return await answered(messages, form, role, runtime.context or Context())
+    return await request_answer(messages, form, role, runtime.context or Context())
 
 
-def _choice_form(texts: list[str], earlier_fields: dict[str, Any]) -> Form[Choice]:
+def _choice_form(texts: list[str], earlier_fields: dict[str, Any]) -> AnswerForm[ReasonedChoice]:
     if not texts:
         raise ValueError("a choice needs at least one option: the operator must handle an empty list")
     fields = {**earlier_fields, "choice": {"type": "string", "enum": texts}}
     shape = {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
-    return Form("choice", shape, lambda text: _chosen(parse(text, shape), texts))
+    return AnswerForm("choice", shape, lambda text: _check_choice(parse_reply(text, shape), texts))
 
 
-def _chosen(value: dict[str, Any], options: list[str]) -> Choice:
+def _check_choice(value: dict[str, Any], options: list[str]) -> ReasonedChoice:
     choice = value.get("choice")
     if choice not in options:
         raise ParseError(f"{choice!r} is not one of the {len(options)} options")
-    return Choice(str(value.get("thought", "")), str(choice))
+    return ReasonedChoice(str(value.get("thought", "")), str(choice))
 
 
 # Text that prompted operators share: a constant opening per world, so that prefix caches hit, and quoted data.
 
-TAG = re.compile(r"<\s*/?\s*world\s*>", re.IGNORECASE)
+WORLD_TAG = re.compile(r"<\s*/?\s*world\s*>", re.IGNORECASE)
 """Delimiters of quoted text, as the world or a model may write them."""
 
-BLOCK = 3
+TURNS_PER_BLOCK = 3
 """Number of turns by which the window of shown turns moves; if it moved every turn, no prefix cache would hit."""
 
 OPENING = """\
@@ -419,20 +429,20 @@ Answer with JSON only.
 """System prompt of prompted operators."""
 
 
-def prompt(runtime: Runtime[Context], instruction: str) -> Prompt:
+def build_prompt(runtime: Runtime[Context], instruction: str) -> Prompt:
     """Build a prompt: the shared opening, which depends on no task, and one operator's instruction."""
     briefing = getattr(context_of(runtime).benchmark, "briefing", "")
     return Prompt(system=OPENING.format(briefing=briefing), user=instruction)
 
 
-def quoted(text: str, most: int = 10_000) -> str:
+def quote(text: str, most: int = 10_000) -> str:
     """Quote text of the world between delimiters that it cannot close itself; clipped to `most` characters."""
-    return f"<world>\n{clipped(TAG.sub('[tag]', text), most)}\n</world>"
+    return f"<world>\n{clip(WORLD_TAG.sub('[tag]', text), most)}\n</world>"
 
 
-def unquoted(text: str) -> str:
+def unquote_line(text: str) -> str:
     """Return a model's text on one line and without the delimiters, which small models copy."""
-    return one_line(TAG.sub(" ", text))
+    return one_line(WORLD_TAG.sub(" ", text))
 
 
 def one_line(text: str) -> str:
@@ -440,12 +450,12 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def clipped(text: str, most: int) -> str:
+def clip(text: str, most: int) -> str:
     """Return the text, clipped to `most` characters."""
     return text if len(text) <= most else f"{text[: most - 4]} ..."
 
 
-def numbered(texts: Iterable[str]) -> str:
+def numbered_list(texts: Iterable[str]) -> str:
     """Format texts as a numbered list, one per line."""
     return "\n".join(f"{n}. {text}" for n, text in enumerate(texts, 1)) or "(none)"
 
@@ -455,12 +465,12 @@ def bullet_list(texts: Iterable[str]) -> str:
     return "\n".join(f"- {text}" for text in texts) or "(none)"
 
 
-def tried(attempts: Sequence[Attempt]) -> str:
+def format_attempts(attempts: Sequence[Attempt]) -> str:
     """Format attempts with the reasons of their failure, so that the model does not repeat them."""
-    return numbered(f"{a.action.text}: {a.verdict.reason or 'the condition did not hold'}" for a in attempts)
+    return numbered_list(f"{a.action.text}: {a.verdict.reason or 'the condition did not hold'}" for a in attempts)
 
 
-def shown(turns: Sequence[Turn], *, most: int = 6, characters: int = 120, within: int = 10_000) -> str:
+def format_turns(turns: Sequence[Turn], *, most: int = 6, characters: int = 120, within: int = 10_000) -> str:
     """Format the latest turns, with their thoughts; between `most - BLOCK` and `most` of them once there are more.
 
     Args:
@@ -470,15 +480,15 @@ def shown(turns: Sequence[Turn], *, most: int = 6, characters: int = 120, within
         within: maximum characters in total; the oldest turns are left out.
     """
     surplus = max(len(turns) - most, 0)
-    start = -(-surplus // BLOCK) * BLOCK
-    lines = [_turn(turn, characters) for turn in turns[start:]]
+    start = -(-surplus // TURNS_PER_BLOCK) * TURNS_PER_BLOCK
+    lines = [_format_turn(turn, characters) for turn in turns[start:]]
     while len(lines) > 1 and sum(map(len, lines)) + len(lines) > within:
         del lines[0]
     return "\n".join(lines) or "(nothing)"
 
 
-def _turn(turn: Turn, characters: int) -> str:
+def _format_turn(turn: Turn, characters: int) -> str:
     thought = f"({turn.thought}) " if turn.thought else ""
     observation = " ".join(turn.observation.split())
     points = f" [{100 * turn.reward:+.0f} points]" if turn.reward else ""
-    return f"> {thought}{turn.action}\n{clipped(observation, characters)}{points}"
+    return f"> {thought}{turn.action}\n{clip(observation, characters)}{points}"

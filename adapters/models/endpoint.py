@@ -15,39 +15,39 @@ from langchain_core.messages.ai import UsageMetadata
 
 from certigraph.adapters.http import UnboundedAnswer
 from certigraph.adapters.models.chat_models import (
-    EFFORT,
-    REFUSALS,
+    EFFORT_SEPARATOR,
+    REFUSAL_STATUSES,
     RESPONSE_FORMAT,
-    UNNAMED,
+    UNNAMED_FALLBACKS,
     ParameterRefused,
-    find_refused,
+    find_refused_parameter,
+    has_named_parameter,
     is_about_value,
     model_label,
-    names_something,
-    set_parameters,
+    preset_parameters,
+    unwrap_model,
     without_parameters,
-    wrapped_model,
 )
 from certigraph.adapters.models.schemas import Schema
-from certigraph.adapters.models.usage import credible, usage_of
+from certigraph.adapters.models.usage import has_plausible_counts, usage_of
 from certigraph.adapters.redaction import redact_message, show_address
 from certigraph.state.records import Fault, replace_surrogates
 
 # Faults of endpoints, with messages that say what failed and what to do.
 
-SHOWN = 500
+MAX_SHOWN_CHARACTERS = 500
 """Maximum characters of an endpoint's or a model's text that an error message repeats."""
 
-LONGEST_WAIT = 60.0
+MAX_WAIT_SECONDS = 60.0
 """Maximum seconds to wait at an endpoint's request."""
 
-UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
+UNREADABLE_BODY_ERRORS = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
 """Exceptions of an endpoint's client for a body that is no completion."""
 
 
 def is_endpoint_error(error: Exception, model: BaseChatModel) -> bool:
     """Return whether an error comes from the connection or the endpoint, and not from a bug in the calling code."""
-    if isinstance(error, UNREADABLE) and hasattr(model, "openai_api_base"):
+    if isinstance(error, UNREADABLE_BODY_ERRORS) and hasattr(model, "openai_api_base"):
         return True
     # looked up in sys.modules: a process that never used OpenAI need not import its client
     clients = [getattr(sys.modules.get(module), name, None) for module, name in _CLIENT_ERRORS]
@@ -56,7 +56,7 @@ def is_endpoint_error(error: Exception, model: BaseChatModel) -> bool:
     return isinstance(error, types) or isinstance(getattr(error, "status_code", None), int)
 
 
-class PassingFault(Fault):
+class TransientFault(Fault):
     """Transient fault of an endpoint: the same request may succeed later.
 
     Attributes:
@@ -70,14 +70,14 @@ class PassingFault(Fault):
 
 def fault_of(error: Exception, model: BaseChatModel) -> Fault:
     """Return the fault of an endpoint's error; a TransientFault if the same request may still succeed."""
-    status, message = getattr(error, "status_code", None), explained(error, model)
-    if any(isinstance(cause, UnboundedAnswer) for cause in _causes(error)):
+    status, message = getattr(error, "status_code", None), format_endpoint_error(error, model)
+    if any(isinstance(cause, UnboundedAnswer) for cause in _error_chain(error)):
         return Fault("model", message)
     transient = status is None or status in (408, 409, 429) or status >= 500
-    return PassingFault(message, _asked_to_wait(error)) if transient else Fault("model", message)
+    return TransientFault(message, _retry_after(error)) if transient else Fault("model", message)
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def _error_chain(error: BaseException | None) -> Iterator[BaseException]:
     """Yield an error and its causes: OpenAI's client hides the error that broke a connection."""
     seen: list[BaseException] = []  # an error that is raised again may be its own context
     while error is not None and error not in seen:
@@ -86,42 +86,48 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _asked_to_wait(error: Exception) -> float:
+def _retry_after(error: Exception) -> float:
     header = getattr(getattr(error, "response", None), "headers", {}).get("retry-after", "")
-    parsers: tuple[Callable[[str], float], ...] = (float, _until)
+    parsers: tuple[Callable[[str], float], ...] = (float, _seconds_until)
     for parse in parsers:
         with suppress(ValueError, OverflowError):
-            return min(max(0.0, parse(header)), LONGEST_WAIT)  # max(0.0, nan) is 0.0, but max(nan, 0.0) is nan
+            return min(max(0.0, parse(header)), MAX_WAIT_SECONDS)  # max(0.0, nan) is 0.0, but max(nan, 0.0) is nan
     return 0.0
 
 
-def _until(date: str) -> float:
+def _seconds_until(date: str) -> float:
     return parsedate_to_datetime(date).timestamp() - time.time()
 
 
 _CLIENT_ERRORS = (("openai", "OpenAIError"), ("httpx", "HTTPError"), ("httpx2", "HTTPError"))
 
 
-def explained(error: Exception, model: BaseChatModel) -> str:
+def format_endpoint_error(error: Exception, model: BaseChatModel) -> str:
     """Format what failed, in the endpoint's words with secrets masked, and what to do about it."""
     address = getattr(model, "openai_api_base", None)
     label = f"{model_label(model)} at {show_address(str(address))}" if address else model_label(model)
-    unbounded = next((cause for cause in _causes(error) if isinstance(cause, UnboundedAnswer)), None)
+    unbounded = next((cause for cause in _error_chain(error) if isinstance(cause, UnboundedAnswer)), None)
     if unbounded:
         return f"{label} failed: {unbounded}; check the endpoint, or the proxy in front of it"
-    detail = " ".join(redact_message(replace_surrogates(f"{type(error).__name__}: {error}")).split())[:SHOWN]
+    detail = " ".join(redact_message(replace_surrogates(f"{type(error).__name__}: {error}")).split())[
+        :MAX_SHOWN_CHARACTERS
+    ]
     status, effort = getattr(error, "status_code", None), getattr(model, "reasoning_effort", None)
-    hint = f"; or it has no reasoning effort: remove {EFFORT}{effort}" if effort and status in REFUSALS else ""
+    hint = (
+        f"; or it has no reasoning effort: remove {EFFORT_SEPARATOR}{effort}"
+        if effort and status in REFUSAL_STATUSES
+        else ""
+    )
     # injected errors begin with the word INJECTED of adapters/models/faults
     remedy = (
         "this fault was injected by --faults or a FaultyModel"
         if str(error).startswith("injected ")
-        else _remedy(status)
+        else _advise(status)
     )
     return f"{label} failed: {detail}; {remedy}{hint}"
 
 
-def _remedy(status: int | None) -> str:  # noqa: PLR0911 - one line each
+def _advise(status: int | None) -> str:  # noqa: PLR0911 - one line each
     match status:
         case None:
             return "check CERTIGRAPH_BASE_URL and that the endpoint runs"
@@ -142,7 +148,7 @@ def _remedy(status: int | None) -> str:  # noqa: PLR0911 - one line each
 # One request to a chat model, in JSON schema mode if the endpoint supports it.
 
 
-class Reply(NamedTuple):
+class ModelReply(NamedTuple):
     """The reply of a model and its usage."""
 
     text: str
@@ -154,14 +160,14 @@ class Reply(NamedTuple):
     """Whether it comes from the cache of replies: no request was sent, and it cost nothing."""
 
 
-async def send(
+async def send_request(
     model: BaseChatModel,
     messages: list[BaseMessage],
     name: str,
     schema: Schema | None,
     settings: Mapping[str, float],
     without: Collection[str] = (),
-) -> Reply:
+) -> ModelReply:
     """Send one request.
 
     Args:
@@ -177,18 +183,18 @@ async def send(
         Fault: the endpoint cannot be reached, refuses the request or has an internal error.
     """
     started = perf_counter()
-    prompt = _with_schema(messages, schema) if schema and RESPONSE_FORMAT in without else messages
+    prompt = _append_schema(messages, schema) if schema and RESPONSE_FORMAT in without else messages
     parameters: dict[str, Any] = {**settings}
     if schema:
         form = {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": False}}
         parameters[RESPONSE_FORMAT] = form
     parameters = {parameter: value for parameter, value in parameters.items() if parameter not in without}
     try:
-        message = await single_requests(without_parameters(model, without)).ainvoke(prompt, **parameters)
+        message = await disable_client_retries(without_parameters(model, without)).ainvoke(prompt, **parameters)
     except Exception as error:
         if (completion := getattr(error, "completion", None)) is not None:
-            return _cut_off(completion, messages, perf_counter() - started)
-        if refused := _refused(error, model, parameters, without):
+            return _truncated_reply(completion, messages, perf_counter() - started)
+        if refused := _parameter_refusal(error, model, parameters, without):
             raise refused from None
         if not is_endpoint_error(error, model):
             raise
@@ -199,13 +205,13 @@ async def send(
     text = replace_surrogates(message.text)
     # a message of a role unknown to LangChain has no such attribute
     reported = getattr(message, "usage_metadata", None)
-    return Reply(text, usage_of(reported, messages, text), perf_counter() - started, cut)
+    return ModelReply(text, usage_of(reported, messages, text), perf_counter() - started, cut)
 
 
-def single_requests(model: BaseChatModel) -> BaseChatModel:
+def disable_client_retries(model: BaseChatModel) -> BaseChatModel:
     """Return the model, or a copy whose client does not repeat requests, which no budget would count."""
-    if (wrapped := wrapped_model(model)) is not model:
-        copy = single_requests(wrapped)
+    if (wrapped := unwrap_model(model)) is not model:
+        copy = disable_client_retries(wrapped)
         return model if copy is wrapped else model.model_copy(update={"chat": copy})
     client: Any = getattr(model, "root_async_client", None)
     if not getattr(client, "max_retries", 0) or not hasattr(client, "with_options"):
@@ -214,45 +220,47 @@ def single_requests(model: BaseChatModel) -> BaseChatModel:
     return model.model_copy(update={"root_async_client": single, "async_client": single.chat.completions})
 
 
-def written(schema: Schema) -> str:
+def format_schema(schema: Schema) -> str:
     """Format the schema as a part of the prompt."""
     return f"Answer with one JSON value that fits this JSON schema, and with nothing else:\n{json.dumps(schema)}"
 
 
-def _refused(
+def _parameter_refusal(
     error: Exception, model: BaseChatModel, parameters: Mapping[str, Any], without: Collection[str]
 ) -> ParameterRefused | None:
     """Return the parameter that an error is about, if the request can omit it."""
     status = getattr(error, "status_code", None)
-    if status not in REFUSALS:
+    if status not in REFUSAL_STATUSES:
         # the client's method may not accept the argument at all
         no_argument = (
             isinstance(error, TypeError) and not is_endpoint_error(error, model) and RESPONSE_FORMAT in parameters
         )
         return ParameterRefused(RESPONSE_FORMAT, f"{type(error).__name__}: {error}") if no_argument else None
-    sent = {*parameters, *set_parameters(model)} - {*without}
-    parameter = find_refused(error, sent)
-    if not parameter and not names_something(error):
-        parameter = next((parameter for parameter in UNNAMED if parameter in parameters), "")
+    sent = {*parameters, *preset_parameters(model)} - {*without}
+    parameter = find_refused_parameter(error, sent)
+    if not parameter and not has_named_parameter(error):
+        parameter = next((parameter for parameter in UNNAMED_FALLBACKS if parameter in parameters), "")
     if not parameter:
         return None
     lasting = not is_about_value(error)
-    return ParameterRefused(parameter, f"it refuses {parameter}: {explained(error, model)}", lasting=lasting)
+    return ParameterRefused(
+        parameter, f"it refuses {parameter}: {format_endpoint_error(error, model)}", lasting=lasting
+    )
 
 
-def _with_schema(messages: list[BaseMessage], schema: Schema) -> list[BaseMessage]:
+def _append_schema(messages: list[BaseMessage], schema: Schema) -> list[BaseMessage]:
     *before, last = messages
-    note = written(schema)
+    note = format_schema(schema)
     text = str(last.content)
     return messages if note in text else [*before, HumanMessage(f"{text}\n\n{note}")]
 
 
-def _cut_off(completion: Any, messages: list[BaseMessage], seconds: float) -> Reply:
+def _truncated_reply(completion: Any, messages: list[BaseMessage], seconds: float) -> ModelReply:
     """Build the reply of a truncated answer, for which OpenAI's client raises; it is charged all the same."""
     choice, usage = completion.choices[0], completion.usage
     text = replace_surrogates(str(choice.message.content or ""))
     reported = None
-    if credible(usage):
+    if has_plausible_counts(usage):
         read, wrote = usage.prompt_tokens, usage.completion_tokens
         reported = UsageMetadata(input_tokens=read, output_tokens=wrote, total_tokens=read + wrote)
-    return Reply(text, usage_of(reported, messages, text), seconds, choice.finish_reason)
+    return ModelReply(text, usage_of(reported, messages, text), seconds, choice.finish_reason)

@@ -1,6 +1,6 @@
 """Scripted experts that several benchmarks share.
 
-`answered` builds a responder from one answer function per schema field; `demonstrated` builds the
+`respond_by_field` builds a responder from one answer function per schema field; `demonstration_expert` builds the
 expert that follows a world's demonstration of a task.
 """
 
@@ -10,10 +10,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from certigraph.adapters.episodes import EPISODES
-from certigraph.adapters.matching import ranked
-from certigraph.adapters.models.schemas import minimal
+from certigraph.adapters.matching import rank_actions
+from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripted import current_situation
-from certigraph.adapters.protocols import LEAST_NODES, LEAST_PLAN, Limits, Responder
+from certigraph.adapters.protocols import MIN_NODES, MIN_PLAN, Limits, Responder
 from certigraph.state.records import Predicate, Task
 
 # Building blocks of scripted experts: answers are selected by the fields of their schema and by the run's progress.
@@ -21,16 +21,18 @@ from certigraph.state.records import Predicate, Task
 Demonstration = Callable[[Task, Sequence[str]], Sequence[str]]
 """Function (task, actions done so far) -> the remaining actions. It may use the task's id and constants."""
 
-REACHED = "reached"
+REACHED_FIELD = "reached"
 """Field that identifies an audit of the goal."""
 
 At = TypeVar("At")
 
-Answer = Callable[[At, str, dict[str, Any]], Any]
+AnswerFunction = Callable[[At, str, dict[str, Any]], Any]
 """Function (progress of the run, prompt, schema of the answer) -> an answer with that schema."""
 
 
-def answered(answers: Mapping[str, Answer[At]], standing: Callable[[Mapping[str, Any]], At | None]) -> Responder:
+def respond_by_field(
+    answers: Mapping[str, AnswerFunction[At]], standing: Callable[[Mapping[str, Any]], At | None]
+) -> Responder:
     """Build a responder that selects its answer by the first of these fields that the schema has.
 
     Outside a node, for other schemas, and if the progress is None, the answer is the minimal one; for an audit of the
@@ -45,41 +47,41 @@ def answered(answers: Mapping[str, Answer[At]], standing: Callable[[Mapping[str,
         situation = current_situation()
         make_answer = next((function for name, function in answers.items() if name in form.get("properties", ())), None)
         at = standing(situation.state) if situation and make_answer else None
-        return make_answer(at, prompt, form) if make_answer and at is not None else least(form)
+        return make_answer(at, prompt, form) if make_answer and at is not None else minimal_answer(form)
 
     return respond
 
 
-def least(form: dict[str, Any]) -> Any:
+def minimal_answer(form: dict[str, Any]) -> Any:
     """Return the minimal answer of a schema; for an audit of the goal, whose minimum is true, the scorer's result."""
-    if REACHED not in form.get("properties", ()):
-        return minimal(form)
+    if REACHED_FIELD not in form.get("properties", ()):
+        return minimal_instance(form)
     situation = current_situation()
     episode = EPISODES.get(situation.state.get("episode", "")) if situation else None
-    return {"reason": "the scorer says so", REACHED: episode is not None and episode.score().value >= 1}
+    return {"reason": "the scorer says so", REACHED_FIELD: episode is not None and episode.score().value >= 1}
 
 
-def acting(action: str, form: dict[str, Any], thought: str) -> Any:
+def action_answer(action: str, form: dict[str, Any], thought: str) -> Any:
     """Return an answer with an action: the action itself if the schema takes text, else the most similar option."""
     properties = form["properties"]
     options = properties.get("choice", {}).get("enum")
-    answer = {"choice": _nearest(action, options)} if options else {"action": action}
+    answer = {"choice": _nearest_option(action, options)} if options else {"action": action}
     return {"thought": thought, **answer} if "thought" in properties else answer
 
 
-def proposing(action: str, form: dict[str, Any]) -> Any:
+def candidates_answer(action: str, form: dict[str, Any]) -> Any:
     """Return an answer with candidates: the action, or the most similar option, followed by the other options."""
     actions = form["properties"]["actions"]
     options = actions.get("items", {}).get("enum", ())
-    best = _nearest(action, options) if options else action
+    best = _nearest_option(action, options) if options else action
     return {"actions": [best, *(option for option in options if option != best)][: actions.get("maxItems", 1)]}
 
 
-def _nearest(action: str, options: Sequence[str]) -> str:
-    return ranked(action, options, most=1, focus_rule=False)[0].action
+def _nearest_option(action: str, options: Sequence[str]) -> str:
+    return rank_actions(action, options, most=1, focus_rule=False)[0].action
 
 
-def chain(tasks: Mapping[str, str]) -> list[dict[str, Any]]:
+def chained_nodes(tasks: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the nodes of a task graph in which each node needs the previous one.
 
     Args:
@@ -89,12 +91,12 @@ def chain(tasks: Mapping[str, str]) -> list[dict[str, Any]]:
     return [{"id": id_, "task": task, "needs": need} for (id_, task), need in zip(tasks.items(), needs, strict=False)]
 
 
-def unchanged(at: Any, prompt: str, form: dict[str, Any]) -> Any:
+def unchanged_revision(at: Any, prompt: str, form: dict[str, Any]) -> Any:
     """Return a revision that leaves a task graph unchanged."""
     return {"reason": "the path is as it was", "change": [], "add": [], "remove": []}
 
 
-def remembered(demonstration: Demonstration) -> Demonstration:
+def cache_demonstration(demonstration: Demonstration) -> Demonstration:
     """Cache a demonstration: it is computed only at the start of a run and after the run has left its path."""
     paths: dict[tuple[str, str, tuple[str, ...]], tuple[str, ...]] = {}
 
@@ -113,13 +115,13 @@ def remembered(demonstration: Demonstration) -> Demonstration:
 
 # Progress of a run on a demonstration, and names of the segments that remain.
 
-NAMED = re.compile(r"(\d+) actions to go after: ")
+SEGMENT_NAME = re.compile(r"(\d+) actions to go after: ")
 
-MOST_TEXT = 190
+MAX_SEGMENT_NAME = 190
 """Maximum characters of a segment's name: the limit of STEP's subtasks and TDP's sub-tasks."""
 
 
-class Standing(NamedTuple):
+class DemonstrationProgress(NamedTuple):
     """Progress of a run on a demonstration."""
 
     remaining: tuple[str, ...]
@@ -135,7 +137,7 @@ class Standing(NamedTuple):
         return self.remaining[: max(len(self.remaining) - self.remaining_after, 0)]
 
 
-def standing_of(state: Mapping[str, Any], demonstration: Demonstration) -> Standing | None:
+def progress_of(state: Mapping[str, Any], demonstration: Demonstration) -> DemonstrationProgress | None:
     """Return the progress of a run, computed from its action history; None if its world ended without success."""
     observation, task = state["observation"], state["task"]
     if observation.done and not observation.solved:
@@ -143,26 +145,26 @@ def standing_of(state: Mapping[str, Any], demonstration: Demonstration) -> Stand
     remaining = () if observation.done else tuple(demonstration(task, [step.action.text for step in state["history"]]))
     assigned = state["subtask"].text if "subtask" in state else task.goal
     tail = tuple(state.get("plan", ())[state.get("head", 0) :])
-    return Standing(remaining, to_go(assigned) or 0, tail)
+    return DemonstrationProgress(remaining, actions_after(assigned) or 0, tail)
 
 
-def to_go(text: str) -> int | None:
+def actions_after(text: str) -> int | None:
     """Return the number of remaining actions that a segment's name contains; None for another text."""
-    match = NAMED.search(text)
+    match = SEGMENT_NAME.search(text)
     return int(match[1]) if match else None
 
 
-def stretches(at: Standing, size: int) -> list[str]:
+def name_segments(at: DemonstrationProgress, size: int) -> list[str]:
     """Return the actions ahead as segment names of `size` actions each."""
     ahead = at.ahead
     spans = [(start, min(start + size, len(ahead))) for start in range(0, len(ahead), size)]
     segments = ((len(at.remaining) - end, "; ".join(ahead[start:end])) for start, end in spans)
-    return [f"{after} actions to go after: {actions}"[:MOST_TEXT] for after, actions in segments]
+    return [f"{after} actions to go after: {actions}"[:MAX_SEGMENT_NAME] for after, actions in segments]
 
 
-def shared_out(at: Standing, most: int) -> list[str]:
+def split_evenly(at: DemonstrationProgress, most: int) -> list[str]:
     """Return the actions ahead as at most `most` segments of equal size."""
-    return stretches(at, -(-len(at.ahead) // most) or 1)
+    return name_segments(at, -(-len(at.ahead) // most) or 1)
 
 
 # The responder of `scripted:expert` in worlds with a demonstration: it follows the demonstration to the goal.
@@ -172,76 +174,76 @@ def shared_out(at: Standing, most: int) -> list[str]:
 # sub-tasks name segments of the demonstration, which no model could know: its results show that worlds, limits and
 # control flow work, not that prompts are sufficient.
 
-PIECE: int = Limits.model_fields["substeps"].default
+SUBTASK_ACTIONS: int = Limits.model_fields["substeps"].default
 """Number of actions of one subtask: STEP's default limit before a subtask is refined."""
 
 
 @lru_cache(maxsize=16)
-def demonstrated(demonstration: Demonstration) -> Responder:
+def demonstration_expert(demonstration: Demonstration) -> Responder:
     """Return the responder that follows a demonstration; cached, so that it keeps its computed paths.
 
     Outside a node, for other schemas, and after the world ended without success its answers are minimal.
     """
-    remaining = remembered(demonstration)
-    return answered(_ANSWERS, lambda state: standing_of(state, remaining))
+    remaining = cache_demonstration(demonstration)
+    return respond_by_field(_ANSWERS, lambda state: progress_of(state, remaining))
 
 
-def _plan(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    most = form["properties"]["conditions"].get("maxItems", LEAST_PLAN)
-    return {"conditions": shared_out(at, most) or ["The goal is reached."]}
+def _plan(at: DemonstrationProgress, prompt: str, form: dict[str, Any]) -> Any:
+    most = form["properties"]["conditions"].get("maxItems", MIN_PLAN)
+    return {"conditions": split_evenly(at, most) or ["The goal is reached."]}
 
 
-def _subtask(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    ahead = stretches(at._replace(remaining_after=0), PIECE)
+def _subtask(at: DemonstrationProgress, prompt: str, form: dict[str, Any]) -> Any:
+    ahead = name_segments(at._replace(remaining_after=0), SUBTASK_ACTIONS)
     return {"rationale": "it comes next", "subtask": [*ahead, "The goal is reached."][0], "insights": []}
 
 
-def _nodes(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    most = form["properties"]["nodes"].get("maxItems", LEAST_NODES)
-    return {"nodes": chain({f"stretch-{n}": text for n, text in enumerate(shared_out(at, most), 1)})}
+def _nodes(at: DemonstrationProgress, prompt: str, form: dict[str, Any]) -> Any:
+    most = form["properties"]["nodes"].get("maxItems", MIN_NODES)
+    return {"nodes": chained_nodes({f"stretch-{n}": text for n, text in enumerate(split_evenly(at, most), 1)})}
 
 
-def _action(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    return acting(_next(at), form, "the demonstration says so")
+def _action(at: DemonstrationProgress, prompt: str, form: dict[str, Any]) -> Any:
+    return action_answer(_next_action(at), form, "the demonstration says so")
 
 
-def _proposals(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    return proposing(_next(at), form)
+def _proposals(at: DemonstrationProgress, prompt: str, form: dict[str, Any]) -> Any:
+    return candidates_answer(_next_action(at), form)
 
 
-def _next(at: Standing) -> str:
+def _next_action(at: DemonstrationProgress) -> str:
     return at.remaining[0] if at.remaining else "look"
 
 
-def _verdict(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
+def _verdict(at: DemonstrationProgress, prompt: str, form: dict[str, Any]) -> Any:
     most = int(form["properties"]["holds"].get("maximum", len(at.tail)))
-    unmet = (index for index, predicate in enumerate(at.tail) if not _holds(at, predicate))
+    unmet = (index for index, predicate in enumerate(at.tail) if not _is_reached(at, predicate))
     return {"reason": f"{len(at.remaining)} actions to go", "holds": min(next(unmet, len(at.tail)), most)}
 
 
-def _holds(at: Standing, predicate: Predicate) -> bool:
-    remaining = to_go(predicate.text)
+def _is_reached(at: DemonstrationProgress, predicate: Predicate) -> bool:
+    remaining = actions_after(predicate.text)
     if remaining is None:
         return predicate.kind == "goal" and not at.ahead
     return len(at.remaining) <= remaining
 
 
-def _steps(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    most = form["properties"]["steps"].get("maxItems", LEAST_PLAN)
+def _steps(at: DemonstrationProgress, prompt: str, form: dict[str, Any]) -> Any:
+    most = form["properties"]["steps"].get("maxItems", MIN_PLAN)
     return {"steps": list(at.ahead[:most]) or ["Nothing is left to do."]}
 
 
-def _completion(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
+def _completion(at: DemonstrationProgress, prompt: str, form: dict[str, Any]) -> Any:
     return {"reason": f"{len(at.remaining)} actions to go", "completed": not at.ahead}
 
 
-def _progress(at: Standing, prompt: str, form: dict[str, Any]) -> Any:
+def _progress(at: DemonstrationProgress, prompt: str, form: dict[str, Any]) -> Any:
     summary, guidance = f"{len(at.remaining)} actions to go", "".join(at.ahead[:1])
     status = "needs_more_steps" if at.ahead else "completed"
     return {"reason": summary, "status": status, "off_plan": False, "guidance": guidance, "result": summary}
 
 
-_ANSWERS: dict[str, Answer[Standing]] = {
+_ANSWERS: dict[str, AnswerFunction[DemonstrationProgress]] = {
     "conditions": _plan,
     "holds": _verdict,
     "reached": lambda at, prompt, form: {"reason": f"{len(at.remaining)} actions to go", "reached": not at.ahead},
@@ -250,7 +252,7 @@ _ANSWERS: dict[str, Answer[Standing]] = {
     "nodes": _nodes,
     "steps": _steps,
     "status": _progress,
-    "change": unchanged,
+    "change": unchanged_revision,
     "forbidden": lambda at, prompt, form: {"reason": "no rule speaks of it", "forbidden": False},
     "action": _action,
     "actions": _proposals,

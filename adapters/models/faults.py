@@ -26,8 +26,8 @@ from langchain_core.outputs import ChatResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableParallel, RunnableSequence
 from pydantic import PrivateAttr
 
-from certigraph.adapters.faults import ANSWERING, FAILING, MODEL, SLOW, Faults, Rates
-from certigraph.adapters.http import MOST_BYTES
+from certigraph.adapters.faults import ANSWER_FAULTS, MODEL_FAULTS, REQUEST_FAULTS, SLOW_FAULT, Faults, Rates
+from certigraph.adapters.http import MAX_ANSWER_BYTES
 
 if TYPE_CHECKING:
     from openai import OpenAIError
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 # Effects of faults: corrupted answers, and the errors that a client raises.
 
-REFUSAL = "I cannot help with that."
-NOWHERE = "http://injected.invalid/v1/chat/completions"
+REFUSAL_TEXT = "I cannot help with that."
+INJECTED_URL = "http://injected.invalid/v1/chat/completions"
 INJECTED = "injected"
 """Marker of injected faults, in the metadata of an answer and at the beginning of an error message."""
 
 
-def spoiled_text(kind: str, text: str) -> str:
+def corrupt_text(kind: str, text: str) -> str:
     """Return a text as the fault leaves it."""
     match kind:
         case "truncated":
@@ -51,32 +51,32 @@ def spoiled_text(kind: str, text: str) -> str:
         case "wrong_schema":
             return json.dumps({"unexpected": [text]})
         case "refusal":
-            return REFUSAL
+            return REFUSAL_TEXT
         case _:
             return ""
 
 
-def spoiled(message: AIMessage, kind: str) -> AIMessage:
+def corrupt_message(message: AIMessage, kind: str) -> AIMessage:
     """Return an answer as the fault leaves it, tool calls included. Its token usage is unchanged."""
     finish = {"finish_reason": "length"} if kind == "truncated" else {}
     metadata = {**message.response_metadata, INJECTED: kind, **finish}
-    text = spoiled_text(kind, message.text) if message.text or not message.tool_calls else ""
+    text = corrupt_text(kind, message.text) if message.text or not message.tool_calls else ""
     return AIMessage(
-        REFUSAL if kind == "refusal" else text,
+        REFUSAL_TEXT if kind == "refusal" else text,
         response_metadata=metadata,
         usage_metadata=message.usage_metadata,
         id=message.id,
-        **_calls(message, kind),
+        **_corrupt_tool_calls(message, kind),
     )
 
 
-def client_error(kind: str, faults: Faults) -> "OpenAIError":
+def create_client_error(kind: str, faults: Faults) -> "OpenAIError":
     """Create the error that OpenAI's client raises after its last retry."""
     import openai
 
     # httpx or httpx2, depending on the version of OpenAI's client
     http: Any = import_module(openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])
-    request = http.Request("POST", NOWHERE)
+    request = http.Request("POST", INJECTED_URL)
     message = f"{INJECTED} {kind}"
     match kind:
         case "timeout":
@@ -92,13 +92,13 @@ def client_error(kind: str, faults: Faults) -> "OpenAIError":
             return openai.InternalServerError(message, response=http.Response(500, request=request), body=None)
 
 
-def _calls(message: AIMessage, kind: str) -> dict[str, Any]:
+def _corrupt_tool_calls(message: AIMessage, kind: str) -> dict[str, Any]:
     """Corrupt the tool calls: broken ones are invalid, those of a wrong schema have unexpected arguments."""
     if kind == "wrong_schema":
         return {"tool_calls": [{**call, "args": {"unexpected": [call["args"]]}} for call in message.tool_calls]}
     if kind not in ("truncated", "malformed"):
         return {}
-    broken = [(call, spoiled_text(kind, json.dumps(call["args"]))) for call in message.tool_calls]
+    broken = [(call, corrupt_text(kind, json.dumps(call["args"]))) for call in message.tool_calls]
     error = f"{INJECTED} {kind}"
     return {
         "invalid_tool_calls": [
@@ -111,17 +111,17 @@ def _calls(message: AIMessage, kind: str) -> dict[str, Any]:
 # Chains that a model created, rewired to another model.
 
 
-def rewired(chain: Runnable[Any, Any], old: BaseChatModel, new: BaseChatModel) -> Runnable[Any, Any]:
+def replace_model(chain: Runnable[Any, Any], old: BaseChatModel, new: BaseChatModel) -> Runnable[Any, Any]:
     """Replace the model `old` by `new` in a chain: in bindings, sequences and parallel branches."""
     if chain is old:
         return new
     match chain:
         case RunnableBinding():
-            return chain.model_copy(update={"bound": rewired(chain.bound, old, new)})
+            return chain.model_copy(update={"bound": replace_model(chain.bound, old, new)})
         case RunnableSequence():
-            return RunnableSequence(*(rewired(step, old, new) for step in chain.steps))
+            return RunnableSequence(*(replace_model(step, old, new) for step in chain.steps))
         case RunnableParallel():
-            return RunnableParallel({name: rewired(step, old, new) for name, step in chain.steps__.items()})
+            return RunnableParallel({name: replace_model(step, old, new) for name, step in chain.steps__.items()})
         case _:
             return chain
 
@@ -157,11 +157,11 @@ class FaultyModel(BaseChatModel):
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, Any]:
         """Bind tools as the wrapped model does."""
-        return rewired(self.chat.bind_tools(tools, **kwargs), self.chat, self)
+        return replace_model(self.chat.bind_tools(tools, **kwargs), self.chat, self)
 
     def with_structured_output(self, schema: Any, **kwargs: Any) -> Runnable[Any, Any]:
         """Return the wrapped model's structured output, which receives corrupted answers like real ones."""
-        return rewired(self.chat.with_structured_output(schema, **kwargs), self.chat, self)
+        return replace_model(self.chat.with_structured_output(schema, **kwargs), self.chat, self)
 
     def model_post_init(self, context: Any, /) -> None:
         """Copy the metadata of the wrapped model, which identify what serves it."""
@@ -192,8 +192,8 @@ class FaultyModel(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         kind = self._draw_fault(messages)
-        time.sleep(self.faults.delay if kind == SLOW else 0)
-        return _struck(self.chat._generate(messages, stop, run_manager, **kwargs), kind)
+        time.sleep(self.faults.delay if kind == SLOW_FAULT else 0)
+        return _corrupt_result(self.chat._generate(messages, stop, run_manager, **kwargs), kind)
 
     async def _agenerate(
         self,
@@ -203,35 +203,35 @@ class FaultyModel(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         kind = self._draw_fault(messages)
-        await asyncio.sleep(self.faults.delay if kind == SLOW else 0)
-        return _struck(await self.chat._agenerate(messages, stop, run_manager, **kwargs), kind)
+        await asyncio.sleep(self.faults.delay if kind == SLOW_FAULT else 0)
+        return _corrupt_result(await self.chat._agenerate(messages, stop, run_manager, **kwargs), kind)
 
     def _draw_fault(self, messages: list[BaseMessage]) -> str:
         """Draw and count the fault of this request; raise it if the request fails."""
-        request = repr([(m.type, m.content, _called(m)) for m in messages])
+        request = repr([(m.type, m.content, _tool_calls_of(m)) for m in messages])
         # both steps are atomic, so that no two threads get the same number
         number = next(self._requests.setdefault(request, itertools.count()))
-        kind = self.faults.draw(MODEL, self.trial, request, number)
+        kind = self.faults.draw(MODEL_FAULTS, self.trial, request, number)
         if kind:
             self._injected.append(kind)
-        if kind in FAILING:
-            raise client_error(kind, self.faults)
+        if kind in REQUEST_FAULTS:
+            raise create_client_error(kind, self.faults)
         return kind
 
 
-def _struck(result: ChatResult, kind: str) -> ChatResult:
-    if kind not in ANSWERING:
+def _corrupt_result(result: ChatResult, kind: str) -> ChatResult:
+    if kind not in ANSWER_FAULTS:
         return result
-    generations = [g.model_copy(update=_replaced(g, kind)) for g in result.generations]
+    generations = [g.model_copy(update=_corrupted_fields(g, kind)) for g in result.generations]
     return result.model_copy(update={"generations": generations})
 
 
-def _replaced(generation: Any, kind: str) -> dict[str, Any]:
-    message = spoiled(generation.message, kind)
+def _corrupted_fields(generation: Any, kind: str) -> dict[str, Any]:
+    message = corrupt_message(generation.message, kind)
     return {"message": message, "text": message.text, "generation_info": None}
 
 
-def _called(message: BaseMessage) -> list[Any]:
+def _tool_calls_of(message: BaseMessage) -> list[Any]:
     """Return the tool calls of a message without their ids, which are random."""
     return [(call["name"], call["args"]) for call in getattr(message, "tool_calls", [])]
 
@@ -241,7 +241,7 @@ def _called(message: BaseMessage) -> list[Any]:
 CHARS_PER_TOKEN = 4
 
 
-def completion(request: dict[str, Any], text: str) -> bytes:
+def completion_body(request: dict[str, Any], text: str) -> bytes:
     """Return the body that answers a request with a text; tokens are estimated from characters."""
     read, written = len(json.dumps(request.get("messages", []))) // CHARS_PER_TOKEN, len(text) // CHARS_PER_TOKEN
     usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
@@ -250,40 +250,40 @@ def completion(request: dict[str, Any], text: str) -> bytes:
     return json.dumps({**body, "choices": [choice], "usage": usage}).encode()
 
 
-def error(message: str) -> bytes:
+def error_body(message: str) -> bytes:
     """Return the body of a refused request."""
     return json.dumps({"error": {"message": message, "type": INJECTED}}).encode()
 
 
-def spoiled_body(body: bytes, kind: str) -> bytes:
+def corrupt_body(body: bytes, kind: str) -> bytes:
     """Return the body of an answer with its texts corrupted."""
     answer = json.loads(body)
     for choice in answer["choices"]:
-        choice["message"]["content"] = spoiled_text(kind, choice["message"].get("content") or "")
+        choice["message"]["content"] = corrupt_text(kind, choice["message"].get("content") or "")
         choice["message"].pop("tool_calls", None)
     return json.dumps(answer).encode()
 
 
 # Handler of requests to a faulty endpoint.
 
-Answering = Callable[[dict[str, Any]], str]
+AnswerText = Callable[[dict[str, Any]], str]
 """Function from a request's JSON body to the text of the answer."""
 
-PIECES = 5
+SLOW_CHUNKS = 5
 """Number of chunks of a slow body."""
 
-HANGS = 600.0
+HANG_SECONDS = 600.0
 """Maximum seconds for which a request that times out is kept open; closing the endpoint ends it earlier."""
 
 UPSTREAM_TIMEOUT = 120.0
 """Maximum seconds of a request to the endpoint behind."""
 
 
-class Serving(Protocol):
+class FaultServer(Protocol):
     """Interface of the server that the handler uses."""
 
     faults: Faults
-    behind: str | Answering
+    behind: str | AnswerText
     closing: Event
 
     def draw_fault(self, body: bytes) -> str:
@@ -291,10 +291,10 @@ class Serving(Protocol):
         ...
 
 
-class Handler(BaseHTTPRequestHandler):
+class FaultHandler(BaseHTTPRequestHandler):
     """Handler of HTTP requests; every POST is a request to the model."""
 
-    server: Serving  # type: ignore[assignment]
+    server: FaultServer  # type: ignore[assignment]
 
     def do_POST(self) -> None:
         """Answer, or fail as drawn for this request."""
@@ -302,13 +302,13 @@ class Handler(BaseHTTPRequestHandler):
         faults, kind = self.server.faults, self.server.draw_fault(body)
         match kind:
             case "timeout":
-                self.server.closing.wait(HANGS)
+                self.server.closing.wait(HANG_SECONDS)
             case "dropped":
                 pass
             case "rate_limit":
-                self._send(429, error(f"{INJECTED} {kind}"), {"Retry-After": f"{faults.retry_after:g}"})
+                self._send(429, error_body(f"{INJECTED} {kind}"), {"Retry-After": f"{faults.retry_after:g}"})
             case "server_error":
-                self._send(500, error(f"{INJECTED} {kind}"))
+                self._send(500, error_body(f"{INJECTED} {kind}"))
             case _:
                 self._answer(kind, *self._request_answer(body))
 
@@ -320,16 +320,16 @@ class Handler(BaseHTTPRequestHandler):
             case "truncated":
                 self._send(status, data[: len(data) // 2], {"Content-Length": str(len(data))})
             case "malformed":
-                self._send(status, spoiled_text(kind, data.decode()).encode())
-            case kind if kind in ANSWERING:
-                self._send(status, spoiled_body(data, kind))
+                self._send(status, corrupt_text(kind, data.decode()).encode())
+            case kind if kind in ANSWER_FAULTS:
+                self._send(status, corrupt_body(data, kind))
             case kind:
-                self._send(status, data, pause=self.server.faults.delay / PIECES if kind == SLOW else 0.0)
+                self._send(status, data, pause=self.server.faults.delay / SLOW_CHUNKS if kind == SLOW_FAULT else 0.0)
 
     def _request_answer(self, body: bytes) -> tuple[int, bytes]:
         if not isinstance(self.server.behind, str):
             request_body = json.loads(body)
-            return 200, completion(request_body, self.server.behind(request_body))
+            return 200, completion_body(request_body, self.server.behind(request_body))
         address = self.server.behind.rstrip("/") + self.path.removeprefix("/v1")
         forwarded_headers = {
             name: self.headers[name] for name in ("Authorization", "Content-Type") if name in self.headers
@@ -337,18 +337,18 @@ class Handler(BaseHTTPRequestHandler):
         try:
             request = urllib.request.Request(address, body, forwarded_headers)
             with urllib.request.urlopen(request, timeout=UPSTREAM_TIMEOUT) as response:
-                return _bounded(response.status, response)
+                return _read_bounded(response.status, response)
         except HTTPError as status_error:
-            return _bounded(status_error.code, status_error)
+            return _read_bounded(status_error.code, status_error)
         except (URLError, TimeoutError) as failure:
-            return 502, error(f"the endpoint behind failed: {failure}")
+            return 502, error_body(f"the endpoint behind failed: {failure}")
 
     def _send(self, status: int, data: bytes, headers: dict[str, str] | None = None, pause: float = 0.0) -> None:
         all_headers = {"Content-Type": "application/json", "Content-Length": str(len(data)), **(headers or {})}
         self.send_response(status)
         for name, value in all_headers.items():
             self.send_header(name, value)
-        size = -(-len(data) // PIECES) if pause else len(data)
+        size = -(-len(data) // SLOW_CHUNKS) if pause else len(data)
         with suppress(OSError):  # the client closed the connection
             self.end_headers()
             for start in range(0, len(data), max(size, 1)):
@@ -356,10 +356,10 @@ class Handler(BaseHTTPRequestHandler):
                 self.wfile.write(data[start : start + size])
 
 
-def _bounded(status: int, response: IO[bytes]) -> tuple[int, bytes]:
-    body = response.read(MOST_BYTES + 1)
-    if len(body) > MOST_BYTES:
-        return 502, error(f"the endpoint behind answered with more than {MOST_BYTES:,} bytes")
+def _read_bounded(status: int, response: IO[bytes]) -> tuple[int, bytes]:
+    body = response.read(MAX_ANSWER_BYTES + 1)
+    if len(body) > MAX_ANSWER_BYTES:
+        return 502, error_body(f"the endpoint behind answered with more than {MAX_ANSWER_BYTES:,} bytes")
     return status, body
 
 
@@ -374,8 +374,8 @@ class FaultyEndpoint(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, faults: Faults, behind: str | Answering) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, faults: Faults, behind: str | AnswerText) -> None:
+        super().__init__(("127.0.0.1", 0), FaultHandler)
         self.faults, self.behind = faults, behind
         self.closing = threading.Event()
         self.injected = Counter[str]()
@@ -393,7 +393,7 @@ class FaultyEndpoint(ThreadingHTTPServer):
         with self._lock:
             self.requests += 1
             number = next(self._requests.setdefault(body, itertools.count()))
-            kind = self.faults.draw(MODEL, body, number)
+            kind = self.faults.draw(MODEL_FAULTS, body, number)
             self.injected.update([kind] if kind else [])
         return kind
 
@@ -402,7 +402,7 @@ class FaultyEndpoint(ThreadingHTTPServer):
 
 
 @contextmanager
-def faulty_endpoint(faults: Faults | str, behind: str | Answering) -> Iterator[FaultyEndpoint]:
+def faulty_endpoint(faults: Faults | str, behind: str | AnswerText) -> Iterator[FaultyEndpoint]:
     """Serve an endpoint that fails at these rates while the block runs.
 
     Args:

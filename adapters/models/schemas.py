@@ -19,56 +19,56 @@ MAX_LENGTH = 1_000
 MAX_ITEMS = 100
 """Bounds for types that set none: otherwise a small model under a grammar writes until its token limit."""
 
-_NOISE = ("title", "default", "$defs")
+_DROPPED_KEYS = ("title", "default", "$defs")
 
 
-_BOUNDED: WeakKeyDictionary[type[BaseModel], Schema] = WeakKeyDictionary()
+_SCHEMA_CACHE: WeakKeyDictionary[type[BaseModel], Schema] = WeakKeyDictionary()
 """Cache by type; an entry is dropped with its type, because many types are created for one request."""
 
 
 def schema_of(model: type[BaseModel]) -> Schema:
     """Return the bounded JSON schema of a type. Shared between callers: do not change it."""
-    schema = _BOUNDED.get(model)
+    schema = _SCHEMA_CACHE.get(model)
     if schema is None:
-        schema = _BOUNDED[model] = bounded(model.model_json_schema())
+        schema = _SCHEMA_CACHE[model] = bound_schema(model.model_json_schema())
     return schema
 
 
-def bounded(schema: Schema) -> Schema:
+def bound_schema(schema: Schema) -> Schema:
     """Inline all references that are not recursive, and set an upper bound for every string and array."""
     defs = schema.get("$defs", {})
-    inlined: Schema = _bound(schema, defs, ())
+    inlined: Schema = _bound_node(schema, defs, ())
     if '"$ref"' in json.dumps(inlined):
-        inlined["$defs"] = {name: _bound(body, defs, tuple(defs)) for name, body in defs.items()}
+        inlined["$defs"] = {name: _bound_node(body, defs, tuple(defs)) for name, body in defs.items()}
     return inlined
 
 
-def _bound(node: Any, defs: Schema, inside: tuple[str, ...]) -> Any:
+def _bound_node(node: Any, defs: Schema, inside: tuple[str, ...]) -> Any:
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
-        return _inlined(node, defs, inside)
-    result = {key: value for key, value in node.items() if key not in _NOISE}
+        return _inline_reference(node, defs, inside)
+    result = {key: value for key, value in node.items() if key not in _DROPPED_KEYS}
     for key in ("items", "additionalProperties"):
         if key in result:
-            result[key] = _bound(result[key], defs, inside)
+            result[key] = _bound_node(result[key], defs, inside)
     for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
         if key in result:
-            result[key] = [_bound(part, defs, inside) for part in result[key]]
+            result[key] = [_bound_node(part, defs, inside) for part in result[key]]
     if "properties" in result:
-        result["properties"] = {name: _bound(part, defs, inside) for name, part in result["properties"].items()}
-    return _limited(result)
+        result["properties"] = {name: _bound_node(part, defs, inside) for name, part in result["properties"].items()}
+    return _add_limits(result)
 
 
-def _inlined(node: Schema, defs: Schema, inside: tuple[str, ...]) -> Any:
+def _inline_reference(node: Schema, defs: Schema, inside: tuple[str, ...]) -> Any:
     name = node["$ref"].rpartition("/")[2]
     if name in inside:
         return node
     siblings = {key: value for key, value in node.items() if key != "$ref"}
-    return _bound({**defs[name], **siblings}, defs, (*inside, name))
+    return _bound_node({**defs[name], **siblings}, defs, (*inside, name))
 
 
-def _limited(node: Schema) -> Schema:
+def _add_limits(node: Schema) -> Schema:
     if node.get("type") == "string" and not node.keys() & {"enum", "const", "maxLength"}:
         return {**node, "maxLength": max(MAX_LENGTH, node.get("minLength", 0))}
     if node.get("type") == "array" and "maxItems" not in node:
@@ -79,12 +79,12 @@ def _limited(node: Schema) -> Schema:
 # Parsing of untrusted model output to a JSON value that is safe to validate and to store.
 
 MAX_CHARS = 100_000
-MAX_REPAIRED = 20_000
+MAX_REPAIRED_CHARS = 20_000
 """Maximum characters of a text that is repaired; the time of a repair grows faster than its text."""
-MAX_DEPTH = 32
+MAX_REPLY_DEPTH = 32
 MAX_INTEGER = 2**63
 
-THOUGHT_ENDS = "</think>"
+THOUGHT_END = "</think>"
 FENCE = "```"
 
 
@@ -92,7 +92,7 @@ class ParseError(ValueError):
     """The text contains no JSON value of the required shape, or one that cannot be stored."""
 
 
-def parse(text: str, schema: Schema) -> Any:
+def parse_reply(text: str, schema: Schema) -> Any:
     """Parse the JSON value of a reply: directly, from a code fence, after a repair, or field by field.
 
     Raises:
@@ -101,19 +101,19 @@ def parse(text: str, schema: Schema) -> Any:
     """
     if len(text) > MAX_CHARS:
         raise ParseError(f"the answer has {len(text):,} characters, {MAX_CHARS:,} are allowed")
-    content = text.rpartition(THOUGHT_ENDS)[2].strip()
-    value = _direct(content)
+    content = text.rpartition(THOUGHT_END)[2].strip()
+    value = _parse_directly(content)
     if not _has_shape(value, schema):
-        value = _mended(content, schema)
+        value = _repair(content, schema)
     if not _has_shape(value, schema):
-        value = _fields(content, schema)
+        value = _parse_fields(content, schema)
     if not _has_shape(value, schema):
         raise ParseError(f"the answer is no JSON {schema.get('type', 'value')} of the asked shape")
-    return _sound(value)
+    return _check_storable(value)
 
 
-def _direct(text: str) -> Any:
-    fenced = text.split(FENCE, maxsplit=MAX_DEPTH)[1::2]
+def _parse_directly(text: str) -> Any:
+    fenced = text.split(FENCE, maxsplit=MAX_REPLY_DEPTH)[1::2]
     for candidate in (text, *fenced):
         try:
             return json.loads(candidate.removeprefix("json"))
@@ -122,8 +122,8 @@ def _direct(text: str) -> Any:
     return None
 
 
-def _mended(text: str, schema: Schema) -> Any:
-    if len(text) > MAX_REPAIRED or sum(map(text.count, "{[(")) > MAX_REPAIRED // 20:
+def _repair(text: str, schema: Schema) -> Any:
+    if len(text) > MAX_REPAIRED_CHARS or sum(map(text.count, "{[(")) > MAX_REPAIRED_CHARS // 20:
         return None
     try:
         value: Any = json_repair.loads(text)
@@ -134,10 +134,10 @@ def _mended(text: str, schema: Schema) -> Any:
     return next((v for v in reversed(value) if _has_shape(v, schema)), None) if several else value
 
 
-def _fields(text: str, schema: Schema) -> Any:
+def _parse_fields(text: str, schema: Schema) -> Any:
     """Parse `name: value` lines for the schema's fields; a single enum may be answered by its value alone."""
     parts = schema.get("properties", {})
-    values = {name: value for name in parts if (value := _field(name, text)) is not None}
+    values = {name: value for name in parts if (value := _parse_field(name, text)) is not None}
     if not values and len(parts) == 1:
         [(name, part)] = parts.items()
         stripped = text.strip(" \n\"'`.*")
@@ -145,12 +145,12 @@ def _fields(text: str, schema: Schema) -> Any:
     return values or None
 
 
-def _field(name: str, text: str) -> Any:
+def _parse_field(name: str, text: str) -> Any:
     match = re.search(rf"(?<!\w){re.escape(name)}[\"'*`]{{0,3}}\s{{0,5}}[:=]([^\n]*)", text)
     if match is None:
         return None
     raw = match[1].strip().rstrip(",;")
-    value = _direct(raw)
+    value = _parse_directly(raw)
     return raw.strip("\"'`*") if value is None else value
 
 
@@ -167,17 +167,17 @@ def _has_shape(value: Any, schema: Schema) -> bool:
             return value is not None
 
 
-def _sound(value: Any, depth: int = 0) -> Any:
+def _check_storable(value: Any, depth: int = 0) -> Any:
     """Return the value if JSON, msgpack and UTF-8 can represent it; raise ParseError otherwise."""
-    if depth > MAX_DEPTH:
-        raise ParseError(f"the answer is nested deeper than {MAX_DEPTH} levels")
+    if depth > MAX_REPLY_DEPTH:
+        raise ParseError(f"the answer is nested deeper than {MAX_REPLY_DEPTH} levels")
     match value:
         case dict():
             for part in (*value.keys(), *value.values()):
-                _sound(part, depth + 1)
+                _check_storable(part, depth + 1)
         case list():
             for part in value:
-                _sound(part, depth + 1)
+                _check_storable(part, depth + 1)
         case float() if not math.isfinite(value):
             raise ParseError(f"the answer holds the number {value}")
         case int() if abs(value) >= MAX_INTEGER:
@@ -190,50 +190,50 @@ def _sound(value: Any, depth: int = 0) -> Any:
 # Minimal instances of JSON schemas.
 
 
-def minimal(schema: Schema) -> Any:
+def minimal_instance(schema: Schema) -> Any:
     """Return the minimal instance of a schema: first options, lowest numbers, shortest texts, required fields only."""
-    return _least(schema, schema.get("$defs", {}), ())
+    return _minimal_node(schema, schema.get("$defs", {}), ())
 
 
-def _least(node: Schema, defs: Schema, inside: tuple[str, ...]) -> Any:
+def _minimal_node(node: Schema, defs: Schema, inside: tuple[str, ...]) -> Any:
     if "$ref" in node:
         name = node["$ref"].rpartition("/")[2]
-        return _least(defs[name], defs, (*inside, name))
+        return _minimal_node(defs[name], defs, (*inside, name))
     if "const" in node:
         return node["const"]
     if "enum" in node:
         return node["enum"][0]
     options = node.get("anyOf") or node.get("oneOf")
     if options:
-        return _least(_first_finite(options, inside), defs, inside)
-    return _least_of_type(node, defs, inside)
+        return _minimal_node(_first_nonrecursive(options, inside), defs, inside)
+    return _minimal_of_type(node, defs, inside)
 
 
-def _first_finite(options: list[Schema], inside: tuple[str, ...]) -> Schema:
+def _first_nonrecursive(options: list[Schema], inside: tuple[str, ...]) -> Schema:
     """Return the first option that is not recursive."""
     return next((o for o in options if o.get("$ref", "").rpartition("/")[2] not in inside), options[0])
 
 
-def _least_of_type(node: Schema, defs: Schema, inside: tuple[str, ...]) -> Any:
+def _minimal_of_type(node: Schema, defs: Schema, inside: tuple[str, ...]) -> Any:
     match node.get("type", "object"):
         case "object":
             parts = node.get("properties", {})
-            return {name: _least(parts.get(name, {}), defs, inside) for name in node.get("required", ())}
+            return {name: _minimal_node(parts.get(name, {}), defs, inside) for name in node.get("required", ())}
         case "array":
             fixed = node.get("prefixItems", [])
             more = max(node.get("minItems", 0) - len(fixed), 0)
-            return [_least(part, defs, inside) for part in (*fixed, *[node.get("items", {})] * more)]
+            return [_minimal_node(part, defs, inside) for part in (*fixed, *[node.get("items", {})] * more)]
         case "string":
             return "x" * node.get("minLength", 0)
         case "integer" | "number":
-            return _least_number(node)
+            return _minimal_number(node)
         case "boolean":
             return True
         case _:
             return None
 
 
-def _least_number(node: Schema) -> Any:
+def _minimal_number(node: Schema) -> Any:
     if "minimum" in node:
         return node["minimum"]
     if "exclusiveMinimum" in node:
@@ -247,15 +247,15 @@ def _least_number(node: Schema) -> Any:
 #
 # No bound makes an answer unusable: what is longer is truncated, or read completely.
 
-SHORT = 300
+MAX_SHORT_ANSWER_CHARACTERS = 300
 """Maximum characters of an answer that is a name or a sentence."""
 
-MOST_READ = 300
+MAX_READ_ITEMS = 300
 """Maximum number of items that are read from a list with a lower limit: repairs take time quadratic in sub-tasks."""
 
 
 @dataclass(frozen=True)
-class Cut:
+class Truncated:
     """Metadata of a text or list in an answer that truncates it, because a refusal would cost another call."""
 
     most: int
@@ -270,7 +270,7 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Within:
+class Bounded:
     """Metadata of a text in an answer that must not be truncated: its schema has a bound, a longer text is accepted."""
 
     most: int
@@ -280,7 +280,7 @@ class Within:
         return {**handler(schema), "maxLength": self.most}
 
 
-def at_most(most: int, kind: Any, *, least: int = 0) -> Any:
+def bounded_list(most: int, kind: Any, *, least: int = 0) -> Any:
     """Create the type of a list whose schema bounds the number of items.
 
     A longer list is not refused: its first MAX_READ_ITEMS items, or `most` + 1 if that is more, are read, so that
@@ -291,10 +291,10 @@ def at_most(most: int, kind: Any, *, least: int = 0) -> Any:
         kind: type of the items.
         least: minimum number of items in the schema.
     """
-    truncate = AfterValidator(lambda items: items[: max(most + 1, MOST_READ)])
+    truncate = AfterValidator(lambda items: items[: max(most + 1, MAX_READ_ITEMS)])
     return Annotated[list[kind], Field(json_schema_extra={"minItems": least, "maxItems": most}), truncate]
 
 
-def longest_answer(benchmark: object) -> int:
+def max_answer_length(benchmark: object) -> int:
     """Return an answer's maximum characters: those that the benchmark sets, else MAX_SHORT_ANSWER_CHARACTERS."""
-    return getattr(benchmark, "longest_answer", SHORT)
+    return getattr(benchmark, "longest_answer", MAX_SHORT_ANSWER_CHARACTERS)

@@ -1,6 +1,6 @@
 """Scripted, random and simulated chat models: they need no language model.
 
-`ScriptedChat` calls a responder, `by_chance` creates the random one, and `simulated` one that errs at
+`ScriptedChat` calls a responder, `random_responder` creates the random one, and `simulated_responder` one that errs at
 given rates.
 """
 
@@ -19,9 +19,9 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field, PrivateAttr, ValidationError
 
-from certigraph.adapters.models.schemas import Schema, minimal
+from certigraph.adapters.models.schemas import Schema, minimal_instance
 from certigraph.adapters.models.usage import current_meter
-from certigraph.adapters.processes import off_loop_waiting
+from certigraph.adapters.processes import run_in_waiting_thread
 from certigraph.adapters.protocols import Responder
 from certigraph.state.records import Record, UnknownName
 
@@ -40,7 +40,7 @@ _SITUATION: ContextVar[Situation | None] = ContextVar("certigraph_situation", de
 
 
 @contextmanager
-def situated(situation: Situation) -> Iterator[None]:
+def use_situation(situation: Situation) -> Iterator[None]:
     """Set the situation for scripted models that are called inside the block."""
     token = _SITUATION.set(situation)
     try:
@@ -57,7 +57,7 @@ def current_situation() -> Situation | None:
 # A chat model that runs a function: deterministic answers to JSON schemas, for tests, examples and dry runs.
 
 CHARS_PER_TOKEN = 4
-TEXT: Schema = {"type": "string"}
+TEXT_SCHEMA: Schema = {"type": "string"}
 
 
 class ScriptedChat(BaseChatModel):
@@ -88,7 +88,7 @@ class ScriptedChat(BaseChatModel):
         prompt = "\n\n".join(str(m.content) for m in messages)
         form = kwargs.get("response_format")
         text = self._next_reply() if self.replies is not None else self._answer(prompt, form)
-        message = AIMessage(text, usage_metadata=_usage(prompt, text))
+        message = AIMessage(text, usage_metadata=_estimate_usage(prompt, text))
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     async def _agenerate(
@@ -99,7 +99,7 @@ class ScriptedChat(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         if self.blocks:
-            return await off_loop_waiting(lambda: self._generate(messages, stop, **kwargs))
+            return await run_in_waiting_thread(lambda: self._generate(messages, stop, **kwargs))
         return self._generate(messages, stop, **kwargs)
 
     def _next_reply(self) -> str:
@@ -110,12 +110,12 @@ class ScriptedChat(BaseChatModel):
         return replies[self._next_index - 1]
 
     def _answer(self, prompt: str, form: Schema | None) -> str:
-        schema = form["json_schema"]["schema"] if form else TEXT
-        value = self.responder(prompt, schema) if self.responder else minimal(schema)
+        schema = form["json_schema"]["schema"] if form else TEXT_SCHEMA
+        value = self.responder(prompt, schema) if self.responder else minimal_instance(schema)
         return json.dumps(value, ensure_ascii=False) if form else str(value)
 
 
-def _usage(prompt: str, text: str) -> UsageMetadata:
+def _estimate_usage(prompt: str, text: str) -> UsageMetadata:
     read, written = len(prompt) // CHARS_PER_TOKEN, len(text) // CHARS_PER_TOKEN
     return UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
 
@@ -125,13 +125,13 @@ def _usage(prompt: str, text: str) -> UsageMetadata:
 # It may take any action of a world; where it has to write a text, the text is minimal. An empty plan would end a task
 # before the first action, so that it names one condition, which is meaningless.
 
-RANDOM = "scripted:random"
+RANDOM_MODEL = "scripted:random"
 
-ONE = {"minItems": 1, "items": {"type": "string", "minLength": 1}}
+ONE_ITEM_SCHEMA = {"minItems": 1, "items": {"type": "string", "minLength": 1}}
 """Schema of a list with at least one text."""
 
 
-def by_chance(trial: int = 0) -> Responder:
+def random_responder(trial: int = 0) -> Responder:
     """Create the random responder: the minimal instance of the schema, with random options and one condition.
 
     Args:
@@ -139,12 +139,12 @@ def by_chance(trial: int = 0) -> Responder:
     """
 
     def respond(prompt: str, schema: Schema) -> Any:
-        return minimal(_decided(_planning(schema), drawing(0, trial, prompt)))
+        return minimal_instance(_choose_options(_require_condition(schema), random_for(0, trial, prompt)))
 
     return respond
 
 
-def drawing(seed: int, trial: int, prompt: str) -> Random:
+def random_for(seed: int, trial: int, prompt: str) -> Random:
     """Create the random generator of a request: equal in every process, order and resumed run.
 
     It also depends on the number of earlier calls, so that a repeated request is drawn again.
@@ -157,22 +157,22 @@ def drawing(seed: int, trial: int, prompt: str) -> Random:
     return Random(f"{seed}:{trial}:{task}:{step}:{len(current_meter().records)}:{digest}")
 
 
-def _planning(schema: Schema) -> Schema:
+def _require_condition(schema: Schema) -> Schema:
     """Require at least one condition if the schema has a list of conditions."""
     properties = schema.get("properties", {})
     if "conditions" not in properties:
         return schema
-    return {**schema, "properties": {**properties, "conditions": {**properties["conditions"], **ONE}}}
+    return {**schema, "properties": {**properties, "conditions": {**properties["conditions"], **ONE_ITEM_SCHEMA}}}
 
 
-def _decided(node: Any, draw: Random) -> Any:
+def _choose_options(node: Any, draw: Random) -> Any:
     """Keep one random option of each list of options."""
     if isinstance(node, list):
-        return [_decided(part, draw) for part in node]
+        return [_choose_options(part, draw) for part in node]
     if not isinstance(node, dict):
         return node
     return {
-        key: [draw.choice(part)] if key == "enum" and isinstance(part, list) else _decided(part, draw)
+        key: [draw.choice(part)] if key == "enum" and isinstance(part, list) else _choose_options(part, draw)
         for key, part in node.items()
     }
 
@@ -182,35 +182,35 @@ def _decided(node: Any, draw: Random) -> Any:
 # In research, steps are proposed, and whether a finding is adequate is a verdict. Lookups, findings and the final
 # answer stay correct: `act` changes nothing there except the actions of ReAct, and `accept` meets no wrong finding.
 
-PROPOSED = frozenset({"conditions", "steps", "subtask"})
+PROPOSAL_FIELDS = frozenset({"conditions", "steps", "subtask"})
 """Fields of answers that propose."""
 
-CHOSEN = frozenset({"choice", "action"})
+ACTION_FIELDS = frozenset({"choice", "action"})
 """Fields of answers that act."""
 
-MOST = 1_000
+MAX_PROPOSALS = 1_000
 """Maximum number of proposals if the schema sets none."""
 
-COUNTED = "holds"
+COUNT_FIELD = "holds"
 """Field of a verdict on several conditions: how many hold, counted from the first."""
 
-UNDONE = "undone"
+UNDONE_FIELD = "undone"
 """Field of a verdict on conditions that held before: the numbers of those that no longer hold."""
 
-IMPOSSIBLE = "Something that no action brings about"
+IMPOSSIBLE_PREFIX = "Something that no action brings about"
 """Beginning of a wrong proposal. No world uses these words, so that experts and validators judge it false."""
 
-GOAL = "goal"
+GOAL_FIELD = "goal"
 """Field with the text of a step, where steps are objects."""
 
-AGAIN = " (again)"
+REPEATED_SUFFIX = " (again)"
 """End of the second of two equal conditions; without it plans would merge them."""
 
-SLIP = "fumble"
+INVALID_ACTION = "fumble"
 """Wrong action where actions are free text: every world refuses it and stays unchanged."""
 
 
-class Errors(Record):
+class ErrorRates(Record):
     """Error rates of a simulated agent, each a probability per condition, action or verdict.
 
     If one verdict names those of several conditions that no longer hold (revalidation), `accept` is drawn for each such
@@ -230,10 +230,12 @@ class Errors(Record):
 
 def is_impossible(text: str) -> bool:
     """Return whether a condition is a wrong proposal of the simulated agent."""
-    return text.startswith(IMPOSSIBLE)
+    return text.startswith(IMPOSSIBLE_PREFIX)
 
 
-def spoiled(answer: Any, schema: Schema, errors: Errors, draw: Random, *, goal: str = "", target: str = "") -> Any:
+def inject_errors(
+    answer: Any, schema: Schema, errors: ErrorRates, draw: Random, *, goal: str = "", target: str = ""
+) -> Any:
     """Return the answer of an agent that errs at these rates.
 
     Args:
@@ -249,62 +251,67 @@ def spoiled(answer: Any, schema: Schema, errors: Errors, draw: Random, *, goal: 
     properties = schema.get("properties", {})
     impossible = is_impossible(target)
     return {
-        name: _field(name, value, properties.get(name, {}), errors, draw, goal=goal, impossible=impossible)
+        name: _change_field(name, value, properties.get(name, {}), errors, draw, goal=goal, impossible=impossible)
         for name, value in answer.items()
     }
 
 
-def _field(name: str, value: Any, form: Schema, errors: Errors, draw: Random, *, goal: str, impossible: bool) -> Any:
-    if name in PROPOSED:
-        return _proposed(value, form.get("maxItems", MOST), errors, draw, goal)
-    if name in CHOSEN:
-        return _chosen(value, form.get("enum"), 1.0 if impossible else errors.act, draw, anything=impossible)
-    if name == COUNTED:
-        return _counted(value, form.get("maximum", value), errors, draw)
-    if name == UNDONE:
-        return _undone(value, form.get("items", {}).get("maximum", 0), errors, draw)
+def _change_field(
+    name: str, value: Any, form: Schema, errors: ErrorRates, draw: Random, *, goal: str, impossible: bool
+) -> Any:
+    if name in PROPOSAL_FIELDS:
+        return _change_proposals(value, form.get("maxItems", MAX_PROPOSALS), errors, draw, goal)
+    if name in ACTION_FIELDS:
+        return _change_action(value, form.get("enum"), 1.0 if impossible else errors.act, draw, anything=impossible)
+    if name == COUNT_FIELD:
+        return _change_count(value, form.get("maximum", value), errors, draw)
+    if name == UNDONE_FIELD:
+        return _change_undone(value, form.get("items", {}).get("maximum", 0), errors, draw)
     if isinstance(value, bool):
         return value != (draw.random() < (errors.reject if value else errors.accept))
     return value
 
 
-def _proposed(value: Any, most: int, errors: Errors, draw: Random, goal: str) -> Any:
+def _change_proposals(value: Any, most: int, errors: ErrorRates, draw: Random, goal: str) -> Any:
     if not isinstance(value, list):
-        return _condition(value, 1, errors.propose, draw, goal)
-    parts = [part for item in value for part in _cut(item, errors.split, draw, goal)][:most]
-    return [_with(item, _condition(_text(item), n, errors.propose, draw, goal)) for n, item in enumerate(parts, 1)]
+        return _maybe_impossible(value, 1, errors.propose, draw, goal)
+    parts = [part for item in value for part in _maybe_repeat(item, errors.split, draw, goal)][:most]
+    return [
+        _replace_text(item, _maybe_impossible(_text_of(item), n, errors.propose, draw, goal))
+        for n, item in enumerate(parts, 1)
+    ]
 
 
-def _text(item: Any) -> str:
-    return str(item[GOAL]) if isinstance(item, dict) else str(item)
+def _text_of(item: Any) -> str:
+    return str(item[GOAL_FIELD]) if isinstance(item, dict) else str(item)
 
 
-def _with(item: Any, text: str) -> Any:
-    return {**item, GOAL: text} if isinstance(item, dict) else text
+def _replace_text(item: Any, text: str) -> Any:
+    return {**item, GOAL_FIELD: text} if isinstance(item, dict) else text
 
 
-def _cut(item: Any, rate: float, draw: Random, goal: str) -> list[Any]:
-    text = _text(item)
+def _maybe_repeat(item: Any, rate: float, draw: Random, goal: str) -> list[Any]:
+    text = _text_of(item)
     repeated = rate > 0 and text != goal and draw.random() < rate
-    return [item, _with(item, text + AGAIN)] if repeated else [item]
+    return [item, _replace_text(item, text + REPEATED_SUFFIX)] if repeated else [item]
 
 
-def _condition(text: str, number: int, rate: float, draw: Random, goal: str) -> str:
+def _maybe_impossible(text: str, number: int, rate: float, draw: Random, goal: str) -> str:
     # Numbered, because plans merge equal conditions.
     wrong = text != goal and draw.random() < rate
-    return f"{IMPOSSIBLE} ({number})." if wrong else text
+    return f"{IMPOSSIBLE_PREFIX} ({number})." if wrong else text
 
 
-def _chosen(value: str, options: list[str] | None, rate: float, draw: Random, *, anything: bool) -> str:
+def _change_action(value: str, options: list[str] | None, rate: float, draw: Random, *, anything: bool) -> str:
     if draw.random() >= rate:
         return value
     if options is None:
-        return SLIP
+        return INVALID_ACTION
     others = [option for option in options if anything or option != value]
     return draw.choice(others) if others else value
 
 
-def _counted(held: int, most: int, errors: Errors, draw: Random) -> int:
+def _change_count(held: int, most: int, errors: ErrorRates, draw: Random) -> int:
     """Reject all conditions that hold, or accept further ones, each only after the previous one."""
     if held and draw.random() < errors.reject:
         return 0
@@ -313,7 +320,7 @@ def _counted(held: int, most: int, errors: Errors, draw: Random) -> int:
     return held
 
 
-def _undone(undone: list[int], most: int, errors: Errors, draw: Random) -> list[int]:
+def _change_undone(undone: list[int], most: int, errors: ErrorRates, draw: Random) -> list[int]:
     """Drop conditions that are accepted although they no longer hold, and add one that holds if the verdict rejects."""
     result = [number for number in undone if draw.random() >= errors.accept]
     holding = [number for number in range(1, most + 1) if number not in undone]
@@ -326,11 +333,11 @@ def _undone(undone: list[int], most: int, errors: Errors, draw: Random) -> list[
 # It is no model: it shows how a method's mechanisms handle errors of a known kind and rate. Errors of each request are
 # drawn independently, and equal in every process, order and resumed run.
 
-SIMULATED = "simulated"
-EXAMPLE = f"{SIMULATED}:propose=0.1,act=0.2,accept=0.1,reject=0.1,seed=3"
+SIMULATED_MODEL = "simulated"
+SIMULATED_EXAMPLE = f"{SIMULATED_MODEL}:propose=0.1,act=0.2,accept=0.1,reject=0.1,seed=3"
 
 
-def errors_named(name: str) -> Errors:
+def parse_error_rates(name: str) -> ErrorRates:
     """Parse the rates of a model's name such as `simulated:act=0.3,seed=1`; other rates keep their defaults.
 
     Raises:
@@ -339,21 +346,21 @@ def errors_named(name: str) -> Errors:
     kind, colon, rest = name.partition(":")
     pairs = [text.partition("=") for text in rest.split(",")] if colon else []
     values = {key.strip(): value.strip() for key, _, value in pairs}
-    if kind != SIMULATED or len(values) < len(pairs):
-        raise UnknownName(_wrong(name, "a rate is repeated"))
+    if kind != SIMULATED_MODEL or len(values) < len(pairs):
+        raise UnknownName(_format_rates_error(name, "a rate is repeated"))
     try:
-        return Errors.model_validate(values)
+        return ErrorRates.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise UnknownName(_wrong(name, f"{'.'.join(map(str, first['loc']))!r}: {first['msg']}")) from error
+        raise UnknownName(_format_rates_error(name, f"{'.'.join(map(str, first['loc']))!r}: {first['msg']}")) from error
 
 
-def name_of(errors: Errors) -> str:
+def simulated_name(errors: ErrorRates) -> str:
     """Return the name with every rate in it, under which calls are recorded."""
-    return f"{SIMULATED}:" + ",".join(f"{key}={value}".removesuffix(".0") for key, value in errors)
+    return f"{SIMULATED_MODEL}:" + ",".join(f"{key}={value}".removesuffix(".0") for key, value in errors)
 
 
-def simulated(errors: Errors, expert: Responder | None, trial: int = 0) -> Responder:
+def simulated_responder(errors: ErrorRates, expert: Responder | None, trial: int = 0) -> Responder:
     """Create the responder of the simulated agent: the expert's answer, changed at the rates of `errors`.
 
     Args:
@@ -363,24 +370,24 @@ def simulated(errors: Errors, expert: Responder | None, trial: int = 0) -> Respo
     """
 
     def respond(prompt: str, schema: Schema) -> Any:
-        correct = expert(prompt, schema) if expert else minimal(schema)
-        state = _state()
-        draw = drawing(errors.seed, trial, prompt)
-        return spoiled(correct, schema, errors, draw, goal=_goal(state), target=_target(state))
+        correct = expert(prompt, schema) if expert else minimal_instance(schema)
+        state = _graph_state()
+        draw = random_for(errors.seed, trial, prompt)
+        return inject_errors(correct, schema, errors, draw, goal=_goal_of(state), target=_target_of(state))
 
     return respond
 
 
-def _state() -> Mapping[str, Any]:
+def _graph_state() -> Mapping[str, Any]:
     situation = current_situation()
     return situation.state if situation else {}
 
 
-def _goal(state: Mapping[str, Any]) -> str:
+def _goal_of(state: Mapping[str, Any]) -> str:
     return state["task"].condition or state["task"].goal if "task" in state else ""
 
 
-def _target(state: Mapping[str, Any]) -> str:
+def _target_of(state: Mapping[str, Any]) -> str:
     """Return what the agent works on: the next condition of SDP's plan, or STEP's subtask; empty for other agents."""
     if "subtask" in state:
         return str(state["subtask"].text)
@@ -388,5 +395,7 @@ def _target(state: Mapping[str, Any]) -> str:
     return str(plan[head].text) if head < len(plan) else ""
 
 
-def _wrong(name: str, reason: str) -> str:
-    return f"{name!r} is no simulated agent: {reason}; write {SIMULATED}, or {EXAMPLE} (rates from 0 to 1)"
+def _format_rates_error(name: str, reason: str) -> str:
+    return (
+        f"{name!r} is no simulated agent: {reason}; write {SIMULATED_MODEL}, or {SIMULATED_EXAMPLE} (rates from 0 to 1)"
+    )

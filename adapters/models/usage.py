@@ -22,21 +22,21 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.utils import count_tokens_approximately
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from certigraph.adapters.files import expanded
+from certigraph.adapters.files import expand_path
 from certigraph.adapters.protocols import Budget
 from certigraph.adapters.redaction import redact_message
 from certigraph.state.records import Fault, LimitKind, LimitReached, Record, Spent, Stopped, Usage, replace_surrogates
-from certigraph.state.trajectory import CallBegun
+from certigraph.state.trajectory import CallStarted
 
 # The user's price table: a TOML file with the prices of models.
 
-TABLE = "CERTIGRAPH_PRICES"
+PRICES_VARIABLE = "CERTIGRAPH_PRICES"
 """Environment variable with the path of a price table."""
 
-EXAMPLE = '["gpt-4o-mini"]\nread = 0.15\ncached = 0.075\nwritten = 0.60'
+PRICES_EXAMPLE = '["gpt-4o-mini"]\nread = 0.15\ncached = 0.075\nwritten = 0.60'
 """Example of an entry in a price table, in TOML."""
 
-MOST_BYTES = 1_000_000
+MAX_PRICES_BYTES = 1_000_000
 """Maximum size of a price table."""
 
 
@@ -61,38 +61,40 @@ class Price(Record):
         return min(self.read, self.written) / 1e6
 
 
-def own_prices() -> dict[str, Price]:
+def load_user_prices() -> dict[str, Price]:
     """Load the user's prices by model; empty if CERTIGRAPH_PRICES is unset.
 
     Raises:
         Fault: ("data") the file that it names is no price table.
     """
-    filename = os.environ.get(TABLE)
+    filename = os.environ.get(PRICES_VARIABLE)
     if not filename:
         return {}
     try:
-        path = expanded(filename)
-        return _read(path, path.stat().st_mtime_ns)
+        path = expand_path(filename)
+        return _read_prices(path, path.stat().st_mtime_ns)
     except OSError as error:
-        raise Fault("data", f"{TABLE}={filename}: {error}; name a file of prices, or unset {TABLE}") from error
+        raise Fault(
+            "data", f"{PRICES_VARIABLE}={filename}: {error}; name a file of prices, or unset {PRICES_VARIABLE}"
+        ) from error
 
 
 @lru_cache(maxsize=4)
-def _read(path: Path, changed: int) -> dict[str, Price]:
+def _read_prices(path: Path, changed: int) -> dict[str, Price]:
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ValueError(f"it is larger than {MOST_BYTES:,} bytes")
-        return _TABLE.validate_python(tomllib.loads(path.read_text(encoding="utf-8")))
+        if path.stat().st_size > MAX_PRICES_BYTES:
+            raise ValueError(f"it is larger than {MAX_PRICES_BYTES:,} bytes")
+        return _PRICES_TYPE.validate_python(tomllib.loads(path.read_text(encoding="utf-8")))
     except (ValueError, RecursionError) as error:  # from tomllib, from UTF-8 and from pydantic
-        entry = f"an entry, in US dollars per million tokens:\n{EXAMPLE}"
-        message = f"{path} is no price table: {_brief(error)}; {entry}"
+        entry = f"an entry, in US dollars per million tokens:\n{PRICES_EXAMPLE}"
+        message = f"{path} is no price table: {_format_prices_error(error)}; {entry}"
         raise Fault("data", message) from error
 
 
-_TABLE = TypeAdapter(dict[str, Price])
+_PRICES_TYPE = TypeAdapter(dict[str, Price])
 
 
-def _brief(error: Exception) -> str:
+def _format_prices_error(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     # a misspelt key explains more than the missing key that it causes
@@ -100,12 +102,12 @@ def _brief(error: Exception) -> str:
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
-def unpriced(model: str, dollars: float) -> str:
+def format_missing_price(model: str, dollars: float) -> str:
     """Format the message for a run with a limit in dollars whose model has no known price."""
-    entry = EXAMPLE.replace("gpt-4o-mini", model)
+    entry = PRICES_EXAMPLE.replace("gpt-4o-mini", model)
     return (
         f"{model} has no known price, so that usd={dollars:g} cannot be enforced: remove usd, or set a price table, "
-        f"{TABLE}=prices.toml; an entry of it, in US dollars per million tokens:\n{entry}"
+        f"{PRICES_VARIABLE}=prices.toml; an entry of it, in US dollars per million tokens:\n{entry}"
     )
 
 
@@ -116,9 +118,9 @@ def cached_tokens(usage: UsageMetadata) -> int:
 
 # Prices of models: the user's table first, then the few public prices that are known and stable.
 
-FREE = Price(read=0, written=0)
+FREE_PRICE = Price(read=0, written=0)
 
-OPENAI = {
+OPENAI_PRICES = {
     "gpt-4o": Price(read=2.50, cached=1.25, written=10.00),
     "gpt-4o-mini": Price(read=0.15, cached=0.075, written=0.60),
     "gpt-4.1": Price(read=2.00, cached=0.50, written=8.00),
@@ -135,26 +137,26 @@ def price_of(model: BaseChatModel) -> Price | None:
         Fault: ("data") the file that CERTIGRAPH_PRICES names is no price table.
     """
     if getattr(model, "free", False) or "weights" in (model.metadata or {}):
-        return FREE
-    user_table, name = own_prices(), str(getattr(model, "priced_as", None) or getattr(model, "model_name", ""))
-    public_table = {} if _elsewhere(model) else OPENAI
-    prices = (user_table.get(form) for form in _forms(name))
+        return FREE_PRICE
+    user_table, name = load_user_prices(), str(getattr(model, "priced_as", None) or getattr(model, "model_name", ""))
+    public_table = {} if _is_other_endpoint(model) else OPENAI_PRICES
+    prices = (user_table.get(form) for form in _name_forms(name))
     return next(filter(None, prices), None) or public_table.get(name.removeprefix("openai/"))
 
 
-def _forms(name: str) -> tuple[str, ...]:
+def _name_forms(name: str) -> tuple[str, ...]:
     """Return the names that a table may have for a model: inspect's, the endpoint's, certigraph's."""
     plain = name.rpartition("/")[2]
     served = plain.removeprefix("openai:").partition("?")[0]
     return name, plain, served, f"openai:{served}"
 
 
-def usd(price: Price | None, usage: UsageMetadata) -> float:
+def cost_in_usd(price: Price | None, usage: UsageMetadata) -> float:
     """Return the cost of one call in US dollars; 0 if the price is unknown."""
     return price.of(usage) if price else 0.0
 
 
-def _elsewhere(model: BaseChatModel) -> bool:
+def _is_other_endpoint(model: BaseChatModel) -> bool:
     return bool(getattr(model, "openai_api_base", None) or os.environ.get("OPENAI_BASE_URL"))
 
 
@@ -162,55 +164,55 @@ def _elsewhere(model: BaseChatModel) -> bool:
 
 NO_USAGE = UsageMetadata(input_tokens=0, output_tokens=0, total_tokens=0)
 
-MOST_TOKENS = 1_000_000_000
+MAX_TOKENS = 1_000_000_000
 """Maximum token count of one call that is accepted from an endpoint; negative counts are rejected too."""
 
 
 def usage_of(reported: UsageMetadata | None, messages: Sequence[BaseMessage], text: str) -> UsageMetadata:
     """Return the token counts that the endpoint reported, or an estimate if it reported none or implausible ones."""
-    if reported and _believable(reported):
+    if reported and _is_plausible(reported):
         return reported
     read, wrote = count_tokens_approximately(messages), count_tokens_approximately([AIMessage(text)])
     return UsageMetadata(input_tokens=read, output_tokens=wrote, total_tokens=read + wrote)
 
 
-def credible(used: Any) -> bool:
+def has_plausible_counts(used: Any) -> bool:
     """Return whether `usage` of an OpenAI-compatible endpoint, a mapping or an object, has plausible counts."""
-    read, wrote = _part(used, "prompt_tokens"), _part(used, "completion_tokens")
-    read_details, wrote_details = _part(used, "prompt_tokens_details"), _part(used, "completion_tokens_details")
+    read, wrote = _get_part(used, "prompt_tokens"), _get_part(used, "completion_tokens")
+    read_details, wrote_details = _get_part(used, "prompt_tokens_details"), _get_part(used, "completion_tokens_details")
     details = [
-        *(_part(read_details, name) for name in ("cached_tokens", "audio_tokens", "cache_write_tokens")),
-        *(_part(wrote_details, name) for name in ("reasoning_tokens", "audio_tokens")),
-        _part(used, "total_tokens"),
+        *(_get_part(read_details, name) for name in ("cached_tokens", "audio_tokens", "cache_write_tokens")),
+        *(_get_part(wrote_details, name) for name in ("reasoning_tokens", "audio_tokens")),
+        _get_part(used, "total_tokens"),
     ]
     if not all(part is None or isinstance(part, (dict, BaseModel)) for part in (read_details, wrote_details)):
         return False
     return _is_count(read) and _is_count(wrote) and all(count is None or _is_count(count) for count in details)
 
 
-def _part(container: Any, name: str) -> Any:
+def _get_part(container: Any, name: str) -> Any:
     return container.get(name) if isinstance(container, dict) else getattr(container, name, None)
 
 
 def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= MOST_TOKENS
+    return type(value) is int and 0 <= value <= MAX_TOKENS
 
 
-def _believable(reported: UsageMetadata) -> bool:
+def _is_plausible(reported: UsageMetadata) -> bool:
     read, wrote, cached = reported.get("input_tokens"), reported.get("output_tokens"), cached_tokens(reported)
     return _is_count(read) and _is_count(wrote) and _is_count(cached) and cached <= (read or 0)
 
 
 # Log of calls, written before a request is sent, so that a killed process leaves a record of it.
 
-CallLog = Callable[[CallBegun], int]
+CallLog = Callable[[CallStarted], int]
 """Records the start of a call and returns its id. Raises LimitReached if the run has no call left."""
 
 _LOG: ContextVar[CallLog | None] = ContextVar("certigraph_call_log", default=None)
 
 
 @contextmanager
-def logged_by(log: CallLog) -> Iterator[None]:
+def use_call_log(log: CallLog) -> Iterator[None]:
     """Use `log` for every call that starts inside the block, in graphs inside nodes and in threads as well."""
     token = _LOG.set(log)
     try:
@@ -219,7 +221,7 @@ def logged_by(log: CallLog) -> Iterator[None]:
         _LOG.reset(token)
 
 
-def begin_call(call: CallBegun) -> int:
+def log_call_start(call: CallStarted) -> int:
     """Record the start of a call and return its id; 0 if no run is recorded.
 
     Raises:
@@ -250,7 +252,7 @@ class Call(Record):
     """Whether the reply came from the cache of an earlier run, at no cost."""
 
 
-class Origin(NamedTuple):
+class CallOrigin(NamedTuple):
     """Location of a meter's calls: superstep, and the inner graph as in the events of a trajectory."""
 
     superstep: int = 0
@@ -278,7 +280,7 @@ class Meter:
     node: str
     budget: Budget
     before: Spent = Spent()  # noqa: RUF009 - a frozen record may be shared
-    origin: Origin = Origin()  # noqa: RUF009 - so may this
+    origin: CallOrigin = CallOrigin()  # noqa: RUF009 - so may this
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -288,7 +290,7 @@ class Meter:
     _running: int = 0
     _started: float = field(default_factory=perf_counter)
 
-    def check(self, calls: int = 0, price: Price = FREE) -> None:
+    def check(self, calls: int = 0, price: Price = FREE_PRICE) -> None:
         """Check that the budget allows a world step, or `calls` more model calls.
 
         Raises:
@@ -319,15 +321,15 @@ class Meter:
             Fault: ("model") dollars are limited and the model has no known price.
         """
         if price is None and self.budget.priced:
-            raise Fault("model", unpriced(call.model, self.budget.usd))
-        self.check(calls=1, price=price or FREE)
-        opened = OpenCall(self._log_start(call, price or FREE, prompt_tokens) if logged else call)
+            raise Fault("model", format_missing_price(call.model, self.budget.usd))
+        self.check(calls=1, price=price or FREE_PRICE)
+        opened = OpenCall(self._log_start(call, price or FREE_PRICE, prompt_tokens) if logged else call)
         self._running += 1
         try:
             yield opened
         except BaseException as error:
             if not opened.settled:
-                opened.settle(opened.call.model_copy(update={"failure": _failure(error)}))
+                opened.settle(opened.call.model_copy(update={"failure": _format_failure(error)}))
             raise
         finally:
             self._running -= 1
@@ -336,8 +338,8 @@ class Meter:
     def _log_start(self, call: Call, price: Price, prompt_tokens: int) -> Call:
         cost = price.of(UsageMetadata(input_tokens=prompt_tokens, output_tokens=0, total_tokens=prompt_tokens))
         fields = {"role": call.role, "model": call.model, "schema_name": call.schema_name}
-        start = CallBegun(node=self.node, input_tokens=prompt_tokens, usd=cost, **fields, **self.origin._asdict())
-        return call.model_copy(update={"id": begin_call(start)})
+        start = CallStarted(node=self.node, input_tokens=prompt_tokens, usd=cost, **fields, **self.origin._asdict())
+        return call.model_copy(update={"id": log_call_start(start)})
 
     @asynccontextmanager
     async def within_seconds(self) -> AsyncIterator[None]:
@@ -389,7 +391,7 @@ class Meter:
             raise LimitReached(kind, limit, spent)
 
 
-def _failure(error: BaseException) -> str:
+def _format_failure(error: BaseException) -> str:
     if isinstance(error, asyncio.CancelledError):
         return str(error) or "cancelled"
     return (
@@ -422,7 +424,7 @@ def current_meter() -> Meter:
 # LangGraph's own stream reports the update later, so that a kill between the two would lose the usage.
 
 
-class Place(NamedTuple):
+class NodeScope(NamedTuple):
     """Graph in which a node ran: the outer one, or an inner one that solved a node of it."""
 
     scope: str = ""
@@ -431,55 +433,55 @@ class Place(NamedTuple):
     """Id of the node that the inner graph solved; the namespace distinguishes graphs within graphs."""
 
 
-class Bill(NamedTuple):
+class UsageReport(NamedTuple):
     """Usage of one execution of a node, and the model calls that it made."""
 
     superstep: int
     usage: Usage
     calls: list[Call]
-    place: Place = Place()
+    place: NodeScope = NodeScope()
     update: Mapping[str, Any] | None = None
     """The update that the node returned; None if it raised."""
 
 
-Payer = Callable[[Bill], None]
+UsageReceiver = Callable[[UsageReport], None]
 """Function that receives usage reports."""
 
-_PAYER: ContextVar[Payer | None] = ContextVar("certigraph_payer", default=None)
+_RECEIVER: ContextVar[UsageReceiver | None] = ContextVar("certigraph_payer", default=None)
 
 
 @contextmanager
-def billed_to(receiver: Payer | None) -> Iterator[None]:
+def send_usage_to(receiver: UsageReceiver | None) -> Iterator[None]:
     """Send the usage report of every node inside the block to `receiver`, failed nodes included; None discards them."""
-    token = _PAYER.set(receiver)
+    token = _RECEIVER.set(receiver)
     try:
         yield
     finally:
-        _PAYER.reset(token)
+        _RECEIVER.reset(token)
 
 
 @contextmanager
-def keeping_failed(failed: list[Bill]) -> Iterator[None]:
+def collect_failed_usage(failed: list[UsageReport]) -> Iterator[None]:
     """Collect the reports of nodes that raise inside the block, for the caller to hand in; others are forwarded."""
-    receiver = _PAYER.get()
+    receiver = _RECEIVER.get()
 
-    def collect(report: Bill) -> None:
+    def collect(report: UsageReport) -> None:
         if report.update is None:
             failed.append(report)
         elif receiver:
             receiver(report)
 
-    with billed_to(collect):
+    with send_usage_to(collect):
         yield
 
 
-def send_bill(report: Bill) -> None:
+def report_usage(report: UsageReport) -> None:
     """Hand in a usage report; without a receiver the usage is in the graph's state only."""
-    if receiver := _PAYER.get():
+    if receiver := _RECEIVER.get():
         receiver(report)
 
 
-def settled(failed: Sequence[Bill], meter: Meter, *, went_on: bool) -> float:
+def settle_failed_usage(failed: Sequence[UsageReport], meter: Meter, *, went_on: bool) -> float:
     """Settle the reports of nodes that raised inside a node.
 
     If the outer node continued (`went_on`), their calls are charged to its meter; else each report is handed in. So
@@ -490,7 +492,7 @@ def settled(failed: Sequence[Bill], meter: Meter, *, went_on: bool) -> float:
     """
     if not went_on:
         for report in failed:
-            send_bill(report)
+            report_usage(report)
         return 0.0
     for call in (call for report in failed for call in report.calls):
         meter.charge(call)

@@ -7,41 +7,41 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.files import Row, checked, read_rows
+from certigraph.adapters.files import JsonRow, read_rows, validate_row
 from certigraph.adapters.protocols import Operator
 from certigraph.adapters.qa.benchmark import (
     CORPUS,
-    Outcome,
-    Parts,
     QuestionBenchmark,
-    sentences_of,
-    supporting_sentence,
+    ScoreParts,
+    SearchOutcome,
+    find_supporting_sentence,
+    split_sentences,
 )
-from certigraph.adapters.qa.operators import operators
+from certigraph.adapters.qa.operators import create_operators
 from certigraph.adapters.qa.questions import (
-    Hop,
-    Invented,
-    Question,
-    chains,
-    distinct,
-    question_file,
-    substituted,
-    unique,
+    GeneratedQuestion,
+    GoldHop,
+    MultiHopQuestion,
+    check_unique_ids,
+    distinct_passages,
+    find_question_file,
+    generate_chains,
+    substitute_answers,
 )
-from certigraph.adapters.qa.scoring import Scored, exact_match, normalised, set_overlap, token_f1
-from certigraph.adapters.retrieval.sources import paragraph
+from certigraph.adapters.qa.scoring import ScoredQuestion, exact_match, normalise_answer, set_overlap, token_f1
+from certigraph.adapters.retrieval.sources import passage_of_text
 from certigraph.state.records import Fault
 
 # Questions in MuSiQue's official layout (facts/qa_scoring.md, section 2.1).
 
-STEMS = {
+FILE_NAMES = {
     "dev": ("musique_ans_dev", "musique_ans_v1.0_dev"),
     "train": ("musique_ans_train", "musique_ans_v1.0_train"),
 }
 """Names of the files by split, without suffix; the publishers' own names come last."""
 
 
-class MusiqueQuestion(Question):
+class MusiqueQuestion(MultiHopQuestion):
     """A question of MuSiQue; `kind` is its number of hops, as in "3hop"."""
 
     support: frozenset[int]
@@ -80,21 +80,21 @@ def read_questions(folder: Path, split: str) -> dict[str, MusiqueQuestion]:
         Fault: ("data") the file is missing, a row is malformed or not answerable, or an id is given twice; the message
             names file and line.
     """
-    return parse_questions(read_rows(question_file("musique", folder, STEMS[split])))
+    return parse_questions(read_rows(find_question_file("musique", folder, FILE_NAMES[split])))
 
 
-def parse_questions(rows: Iterable[Row]) -> dict[str, MusiqueQuestion]:
+def parse_questions(rows: Iterable[JsonRow]) -> dict[str, MusiqueQuestion]:
     """Parse official rows as questions by id.
 
     Raises:
         Fault: as `read_questions`.
     """
-    parsed_rows = [(row, checked(_Official, row)) for row in rows]
-    unique([(row, official.id) for row, official in parsed_rows])
+    parsed_rows = [(row, validate_row(_Official, row)) for row in rows]
+    check_unique_ids([(row, official.id) for row, official in parsed_rows])
     return {official.id: _question(row, official) for row, official in parsed_rows}
 
 
-def _question(row: Row, official: _Official) -> MusiqueQuestion:
+def _question(row: JsonRow, official: _Official) -> MusiqueQuestion:
     if not official.answerable:
         raise Fault("data", f"{row.where}: answerable is false: give MuSiQue-Answerable, not MuSiQue-Full")
     by_number = {item.idx: item for item in official.paragraphs}
@@ -104,36 +104,36 @@ def _question(row: Row, official: _Official) -> MusiqueQuestion:
         text=" ".join(official.question.split()),
         answers=(official.answer, *official.answer_aliases),
         kind=f"{len(hops)}hop" if hops else "unknown hops",
-        passages=tuple(distinct((item.title, item.paragraph_text) for item in official.paragraphs).values()),
+        passages=tuple(distinct_passages((item.title, item.paragraph_text) for item in official.paragraphs).values()),
         hops=hops,
         support=frozenset(item.idx for item in official.paragraphs if item.is_supporting),
-        numbers={paragraph(item.title, item.paragraph_text).id: item.idx for item in official.paragraphs},
+        numbers={passage_of_text(item.title, item.paragraph_text).id: item.idx for item in official.paragraphs},
     )
 
 
-def _hops(row: Row, official: _Official, by_number: Mapping[int, _Paragraph]) -> tuple[Hop, ...]:
+def _hops(row: JsonRow, official: _Official, by_number: Mapping[int, _Paragraph]) -> tuple[GoldHop, ...]:
     answers = [step.answer for step in official.question_decomposition]
     return tuple(_hop(row, step, answers, by_number) for step in official.question_decomposition)
 
 
-def _hop(row: Row, step: _Step, answers: list[str], by_number: Mapping[int, _Paragraph]) -> Hop:
+def _hop(row: JsonRow, step: _Step, answers: list[str], by_number: Mapping[int, _Paragraph]) -> GoldHop:
     number = step.paragraph_support_idx
     if number is None or number not in by_number:
         raise Fault("data", f"{row.where}: paragraph_support_idx {number} is no paragraph's idx: correct this field")
     title, text = by_number[number].title, by_number[number].paragraph_text
-    return Hop(
+    return GoldHop(
         question=step.question,
         answer=step.answer,
-        passage=paragraph(title, text),
-        finding=_finding(text, step.answer, substituted(step.question, answers)),
+        passage=passage_of_text(title, text),
+        finding=_finding(text, step.answer, substitute_answers(step.question, answers)),
     )
 
 
 def _finding(text: str, answer: str, question: str) -> str:
     """Return the sentence with the answer; of several the one nearest to the question, of none the nearest of all."""
-    sentences = sentences_of(text)
+    sentences = split_sentences(text)
     candidates = [sentence for sentence in sentences if answer.casefold() in sentence.casefold()] or sentences
-    return candidates[supporting_sentence(f"{answer} {question}", candidates)]
+    return candidates[find_supporting_sentence(f"{answer} {question}", candidates)]
 
 
 # Generated questions in MuSiQue's layout, used without data: twenty per split, with two, three and four hops.
@@ -144,13 +144,13 @@ PAGES = 20
 """Number of pages of a generated question."""
 
 
-def generated_rows(split: str) -> Iterator[Row]:
+def generate_rows(split: str) -> Iterator[JsonRow]:
     """Iterate over the generated rows of a split, which are always the same."""
-    for number, question in enumerate(chains(split, HOPS, PAGES)):
+    for number, question in enumerate(generate_chains(split, HOPS, PAGES)):
         yield _row(f"{len(question.steps)}hop__{split}_{number}", question)
 
 
-def _row(id_: str, question: Invented) -> Row:
+def _row(id_: str, question: GeneratedQuestion) -> JsonRow:
     numbers = {page.title: number for number, page in enumerate(question.pages)}
     gold = {step.entry.title for step in question.steps}
     value: dict[str, Any] = {
@@ -178,10 +178,10 @@ def _row(id_: str, question: Invented) -> Row:
             for page in question.pages
         ],
     }
-    return Row(f"generated {id_}", value)
+    return JsonRow(f"generated {id_}", value)
 
 
-def _aliases(question: Invented) -> list[str]:
+def _aliases(question: GeneratedQuestion) -> list[str]:
     """Return the aliases of a gold answer: a county without "County", a river with "River"."""
     relation = question.steps[-1].relation
     return {"county": [question.answer.removesuffix(" County")], "river": [f"River {question.answer}"]}.get(
@@ -191,19 +191,19 @@ def _aliases(question: Invented) -> list[str]:
 
 # MuSiQue's official scores, and chain coverage (evaluate_v1.0; facts/qa_scoring.md, section 2.2).
 
-Scores = dict[str, float]
+MusiqueScores = dict[str, float]
 """Scores by name."""
 
 
-def answer_scores(answer: str, references: Sequence[str]) -> Scores:
+def answer_scores(answer: str, references: Sequence[str]) -> MusiqueScores:
     """Return EM and F1, each the best over the answer and its aliases; yes and no are not special."""
     return {
         "em": max(exact_match(answer, reference) for reference in references),
-        "f1": max(_f1(answer, reference) for reference in references),
+        "f1": max(_answer_f1(answer, reference) for reference in references),
     }
 
 
-def support_scores(predicted: Set[int], gold: Set[int]) -> Scores:
+def support_scores(predicted: Set[int], gold: Set[int]) -> MusiqueScores:
     """Return EM and F1 over sets of paragraph numbers; both are 1 if both sets are empty."""
     return {
         "support_em": float(predicted == gold),
@@ -219,16 +219,16 @@ def chain_coverage(predicted: Set[int], chain: Sequence[int]) -> float:
     return sum(number in predicted for number in chain) / len(chain)
 
 
-def _f1(answer: str, reference: str) -> float:
-    if not (normalised(answer) and normalised(reference)):
-        return float(normalised(answer) == normalised(reference))
+def _answer_f1(answer: str, reference: str) -> float:
+    if not (normalise_answer(answer) and normalise_answer(reference)):
+        return float(normalise_answer(answer) == normalise_answer(reference))
     return token_f1(answer, reference)
 
 
 # Scoring predictions of other programs, in MuSiQue's official layout.
 
 
-class Prediction(BaseModel):
+class MusiquePrediction(BaseModel):
     """One row; `predicted_answerable` only matters for MuSiQue-Full."""
 
     id: str
@@ -237,7 +237,7 @@ class Prediction(BaseModel):
     predicted_answerable: bool = True
 
 
-def score_predictions(path: Path, questions: Sequence[MusiqueQuestion]) -> list[Scored]:
+def score_predictions(path: Path, questions: Sequence[MusiqueQuestion]) -> list[ScoredQuestion]:
     """Return the scores of every gold question; one without a prediction counts 0.
 
     Predictions for other questions are ignored.
@@ -245,15 +245,20 @@ def score_predictions(path: Path, questions: Sequence[MusiqueQuestion]) -> list[
     Raises:
         Fault: ("data") a row is malformed, an id is given twice, or there is no prediction for any of the questions.
     """
-    rows = [(row, checked(Prediction, row)) for row in read_rows(path)]
-    unique([(row, prediction.id) for row, prediction in rows])
+    rows = [(row, validate_row(MusiquePrediction, row)) for row in read_rows(path)]
+    check_unique_ids([(row, prediction.id) for row, prediction in rows])
     predictions = {prediction.id: prediction for _, prediction in rows}
     if not predictions.keys() & {question.id for question in questions}:
         raise Fault("data", f"{path}: no answer to any of the {len(questions)} questions: name their --split")
-    return [Scored(question.kind, _scores(question, predictions.get(question.id))) for question in questions]
+    return [
+        ScoredQuestion(question.kind, _prediction_scores(question, predictions.get(question.id)))
+        for question in questions
+    ]
 
 
-def scores(question: MusiqueQuestion, answer: str | None, support: frozenset[int] | None) -> dict[str, float | None]:
+def score_prediction(
+    question: MusiqueQuestion, answer: str | None, support: frozenset[int] | None
+) -> dict[str, float | None]:
     """Return all scores of a prediction by name, without those of the support if none was predicted."""
     answered = {"em": 0.0, "f1": 0.0} if answer is None else answer_scores(answer, question.answers)
     if support is None:
@@ -263,11 +268,11 @@ def scores(question: MusiqueQuestion, answer: str | None, support: frozenset[int
     return {**answered, **support_scores(support, question.support), **covered}
 
 
-def _scores(question: MusiqueQuestion, prediction: Prediction | None) -> dict[str, float | None]:
+def _prediction_scores(question: MusiqueQuestion, prediction: MusiquePrediction | None) -> dict[str, float | None]:
     if prediction is None:
-        return scores(question, None, None)
+        return score_prediction(question, None, None)
     support = prediction.predicted_support_idxs
-    return scores(question, prediction.predicted_answer, None if support is None else frozenset(support))
+    return score_prediction(question, prediction.predicted_answer, None if support is None else frozenset(support))
 
 
 # The benchmark.
@@ -275,7 +280,7 @@ def _scores(question: MusiqueQuestion, prediction: Prediction | None) -> dict[st
 SPLIT_HOPS, CORPUS_HOPS = "hops", "corpus-hops"
 """Configurations in which the plan's number of hops is taken from the task's id."""
 
-FOREIGN = -1
+FOREIGN_PARAGRAPH = -1
 """Number of a claimed paragraph that does not belong to the question, and so is no gold one."""
 
 
@@ -295,7 +300,7 @@ class MuSiQue(QuestionBenchmark[MusiqueQuestion]):
         super().__init__(folder, config)
         self.briefing = BRIEFING
 
-    def score_file(self, path: Path, split: str = "") -> list[Scored]:
+    def score_file(self, path: Path, split: str = "") -> list[ScoredQuestion]:
         """Return the official scores of other programs' predictions in the official layout; `rates` gives the figures.
 
         Raises:
@@ -309,22 +314,22 @@ class MuSiQue(QuestionBenchmark[MusiqueQuestion]):
         Raises:
             Fault: as `read_questions`.
         """
-        return read_questions(self.folder, split) if self.folder else parse_questions(generated_rows(split))
+        return read_questions(self.folder, split) if self.folder else parse_questions(generate_rows(split))
 
     def answer_parts(self, question: MusiqueQuestion, answer: str) -> dict[str, float]:
         """Return EM and F1."""
         return answer_scores(answer, question.answers)
 
-    def parts(self, question: MusiqueQuestion, outcome: Outcome) -> Parts:
+    def parts(self, question: MusiqueQuestion, outcome: SearchOutcome) -> ScoreParts:
         """Return the official scores and the chain's coverage; the support is the paragraphs behind its claims."""
         claimed = [claim.passage for claim in outcome.claims if claim.passage]
         numbers = {self.key(passage): question.numbers[passage.id] for passage in question.passages}
-        support = frozenset(numbers.get(self.key(passage), FOREIGN) for passage in claimed)
-        return scores(question, outcome.answer, support if outcome.claims else None)
+        support = frozenset(numbers.get(self.key(passage), FOREIGN_PARAGRAPH) for passage in claimed)
+        return score_prediction(question, outcome.answer, support if outcome.claims else None)
 
     @cached_property
     def _operators(self) -> Mapping[str, Operator]:
-        return operators(self, strict=True, hops=self.config in (SPLIT_HOPS, CORPUS_HOPS))
+        return create_operators(self, strict=True, hops=self.config in (SPLIT_HOPS, CORPUS_HOPS))
 
 
 BRIEFING = """\

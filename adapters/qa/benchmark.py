@@ -13,16 +13,16 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import JsonValue
 
-from certigraph.adapters.processes import require
+from certigraph.adapters.processes import check_packages
 from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
-from certigraph.adapters.qa.expert import Expert
-from certigraph.adapters.qa.operators import operators
-from certigraph.adapters.qa.questions import Question, QuestionBank, Retrievers
-from certigraph.adapters.qa.scoring import F1, Scored, rates
+from certigraph.adapters.qa.expert import GoldExpert
+from certigraph.adapters.qa.operators import create_operators
+from certigraph.adapters.qa.questions import MultiHopQuestion, QuestionBank, Retrievers
+from certigraph.adapters.qa.scoring import F1, ScoredQuestion, answer_figures
 from certigraph.adapters.retrieval.bm25 import Retriever, terms
 from certigraph.state.records import Action, Fault, Observation, Scores, Task, UnknownName
-from certigraph.state.run import ANSWER, CLAIM, FINISH, RETRIEVED, SEARCH, parsed
-from certigraph.state.search import Hop, Passage, chain_of, line, refused, told
+from certigraph.state.run import ANSWER, CLAIM, FINISH, RETRIEVED, SEARCH, parse_action
+from certigraph.state.search import HopFinding, Passage, chain_of, create_refusal, to_line, to_observation
 from certigraph.state.trajectory import Footer
 
 # Result of an episode of a search world.
@@ -35,7 +35,7 @@ class Claim(NamedTuple):
     passage: Passage | None
 
 
-class Outcome(NamedTuple):
+class SearchOutcome(NamedTuple):
     """Result of an episode, for a benchmark to score."""
 
     answer: str | None
@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
 
 
 def claims_of(
-    chain: Sequence[Hop], at_hand: Sequence[Passage], filed: Mapping[tuple[str, str], Passage | None]
+    chain: Sequence[HopFinding], at_hand: Sequence[Passage], filed: Mapping[tuple[str, str], Passage | None]
 ) -> tuple[Claim, ...]:
     """Return the claims of a certified chain, each with the passage verified for it, else the one it was claimed from.
 
@@ -61,11 +61,11 @@ def claims_of(
     return tuple(Claim(hop.finding, by_id.get(hop.passage) or filed.get((hop.question, hop.finding))) for hop in chain)
 
 
-Judge = Callable[[Outcome], Scores]
+Judge = Callable[[SearchOutcome], Scores]
 """Function that scores an outcome by the gold it knows."""
 
 
-def course(outcome: Outcome, wanted: Set[str], found: Set[str]) -> dict[str, float | None]:
+def episode_figures(outcome: SearchOutcome, wanted: Set[str], found: Set[str]) -> dict[str, float | None]:
     """Return how an episode went: whether it answered, and the share of the gold paragraphs that it found.
 
     Both sets hold the keys of paragraphs (`QuestionBenchmark.key`). The share is None if there are no gold paragraphs.
@@ -79,7 +79,7 @@ def course(outcome: Outcome, wanted: Set[str], found: Set[str]) -> dict[str, flo
 
 # Finding the passage that a claim cites, and another one that may support it (SDP appendix A.5).
 
-SHORTEST = 4
+MIN_KEYWORD_LENGTH = 4
 """Minimum number of letters of a content word."""
 
 _WORD = re.compile(r"[^\W_]+")
@@ -88,15 +88,15 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z\s])")
 
 def keywords(text: str) -> set[str]:
     """Return the content words of a text: words of at least four letters that are no stopwords."""
-    return {word for word in terms(text) if len(word) >= SHORTEST}
+    return {word for word in terms(text) if len(word) >= MIN_KEYWORD_LENGTH}
 
 
-def support(finding: str, text: str) -> int:
+def count_support(finding: str, text: str) -> int:
     """Return how many of a finding's content words a text contains."""
     return len(keywords(finding) & set(terms(text)))
 
 
-def titled(title: str, finding: str, passages: Sequence[Passage]) -> Passage | None:
+def find_by_title(title: str, finding: str, passages: Sequence[Passage]) -> Passage | None:
     """Return the passage with a cited title, or None.
 
     Upper and lower case count the same. Without an exact match, titles that contain the cited one or are contained in
@@ -104,59 +104,59 @@ def titled(title: str, finding: str, passages: Sequence[Passage]) -> Passage | N
     """
     wanted = title.strip().casefold()
     exact = [passage for passage in passages if passage.title.strip().casefold() == wanted]
-    within = [passage for passage in passages if wanted and _within(wanted, passage.title.strip().casefold())]
-    return max(exact or within, key=lambda passage: support(finding, passage.text), default=None)
+    within = [passage for passage in passages if wanted and _is_similar_title(wanted, passage.title.strip().casefold())]
+    return max(exact or within, key=lambda passage: count_support(finding, passage.text), default=None)
 
 
-def best_supported(finding: str, passages: Sequence[Passage]) -> Passage | None:
+def find_best_support(finding: str, passages: Sequence[Passage]) -> Passage | None:
     """Return the passage with most of a finding's content words, the first among equals; None if none has any."""
-    best = max(passages, key=lambda passage: support(finding, passage.text), default=None)
-    return best if best and support(finding, best.text) else None
+    best = max(passages, key=lambda passage: count_support(finding, passage.text), default=None)
+    return best if best and count_support(finding, best.text) else None
 
 
-def supporting_sentence(finding: str, sentences: Sequence[str]) -> int:
+def find_supporting_sentence(finding: str, sentences: Sequence[str]) -> int:
     """Return the index of the sentence with most of a finding's terms, the first among equals."""
     wanted = set(terms(finding))
     return max(range(len(sentences)), key=lambda index: len(wanted & set(terms(sentences[index]))), default=0)
 
 
-def supporting_sentences(finding: str, sentences: Sequence[str]) -> list[int]:
+def find_supporting_sentences(finding: str, sentences: Sequence[str]) -> list[int]:
     """Return the indices of the sentences that a finding quotes.
 
     If it quotes none, the result is the sentence with most of its terms. Case, punctuation and white space are ignored.
     Longer sentences are matched first, and matched words are used up: a fragment within a quoted sentence does not
     count as a quotation of another.
     """
-    text = _words(finding)
+    text = _spaced_words(finding)
     quoted = []
-    for index in sorted(range(len(sentences)), key=lambda index: -len(_words(sentences[index]))):
-        sentence = _words(sentences[index])
+    for index in sorted(range(len(sentences)), key=lambda index: -len(_spaced_words(sentences[index]))):
+        sentence = _spaced_words(sentences[index])
         if sentence.strip() and sentence in text:
             text = text.replace(sentence, " | ", 1)
             quoted.append(index)
-    return sorted(quoted) or ([supporting_sentence(finding, sentences)] if sentences else [])
+    return sorted(quoted) or ([find_supporting_sentence(finding, sentences)] if sentences else [])
 
 
-def sentences_of(text: str) -> list[str]:
+def split_sentences(text: str) -> list[str]:
     """Split a text after full stops, exclamation and question marks, for texts that come without their sentences."""
     return _SENTENCE.split(text.strip())
 
 
-def _words(text: str) -> str:
+def _spaced_words(text: str) -> str:
     """Return the words of a text in lower case, with one blank around each."""
     return f" {' '.join(_WORD.findall(text.casefold()))} "
 
 
-def _within(wanted: str, title: str) -> bool:
+def _is_similar_title(wanted: str, title: str) -> bool:
     return bool(title) and (wanted in title or title in wanted)
 
 
 # The world of search agents: it searches passages, records claims, notes answers, and ends when one is submitted.
 
-MOST_HITS = 100
+MAX_HITS = 100
 """Maximum number of passages per search."""
 
-Tool = Callable[[Action], Observation]
+SearchTool = Callable[[Action], Observation]
 """Function that carries out one kind of action."""
 
 
@@ -194,10 +194,10 @@ class SearchWorld:
         The observation's `data` repeats the tool and its arguments, because a validator sees nothing else of the
         action.
         """
-        parsed_action, tools = parsed(action), self._tools()
+        parsed_action, tools = parse_action(action), self._tools()
         if parsed_action is None or parsed_action.kind not in tools:
             known = ", ".join(f"{name}[...]" for name in tools if name not in (CLAIM, ANSWER))
-            return refused(f"{action.text[:100]!r} is no action here; write one of {known}")
+            return create_refusal(f"{action.text[:100]!r} is no action here; write one of {known}")
         observation = tools[parsed_action.kind](parsed_action)
         return observation.model_copy(
             update={"data": {"tool": parsed_action.kind, **parsed_action.args, **observation.data}}
@@ -205,7 +205,7 @@ class SearchWorld:
 
     def view(self) -> str:
         """Return the titles of the visible passages, one per line."""
-        return "\n".join(line(passage.title) for passage in self._visible())
+        return "\n".join(to_line(passage.title) for passage in self._visible())
 
     def sources(self) -> tuple[str, ...]:
         """Return the ids of the visible passages, in order."""
@@ -218,15 +218,15 @@ class SearchWorld:
         """Return the benchmark's score of the episode so far."""
         return self._judge(self.outcome())
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SearchOutcome:
         """Return the result of the episode so far."""
         passages = self._visible() if self._claimed else [*self._retrieved.values()]
-        return Outcome(self._answer, self._forced, self._claims, tuple(passages))
+        return SearchOutcome(self._answer, self._forced, self._claims, tuple(passages))
 
     def close(self) -> None:
         """Do nothing: retrievers are shared between episodes."""
 
-    def _tools(self) -> Mapping[str, Tool]:
+    def _tools(self) -> Mapping[str, SearchTool]:
         return {SEARCH: self._search, CLAIM: self._claim, ANSWER: self._note, FINISH: self._finish}
 
     def _clear(self) -> None:
@@ -241,30 +241,30 @@ class SearchWorld:
         return list({passage.id: passage for passage in (*self._given, *self._retrieved.values())}.values())
 
     def _search(self, action: Action) -> Observation:
-        query = _said(action, "query")
+        query = _text_argument(action, "query")
         if not terms(query):
-            return refused(f"There is nothing to look for in {query[:100]!r}: name what you look for.")
-        retriever = self._retriever(_number(action.args.get("alpha")))
+            return create_refusal(f"There is nothing to look for in {query[:100]!r}: name what you look for.")
+        retriever = self._retriever(_to_number(action.args.get("alpha")))
         passages = [hit.passage for hit in retriever.search(query, self._depth(action))]
         if not passages:
-            return refused(f"No passage has a word of {query[:100]!r}: search in other words.")
+            return create_refusal(f"No passage has a word of {query[:100]!r}: search in other words.")
         return self._show(passages, retriever.name)
 
     def _show(self, passages: Sequence[Passage], retriever: str) -> Observation:
         self._retrieved |= {passage.id: passage for passage in passages if passage.id not in self._retrieved}
-        return told(passages, retriever=retriever)
+        return to_observation(passages, retriever=retriever)
 
     def _claim(self, action: Action) -> Observation:
-        finding, cited = _said(action, "finding"), _said(action, "title")
+        finding, cited = _text_argument(action, "finding"), _text_argument(action, "title")
         visible = self._visible()
         if not visible:
-            return refused("No passage is at hand that could bear out a claim: search first.")
-        resolved = titled(cited, f"{finding} {_said(action, 'entity')}", visible)
-        alternative = best_supported(finding, [passage for passage in visible if passage != resolved])
-        self._claimed[_said(action, "subquestion"), finding] = resolved or alternative
+            return create_refusal("No passage is at hand that could bear out a claim: search first.")
+        resolved = find_by_title(cited, f"{finding} {_text_argument(action, 'entity')}", visible)
+        alternative = find_best_support(finding, [passage for passage in visible if passage != resolved])
+        self._claimed[_text_argument(action, "subquestion"), finding] = resolved or alternative
         supporting = [passage for passage in (resolved, alternative) if passage]
         none = "" if supporting else f"No passage at hand is titled {cited[:100]!r} or has a word of the finding."
-        return told(supporting, none, resolved=resolved is not None, cited=cited)
+        return to_observation(supporting, none, resolved=resolved is not None, cited=cited)
 
     def _note(self, action: Action) -> Observation:
         self._take_answer(action)
@@ -276,33 +276,33 @@ class SearchWorld:
 
     def _take_answer(self, action: Action) -> None:
         """Take over an answer with its claims and the passages that were retrieved for it in other worlds."""
-        self._answer, self._forced = _said(action, "answer"), "forced" in action.args
+        self._answer, self._forced = _text_argument(action, "answer"), "forced" in action.args
         elsewhere = action.args.get(RETRIEVED)
         for id_ in elsewhere if isinstance(elsewhere, list) else ():
             self._retrieved.setdefault(str(id_), self._retriever(None).passage(str(id_)))
         self._claims = claims_of(chain_of(action.args), self._visible(), self._claimed)
 
     def _depth(self, action: Action) -> int:
-        wanted = _number(action.args.get("k"))
-        return min(max(int(wanted), 1), MOST_HITS) if wanted is not None else self._k
+        wanted = _to_number(action.args.get("k"))
+        return min(max(int(wanted), 1), MAX_HITS) if wanted is not None else self._k
 
 
-def _said(action: Action, name: str) -> str:
+def _text_argument(action: Action, name: str) -> str:
     return str(action.args.get(name) or "")
 
 
-def _number(value: JsonValue) -> float | None:
+def _to_number(value: JsonValue) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
 # Base class of the benchmarks that ask multi-hop questions: tasks, worlds, retrievers, scores and figures.
 
-Q = TypeVar("Q", bound=Question)
+Q = TypeVar("Q", bound=MultiHopQuestion)
 
 CORPUS = "corpus"
 """Configuration in which passages are retrieved from a corpus on disk."""
 
-Parts = dict[str, float | None]
+ScoreParts = dict[str, float | None]
 """Parts of a score by name; None if a part does not apply."""
 
 
@@ -335,7 +335,7 @@ class QuestionBenchmark(ABC, Generic[Q]):
         self.retrieves = config in self.retrieval_configurations
         self.bank = QuestionBank(self.plain, self.read)
         self._retrievers = Retrievers(self.bank, source=str(folder or self.plain))
-        self._expert = Expert(self)
+        self._expert = GoldExpert(self)
 
     def ready(self) -> None:
         """Check before any run starts that a corpus can be searched.
@@ -344,7 +344,7 @@ class QuestionBenchmark(ABC, Generic[Q]):
             Fault: ("data") tantivy is not installed.
         """
         if self.retrieves:
-            require("a corpus on disk needs", ["tantivy"], "retrieval")
+            check_packages("a corpus on disk needs", ["tantivy"], "retrieval")
 
     def tasks(self, split: str = "") -> Sequence[Task]:
         """Return the tasks of a split, dev or train.
@@ -388,12 +388,12 @@ class QuestionBenchmark(ABC, Generic[Q]):
         return self._expert
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """Return the official figures as fractions (see `rates`); a run without scores counts 0."""
-        return rates([self._scored(id_, footer.scores.parts if footer.scores else {}) for id_, footer in runs])
+        """Return the official figures as fractions (see `answer_figures`); a run without scores counts 0."""
+        return answer_figures([self._scored(id_, footer.scores.parts if footer.scores else {}) for id_, footer in runs])
 
-    def rates(self, scores: Sequence[Scored]) -> dict[str, float]:
+    def rates(self, scores: Sequence[ScoredQuestion]) -> dict[str, float]:
         """Return the same figures for the scores of a file of predictions (`score_file`)."""
-        return rates(scores)
+        return answer_figures(scores)
 
     def library(self, task: Task) -> Retriever:
         """Return the retriever that gives the passages of a task by id."""
@@ -412,11 +412,11 @@ class QuestionBenchmark(ABC, Generic[Q]):
         """Return the question of a task with everything its file contains, for experts, scores and studies."""
         return self.bank.question(task.id)
 
-    def score_outcome(self, question: Q, outcome: Outcome) -> Scores:
+    def score_outcome(self, question: Q, outcome: SearchOutcome) -> Scores:
         """Score an episode: its answer, the support of its claims, and how it went."""
         parts = self.parts(question, outcome)
         wanted = {self.key(hop.passage) for hop in question.hops}
-        parts |= course(outcome, wanted, {self.key(passage) for passage in outcome.retrieved})
+        parts |= episode_figures(outcome, wanted, {self.key(passage) for passage in outcome.retrieved})
         return Scores(value=parts[F1] or 0.0, parts=parts, answer=outcome.answer)
 
     def key(self, passage: Passage) -> str:
@@ -432,15 +432,15 @@ class QuestionBenchmark(ABC, Generic[Q]):
         """Return the official scores of an answer."""
 
     @abstractmethod
-    def parts(self, question: Q, outcome: Outcome) -> Parts:
+    def parts(self, question: Q, outcome: SearchOutcome) -> ScoreParts:
         """Return the official scores of an answer and of the support predicted with it; None where none was."""
 
     @cached_property
     def _operators(self) -> Mapping[str, Operator]:
-        return operators(self)
+        return create_operators(self)
 
     def _task(self, question: Q) -> Task:
         return Task(benchmark=self.name, id=question.id, goal=question.text)
 
-    def _scored(self, task_id: str, parts: Mapping[str, Any]) -> Scored:
-        return Scored(self.bank.question(task_id).kind, parts)
+    def _scored(self, task_id: str, parts: Mapping[str, Any]) -> ScoredQuestion:
+        return ScoredQuestion(self.bank.question(task_id).kind, parts)

@@ -5,35 +5,35 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from certigraph.adapters.models.calls import one_line
-from certigraph.adapters.models.experts import least
+from certigraph.adapters.models.experts import minimal_answer
 from certigraph.adapters.models.scripted import current_situation
-from certigraph.adapters.protocols import LEAST_NODES
-from certigraph.adapters.qa.questions import Hop, Question, substituted
+from certigraph.adapters.protocols import MIN_NODES
+from certigraph.adapters.qa.questions import GoldHop, MultiHopQuestion, substitute_answers
 from certigraph.adapters.qa.scoring import exact_match
 from certigraph.adapters.retrieval.bm25 import Retriever
 from certigraph.state.records import Fault, Task
-from certigraph.state.run import FINISH, SEARCH, Belief, asked_for, parsed
+from certigraph.state.run import FINISH, SEARCH, Belief, parse_action, query_of
 from certigraph.state.search import Passage
 
 # Dividing a question into TDP's sub-tasks, and recognising a sub-task by its text.
 
-ANSWERING = "Answer the question from what was found."
+ANSWER_SPECIFICATION = "Answer the question from what was found."
 """Specification of the goal node, which answers the question."""
 
-ASSIGNED = re.compile(r"Hops? (\d+)(?: to (\d+))?: ")
+HOPS_PATTERN = re.compile(r"Hops? (\d+)(?: to (\d+))?: ")
 """Beginning of the specification of a sub-task that searches."""
 
-ASKS = re.compile(r"#(\d+)")
+REFERENCE_PATTERN = re.compile(r"#(\d+)")
 """Reference to another hop's answer in a hop's question."""
 
-MOST_SPECIFICATION = 280
+MAX_SPECIFICATION_LENGTH = 280
 """Maximum characters of a specification."""
 
-COMPARISON = "comparison"
+COMPARISON_KIND = "comparison"
 """HotpotQA's kind of question whose paragraphs can be read in any order."""
 
 
-class Part(NamedTuple):
+class HopRange(NamedTuple):
     """Consecutive hops that form one sub-task, by their numbers from 1 (inclusive)."""
 
     first: int
@@ -45,58 +45,62 @@ class Part(NamedTuple):
         return f"hop-{self.first}" if self.first == self.last else f"hops-{self.first}-{self.last}"
 
 
-def parts(question: Question, most: int) -> list[Part]:
+def split_hops(question: MultiHopQuestion, most: int) -> list[HopRange]:
     """Divide the hops of a question into at most `most` parts of equal size; an empty list if `most` is 0."""
     count = len(question.hops) if most else 0
     size = -(-count // most) if count else 1
-    return [Part(first, min(first + size - 1, count)) for first in range(1, count + 1, size)]
+    return [HopRange(first, min(first + size - 1, count)) for first in range(1, count + 1, size)]
 
 
-def specification(question: Question, part: Part) -> str:
+def format_specification(question: MultiHopQuestion, part: HopRange) -> str:
     """Return the text of a sub-task, which stands alone: answers of other hops are referred to by number."""
     name = f"Hop {part.first}" if part.first == part.last else f"Hops {part.first} to {part.last}"
     named = [f"(the answer of hop {number})" for number in range(1, len(question.hops) + 1)]
-    questions = dict.fromkeys(substituted(hop.question, named) for hop in question.hops[part.first - 1 : part.last])
-    return f"{name}: {' '.join(questions)}"[:MOST_SPECIFICATION]
+    questions = dict.fromkeys(
+        substitute_answers(hop.question, named) for hop in question.hops[part.first - 1 : part.last]
+    )
+    return f"{name}: {' '.join(questions)}"[:MAX_SPECIFICATION_LENGTH]
 
 
-def own_hops(question: Question, goal: str) -> tuple[Hop, ...] | None:
+def hops_of_goal(question: MultiHopQuestion, goal: str) -> tuple[GoldHop, ...] | None:
     """Return the hops that a sub-task's text is about: empty for the one that answers; None if it is no sub-task."""
-    if goal.startswith(ANSWERING):
+    if goal.startswith(ANSWER_SPECIFICATION):
         return ()
-    match = ASSIGNED.match(goal)
+    match = HOPS_PATTERN.match(goal)
     return question.hops[int(match[1]) - 1 : int(match[2] or match[1])] if match else None
 
 
-def needs(question: Question, part: Part, before: Sequence[Part]) -> list[Part]:
+def find_needed_parts(question: MultiHopQuestion, part: HopRange, before: Sequence[HopRange]) -> list[HopRange]:
     """Return the earlier parts that a part depends on, because one of their hops leads to one of its hops.
 
     A hop leads to another whose question refers to its answer (`#1`). If no question of the file has such references, a
     hop leads to one whose page is its answer. The hops of a comparison do not depend on each other and are worked on at
     the same time.
     """
-    bridges = {number for hop in question.hops[part.first - 1 : part.last] for number in _leading(question, hop)}
+    bridges = {
+        number for hop in question.hops[part.first - 1 : part.last] for number in _hops_leading_to(question, hop)
+    }
     return [earlier for earlier in before if bridges & {*range(earlier.first, earlier.last + 1)}]
 
 
-def _leading(question: Question, to: Hop) -> list[int]:
-    if any(ASKS.search(hop.question) for hop in question.hops):
-        return [int(number) for number in ASKS.findall(to.question)]
-    if question.kind == COMPARISON:
+def _hops_leading_to(question: MultiHopQuestion, to: GoldHop) -> list[int]:
+    if any(REFERENCE_PATTERN.search(hop.question) for hop in question.hops):
+        return [int(number) for number in REFERENCE_PATTERN.findall(to.question)]
+    if question.kind == COMPARISON_KIND:
         return []
     return [number for number, hop in enumerate(question.hops, 1) if hop.answer == to.passage.title]
 
 
 # The position of a run in a question whose gold is known: everything that the scripted expert needs to answer.
 
-MOST_QUERY = 150
+MAX_QUERY_LENGTH = 150
 """Maximum characters of a query."""
 
 
 class GoldSource(Protocol):
     """The part of a benchmark that the expert needs."""
 
-    def gold(self, task: Task) -> Question:
+    def gold(self, task: Task) -> MultiHopQuestion:
         """Return the question of a task with its gold answers and hops."""
         ...
 
@@ -109,24 +113,24 @@ class GoldSource(Protocol):
         ...
 
 
-class Standing(NamedTuple):
+class QuestionPosition(NamedTuple):
     """A question, the graph's state, and which of the gold paragraphs the agent has seen."""
 
-    question: Question
+    question: MultiHopQuestion
     state: Mapping[str, Any]
-    seen: tuple[Hop, ...]
-    latest: tuple[Hop, ...]
+    seen: tuple[GoldHop, ...]
+    latest: tuple[GoldHop, ...]
     """Hops whose paragraphs are in the last observation."""
     gold_lines: tuple[int, ...]
     """Numbers of the last observation's lines, from 1, that show gold paragraphs."""
-    own: tuple[Hop, ...] | None = None
+    own: tuple[GoldHop, ...] | None = None
     """Hops of the sub-task that the run works on (TDP); empty for the sub-task that answers from the others' results.
     """
     form: Mapping[str, Any] = {}
     """Fields of the requested answer, each with its schema."""
 
     @property
-    def hops(self) -> tuple[Hop, ...]:
+    def hops(self) -> tuple[GoldHop, ...]:
         """The hops that the run is about: a sub-task's own, else all."""
         return self.own or self.question.hops
 
@@ -141,23 +145,25 @@ class Standing(NamedTuple):
         return self.answers[0]
 
     @property
-    def unseen(self) -> list[Hop]:
+    def unseen(self) -> list[GoldHop]:
         """The hops whose paragraph has not been found yet, in order."""
         return [hop for hop in (self.question.hops if self.own is None else self.own) if hop not in self.seen]
 
-    def asks(self, hop: Hop) -> str:
+    def asks(self, hop: GoldHop) -> str:
         """Return the question of a hop, with the answers of the hops before it filled in."""
-        return substituted(hop.question, [before.answer for before in self.question.hops])
+        return substitute_answers(hop.question, [before.answer for before in self.question.hops])
 
-    def query(self, hop: Hop) -> str | None:
+    def query(self, hop: GoldHop) -> str | None:
         """Return a query for the paragraph of a hop that was not tried yet, or None."""
-        actions = [parsed(step.action) for step in self.state.get("history", ())]
-        tried = [asked_for(action) for action in actions if action and action.kind == SEARCH]
+        actions = [parse_action(step.action) for step in self.state.get("history", ())]
+        tried = [query_of(action) for action in actions if action and action.kind == SEARCH]
         title, title_and_finding = hop.passage.title, f"{hop.passage.title} {hop.finding}"
-        queries = (query.strip()[:MOST_QUERY] for query in (title, title_and_finding, self.asks(hop), hop.finding))
+        queries = (
+            query.strip()[:MAX_QUERY_LENGTH] for query in (title, title_and_finding, self.asks(hop), hop.finding)
+        )
         return next((query for query in queries if query and not any(query in words for words in tried)), None)
 
-    def target(self) -> Hop | None:
+    def target(self) -> GoldHop | None:
         """Return the gold hop behind the target of SDP's plan, or None if the question's file gives no hops."""
         plan, head = self.state.get("plan", ()), self.state.get("head", 0)
         if not self.hops or head >= len(plan):
@@ -166,7 +172,7 @@ class Standing(NamedTuple):
         return self.hops[min(max(index, 1), len(self.hops)) - 1]
 
 
-def standing(benchmark: GoldSource) -> Standing:
+def current_position(benchmark: GoldSource) -> QuestionPosition:
     """Return the position of the run whose node is being executed.
 
     Raises:
@@ -182,19 +188,19 @@ def standing(benchmark: GoldSource) -> Standing:
     def keys(ids: Iterable[str]) -> list[str]:
         return [benchmark.key(library.passage(id)) for id in ids]
 
-    read, latest = keys(_shown(state)), keys(state["observation"].sources if "observation" in state else ())
+    read, latest = keys(_read_sources(state)), keys(state["observation"].sources if "observation" in state else ())
     gold = {benchmark.key(hop.passage): hop for hop in question.hops}
-    return Standing(
+    return QuestionPosition(
         question,
         state,
         seen=tuple(hop for key, hop in gold.items() if key in {*read, *latest}),
         latest=tuple(hop for key, hop in gold.items() if key in latest),
         gold_lines=tuple(number for number, key in enumerate(latest, 1) if key in gold),
-        own=own_hops(question, state["task"].goal),
+        own=hops_of_goal(question, state["task"].goal),
     )
 
 
-def _shown(state: Mapping[str, Any]) -> Sequence[str]:
+def _read_sources(state: Mapping[str, Any]) -> Sequence[str]:
     """Return the ids of the passages that the agent has read: those of its turns, if it has turns, else all visible."""
     if "turns" in state:
         return [source for turn in state["turns"] for source in turn.sources]
@@ -203,41 +209,41 @@ def _shown(state: Mapping[str, Any]) -> Sequence[str]:
 
 # The expert's answers to the operators that decompose a task, plan, supervise and revise (TDP).
 
-Answer = dict[str, Any]
+ExpertAnswer = dict[str, Any]
 """Fields of an answer, by name."""
 
-HAND_IN = "Hand in the answer."
+SUBMIT_STEP = "Hand in the answer."
 """Last step of every plan."""
 
 
-def nodes(position: Standing, prompt: str) -> Answer:
+def answer_nodes(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     """Return one node per part, which needs the parts that lead to it, and one that answers from all of them."""
-    question, most = position.question, position.form["nodes"].get("maxItems", LEAST_NODES)
-    hops = parts(question, most - 1)
+    question, most = position.question, position.form["nodes"].get("maxItems", MIN_NODES)
+    hops = split_hops(question, most - 1)
     searches = [
         {
             "id": part.id,
-            "task": specification(question, part),
-            "needs": [need.id for need in needs(question, part, hops[:index])],
+            "task": format_specification(question, part),
+            "needs": [need.id for need in find_needed_parts(question, part, hops[:index])],
         }
         for index, part in enumerate(hops)
     ]
-    return {"nodes": [*searches, {"id": "answer", "task": ANSWERING, "needs": [part.id for part in hops]}]}
+    return {"nodes": [*searches, {"id": "answer", "task": ANSWER_SPECIFICATION, "needs": [part.id for part in hops]}]}
 
 
-def steps(position: Standing, prompt: str) -> Answer:
+def answer_steps(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     """Return a plan: search for everything that is missing, then answer."""
-    return {"steps": [*(f"Search: {position.asks(hop)}" for hop in position.unseen), HAND_IN]}
+    return {"steps": [*(f"Search: {position.asks(hop)}" for hop in position.unseen), SUBMIT_STEP]}
 
 
-def progress(position: Standing, prompt: str) -> Answer:
+def answer_progress(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     """Return that more steps are needed: a sub-task is completed only by the answer that it submits."""
-    guidance = f"Search: {position.asks(position.unseen[0])}" if position.unseen else HAND_IN
+    guidance = f"Search: {position.asks(position.unseen[0])}" if position.unseen else SUBMIT_STEP
     rest = {"off_plan": False, "guidance": guidance, "result": ""}
     return {"reason": f"{len(position.unseen)} paragraphs are missing", "status": "needs_more_steps", **rest}
 
 
-def revision(position: Standing, prompt: str) -> Answer:
+def answer_revision(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     """Return the graph without dependencies on failed nodes: the expert can answer without them."""
     dag = position.state["dag"]
     failed = {node.id for node in dag.nodes if node.status == "failed"}
@@ -249,46 +255,46 @@ def revision(position: Standing, prompt: str) -> Answer:
 # The expert's answers to the operators that update a belief or stop a search (CGDP).
 
 
-def facts(position: Standing, prompt: str) -> Answer:
+def answer_facts(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     """Return what the last observation adds to a structured belief."""
-    believed = {fact.text for fact in _believed(position).facts}
+    believed = {fact.text for fact in _belief_at(position).facts}
     new = [hop for hop in position.latest if hop.finding not in believed]
     entries = [{"fact": hop.finding, "source": hop.passage.title} for hop in new]
-    open_questions, answered = set(_believed(position).questions), {position.asks(hop) for hop in position.seen}
+    open_questions, answered = set(_belief_at(position).questions), {position.asks(hop) for hop in position.seen}
     missing = [position.asks(hop) for hop in position.unseen if position.asks(hop) not in open_questions]
     return {"facts": entries, "resolved": sorted(open_questions & answered), "questions": missing}
 
 
-def reorganised(position: Standing, prompt: str) -> Answer:
+def answer_reorganised(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     """Return the present belief unchanged; it is never too large."""
-    entries = [{"fact": fact.text, "source": fact.source} for fact in _believed(position).facts]
-    return {"facts": entries, "questions": list(_believed(position).questions)}
+    entries = [{"fact": fact.text, "source": fact.source} for fact in _belief_at(position).facts]
+    return {"facts": entries, "questions": list(_belief_at(position).questions)}
 
 
-def notes(position: Standing) -> str:
+def format_notes(position: QuestionPosition) -> str:
     """Return what was found and is not noted yet, one note per line, for extractors in plain text."""
-    new = [hop.finding for hop in position.seen if hop.finding not in _believed(position).notes]
+    new = [hop.finding for hop in position.seen if hop.finding not in _belief_at(position).notes]
     return "\n".join(new) or "Nothing new."
 
 
-def verdict(position: Standing, prompt: str) -> Answer:
+def answer_verdict(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     """Return a gate's verdict: stale if the last round showed nothing new and something is missing."""
     stale = bool(position.state.get("rounds")) and position.state["rounds"][-1].upr == 0
     return {"reason": "counted", "verdict": "QUERY_STALE" if stale and position.unseen else "PRODUCTIVE"}
 
 
-def unresolved(position: Standing, prompt: str) -> Answer:
+def answer_unresolved(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     """Return what has not been found yet."""
     return {"unresolved": [position.asks(hop) for hop in position.unseen], "answerable": not position.unseen}
 
 
-def hypotheses(position: Standing, prompt: str) -> Answer:
+def answer_hypotheses(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     """Return where the missing paragraphs are; if none is missing, the answer."""
     hops = position.unseen or position.hops
     return {"hypotheses": [f"{hop.passage.title} tells it: {hop.answer}" for hop in hops] or [position.answer]}
 
 
-def _believed(position: Standing) -> Belief:
+def _belief_at(position: QuestionPosition) -> Belief:
     belief: Belief = position.state.get("belief", Belief())
     return belief
 
@@ -303,11 +309,11 @@ def _believed(position: Standing) -> Belief:
 # sub-task was sufficient: only support is checked against the prompt, everything else comes from the question's file
 # and the run's state.
 
-OPENING = 40
+SHOWN_PREFIX_LENGTH = 40
 """Characters of a paragraph that must be in a prompt for the paragraph to count as shown."""
 
 
-class Expert:
+class GoldExpert:
     """A scripted model that knows a benchmark's gold."""
 
     def __init__(self, benchmark: GoldSource) -> None:
@@ -316,110 +322,110 @@ class Expert:
     def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
         """Return the right answer to a request of any graph's operators; the smallest valid one if it is unknown."""
         fields: Mapping[str, Any] = schema.get("properties", {})
-        position = standing(self._benchmark)._replace(form=fields)
+        position = current_position(self._benchmark)._replace(form=fields)
         if not fields:
-            return notes(position)
+            return format_notes(position)
         author = next((answer for name, answer in _ANSWERS.items() if name in fields), None)
         if author is None:
-            return least(schema)
+            return minimal_answer(schema)
         answer = {name: value for name, value in author(position, prompt).items() if name in fields}
-        return {name: _fitting(value, fields[name]) for name, value in answer.items()}
+        return {name: _truncate(value, fields[name]) for name, value in answer.items()}
 
 
-def _subquestions(position: Standing, prompt: str) -> Answer:
+def _answer_subquestions(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     certified = sum(
         predicate.kind == "hop" for predicate in position.state.get("plan", ())[: position.state.get("head", 0)]
     )
     return {"subquestions": [hop.question for hop in position.hops[certified:]] or [position.question.text]}
 
 
-def _query(position: Standing, prompt: str) -> Answer:
+def _answer_query(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     hop = position.target()
     return {"query": (hop and position.query(hop)) or position.question.text}
 
 
-def _guess(position: Standing, prompt: str) -> Answer:
+def _answer_guess(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     hop = position.target()
     return {"guess": hop.answer if hop else position.answer}
 
 
-def _finding(position: Standing, prompt: str) -> Answer:
+def _answer_finding(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     hop = position.target()
     if hop is None or hop not in position.seen:
         return {"found": False, "title": "", "finding": "", "entity": ""}
     return {"found": True, "title": hop.passage.title, "finding": hop.finding, "entity": hop.answer}
 
 
-def _supported(position: Standing, prompt: str) -> Answer:
+def _answer_supported(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     hop, claimed = position.target(), str(position.state["action"].args.get("finding", ""))
     right = hop is not None and bool(claimed) and one_line(hop.finding).startswith(one_line(claimed))
-    return {"reason": "read off the paragraph", "supported": right and hop is not None and _shows(prompt, hop)}
+    return {"reason": "read off the paragraph", "supported": right and hop is not None and _is_shown(prompt, hop)}
 
 
-def _consistent(position: Standing, prompt: str) -> Answer:
+def _answer_consistent(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     answer = str(position.state["action"].args.get("answer", ""))
     right = any(exact_match(answer, gold) for gold in position.answers)
     return {"reason": "held against the steps", "consistent": right}
 
 
-def _sentence(position: Standing, prompt: str) -> Answer:
+def _answer_sentence(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     query = _next_query(position)
     return {"sentence": f"Next comes {query}" if query else f"So the answer is: {position.answer}."}
 
 
-def _generation(position: Standing, prompt: str) -> Answer:
+def _answer_generation(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     missing = "".join(f"{hop.passage.title}. " for hop in position.unseen)
     return {"generation": f"{missing}So the answer is: {position.answer}."}
 
 
-def _move(position: Standing, prompt: str) -> Answer:
+def _answer_move(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     query = _next_query(position)
     tool, text = (SEARCH, query) if query else (FINISH, position.answer)
     thought = "a paragraph is missing" if query else "all that is needed was found"
     move = {"thought": thought, "tool": tool, "text": text, "action": f"{tool}[{text}]"}
-    return {**move, "remember": notes(position)}
+    return {**move, "remember": format_notes(position)}
 
 
-def _next_query(position: Standing) -> str | None:
+def _next_query(position: QuestionPosition) -> str | None:
     queries = (position.query(hop) for hop in position.unseen)
     return next((query for query in queries if query), None)
 
 
-def _shows(prompt: str, hop: Hop) -> bool:
-    return one_line(one_line(hop.passage.text)[:OPENING]) in one_line(prompt)
+def _is_shown(prompt: str, hop: GoldHop) -> bool:
+    return one_line(one_line(hop.passage.text)[:SHOWN_PREFIX_LENGTH]) in one_line(prompt)
 
 
-def _fitting(value: Any, form: Mapping[str, Any]) -> Any:
+def _truncate(value: Any, form: Mapping[str, Any]) -> Any:
     """Cut texts and lists that are longer than the form allows, and so every item of a list."""
     most = form.get("maxLength" if isinstance(value, str) else "maxItems")
     if isinstance(value, list):
-        return [_fitting(item, form.get("items", {})) for item in value[:most]]
+        return [_truncate(item, form.get("items", {})) for item in value[:most]]
     return value[:most] if isinstance(value, str) else value
 
 
-_ANSWERS: dict[str, Callable[[Standing, str], Answer]] = {
-    "subquestions": _subquestions,
-    "query": _query,
-    "guess": _guess,
-    "found": _finding,
-    "supported": _supported,
-    "consistent": _consistent,
-    "resolved": facts,
-    "facts": reorganised,
-    "verdict": verdict,
-    "unresolved": unresolved,
+_ANSWERS: dict[str, Callable[[QuestionPosition, str], ExpertAnswer]] = {
+    "subquestions": _answer_subquestions,
+    "query": _answer_query,
+    "guess": _answer_guess,
+    "found": _answer_finding,
+    "supported": _answer_supported,
+    "consistent": _answer_consistent,
+    "resolved": answer_facts,
+    "facts": answer_reorganised,
+    "verdict": answer_verdict,
+    "unresolved": answer_unresolved,
     "aligned": lambda position, prompt: {"reason": "the same entity", "aligned": True},
-    "hypotheses": hypotheses,
+    "hypotheses": answer_hypotheses,
     "keep": lambda position, prompt: {"keep": list(position.gold_lines)},
-    "sentence": _sentence,
-    "generation": _generation,
+    "sentence": _answer_sentence,
+    "generation": _answer_generation,
     "summary": lambda position, prompt: {"summary": " ".join(hop.finding for hop in position.seen)},
-    "nodes": nodes,
-    "steps": steps,
-    "status": progress,
-    "change": revision,
-    "tool": _move,
-    "action": _move,
+    "nodes": answer_nodes,
+    "steps": answer_steps,
+    "status": answer_progress,
+    "change": answer_revision,
+    "tool": _answer_move,
+    "action": _answer_move,
     "answer": lambda position, prompt: {"answer": position.answer},
 }
 """Functions that answer, by the field that identifies a request; the first field that is in the form decides."""

@@ -8,39 +8,39 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.models.calls import ask, bullet_list, clipped, prompt, quoted, tried, unquoted
-from certigraph.adapters.models.schemas import Cut, Within
+from certigraph.adapters.models.calls import ask, build_prompt, bullet_list, clip, format_attempts, quote, unquote_line
+from certigraph.adapters.models.schemas import Bounded, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.qa import planning
 from certigraph.adapters.qa.planning import (
     GOAL,
     HOP,
-    LEAST,
-    MOST,
-    Library,
-    chain_answer,
-    hop_claim,
-    hops_in,
+    MAX_HOPS,
+    MIN_HOPS,
+    PassageSource,
+    create_chain_answer,
+    create_hop_claim,
+    format_chain,
+    hops_from_id,
+    load_page,
+    load_passages,
+    max_passage_characters,
+    needs_retrieval,
     next_query,
-    page_of,
-    passages_of,
-    proposed,
+    propose_plan,
     queries_at,
-    replanned,
-    resolved,
-    retrieves,
-    room,
-    told,
+    replan_hops,
+    resolve_placeholders,
 )
 from certigraph.adapters.retrieval.bm25 import words
 from certigraph.state.records import Action, Arguments, Attempt, Observation, Predicate, Task, Verdict
 from certigraph.state.run import ANSWER, CLAIM, SEARCH, finish, search
-from certigraph.state.sdp import ProposeView, RealizeView, ReplanView, ValidateView
-from certigraph.state.search import Hop, Passage, certified_hops, chain_argument, chain_of
+from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
+from certigraph.state.search import HopFinding, Passage, certified_hops, chain_argument, chain_of
 
 # Findings and answers that are rejected by their words alone, before a model is asked (SDP appendices A.5 and A.6).
 
-MOST_WORDS = 15
+MAX_ANSWER_WORDS = 15
 """Maximum number of words of a MuSiQue answer."""
 
 _UNABLE = r"\b(?:cannot|can't|could not|couldn't|unable to)"
@@ -78,12 +78,12 @@ _COUNTED = re.compile(
 )
 
 
-def no_finding(text: str) -> str:
+def finding_problem(text: str) -> str:
     """Return why a text is no finding; an empty text if it may be one."""
-    return no_answer(text) if text.strip() else "no finding: the paragraphs shown do not answer this"
+    return answer_problem(text) if text.strip() else "no finding: the paragraphs shown do not answer this"
 
 
-def no_answer(text: str) -> str:
+def answer_problem(text: str) -> str:
     """Return why a text is no answer; an empty text if it may be one."""
     if GARBAGE.fullmatch(" ".join(words(text))):
         return f"{text.strip()!r} answers nothing"
@@ -91,23 +91,23 @@ def no_answer(text: str) -> str:
     return f"it says that nothing was found ({negated[0]!r})" if negated else ""
 
 
-def no_short_answer(question: str, answer: str, chain: Sequence[Hop]) -> str:
+def short_answer_problem(question: str, answer: str, chain: Sequence[HopFinding]) -> str:
     """Return why a text cannot be an answer of MuSiQue; an empty text if it may be one.
 
     All 308 references in our sample pass this check.
     """
-    if len(answer.split()) > MOST_WORDS:
-        return f"{len(answer.split())} words, where an answer has at most {MOST_WORDS}"
-    answer_words = _content(answer)
-    if _holds(_content(question), answer_words):
+    if len(answer.split()) > MAX_ANSWER_WORDS:
+        return f"{len(answer.split())} words, where an answer has at most {MAX_ANSWER_WORDS}"
+    answer_words = _content_words(answer)
+    if _contains_sequence(_content_words(question), answer_words):
         return f"{answer!r} stands in the question itself"
-    *before, last = [_content(hop.entity) for hop in chain] or [[]]
+    *before, last = [_content_words(hop.entity) for hop in chain] or [[]]
     if answer_words in before and answer_words != last:
         return f"{answer!r} is an entity on the way, not the end of the chain"
-    return _mismatch(question.lower().strip(), answer.lower())
+    return _type_problem(question.lower().strip(), answer.lower())
 
 
-def _mismatch(question: str, answer: str) -> str:
+def _type_problem(question: str, answer: str) -> str:
     """Return why an answer is not of the sort that its question's first words ask for."""
     if _TIME.match(question) and not _DATED.search(answer):
         return "the question asks for a time, and the answer names none"
@@ -118,23 +118,23 @@ def _mismatch(question: str, answer: str) -> str:
     return ""
 
 
-def _content(text: str) -> list[str]:
+def _content_words(text: str) -> list[str]:
     return [word for word in words(text) if word not in _ARTICLES]
 
 
-def _holds(whole: Sequence[str], part: Sequence[str]) -> bool:
+def _contains_sequence(whole: Sequence[str], part: Sequence[str]) -> bool:
     return any(whole[start : start + len(part)] == part for start in range(len(whole) - len(part) + 1))
 
 
 # Realize (SDP Eq. 2) for hops: search if passages have to be retrieved, else claim what the visible passages say.
 
-MOST_FAILURES_SHOWN = 3
+MAX_FAILURES_SHOWN = 3
 """Maximum number of refused claims or answers shown in a prompt."""
 
-MOST_FINDING = 1_000
+MAX_FINDING_LENGTH = 1_000
 """Maximum characters of a finding. It quotes all sentences it is based on, because sentences score support."""
 
-AGAIN = "again"
+AGAIN_ARGUMENT = "again"
 """Argument of a search that follows a search at the same target: the first one found nothing, so that it was a try."""
 
 
@@ -142,33 +142,33 @@ class Finding(BaseModel):
     """What the model found for a sub-question. The title is in its words: the world resolves it."""
 
     found: bool
-    title: Annotated[str, Within(150)]
-    finding: Annotated[str, Within(MOST_FINDING)]
-    entity: Annotated[str, Within(100)]
+    title: Annotated[str, Bounded(150)]
+    finding: Annotated[str, Bounded(MAX_FINDING_LENGTH)]
+    entity: Annotated[str, Bounded(100)]
 
 
-NOTHING = Finding(found=False, title="", finding="", entity="")
+NO_FINDING = Finding(found=False, title="", finding="", entity="")
 """The model's answer when nothing was found."""
 
 
-async def hop_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
+async def choose_hop_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
     """Return a search or a claim.
 
     If passages are searched for, a claim needs a search for this target since the last claim, and a finding in the
     passages visible then; else there is another search, until all queries are used up. A claim of nothing is rejected,
     which ends the tries at the target.
     """
-    searching = retrieves(state["task"], runtime)
-    finding = None if searching and not _unread(state) else await _found(state, runtime)
+    searching = needs_retrieval(state["task"], runtime)
+    finding = None if searching and not _has_unread_results(state) else await _ask_finding(state, runtime)
     if searching and not (finding and finding.found) and (query := await next_query(state, runtime)):
-        again: Arguments = {AGAIN: True} if _last_was_search(state["attempts"]) else {}
+        again: Arguments = {AGAIN_ARGUMENT: True} if _last_was_search(state["attempts"]) else {}
         return search(query, k=limits_of(state["task"], runtime).passages, **again)
-    answer = finding or await _found(state, runtime)
-    hop = Hop(_question(state), answer.finding, answer.entity)
-    return hop_claim(int(str(state["target"].args["index"])), hop, answer.title)
+    answer = finding or await _ask_finding(state, runtime)
+    hop = HopFinding(_question_of(state), answer.finding, answer.entity)
+    return create_hop_claim(int(str(state["target"].args["index"])), hop, answer.title)
 
 
-def _unread(state: RealizeView) -> bool:
+def _has_unread_results(state: RealizeView) -> bool:
     """Return whether a search, of this plan or at the end of the one before, has results that were not read yet."""
     return _last_was_search(state["attempts"]) or (not state["attempts"] and "queries" in state["target"].args)
 
@@ -177,45 +177,49 @@ def _last_was_search(attempts: Sequence[Attempt]) -> bool:
     return bool(attempts) and attempts[-1].action.kind == SEARCH
 
 
-def _question(state: RealizeView) -> str:
-    return resolved(str(state["target"].args["question"]), certified_hops(state["certified"]))
+def _question_of(state: RealizeView) -> str:
+    return resolve_placeholders(str(state["target"].args["question"]), certified_hops(state["certified"]))
 
 
-async def _found(state: RealizeView, runtime: Runtime[Context]) -> Finding:
+async def _ask_finding(state: RealizeView, runtime: Runtime[Context]) -> Finding:
     """Ask the model for a finding in the visible passages.
 
     If it gives only a finding or only an entity, that text is used for both.
     """
     if not state["evidence"].sources:
-        return NOTHING
-    answer = await ask(prompt(runtime, await _instruction(state, runtime)), Finding, role="executor", runtime=runtime)
-    finding, entity = unquoted(answer.finding), unquoted(answer.entity)
+        return NO_FINDING
+    answer = await ask(
+        build_prompt(runtime, await _finding_instruction(state, runtime)), Finding, role="executor", runtime=runtime
+    )
+    finding, entity = unquote_line(answer.finding), unquote_line(answer.entity)
     if not answer.found or not (finding or entity):
-        return NOTHING
-    return Finding(found=True, title=unquoted(answer.title), finding=finding or entity, entity=entity or finding[:100])
+        return NO_FINDING
+    return Finding(
+        found=True, title=unquote_line(answer.title), finding=finding or entity, entity=entity or finding[:100]
+    )
 
 
-async def _instruction(state: RealizeView, runtime: Runtime[Context]) -> str:
-    question, claims = _question(state), [a for a in state["attempts"] if a.action.kind == CLAIM]
+async def _finding_instruction(state: RealizeView, runtime: Runtime[Context]) -> str:
+    question, claims = _question_of(state), [a for a in state["attempts"] if a.action.kind == CLAIM]
     queries = queries_at(state["target"], state["attempts"])[-1:]
     empty_claims = sum(not claim.action.args.get("finding") for claim in claims)
-    passages = await page_of(empty_claims, [*queries, question], state["evidence"].sources, state["task"], runtime)
+    passages = await load_page(empty_claims, [*queries, question], state["evidence"].sources, state["task"], runtime)
     limits = limits_of(state["task"], runtime)
     return planning.FIND.format(
-        passages=quoted(passages),
+        passages=quote(passages),
         task=state["task"].goal,
-        chain=quoted(clipped(told([*certified_hops(state["certified"]).values()]), limits.context // 8)),
-        notes=_notes(state),
-        failed=clipped(bullet_list(_failure(claim) for claim in claims[-MOST_FAILURES_SHOWN:]), limits.context // 8),
+        chain=quote(clip(format_chain([*certified_hops(state["certified"]).values()]), limits.context // 8)),
+        notes=_format_notes(state),
+        failed=clip(bullet_list(_format_failure(claim) for claim in claims[-MAX_FAILURES_SHOWN:]), limits.context // 8),
         question=question,
     )
 
 
-def _notes(state: RealizeView) -> str:
-    return f"\nNotes:\n{quoted(state['belief'].text)}\n" if state["belief"].text else ""
+def _format_notes(state: RealizeView) -> str:
+    return f"\nNotes:\n{quote(state['belief'].text)}\n" if state["belief"].text else ""
 
 
-def _failure(attempt: Attempt) -> str:
+def _format_failure(attempt: Attempt) -> str:
     finding = attempt.action.args.get("finding") or "(nothing found)"
     return f"{finding}: {attempt.verdict.reason or 'not accepted'}"
 
@@ -226,10 +230,10 @@ def _failure(attempt: Attempt) -> str:
 class Conclusion(BaseModel):
     """The model's answer to the question."""
 
-    answer: Annotated[str, Field(min_length=1), Within(200)]
+    answer: Annotated[str, Field(min_length=1), Bounded(200)]
 
 
-async def closing_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
+async def choose_closing_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
     """Return an answer for the predicate `answer`, and for the goal its submission.
 
     If no answer was certified before the goal, a new one is asked for and submitted.
@@ -240,12 +244,14 @@ async def closing_action(state: RealizeView, runtime: Runtime[Context]) -> Actio
         return finish(str(certified[-1]), **chain_argument(chain))
     instruction = planning.CONCLUDE.format(
         task=state["task"].goal,
-        chain=quoted(told(chain)),
-        failed=clipped(tried(state["attempts"][-MOST_FAILURES_SHOWN:]), limits_of(state["task"], runtime).context // 8),
+        chain=quote(format_chain(chain)),
+        failed=clip(
+            format_attempts(state["attempts"][-MAX_FAILURES_SHOWN:]), limits_of(state["task"], runtime).context // 8
+        ),
     )
-    answer = await ask(prompt(runtime, instruction), Conclusion, role="executor", runtime=runtime)
-    text = unquoted(answer.answer)
-    return finish(text, **chain_argument(chain)) if state["target"].kind == GOAL else chain_answer(text, chain)
+    answer = await ask(build_prompt(runtime, instruction), Conclusion, role="executor", runtime=runtime)
+    text = unquote_line(answer.answer)
+    return finish(text, **chain_argument(chain)) if state["target"].kind == GOAL else create_chain_answer(text, chain)
 
 
 # Validate (SDP Eq. 3) for multi-hop question answering: two stages for a finding, a cascade for the answer.
@@ -254,18 +260,18 @@ async def closing_action(state: RealizeView, runtime: Runtime[Context]) -> Actio
 class Support(BaseModel):
     """The verifier's answer on a finding."""
 
-    reason: Annotated[str, Cut(160)]
+    reason: Annotated[str, Truncated(160)]
     supported: bool
 
 
 class Consistency(BaseModel):
     """The verifier's answer on MuSiQue's final answers."""
 
-    reason: Annotated[str, Cut(160)]
+    reason: Annotated[str, Truncated(160)]
     consistent: bool
 
 
-async def verdict_on(state: ValidateView, strict: bool, runtime: Runtime[Context]) -> Verdict:
+async def judge_observation(state: ValidateView, strict: bool, runtime: Runtime[Context]) -> Verdict:
     """Return the verdict on an observation, which carries the action's arguments in its `data`."""
     observation, target = state["observation"], state["tail"][0]
     if target.kind == GOAL:
@@ -273,65 +279,65 @@ async def verdict_on(state: ValidateView, strict: bool, runtime: Runtime[Context
     if target.kind == HOP and observation.data.get("tool") == SEARCH:
         # The first search only gathers evidence. One that follows a search without a result counts as a try, so that
         # the number of tries is bounded.
-        return Verdict(depth=0, reason=_brought_up(observation), looked=not observation.data.get(AGAIN))
+        return Verdict(depth=0, reason=_format_search(observation), looked=not observation.data.get(AGAIN_ARGUMENT))
     if not observation.accepted:
         return Verdict(depth=0, reason=" ".join(observation.text.split())[:160])
     if target.kind == HOP:
-        return await _on_claim(state["task"], observation, runtime)
-    return await _on_answer(state["task"], state["tail"], observation, strict, runtime)
+        return await _judge_claim(state["task"], observation, runtime)
+    return await _judge_answer(state["task"], state["tail"], observation, strict, runtime)
 
 
-async def _on_claim(task: Task, observation: Observation, runtime: Runtime[Context]) -> Verdict:
+async def _judge_claim(task: Task, observation: Observation, runtime: Runtime[Context]) -> Verdict:
     """Verify a claim with the paragraph of the cited title, then with the best other one (appendix A.5)."""
-    if rejected := no_finding(_said(observation, "finding")) or no_answer(_said(observation, "entity")):
+    if rejected := finding_problem(_text_of(observation, "finding")) or answer_problem(_text_of(observation, "entity")):
         return Verdict(depth=0, reason=rejected)
     reasons = []
-    for passage in await passages_of(observation.sources, task, runtime):
-        answer = await _verified(passage, observation, task, runtime)
+    for passage in await load_passages(observation.sources, task, runtime):
+        answer = await _ask_support(passage, observation, task, runtime)
         if answer.supported:
-            return Verdict(depth=1, reason=_credited(answer, passage, observation), evidence=passage.id)
+            return Verdict(depth=1, reason=_format_support(answer, passage, observation), evidence=passage.id)
         reasons.append(f"{passage.title}: {answer.reason}")
     return Verdict(depth=0, reason="; ".join(reasons) or "no paragraph at hand has that title or a word of the finding")
 
 
-async def _verified(passage: Passage, observation: Observation, task: Task, runtime: Runtime[Context]) -> Support:
+async def _ask_support(passage: Passage, observation: Observation, task: Task, runtime: Runtime[Context]) -> Support:
     instruction = planning.VERIFY.format(
-        passage=quoted(clipped(f"{passage.title}: {passage.text}", room(limits_of(task, runtime)))),
-        question=_said(observation, "subquestion"),
-        finding=_said(observation, "finding"),
-        entity=_said(observation, "entity"),
+        passage=quote(clip(f"{passage.title}: {passage.text}", max_passage_characters(limits_of(task, runtime)))),
+        question=_text_of(observation, "subquestion"),
+        finding=_text_of(observation, "finding"),
+        entity=_text_of(observation, "entity"),
     )
-    return await ask(prompt(runtime, instruction), Support, role="validator", runtime=runtime)
+    return await ask(build_prompt(runtime, instruction), Support, role="validator", runtime=runtime)
 
 
-def _credited(answer: Support, passage: Passage, observation: Observation) -> str:
-    cited = _said(observation, "title")
+def _format_support(answer: Support, passage: Passage, observation: Observation) -> str:
+    cited = _text_of(observation, "title")
     corrected = not observation.data.get("resolved") or passage.id != observation.sources[0]
     return f"in {passage.title!r} and not in {cited!r}: {answer.reason}" if corrected else answer.reason
 
 
-async def _on_answer(
+async def _judge_answer(
     task: Task, tail: Sequence[Predicate], observation: Observation, strict: bool, runtime: Runtime[Context]
 ) -> Verdict:
     """Judge the answer, and with it the goal if the goal comes next."""
-    answer, chain = _said(observation, "answer"), chain_of(observation.data)
-    rejected = no_answer(answer) or (strict and no_short_answer(task.goal, answer, chain))
+    answer, chain = _text_of(observation, "answer"), chain_of(observation.data)
+    rejected = answer_problem(answer) or (strict and short_answer_problem(task.goal, answer, chain))
     if rejected:
         return Verdict(depth=0, reason=rejected)
     if strict:
-        instruction = planning.CONSISTENT.format(task=task.goal, chain=quoted(told(chain)), answer=answer)
-        check = await ask(prompt(runtime, instruction), Consistency, role="validator", runtime=runtime)
+        instruction = planning.CONSISTENT.format(task=task.goal, chain=quote(format_chain(chain)), answer=answer)
+        check = await ask(build_prompt(runtime, instruction), Consistency, role="validator", runtime=runtime)
         if not check.consistent:
             return Verdict(depth=0, reason=check.reason or "it does not follow from what is established")
     final = len(tail) > 1 and tail[1].kind == GOAL
     return Verdict(depth=1 + final, reason="no check speaks against it")
 
 
-def _brought_up(observation: Observation) -> str:
+def _format_search(observation: Observation) -> str:
     return f"{len(observation.sources)} passages" if observation.accepted else " ".join(observation.text.split())[:160]
 
 
-def _said(observation: Observation, argument: str) -> str:
+def _text_of(observation: Observation, argument: str) -> str:
     return str(observation.data.get(argument) or "").strip()
 
 
@@ -343,7 +349,7 @@ def _said(observation: Observation, argument: str) -> str:
 # one, to a verifier. The answer is noted, and certified together with the goal.
 
 
-def operators(benchmark: Library, *, strict: bool = False, hops: bool = False) -> Mapping[str, Operator]:
+def create_operators(benchmark: PassageSource, *, strict: bool = False, hops: bool = False) -> Mapping[str, Operator]:
     """Create the four operators, by slot.
 
     Args:
@@ -354,19 +360,19 @@ def operators(benchmark: Library, *, strict: bool = False, hops: bool = False) -
     """
 
     def bounds(task: Task) -> tuple[int, int]:
-        return (hops_in(task),) * 2 if hops else (LEAST, MOST if strict else LEAST)
+        return (hops_from_id(task),) * 2 if hops else (MIN_HOPS, MAX_HOPS if strict else MIN_HOPS)
 
     async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
-        return {"plan": await proposed(state, *bounds(state["task"]), runtime)}
+        return {"plan": await propose_plan(state, *bounds(state["task"]), runtime)}
 
     async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
-        act = hop_action if state["target"].kind == HOP else closing_action
+        act = choose_hop_action if state["target"].kind == HOP else choose_closing_action
         return {"action": await act(state, runtime)}
 
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        return {"verdict": await verdict_on(state, strict, runtime)}
+        return {"verdict": await judge_observation(state, strict, runtime)}
 
-    async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
-        return {"plan": await replanned(state, bounds(state["task"])[1], runtime)}
+    async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
+        return {"plan": await replan_hops(state, bounds(state["task"])[1], runtime)}
 
     return {"propose": propose, "realize": realize, "validate": validate, "replan": replan}

@@ -9,15 +9,15 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
-from certigraph.adapters.models.calls import ask, bullet_list, clipped, numbered, prompt, quoted
-from certigraph.adapters.models.schemas import Cut, Within
-from certigraph.adapters.processes import off_loop
+from certigraph.adapters.models.calls import ask, build_prompt, bullet_list, clip, numbered_list, quote
+from certigraph.adapters.models.schemas import Bounded, Truncated
+from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Limits
-from certigraph.adapters.retrieval.bm25 import STOPWORDS, Pool, Retriever, terms, words
+from certigraph.adapters.retrieval.bm25 import STOPWORDS, PassagePool, Retriever, terms, words
 from certigraph.state.records import Action, Arguments, Attempt, Fault, Predicate, Task
 from certigraph.state.run import ANSWER, SEARCH, answer, claim
-from certigraph.state.sdp import ProposeView, RealizeView, ReplanView
-from certigraph.state.search import Hop, Passage, certified_hops, chain_argument
+from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView
+from certigraph.state.search import HopFinding, Passage, certified_hops, chain_argument
 
 # The prompts of SDP's operators for multi-hop question answering.
 
@@ -135,7 +135,7 @@ def hop_predicate(index: int, question: str, queries: Sequence[str] = ()) -> Pre
     return Predicate(text=f"Known: {question}", kind=HOP, args={**args, **({"queries": [*queries]} if queries else {})})
 
 
-def closing() -> list[Predicate]:
+def closing_predicates() -> list[Predicate]:
     """Return the predicates at the end of every plan."""
     return [
         Predicate(text="The question is answered from what is certified.", kind=ANSWER),
@@ -143,24 +143,24 @@ def closing() -> list[Predicate]:
     ]
 
 
-def hop_claim(index: int, hop: Hop, title: str) -> Action:
+def create_hop_claim(index: int, hop: HopFinding, title: str) -> Action:
     """Create the action that claims a finding for the hop with an index, from 1."""
     action = claim(hop.question, finding=hop.finding, title=title, entity=hop.entity)
     return action.model_copy(update={"args": {**action.args, "hop": index}})
 
 
-def chain_answer(text: str, chain: Sequence[Hop]) -> Action:
+def create_chain_answer(text: str, chain: Sequence[HopFinding]) -> Action:
     """Create the action that notes an answer, with the chain behind it."""
     action = answer(text)
     return action.model_copy(update={"args": {**action.args, **chain_argument(chain)}})
 
 
-def resolved(question: str, hops: dict[int, Hop]) -> str:
+def resolve_placeholders(question: str, hops: dict[int, HopFinding]) -> str:
     """Replace the placeholders of certified hops in a sub-question with their bridge entities."""
     return PLACEHOLDER.sub(lambda match: hops[int(match[1])].entity if int(match[1]) in hops else match[0], question)
 
 
-def told(chain: Sequence[Hop]) -> str:
+def format_chain(chain: Sequence[HopFinding]) -> str:
     """Format the chain as prompts show it."""
     return bullet_list(f"{hop.question} {hop.entity}. {hop.finding}" for hop in chain)
 
@@ -168,7 +168,7 @@ def told(chain: Sequence[Hop]) -> str:
 # Choosing the passages that the model reads for a hop, within the size of its prompt.
 
 
-class Library(Protocol):
+class PassageSource(Protocol):
     """The part of a benchmark that these operators need."""
 
     retrieves: bool
@@ -179,7 +179,7 @@ class Library(Protocol):
         ...
 
 
-def room(limits: Limits) -> int:
+def max_passage_characters(limits: Limits) -> int:
     """Return the maximum characters of a prompt for passages.
 
     A quarter of the context is left for question, findings and tries.
@@ -187,61 +187,61 @@ def room(limits: Limits) -> int:
     return limits.context * 3 // 4
 
 
-async def passages_of(ids: Sequence[str], task: Task, runtime: Runtime[Context]) -> list[Passage]:
+async def load_passages(ids: Sequence[str], task: Task, runtime: Runtime[Context]) -> list[Passage]:
     """Return the passages with these ids, in their order."""
-    source = await off_loop(library_of(task, runtime).library, task)
-    return await off_loop(lambda: [source.passage(id) for id in ids])
+    source = await run_in_thread(passage_source_of(task, runtime).library, task)
+    return await run_in_thread(lambda: [source.passage(id) for id in ids])
 
 
-async def page_of(
+async def load_page(
     number: int, queries: Sequence[str], ids: Sequence[str], task: Task, runtime: Runtime[Context]
 ) -> str:
     """Return the text that the model reads in try `number` (from 0): that page, cycling through all pages."""
-    passages = await passages_of(ids, task, runtime)
+    passages = await load_passages(ids, task, runtime)
     limits = limits_of(task, runtime)
-    pages = paged(await off_loop(best_first, queries, passages, limits.passages), limits)
+    pages = split_pages(await run_in_thread(sort_by_queries, queries, passages, limits.passages), limits)
     return "\n".join(pages[number % len(pages)]) if pages else "(none)"
 
 
-def best_first(queries: Sequence[str], passages: Sequence[Passage], k: int) -> list[Passage]:
+def sort_by_queries(queries: Sequence[str], passages: Sequence[Passage], k: int) -> list[Passage]:
     """Sort passages into reading order: for each query its best `k` by BM25, then the rest.
 
     The latest query comes first, so that the passages it retrieved are read first.
     """
     if not any(terms(f"{passage.title} {passage.text}") for passage in passages):
         return list(passages)
-    pool = Pool(passages)
+    pool = PassagePool(passages)
     hits = (hit.passage for query in queries for hit in pool.search(query, k))
     return list({passage.id: passage for passage in chain(hits, passages)}.values())
 
 
-def paged(passages: Sequence[Passage], limits: Limits) -> list[list[str]]:
+def split_pages(passages: Sequence[Passage], limits: Limits) -> list[list[str]]:
     """Format the passages as lines "Title: text", split into pages of at most `limits.passages`.
 
     A try that found nothing is followed by the next page, so that a model with a short context reads everything.
     """
     pages: list[list[str]] = []
-    for line in (clipped(f"{passage.title}: {passage.text}", limits.excerpt) for passage in passages):
+    for line in (clip(f"{passage.title}: {passage.text}", limits.excerpt) for passage in passages):
         full = not pages or len(pages[-1]) == limits.passages
-        if full or sum(map(len, pages[-1])) + len(line) > room(limits):
+        if full or sum(map(len, pages[-1])) + len(line) > max_passage_characters(limits):
             pages.append([])
         pages[-1].append(line)
     return pages
 
 
-def retrieves(task: Task, runtime: Runtime[Context]) -> bool:
+def needs_retrieval(task: Task, runtime: Runtime[Context]) -> bool:
     """Return whether passages have to be searched for."""
-    return library_of(task, runtime).retrieves
+    return passage_source_of(task, runtime).retrieves
 
 
-def library_of(task: Task, runtime: Runtime[Context]) -> Library:
+def passage_source_of(task: Task, runtime: Runtime[Context]) -> PassageSource:
     """Return the task's benchmark as a source of passages."""
-    return cast(Library, benchmark_of(task, runtime))
+    return cast(PassageSource, benchmark_of(task, runtime))
 
 
 # The next query of a hop: the model's own, and broader ones after more failed queries (appendix A.6).
 
-BY_ENTITIES, BY_GUESS = 4, 6
+ENTITY_QUERIES_AFTER, GUESSES_AFTER = 4, 6
 """Failed queries of a hop after which only its entities are searched for, and then a guess of its answer."""
 
 _NAME = r"[A-Z\d\u00c0-\u00de\u0100-\u017f][\w.'\u2019&-]*"
@@ -251,25 +251,25 @@ _SPAN = re.compile(rf"{_NAME}(?: (?:(?:of|the|de|la|van|von) ){{0,2}}{_NAME})*")
 class Query(BaseModel):
     """The model's query."""
 
-    query: Annotated[str, Field(min_length=1), Within(150)]
+    query: Annotated[str, Field(min_length=1), Bounded(150)]
 
 
 class Guess(BaseModel):
     """What the model takes for the answer of a sub-question."""
 
-    guess: Annotated[str, Field(min_length=1), Within(100)]
+    guess: Annotated[str, Field(min_length=1), Bounded(100)]
 
 
 async def next_query(state: RealizeView, runtime: Runtime[Context]) -> str:
     """Return a query that was not tried at this hop; an empty text if all are used up."""
     failed = queries_at(state["target"], state["attempts"])
-    question = resolved(str(state["target"].args["question"]), certified_hops(state["certified"]))
-    names = [" ".join(entities(question)), *entities(question)]
-    if len(failed) < BY_ENTITIES:
-        return _untried([await _written(state, question, failed, runtime), question, *names], failed)
-    if len(failed) < BY_GUESS and (query := _untried(names, failed)):
+    question = resolve_placeholders(str(state["target"].args["question"]), certified_hops(state["certified"]))
+    names = [" ".join(extract_entities(question)), *extract_entities(question)]
+    if len(failed) < ENTITY_QUERIES_AFTER:
+        return _first_untried([await _ask_query(state, question, failed, runtime), question, *names], failed)
+    if len(failed) < GUESSES_AFTER and (query := _first_untried(names, failed)):
         return query
-    return _untried([await _guessed(state, question, failed, runtime), *names, question], failed)
+    return _first_untried([await _ask_guess(state, question, failed, runtime), *names, question], failed)
 
 
 def queries_at(target: Predicate, attempts: Sequence[Attempt]) -> list[str]:
@@ -279,47 +279,47 @@ def queries_at(target: Predicate, attempts: Sequence[Attempt]) -> list[str]:
     return [*(map(str, earlier) if isinstance(earlier, list) else ()), *searched]
 
 
-def entities(question: str) -> list[str]:
+def extract_entities(question: str) -> list[str]:
     """Return the distinct capitalised spans and numbers of a sub-question, without the word that only opens it."""
-    spans = (_without_opening(match[0], match.start()) for match in _SPAN.finditer(question))
+    spans = (_strip_opening_word(match[0], match.start()) for match in _SPAN.finditer(question))
     return list(dict.fromkeys(span for span in spans if span))
 
 
-def _without_opening(span: str, start: int) -> str:
+def _strip_opening_word(span: str, start: int) -> str:
     first, _, rest = span.partition(" ")
     opens = start == 0 and first.lower() in STOPWORDS
     return rest if opens else span.removesuffix("'s").removesuffix("\u2019s").rstrip(".,")
 
 
-def plain(text: str) -> str:
+def normalise_words(text: str) -> str:
     """Return the words of a text in one form; two queries or sub-questions are the same if these are equal."""
     return " ".join(words(text))
 
 
-def _untried(queries: Iterable[str], failed: Sequence[str]) -> str:
-    used = {plain(query) for query in failed}
-    return next((query for query in queries if plain(query) and plain(query) not in used), "")
+def _first_untried(queries: Iterable[str], failed: Sequence[str]) -> str:
+    used = {normalise_words(query) for query in failed}
+    return next((query for query in queries if normalise_words(query) and normalise_words(query) not in used), "")
 
 
-async def _written(state: RealizeView, question: str, failed: Sequence[str], runtime: Runtime[Context]) -> str:
+async def _ask_query(state: RealizeView, question: str, failed: Sequence[str], runtime: Runtime[Context]) -> str:
     instruction = QUERY.format(
         task=state["task"].goal,
-        chain=quoted(told([*certified_hops(state["certified"]).values()])),
+        chain=quote(format_chain([*certified_hops(state["certified"]).values()])),
         failed=bullet_list(failed),
         advice=f"\nTo keep in mind:\n{bullet_list(state['advice'])}\n" if state["advice"] else "",
         question=question,
     )
-    return (await ask(prompt(runtime, instruction), Query, role="executor", runtime=runtime)).query.strip()
+    return (await ask(build_prompt(runtime, instruction), Query, role="executor", runtime=runtime)).query.strip()
 
 
-async def _guessed(state: RealizeView, question: str, failed: Sequence[str], runtime: Runtime[Context]) -> str:
+async def _ask_guess(state: RealizeView, question: str, failed: Sequence[str], runtime: Runtime[Context]) -> str:
     instruction = GUESS.format(task=state["task"].goal, question=question, failed=bullet_list(failed))
-    return (await ask(prompt(runtime, instruction), Guess, role="executor", runtime=runtime)).guess.strip()
+    return (await ask(build_prompt(runtime, instruction), Guess, role="executor", runtime=runtime)).guess.strip()
 
 
 # Propose and Replan (SDP Eqs. 1 and 4) for multi-hop question answering: sub-questions, the answer, the goal.
 
-LEAST, MOST = 2, 4
+MIN_HOPS, MAX_HOPS = 2, 4
 """Minimum and maximum number of sub-questions of MuSiQue; HotpotQA always has the minimum."""
 
 _COUNTED = re.compile(r"(?:.*/)?(\d)hop")
@@ -328,10 +328,10 @@ _COUNTED = re.compile(r"(?:.*/)?(\d)hop")
 class Subquestions(BaseModel):
     """The model's answer."""
 
-    subquestions: Annotated[list[str], Cut(MOST)]
+    subquestions: Annotated[list[str], Truncated(MAX_HOPS)]
 
 
-def hops_in(task: Task) -> int:
+def hops_from_id(task: Task) -> int:
     """Return the number of hops that a MuSiQue id reveals: a label leak, which the papers' runs use.
 
     Raises:
@@ -344,19 +344,19 @@ def hops_in(task: Task) -> int:
     return int(match[1])
 
 
-async def proposed(state: ProposeView, least: int, most: int, runtime: Runtime[Context]) -> list[Predicate]:
+async def propose_plan(state: ProposeView, least: int, most: int, runtime: Runtime[Context]) -> list[Predicate]:
     """Ask for a plan: one predicate per sub-question, then answer and goal.
 
     An empty decomposition gives the question itself as the only hop.
     """
     count = str(least) if least == most else f"{least} to {most}"
     instruction = DECOMPOSE.format(task=state["task"].goal, count=count)
-    answer = await ask(prompt(runtime, instruction), Subquestions, role="planner", runtime=runtime)
-    hops = numbered_hops(answer.subquestions, first=1, most=most) or [state["task"].goal]
-    return [*(hop_predicate(index, question) for index, question in enumerate(hops, 1)), *closing()]
+    answer = await ask(build_prompt(runtime, instruction), Subquestions, role="planner", runtime=runtime)
+    hops = clean_subquestions(answer.subquestions, first=1, most=most) or [state["task"].goal]
+    return [*(hop_predicate(index, question) for index, question in enumerate(hops, 1)), *closing_predicates()]
 
 
-async def replanned(state: ReplanView, most: int, runtime: Runtime[Context]) -> list[Predicate]:
+async def replan_hops(state: SDPReplanView, most: int, runtime: Runtime[Context]) -> list[Predicate]:
     """Ask for the rest of the plan after the certified hops; an empty list if there is no other way.
 
     If all passages are given, a sub-question that failed would fail again: the question itself takes its place as one
@@ -365,60 +365,65 @@ async def replanned(state: ReplanView, most: int, runtime: Runtime[Context]) -> 
     """
     first = 1 + sum(predicate.kind == HOP for predicate in state["certified"].predicates)
     failed_attempts = [attempt for attempt in state["attempts"] if attempt.position == state["head"]]
-    hops = await _asked_again(state, failed_attempts, first, max(most - first + 1, 1), runtime)
-    if not hops or not retrieves(state["task"], runtime):
-        hops = _another_way(hops, _asked_in_vain(failed_attempts, state), state)
+    hops = await _ask_subquestions_again(state, failed_attempts, first, max(most - first + 1, 1), runtime)
+    if not hops or not needs_retrieval(state["task"], runtime):
+        hops = _choose_alternative(hops, _failed_questions(failed_attempts, state), state)
     spent = [str(attempt.action.args["query"]) for attempt in failed_attempts if attempt.action.kind == SEARCH]
     tail = [hop_predicate(n, question, () if n > first else spent) for n, question in enumerate(hops, first)]
-    return [*tail, *closing()] if tail else []
+    return [*tail, *closing_predicates()] if tail else []
 
 
-def _another_way(hops: Sequence[str], failed: Set[str], state: ReplanView) -> list[str]:
+def _choose_alternative(hops: Sequence[str], failed: Set[str], state: SDPReplanView) -> list[str]:
     """Return the hops, else the question as the only one, else nothing: the first hop must not have failed before."""
     known = certified_hops(state["certified"])
     ways = (hops, [state["task"].goal])
-    return next(([*way] for way in ways if way and plain(resolved(way[0], known)) not in failed), [])
+    return next(
+        ([*way] for way in ways if way and normalise_words(resolve_placeholders(way[0], known)) not in failed), []
+    )
 
 
-def numbered_hops(texts: Sequence[str], *, first: int, most: int) -> list[str]:
+def clean_subquestions(texts: Sequence[str], *, first: int, most: int) -> list[str]:
     """Clean sub-questions: each once, at most `most`; placeholders follow sub-questions that moved up.
 
     Args:
         texts: as the model wrote them, the first being number `first`.
     """
-    written = [_without_number(" ".join(text.split()), n) for n, text in enumerate(texts, first)]
+    written = [_strip_number(" ".join(text.split()), n) for n, text in enumerate(texts, first)]
     distinct = [text for text in dict.fromkeys(written) if text][:most]
     moved = {n: first + distinct.index(text) for n, text in enumerate(written, first) if text in distinct}
     return [PLACEHOLDER.sub(lambda match: f"#{moved.get(int(match[1]), match[1])}", text) for text in distinct]
 
 
-def _without_number(text: str, number: int) -> str:
+def _strip_number(text: str, number: int) -> str:
     """Remove a sub-question's own number before it; "#1" before another sub-question is a placeholder."""
     return re.sub(rf"^(?:#{number}[.:)]?|\d[.:)]) +", "", text)
 
 
-async def _asked_again(
-    state: ReplanView, attempts: Sequence[Attempt], first: int, most: int, runtime: Runtime[Context]
+async def _ask_subquestions_again(
+    state: SDPReplanView, attempts: Sequence[Attempt], first: int, most: int, runtime: Runtime[Context]
 ) -> list[str]:
     instruction = REDECOMPOSE.format(
         task=state["task"].goal,
-        certified=quoted(
-            numbered(f"{hop.question} {hop.entity}" for hop in certified_hops(state["certified"]).values())
+        certified=quote(
+            numbered_list(f"{hop.question} {hop.entity}" for hop in certified_hops(state["certified"]).values())
         ),
-        failed=quoted(bullet_list(_failures(attempts)), limits_of(state["task"], runtime).context // 4),
+        failed=quote(bullet_list(_format_failures(attempts)), limits_of(state["task"], runtime).context // 4),
         count=most,
         first=first,
     )
-    answer = await ask(prompt(runtime, instruction), Subquestions, role="planner", runtime=runtime)
-    return numbered_hops(answer.subquestions, first=first, most=most)
+    answer = await ask(build_prompt(runtime, instruction), Subquestions, role="planner", runtime=runtime)
+    return clean_subquestions(answer.subquestions, first=first, most=most)
 
 
-def _asked_in_vain(attempts: Sequence[Attempt], state: ReplanView) -> set[str]:
+def _failed_questions(attempts: Sequence[Attempt], state: SDPReplanView) -> set[str]:
     known = certified_hops(state["certified"])
-    return {plain(resolved(str(attempt.target.args.get("question", "")), known)) for attempt in attempts}
+    return {
+        normalise_words(resolve_placeholders(str(attempt.target.args.get("question", "")), known))
+        for attempt in attempts
+    }
 
 
-def _failures(attempts: Sequence[Attempt]) -> Iterator[str]:
+def _format_failures(attempts: Sequence[Attempt]) -> Iterator[str]:
     """Yield each target that was tried, with the reasons why its claims were refused."""
     for target in dict.fromkeys(attempt.target.text for attempt in attempts):
         reasons = (a.verdict.reason for a in attempts if a.target.text == target and a.action.kind != SEARCH)

@@ -10,19 +10,19 @@ from random import Random
 from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from certigraph.adapters.files import Row, cache_folder, expanded, missing_data, unknown_task
-from certigraph.adapters.retrieval.bm25 import Pool, Retriever
-from certigraph.adapters.retrieval.dense import mixed
+from certigraph.adapters.files import JsonRow, cache_folder, expand_path, missing_data_fault, unknown_task_error
+from certigraph.adapters.retrieval.bm25 import PassagePool, Retriever
+from certigraph.adapters.retrieval.dense import combine_retrievers
 from certigraph.adapters.retrieval.index import MANIFEST, build_index, open_corpus
-from certigraph.adapters.retrieval.opensearch import at_address
-from certigraph.adapters.retrieval.sources import paragraph
+from certigraph.adapters.retrieval.opensearch import open_address
+from certigraph.adapters.retrieval.sources import passage_of_text
 from certigraph.state.records import Fault, Record, UnknownName
 from certigraph.state.search import Passage
 
 # A multi-hop question with its paragraphs and its gold support, in one form for all benchmarks.
 
 
-class Hop(Record):
+class GoldHop(Record):
     """One gold step: its question (`#1` stands for the first step's answer), and the paragraph that answers it."""
 
     question: str
@@ -32,7 +32,7 @@ class Hop(Record):
     finding: str
 
 
-class Question(Record):
+class MultiHopQuestion(Record):
     """A question; `answers` holds the gold answer first, then its aliases."""
 
     id: str
@@ -42,20 +42,20 @@ class Question(Record):
     """Group in which its figures are reported: HotpotQA's type, or MuSiQue's number of hops."""
     passages: tuple[Passage, ...]
     """The distinct paragraphs that come with it; empty if they have to be retrieved from a corpus."""
-    hops: tuple[Hop, ...]
+    hops: tuple[GoldHop, ...]
     """Its gold support, in an order in which it can be followed; empty if the file gives none."""
 
 
-def distinct(paragraphs: Iterable[tuple[str, str]]) -> dict[str, Passage]:
+def distinct_passages(paragraphs: Iterable[tuple[str, str]]) -> dict[str, Passage]:
     """Convert paragraphs (title, text) to distinct passages by id; paragraphs without title and text are dropped.
 
     A paragraph may lack its title, because it can be found by its text.
     """
-    passages = (paragraph(title, text) for title, text in paragraphs if title.strip() or text.strip())
+    passages = (passage_of_text(title, text) for title, text in paragraphs if title.strip() or text.strip())
     return {passage.id: passage for passage in passages}
 
 
-def substituted(question: str, answers: Sequence[str]) -> str:
+def substitute_answers(question: str, answers: Sequence[str]) -> str:
     """Replace `#1`, `#2`, ... in a step's question with the answers of those steps."""
     for number, answer in reversed(list(enumerate(answers, 1))):
         question = question.replace(f"#{number}", answer)
@@ -68,7 +68,7 @@ SUFFIXES = (".jsonl.gz", ".jsonl", ".json", ".json.gz")
 """Accepted suffixes of question files, the preferred one first."""
 
 
-def question_file(benchmark: str, folder: Path, stems: Sequence[str]) -> Path:
+def find_question_file(benchmark: str, folder: Path, stems: Sequence[str]) -> Path:
     """Return the first existing file among these names, each with any of SUFFIXES.
 
     Raises:
@@ -80,10 +80,10 @@ def question_file(benchmark: str, folder: Path, stems: Sequence[str]) -> Path:
                 return path
     names = ", ".join(f"{stem}{SUFFIXES[0]}" for stem in stems)
     expected = f"one of {names} (also as {', '.join(SUFFIXES[1:])})"
-    raise missing_data(benchmark, folder, expected) from FileNotFoundError(names)
+    raise missing_data_fault(benchmark, folder, expected) from FileNotFoundError(names)
 
 
-def unique(rows: Sequence[tuple[Row, str]]) -> None:
+def check_unique_ids(rows: Sequence[tuple[JsonRow, str]]) -> None:
     """Check that no id is given twice.
 
     Raises:
@@ -98,7 +98,7 @@ def unique(rows: Sequence[tuple[Row, str]]) -> None:
 
 # The questions of a benchmark, split by split.
 
-Q = TypeVar("Q", bound=Question)
+Q = TypeVar("Q", bound=MultiHopQuestion)
 
 SPLITS = ("dev", "train")
 """Names of the splits, the default first. An id identifies one question over both."""
@@ -138,7 +138,7 @@ class QuestionBank(Generic[Q]):
             if id_ in questions:
                 return questions[id_]
         split, known = next(iter(splits.items()))
-        raise unknown_task(self.name, id_, f"those of the question file, here {len(known)} in {split}", known)
+        raise unknown_task_error(self.name, id_, f"those of the question file, here {len(known)} in {split}", known)
 
     def all(self) -> Iterator[Q]:
         """Iterate over the questions of all splits that exist."""
@@ -165,17 +165,17 @@ class QuestionBank(Generic[Q]):
 
 # Retrievers of a question's passages: over its own paragraphs, or over a corpus on disk.
 
-INDEX = "CERTIGRAPH_INDEX"
+INDEX_VARIABLE = "CERTIGRAPH_INDEX"
 """Environment variable: the index of the user's own corpus, made by `certigraph index`.
 
 Its value is a folder, or an index of an OpenSearch server as `https://HOST:9200/NAME`.
 """
 
-MOST_RETRIEVERS = 256
+MAX_RETRIEVERS = 256
 """Maximum number of cached retrievers; building one takes a millisecond, its vectors a second."""
 
 
-class Library(NamedTuple):
+class PassageCorpus(NamedTuple):
     """A corpus, and its passages if they can be listed, which vectors need."""
 
     corpus: Retriever
@@ -193,9 +193,9 @@ class Retrievers:
     def __init__(self, bank: QuestionBank[Any], source: str) -> None:
         """Use the questions of `bank`; `source` is the name of their source as `certigraph index` takes it."""
         self._bank, self._source = bank, source
-        self.pool = lru_cache(maxsize=MOST_RETRIEVERS)(self._pool)
-        self._mixed = lru_cache(maxsize=MOST_RETRIEVERS)(self._mixture)
-        self._library: Library | None = None
+        self.pool = lru_cache(maxsize=MAX_RETRIEVERS)(self._pool)
+        self._mixed = lru_cache(maxsize=MAX_RETRIEVERS)(self._mixture)
+        self._library: PassageCorpus | None = None
         self._lock = Lock()
 
     def corpus(self, alpha: float | None) -> Retriever:
@@ -214,19 +214,19 @@ class Retrievers:
 
     def _pool(self, question: str, alpha: float | None) -> Retriever:
         passages = self._bank.question(question).passages
-        lexical = Pool(passages)
-        return lexical if alpha is None else mixed(lexical, passages, alpha)
+        lexical = PassagePool(passages)
+        return lexical if alpha is None else combine_retrievers(lexical, passages, alpha)
 
     def _mixture(self, alpha: float | None) -> Retriever:
         assert self._library is not None, "opened by corpus()"
         corpus, passages = self._library
         if alpha is None or passages is None:
             return corpus
-        return mixed(corpus, tuple(passages.values()), alpha, folder=cache_folder() / "vectors")
+        return combine_retrievers(corpus, tuple(passages.values()), alpha, folder=cache_folder() / "vectors")
 
-    def _opened(self) -> Library:
-        if given := os.environ.get(INDEX):
-            return Library(_named(given), None)
+    def _opened(self) -> PassageCorpus:
+        if given := os.environ.get(INDEX_VARIABLE):
+            return PassageCorpus(_open_index(given), None)
         passages = self._bank.passages()
         # The folder is named after the paragraphs' ids, which are digests of their text, so that changed questions get
         # a new index.
@@ -235,11 +235,11 @@ class Retrievers:
         if not (folder / MANIFEST).is_file():
             folder.parent.mkdir(parents=True, exist_ok=True)
             build_index(passages.values(), folder, source=self._source)
-        return Library(open_corpus(folder), passages)
+        return PassageCorpus(open_corpus(folder), passages)
 
 
-def _named(index: str) -> Retriever:
-    return at_address(index) if "://" in index else open_corpus(expanded(index))
+def _open_index(index: str) -> Retriever:
+    return open_address(index) if "://" in index else open_corpus(expand_path(index))
 
 
 # A generated encyclopedia of related people, towns, companies and novels. The same seed gives the same pages.
@@ -257,7 +257,7 @@ COMPANY_TRADES = ("Instruments", "Foundry", "Textiles", "Publishing", "Optics", 
 BOOK_THINGS = ("Lantern", "Orchard", "Harbour", "Compass", "Winter", "Mirror", "Bridge", "Garden")
 
 
-class Entry(NamedTuple):
+class EncyclopediaEntry(NamedTuple):
     """A page of the encyclopedia.
 
     The first sentence says what the entry is, each further one states a fact; `facts` holds the facts by relation.
@@ -273,7 +273,7 @@ class Entry(NamedTuple):
         return 1 + list(self.facts).index(relation)
 
 
-TELLING = {
+FACT_SENTENCES = {
     "birthplace": "{title} was born in {value}.",
     "employer": "For many years {title} worked for {value}.",
     "river": "{title} lies on the river {value}.",
@@ -285,7 +285,7 @@ TELLING = {
     "publisher": "It was first published by {value}.",
 }
 """Sentence of a fact, by relation."""
-OPENING = {
+FIRST_SENTENCES = {
     "person": "{title} is remembered as an engineer and traveller.",
     "town": "{title} is a market town.",
     "company": "{title} is a company.",
@@ -294,7 +294,7 @@ OPENING = {
 """First sentence of an entry, by kind."""
 
 
-def encyclopedia(seed: int | str) -> dict[str, Entry]:
+def generate_encyclopedia(seed: int | str) -> dict[str, EncyclopediaEntry]:
     """Generate an encyclopedia: every entry by its title, which is unique."""
     random = Random(f"{seed} encyclopedia")
     names = _Names(random)
@@ -322,9 +322,9 @@ def encyclopedia(seed: int | str) -> dict[str, Entry]:
     return {entry.title: entry for entry in entries}
 
 
-def _entry(title: str, kind: str, **facts: str) -> Entry:
-    sentences = (TELLING[relation].format(title=title, value=value) for relation, value in facts.items())
-    return Entry(title, kind, (OPENING[kind].format(title=title), *sentences), facts)
+def _entry(title: str, kind: str, **facts: str) -> EncyclopediaEntry:
+    sentences = (FACT_SENTENCES[relation].format(title=title, value=value) for relation, value in facts.items())
+    return EncyclopediaEntry(title, kind, (FIRST_SENTENCES[kind].format(title=title), *sentences), facts)
 
 
 class _Names:
@@ -378,7 +378,7 @@ PHRASES = {
     "publisher": "the first publisher of {}",
 }
 """Phrase for the answer of a relation inside a longer question."""
-ENDS = {
+RELATION_QUESTIONS = {
     "birthplace": "In which town was {} born?",
     "employer": "Which company did {} work for?",
     "county": "Which county does {} belong to?",
@@ -391,41 +391,41 @@ ENDS = {
 """Question that asks for a relation."""
 
 
-class Step(NamedTuple):
+class GeneratedHop(NamedTuple):
     """One hop of a generated question: its question, the entry it asks about, the relation, and the answer."""
 
     question: str
-    entry: Entry
+    entry: EncyclopediaEntry
     relation: str
     answer: str
 
 
-class Invented(NamedTuple):
+class GeneratedQuestion(NamedTuple):
     """A generated question, its steps, and the pages that come with it, shuffled."""
 
     question: str
     answer: str
-    steps: tuple[Step, ...]
-    pages: tuple[Entry, ...]
+    steps: tuple[GeneratedHop, ...]
+    pages: tuple[EncyclopediaEntry, ...]
 
 
-def chains(seed: int | str, hops: Sequence[int], pages: int) -> Iterator[Invented]:
+def generate_chains(seed: int | str, hops: Sequence[int], pages: int) -> Iterator[GeneratedQuestion]:
     """Generate one question per number of hops, all different, each with `pages` pages."""
-    world, random, used = encyclopedia(seed), Random(f"{seed} chains"), set[str]()
+    world, random, used = generate_encyclopedia(seed), Random(f"{seed} chains"), set[str]()
     for number, length in enumerate(hops):
         kind, *relations = CHAINS[length][number % len(CHAINS[length])]
         starts = [entry for entry in world.values() if entry.kind == kind]
         candidates = (_chain(world, start, relations) for start in random.sample(starts, len(starts)))
-        question, steps = next((q, s) for q, s in candidates if q not in used and _sound(s))
+        question, steps = next((q, s) for q, s in candidates if q not in used and _has_no_shortcut(s))
         used.add(question)
-        yield Invented(question, steps[-1].answer, steps, _pages(world, steps, pages, random))
+        yield GeneratedQuestion(question, steps[-1].answer, steps, _pages(world, steps, pages, random))
 
 
-def comparisons(seed: int | str, count: int, pages: int) -> Iterator[Invented]:
+def generate_comparisons(seed: int | str, count: int, pages: int) -> Iterator[GeneratedQuestion]:
     """Generate questions of two kinds in turn: which company is older, and whether two people come from one town."""
-    world, random, used = encyclopedia(seed), Random(f"{seed} comparisons"), set[str]()
+    world, random, used = generate_encyclopedia(seed), Random(f"{seed} comparisons"), set[str]()
     for number in range(count):
-        kind, compared = (("company", _older), ("person", _same_town))[number % 2]
+        kind, compared = (("company", _compare_age), ("person", _compare_birthplace))[number % 2]
         entries = [entry for entry in world.values() if entry.kind == kind]
         candidates = (compared(*random.sample(entries, 2)) for _ in repeat(None))
         # Every other yes-or-no question needs the answer yes, which random pairs give more rarely.
@@ -435,43 +435,57 @@ def comparisons(seed: int | str, count: int, pages: int) -> Iterator[Invented]:
             if candidate[0] not in used and (number % 4 != 1 or candidate[1] == "yes")
         )
         used.add(question)
-        yield Invented(question, answer, steps, _pages(world, steps, pages, random))
+        yield GeneratedQuestion(question, answer, steps, _pages(world, steps, pages, random))
 
 
-def _chain(world: Mapping[str, Entry], start: Entry, relations: Sequence[str]) -> tuple[str, tuple[Step, ...]]:
-    steps, entry, phrase = list[Step](), start, start.title
+def _chain(
+    world: Mapping[str, EncyclopediaEntry], start: EncyclopediaEntry, relations: Sequence[str]
+) -> tuple[str, tuple[GeneratedHop, ...]]:
+    steps, entry, phrase = list[GeneratedHop](), start, start.title
     for number, relation in enumerate(relations):
         answer = entry.facts[relation]
-        steps.append(Step(ENDS[relation].format(f"#{number}" if number else start.title), entry, relation, answer))
+        steps.append(
+            GeneratedHop(
+                RELATION_QUESTIONS[relation].format(f"#{number}" if number else start.title), entry, relation, answer
+            )
+        )
         last = number == len(relations) - 1
-        phrase = (ENDS if last else PHRASES)[relation].format(phrase)
+        phrase = (RELATION_QUESTIONS if last else PHRASES)[relation].format(phrase)
         entry = entry if last else world[answer]
     return phrase, tuple(steps)
 
 
-def _sound(steps: Sequence[Step]) -> bool:
+def _has_no_shortcut(steps: Sequence[GeneratedHop]) -> bool:
     """Return whether every step leads to a page not visited before, so that no step can be skipped."""
     titles = [step.entry.title for step in steps]
     return len(set(titles)) == len(titles) and steps[-1].answer not in titles
 
 
-def _older(one: Entry, other: Entry) -> tuple[str, str, tuple[Step, ...]]:
+def _compare_age(one: EncyclopediaEntry, other: EncyclopediaEntry) -> tuple[str, str, tuple[GeneratedHop, ...]]:
     first = min(one, other, key=lambda entry: entry.facts["founded"])
     question = f"Which company was founded first, {one.title} or {other.title}?"
-    return question, first.title, _both("founded", "In which year was {} founded?", one, other)
+    return question, first.title, _comparison_steps("founded", "In which year was {} founded?", one, other)
 
 
-def _same_town(one: Entry, other: Entry) -> tuple[str, str, tuple[Step, ...]]:
+def _compare_birthplace(one: EncyclopediaEntry, other: EncyclopediaEntry) -> tuple[str, str, tuple[GeneratedHop, ...]]:
     same = one.facts["birthplace"] == other.facts["birthplace"]
     question = f"Were {one.title} and {other.title} born in the same town?"
-    return question, "yes" if same else "no", _both("birthplace", ENDS["birthplace"], one, other)
+    return (
+        question,
+        "yes" if same else "no",
+        _comparison_steps("birthplace", RELATION_QUESTIONS["birthplace"], one, other),
+    )
 
 
-def _both(relation: str, question: str, *entries: Entry) -> tuple[Step, ...]:
-    return tuple(Step(question.format(entry.title), entry, relation, entry.facts[relation]) for entry in entries)
+def _comparison_steps(relation: str, question: str, *entries: EncyclopediaEntry) -> tuple[GeneratedHop, ...]:
+    return tuple(
+        GeneratedHop(question.format(entry.title), entry, relation, entry.facts[relation]) for entry in entries
+    )
 
 
-def _pages(world: Mapping[str, Entry], steps: Sequence[Step], count: int, random: Random) -> tuple[Entry, ...]:
+def _pages(
+    world: Mapping[str, EncyclopediaEntry], steps: Sequence[GeneratedHop], count: int, random: Random
+) -> tuple[EncyclopediaEntry, ...]:
     needed = list({step.entry.title: step.entry for step in steps}.values())
     others = [entry for entry in world.values() if entry not in needed]
     pages = [*needed, *random.sample(others, count - len(needed))]

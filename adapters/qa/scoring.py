@@ -9,8 +9,8 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from certigraph.adapters.matching import Encoder, encoder, how_to_install
-from certigraph.adapters.processes import library
+from certigraph.adapters.matching import Encoder, find_encoder, install_advice
+from certigraph.adapters.processes import import_extra
 from certigraph.adapters.retrieval.bm25 import words
 from certigraph.state.records import Fault
 
@@ -28,18 +28,18 @@ class Overlap(NamedTuple):
     f1: float
 
 
-NONE = Overlap(0.0, 0.0, 0.0)
+NO_OVERLAP = Overlap(0.0, 0.0, 0.0)
 """Overlap of answers without a common token."""
 
 
-def normalised(text: str) -> str:
+def normalise_answer(text: str) -> str:
     """Normalise an answer: lower case, no ASCII punctuation, no articles (a, an, the), single blanks, in this order."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def exact_match(answer: str, reference: str) -> float:
     """Return 1.0 if both texts are equal after normalisation, else 0.0."""
-    return float(normalised(answer) == normalised(reference))
+    return float(normalise_answer(answer) == normalise_answer(reference))
 
 
 def token_f1(answer: str, reference: str) -> float:
@@ -49,21 +49,21 @@ def token_f1(answer: str, reference: str) -> float:
 
 def token_overlap(answer: str, reference: str) -> Overlap:
     """Return precision, recall and F1 over the multisets of normalised tokens."""
-    predicted, gold = Counter(normalised(answer).split()), Counter(normalised(reference).split())
-    return overlap((predicted & gold).total(), predicted.total(), gold.total())
+    predicted, gold = Counter(normalise_answer(answer).split()), Counter(normalise_answer(reference).split())
+    return overlap_of_counts((predicted & gold).total(), predicted.total(), gold.total())
 
 
 def set_overlap(found: Set[object], wanted: Set[object]) -> Overlap:
     """Return precision, recall and F1 of a set against the wanted one; 0 if a denominator is 0."""
-    return overlap(len(found & wanted), len(found), len(wanted))
+    return overlap_of_counts(len(found & wanted), len(found), len(wanted))
 
 
-def overlap(common: int, found: int, wanted: int) -> Overlap:
+def overlap_of_counts(common: int, found: int, wanted: int) -> Overlap:
     """Return precision, recall and F1 from the numbers of common, found and wanted things."""
-    return harmonic(common / found, common / wanted) if common else NONE
+    return add_f1(common / found, common / wanted) if common else NO_OVERLAP
 
 
-def harmonic(precision: float, recall: float) -> Overlap:
+def add_f1(precision: float, recall: float) -> Overlap:
     """Return precision and recall with their harmonic mean, which is 0 if both are 0."""
     total = precision + recall
     return Overlap(precision, recall, 2 * precision * recall / total if total else 0.0)
@@ -76,18 +76,18 @@ EM, F1, EVIDENCE = "em", "f1", "evidence_found"
 ANSWERED, FORCED = "answered", "forced"
 """Names of scores: whether a run submitted an answer, and whether something other than the agent decided to."""
 
-WITH_ERROR = (EM, F1)
+SCORES_WITH_ERROR = (EM, F1)
 """Scores that are reported with their standard error, and per kind of question."""
 
 
-class Scored(NamedTuple):
+class ScoredQuestion(NamedTuple):
     """The scores of one question by name; None if nothing was predicted or nothing is known."""
 
     kind: str
     parts: Mapping[str, float | None]
 
 
-def rates(scored: Sequence[Scored]) -> dict[str, float]:
+def answer_figures(scored: Sequence[ScoredQuestion]) -> dict[str, float]:
     """Return the figures of many questions.
 
     They are `n`, EM and F1 with standard errors, the means of the other parts, TDP's figures of runs, then EM and F1
@@ -98,14 +98,14 @@ def rates(scored: Sequence[Scored]) -> dict[str, float]:
     for name in dict.fromkeys(
         name for question in scored for name, value in question.parts.items() if value is not None
     ):
-        values = _values(scored, name)
+        values = _score_values(scored, name)
         figures[name] = fmean(values)
-        if name in WITH_ERROR:
+        if name in SCORES_WITH_ERROR:
             figures[f"{name}_stderr"] = stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0
-    return figures | delivered(scored) | _by_kind(scored)
+    return figures | delivered_figures(scored) | _figures_by_kind(scored)
 
 
-def delivered(scored: Sequence[Scored]) -> dict[str, float]:
+def delivered_figures(scored: Sequence[ScoredQuestion]) -> dict[str, float]:
     """Return TDP's figures (section 4.1) by exact match.
 
     The paper uses a judge's verdicts instead (`certigraph judge --rubric tdp`). `accuracy` is the share of all
@@ -116,7 +116,10 @@ def delivered(scored: Sequence[Scored]) -> dict[str, float]:
     if not any(ANSWERED in question.parts for question in scored):
         return {}
     unforced = [question for question in scored if question.parts.get(ANSWERED) and not question.parts.get(FORCED)]
-    accuracy, delivered_accuracy = fmean(_values(scored, EM)), fmean(_values(unforced, EM)) if unforced else 0.0
+    accuracy, delivered_accuracy = (
+        fmean(_score_values(scored, EM)),
+        fmean(_score_values(unforced, EM)) if unforced else 0.0,
+    )
     return {
         "accuracy": accuracy,
         "delivered_accuracy": delivered_accuracy,
@@ -124,15 +127,19 @@ def delivered(scored: Sequence[Scored]) -> dict[str, float]:
     }
 
 
-def _by_kind(scored: Sequence[Scored]) -> dict[str, float]:
+def _figures_by_kind(scored: Sequence[ScoredQuestion]) -> dict[str, float]:
     kinds = sorted({question.kind for question in scored})
     groups = (
         {kind: [question for question in scored if question.kind == kind] for kind in kinds} if len(kinds) > 1 else {}
     )
-    return {f"{part}_{kind}": fmean(_values(group, part)) for kind, group in groups.items() for part in WITH_ERROR}
+    return {
+        f"{part}_{kind}": fmean(_score_values(group, part))
+        for kind, group in groups.items()
+        for part in SCORES_WITH_ERROR
+    }
 
 
-def _values(scored: Sequence[Scored], name: str) -> list[float]:
+def _score_values(scored: Sequence[ScoredQuestion], name: str) -> list[float]:
     known = scored if name != EVIDENCE else [question for question in scored if question.parts.get(name) is not None]
     return [question.parts.get(name) or 0.0 for question in known]
 
@@ -140,23 +147,23 @@ def _values(scored: Sequence[Scored], name: str) -> list[float]:
 # The optional libraries behind the metrics, imported when they are first needed.
 
 
-def measuring(module: str) -> Any:
+def import_metrics(module: str) -> Any:
     """Import a module of the extra `eval`.
 
     Raises:
         Fault: the extra is missing; the message gives the command that installs it.
     """
-    return library(module, "text metrics need", "eval")
+    return import_extra(module, "text metrics need", "eval")
 
 
 @lru_cache(maxsize=1)
-def stemmer() -> Any:
+def load_stemmer() -> Any:
     """Return NLTK's Porter stemmer with NLTK's extensions, as LoCoMo's scorer uses it.
 
     Raises:
-        Fault: as `measuring`.
+        Fault: as `import_metrics`.
     """
-    return measuring("nltk.stem.porter").PorterStemmer()
+    return import_metrics("nltk.stem.porter").PorterStemmer()
 
 
 # Five measures of an answer against its reference (CGDP appendix F.2). Each is in [0, 1], the cosine in [-1, 1].
@@ -185,15 +192,15 @@ def meteor(answer: str, reference: str) -> float:
     Raises:
         Fault: NLTK is not installed.
     """
-    score = measuring("nltk.translate.meteor_score").single_meteor_score
-    return float(score(words(reference), words(answer), stemmer=stemmer(), wordnet=_NoSynonyms()))
+    score = import_metrics("nltk.translate.meteor_score").single_meteor_score
+    return float(score(words(reference), words(answer), stemmer=load_stemmer(), wordnet=_NoSynonyms()))
 
 
 MEASURES: Mapping[str, Measure] = {"em": exact_match, "f1": token_f1, "rouge1": rouge1, "meteor": meteor}
 """The measures that need no sentence vectors."""
 
 
-def measured(answer: str, references: Sequence[str], names: Sequence[str] = tuple(MEASURES)) -> dict[str, float]:
+def measure_answer(answer: str, references: Sequence[str], names: Sequence[str] = tuple(MEASURES)) -> dict[str, float]:
     """Return the measures of an answer, each against the reference it is best with; 0 without references.
 
     Raises:
@@ -210,22 +217,22 @@ def similarities(answers: Sequence[str], references: Sequence[str], model: Encod
         references: their n references.
         model: encoder to use instead of the process's.
     """
-    model = model or encoder()
+    model = model or find_encoder()
     if model is None:
         return None
     pairs = zip(model.encode(answers), model.encode(references), strict=True)
     return [float(vector @ reference) for vector, reference in pairs]
 
 
-def similarity(answer: str, references: Sequence[str]) -> dict[str, float]:
-    """Return `similarity`: the cosine of an answer with its nearest reference; 0 without references.
+def measure_similarity(answer: str, references: Sequence[str]) -> dict[str, float]:
+    """Return `measure_similarity`: the cosine of an answer with its nearest reference; 0 without references.
 
     Raises:
         Fault: no encoder is installed.
     """
     cosines = similarities([answer] * len(references), references)
     if cosines is None:
-        raise Fault("data", f"similarity needs sentence vectors: {how_to_install()}")
+        raise Fault("data", f"similarity needs sentence vectors: {install_advice()}")
     return {"similarity": max(cosines, default=0.0)}
 
 
@@ -238,4 +245,4 @@ class _NoSynonyms:
 
 @lru_cache(maxsize=1)
 def _rouge() -> Any:
-    return measuring("rouge_score.rouge_scorer").RougeScorer(["rouge1"], use_stemmer=True)
+    return import_metrics("rouge_score.rouge_scorer").RougeScorer(["rouge1"], use_stemmer=True)

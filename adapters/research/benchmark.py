@@ -7,11 +7,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from certigraph.adapters.files import unknown_task
+from certigraph.adapters.files import unknown_task_error
 from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
-from certigraph.adapters.research.operators import operators
+from certigraph.adapters.research.operators import create_operators
 from certigraph.adapters.research.plans import ResearchQuestion
-from certigraph.adapters.research.scoring import rates, scores
+from certigraph.adapters.research.scoring import official_scores, research_figures
 from certigraph.adapters.research.world import ResearchWorld
 from certigraph.adapters.web.sources import Web
 from certigraph.state.records import Fault, Scores, Task, UnknownName
@@ -86,7 +86,7 @@ class ResearchBenchmark(ABC):
         known = self.questions()
         if question := known.get(task_id) or self._find_in_other_splits(task_id):
             return question
-        raise unknown_task(self.plain, task_id, self.id_pattern, known)
+        raise unknown_task_error(self.plain, task_id, self.id_pattern, known)
 
     def gold(self, task: Task) -> ResearchQuestion:
         """Return the question of a task with its gold answer.
@@ -120,11 +120,11 @@ class ResearchBenchmark(ABC):
 
     def score_result(self, task: Task, answer: str | None, forced: bool) -> Scores:
         """Return the official scores of an answer (`scoring`); 0 if the question's answer is unknown."""
-        return scores(answer or "", self.question(task.id).answer, forced=float(forced and bool(answer)))
+        return official_scores(answer or "", self.question(task.id).answer, forced=float(forced and bool(answer)))
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Return the official figures as fractions (`scoring.rates`); a run without scores counts 0."""
-        return rates([(self.question(id_), footer.scores) for id_, footer in runs])
+        return research_figures([(self.question(id_), footer.scores) for id_, footer in runs])
 
     @abstractmethod
     def read(self, split: str) -> Mapping[str, ResearchQuestion]:
@@ -140,7 +140,7 @@ class ResearchBenchmark(ABC):
 
     @cached_property
     def _operators(self) -> Mapping[str, Operator]:
-        return operators()
+        return create_operators()
 
     def _find_in_other_splits(self, task_id: str) -> ResearchQuestion | None:
         """Return the question from the other splits; splits that cannot be read are skipped."""

@@ -9,53 +9,63 @@ from langgraph.runtime import Runtime
 from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.models.calls import ask, bullet_list, clipped, prompt, quoted, shown, unquoted
+from certigraph.adapters.models.calls import ask, build_prompt, bullet_list, clip, format_turns, quote, unquote_line
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.adapters.qa.operators import no_answer
+from certigraph.adapters.qa.operators import answer_problem
 from certigraph.adapters.research import plans
 from certigraph.adapters.research.plans import (
     FORCE_ACCEPT,
     FORCE_PASS,
     GOAL,
-    MOST_PAGES,
-    MOST_QUERIES,
+    MAX_PAGES,
+    MAX_QUERIES,
     Adequacy,
     Answers,
     Found,
     Tools,
-    closing,
-    decomposition_form,
-    failures,
+    closing_predicates,
+    create_decomposition_form,
+    format_failures,
+    format_findings,
+    format_results,
     goal_of,
     is_step,
-    results,
     step_predicate,
-    told,
-    unread,
+    unread_urls,
 )
-from certigraph.adapters.research.world import NUMBER
-from certigraph.state.records import Action, Finding, Observation, Predicate, Task, Verdict, json_value
-from certigraph.state.run import ANSWER, Known
-from certigraph.state.sdp import ProposeView, RealizeView, ReplanView, ValidateView
-from certigraph.state.search import COMPUTE, EXTRACT, FILTER, AnswerView, findings_of, handed_in, noted, research, texts
+from certigraph.adapters.research.world import SOURCE_NUMBER
+from certigraph.state.records import Action, Finding, Observation, Predicate, Task, Verdict, parse_json
+from certigraph.state.run import ANSWER, KnownFinding
+from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
+from certigraph.state.search import (
+    COMPUTE,
+    EXTRACT,
+    FILTER,
+    AnswerView,
+    findings_of,
+    note_answer,
+    research_step,
+    submit_answer,
+    unique_texts,
+)
 
 # Numbers of a finding that no text shows: the part of its support that code can check.
 
-NUMBERS = re.compile(r"\d+(?:[.,]\d+)*")
+NUMBER_PATTERN = re.compile(r"\d+(?:[.,]\d+)*")
 """A number in a text."""
 
 
-def unseen_numbers(text: str, shown: Iterable[str]) -> list[str]:
+def find_unseen_numbers(text: str, shown: Iterable[str]) -> list[str]:
     """Return the numbers of a text that none of the shown texts has.
 
     Numbers are compared by value: 1,010 equals 1010, 07 equals 7, and 4.50 equals 4.5.
     """
-    seen = {_plain(number) for shown_text in shown for number in NUMBERS.findall(shown_text)}
-    seen |= {_plain(part) for shown_text in shown for part in re.findall(r"\d+", shown_text)}
-    return [number for number in dict.fromkeys(NUMBERS.findall(text)) if _plain(number) not in seen]
+    seen = {_normalise_number(number) for shown_text in shown for number in NUMBER_PATTERN.findall(shown_text)}
+    seen |= {_normalise_number(part) for shown_text in shown for part in re.findall(r"\d+", shown_text)}
+    return [number for number in dict.fromkeys(NUMBER_PATTERN.findall(text)) if _normalise_number(number) not in seen]
 
 
-def _plain(number: str) -> str:
+def _normalise_number(number: str) -> str:
     integer, point, fraction = number.replace(",", "").partition(".")
     return (integer.lstrip("0") or "0") + (point + fraction).rstrip("0").rstrip(".")
 
@@ -63,20 +73,22 @@ def _plain(number: str) -> str:
 # Propose and Replan (SDP Eqs. 1 and 4) for research: narrowing steps, then other queries and unread pages.
 
 
-async def proposed(state: ProposeView, runtime: Runtime[Context]) -> list[Predicate]:
+async def propose_plan(state: ProposeView, runtime: Runtime[Context]) -> list[Predicate]:
     """Ask for a plan: one predicate per step, then answer and goal; without steps, one step for the question itself."""
     task = state["task"].goal
     most = limits_of(state["task"], runtime).subqueries
     instruction = plans.DECOMPOSE.format(task=task, most=most)
-    answer = await ask(prompt(runtime, instruction), decomposition_form(most), role="planner", runtime=runtime)
-    steps = [(str(step.kind), goal) for step in answer.steps[:most] if (goal := unquoted(step.goal))]
+    answer = await ask(
+        build_prompt(runtime, instruction), create_decomposition_form(most), role="planner", runtime=runtime
+    )
+    steps = [(str(step.kind), goal) for step in answer.steps[:most] if (goal := unquote_line(step.goal))]
     return [
         *(step_predicate(n, kind, goal) for n, (kind, goal) in enumerate(steps or [(EXTRACT, task)], 1)),
-        *closing(),
+        *closing_predicates(),
     ]
 
 
-async def replanned(state: ReplanView, runtime: Runtime[Context]) -> list[Predicate]:
+async def replan_step(state: SDPReplanView, runtime: Runtime[Context]) -> list[Predicate]:
     """Return the same rest of the plan with new queries and unread pages for its first step; empty if there are none.
 
     If the answer was refused, replanning cannot help, and the closest answer will be submitted.
@@ -84,31 +96,31 @@ async def replanned(state: ReplanView, runtime: Runtime[Context]) -> list[Predic
     target, *rest = state["plan"][state["head"] :]
     if not is_step(target):
         return []
-    queries, urls = await _another_way(state, target, runtime)
+    queries, urls = await _ask_alternatives(state, target, runtime)
     if not (queries or urls):
         return []
     return [target.model_copy(update={"args": {**target.args, "queries": [*queries], "urls": [*urls]}}), *rest]
 
 
-async def _another_way(
-    state: ReplanView, target: Predicate, runtime: Runtime[Context]
+async def _ask_alternatives(
+    state: SDPReplanView, target: Predicate, runtime: Runtime[Context]
 ) -> tuple[Sequence[str], Sequence[str]]:
     """Return queries that were not used and pages that were not read."""
     limit = limits_of(state["task"], runtime).context // 4
     failed_attempts = [attempt for attempt in state["attempts"] if attempt.position == state["head"]]
     instruction = plans.RETHINK.format(
         task=state["task"].goal,
-        known=told(state["certified"].known, limit),
+        known=format_findings(state["certified"].known, limit),
         kind=target.kind,
         goal=goal_of(target),
-        failed=failures(failed_attempts),
-        view=results(state["evidence"], limit),
-        queries=MOST_QUERIES,
-        pages=MOST_PAGES,
+        failed=format_failures(failed_attempts),
+        view=format_results(state["evidence"], limit),
+        queries=MAX_QUERIES,
+        pages=MAX_PAGES,
     )
-    answer = await ask(prompt(runtime, instruction), Tools, role="planner", runtime=runtime)
-    used = {query for attempt in failed_attempts for query in texts(attempt.action.args.get("queries"))}
-    unread_pages = unread(state["evidence"])
+    answer = await ask(build_prompt(runtime, instruction), Tools, role="planner", runtime=runtime)
+    used = {query for attempt in failed_attempts for query in unique_texts(attempt.action.args.get("queries"))}
+    unread_pages = unread_urls(state["evidence"])
     return chosen_queries(answer, used), [
         url for url in chosen_pages(answer, state["evidence"].sources) if url in unread_pages
     ]
@@ -117,7 +129,7 @@ async def _another_way(
 def chosen_queries(answer: Tools, spent: set[str]) -> list[str]:
     """Return the queries of a model's answer without those in `spent`."""
     lowered = {query.lower() for query in spent}
-    queries = dict.fromkeys(text for query in answer.queries if (text := unquoted(query)))
+    queries = dict.fromkeys(text for query in answer.queries if (text := unquote_line(query)))
     return [query for query in queries if query.lower() not in lowered]
 
 
@@ -131,17 +143,17 @@ def chosen_pages(answer: Tools, urls: Sequence[str]) -> list[str]:
 REJECTIONS = 2
 """Refused findings of a step after which the second source of evidence is asked too (SDP paper, appendix A.4)."""
 
-WARMER = 0.3
+RETRY_TEMPERATURE = 0.3
 """Temperature for a repeated request for an answer (appendix A.4)."""
 
 
-async def step_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
+async def choose_step_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
     """Return the action of a step: what Replan prepared for it first, later what the model chooses."""
     rejected, args = len(state["attempts"]), state["target"].args
-    queries, urls = texts(args.get("queries")), texts(args.get("urls"))
+    queries, urls = unique_texts(args.get("queries")), unique_texts(args.get("urls"))
     if rejected or not (queries or urls):
-        queries, urls = await _chosen(state, runtime)
-    return research(
+        queries, urls = await _ask_searches(state, runtime)
+    return research_step(
         goal_of(state["target"]),
         queries,
         urls,
@@ -151,7 +163,7 @@ async def step_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
     )
 
 
-async def closing_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
+async def choose_closing_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
     """Return an answer for the predicate `answer`, and for the goal its submission.
 
     If no answer was certified before the goal, a new one is asked for. A repeated request has a higher temperature and
@@ -161,65 +173,65 @@ async def closing_action(state: RealizeView, runtime: Runtime[Context]) -> Actio
     certified = [str(a.args["answer"]) for a in state["certified"].actions if a.kind == ANSWER]
     final, again = state["target"].kind == GOAL, bool(state["attempts"])
     if final and certified:
-        return handed_in(certified[-1], known)
-    text = await concluded(state, failures(state["attempts"]), runtime, closest=again)
-    return handed_in(text, known) if final else noted(text, known)
+        return submit_answer(certified[-1], known)
+    text = await ask_answer(state, format_failures(state["attempts"]), runtime, closest=again)
+    return submit_answer(text, known) if final else note_answer(text, known)
 
 
-async def concluded(state: RealizeView | AnswerView, failed: str, runtime: Runtime[Context], *, closest: bool) -> str:
+async def ask_answer(state: RealizeView | AnswerView, failed: str, runtime: Runtime[Context], *, closest: bool) -> str:
     """Ask for the answer that the findings give; with `closest`, at a higher temperature, for the closest one."""
     limit = limits_of(state["task"], runtime).context // 3
     instruction = plans.CONCLUDE.format(
         task=state["task"].goal,
-        known=told(state["certified"].known, limit),
-        view=results(state["evidence"], limit),
+        known=format_findings(state["certified"].known, limit),
+        view=format_results(state["evidence"], limit),
         failed=failed,
-        notes=_notes(state),
+        notes=_format_notes(state),
     )
-    request = prompt(runtime, instruction + (plans.CLOSEST if closest else ""))
-    temperature = WARMER if closest else None
+    request = build_prompt(runtime, instruction + (plans.CLOSEST if closest else ""))
+    temperature = RETRY_TEMPERATURE if closest else None
     answer = await ask(request, Answers, role="executor", runtime=runtime, temperature=temperature)
-    return as_text(answer.answers)
+    return join_answers(answer.answers)
 
 
-def as_text(answers: Sequence[str]) -> str:
+def join_answers(answers: Sequence[str]) -> str:
     """Return an answer as it is submitted: one text unchanged, several as a JSON list, JSON objects as one list."""
-    items = [content for answer in answers if (content := unquoted(answer))]
-    objects = [_object(content) for content in items]
+    items = [content for answer in answers if (content := unquote_line(answer))]
+    objects = [_parse_object(content) for content in items]
     if items and all(item is not None for item in objects):
         return json.dumps(objects, ensure_ascii=False)
     return items[0] if len(items) == 1 else json.dumps(items, ensure_ascii=False) if items else ""
 
 
-def _object(text: str) -> JsonValue:
+def _parse_object(text: str) -> JsonValue:
     """Parse a text as a JSON object; None if it is not one."""
     try:
-        value: JsonValue = json_value(text)
+        value: JsonValue = parse_json(text)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
 
 
-async def _chosen(state: RealizeView, runtime: Runtime[Context]) -> tuple[list[str], list[str]]:
+async def _ask_searches(state: RealizeView, runtime: Runtime[Context]) -> tuple[list[str], list[str]]:
     limit = limits_of(state["task"], runtime).context // 4
     instruction = plans.TOOLS.format(
         task=state["task"].goal,
-        known=told(state["certified"].known, limit),
-        view=results(state["evidence"], limit),
-        failed=failures(state["attempts"]),
-        notes=_notes(state),
+        known=format_findings(state["certified"].known, limit),
+        view=format_results(state["evidence"], limit),
+        failed=format_failures(state["attempts"]),
+        notes=_format_notes(state),
         kind=state["target"].kind,
         goal=goal_of(state["target"]),
-        queries=MOST_QUERIES,
-        pages=MOST_PAGES,
+        queries=MAX_QUERIES,
+        pages=MAX_PAGES,
     )
-    answer = await ask(prompt(runtime, instruction), Tools, role="executor", runtime=runtime)
+    answer = await ask(build_prompt(runtime, instruction), Tools, role="executor", runtime=runtime)
     return chosen_queries(answer, set()), chosen_pages(answer, state["evidence"].sources)
 
 
-def _notes(state: RealizeView | AnswerView) -> str:
+def _format_notes(state: RealizeView | AnswerView) -> str:
     lines = [*state["belief"].text.splitlines(), *cast(Sequence[str], state.get("advice", ()))]
-    return f"\nTo keep in mind:\n{quoted(bullet_list(lines))}\n" if lines else ""
+    return f"\nTo keep in mind:\n{quote(bullet_list(lines))}\n" if lines else ""
 
 
 # Validate (SDP Eq. 3) for research: a finding from the evidence, a verdict on it, and a check of answers.
@@ -230,95 +242,95 @@ def _notes(state: RealizeView | AnswerView) -> str:
 
 NO_SOURCE = "no source at hand and no finding before it bears this out"
 
-EMPTY = re.compile(r"[\s\[\]{}\"',.:;-]*")
+EMPTY_PATTERN = re.compile(r"[\s\[\]{}\"',.:;-]*")
 """An answer of brackets and punctuation only."""
 
 
-async def verdict_on(state: ValidateView, runtime: Runtime[Context]) -> Verdict:
+async def judge_observation(state: ValidateView, runtime: Runtime[Context]) -> Verdict:
     """Return the verdict on an observation, which carries the action's arguments in its `data`."""
     observation, target = state["observation"], state["tail"][0]
     if target.kind == GOAL:
         delivered = Verdict(depth=int(observation.accepted and observation.done), reason="an answer is handed in once")
-        return _forced_by(delivered, findings_of(observation.data))
+        return _mark_forced(delivered, findings_of(observation.data))
     if not observation.accepted:
         return Verdict(depth=0, reason=" ".join(observation.text.split())[:160])
     if is_step(target):
-        return await _on_step(state["task"], target, observation, runtime)
-    return _on_answer(state["tail"], observation)
+        return await _judge_step(state["task"], target, observation, runtime)
+    return _judge_answer(state["tail"], observation)
 
 
-async def _on_step(task: Task, target: Predicate, observation: Observation, runtime: Runtime[Context]) -> Verdict:
+async def _judge_step(task: Task, target: Predicate, observation: Observation, runtime: Runtime[Context]) -> Verdict:
     known = findings_of(observation.data)
-    finding = await _found(task, target, observation, known, runtime)
-    if rejected := no_answer(finding.text) if finding.text else "nothing was established":
+    finding = await _ask_finding(task, target, observation, known, runtime)
+    if rejected := answer_problem(finding.text) if finding.text else "nothing was established":
         return Verdict(depth=0, reason=rejected, finding=finding)
     if not finding.sources:
         return Verdict(depth=0, reason=NO_SOURCE, finding=finding)
-    answer = await _adequate(task, target, finding, observation, runtime)
+    answer = await _ask_adequacy(task, target, finding, observation, runtime)
     verdict = Verdict(depth=int(answer.adequate), reason=answer.reason, evidence=finding.sources[0], finding=finding)
     derived = target.kind in (FILTER, COMPUTE) or not {*finding.sources} & {*observation.sources}
-    return _forced_by(verdict, known) if derived else verdict
+    return _mark_forced(verdict, known) if derived else verdict
 
 
-async def _found(
-    task: Task, target: Predicate, observation: Observation, known: Sequence[Known], runtime: Runtime[Context]
+async def _ask_finding(
+    task: Task, target: Predicate, observation: Observation, known: Sequence[KnownFinding], runtime: Runtime[Context]
 ) -> Finding:
     """Ask for the finding of the evidence; one that cites no source has the sources of the findings before it."""
     context = limits_of(task, runtime).context
-    evidence, shown = _shown(observation, context // 2)
+    evidence, shown = _cut_observation(observation, context // 2)
     instruction = plans.FIND.format(
         task=task.goal,
-        known=told(known, context // 4),
-        evidence=quoted(evidence, context),
+        known=format_findings(known, context // 4),
+        evidence=quote(evidence, context),
         kind=target.kind,
         goal=goal_of(target),
     )
-    answer = await ask(prompt(runtime, instruction), Found, role="extractor", runtime=runtime)
-    cited = _named(answer.supported_by, shown)
-    against = [url for url in _named(answer.contradicted_by, shown) if url not in cited]
+    answer = await ask(build_prompt(runtime, instruction), Found, role="extractor", runtime=runtime)
+    cited = _sources_by_number(answer.supported_by, shown)
+    against = [url for url in _sources_by_number(answer.contradicted_by, shown) if url not in cited]
     earlier = dict.fromkeys(url for item in known for url in item.finding.sources if url not in against)
     return Finding(
         about=goal_of(target),
-        text=unquoted(answer.finding),
+        text=unquote_line(answer.finding),
         sources=tuple(cited or earlier),
         against=tuple(against),
-        dispute=unquoted(answer.dispute) if against else "",
+        dispute=unquote_line(answer.dispute) if against else "",
     )
 
 
-async def _adequate(
+async def _ask_adequacy(
     task: Task, target: Predicate, finding: Finding, observation: Observation, runtime: Runtime[Context]
 ) -> Adequacy:
     known = findings_of(observation.data)
     shown = [task.goal, goal_of(target), observation.text, *(item.finding.text for item in known)]
-    unseen = [] if target.kind == COMPUTE else unseen_numbers(finding.text, shown)
+    unseen = [] if target.kind == COMPUTE else find_unseen_numbers(finding.text, shown)
     instruction = plans.JUDGE.format(
         kind=target.kind,
         goal=goal_of(target),
-        known=told(known, limits_of(task, runtime).context // 4),
-        finding=quoted(finding.text),
+        known=format_findings(known, limits_of(task, runtime).context // 4),
+        finding=quote(finding.text),
         unseen=f"Numbers in it that nothing shown has: {', '.join(unseen)}\n" if unseen else "",
-        sources=quoted(bullet_list(finding.sources)),
-        dispute=f"Some sources say otherwise: {quoted(finding.dispute)}\n" if finding.dispute else "",
+        sources=quote(bullet_list(finding.sources)),
+        dispute=f"Some sources say otherwise: {quote(finding.dispute)}\n" if finding.dispute else "",
     )
-    return await ask(prompt(runtime, instruction), Adequacy, role="validator", runtime=runtime)
+    return await ask(build_prompt(runtime, instruction), Adequacy, role="validator", runtime=runtime)
 
 
-def _on_answer(tail: Sequence[Predicate], observation: Observation) -> Verdict:
+def _judge_answer(tail: Sequence[Predicate], observation: Observation) -> Verdict:
     """Judge the answer, and with it the goal if the goal comes next."""
     answer = str(observation.data.get("answer") or "").strip()
-    if problem := weakness(answer):
+    if problem := answer_weakness(answer):
         return Verdict(depth=0, reason=problem)
     final = len(tail) > 1 and tail[1].kind == GOAL
-    return _forced_by(Verdict(depth=1 + final, reason="no check speaks against it"), findings_of(observation.data))
+    return _mark_forced(Verdict(depth=1 + final, reason="no check speaks against it"), findings_of(observation.data))
 
 
-def weakness(answer: str) -> str:
+def answer_weakness(answer: str) -> str:
     """Return why an answer is weak (empty, null or a refusal); an empty text if it may be an answer."""
-    return "it is empty" if EMPTY.fullmatch(answer) else no_answer(answer)
+    return "it is empty" if EMPTY_PATTERN.fullmatch(answer) else answer_problem(answer)
 
 
-def _forced_by(verdict: Verdict, known: Sequence[Known]) -> Verdict:
+def _mark_forced(verdict: Verdict, known: Sequence[KnownFinding]) -> Verdict:
     """Mark a verdict as forced if a finding it is based on was forced: it is not certified either."""
     forced = next((item.forced for item in known if item.forced), "")
     if not (forced and verdict.depth):
@@ -328,13 +340,15 @@ def _forced_by(verdict: Verdict, known: Sequence[Known]) -> Verdict:
     )
 
 
-def _shown(observation: Observation, most: int) -> tuple[str, Sequence[str]]:
+def _cut_observation(observation: Observation, most: int) -> tuple[str, Sequence[str]]:
     """Return the observation's text, cut if it is too long, and the sources that are left in it."""
-    text = clipped(observation.text, most)
-    return text, observation.sources if text == observation.text else observation.sources[: len(NUMBER.findall(text))]
+    text = clip(observation.text, most)
+    return text, observation.sources if text == observation.text else observation.sources[
+        : len(SOURCE_NUMBER.findall(text))
+    ]
 
 
-def _named(numbers: Sequence[int], sources: Sequence[str]) -> list[str]:
+def _sources_by_number(numbers: Sequence[int], sources: Sequence[str]) -> list[str]:
     """Return the sources with these numbers (from 1); invalid numbers are ignored."""
     return [sources[number - 1] for number in dict.fromkeys(numbers) if 1 <= number <= len(sources)]
 
@@ -342,7 +356,7 @@ def _named(numbers: Sequence[int], sources: Sequence[str]) -> list[str]:
 # Policies that end a research task with some answer rather than none. What they let through is not certified.
 
 
-def let_pass(verdict: Verdict, observation: Observation, after: int) -> Verdict:
+def force_pass(verdict: Verdict, observation: Observation, after: int) -> Verdict:
     """Let a refused finding pass if it has a text and a source and `after` findings of the step were refused before.
 
     The number of refusals comes from the action, because Validate sees no attempts.
@@ -350,7 +364,7 @@ def let_pass(verdict: Verdict, observation: Observation, after: int) -> Verdict:
     rejected, finding = observation.data.get("rejected"), verdict.finding
     if verdict.depth or finding is None or not isinstance(rejected, int) or rejected < after:
         return verdict
-    if not finding.sources or not finding.text or no_answer(finding.text):
+    if not finding.sources or not finding.text or answer_problem(finding.text):
         return verdict
     return verdict.model_copy(update={"depth": 1, "forced": FORCE_PASS})
 
@@ -361,11 +375,11 @@ async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str
     The slot marks the answer as forced.
     """
     limit, known = limits_of(state["task"], runtime).context // 3, state["certified"].known
-    transcript = quoted(shown(state["turns"], characters=limit // 6, within=limit))
-    text = await concluded(state, transcript, runtime, closest=True)
-    if weakness(text) and known:
+    transcript = quote(format_turns(state["turns"], characters=limit // 6, within=limit))
+    text = await ask_answer(state, transcript, runtime, closest=True)
+    if answer_weakness(text) and known:
         text = known[-1].finding.text
-    return {"action": handed_in(text, known, policy=FORCE_ACCEPT)}
+    return {"action": submit_answer(text, known, policy=FORCE_ACCEPT)}
 
 
 # SDP's operators for research on the web (SDP paper, appendix A.4).
@@ -376,7 +390,7 @@ async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str
 # the closest one is submitted, uncertified too (`force_accept`). Replan tries other words and pages not read yet.
 
 
-def operators() -> Mapping[str, Operator]:
+def create_operators() -> Mapping[str, Operator]:
     """Return the operators by slot; `unforced` validates without a policy."""
     return {
         "propose": _propose,
@@ -389,22 +403,22 @@ def operators() -> Mapping[str, Operator]:
 
 
 async def _propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
-    return {"plan": await proposed(state, runtime)}
+    return {"plan": await propose_plan(state, runtime)}
 
 
 async def _realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
-    act = step_action if is_step(state["target"]) else closing_action
+    act = choose_step_action if is_step(state["target"]) else choose_closing_action
     return {"action": await act(state, runtime)}
 
 
 async def _unforced(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-    return {"verdict": await verdict_on(state, runtime)}
+    return {"verdict": await judge_observation(state, runtime)}
 
 
 async def _validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-    verdict = await verdict_on(state, runtime)
-    return {"verdict": let_pass(verdict, state["observation"], REJECTIONS)}
+    verdict = await judge_observation(state, runtime)
+    return {"verdict": force_pass(verdict, state["observation"], REJECTIONS)}
 
 
-async def _replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
-    return {"plan": await replanned(state, runtime)}
+async def _replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
+    return {"plan": await replan_step(state, runtime)}

@@ -6,18 +6,18 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, create_model
 
-from certigraph.adapters.models.calls import bullet_list, clipped, quoted
-from certigraph.adapters.models.schemas import Cut, Within, at_most
+from certigraph.adapters.models.calls import bullet_list, clip, quote
+from certigraph.adapters.models.schemas import Bounded, Truncated, bounded_list
 from certigraph.state.records import Attempt, Finding, Predicate, Record
-from certigraph.state.run import ANSWER, Evidence, Known
-from certigraph.state.search import STEPS
+from certigraph.state.run import ANSWER, Evidence, KnownFinding
+from certigraph.state.search import STEP_KINDS
 
 
-class Way(Record):
+class SolutionStep(Record):
     """One step on the way to the answer of a generated question: what to look up, and what is found there."""
 
     kind: str
-    """One of `state.search.STEPS`."""
+    """One of `state.search.STEP_KINDS`."""
     queries: tuple[str, ...]
     pages: tuple[str, ...]
     """URLs that have to be read in addition to a search's first result."""
@@ -35,7 +35,7 @@ class ResearchQuestion(Record):
     text: str
     answer: str | None = None
     difficulty: str = ""
-    solution: tuple[Way, ...] = ()
+    solution: tuple[SolutionStep, ...] = ()
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -54,10 +54,10 @@ FORCE_PASS = "force_pass"
 FORCE_ACCEPT = "force_accept"
 """Name of the policy that submits the closest answer after three weak ones (appendix A.4)."""
 
-MOST_FAILURES = 3
+MAX_FAILURES = 3
 """Maximum number of failed attempts shown in a prompt."""
 
-UNREAD = "[unread]"
+UNREAD_MARK = "[unread]"
 """Mark at the beginning of a result's line in the world's list: it was not read and can still be read."""
 
 
@@ -66,7 +66,7 @@ def step_predicate(index: int, kind: str, goal: str) -> Predicate:
     return Predicate(text=f"Established: {goal}", kind=kind, args={"index": index, "goal": goal})
 
 
-def closing() -> list[Predicate]:
+def closing_predicates() -> list[Predicate]:
     """Return the predicates at the end of every plan."""
     return [
         Predicate(text="The question is answered from the findings.", kind=ANSWER),
@@ -76,7 +76,7 @@ def closing() -> list[Predicate]:
 
 def is_step(predicate: Predicate) -> bool:
     """Return whether a predicate is a step, which needs a finding."""
-    return predicate.kind in STEPS
+    return predicate.kind in STEP_KINDS
 
 
 def goal_of(predicate: Predicate) -> str:
@@ -84,12 +84,12 @@ def goal_of(predicate: Predicate) -> str:
     return str(predicate.args.get("goal") or predicate.text)
 
 
-def told(known: Sequence[Known], most: int) -> str:
+def format_findings(known: Sequence[KnownFinding], most: int) -> str:
     """Format findings as prompts show them: quoted, because they come from pages; forced ones are marked."""
-    return quoted(bullet_list(clipped(_told(finding), most // max(len(known), 1)) for finding in known), most)
+    return quote(bullet_list(clip(_format_finding(finding), most // max(len(known), 1)) for finding in known), most)
 
 
-def _told(known: Known) -> str:
+def _format_finding(known: KnownFinding) -> str:
     finding = known.finding
     marks = [
         *(["uncertain, not certified"] if known.forced else []),
@@ -98,32 +98,32 @@ def _told(known: Known) -> str:
     return f"{finding.about} -> {finding.text}" + (f" ({'; '.join(marks)})" if marks else "")
 
 
-def results(evidence: Evidence, most: int) -> str:
+def format_results(evidence: Evidence, most: int) -> str:
     """Format the known results as prompts show them: quoted and numbered; the latest ones if there are too many."""
     lines = evidence.view.splitlines()
     while len(lines) > 1 and sum(map(len, lines)) + len(lines) > most:
         del lines[0]
-    return quoted("\n".join(lines), most)
+    return quote("\n".join(lines), most)
 
 
-def unread(evidence: Evidence) -> list[str]:
+def unread_urls(evidence: Evidence) -> list[str]:
     """Return the URLs of the known results that were not read and can still be read."""
     lines = zip(evidence.view.splitlines(), evidence.sources, strict=False)
-    return [url for number, (line, url) in enumerate(lines, 1) if line.startswith(f"{number}. {UNREAD} ")]
+    return [url for number, (line, url) in enumerate(lines, 1) if line.startswith(f"{number}. {UNREAD_MARK} ")]
 
 
-def failures(attempts: Sequence[Attempt]) -> str:
+def format_failures(attempts: Sequence[Attempt]) -> str:
     """Format the last attempts, their findings and the reasons for refusal; quoted, because they repeat pages."""
     lines = (
         f"{a.action.text}: {a.verdict.finding.text if a.verdict.finding else 'nothing'} ({a.verdict.reason})"
-        for a in attempts[-MOST_FAILURES:]
+        for a in attempts[-MAX_FAILURES:]
     )
-    return quoted(bullet_list(clipped(text, 600) for text in lines))
+    return quote(bullet_list(clip(text, 600) for text in lines))
 
 
 # Forms of the answers that the operators request. Pages are given by number, as the prompt lists them.
 
-MOST_QUERIES, MOST_PAGES = 3, 3
+MAX_QUERIES, MAX_PAGES = 3, 3
 """Maximum number of queries and of pages of one attempt at a step."""
 
 
@@ -131,7 +131,7 @@ class Step(BaseModel):
     """One narrowing step."""
 
     kind: Literal["collect", "filter", "extract", "compute"]
-    goal: Annotated[str, Field(min_length=1), Within(240)]
+    goal: Annotated[str, Field(min_length=1), Bounded(240)]
 
 
 class Decomposition(BaseModel):
@@ -141,38 +141,38 @@ class Decomposition(BaseModel):
 
 
 @lru_cache(maxsize=16)
-def decomposition_form(most: int) -> type[Decomposition]:
+def create_decomposition_form(most: int) -> type[Decomposition]:
     """Return the form of an answer with at most `most` steps (5 in the SDP paper, appendix A.4)."""
-    return create_model("Decomposition", __base__=Decomposition, steps=(at_most(most, Step), ...))
+    return create_model("Decomposition", __base__=Decomposition, steps=(bounded_list(most, Step), ...))
 
 
 class Tools(BaseModel):
     """Realize's answer, and Replan's: what to search for and which known pages to read. Roles: executor, planner."""
 
-    queries: Annotated[list[str], Cut(MOST_QUERIES)]
-    pages: Annotated[list[int], Cut(MOST_PAGES)]
+    queries: Annotated[list[str], Truncated(MAX_QUERIES)]
+    pages: Annotated[list[int], Truncated(MAX_PAGES)]
 
 
 class Found(BaseModel):
     """What the evidence says on a step. Role: extractor."""
 
-    finding: Annotated[str, Within(600)]
-    supported_by: Annotated[list[int], Cut(8)]
-    contradicted_by: Annotated[list[int], Cut(8)]
-    dispute: Annotated[str, Cut(300)]
+    finding: Annotated[str, Bounded(600)]
+    supported_by: Annotated[list[int], Truncated(8)]
+    contradicted_by: Annotated[list[int], Truncated(8)]
+    dispute: Annotated[str, Truncated(300)]
 
 
 class Adequacy(BaseModel):
     """Validate's answer on a finding. Role: validator."""
 
-    reason: Annotated[str, Cut(200)]
+    reason: Annotated[str, Truncated(200)]
     adequate: bool
 
 
 class Answers(BaseModel):
     """The final answer: one text, several of a list, or one JSON object a text. Role: executor."""
 
-    answers: Annotated[list[str], Cut(30)]
+    answers: Annotated[list[str], Truncated(30)]
 
 
 # The prompts of SDP's operators for research (SDP paper, appendix A.4); the wording is ours.

@@ -16,21 +16,21 @@ from certigraph.state.records import Scores
 
 # Numbers: how texts become numbers, and how close two numbers are (facts/qa_scoring.md, 3.2).
 
-MARKS = ("$", "%", "sqft")
+IGNORED_MARKS = ("$", "%", "sqft")
 """Marks that are ignored in a number."""
-AREA = " square kilometers"
+AREA_UNIT = " square kilometers"
 
-ALMOST_ZERO = 1e-4
+ZERO_REPLACEMENT = 1e-4
 """Replacement of 0 in a ratio."""
 
 
-def number(value: object, *, area: bool = True) -> float | None:
+def parse_number(value: object, *, area: bool = True) -> float | None:
     """Return a value, or the number in a text (rule 3); None if it is no number.
 
     Every comma becomes a dot: "1,010" is 1.01. With `area`, square kilometres may follow the number.
     """
     if isinstance(value, str):
-        value = _cleaned(value).replace(AREA, "") if area else _cleaned(value)
+        value = _strip_marks(value).replace(AREA_UNIT, "") if area else _strip_marks(value)
     elif type(value) not in (int, float):  # excludes bool, which is a subclass of int
         return None
     try:
@@ -47,13 +47,13 @@ def number_score(predicted: float, gold: float) -> float:
     """
     if predicted == gold == 0:
         return 1.0
-    predicted, gold = predicted or ALMOST_ZERO, gold or ALMOST_ZERO
+    predicted, gold = predicted or ZERO_REPLACEMENT, gold or ZERO_REPLACEMENT
     ratio = predicted / gold if predicted > gold else gold / predicted
     return 0.0 if isnan(ratio) or ratio <= 0 else min(1.0, max(0.0, 1 - log(ratio)))
 
 
-def _cleaned(text: str) -> str:
-    for mark in MARKS:
+def _strip_marks(text: str) -> str:
+    for mark in IGNORED_MARKS:
         text = text.replace(mark, " ")
     return text.strip().replace(",", ".")
 
@@ -65,34 +65,34 @@ G = TypeVar("G")
 
 Gains = Sequence[Sequence[float]]
 
-ROUNDING = 1e-12
+MIN_GAIN = 1e-12
 """Gains below this are rounding errors; following them might never end."""
 
 
-def aligned(predicted: Sequence[P], gold: Sequence[G], gain: Callable[[P, G], float]) -> float:
+def mean_best_gain(predicted: Sequence[P], gold: Sequence[G], gain: Callable[[P, G], float]) -> float:
     """Return the mean gain of the best one-to-one pairing over the longer list; unpaired items gain 0."""
     if not predicted or not gold:
         return 0.0
     gains = [[gain(item, reference) for item in predicted] for reference in gold]
-    partners = best_partners(gains)
+    partners = find_best_pairing(gains)
     return sum(gains[row][column] for row, column in sorted(partners.items())) / max(len(predicted), len(gold))
 
 
-def best_partners(gains: Gains) -> dict[int, int]:
+def find_best_pairing(gains: Gains) -> dict[int, int]:
     """Return the column paired with each row so that the sum of gains (none negative) is largest.
 
     Rows are added one after the other, each along the path of moves with the largest gain; rows and columns are swapped
     if there are more rows. The time is O(rows^3 x columns).
     """
     if len(gains) > len(gains[0]):
-        return {row: column for column, row in best_partners(list(zip(*gains, strict=True))).items()}
+        return {row: column for column, row in find_best_pairing(list(zip(*gains, strict=True))).items()}
     assigned: dict[int, int] = {}
     for row in range(len(gains)):
-        _let_in(row, gains, assigned)
+        _add_row(row, gains, assigned)
     return {row: column for column, row in assigned.items()}
 
 
-def _let_in(row: int, gains: Gains, assigned: dict[int, int]) -> None:
+def _add_row(row: int, gains: Gains, assigned: dict[int, int]) -> None:
     """Assign a column to a row; rows in `assigned` (column to row) move if that increases the total gain."""
     best, came_from = list(gains[row]), dict[int, int]()
     changed = True
@@ -101,7 +101,7 @@ def _let_in(row: int, gains: Gains, assigned: dict[int, int]) -> None:
         for column, holder in assigned.items():
             loss = best[column] - gains[holder][column]
             for other, gain in enumerate(gains[holder]):
-                if loss + gain > best[other] + ROUNDING:
+                if loss + gain > best[other] + MIN_GAIN:
                     best[other], came_from[other], changed = loss + gain, column, True
     column = max((free for free in range(len(best)) if free not in assigned), key=best.__getitem__)
     while column in came_from:
@@ -112,10 +112,10 @@ def _let_in(row: int, gains: Gains, assigned: dict[int, int]) -> None:
 
 # Texts: F1 of sets of words as in DROP (facts/qa_scoring.md, 3.2, rule 7).
 
-Bag = frozenset[str]
+WordSet = frozenset[str]
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
-BETWEEN = re.compile("[ -]")
+SEPARATORS = re.compile("[ -]")
 PUNCTUATION = str.maketrans("", "", punctuation)
 
 
@@ -125,18 +125,20 @@ def text_score(predicted: object, gold: object) -> float:
     The items of a list are its spans; a list with an item that is no text scores 0.
     """
     predicted_spans, gold_spans = _spans(predicted), _spans(gold)
-    return aligned([bag(span) for span in predicted_spans], [bag(span) for span in gold_spans], bag_f1)
+    return mean_best_gain(
+        [words_of_span(span) for span in predicted_spans], [words_of_span(span) for span in gold_spans], word_set_f1
+    )
 
 
-def bag(span: str) -> Bag:
+def words_of_span(span: str) -> WordSet:
     """Return the distinct normalised words of a span.
 
     Words are in lower case, without punctuation and articles; numbers are written as Python writes floats.
     """
-    return frozenset(word for token in BETWEEN.split(span) for word in _word(token.lower()).split())
+    return frozenset(word for token in SEPARATORS.split(span) for word in _normalise_token(token.lower()).split())
 
 
-def bag_f1(predicted: Bag, gold: Bag) -> float:
+def word_set_f1(predicted: WordSet, gold: WordSet) -> float:
     """Return F1 of two sets; 0 if the gold has numbers and the prediction none of them, 1 if both are empty."""
     numbers = {word for word in gold if _is_number(word)}
     if numbers and numbers.isdisjoint(predicted):
@@ -153,7 +155,7 @@ def _spans(value: object) -> list[str]:
     return value if all(isinstance(item, str) for item in value) else []
 
 
-def _word(token: str) -> str:
+def _normalise_token(token: str) -> str:
     plain = token if _is_number(token) else token.translate(PUNCTUATION)
     return ARTICLES.sub(" ", str(float(plain)) if _is_number(plain) else plain)
 
@@ -174,7 +176,7 @@ Fields = Mapping[str, Any]
 def objects_score(predicted: object, gold: list[Any]) -> float:
     """Return the mean F1 of the best pairing of objects; 0 if the prediction is no list that begins with an object."""
     has_objects = isinstance(predicted, list) and predicted and isinstance(predicted[0], dict)
-    return aligned(predicted, gold, object_f1) if has_objects and isinstance(predicted, list) else 0.0
+    return mean_best_gain(predicted, gold, object_f1) if has_objects and isinstance(predicted, list) else 0.0
 
 
 def object_f1(predicted: object, gold: object) -> float:
@@ -193,15 +195,15 @@ def _recall(wanted: Fields, given: Fields) -> float:
 
 def field_score(given: object, wanted: object) -> float:
     """Return how well two values agree (numbers in texts count as numbers); 0 for different types, objects and null."""
-    given, wanted = _typed(given), _typed(wanted)
+    given, wanted = _to_number(given), _to_number(wanted)
     if isinstance(given, float) and isinstance(wanted, float):
         return number_score(given, wanted)
     same_type = type(given) is type(wanted) and isinstance(given, str | bool | list)
     return text_score(given, wanted) if same_type else 0.0
 
 
-def _typed(value: object) -> object:
-    cleaned = number(value, area=False)
+def _to_number(value: object) -> object:
+    cleaned = parse_number(value, area=False)
     return value if cleaned is None else cleaned
 
 
@@ -211,11 +213,11 @@ def _typed(value: object) -> object:
 # answer; a list, object or unwrapped number (rule 4) if the gold is a number; items of a list of objects that are no
 # objects; null and objects as values of an object's fields; an object without fields.
 
-QUOTED = ("{'", "', '", "': '", "'}", "': ")
+QUOTE_CONTEXTS = ("{'", "', '", "': '", "'}", "': ")
 """Contexts in which single quotes delimit the texts of an object."""
 
 
-class Score(NamedTuple):
+class AssistantBenchScore(NamedTuple):
     """The score of an answer."""
 
     accuracy: float
@@ -227,80 +229,80 @@ class Score(NamedTuple):
     """Whether the answer is literally the gold's text: exact match of the HAL harness."""
 
 
-class Gold(NamedTuple):
+class ParsedGold(NamedTuple):
     """A gold answer in the form in which it is compared: a number, a list of JSON values, or a list of texts."""
 
     kind: Literal["number", "json", "texts"]
     value: Any
 
 
-def score(prediction: JsonValue, gold: str) -> Score:
+def score_answer(prediction: JsonValue, gold: str) -> AssistantBenchScore:
     """Score an answer against a gold answer, which has one item per line."""
-    parsed_gold = gold_of(gold)
-    value = _fitted(prediction, parsed_gold.kind)
-    accuracy = 0.0 if _void(value) else _accuracy(value, parsed_gold)
-    return Score(accuracy, _answered(value), accuracy == 1, prediction == gold)
+    parsed_gold = parse_gold(gold)
+    value = _normalise_prediction(prediction, parsed_gold.kind)
+    accuracy = 0.0 if _is_void(value) else _accuracy(value, parsed_gold)
+    return AssistantBenchScore(accuracy, _has_answer(value), accuracy == 1, prediction == gold)
 
 
-def gold_of(text: str) -> Gold:
+def parse_gold(text: str) -> ParsedGold:
     """Parse a gold answer by its lines (rule 2)."""
     lines = [line for line in text.split("\n") if line.strip()]
-    value = number(lines[0]) if len(lines) == 1 else None
+    value = parse_number(lines[0]) if len(lines) == 1 else None
     if value is not None:
-        return Gold("number", value)
-    values = _values(map(_double_quoted, lines))
-    return Gold("texts", lines) if values is None else Gold("json", values)
+        return ParsedGold("number", value)
+    values = _parse_values(map(_use_double_quotes, lines))
+    return ParsedGold("texts", lines) if values is None else ParsedGold("json", values)
 
 
-def _accuracy(given: object, gold: Gold) -> float:
+def _accuracy(given: object, gold: ParsedGold) -> float:
     if gold.kind == "number":
         return number_score(given, gold.value) if isinstance(given, float) else 0.0
     return objects_score(given, gold.value) if gold.kind == "json" else text_score(given, gold.value)
 
 
-def _fitted(prediction: JsonValue, kind: str) -> object:
+def _normalise_prediction(prediction: JsonValue, kind: str) -> object:
     """Convert the prediction to the form in which the official code compares it (rules 1 and 4)."""
-    value = _decoded(prediction)
+    value = _decode_json(prediction)
     if isinstance(value, list):
-        return _unwrapped(value[0]) if len(value) == 1 and _counts(value[0]) else value
-    cleaned = number(value)
+        return _unwrap_number(value[0]) if len(value) == 1 and _is_integer_item(value[0]) else value
+    cleaned = parse_number(value)
     value = value if cleaned is None else cleaned
     if kind != "json":
         return value
-    values = _values(value.split("\n")) if isinstance(value, str) else None
+    values = _parse_values(value.split("\n")) if isinstance(value, str) else None
     return [value] if values is None else values
 
 
-def _counts(item: object) -> bool:
+def _is_integer_item(item: object) -> bool:
     return type(item) is int or (isinstance(item, str) and item.isnumeric())
 
 
-def _unwrapped(item: Any) -> tuple[object, bool]:
+def _unwrap_number(item: Any) -> tuple[object, bool]:
     """Return the number and whether it is one (rule 4's quirk); compared with texts it reads "(4.0, True)"."""
-    cleaned = number(item)
+    cleaned = parse_number(item)
     return (item, False) if cleaned is None else (cleaned, True)
 
 
-def _void(given: object) -> bool:
+def _is_void(given: object) -> bool:
     """Return whether nothing can be compared: empty values, and values that the official code cannot compare."""
     return given is None or isinstance(given, bool) or given in ("", [], {})
 
 
-def _answered(given: object) -> bool:
+def _has_answer(given: object) -> bool:
     """Return whether there is an answer (rule 5); null is none."""
-    return any(map(_told, given)) if isinstance(given, list) else _told(given)
+    return any(map(_is_answer_item, given)) if isinstance(given, list) else _is_answer_item(given)
 
 
-def _told(item: object) -> bool:
+def _is_answer_item(item: object) -> bool:
     return not isnan(item) if isinstance(item, float) else item is not None and item not in ("", [], {})
 
 
-def _decoded(prediction: JsonValue) -> JsonValue:
-    values = _values([prediction]) if isinstance(prediction, str) else None
+def _decode_json(prediction: JsonValue) -> JsonValue:
+    values = _parse_values([prediction]) if isinstance(prediction, str) else None
     return values[0] if values else prediction
 
 
-def _values(texts: Iterable[str]) -> list[Any] | None:
+def _parse_values(texts: Iterable[str]) -> list[Any] | None:
     """Parse texts as JSON values; None if one is not JSON."""
     try:
         return [json.loads(text) for text in texts]
@@ -308,8 +310,8 @@ def _values(texts: Iterable[str]) -> list[Any] | None:
         return None
 
 
-def _double_quoted(text: str) -> str:
-    for form in QUOTED:
+def _use_double_quotes(text: str) -> str:
+    for form in QUOTE_CONTEXTS:
         text = text.replace(form, form.replace("'", '"'))
     return text
 
@@ -318,51 +320,51 @@ def _double_quoted(text: str) -> str:
 
 ACCURACY, EXACT, EXACT_STRING = "accuracy", "exact_match", "exact_string"
 
-WITH_ERROR = (ACCURACY, EXACT)
+FIGURES_WITH_ERROR = (ACCURACY, EXACT)
 """Figures that are reported with their standard error."""
 
 DIFFICULTIES = ("Easy", "Medium", "Hard")
 
-Scored = tuple[ResearchQuestion, Scores | None]
+ScoredResearch = tuple[ResearchQuestion, Scores | None]
 """A question and its scores; None if a run has none."""
 
 
-def scores(answer: JsonValue, gold: str | None, **others: float) -> Scores:
+def official_scores(answer: JsonValue, gold: str | None, **others: float) -> Scores:
     """Return the official scores of an answer as a record, with `others` among its parts; 0 if the gold is unknown."""
-    result = score(answer, gold or "")
+    result = score_answer(answer, gold or "")
     parts: dict[str, float | None] = {ANSWERED: float(result.answered), **others}
     if gold is not None:
         parts |= {ACCURACY: result.accuracy, EXACT: float(result.exact), EXACT_STRING: float(result.exact_string)}
     return Scores(value=result.accuracy if gold is not None else 0.0, parts=parts, answer=answer)
 
 
-def rates(scored: Sequence[Scored]) -> dict[str, float]:
+def research_figures(scored: Sequence[ScoredResearch]) -> dict[str, float]:
     """Return the figures of many questions.
 
-    They are `n`, accuracy, precision, answer rate, exact match (two definitions, see `Score`), then accuracy by
-    difficulty. Means are over all questions, where a missing answer counts 0; accuracy and exact match have standard
-    errors. Precision is the sum of accuracies divided by the number of answers, 0 without answers. `forced` is the
-    share of questions whose answer was submitted without being certified; files of predictions do not say that.
+    They are `n`, accuracy, precision, answer rate, exact match (two definitions, see `AssistantBenchScore`), then
+    accuracy by difficulty. Means are over all questions, where a missing answer counts 0; accuracy and exact match have
+    standard errors. Precision is the sum of accuracies divided by the number of answers, 0 without answers. `forced` is
+    the share of questions whose answer was submitted without being certified; files of predictions do not say that.
     Questions with an unknown gold only count for the answer rate.
     """
     figures: dict[str, float] = {"n": len(scored)}
     if with_gold := [question for question in scored if question[0].answer is not None]:
-        figures |= _judged(with_gold)
+        figures |= _accuracy_figures(with_gold)
     if scored:
         figures["answer_rate"] = fmean(_score_values(scored, ANSWERED))
     if any(result and FORCED in result.parts for _, result in scored):
         figures[FORCED] = fmean(_score_values(scored, FORCED))
-    return figures | _by_difficulty(with_gold)
+    return figures | _figures_by_difficulty(with_gold)
 
 
-def _judged(scored: Sequence[Scored]) -> dict[str, float]:
+def _accuracy_figures(scored: Sequence[ScoredResearch]) -> dict[str, float]:
     accuracies, answers = _score_values(scored, ACCURACY), sum(_score_values(scored, ANSWERED))
     figures = {ACCURACY: fmean(accuracies), "precision": sum(accuracies) / answers if answers else 0.0}
     figures |= {name: fmean(_score_values(scored, name)) for name in (EXACT, EXACT_STRING)}
-    return figures | {f"{name}_stderr": _stderr(_score_values(scored, name)) for name in WITH_ERROR}
+    return figures | {f"{name}_stderr": _stderr(_score_values(scored, name)) for name in FIGURES_WITH_ERROR}
 
 
-def _by_difficulty(scored: Sequence[Scored]) -> dict[str, float]:
+def _figures_by_difficulty(scored: Sequence[ScoredResearch]) -> dict[str, float]:
     groups = {level: [question for question in scored if question[0].difficulty == level] for level in DIFFICULTIES}
     return {
         f"{ACCURACY}_{level.lower()}": fmean(_score_values(questions, ACCURACY))
@@ -371,7 +373,7 @@ def _by_difficulty(scored: Sequence[Scored]) -> dict[str, float]:
     }
 
 
-def _score_values(scored: Sequence[Scored], name: str) -> list[float]:
+def _score_values(scored: Sequence[ScoredResearch], name: str) -> list[float]:
     return [(result.parts.get(name) or 0.0) if result else 0.0 for _, result in scored]
 
 

@@ -5,22 +5,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from certigraph.adapters.models.calls import clipped, numbered
-from certigraph.adapters.research.plans import UNREAD
-from certigraph.adapters.retrieval.bm25 import Pool, terms
-from certigraph.adapters.web.protocol import Hit, Page, SearchProvider, Unreadable
+from certigraph.adapters.models.calls import clip, numbered_list
+from certigraph.adapters.research.plans import UNREAD_MARK
+from certigraph.adapters.retrieval.bm25 import PassagePool, terms
+from certigraph.adapters.web.protocol import SearchHit, SearchProvider, Unreadable, WebPage
 from certigraph.adapters.web.sources import Web
 from certigraph.state.records import Action, Arguments, Observation, Scores
-from certigraph.state.run import ANSWER, FINISH, SEARCH, parsed
-from certigraph.state.search import OPEN, RESEARCH, Passage, findings_of, line, refused, texts
+from certigraph.state.run import ANSWER, FINISH, SEARCH, parse_action
+from certigraph.state.search import OPEN, RESEARCH, Passage, create_refusal, findings_of, to_line, unique_texts
 
 # Excerpts of long pages: the paragraphs that match the queries best, in their original order.
 
-GAP = "[...]"
+GAP_MARK = "[...]"
 """Mark in place of paragraphs that are left out."""
 
 
-def excerpt(text: str, queries: Sequence[str], most: int) -> str:
+def excerpt_of(text: str, queries: Sequence[str], most: int) -> str:
     """Return the text, or the paragraphs that match the queries best if it is longer than `most` characters.
 
     Rows of a table count as paragraphs, so that a long table is cut too.
@@ -31,72 +31,72 @@ def excerpt(text: str, queries: Sequence[str], most: int) -> str:
         part for block in text.split("\n\n") for part in (block.split("\n") if len(block) > most // 4 else [block])
     ]
     chosen, remaining = set[int](), most
-    for index in _best_first(parts, queries):
-        if (length := len(parts[index]) + len(GAP) + 2) <= remaining:
+    for index in _rank_paragraphs(parts, queries):
+        if (length := len(parts[index]) + len(GAP_MARK) + 2) <= remaining:
             chosen.add(index)
             remaining -= length
-    return _joined(parts, chosen) if chosen else clipped(text, most)
+    return _join_paragraphs(parts, chosen) if chosen else clip(text, most)
 
 
-def _best_first(parts: Sequence[str], queries: Sequence[str]) -> list[int]:
+def _rank_paragraphs(parts: Sequence[str], queries: Sequence[str]) -> list[int]:
     passages = [Passage(id=str(index), title="", text=part) for index, part in enumerate(parts) if terms(part)]
     query = " ".join(queries)
     if not passages or not terms(query):
         return list(range(len(parts)))
-    ranked = [int(hit.passage.id) for hit in Pool(passages).search(query, len(passages))]
+    ranked = [int(hit.passage.id) for hit in PassagePool(passages).search(query, len(passages))]
     return list(dict.fromkeys([*ranked, *range(len(parts))]))
 
 
-def _joined(parts: Sequence[str], chosen: set[int]) -> str:
+def _join_paragraphs(parts: Sequence[str], chosen: set[int]) -> str:
     lines, previous = [], -1
     for index in sorted(chosen):
-        lines += [GAP] * (index != previous + 1) + [parts[index]]
+        lines += [GAP_MARK] * (index != previous + 1) + [parts[index]]
         previous = index
     return "\n".join(lines)
 
 
 # What an episode has seen so far: results, pages, pages that could not be read, and domains that are avoided.
 
-URL = re.compile(r"https?://[^\s<>\"')\]]+")
+URL_PATTERN = re.compile(r"https?://[^\s<>\"')\]]+")
 """An address in a question's text."""
 
-MOST_KNOWN = 40
+MAX_RESULTS = 40
 """Maximum number of results that an agent is shown, the latest ones."""
 
-MOST_TITLE, MOST_SNIPPET = 100, 200
+MAX_TITLE_LENGTH, MAX_SNIPPET_LENGTH = 100, 200
 """Maximum characters of a result's title and snippet in the list of results."""
 
 
-class Memory:
+class EpisodeMemory:
     """Everything that one episode has seen. The pages that the question names are known from the start."""
 
     def __init__(self, question: str) -> None:
-        named = (url.rstrip(".,;:!?") for url in URL.findall(question))
-        self.hits: dict[str, Hit] = {url: Hit(title="named in the question", url=url) for url in named}
-        self.pages: dict[str, Page] = {}
+        named = (url.rstrip(".,;:!?") for url in URL_PATTERN.findall(question))
+        self.hits: dict[str, SearchHit] = {url: SearchHit(title="named in the question", url=url) for url in named}
+        self.pages: dict[str, WebPage] = {}
         self.unreadable: dict[str, Unreadable] = {}
         self.blocked: set[str] = set()
         self.searched: set[tuple[str, str]] = set()
         """Provider and query of each search so far."""
 
-    def add_hits(self, hits: Iterable[Hit]) -> None:
+    def add_hits(self, hits: Iterable[SearchHit]) -> None:
         """Add results; the first result of a page counts."""
         for hit in hits:
             self.hits.setdefault(hit.url, hit)
 
-    def add_page(self, page: Page | Unreadable) -> None:
+    def add_page(self, page: WebPage | Unreadable) -> None:
         """Add a page, or that it cannot be read; a domain with a lasting failure is avoided from then on."""
-        if isinstance(page, Page):
+        if isinstance(page, WebPage):
             self.pages[page.url] = page
             return
         self.unreadable[page.url] = page
         if page.lasting:
-            self.blocked.add(domain(page.url))
+            self.blocked.add(domain_of(page.url))
 
     def worth_reading(self, url: str) -> bool:
         """Return whether a known page was not read yet and can still be read."""
         unread = url in self.hits and url not in self.pages and url not in self.unreadable
-        return unread and domain(url) not in self.blocked
+        return unread and domain_of(url) not in self.blocked
 
     def reason(self, url: str) -> str:
         """Return why a page cannot be read; an empty text if it was read or can be."""
@@ -104,7 +104,7 @@ class Memory:
             return ""
         if url in self.unreadable:
             return self.unreadable[url].reason
-        return f"{domain(url)} did not let itself be read" if domain(url) in self.blocked else ""
+        return f"{domain_of(url)} did not let itself be read" if domain_of(url) in self.blocked else ""
 
     def result_lines(self) -> list[str]:
         """Return the known results as lines: whether each was read, its title, URL and snippet."""
@@ -112,14 +112,14 @@ class Memory:
 
     def known(self) -> Sequence[str]:
         """Return the URLs of the known results, in the order in which they were found."""
-        return list(self.hits)[-MOST_KNOWN:]
+        return list(self.hits)[-MAX_RESULTS:]
 
-    def _result_line(self, hit: Hit) -> str:
-        state = "[read]" if hit.url in self.pages else "[blocked]" if self.reason(hit.url) else UNREAD
-        return line(f"{state} {hit.title[:MOST_TITLE]} - {hit.url}: {hit.snippet[:MOST_SNIPPET]}")
+    def _result_line(self, hit: SearchHit) -> str:
+        state = "[read]" if hit.url in self.pages else "[blocked]" if self.reason(hit.url) else UNREAD_MARK
+        return to_line(f"{state} {hit.title[:MAX_TITLE_LENGTH]} - {hit.url}: {hit.snippet[:MAX_SNIPPET_LENGTH]}")
 
 
-def domain(url: str) -> str:
+def domain_of(url: str) -> str:
     """Return the host and port of a URL: pages of one domain usually fail for the same reason."""
     try:
         return urlsplit(url).netloc.rpartition("@")[2].lower()
@@ -129,17 +129,17 @@ def domain(url: str) -> str:
 
 # One round of gathering evidence: searches, pages worth reading, and a second source if the first finds nothing new.
 
-ROOM = 10_000
+MAX_PAGE_CHARACTERS = 10_000
 """Maximum characters of pages in one observation."""
 
-MOST_SNIPPETS = 8
+MAX_SNIPPETS = 8
 """Maximum number of unread results in one observation."""
 
-NUMBER = re.compile(r"^\s*\[(\d+)\]", re.MULTILINE)
+SOURCE_NUMBER = re.compile(r"^\s*\[(\d+)\]", re.MULTILINE)
 """The number of a source at the beginning of a line. A page that writes one itself could pass for another source."""
 
 
-class Gathered(NamedTuple):
+class GatheredEvidence(NamedTuple):
     """The evidence of a round, in the parts of an observation."""
 
     text: str
@@ -147,10 +147,10 @@ class Gathered(NamedTuple):
     data: Arguments
 
 
-class Round:
+class GatheringRound:
     """A running round: it counts what was new, and records the order in which results and pages were seen."""
 
-    def __init__(self, web: Web, memory: Memory, k: int) -> None:
+    def __init__(self, web: Web, memory: EpisodeMemory, k: int) -> None:
         self.searches = self.fetched = 0
         self.met: dict[str, None] = {}
         self.read: dict[str, None] = {}
@@ -186,9 +186,9 @@ class Round:
         return self.searches + self.fetched
 
 
-def gather(
+def gather_evidence(
     web: Web,
-    memory: Memory,
+    memory: EpisodeMemory,
     queries: Sequence[str],
     urls: Sequence[str],
     goal: str,
@@ -196,7 +196,7 @@ def gather(
     k: int,
     elsewhere: bool,
     lines: bool,
-) -> Gathered:
+) -> GatheredEvidence:
     """Search and read for a goal (SDP paper, appendix A.4).
 
     The second provider is asked if `elsewhere` is set, and if everything requested was known before.
@@ -211,21 +211,23 @@ def gather(
         elsewhere: whether to ask the second provider in any case.
         lines: whether to return one line per source, as transcripts need it; else pages keep their lines.
     """
-    gathering = Round(web, memory, k)
+    gathering = GatheringRound(web, memory, k)
     gathering.search(web.provider, queries)
     gathering.open(urls)
     stale = bool(queries or urls) and not gathering.new_count
     if web.second and (elsewhere or stale):
         gathering.elsewhere = True
         gathering.search(web.second, queries or [goal])
-    return _told(gathering, memory, [goal, *queries], lines)
+    return _format_evidence(gathering, memory, [goal, *queries], lines)
 
 
-def _told(gathering: Round, memory: Memory, wanted: Sequence[str], lines: bool) -> Gathered:
-    snippets = [url for url in gathering.met if url not in gathering.read and not memory.reason(url)][:MOST_SNIPPETS]
+def _format_evidence(
+    gathering: GatheringRound, memory: EpisodeMemory, wanted: Sequence[str], lines: bool
+) -> GatheredEvidence:
+    snippets = [url for url in gathering.met if url not in gathering.read and not memory.reason(url)][:MAX_SNIPPETS]
     sources = (*gathering.read, *snippets)
-    page_limit = ROOM // max(len(gathering.read), 1)
-    lines_shown = [_source(memory, url, wanted, page_limit, lines) for url in sources]
+    page_limit = MAX_PAGE_CHARACTERS // max(len(gathering.read), 1)
+    lines_shown = [_format_source(memory, url, wanted, page_limit, lines) for url in sources]
     if not lines:
         lines_shown = [f"[{number}] {text}" for number, text in enumerate(lines_shown, 1)]
         lines_shown += [f"{url} could not be read: {memory.reason(url)}" for url in gathering.failed]
@@ -237,27 +239,27 @@ def _told(gathering: Round, memory: Memory, wanted: Sequence[str], lines: bool) 
         "read": [*gathering.read],
         "unreadable": {url: memory.reason(url) for url in gathering.failed},
     }
-    return Gathered("\n".join(lines_shown) or "Nothing was found.", sources, data)
+    return GatheredEvidence("\n".join(lines_shown) or "Nothing was found.", sources, data)
 
 
-def _source(memory: Memory, url: str, wanted: Sequence[str], limit: int, lines: bool) -> str:
+def _format_source(memory: EpisodeMemory, url: str, wanted: Sequence[str], limit: int, lines: bool) -> str:
     hit, page = memory.hits[url], memory.pages.get(url)
     if page is None:
-        return line(f"{url} - {hit.title} (not read): {hit.snippet}")
+        return to_line(f"{url} - {hit.title} (not read): {hit.snippet}")
     moved = f" (moved to {page.moved})" if page.moved else ""
-    heading, text = f"{url}{moved} - {page.title or hit.title}", excerpt(page.text, wanted, limit)
+    heading, text = f"{url}{moved} - {page.title or hit.title}", excerpt_of(page.text, wanted, limit)
     if lines:
-        return line(f"{heading}: {text}")
+        return to_line(f"{heading}: {text}")
     plain = "\n".join(text.splitlines())  # other line separators could hide a source number from the pattern
-    return line(heading) + "\n" + NUMBER.sub(r"(\1)", plain) + "\n"
+    return to_line(heading) + "\n" + SOURCE_NUMBER.sub(r"(\1)", plain) + "\n"
 
 
 # The world of research: searches, pages, an answer. It only fetches pages that a search found or the question names.
 
-Judge = Callable[[str | None, bool], Scores]
+ResearchJudge = Callable[[str | None, bool], Scores]
 """Function that scores an answer (None if there is none); the flag says that the answer was forced, not certified."""
 
-Tool = Callable[[Action], Observation]
+ResearchTool = Callable[[Action], Observation]
 """Function that carries out one kind of action."""
 
 
@@ -271,7 +273,7 @@ class ResearchWorld:
 
     concurrent = False
 
-    def __init__(self, web: Web, question: str, judge: Judge, *, k: int) -> None:
+    def __init__(self, web: Web, question: str, judge: ResearchJudge, *, k: int) -> None:
         """Create a world over a web; `k` is the maximum number of results per search."""
         self._web, self._question, self._judge, self._k = web, question, judge, k
         self._clear()
@@ -287,10 +289,10 @@ class ResearchWorld:
         The observation's `data` repeats the tool and its arguments, because a validator sees nothing else of the
         action.
         """
-        parsed_action, tools = parsed(action), self._tools()
+        parsed_action, tools = parse_action(action), self._tools()
         if parsed_action is None or parsed_action.kind not in tools:
             known = ", ".join(f"{name}[...]" for name in (SEARCH, OPEN, FINISH))
-            return refused(f"{action.text[:100]!r} is no action here; write one of {known}")
+            return create_refusal(f"{action.text[:100]!r} is no action here; write one of {known}")
         observation = tools[parsed_action.kind](parsed_action)
         return observation.model_copy(
             update={"data": {"tool": parsed_action.kind, **parsed_action.args, **observation.data}}
@@ -298,7 +300,7 @@ class ResearchWorld:
 
     def view(self) -> str:
         """Return the known results, numbered in the order of `sources`."""
-        return numbered(self._memory.result_lines())
+        return numbered_list(self._memory.result_lines())
 
     def sources(self) -> tuple[str, ...]:
         """Return the URLs of the known results."""
@@ -314,7 +316,7 @@ class ResearchWorld:
     def close(self) -> None:
         """Do nothing: the web is shared between episodes."""
 
-    def _tools(self) -> Mapping[str, Tool]:
+    def _tools(self) -> Mapping[str, ResearchTool]:
         return {
             SEARCH: self._search,
             OPEN: self._open,
@@ -324,50 +326,54 @@ class ResearchWorld:
         }
 
     def _clear(self) -> None:
-        self._memory = Memory(self._question)
+        self._memory = EpisodeMemory(self._question)
         self._answer: str | None = None
         self._forced = False
 
     def _search(self, action: Action) -> Observation:
-        if not (query := said(action, "query").strip()):
-            return refused("There is nothing to look for: name what you look for.")
-        return _format_problem(self._gather([query], [], query, elsewhere=False, lines=True))
+        if not (query := text_argument(action, "query").strip()):
+            return create_refusal("There is nothing to look for: name what you look for.")
+        return _to_observation(self._gather([query], [], query, elsewhere=False, lines=True))
 
     def _open(self, action: Action) -> Observation:
-        url = said(action, "query").strip()
+        url = text_argument(action, "query").strip()
         if url not in self._memory.hits:
-            return refused(f"{url[:200]!r} is not known: only pages that a search brought up can be opened.")
+            return create_refusal(f"{url[:200]!r} is not known: only pages that a search brought up can be opened.")
         if reason := self._memory.reason(url):
-            return refused(f"{url} cannot be read: {reason}.")
-        return _format_problem(self._gather([], [url], self._question, elsewhere=False, lines=True))
+            return create_refusal(f"{url} cannot be read: {reason}.")
+        return _to_observation(self._gather([], [url], self._question, elsewhere=False, lines=True))
 
     def _research(self, action: Action) -> Observation:
-        queries, urls = texts(action.args.get("queries")), texts(action.args.get("urls"))
+        queries, urls = unique_texts(action.args.get("queries")), unique_texts(action.args.get("urls"))
         elsewhere = action.args.get("elsewhere") is True
-        return _format_problem(self._gather(queries, urls, said(action, "goal"), elsewhere=elsewhere, lines=False))
+        return _to_observation(
+            self._gather(queries, urls, text_argument(action, "goal"), elsewhere=elsewhere, lines=False)
+        )
 
     def _gather(
         self, queries: Sequence[str], urls: Sequence[str], goal: str, *, elsewhere: bool, lines: bool
-    ) -> Gathered:
-        return gather(self._web, self._memory, queries, urls, goal, k=self._k, elsewhere=elsewhere, lines=lines)
+    ) -> GatheredEvidence:
+        return gather_evidence(
+            self._web, self._memory, queries, urls, goal, k=self._k, elsewhere=elsewhere, lines=lines
+        )
 
     def _note(self, action: Action) -> Observation:
         self._take_answer(action)
-        return Observation(text=f"Noted: {line(self._answer or '')}")
+        return Observation(text=f"Noted: {to_line(self._answer or '')}")
 
     def _finish(self, action: Action) -> Observation:
         self._take_answer(action)
-        return Observation(text=f"Handed in: {line(self._answer or '')}", done=True)
+        return Observation(text=f"Handed in: {to_line(self._answer or '')}", done=True)
 
     def _take_answer(self, action: Action) -> None:
-        self._answer = said(action, "answer")
+        self._answer = text_argument(action, "answer")
         self._forced = "forced" in action.args or any(known.forced for known in findings_of(action.args))
 
 
-def said(action: Action, name: str) -> str:
+def text_argument(action: Action, name: str) -> str:
     """Return a text among an action's arguments; an empty text if it is missing."""
     return str(action.args.get(name) or "")
 
 
-def _format_problem(gathered: Gathered) -> Observation:
+def _to_observation(gathered: GatheredEvidence) -> Observation:
     return Observation(text=gathered.text, sources=gathered.sources, data=gathered.data)

@@ -12,7 +12,7 @@ from certigraph.state.search import Passage
 # Protocol of retrievers.
 
 
-class Hit(NamedTuple):
+class PassageHit(NamedTuple):
     """A passage that matches a query, and its score in the retriever's own units: higher is better."""
 
     passage: Passage
@@ -24,7 +24,7 @@ class Retriever(Protocol):
 
     name: str
 
-    def search(self, query: str, k: int) -> list[Hit]:
+    def search(self, query: str, k: int) -> list[PassageHit]:
         """Return at most `k` passages, best first, equal scores in corpus order; none for a query of stopwords."""
         ...
 
@@ -33,7 +33,7 @@ class Retriever(Protocol):
         ...
 
 
-def places_of(passages: Sequence[Passage]) -> dict[str, int]:
+def positions_of(passages: Sequence[Passage]) -> dict[str, int]:
     """Return the position of each passage by its id. Raises Fault if there are no passages, or two with one id."""
     if not passages:
         raise Fault("data", "no passages to search: give a corpus of at least one")
@@ -98,10 +98,10 @@ def terms(text: str) -> list[str]:
 
 def words(text: str) -> list[str]:
     """Return the lower-cased, accent-folded runs of letters and digits, stopwords included."""
-    return _WORD.findall(folded(text))
+    return _WORD.findall(fold_text(text))
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """Convert to lower case without accents: "Škoda" and "SKODA" become "skoda"."""
     if text.isascii():
         return text.lower()
@@ -114,9 +114,9 @@ def folded(text: str) -> str:
 # or without its disambiguating suffix, "Alien (film)" by "alien film" and by "alien". Stage two is BM25 over title and
 # text. On HotpotQA the first two passages then contain 7 to 10 points more of the evidence.
 
-MOST_TITLE_HITS = 3
+MAX_TITLE_HITS = 3
 """Maximum number of passages that are ranked first because of their title."""
-LONGEST_TITLE = 10
+MAX_TITLE_WORDS = 10
 """Maximum number of words of a question that are compared with titles."""
 
 _SUFFIX = re.compile(r"\s+\([^()]*\)\s*$")
@@ -130,17 +130,17 @@ def title_keys(title: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key for key in spellings if key))
 
 
-def named_keys(question: str, known: Callable[[str], bool]) -> list[str]:
+def find_title_keys(question: str, known: Callable[[str], bool]) -> list[str]:
     """Return the keys of titles that a question names.
 
     Args:
         question: the question.
         known: whether a title of the corpus has a key; called for sequences of up to ten words.
     """
-    tokens = list(_asked(question))
+    tokens = list(_query_words(question))
     used_positions: set[int] = set()
     keys = []
-    for length in range(min(LONGEST_TITLE, len(tokens)), 0, -1):
+    for length in range(min(MAX_TITLE_WORDS, len(tokens)), 0, -1):
         for start in range(len(tokens) - length + 1):
             span = range(start, start + length)
             if used_positions.isdisjoint(span) and (length > 1 or tokens[start].name):
@@ -151,37 +151,39 @@ def named_keys(question: str, known: Callable[[str], bool]) -> list[str]:
     return keys
 
 
-def titles_first(named: Sequence[Hit], ranked: Sequence[Hit], k: int) -> list[Hit]:
+def rank_titles_first(named: Sequence[PassageHit], ranked: Sequence[PassageHit], k: int) -> list[PassageHit]:
     """Return at most three passages named by title, then the ranking without them, `k` in total.
 
     The scores of named passages are raised by one amount until none is below the ranking, so that scores are
     descending.
     """
-    first = named[:MOST_TITLE_HITS]
+    first = named[:MAX_TITLE_HITS]
     ids = {hit.passage.id for hit in first}
     rest = [hit for hit in ranked if hit.passage.id not in ids]
     lift = max(0.0, rest[0].score - first[-1].score) if first and rest else 0.0
-    return [*(Hit(hit.passage, hit.score + lift) for hit in first), *rest][:k]
+    return [*(PassageHit(hit.passage, hit.score + lift) for hit in first), *rest][:k]
 
 
-class _Asked(NamedTuple):
+class _QueryWord(NamedTuple):
     word: str
     name: bool
     """Whether it is capitalised inside a sentence: a single word matches a title only if it is."""
 
 
-def _asked(question: str) -> Iterator[_Asked]:
+def _query_words(question: str) -> Iterator[_QueryWord]:
     end = 0
     for match in _RUN.finditer(question):
         starts_sentence = end == 0 or _SENTENCE_END.search(question, end, match.start()) is not None
         end = match.end()
-        yield from (_Asked(word, match.group()[0].isupper() and not starts_sentence) for word in words(match.group()))
+        yield from (
+            _QueryWord(word, match.group()[0].isupper() and not starts_sentence) for word in words(match.group())
+        )
 
 
 # BM25 in memory, over the few passages that come with a question.
 
 
-class Pool:
+class PassagePool:
     """BM25 over title and text by rank-bm25 (Okapi, k1 1.5, b 0.75); scores may be negative.
 
     A query takes 0.3 ms over 10 passages and 100 ms over 10,000: index a corpus that large (`certigraph index`).
@@ -200,14 +202,14 @@ class Pool:
         self.name = "bm25+titles" if boost_titles else "bm25"
         self._boost = boost_titles
         self._passages = tuple(passages)
-        self._positions = places_of(self._passages)
-        self._by_title = _titled(self._passages) if boost_titles else {}
+        self._positions = positions_of(self._passages)
+        self._by_title = _positions_by_title(self._passages) if boost_titles else {}
         documents = [terms(f"{passage.title} {passage.text}") for passage in self._passages]
         if not any(documents):
             raise Fault("data", f"{len(documents)} passages without a searchable term: pass passages with a text")
         self._bm25: Any = importlib.import_module("rank_bm25").BM25Okapi(documents)
 
-    def search(self, query: str, k: int) -> list[Hit]:
+    def search(self, query: str, k: int) -> list[PassageHit]:
         """Return at most `k` passages that share a term with the query or are named by it, best first."""
         query_terms = terms(query)
         if not query_terms or k < 1:
@@ -216,7 +218,9 @@ class Pool:
         # Selected by shared terms, not by score: with a single passage BM25Okapi scores every match below zero.
         matching = (n for n, counts in enumerate(self._bm25.doc_freqs) if not counts.keys().isdisjoint(query_terms))
         ranked = self._hits(matching, scores, k)
-        return titles_first(self._hits(self._positions_named(query), scores, k), ranked, k) if self._boost else ranked
+        return (
+            rank_titles_first(self._hits(self._positions_named(query), scores, k), ranked, k) if self._boost else ranked
+        )
 
     def passage(self, id: str) -> Passage:
         """Return the passage with an id. Raises UnknownName if the pool has none."""
@@ -224,15 +228,17 @@ class Pool:
             raise UnknownName(f"no passage {id!r} among these {len(self._passages)}: {', '.join(self._positions)}")
         return self._passages[self._positions[id]]
 
-    def _hits(self, positions: Iterable[int], scores: Any, most: int) -> list[Hit]:
+    def _hits(self, positions: Iterable[int], scores: Any, most: int) -> list[PassageHit]:
         best = sorted(positions, key=lambda position: (-scores[position], position))[:most]
-        return [Hit(self._passages[position], float(scores[position])) for position in best]
+        return [PassageHit(self._passages[position], float(scores[position])) for position in best]
 
     def _positions_named(self, query: str) -> set[int]:
-        return {position for key in named_keys(query, self._by_title.__contains__) for position in self._by_title[key]}
+        return {
+            position for key in find_title_keys(query, self._by_title.__contains__) for position in self._by_title[key]
+        }
 
 
-def _titled(passages: Sequence[Passage]) -> dict[str, list[int]]:
+def _positions_by_title(passages: Sequence[Passage]) -> dict[str, list[int]]:
     positions: dict[str, list[int]] = {}
     for position, passage in enumerate(passages):
         for key in title_keys(passage.title):

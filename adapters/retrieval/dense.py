@@ -9,9 +9,9 @@ from pathlib import Path
 from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
-from certigraph.adapters.files import whole_file
-from certigraph.adapters.matching import WIDTH, Encoder, encoder
-from certigraph.adapters.retrieval.bm25 import Hit, Retriever, places_of, terms
+from certigraph.adapters.files import replace_file
+from certigraph.adapters.matching import VECTOR_WIDTH, Encoder, find_encoder
+from certigraph.adapters.retrieval.bm25 import PassageHit, Retriever, positions_of, terms
 from certigraph.state.records import Fault, UnknownName
 from certigraph.state.search import Passage
 
@@ -21,17 +21,19 @@ if TYPE_CHECKING:
 
 # Vectors of a corpus on disk: computed once, in parts that survive a kill, then memory-mapped.
 
-PART = 512
+PART_TEXTS = 512
 """Number of texts of a part: about half a minute on one core."""
 
-SPOILT = (EOFError, ValueError, TypeError, ArithmeticError, MemoryError, SyntaxError, TokenError)
+CORRUPTED_FILE_ERRORS = (EOFError, ValueError, TypeError, ArithmeticError, MemoryError, SyntaxError, TokenError)
 """Exceptions of numpy for a corrupted file: a huge or negative shape, or a header that it parses as Python."""
 
-Told = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Progress callback: (texts with vectors, all texts)."""
 
 
-def stored_vectors(texts: Sequence[str], encoder: Encoder, folder: Path, progress: Told | None = None) -> "Vectors":
+def load_vectors(
+    texts: Sequence[str], encoder: Encoder, folder: Path, progress: ProgressCallback | None = None
+) -> "Vectors":
     """Return the vectors of texts, float32, shape (len(texts), 384), memory-mapped from a file in `folder`.
 
     The file is named after the encoder and a sha256 of the texts in their order, so that each corpus and model has its
@@ -46,48 +48,55 @@ def stored_vectors(texts: Sequence[str], encoder: Encoder, folder: Path, progres
     Raises:
         Fault: the file has another shape than the texts; or as the encoder raises.
     """
-    path = folder / f"{encoder.name}-{_digest(texts)}.npy"
+    path = folder / f"{encoder.name}-{_digest_of(texts)}.npy"
     if not path.exists():
         parts = path.with_suffix(".parts")
-        _join(texts, encoder, parts, path, progress or _ignore_progress)
+        _compute_vectors(texts, encoder, parts, path, progress or _ignore_progress)
         shutil.rmtree(parts, ignore_errors=True)
-    return _opened(path, len(texts))
+    return _open_vectors(path, len(texts))
 
 
-def _join(texts: Sequence[str], encoder: Encoder, parts: Path, path: Path, progress: Told) -> None:
+def _compute_vectors(
+    texts: Sequence[str], encoder: Encoder, parts: Path, path: Path, progress: ProgressCallback
+) -> None:
     formats = importlib.import_module("numpy.lib.format")
-    with whole_file(path) as unfinished:
-        rows = formats.open_memmap(unfinished, mode="w+", dtype="float32", shape=(len(texts), WIDTH))
-        for start in range(0, len(texts), PART):
-            batch = texts[start : start + PART]
-            rows[start : start + PART] = _part(batch, encoder, parts / f"{start:09}.npy")
+    with replace_file(path) as unfinished:
+        rows = formats.open_memmap(unfinished, mode="w+", dtype="float32", shape=(len(texts), VECTOR_WIDTH))
+        for start in range(0, len(texts), PART_TEXTS):
+            batch = texts[start : start + PART_TEXTS]
+            rows[start : start + PART_TEXTS] = _load_part(batch, encoder, parts / f"{start:09}.npy")
             progress(start + len(batch), len(texts))
         rows.flush()
 
 
-def _part(texts: Sequence[str], encoder: Encoder, path: Path) -> Any:
+def _load_part(texts: Sequence[str], encoder: Encoder, path: Path) -> Any:
     numpy = importlib.import_module("numpy")
     try:
         return numpy.load(path, allow_pickle=False)
-    except (FileNotFoundError, *SPOILT):  # missing or corrupted; another process may have joined and deleted the parts
+    except (
+        FileNotFoundError,
+        *CORRUPTED_FILE_ERRORS,
+    ):  # missing or corrupted; another process may have joined and deleted the parts
         vectors = encoder.encode_once(texts)
-    with whole_file(path) as unfinished, unfinished.open("wb") as file:
+    with replace_file(path) as unfinished, unfinished.open("wb") as file:
         numpy.save(file, vectors)
     return vectors
 
 
-def _opened(path: Path, count: int) -> "Vectors":
+def _open_vectors(path: Path, count: int) -> "Vectors":
     numpy = importlib.import_module("numpy")
     try:
         vectors: Vectors = numpy.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, *SPOILT) as error:
+    except (OSError, *CORRUPTED_FILE_ERRORS) as error:
         raise Fault("data", f"cannot read the vectors in {path} ({error}): delete the file") from error
-    if vectors.shape != (count, WIDTH):
-        raise Fault("data", f"{path} has vectors of shape {vectors.shape}, not {(count, WIDTH)}: delete the file")
+    if vectors.shape != (count, VECTOR_WIDTH):
+        raise Fault(
+            "data", f"{path} has vectors of shape {vectors.shape}, not {(count, VECTOR_WIDTH)}: delete the file"
+        )
     return vectors
 
 
-def _digest(texts: Sequence[str]) -> str:
+def _digest_of(texts: Sequence[str]) -> str:
     digest = hashlib.sha256()
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")
@@ -112,13 +121,18 @@ class Dense:
     name = "minilm"
 
     def __init__(
-        self, passages: Sequence[Passage], encoder: Encoder, *, folder: Path | None = None, progress: Told | None = None
+        self,
+        passages: Sequence[Passage],
+        encoder: Encoder,
+        *,
+        folder: Path | None = None,
+        progress: ProgressCallback | None = None,
     ) -> None:
         """Encode the passages, about 15 per second and core.
 
         Args:
             passages: the corpus, in its order.
-            encoder: `certigraph.adapters.matching.encoder()`.
+            encoder: `certigraph.adapters.matching.find_encoder()`.
             folder: where vectors are stored, in files named after model and corpus. None: in memory, in the encoder's
                 cache, which suits the few paragraphs that come with a question.
             progress: called with (passages with vectors, all passages); only with a folder.
@@ -127,19 +141,19 @@ class Dense:
             Fault: there are no passages, or two with one id; or as the encoder raises.
         """
         self.passages = tuple(passages)
-        self.positions = places_of(self.passages)
+        self.positions = positions_of(self.passages)
         self._encoder = encoder
-        texts = [encoded(passage) for passage in self.passages]
-        self._vectors = stored_vectors(texts, encoder, folder, progress) if folder else encoder.encode(texts)
+        texts = [encoded_text(passage) for passage in self.passages]
+        self._vectors = load_vectors(texts, encoder, folder, progress) if folder else encoder.encode(texts)
 
-    def search(self, query: str, k: int) -> list[Hit]:
+    def search(self, query: str, k: int) -> list[PassageHit]:
         """Return at most `k` passages by descending cosine, equal ones in corpus order; none for only stopwords."""
         if not terms(query):
             return []
         numpy = importlib.import_module("numpy")
         cosines = self._vectors @ self._encoder.encode([query])[0]
         best = numpy.argsort(-cosines, kind="stable")[: max(k, 0)]
-        return [Hit(self.passages[position], float(cosines[position])) for position in best]
+        return [PassageHit(self.passages[position], float(cosines[position])) for position in best]
 
     def passage(self, id: str) -> Passage:
         """Return the passage with an id. Raises UnknownName if the corpus has none."""
@@ -148,14 +162,14 @@ class Dense:
         return self.passages[self.positions[id]]
 
 
-def encoded(passage: Passage) -> str:
+def encoded_text(passage: Passage) -> str:
     """Return the text of a passage that is encoded."""
     return f"{passage.title}. {passage.text}" if passage.title else passage.text
 
 
 # BM25 and cosine in one score: alpha * BM25 + (1 - alpha) * cosine (CGDP: alpha 0.9 for IRCoT, 0.5 otherwise).
 
-POOL = 100
+MIN_COMBINED_HITS = 100
 """Minimum number of hits of each retriever that are combined, as in IRCoT's retriever."""
 
 
@@ -174,16 +188,20 @@ class Hybrid:
         Raises:
             Fault: alpha is not within 0 and 1.
         """
-        self.name = f"hybrid {checked(alpha):g}"
+        self.name = f"hybrid {check_alpha(alpha):g}"
         self._lexical, self._dense, self._alpha = lexical, dense, alpha
 
-    def search(self, query: str, k: int) -> list[Hit]:
+    def search(self, query: str, k: int) -> list[PassageHit]:
         """Return at most `k` passages, best first, equal scores in corpus order; none for a query of stopwords."""
         retrievers: tuple[tuple[float, Retriever], ...] = ((self._alpha, self._lexical), (1 - self._alpha, self._dense))
-        results = [(weight, retriever.search(query, max(POOL, k))) for weight, retriever in retrievers if weight]
+        results = [
+            (weight, retriever.search(query, max(MIN_COMBINED_HITS, k))) for weight, retriever in retrievers if weight
+        ]
         if len(results) == 1:
-            return [Hit(passage, score) for passage, score in normalised(results[0][1]).values()][: max(k, 0)]
-        combined = _sum([(weight, normalised(hits)) for weight, hits in results])
+            return [PassageHit(passage, score) for passage, score in normalise_scores(results[0][1]).values()][
+                : max(k, 0)
+            ]
+        combined = _add_scores([(weight, normalise_scores(hits)) for weight, hits in results])
         return sorted(combined, key=lambda hit: (-hit.score, self._dense.positions[hit.passage.id]))[: max(k, 0)]
 
     def passage(self, id: str) -> Passage:
@@ -191,7 +209,9 @@ class Hybrid:
         return self._dense.passage(id)
 
 
-def mixed(lexical: Retriever, passages: Sequence[Passage], alpha: float, *, folder: Path | None = None) -> Retriever:
+def combine_retrievers(
+    lexical: Retriever, passages: Sequence[Passage], alpha: float, *, folder: Path | None = None
+) -> Retriever:
     """Create the retriever of a weight: `lexical` alone at 1 or without an encoder, dense alone at 0, else both.
 
     Its `name` says which of these it is. Computing vectors may take hours; progress is written to the log `certigraph`.
@@ -205,36 +225,36 @@ def mixed(lexical: Retriever, passages: Sequence[Passage], alpha: float, *, fold
     Raises:
         Fault: as Hybrid and Dense raise.
     """
-    model = encoder() if checked(alpha) < 1 else None
+    model = find_encoder() if check_alpha(alpha) < 1 else None
     if model is None:
         return lexical
-    dense = Dense(passages, model, folder=folder, progress=_told)
+    dense = Dense(passages, model, folder=folder, progress=_log_progress)
     return Hybrid(lexical, dense, alpha=alpha) if alpha else dense
 
 
-def checked(alpha: float) -> float:
+def check_alpha(alpha: float) -> float:
     """Return a weight of the lexical retriever. Raises Fault if it is not within 0 and 1."""
     if not 0 <= alpha <= 1:
         raise Fault("data", f"alpha={alpha:g} is no weight of BM25 in a combined score: use 0 (dense) to 1 (BM25)")
     return alpha
 
 
-def normalised(hits: Sequence[Hit]) -> dict[str, Hit]:
+def normalise_scores(hits: Sequence[PassageHit]) -> dict[str, PassageHit]:
     """Normalise scores to 0..1 (min-max), by passage id in order; all 1 if they are equal."""
     low, high = (min(h.score for h in hits), max(h.score for h in hits)) if hits else (0.0, 0.0)
-    return {h.passage.id: Hit(h.passage, (h.score - low) / (high - low) if high > low else 1.0) for h in hits}
+    return {h.passage.id: PassageHit(h.passage, (h.score - low) / (high - low) if high > low else 1.0) for h in hits}
 
 
-def _told(done: int, total: int) -> None:
+def _log_progress(done: int, total: int) -> None:
     if done < total:
         alternative = "without them: --swap decide=pursue:alpha=1, in tdp execute=, in ircot decide=reason:alpha=1"
         message = f"vectors, computed once and stored: {done:,} of {total:,} passages ({alternative})"
         logging.getLogger("certigraph").warning(message)
 
 
-def _sum(retrievers: Sequence[tuple[float, Mapping[str, Hit]]]) -> list[Hit]:
+def _add_scores(retrievers: Sequence[tuple[float, Mapping[str, PassageHit]]]) -> list[PassageHit]:
     passages = {id: hit.passage for _, hits in retrievers for id, hit in hits.items()}
     return [
-        Hit(passage, sum(weight * hits[id].score for weight, hits in retrievers if id in hits))
+        PassageHit(passage, sum(weight * hits[id].score for weight, hits in retrievers if id in hits))
         for id, passage in passages.items()
     ]

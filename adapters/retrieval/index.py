@@ -16,18 +16,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from certigraph.adapters.files import MOST_SETTINGS, file_bytes, file_text
-from certigraph.adapters.processes import library
+from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, read_text
+from certigraph.adapters.processes import import_extra
 from certigraph.adapters.retrieval.bm25 import (
     ANALYZER,
-    MOST_TITLE_HITS,
-    Hit,
-    named_keys,
+    MAX_TITLE_HITS,
+    PassageHit,
+    find_title_keys,
+    rank_titles_first,
     terms,
     title_keys,
-    titles_first,
 )
-from certigraph.state.records import Fault, Record, UnknownName, json_value
+from certigraph.state.records import Fault, Record, UnknownName, parse_json
 from certigraph.state.search import Passage
 
 # Fields of a passage in a tantivy index.
@@ -37,23 +37,23 @@ LAYOUT = 1
 """Version of the fields; stored in the manifest."""
 
 
-def tantivy() -> Any:
+def import_tantivy() -> Any:
     """Import tantivy. Raises Fault if it is not installed."""
-    return library("tantivy", "a corpus on disk needs", "retrieval")
+    return import_extra("tantivy", "a corpus on disk needs", "retrieval")
 
 
-def engine() -> str:
+def engine_version() -> str:
     """Return the version of tantivy and of its file format, as the manifest stores it."""
-    return str(tantivy().__version__)
+    return str(import_tantivy().__version__)
 
 
-def schema() -> Any:
+def build_schema() -> Any:
     """Build the fields of a passage.
 
     `body` is not stored and contains the terms of title and text from our analyzer, so that no second tokenizer has to
     agree with it; `place`, the position in the corpus, orders equal scores.
     """
-    builder = tantivy().SchemaBuilder()
+    builder = import_tantivy().SchemaBuilder()
     builder.add_text_field(ID, stored=True, tokenizer_name="raw", index_option="basic")
     builder.add_text_field(TITLE_KEY, tokenizer_name="raw", index_option="basic")
     builder.add_text_field(BODY, tokenizer_name="whitespace", index_option="freq")
@@ -63,9 +63,9 @@ def schema() -> Any:
     return builder.build()
 
 
-def document(passage: Passage, position: int) -> Any:
+def build_document(passage: Passage, position: int) -> Any:
     """Convert a passage to a document of the index."""
-    result = tantivy().Document()
+    result = import_tantivy().Document()
     result.add_text(ID, passage.id)
     result.add_bytes(TITLE, passage.title.encode())
     result.add_bytes(TEXT, passage.text.encode())
@@ -82,9 +82,9 @@ def passage_of(stored: Any) -> Passage:
     return Passage(id=stored.get_first(ID), title=title, text=text)
 
 
-def any_of(schema: Any, field: str, values: Sequence[str]) -> list[tuple[Any, Any]]:
+def build_clauses(schema: Any, field: str, values: Sequence[str]) -> list[tuple[Any, Any]]:
     """Build clauses of a boolean query: each value that occurs adds its BM25 score, once per repetition."""
-    query, should = tantivy().Query, tantivy().Occur.Should
+    query, should = import_tantivy().Query, import_tantivy().Occur.Should
     option = "freq" if field == BODY else "basic"
     return [(should, query.term_query(schema, field, value, option)) for value in values]
 
@@ -120,9 +120,9 @@ def read_manifest(folder: Path) -> Manifest:
     if not path.is_file():
         usable = unfinished_folder(folder).is_dir() or not folder.exists()
         target = folder if usable else folder.with_name(f"{folder.name}.index")
-        raise Fault("data", f"{_what_is(folder)}: {index_command('CORPUS', target)}")
+        raise Fault("data", f"{_describe_folder(folder)}: {index_command('CORPUS', target)}")
     try:
-        manifest = Manifest.model_validate_json(file_bytes(path, MOST_SETTINGS))
+        manifest = Manifest.model_validate_json(read_bytes(path, MAX_SETTINGS_BYTES))
     except ValidationError:
         raise Fault("data", f"{path} is not a manifest of certigraph: {index_command('CORPUS', folder)}") from None
     if (manifest.layout, manifest.analyzer) != (LAYOUT, ANALYZER):
@@ -150,7 +150,7 @@ def index_command(source: str, folder: Path) -> str:
     return f"certigraph index {shlex.quote(source)} --out {shlex.quote(str(folder))}"
 
 
-def _what_is(folder: Path) -> str:
+def _describe_folder(folder: Path) -> str:
     if unfinished_folder(folder).is_dir():
         return f"the index {folder} is unfinished; resume it with the corpus with which it was started"
     return f"{folder} is no index" if folder.exists() else f"there is no index {folder}"
@@ -161,7 +161,7 @@ def _what_is(folder: Path) -> str:
 JOURNAL = "journal.jsonl"
 
 
-class Digest:
+class PassageDigest:
     """A sha256 over passages in order; the length of each field is included, so that fields cannot be confused."""
 
     def __init__(self) -> None:
@@ -177,7 +177,7 @@ class Digest:
         return self._sha256.hexdigest()
 
 
-class Journal:
+class BuildJournal:
     """Journal of a build: the versions, then one line per commit with the number of passages and their digest.
 
     A line is synced to disk before its commit. The last commit may be missing; the index's own count decides which line
@@ -189,7 +189,7 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / JOURNAL
-        self._digests = _digests(self._path)
+        self._digests = _read_digests(self._path)
         if not self._path.exists():
             self._write(_versions())
 
@@ -209,47 +209,47 @@ class Journal:
             os.fsync(file.fileno())
 
 
-def _digests(path: Path) -> dict[int, str]:
+def _read_digests(path: Path) -> dict[int, str]:
     try:
-        return {int(passages): str(digest) for passages, digest in _rows(path)[1:]}
+        return {int(passages): str(digest) for passages, digest in _read_rows(path)[1:]}
     except (ValueError, TypeError, OverflowError) as error:
-        raise _damaged(path) from error
+        raise _damaged_fault(path) from error
 
 
-def goes_on(folder: Path) -> bool:
+def is_resumable(folder: Path) -> bool:
     """Return whether the build in this folder was started by the installed versions."""
-    return _rows(folder / JOURNAL)[:1] == [_versions()]
+    return _read_rows(folder / JOURNAL)[:1] == [_versions()]
 
 
-def _rows(path: Path) -> list[Any]:
+def _read_rows(path: Path) -> list[Any]:
     # Text after the last line break was torn by a kill, before its commit started.
-    complete_lines = file_text(path).rpartition("\n")[0] if path.is_file() else ""
-    return [_row(line, path) for line in complete_lines.splitlines()]
+    complete_lines = read_text(path).rpartition("\n")[0] if path.is_file() else ""
+    return [_parse_row(line, path) for line in complete_lines.splitlines()]
 
 
-def _row(line: str, path: Path) -> list[Any]:
+def _parse_row(line: str, path: Path) -> list[Any]:
     try:
-        first, *rest = json_value(line)
+        first, *rest = parse_json(line)
         return [first, *rest]
     except (ValueError, TypeError) as error:
-        raise _damaged(path) from error
+        raise _damaged_fault(path) from error
 
 
-def _damaged(path: Path) -> Fault:
+def _damaged_fault(path: Path) -> Fault:
     return Fault("data", f"{path} is damaged: delete {path.parent}, then the index is built from the start")
 
 
 def _versions() -> list[Any]:
-    return [LAYOUT, ANALYZER, engine()]
+    return [LAYOUT, ANALYZER, engine_version()]
 
 
 # A running build: committed passages are checked and skipped, new ones are written in batches.
 
-MEMORY, THREADS = 256 << 20, 2
+WRITER_BYTES, WRITER_THREADS = 256 << 20, 2
 """Bytes and indexing threads of tantivy's writer."""
 
 
-class Build:
+class IndexBuilder:
     """An unfinished index, which takes all passages in corpus order, including those already committed."""
 
     def __init__(self, folder: Path, command: str, batch: int) -> None:
@@ -263,9 +263,9 @@ class Build:
         self._folder, self._command, self._batch = folder, command, batch
         self._index, self._writer = self._open_writer()
         self._committed = int(self._index.searcher().num_docs)
-        self._journal = Journal(folder)
+        self._journal = BuildJournal(folder)
         self._passages = self._skipped = 0
-        self._digest = Digest()
+        self._digest = PassageDigest()
         self._new: set[str] = set()
 
     def add(self, passage: Passage) -> None:
@@ -299,7 +299,7 @@ class Build:
             passages=self._passages,
             skipped=self._skipped,
             sha256=self._digest.hex(),
-            engine=engine(),
+            engine=engine_version(),
         )
 
     def close(self) -> None:
@@ -308,9 +308,9 @@ class Build:
 
     def _write(self, passage: Passage) -> None:
         if passage.id in self._new:
-            raise _twice(passage.id)
+            raise _repeated_id_fault(passage.id)
         self._new.add(passage.id)
-        self._writer.add_document(document(passage, self._passages))
+        self._writer.add_document(build_document(passage, self._passages))
         if len(self._new) == self._batch:
             self._commit()
 
@@ -323,18 +323,18 @@ class Build:
 
     def _check_unique_ids(self) -> None:
         # The ids of a batch are searched in the index: a set of all ids would take half a gigabyte at five million.
-        library, searcher = tantivy(), self._index.searcher()
+        library, searcher = import_tantivy(), self._index.searcher()
         same_ids = library.Query.term_set_query(self._index.schema, ID, list(self._new))
         for _, address in searcher.search(same_ids, 1, count=False).hits:
-            raise _twice(searcher.doc(address).get_first(ID))
+            raise _repeated_id_fault(searcher.doc(address).get_first(ID))
 
     def _open_writer(self) -> tuple[Any, Any]:
-        if self._folder.exists() and not goes_on(self._folder):
+        if self._folder.exists() and not is_resumable(self._folder):
             shutil.rmtree(self._folder)
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
-            index = tantivy().Index(schema(), str(self._folder))
-            return index, index.writer(MEMORY, THREADS)
+            index = import_tantivy().Index(build_schema(), str(self._folder))
+            return index, index.writer(WRITER_BYTES, WRITER_THREADS)
         except (OSError, ValueError) as error:
             if "LockBusy" in str(error):
                 raise Fault(
@@ -348,16 +348,16 @@ class Build:
         )
 
 
-def _twice(id: str) -> Fault:
+def _repeated_id_fault(id: str) -> Fault:
     return Fault("data", f"two passages have the id {id!r}: give each a unique id")
 
 
 # Building an index in batches: a killed build can be resumed, and the index appears only when it is complete.
 
-BATCH = 50_000
+BATCH_PASSAGES = 50_000
 """Passages per commit: what a kill can lose, about five seconds."""
 
-STRIDE = 1_000
+PROGRESS_PASSAGES = 1_000
 """Passages between two reports of progress."""
 
 
@@ -367,7 +367,7 @@ def build_index(
     *,
     source: str = "CORPUS",
     progress: Callable[[int], None] = lambda done: None,
-    batch: int = BATCH,
+    batch: int = BATCH_PASSAGES,
 ) -> Manifest:
     """Index passages in a folder, which appears, or is replaced, when all of them are indexed.
 
@@ -383,15 +383,15 @@ def build_index(
     Raises:
         Fault: no passages, a repeated id, other passages than at the start, or a second running build.
     """
-    _refuse_other(folder)
+    _check_target(folder)
     remaining = iter(passages)
     if (first := next(remaining, None)) is None:  # before anything is written
         raise Fault("data", f"{source} has no passages: name another corpus")
     unfinished = unfinished_folder(folder)
-    with closing(Build(unfinished, index_command(source, folder), batch)) as build:
+    with closing(IndexBuilder(unfinished, index_command(source, folder), batch)) as build:
         for number, passage in enumerate(chain([first], remaining), 1):
             build.add(passage)
-            if number % STRIDE == 0:
+            if number % PROGRESS_PASSAGES == 0:
                 progress(number)
         manifest = build.finish(source)
     write_manifest(unfinished, manifest)
@@ -399,7 +399,7 @@ def build_index(
     return manifest
 
 
-def _refuse_other(folder: Path) -> None:
+def _check_target(folder: Path) -> None:
     if folder.exists() and not (folder / MANIFEST).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise Fault("data", f"{folder} exists and is no index: name another with --out")
 
@@ -418,11 +418,11 @@ def _publish(unfinished: Path, folder: Path) -> None:
 
 # BM25 over a corpus on disk. The files are memory-mapped: opening reads little, and processes share memory.
 
-MOST_TIES = 1_000
+MAX_TIES = 1_000
 """Maximum number of passages with equal score that are put in corpus order; further ones are in the index's order."""
 
 
-class Corpus:
+class IndexedCorpus:
     """BM25 over title and text by tantivy (Lucene's idf, k1 1.2, b 0.75). Any number of threads may search it."""
 
     def __init__(self, index: Any, manifest: Manifest, *, boost_titles: bool) -> None:
@@ -430,39 +430,43 @@ class Corpus:
         self.manifest = manifest
         self._boost = boost_titles
         self._schema, self._searcher = index.schema, index.searcher()
-        self._library = tantivy()
+        self._library = import_tantivy()
 
-    def search(self, query: str, k: int) -> list[Hit]:
+    def search(self, query: str, k: int) -> list[PassageHit]:
         """Return at most `k` passages that share a term with the query or are named by it, best first."""
         query_terms = terms(query)
         if not query_terms or k < 1:
             return []
-        clauses = any_of(self._schema, BODY, query_terms)
+        clauses = build_clauses(self._schema, BODY, query_terms)
         ranked = self._best(clauses, k)
-        return titles_first(self._named(query, clauses), ranked, k) if self._boost else ranked
+        return rank_titles_first(self._named(query, clauses), ranked, k) if self._boost else ranked
 
     def passage(self, id: str) -> Passage:
         """Return the passage with an id. Raises UnknownName if the corpus has none."""
-        for _, address in self._searcher.search(self._boolean(any_of(self._schema, ID, [id])), 1, count=False).hits:
+        for _, address in self._searcher.search(
+            self._boolean(build_clauses(self._schema, ID, [id])), 1, count=False
+        ).hits:
             return passage_of(self._searcher.doc(address))
         raise UnknownName(f"no passage {id!r} in the corpus {self.manifest.source}; search(query, k) finds ids")
 
-    def _named(self, query: str, clauses: Sequence[Any]) -> list[Hit]:
-        keys = named_keys(query, lambda key: self._searcher.doc_freq(TITLE_KEY, key) > 0)
+    def _named(self, query: str, clauses: Sequence[Any]) -> list[PassageHit]:
+        keys = find_title_keys(query, lambda key: self._searcher.doc_freq(TITLE_KEY, key) > 0)
         if not keys:
             return []
-        with_title = self._library.Query.const_score_query(self._boolean(any_of(self._schema, TITLE_KEY, keys)), 0.0)
-        return self._best([(self._library.Occur.Must, with_title), *clauses], MOST_TITLE_HITS)
+        with_title = self._library.Query.const_score_query(
+            self._boolean(build_clauses(self._schema, TITLE_KEY, keys)), 0.0
+        )
+        return self._best([(self._library.Occur.Must, with_title), *clauses], MAX_TITLE_HITS)
 
-    def _best(self, clauses: Sequence[Any], k: int) -> list[Hit]:
+    def _best(self, clauses: Sequence[Any], k: int) -> list[PassageHit]:
         best = self._search_ordered(self._boolean(clauses), k)
-        return [Hit(passage_of(self._searcher.doc(address)), score) for score, address in best]
+        return [PassageHit(passage_of(self._searcher.doc(address)), score) for score, address in best]
 
     def _search_ordered(self, query: Any, k: int) -> list[tuple[float, Any]]:
         """Return scores and addresses, equal scores in corpus order; further hits are fetched if the last one ties."""
         hits = self._searcher.search(query, k + 1, count=False).hits
         if len(hits) > k and hits[k][0] == hits[k - 1][0]:
-            hits = self._searcher.search(query, k + MOST_TIES, count=False).hits
+            hits = self._searcher.search(query, k + MAX_TIES, count=False).hits
         positions = self._searcher.fast_field_values(PLACE, [address for _, address in hits])
         ordered = sorted(zip(hits, positions, strict=True), key=lambda hit: (-hit[0][0], hit[1]))
         return [hit for hit, _ in ordered[:k]]
@@ -471,7 +475,7 @@ class Corpus:
         return self._library.Query.boolean_query(list(clauses))
 
 
-def open_corpus(folder: str | Path, *, boost_titles: bool = True) -> Corpus:
+def open_corpus(folder: str | Path, *, boost_titles: bool = True) -> IndexedCorpus:
     """Open the corpus that `certigraph index` wrote to a folder.
 
     Args:
@@ -482,7 +486,7 @@ def open_corpus(folder: str | Path, *, boost_titles: bool = True) -> Corpus:
         Fault: the folder has no complete index of this version, or tantivy is missing; the message has the command.
     """
     folder = Path(folder)
-    manifest, module = read_manifest(folder), tantivy()
+    manifest, module = read_manifest(folder), import_tantivy()
     rebuild = index_command(manifest.source, folder)
     try:
         if not module.Index.is_compatible(str(folder)):
@@ -491,4 +495,4 @@ def open_corpus(folder: str | Path, *, boost_titles: bool = True) -> Corpus:
     except (OSError, ValueError) as error:
         raise Fault("data", f"the index {folder} is damaged ({error}): {rebuild}") from error
     index.config_reader("manual")  # the default starts a thread that watches for commits
-    return Corpus(index, manifest, boost_titles=boost_titles)
+    return IndexedCorpus(index, manifest, boost_titles=boost_titles)

@@ -1,6 +1,6 @@
 """Passages from OpenSearch or Elasticsearch.
 
-`OpenSearch` is a retriever over one index; `Server` sends its requests with bounded retries.
+`OpenSearch` is a retriever over one index; `SearchServer` sends its requests with bounded retries.
 """
 
 import json
@@ -14,9 +14,9 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, Field, ValidationError
 
-from certigraph.adapters.http import PACKED, UnboundedAnswer, bound_answer
+from certigraph.adapters.http import ENCODING_HEADERS, UnboundedAnswer, limit_response
 from certigraph.adapters.redaction import mask_logs, remember_address, show_address
-from certigraph.adapters.retrieval.bm25 import STOPWORDS, Hit
+from certigraph.adapters.retrieval.bm25 import STOPWORDS, PassageHit
 from certigraph.state.records import Fault, UnknownName
 from certigraph.state.search import Passage
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TITLE_WEIGHT = 2.0
 
-SETTINGS: dict[str, Any] = {
+INDEX_SETTINGS: dict[str, Any] = {
     "settings": {
         "analysis": {
             "tokenizer": {"runs": {"type": "pattern", "pattern": r"[^\p{L}\p{M}\p{N}]+"}},
@@ -50,7 +50,7 @@ SETTINGS: dict[str, Any] = {
 """Settings of an index: our text analysis, as far as a server supports it; `place` (position) orders equal scores."""
 
 
-def question(query: str, k: int) -> str:
+def build_query(query: str, k: int) -> str:
     """Build the body of a search. The server's analyzer removes stopwords, so that only stopwords match nothing."""
     fields = [f"title^{TITLE_WEIGHT:g}", "text"]
     body = {
@@ -69,7 +69,7 @@ def upload_lines(numbered: Iterable[tuple[int, Passage]]) -> str:
     return "".join(f"{json.dumps(line)}\n" for pair in pairs for line in pair)
 
 
-class Source(BaseModel):
+class StoredPassage(BaseModel):
     """A stored passage."""
 
     id: str
@@ -81,54 +81,54 @@ class Source(BaseModel):
         return Passage(id=self.id, title=self.title, text=self.text)
 
 
-class Scored(BaseModel):
+class ScoredPassage(BaseModel):
     """A passage that matches a search, with its score."""
 
     score: float = Field(alias="_score")
-    source: Source = Field(alias="_source")
+    source: StoredPassage = Field(alias="_source")
 
 
-class Hits(BaseModel):
+class SearchHits(BaseModel):
     """Passages that match a search, best first."""
 
-    hits: list[Scored]
+    hits: list[ScoredPassage]
 
 
-class Found(BaseModel):
+class SearchReply(BaseModel):
     """Reply to a search."""
 
-    hits: Hits
+    hits: SearchHits
 
 
-class Document(BaseModel):
+class PassageReply(BaseModel):
     """Reply to a request for one passage."""
 
     found: bool
-    source: Source | None = Field(default=None, alias="_source")
+    source: StoredPassage | None = Field(default=None, alias="_source")
 
 
-class Stored(BaseModel):
+class UploadStatus(BaseModel):
     """Result of one uploaded passage."""
 
     id: str = Field(alias="_id")
     status: int
 
 
-class Uploaded(BaseModel):
+class UploadReply(BaseModel):
     """Reply to an upload; each item has the single key `index`."""
 
-    items: list[dict[str, Stored]]
+    items: list[dict[str, UploadStatus]]
 
 
 # Requests to a search server: address and credentials, bounded retries, and faults that show no credentials.
 
-VARIABLE = "CERTIGRAPH_OPENSEARCH_URL"
-BUSY = (429, 503)
-TRIES = 4
-LONGEST_WAIT = 20.0
+ADDRESS_VARIABLE = "CERTIGRAPH_OPENSEARCH_URL"
+BUSY_STATUSES = (429, 503)
+MAX_TRIES = 4
+MAX_WAIT_SECONDS = 20.0
 """Maximum seconds between two tries, whatever the server asks for."""
 
-MOST_BYTES = 16_000_000
+MAX_REPLY_BYTES = 16_000_000
 """Maximum unpacked bytes of one reply: of a thousand passages, or of an uploaded batch."""
 
 NDJSON = "application/x-ndjson"
@@ -136,7 +136,7 @@ NDJSON = "application/x-ndjson"
 T = TypeVar("T", bound=BaseModel)
 
 
-class Server:
+class SearchServer:
     """A search server at `url`, or at CERTIGRAPH_OPENSEARCH_URL; both may contain a user's name and password.
 
     `shown` is the address for error messages: scheme, host and port. Threads may share a server.
@@ -146,7 +146,7 @@ class Server:
         import httpx
 
         mask_logs()
-        address = _address(remember_address(url) or os.environ.get(VARIABLE, ""))
+        address = _parse_address(remember_address(url) or os.environ.get(ADDRESS_VARIABLE, ""))
         self.shown = show_address(str(address))
         self._base = f"{address.scheme}://{address.netloc.decode()}{address.path.rstrip('/')}"
         self._auth: Any = httpx.USE_CLIENT_DEFAULT
@@ -170,14 +170,16 @@ class Server:
         Raises:
             Fault: no reply, a refusal, or still busy at the last of four tries.
         """
-        for attempt in range(1, TRIES + 1):
+        for attempt in range(1, MAX_TRIES + 1):
             reply = self._send(method, path, body, kind)
-            if reply.status_code not in BUSY or attempt == TRIES:
+            if reply.status_code not in BUSY_STATUSES or attempt == MAX_TRIES:
                 break
-            time.sleep(min(_asked_wait(reply, 0.5 * 2**attempt), LONGEST_WAIT))
+            time.sleep(min(_retry_after(reply, 0.5 * 2**attempt), MAX_WAIT_SECONDS))
         if reply.is_success or reply.status_code in accepted:
             return reply
-        raise Fault("environment", f"{method} {self.shown}{path} failed: {_told(reply)}{_advice(reply.status_code)}")
+        raise Fault(
+            "environment", f"{method} {self.shown}{path} failed: {_describe_failure(reply)}{_advise(reply.status_code)}"
+        )
 
     def read(self, reply: "httpx.Response", form: type[T]) -> T:
         """Parse a reply. Raises Fault if it is not JSON or has another form."""
@@ -186,7 +188,9 @@ class Server:
         except ValidationError as error:
             problem = "is no JSON" if error.errors()[0]["type"] == "json_invalid" else "has another form than expected"
             message = f"the answer of {self.shown} {problem} (status {reply.status_code}, {len(reply.content)} bytes)"
-            raise Fault("environment", f"{message}: set {VARIABLE} to an OpenSearch or Elasticsearch server") from None
+            raise Fault(
+                "environment", f"{message}: set {ADDRESS_VARIABLE} to an OpenSearch or Elasticsearch server"
+            ) from None
 
     def _send(self, method: str, path: str, body: str, kind: str) -> "httpx.Response":
         import httpx
@@ -196,21 +200,23 @@ class Server:
                 method,
                 self._base + path,
                 content=body.encode() or None,
-                headers={**PACKED, **({"Content-Type": kind} if body else {})},
+                headers={**ENCODING_HEADERS, **({"Content-Type": kind} if body else {})},
                 auth=self._auth,
                 timeout=self._timeout,
             ) as reply:
-                bound_answer(reply, MOST_BYTES)
+                limit_response(reply, MAX_REPLY_BYTES)
                 reply.read()
                 return reply
         except UnboundedAnswer as error:
-            raise Fault("environment", f"the search server at {self.shown}: {error}: check {VARIABLE}") from None
+            raise Fault(
+                "environment", f"the search server at {self.shown}: {error}: check {ADDRESS_VARIABLE}"
+            ) from None
         except httpx.HTTPError as error:
             message = f"no answer from the search server at {self.shown} ({type(error).__name__})"
-            raise Fault("environment", f"{message}: start it, or set {VARIABLE} to its address") from None
+            raise Fault("environment", f"{message}: start it, or set {ADDRESS_VARIABLE} to its address") from None
 
 
-def _address(url: str) -> "httpx.URL":
+def _parse_address(url: str) -> "httpx.URL":
     """Parse the address; an invalid one is not shown, because it may contain a password."""
     import httpx
 
@@ -220,31 +226,33 @@ def _address(url: str) -> "httpx.URL":
         address = httpx.URL()
     if address.scheme not in ("http", "https") or not address.host:
         problem = "is not an address" if url else "is not set"
-        raise Fault("environment", f"{VARIABLE} {problem}: export {VARIABLE}=https://user:password@host:9200")
+        raise Fault(
+            "environment", f"{ADDRESS_VARIABLE} {problem}: export {ADDRESS_VARIABLE}=https://user:password@host:9200"
+        )
     return address
 
 
-def _asked_wait(reply: "httpx.Response", default: float) -> float:
+def _retry_after(reply: "httpx.Response", default: float) -> float:
     header = reply.headers.get("Retry-After", "")
     return float(header) if header.isdecimal() else default
 
 
-def _told(reply: "httpx.Response") -> str:
+def _describe_failure(reply: "httpx.Response") -> str:
     """Return status and error type; the server's prose could repeat the request."""
     kind = re.search(r'"type"\s*:\s*"([a-z_]+)"', reply.text)
     return f"status {reply.status_code}" + (f", {kind[1]}" if kind else "")
 
 
-def _advice(status: int) -> str:
+def _advise(status: int) -> str:
     if status in (401, 403):
-        return f"; set {VARIABLE} with credentials that may use this index: https://user:password@host:9200"
-    return f"; it was busy in {TRIES} tries: retry later" if status in BUSY else ""
+        return f"; set {ADDRESS_VARIABLE} with credentials that may use this index: https://user:password@host:9200"
+    return f"; it was busy in {MAX_TRIES} tries: retry later" if status in BUSY_STATUSES else ""
 
 
 # Retriever over an OpenSearch or Elasticsearch index, for corpora too large for one machine.
 
 TIMEOUT = 30.0
-BULK = 500
+BULK_PASSAGES = 500
 """Passages of one upload request, about half a megabyte."""
 
 
@@ -270,11 +278,11 @@ class OpenSearch:
         Raises:
             Fault: the address is invalid.
         """
-        self._server = Server(url, client, timeout)
+        self._server = SearchServer(url, client, timeout)
         self._index = index
         self._path = f"/{quote(index, safe='')}"
 
-    def search(self, query: str, k: int) -> list[Hit]:
+    def search(self, query: str, k: int) -> list[PassageHit]:
         """Return at most `k` passages, best first, equal scores in corpus order; none for a query of stopwords.
 
         Raises:
@@ -282,12 +290,12 @@ class OpenSearch:
         """
         if k < 1:
             return []
-        reply = self._ask("POST", "/_search", question(query, k))
-        return [Hit(hit.source.passage(), hit.score) for hit in self._server.read(reply, Found).hits.hits]
+        reply = self._ask("POST", "/_search", build_query(query, k))
+        return [PassageHit(hit.source.passage(), hit.score) for hit in self._server.read(reply, SearchReply).hits.hits]
 
     def passage(self, id: str) -> Passage:
         """Return the passage with an id. Raises UnknownName if the index has none, Fault as `search` does."""
-        document = self._server.read(self._ask("GET", f"/_doc/{quote(id, safe='')}"), Document)
+        document = self._server.read(self._ask("GET", f"/_doc/{quote(id, safe='')}"), PassageReply)
         if document.source is None:
             raise UnknownName(f"no passage {id!r} in the index {self._index!r} at {self._server.shown}")
         return document.source.passage()
@@ -301,11 +309,11 @@ class OpenSearch:
             Fault: as `search` does; or the server refused a passage.
         """
         if self._server.ask("HEAD", self._path, accepted=(404,)).status_code == 404:
-            self._server.ask("PUT", self._path, json.dumps(SETTINGS))
+            self._server.ask("PUT", self._path, json.dumps(INDEX_SETTINGS))
         numbered, count = enumerate(passages), 0
-        while batch := list(islice(numbered, BULK)):
+        while batch := list(islice(numbered, BULK_PASSAGES)):
             reply = self._server.ask("POST", f"{self._path}/_bulk", upload_lines(batch), kind=NDJSON)
-            self._check(self._server.read(reply, Uploaded))
+            self._check(self._server.read(reply, UploadReply))
             count += len(batch)
         self._server.ask("POST", f"{self._path}/_refresh")
         return count
@@ -317,7 +325,7 @@ class OpenSearch:
             raise Fault("data", f"no index {self._index!r} at {self._server.shown}: create it by {upload}")
         return reply
 
-    def _check(self, uploaded: Uploaded) -> None:
+    def _check(self, uploaded: UploadReply) -> None:
         stored = [result for item in uploaded.items for result in item.values()]
         refused = [result for result in stored if result.status >= 300]
         if refused:
@@ -326,7 +334,7 @@ class OpenSearch:
             raise Fault("environment", f"{message}, the first {first}: upload again, which replaces existing passages")
 
 
-def at_address(address: str) -> OpenSearch:
+def open_address(address: str) -> OpenSearch:
     """Create the retriever of an address `https://HOST:9200/NAME`. Raises Fault if it is invalid."""
     server, _, name = address.rstrip("/").rpartition("/")
     return OpenSearch(server, name)

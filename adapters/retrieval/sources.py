@@ -9,20 +9,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from certigraph.adapters.files import Row, parsed, read_list
+from certigraph.adapters.files import JsonRow, decode_json, read_list
 from certigraph.state.records import Fault, read_bounded_lines
 from certigraph.state.search import Passage
 
 # Conversion of a JSON row, in any supported layout, to passages.
 
-LAYOUTS = (
+ROW_LAYOUTS = (
     '{"id": "1", "title": "...", "text": "..."}, the text also as "contents", "paragraph_text" or a list of sentences, '
     "or a question of HotpotQA or MuSiQue with its paragraphs"
 )
 """The supported layouts, for error messages."""
 
 
-def paragraph(title: str, text: str) -> Passage:
+def passage_of_text(title: str, text: str) -> Passage:
     """Create a passage without an id: its id is sixteen hex digits of its content's hash, equal in every file."""
     digest = hashlib.sha256(f"{title}\n{text}".encode()).hexdigest()
     return Passage(id=digest[:16], title=title, text=text)
@@ -35,12 +35,12 @@ def question_paragraphs(row: dict[str, Any]) -> list[Passage]:
         KeyError, TypeError, ValueError: a paragraph is malformed.
     """
     if "context" in row:
-        return [paragraph(title, "".join(sentences)) for title, sentences in row["context"]]
-    return [paragraph(item["title"], item["paragraph_text"]) for item in row.get("paragraphs", ())]
+        return [passage_of_text(title, "".join(sentences)) for title, sentences in row["context"]]
+    return [passage_of_text(item["title"], item["paragraph_text"]) for item in row.get("paragraphs", ())]
 
 
-def row_passage(row: dict[str, Any]) -> Passage:
-    """Return the passage of a row; without an id it gets one as in `paragraph`.
+def passage_of_row(row: dict[str, Any]) -> Passage:
+    """Return the passage of a row; without an id it gets one as in `passage_of_text`.
 
     Raises:
         KeyError, TypeError, ValueError: the text is missing, id or text are no strings, or contain an unpaired
@@ -48,7 +48,7 @@ def row_passage(row: dict[str, Any]) -> Passage:
     """
     name = next((name for name in ("text", "contents", "paragraph_text") if name in row), "text")
     text = row[name] if isinstance(row[name], str) else "".join(row[name])
-    passage = paragraph(row.get("title") or "", text)
+    passage = passage_of_text(row.get("title") or "", text)
     if "id" in row:
         id = str(row["id"]) if isinstance(row["id"], int) else row["id"]
         passage = Passage(id=id, title=passage.title, text=text)
@@ -61,7 +61,7 @@ def row_passage(row: dict[str, Any]) -> Passage:
 OPENERS: dict[str, Any] = {".jsonl": open, ".json": open, ".gz": gzip.open, ".bz2": bz2.open}
 """Functions that open a file, by the suffix of its name."""
 
-_KINDS = "a .jsonl file, plain, .gz or .bz2; a .json file with a list; a folder or a .tar.bz2 of such files"
+_CORPUS_FORMS = "a .jsonl file, plain, .gz or .bz2; a .json file with a list; a folder or a .tar.bz2 of such files"
 
 
 def read_passages(corpus: str | Path) -> Iterator[Passage]:
@@ -74,7 +74,7 @@ def read_passages(corpus: str | Path) -> Iterator[Passage]:
         Fault: the corpus is missing or cannot be read, or a row is malformed; with its file and line.
     """
     seen: set[str] = set()
-    for location, row in _rows(Path(corpus)):
+    for location, row in _read_rows(Path(corpus)):
         for passage, id_is_derived in _passages(location, row):
             if not id_is_derived:
                 yield passage
@@ -86,32 +86,32 @@ def read_passages(corpus: str | Path) -> Iterator[Passage]:
 def _passages(location: str, row: Any) -> list[tuple[Passage, bool]]:
     try:
         paragraphs = question_paragraphs(row)
-        return [(passage, True) for passage in paragraphs] if paragraphs else [(row_passage(row), "id" not in row)]
+        return [(passage, True) for passage in paragraphs] if paragraphs else [(passage_of_row(row), "id" not in row)]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise Fault("data", f"{location}: not a row of a corpus ({error!r}); each is {LAYOUTS}") from error
+        raise Fault("data", f"{location}: not a row of a corpus ({error!r}); each is {ROW_LAYOUTS}") from error
 
 
-def _rows(corpus: Path) -> Iterator[Row]:
+def _read_rows(corpus: Path) -> Iterator[JsonRow]:
     try:
-        for name, file in _files(corpus):
-            yield from _rows_of(name, file)
+        for name, file in _open_files(corpus):
+            yield from _rows_of_file(name, file)
     except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
-        raise Fault("data", f"{corpus} cannot be read ({error!r}): name {_KINDS}") from error
+        raise Fault("data", f"{corpus} cannot be read ({error!r}): name {_CORPUS_FORMS}") from error
 
 
-def _files(corpus: Path) -> Iterator[tuple[str, IO[bytes]]]:
+def _open_files(corpus: Path) -> Iterator[tuple[str, IO[bytes]]]:
     if corpus.name.endswith((".tar.bz2", ".tar.gz", ".tar")):
-        yield from _archived(corpus)
+        yield from _open_archive(corpus)
         return
     paths = [p for p in sorted(corpus.rglob("*")) if p.suffix in OPENERS] if corpus.is_dir() else [corpus]
     if not paths or not paths[0].is_file() or paths[0].suffix not in OPENERS:
-        raise Fault("data", f"no corpus at {corpus}: name {_KINDS}")
+        raise Fault("data", f"no corpus at {corpus}: name {_CORPUS_FORMS}")
     for path in paths:
         with OPENERS[path.suffix](path, "rb") as file:
             yield str(path), file
 
 
-def _archived(corpus: Path) -> Iterator[tuple[str, IO[bytes]]]:
+def _open_archive(corpus: Path) -> Iterator[tuple[str, IO[bytes]]]:
     with tarfile.open(corpus, "r|*") as archive:  # a stream, because seeking in bz2 reads from the start again
         for member in archive:
             file, suffix = archive.extractfile(member), Path(member.name).suffix
@@ -120,16 +120,18 @@ def _archived(corpus: Path) -> Iterator[tuple[str, IO[bytes]]]:
                 yield f"{corpus}:{member.name}", unpacked
 
 
-def _rows_of(name: str, file: IO[bytes]) -> Iterator[Row]:
-    layout = f"each row is {LAYOUTS}"
+def _rows_of_file(name: str, file: IO[bytes]) -> Iterator[JsonRow]:
+    layout = f"each row is {ROW_LAYOUTS}"
     if ".json" in Path(name).suffixes:
         yield from read_list(file, name, layout)
         return
     for number, line in enumerate(read_bounded_lines(file, name), 1):
         if line.strip():
             location = f"{name}:{number}"
-            value = parsed(line, location, layout)
+            value = decode_json(line, location, layout)
             if isinstance(value, list):
-                yield from (Row(f"{location}: row {inner_number}", row) for inner_number, row in enumerate(value, 1))
+                yield from (
+                    JsonRow(f"{location}: row {inner_number}", row) for inner_number, row in enumerate(value, 1)
+                )
             else:
-                yield Row(location, value)
+                yield JsonRow(location, value)

@@ -10,24 +10,24 @@ from typing import Any, cast
 from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.files import unknown_task
+from certigraph.adapters.files import unknown_task_error
 from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
 from certigraph.adapters.rewardprediction.dataset import (
-    Demonstrated,
-    Pair,
-    Read,
-    Recording,
-    build_pair,
-    lacking,
+    DemonstratedBenchmark,
+    FolderPairs,
+    RewardTrajectory,
+    TrajectoryPair,
+    describe_missing,
     read_pairs,
+    try_build_pair,
 )
 from certigraph.state.records import Action, Fault, Observation, Scores, Task, UnknownName
-from certigraph.state.rewards import DOMAIN, RECORDINGS, TRUE_REWARDS, Seen
+from certigraph.state.rewards import DOMAIN, RECORDINGS, TRUE_REWARDS, RecordedStep
 from certigraph.state.trajectory import Footer
 
 # EPIC distance between predicted and true rewards, in its closed form for rewards of states (StateFactory Eq. 3).
 
-UNCORRELATED = sqrt(0.5)
+UNCORRELATED_DISTANCE = sqrt(0.5)
 """Distance of a constant prediction: 0.7071."""
 
 
@@ -44,13 +44,13 @@ def epic_distance(predicted: Sequence[float], true: Sequence[float]) -> float:
     if list(predicted) == list(true):
         return 0.0
     if 1 in (len(set(predicted)), len(set(true))):  # correlation() would correlate the rounding errors of two constants
-        return UNCORRELATED
+        return UNCORRELATED_DISTANCE
     return sqrt(max(0.0, 1.0 - correlation(predicted, true)) / 2)
 
 
 # The world of a pair: it takes predicted rewards and scores them against the true ones.
 
-Rewards = Sequence[Sequence[float]]
+RewardLists = Sequence[Sequence[float]]
 """Rewards, one list per recording."""
 
 
@@ -59,9 +59,9 @@ class RewardWorld:
 
     concurrent = False
 
-    def __init__(self, recordings: Sequence[Recording]) -> None:
+    def __init__(self, recordings: Sequence[RewardTrajectory]) -> None:
         self.recordings = recordings
-        self.predicted: Rewards | None = None
+        self.predicted: RewardLists | None = None
 
     def reset(self) -> Observation:
         """Start an episode in which no rewards have been submitted."""
@@ -90,7 +90,7 @@ class RewardWorld:
         """
         if self.predicted is None or not self.recordings:
             return Scores(value=0.0)
-        parts = figures(self.recordings, self.predicted)
+        parts = reward_figures(self.recordings, self.predicted)
         true: list[JsonValue] = [[row.reward.shaped for row in recording.trajectory] for recording in self.recordings]
         return Scores(value=1.0 - parts["epic"], parts={**parts}, answer={TRUE_REWARDS: true})
 
@@ -98,7 +98,7 @@ class RewardWorld:
         """Do nothing: there is nothing to release."""
 
 
-def figures(recordings: Sequence[Recording], predicted: Rewards) -> dict[str, float]:
+def reward_figures(recordings: Sequence[RewardTrajectory], predicted: RewardLists) -> dict[str, float]:
     """Return the EPIC distances of one task's predictions, and the last predicted rewards of its trajectories.
 
     `epic` pools the task's recordings before correlating, as the reference code does; `epic_each` is the mean of the
@@ -108,28 +108,28 @@ def figures(recordings: Sequence[Recording], predicted: Rewards) -> dict[str, fl
     shaped = [[row.reward.shaped for row in recording.trajectory] for recording in recordings]
     raw = [[row.reward.raw for row in recording.trajectory] for recording in recordings]
     return {
-        "epic": epic_distance(_pooled(predicted), _pooled(shaped)),
-        "epic_each": _each(predicted, shaped),
-        "epic_raw": epic_distance(_pooled(predicted), _pooled(raw)),
-        "epic_each_raw": _each(predicted, raw),
+        "epic": epic_distance(_flatten(predicted), _flatten(shaped)),
+        "epic_each": _mean_distance(predicted, shaped),
+        "epic_raw": epic_distance(_flatten(predicted), _flatten(raw)),
+        "epic_each_raw": _mean_distance(predicted, raw),
         "final_positive": predicted[0][-1],
         "final_negative": fmean(recording[-1] for recording in predicted[1:]),
     }
 
 
-def _each(predicted: Rewards, true: Rewards) -> float:
+def _mean_distance(predicted: RewardLists, true: RewardLists) -> float:
     return fmean(
         epic_distance(predicted_list, true_list) for predicted_list, true_list in zip(predicted, true, strict=True)
     )
 
 
-def _pooled(rewards: Rewards) -> list[float]:
+def _flatten(rewards: RewardLists) -> list[float]:
     return [reward for recording in rewards for reward in recording]
 
 
 # The benchmark: a task is a pair of trajectories whose rewards are to be predicted.
 
-FIGURES = ("epic", "epic_each", "epic_raw", "epic_each_raw", "final_positive", "final_negative")
+FIGURE_NAMES = ("epic", "epic_each", "epic_raw", "epic_each_raw", "final_positive", "final_negative")
 """Names of the figures of one task."""
 
 
@@ -161,11 +161,13 @@ class RewardPrediction:
         """
         pairs = [pair for pair in self.pairs.values() if split in ("", pair.domain)]
         if not pairs and split in self.unpaired:
-            raise Fault("data", f"{self.data} has no pair of {split}: {lacking({split: self.unpaired[split]})}")
+            raise Fault(
+                "data", f"{self.data} has no pair of {split}: {describe_missing({split: self.unpaired[split]})}"
+            )
         if not pairs:
             known = sorted({pair.domain for pair in self.pairs.values()})
             raise UnknownName(f"no split {split!r}; known are {', '.join(known)}")
-        return [_task(pair) for pair in pairs]
+        return [_task_of_pair(pair) for pair in pairs]
 
     def task(self, task_id: str) -> Task:
         """Return one pair.
@@ -175,8 +177,8 @@ class RewardPrediction:
         """
         if task_id not in self.pairs:
             more = "a task of your own needs a goal: Task(benchmark=..., id=..., goal=...)"
-            raise unknown_task("rewardprediction", task_id, "BENCHMARK/TASK", self.pairs, more)
-        return _task(self.pairs[task_id])
+            raise unknown_task_error("rewardprediction", task_id, "BENCHMARK/TASK", self.pairs, more)
+        return _task_of_pair(self.pairs[task_id])
 
     def open(self, task: Task) -> RewardWorld:
         """Create the world that scores the task's rewards; the user's own task has no true rewards to score with."""
@@ -196,7 +198,7 @@ class RewardPrediction:
         parts = [(id_.partition("/")[0], footer.scores.parts) for id_, footer in runs if footer.scores]
         domains = dict.fromkeys(domain for domain, values in parts if values)
         summary: dict[str, float] = {"n": len(runs)}
-        for name in FIGURES:
+        for name in FIGURE_NAMES:
             means = {
                 d: fmean(cast(float, values[name]) for domain, values in parts if domain == d and values)
                 for d in domains
@@ -205,7 +207,7 @@ class RewardPrediction:
             summary |= {f"{name}_{domain}": mean for domain, mean in means.items()} if name == "epic" else {}
         return summary
 
-    def oracle(self, task: Task) -> list[Seen]:
+    def oracle(self, task: Task) -> list[RecordedStep]:
         """Return the positive trajectory up to the expert's last step, from which an offline goal is derived.
 
         Raises:
@@ -215,10 +217,10 @@ class RewardPrediction:
             raise Fault("data", f"no recorded expert for task {task.id!r}: only pairs of the data have one")
         rows = self.pairs[task.id].positive.trajectory
         last = max((index for index, row in enumerate(rows) if row.reward.is_expert), default=len(rows) - 1)
-        return [Seen(action=row.action, observation=row.observation) for row in rows[: last + 1]]
+        return [RecordedStep(action=row.action, observation=row.observation) for row in rows[: last + 1]]
 
     @cached_property
-    def pairs(self) -> Mapping[str, Pair]:
+    def pairs(self) -> Mapping[str, TrajectoryPair]:
         """All pairs by id.
 
         Raises:
@@ -232,17 +234,17 @@ class RewardPrediction:
         return self._read.unpaired
 
     @cached_property
-    def _read(self) -> Read:
-        return read_pairs(self.data) if self.data else Read(tuple(_generated()), {})
+    def _read(self) -> FolderPairs:
+        return read_pairs(self.data) if self.data else FolderPairs(tuple(_generate_pairs()), {})
 
 
-def _generated() -> list[Pair]:
-    benchmark = cast(Demonstrated, load_benchmark("blocksworld"))
+def _generate_pairs() -> list[TrajectoryPair]:
+    benchmark = cast(DemonstratedBenchmark, load_benchmark("blocksworld"))
     tasks = [benchmark.task(f"{blocks}-{seed}") for blocks in range(3, 7) for seed in range(5)]
-    return [pair for task in tasks if (pair := build_pair(benchmark, task))]
+    return [pair for task in tasks if (pair := try_build_pair(benchmark, task))]
 
 
-def _task(pair: Pair) -> Task:
+def _task_of_pair(pair: TrajectoryPair) -> Task:
     recordings: Any = [
         [row.model_dump(include={"action", "observation"}) for row in recording.trajectory]
         for recording in pair.recordings

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple, Protocol
 
 from pydantic import Field
 
-from certigraph.adapters.files import Row, checked, read_json, read_rows
+from certigraph.adapters.files import JsonRow, read_json, read_rows, validate_row
 from certigraph.adapters.protocols import Benchmark, Environment
-from certigraph.state.records import Action, Fault, Observation, Record, Task, ends_line
+from certigraph.state.records import Action, Fault, Observation, Record, Task, ends_with_newline
 
 # The published form of RewardPrediction's trajectories: a goal, and steps with raw and shaped rewards.
 
 
-class Reward(Record):
+class TrueReward(Record):
     """The true reward after a step, in [0, 1].
 
     `raw` is the world's own: how far the goal is reached according to the world. `shaped` grows evenly along the
@@ -35,23 +35,23 @@ class RewardRow(Record):
 
     action: str
     observation: str
-    reward: Reward
+    reward: TrueReward
 
 
-class Recording(Record):
+class RewardTrajectory(Record):
     """One trajectory towards a goal."""
 
     goal_description: str = Field(min_length=1)
     trajectory: tuple[RewardRow, ...] = Field(min_length=1)
 
 
-class Pair(Record):
+class TrajectoryPair(Record):
     """A positive trajectory of a task with one or several negative ones (section 2.2)."""
 
     domain: str
     task: str
-    positive: Recording
-    negatives: tuple[Recording, ...] = Field(min_length=1)
+    positive: RewardTrajectory
+    negatives: tuple[RewardTrajectory, ...] = Field(min_length=1)
 
     @property
     def id(self) -> str:
@@ -59,7 +59,7 @@ class Pair(Record):
         return f"{self.domain}/{self.task}"
 
     @property
-    def recordings(self) -> tuple[Recording, ...]:
+    def recordings(self) -> tuple[RewardTrajectory, ...]:
         """All trajectories, the positive one first, in the order in which predictors get them."""
         return self.positive, *self.negatives
 
@@ -67,7 +67,7 @@ class Pair(Record):
 # The domains of the published RewardPrediction, and the tasks that their pairs are built from (appendix A.3, A.4).
 
 
-class Domain(NamedTuple):
+class RewardDomain(NamedTuple):
     """A benchmark from whose worlds trajectories are recorded."""
 
     pairs: int
@@ -83,12 +83,12 @@ class Domain(NamedTuple):
     """Kinds that are left out."""
 
 
-PUBLISHED: Mapping[str, Domain] = {
-    "alfworld": Domain(336, ("valid_train", "valid_seen", "valid_unseen"), "(.*?)-"),
-    "blocksworld": Domain(250),
-    "scienceworld": Domain(191, ("swiftsage-271",), "(?:.*/)?(.*):", frozenset({"grow-plant", "grow-fruit"})),
-    "textworld": Domain(150, ("rewards",), "(.*?)-"),
-    "webshop": Domain(300, ("", "test"), "(.*)-"),
+PUBLISHED_DOMAINS: Mapping[str, RewardDomain] = {
+    "alfworld": RewardDomain(336, ("valid_train", "valid_seen", "valid_unseen"), "(.*?)-"),
+    "blocksworld": RewardDomain(250),
+    "scienceworld": RewardDomain(191, ("swiftsage-271",), "(?:.*/)?(.*):", frozenset({"grow-plant", "grow-fruit"})),
+    "textworld": RewardDomain(150, ("rewards",), "(.*?)-"),
+    "webshop": RewardDomain(300, ("", "test"), "(.*)-"),
 }
 """The domains, by benchmark.
 
@@ -105,52 +105,56 @@ demonstrations.
 # `DOMAIN/TASK/positive.json` and `DOMAIN/TASK/negative_0.json`, or one row per trajectory with an `id` such as
 # `TASK_positive` or `TASK_negative_0`.
 
-ENDINGS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
+SUFFIXES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 """Suffixes of files with pairs."""
 
-BOOKS = {"counts.json", "dropped.jsonl"}
+AUXILIARY_FILES = {"counts.json", "dropped.jsonl"}
 """Files that are written next to our pairs and hold none."""
 
-PART = re.compile(r"(?P<task>.*?)[/_]?(?P<part>positive|negative)(_\d+)?")
+TRAJECTORY_NAME = re.compile(r"(?P<task>.*?)[/_]?(?P<part>positive|negative)(_\d+)?")
 """Name of a trajectory: its task, and whether it is positive or negative."""
 
 
-class Read(NamedTuple):
+class FolderPairs(NamedTuple):
     """The pairs of a folder."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[TrajectoryPair, ...]
     unpaired: Mapping[str, int]
     """Number of tasks per domain that were left out because a positive or a negative trajectory is missing."""
 
 
-def read_pairs(folder: Path) -> Read:
+def read_pairs(folder: Path) -> FolderPairs:
     """Read all pairs under a folder, which may be gzipped, sorted by domain and task.
 
     Raises:
         Fault: ("data") a file is malformed, or there is no pair; the message names the file and the fix.
     """
-    pairs: list[Pair] = []
-    trajectories: dict[tuple[str, str], dict[str, list[Recording]]] = defaultdict(lambda: defaultdict(list))
-    for path in sorted(path for path in folder.rglob("*") if path.name.endswith(ENDINGS) and path.name not in BOOKS):
-        for row in _rows(path):
+    pairs: list[TrajectoryPair] = []
+    trajectories: dict[tuple[str, str], dict[str, list[RewardTrajectory]]] = defaultdict(lambda: defaultdict(list))
+    for path in sorted(
+        path for path in folder.rglob("*") if path.name.endswith(SUFFIXES) and path.name not in AUXILIARY_FILES
+    ):
+        for row in _read_rows(path):
             if isinstance(row.value, dict) and "positive" in row.value:
-                pairs.append(checked(Pair, row))
+                pairs.append(validate_row(TrajectoryPair, row))
             else:
-                domain, task, part = _named(path.relative_to(folder).as_posix(), folder.resolve().name, row)
-                trajectories[domain, task][part].append(_recording(row))
+                domain, task, part = _identify_trajectory(
+                    path.relative_to(folder).as_posix(), folder.resolve().name, row
+                )
+                trajectories[domain, task][part].append(_parse_trajectory(row))
     complete = {key: parts for key, parts in trajectories.items() if parts["positive"] and parts["negative"]}
     pairs += [
-        Pair(domain=domain, task=task, positive=parts["positive"][0], negatives=tuple(parts["negative"]))
+        TrajectoryPair(domain=domain, task=task, positive=parts["positive"][0], negatives=tuple(parts["negative"]))
         for (domain, task), parts in complete.items()
     ]
     unpaired = Counter(domain for domain, task in trajectories if (domain, task) not in complete)
     if not pairs:
         problem = f"no rewardprediction data in {folder}: it has no pair of trajectories"
-        raise Fault("data", f"{problem}: {lacking(unpaired)}")
-    return Read(tuple(sorted(pairs, key=lambda pair: pair.domain)), unpaired)
+        raise Fault("data", f"{problem}: {describe_missing(unpaired)}")
+    return FolderPairs(tuple(sorted(pairs, key=lambda pair: pair.domain)), unpaired)
 
 
-def lacking(unpaired: Mapping[str, int]) -> str:
+def describe_missing(unpaired: Mapping[str, int]) -> str:
     """Return what is missing in a folder without pairs, and the fix, given its incomplete tasks per domain."""
     if not unpaired:
         files = "BENCHMARK.jsonl, or TASK/positive.json with negative_0.json"
@@ -160,55 +164,57 @@ def lacking(unpaired: Mapping[str, int]) -> str:
     return f"its tasks have no positive or no negative ones ({counts}); put negative_0.json next to each positive.json"
 
 
-def _rows(path: Path) -> Iterator[Row]:
+def _read_rows(path: Path) -> Iterator[JsonRow]:
     """Yield the trajectories or pairs of a file.
 
     Raises:
         Fault: ("data") the file is empty or cut off.
     """
     if ".jsonl" in path.name:
-        rows = list(_lines(path))
+        rows = list(_read_jsonl_rows(path))
     else:
         value = read_json(path)
-        rows = [Row(f"{path}: row {n}", v) for n, v in enumerate(value, 1)] if isinstance(value, list) else []
-        rows = rows or ([Row(str(path), value)] if value else [])
+        rows = [JsonRow(f"{path}: row {n}", v) for n, v in enumerate(value, 1)] if isinstance(value, list) else []
+        rows = rows or ([JsonRow(str(path), value)] if value else [])
     if not rows:
         raise Fault("data", f"{path} is empty: delete it, or put the complete file there")
     yield from rows
 
 
-def _lines(path: Path) -> Iterator[Row]:
+def _read_jsonl_rows(path: Path) -> Iterator[JsonRow]:
     try:
         yield from read_rows(path)
     except Fault as fault:
-        if path.suffix == ".gz" or not path.is_file() or ends_line(path):
+        if path.suffix == ".gz" or not path.is_file() or ends_with_newline(path):
             raise
         fix = f"start `certigraph rewards build {path.parent}` again, which continues there, or delete that line"
         raise Fault("data", f"{path}: its last line is cut off: {fix}") from fault
 
 
-def _named(where: str, root: str, row: Row) -> tuple[str, str, str]:
+def _identify_trajectory(where: str, root: str, row: JsonRow) -> tuple[str, str, str]:
     """Return domain, task, and positive or negative, from a trajectory's id, else from the location of its file."""
     location = re.sub(r"\.jsonl?(\.gz)?$", "", where)
     folder, _, name = location.rpartition("/")
     given = row.value.get("id", row.value.get("task_id")) if isinstance(row.value, dict) else None
-    is_domain = root in PUBLISHED  # the folder of one domain was named
+    is_domain = root in PUBLISHED_DOMAINS  # the folder of one domain was named
     domain = root if is_domain else location.partition("/")[0]
-    match = PART.fullmatch(str(given) if given else name)
+    match = TRAJECTORY_NAME.fullmatch(str(given) if given else name)
     if not match:
         raise Fault("data", f"{row.where}: neither positive nor negative: name the file positive.json, negative_0.json")
     inner = folder if is_domain else folder.partition("/")[2]
     return domain, "/".join(filter(None, (inner, match["task"]))), match["part"]
 
 
-def _recording(row: Row) -> Recording:
+def _parse_trajectory(row: JsonRow) -> RewardTrajectory:
     value: Any = row.value if isinstance(row.value, dict) else {}
     steps = value.get("trajectory") or []
     if without_reward := [n for n, step in enumerate(steps) if not isinstance(step, dict) or "reward" not in step]:
         fix = 'each needs "reward": {"raw": 0, "shaped": 0}: take the published files, or certigraph rewards build'
         raise Fault("data", f"{row.where}: step {without_reward[0]} of the trajectory has no reward: {fix}")
     rows = [{key: step[key] for key in ("action", "observation", "reward") if key in step} for step in steps]
-    return checked(Recording, Row(row.where, {"goal_description": value.get("goal_description"), "trajectory": rows}))
+    return validate_row(
+        RewardTrajectory, JsonRow(row.where, {"goal_description": value.get("goal_description"), "trajectory": rows})
+    )
 
 
 # Building pairs from live worlds: the four stages of RewardPrediction's pipeline (StateFactory, appendix A.1).
@@ -217,17 +223,17 @@ def _recording(row: Row) -> Recording:
 # part; elsewhere they are the world's own. Negative trajectories are random and share nothing with the expert's. Texts
 # and action lists are the worlds' own.
 
-MOST_PADDING = 2
+MAX_PADDING = 2
 """Maximum number of random steps at each end of a positive trajectory."""
 
-PADDED = 8
+PADDING_ATTEMPTS = 8
 """Attempts with random steps before a demonstration; if it never reaches the goal after them, it is used without."""
 
-TRIES = 40
+NEGATIVE_ATTEMPTS = 40
 """Attempts at a negative trajectory before a task is given up."""
 
 
-class Demonstrated(Benchmark, Protocol):
+class DemonstratedBenchmark(Benchmark, Protocol):
     """A benchmark that can demonstrate its tasks."""
 
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
@@ -239,15 +245,15 @@ class Demonstrated(Benchmark, Protocol):
         ...
 
 
-def build_pair(benchmark: Demonstrated, task: Task, seed: int = 0) -> Pair | None:
+def try_build_pair(benchmark: DemonstratedBenchmark, task: Task, seed: int = 0) -> TrajectoryPair | None:
     """Build the pair of a task, or return None if that fails."""
     try:
-        return paired(benchmark, task, seed)
+        return require_pair(benchmark, task, seed)
     except Fault:
         return None
 
 
-def paired(benchmark: Demonstrated, task: Task, seed: int = 0) -> Pair:
+def require_pair(benchmark: DemonstratedBenchmark, task: Task, seed: int = 0) -> TrajectoryPair:
     """Build the pair of a task, which is the same for the same seed.
 
     Raises:
@@ -255,18 +261,21 @@ def paired(benchmark: Demonstrated, task: Task, seed: int = 0) -> Pair:
             world and its demonstration raise.
     """
     random = Random(f"{seed}:{benchmark.name}:{task.id}")
-    padded = (_positive(benchmark, task, random, MOST_PADDING) for _ in range(PADDED))
-    positive = next(filter(None, padded), None) or _positive(benchmark, task, random, 0)
-    segments = _segments([row.action for row in positive if row.reward.is_expert])
-    attempts = (_negative(benchmark, task, random, len(positive)) for _ in range(TRIES))
-    negative = next((rows for rows in attempts if _fails(rows, segments)), None)
+    padded = (_build_positive(benchmark, task, random, MAX_PADDING) for _ in range(PADDING_ATTEMPTS))
+    positive = next(filter(None, padded), None) or _build_positive(benchmark, task, random, 0)
+    segments = _expert_segments([row.action for row in positive if row.reward.is_expert])
+    attempts = (_build_negative(benchmark, task, random, len(positive)) for _ in range(NEGATIVE_ATTEMPTS))
+    negative = next((rows for rows in attempts if _is_failure(rows, segments)), None)
     if negative is None:
-        raise Fault("data", f"all of {TRIES} random trajectories share a stretch with the expert's or reach the goal")
-    recordings = [Recording(goal_description=task.goal, trajectory=tuple(rows)) for rows in (positive, negative)]
-    return Pair(domain=benchmark.name, task=task.id, positive=recordings[0], negatives=(recordings[1],))
+        raise Fault(
+            "data",
+            f"all of {NEGATIVE_ATTEMPTS} random trajectories share a stretch with the expert's or reach the goal",
+        )
+    recordings = [RewardTrajectory(goal_description=task.goal, trajectory=tuple(rows)) for rows in (positive, negative)]
+    return TrajectoryPair(domain=benchmark.name, task=task.id, positive=recordings[0], negatives=(recordings[1],))
 
 
-def _positive(benchmark: Demonstrated, task: Task, random: Random, most: int) -> list[RewardRow]:
+def _build_positive(benchmark: DemonstratedBenchmark, task: Task, random: Random, most: int) -> list[RewardRow]:
     """Return random steps, the expert's, and random steps; empty if the first ones keep the expert from the goal.
 
     Raises:
@@ -276,13 +285,13 @@ def _positive(benchmark: Demonstrated, task: Task, random: Random, most: int) ->
     before: list[RewardRow] = []
     try:
         world.reset()
-        before = _wandered(world, random, random.randint(0, most))
-        expert = _followed(world, benchmark.demonstration(task, [row.action for row in before]))
+        before = _random_steps(world, random, random.randint(0, most))
+        expert = _follow_actions(world, benchmark.demonstration(task, [row.action for row in before]))
         if not expert or expert[-1].reward.raw < 1.0:
             progress = f"{expert[-1].reward.raw:g}" if expert else "no step"
             raise Fault("data", f"its demonstration ends at {progress} of 1")
-        shaped = [_worth(row, (index + 1) / len(expert)) for index, row in enumerate(expert)]
-        return [*before, *shaped, *_wandered(world, random, random.randint(0, most))]
+        shaped = [_with_shaped_reward(row, (index + 1) / len(expert)) for index, row in enumerate(expert)]
+        return [*before, *shaped, *_random_steps(world, random, random.randint(0, most))]
     except Fault:
         if not before:
             raise
@@ -291,54 +300,54 @@ def _positive(benchmark: Demonstrated, task: Task, random: Random, most: int) ->
         world.close()
 
 
-def _followed(world: Environment, actions: Sequence[str]) -> list[RewardRow]:
+def _follow_actions(world: Environment, actions: Sequence[str]) -> list[RewardRow]:
     """Return the steps up to the one that reaches the goal; a demonstration's later steps are no progress."""
     rows: list[RewardRow] = []
     for action in actions:
-        rows.append(_row(world, action, world.step(Action(text=action))))
+        rows.append(_create_row(world, action, world.step(Action(text=action))))
         if rows[-1].reward.raw >= 1.0:
             break
     return rows
 
 
-def _negative(benchmark: Demonstrated, task: Task, random: Random, length: int) -> list[RewardRow]:
+def _build_negative(benchmark: DemonstratedBenchmark, task: Task, random: Random, length: int) -> list[RewardRow]:
     """Return as many random steps as the positive trajectory has, or fewer if the world ends; all have reward 0."""
     world = benchmark.open(task)
     try:
         world.reset()
-        rows = _wandered(world, random, length)
+        rows = _random_steps(world, random, length)
     finally:
         world.close()
-    return [row.model_copy(update={"reward": Reward(raw=row.reward.raw)}) for row in rows]
+    return [row.model_copy(update={"reward": TrueReward(raw=row.reward.raw)}) for row in rows]
 
 
-def _segments(expert: Sequence[str]) -> set[tuple[str, ...]]:
+def _expert_segments(expert: Sequence[str]) -> set[tuple[str, ...]]:
     """Return what a random trajectory must not contain: two consecutive actions of the expert, or its only one."""
     return set(pairwise(expert)) or {tuple(expert)}
 
 
-def _fails(rows: Sequence[RewardRow], segments: set[tuple[str, ...]]) -> bool:
+def _is_failure(rows: Sequence[RewardRow], segments: set[tuple[str, ...]]) -> bool:
     """Return whether a trajectory is a failure: it neither reaches the goal nor shares a segment with the expert's."""
     actions = [row.action for row in rows]
     shared = segments & {*pairwise(actions), *((action,) for action in actions)}
     return bool(rows) and not shared and all(row.reward.raw < 1.0 for row in rows)
 
 
-def _wandered(world: Environment, random: Random, steps: int) -> list[RewardRow]:
+def _random_steps(world: Environment, random: Random, steps: int) -> list[RewardRow]:
     rows: list[RewardRow] = []
     while len(rows) < steps and (actions := world.admissible()):
         action = random.choice(sorted(actions))
         observation = world.step(Action(text=action))
         if observation.done and not observation.accepted:  # the episode had ended before this action
             break
-        rows.append(_row(world, action, observation))
+        rows.append(_create_row(world, action, observation))
     return rows
 
 
-def _row(world: Environment, action: str, observation: Observation) -> RewardRow:
+def _create_row(world: Environment, action: str, observation: Observation) -> RewardRow:
     raw = min(1.0, max(0.0, world.score().value))
-    return RewardRow(action=action, observation=observation.text, reward=Reward(raw=raw, shaped=raw))
+    return RewardRow(action=action, observation=observation.text, reward=TrueReward(raw=raw, shaped=raw))
 
 
-def _worth(row: RewardRow, shaped: float) -> RewardRow:
-    return row.model_copy(update={"reward": Reward(raw=row.reward.raw, shaped=shaped, is_expert=True)})
+def _with_shaped_reward(row: RewardRow, shaped: float) -> RewardRow:
+    return row.model_copy(update={"reward": TrueReward(raw=row.reward.raw, shaped=shaped, is_expert=True)})

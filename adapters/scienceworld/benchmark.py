@@ -6,14 +6,14 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from certigraph.adapters.processes import require
+from certigraph.adapters.processes import check_packages
 from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
 from certigraph.adapters.scienceworld import splits
-from certigraph.adapters.scienceworld.pool import describe
+from certigraph.adapters.scienceworld.pool import load_goal
 from certigraph.adapters.scienceworld.prompts import BRIEFING, SYNONYMS
-from certigraph.adapters.scienceworld.recordings import gold_recording
-from certigraph.adapters.scienceworld.simulator import find_java
-from certigraph.adapters.scienceworld.splits import TDP_HUNDRED, USUAL, Setting, ids, setting_of
+from certigraph.adapters.scienceworld.recordings import load_gold_recording
+from certigraph.adapters.scienceworld.simulator import check_java
+from certigraph.adapters.scienceworld.splits import DEFAULT_SPLIT, TDP_HUNDRED, EpisodeSetting, list_ids, setting_of
 from certigraph.adapters.scienceworld.world import ScienceWorld
 from certigraph.state.records import Fault, Task, UnknownName
 from certigraph.state.trajectory import Footer
@@ -55,7 +55,7 @@ class ScienceWorldBenchmark:
         """
         self.name = f"scienceworld:{config}" if config else "scienceworld"
         self.limits = PAPER_LIMITS.get(self.name, PAPER_LIMITS["scienceworld"])
-        self.default_split = TDP_HUNDRED if config == TDP else USUAL
+        self.default_split = TDP_HUNDRED if config == TDP else DEFAULT_SPLIT
         """Default split."""
 
     def ready(self) -> None:
@@ -64,8 +64,8 @@ class ScienceWorldBenchmark:
         Raises:
             Fault: something is missing; the message names it.
         """
-        require("ScienceWorld's simulator needs", ["py4j", "scienceworld"], "scienceworld", "environment")
-        find_java()
+        check_packages("ScienceWorld's simulator needs", ["py4j", "scienceworld"], "scienceworld", "environment")
+        check_java()
 
     def tasks(self, split: str = "") -> list[Task]:
         """Return the tasks of a split, by default variation 0 of all thirty (TDP's hundred in `scienceworld:tdp`).
@@ -76,27 +76,27 @@ class ScienceWorldBenchmark:
             UnknownName: the split is unknown; the message lists the known ones.
             Fault: as in `task`.
         """
-        return [self.task(task_id) for task_id in ids(split or self.default_split)]
+        return [self.task(task_id) for task_id in list_ids(split or self.default_split)]
 
     def task(self, task_id: str) -> Task:
-        """Return one task; its constants are a `Setting`.
+        """Return one task; its constants are a `EpisodeSetting`.
 
         Raises:
             UnknownName: there is no such split, task or variation; the message lists them. Java is not started.
             Fault: ("environment") the goal is not cached on this machine and the simulator does not start.
         """
         full_id, setting = setting_of(task_id)
-        goal = describe(setting.task, setting.variation, setting.simplification)
+        goal = load_goal(setting.task, setting.variation, setting.simplification)
         return Task(benchmark=self.name, id=full_id, goal=goal, constants=setting.model_dump())
 
     def open(self, task: Task) -> ScienceWorld:
         """Create the world of a task.
 
         Raises:
-            Fault: ("data") the task's constants are not a valid `Setting`.
+            Fault: ("data") the task's constants are not a valid `EpisodeSetting`.
         """
         try:
-            setting = Setting.model_validate(task.constants)
+            setting = EpisodeSetting.model_validate(task.constants)
         except ValidationError as error:
             fix = "make it with ScienceWorldBenchmark().task('boil:0')"
             raise Fault("data", f"task {task.id}: {error}; {fix}") from error
@@ -108,17 +108,17 @@ class ScienceWorldBenchmark:
 
     def expert(self) -> Responder:
         """Return the scripted model that follows the gold paths."""
-        from certigraph.adapters.scienceworld.expert import respond_for
+        from certigraph.adapters.scienceworld.expert import create_expert
 
-        return respond_for()
+        return create_expert()
 
     def gold_length(self, task: Task) -> int:
         """Return the number of actions of the gold path up to 100 points; recording it on first use takes seconds.
 
         Showing it to an agent, or using it as a limit, leaks the length of the solution.
         """
-        setting = Setting.model_validate(task.constants)
-        return len(gold_recording(setting.task, setting.variation, setting.simplification).actions)
+        setting = EpisodeSetting.model_validate(task.constants)
+        return len(load_gold_recording(setting.task, setting.variation, setting.simplification).actions)
 
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
         """Return the gold path up to 100 points; answers to the simulator's questions are texts, `before` is ignored.
@@ -127,18 +127,18 @@ class ScienceWorldBenchmark:
             Fault: ("environment") the gold path ends below 100, as in some variations of growing plants, or it is not
                 cached yet and the simulator does not start.
         """
-        setting = Setting.model_validate(task.constants)
-        return list(gold_recording(setting.task, setting.variation, setting.simplification).actions)
+        setting = EpisodeSetting.model_validate(task.constants)
+        return list(load_gold_recording(setting.task, setting.variation, setting.simplification).actions)
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Return mean score, success rate, and SwiftSage's means by group; see `splits.compute_figures`.
 
         `score` is TDP's reward (section 4.1); the table in the paper shows it times 100.
         """
-        return splits.figures(runs)
+        return splits.compute_figures(runs)
 
     @cached_property
     def _operators(self) -> Mapping[str, Operator]:
-        from certigraph.adapters.scienceworld.operators import operators
+        from certigraph.adapters.scienceworld.operators import create_operators
 
-        return operators(self)
+        return create_operators(self)

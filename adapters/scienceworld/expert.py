@@ -16,11 +16,18 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from certigraph.adapters.models.experts import Answer, acting, answered, chain, proposing, unchanged
-from certigraph.adapters.protocols import LEAST_NODES, Responder
-from certigraph.adapters.scienceworld.recordings import Recording, gold_recording
-from certigraph.adapters.scienceworld.splits import Setting
-from certigraph.adapters.scienceworld.world import plain
+from certigraph.adapters.models.experts import (
+    AnswerFunction,
+    action_answer,
+    candidates_answer,
+    chained_nodes,
+    respond_by_field,
+    unchanged_revision,
+)
+from certigraph.adapters.protocols import MIN_NODES, Responder
+from certigraph.adapters.scienceworld.recordings import GoldRecording, load_gold_recording
+from certigraph.adapters.scienceworld.splits import EpisodeSetting
+from certigraph.adapters.scienceworld.world import normalise_text
 from certigraph.state.records import Step
 
 # Milestones: the expert's plans, subtasks and sub-tasks consist of them.
@@ -41,7 +48,7 @@ class Milestone(NamedTuple):
         return f"Milestone {self.number}: actions {self.first} to {self.last} of the gold path, score {self.score}."
 
 
-def milestones(gold: Recording) -> list[Milestone]:
+def milestones_of(gold: GoldRecording) -> list[Milestone]:
     """Return the rises of a gold path's score, up to 100."""
     rises: list[Milestone] = []
     for number, score in enumerate(gold.scores[: gold.firstdone], 1):
@@ -50,38 +57,38 @@ def milestones(gold: Recording) -> list[Milestone]:
     return rises
 
 
-def joined(rises: Sequence[Milestone], limit: int) -> list[Milestone]:
+def join_milestones(rises: Sequence[Milestone], limit: int) -> list[Milestone]:
     """Join neighbouring milestones so that at most `limit` remain."""
     size = -(-len(rises) // limit) or 1
     groups = [rises[start : start + size] for start in range(0, len(rises), size)]
     return [group[-1]._replace(first=group[0].first) for group in groups]
 
 
-def named(text: str) -> Milestone | None:
+def parse_milestone(text: str) -> Milestone | None:
     """Parse the milestone that a text names; None if it names none."""
     match = MILESTONE.search(text)
     return Milestone(*map(int, match.groups())) if match else None
 
 
-def walked(gold: Sequence[str], history: Sequence[Step]) -> int:
+def count_done(gold: Sequence[str], history: Sequence[Step]) -> int:
     """Count a path's actions that the history contains, matched in order; it may contain other actions too."""
     count = 0
     for step in history:
-        texts = {plain(step.action.text), plain(str(step.action.args.get("written", "")))}
-        count += count < len(gold) and plain(gold[count]) in texts
+        texts = {normalise_text(step.action.text), normalise_text(str(step.action.args.get("written", "")))}
+        count += count < len(gold) and normalise_text(gold[count]) in texts
     return count
 
 
 # Progress of a run on its task's gold path.
 
-Golds = Callable[[str, int, str], Recording]
+GoldSource = Callable[[str, int, str], GoldRecording]
 """Function from task, variation and simplification to the recorded gold path."""
 
 
-class Standing(NamedTuple):
+class GoldProgress(NamedTuple):
     """Progress of a run: the gold path, the number of its actions done, the score, and the current milestones."""
 
-    gold: Recording
+    gold: GoldRecording
     done: int
     score: int
     assigned: Milestone | None
@@ -95,41 +102,43 @@ class Standing(NamedTuple):
         return self.gold.actions[self.done : self.assigned.last if self.assigned else None]
 
 
-def standing(state: Mapping[str, Any], gold: Golds) -> Standing:
+def gold_progress(state: Mapping[str, Any], gold: GoldSource) -> GoldProgress:
     """Determine the progress of a run from the actions in its episode."""
-    setting = Setting.model_validate(state["task"].constants)
+    setting = EpisodeSetting.model_validate(state["task"].constants)
     path = gold(setting.task, setting.variation, setting.simplification)
     assigned = state["subtask"].text if "subtask" in state else state["task"].goal
     score = int(state["observation"].data.get("score", path.start))
     plan, head = state.get("plan", ()), state.get("head", 0)
     target = plan[head].text if head < len(plan) else ""
-    return Standing(path, walked(path.actions, state["history"]), score, named(assigned), named(target))
+    return GoldProgress(
+        path, count_done(path.actions, state["history"]), score, parse_milestone(assigned), parse_milestone(target)
+    )
 
 
 # Answers to TDP's operators, which decompose a task, plan, supervise and revise.
 
-FULL = 100
+FULL_SCORE = 100
 """Score of a completed task, which ends the episode."""
 
 
-def nodes(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
+def answer_nodes(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
     """Answer with a chain of the milestones ahead; the last one, of score 100, completes the task."""
-    limit = form["properties"]["nodes"].get("maxItems", LEAST_NODES)
-    ahead = joined([m for m in milestones(position.gold) if m.score > position.score], limit)
-    return {"nodes": chain({f"milestone-{m.number}": m.text() for m in ahead})}
+    limit = form["properties"]["nodes"].get("maxItems", MIN_NODES)
+    ahead = join_milestones([m for m in milestones_of(position.gold) if m.score > position.score], limit)
+    return {"nodes": chained_nodes({f"milestone-{m.number}": m.text() for m in ahead})}
 
 
-def steps(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
+def answer_steps(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
     """Answer with the path's next actions, as many as a plan may have."""
     limit = form["properties"]["steps"].get("maxItems")
     return {"steps": list(position.remaining[:limit]) or ["Wait for what was begun."]}
 
 
-def progress(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
+def answer_progress(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
     """Answer whether the milestone is reached: by its score or, except for the last one, by its actions."""
     milestone = position.assigned
     reached = milestone and (
-        position.score >= milestone.score or (milestone.score < FULL and position.done >= milestone.last)
+        position.score >= milestone.score or (milestone.score < FULL_SCORE and position.done >= milestone.last)
     )
     summary = f"{position.done} actions of the gold path are done, the score is {position.score}"
     guidance = "" if reached or not position.remaining else position.remaining[0]
@@ -141,85 +150,85 @@ def progress(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
 
 CONDITIONS = re.compile(r"^Conditions, in order:\n((?:\d+\. .*\n)+)", re.MULTILINE)
 
-IDLE = "look around"
+IDLE_ACTION = "look around"
 
-PIECE = 8
+MAX_SUBTASK_ACTIONS = 8
 """Maximum number of actions of a subtask: STEP's default before it refines a subtask."""
 
 
 @lru_cache(maxsize=64)
-def _recorded(task: str, variation: int, simplification: str) -> Recording:
-    return gold_recording(task, variation, simplification)
+def _load_gold(task: str, variation: int, simplification: str) -> GoldRecording:
+    return load_gold_recording(task, variation, simplification)
 
 
-def respond_for(gold: Golds = _recorded) -> Responder:
+def create_expert(gold: GoldSource = _load_gold) -> Responder:
     """Create the expert. Outside a node, and for other forms, it answers with the minimal instance of the schema.
 
     Args:
         gold: Source of the gold paths.
     """
-    respond = answered(_ANSWERS, lambda state: standing(state, gold))
+    respond = respond_by_field(_ANSWERS, lambda state: gold_progress(state, gold))
     respond.blocks = True  # type: ignore[attr-defined]  # a path that is not cached is recorded in a simulator
     return respond
 
 
-def _plan(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    return {"conditions": [m.text() for m in milestones(position.gold) if m.score > position.score]}
+def _answer_plan(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
+    return {"conditions": [m.text() for m in milestones_of(position.gold) if m.score > position.score]}
 
 
-def _subtask(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    ahead = next((m for m in milestones(position.gold) if m.last > position.done), None)
+def _answer_subtask(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
+    ahead = next((m for m in milestones_of(position.gold) if m.last > position.done), None)
     text = "The path is walked."
     if ahead:
-        text = ahead._replace(first=position.done + 1, last=min(ahead.last, position.done + PIECE)).text()
+        text = ahead._replace(first=position.done + 1, last=min(ahead.last, position.done + MAX_SUBTASK_ACTIONS)).text()
     return {"rationale": "it comes next", "subtask": text, "insights": []}
 
 
-def _action(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    return acting(_next(position), form, "the gold path says so")
+def _answer_action(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
+    return action_answer(_next_action(position), form, "the gold path says so")
 
 
-def _proposals(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    return proposing(_next(position), form)
+def _answer_proposals(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
+    return candidates_answer(_next_action(position), form)
 
 
-def _next(position: Standing) -> str:
+def _next_action(position: GoldProgress) -> str:
     reached = position.target is not None and position.target.score <= position.score
-    return IDLE if reached else position.gold.actions[min(position.done, len(position.gold.actions) - 1)]
+    return IDLE_ACTION if reached else position.gold.actions[min(position.done, len(position.gold.actions) - 1)]
 
 
-def _verdict(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
+def _answer_verdict(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
     shown, limit = CONDITIONS.findall(prompt), int(form["properties"]["holds"].get("maximum", 1))
     count = 0
     for line in shown[-1].splitlines() if shown else ():
-        milestone = named(line)
+        milestone = parse_milestone(line)
         if milestone is None or milestone.score > position.score:
             break
         count += 1
     return {"reason": f"the score is {position.score}", "holds": min(count, limit)}
 
 
-def _completion(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
+def _answer_completion(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
     reached = position.assigned is not None and position.done >= position.assigned.last
     return {"reason": f"{position.done} actions of the gold path are done", "completed": reached}
 
 
-def _goal_check(position: Standing, prompt: str, form: dict[str, Any]) -> Any:
-    reached = position.done >= position.assigned.last if position.assigned else position.score >= FULL
+def _answer_goal_check(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
+    reached = position.done >= position.assigned.last if position.assigned else position.score >= FULL_SCORE
     return {"reason": f"the score is {position.score}", "reached": reached}
 
 
-_ANSWERS: dict[str, Answer[Standing]] = {
-    "conditions": _plan,
-    "holds": _verdict,
-    "reached": _goal_check,
-    "subtask": _subtask,
-    "completed": _completion,
-    "nodes": nodes,
-    "steps": steps,
-    "status": progress,
-    "change": unchanged,
-    "action": _action,
-    "actions": _proposals,
-    "choice": _action,
+_ANSWERS: dict[str, AnswerFunction[GoldProgress]] = {
+    "conditions": _answer_plan,
+    "holds": _answer_verdict,
+    "reached": _answer_goal_check,
+    "subtask": _answer_subtask,
+    "completed": _answer_completion,
+    "nodes": answer_nodes,
+    "steps": answer_steps,
+    "status": answer_progress,
+    "change": unchanged_revision,
+    "action": _answer_action,
+    "actions": _answer_proposals,
+    "choice": _answer_action,
 }

@@ -7,11 +7,11 @@ language model extracts the states.
 import re
 from collections.abc import Callable, Container
 
-from certigraph.state.rewards import FactoredState, as_mapping, factored
+from certigraph.state.rewards import FactoredState, to_factored, to_mapping
 
 # Facts from observations: rooms, things taken, focus, power and wires.
 
-Known = dict[str, dict[str, str]]
+KnownFacts = dict[str, dict[str, str]]
 """Identity -> attribute -> value. Events are kept: a thing that was taken once stays marked as taken."""
 
 AGENT, MAP, FOCUS, HEAT, RECIPE = "agent", "map", "focus", "temperature", "recipe"
@@ -24,107 +24,115 @@ _POWERED = re.compile(r"\ban? ([\w ]{1,60}?), which is (?:turned )?(on|off)\b", 
 _RUNS = {"on": "running", "activated": "running", "off": "idle", "deactivated": "idle"}
 
 
-def seen(known: Known, action: str, observation: str, sought: Container[str]) -> None:
+def add_observation(known: KnownFacts, action: str, observation: str, sought: Container[str]) -> None:
     """Add the facts of a step; of the devices listed in a room, only those sought and those already known."""
-    for form, tell in _TOLD:
+    for form, tell in _FACT_RULES:
         for match in form.finditer(observation):
             tell(known, action, match)
     if room := _ROOM.match(observation):
-        _entered(known, room[1])
+        _note_room(known, room[1])
         for device, power in _POWERED.findall(observation):
             if device in known or device in sought:
-                of(known, device)["power"] = _RUNS[power]
+                attributes_of(known, device)["power"] = _RUNS[power]
 
 
-def of(known: Known, identity: str) -> dict[str, str]:
+def attributes_of(known: KnownFacts, identity: str) -> dict[str, str]:
     """Return the attributes of a thing; an unknown thing is added."""
     return known.setdefault(identity, {})
 
 
-def label(plane: str) -> str:
+def shorten_plane(plane: str) -> str:
     """Shorten the name of an inclined plane: `inclined plane with a steel surface` -> `steel plane`."""
     return f"{plane.removesuffix(' surface').split(' with a ')[-1].split()[-1].lower()} plane"
 
 
-def _entered(known: Known, room: str) -> None:
-    of(known, AGENT)["location"] = room
-    of(known, room)["visit"] = "visited"
-    of(known, MAP)[room] = "visited"
+def _note_room(known: KnownFacts, room: str) -> None:
+    attributes_of(known, AGENT)["location"] = room
+    attributes_of(known, room)["visit"] = "visited"
+    attributes_of(known, MAP)[room] = "visited"
     for attributes in known.values():
         if attributes.get("holder") == AGENT:
             attributes["room"] = room
 
 
-def _moved(known: Known, action: str, match: re.Match[str]) -> None:
-    thing, place = of(known, match[1]), match[2]
+def _note_move(known: KnownFacts, action: str, match: re.Match[str]) -> None:
+    thing, place = attributes_of(known, match[1]), match[2]
     if place == "inventory":
         thing.update(hand="taken", holder=AGENT)
         return
     thing.pop("holder", None)
     thing.update(place=place)
-    of(known, place)["contents"] = "filled"
+    attributes_of(known, place)["contents"] = "filled"
     if plane := re.search(r" to (inclined plane.*)", action):
-        of(known, label(plane[1]))["block"] = "placed"
+        attributes_of(known, shorten_plane(plane[1]))["block"] = "placed"
 
 
-def _focused(known: Known, action: str, match: re.Match[str]) -> None:
-    of(known, match[1])["focus"] = "focused"
-    stage, history = re.search(r"in the (\w+) stage", action), of(known, FOCUS)
+def _note_focus(known: KnownFacts, action: str, match: re.Match[str]) -> None:
+    attributes_of(known, match[1])["focus"] = "focused"
+    stage, history = re.search(r"in the (\w+) stage", action), attributes_of(known, FOCUS)
     history[f"{len(history) + 1}"] = f"{match[1]} {stage[1]}" if stage else match[1]
 
 
-def _opened(known: Known, action: str, match: re.Match[str]) -> None:
+def _note_opening(known: KnownFacts, action: str, match: re.Match[str]) -> None:
     if room := re.fullmatch(r"open door to (.+)", action):
-        of(known, room[1])["door"] = "open"
-        of(known, MAP)[f"door to {room[1]}"] = "open"
+        attributes_of(known, room[1])["door"] = "open"
+        attributes_of(known, MAP)[f"door to {room[1]}"] = "open"
     elif match[1] != "door":
-        of(known, match[1])["lid"] = "open"
+        attributes_of(known, match[1])["lid"] = "open"
 
 
-def _connected(known: Known, action: str, match: re.Match[str]) -> None:
+def _note_connection(known: KnownFacts, action: str, match: re.Match[str]) -> None:
     # Each end gets the kind of thing that it leads to; which wire it is does not matter.
     for end, thing, other in ((match[1], match[2], match[4]), (match[3], match[4], match[2])):
         if not thing.endswith("wire"):
-            of(known, thing)[end] = "wire" if other.endswith("wire") else other
+            attributes_of(known, thing)[end] = "wire" if other.endswith("wire") else other
 
 
-def _measured(known: Known, action: str, match: re.Match[str]) -> None:
+def _note_temperature(known: KnownFacts, action: str, match: re.Match[str]) -> None:
     degrees = int(match[1])
-    of(known, "thermometer")["reading"] = "measured"
-    of(known, HEAT).update({f"past {heat}": "reached" for heat in HEATS if degrees > heat}, degrees=match[1])
+    attributes_of(known, "thermometer")["reading"] = "measured"
+    attributes_of(known, HEAT).update({f"past {heat}": "reached" for heat in HEATS if degrees > heat}, degrees=match[1])
 
 
-def _slid(known: Known, action: str, match: re.Match[str]) -> None:
+def _note_slide(known: KnownFacts, action: str, match: re.Match[str]) -> None:
     tenths = int(match[2] or 100) // 10
-    of(known, label(match[1])).update({f"{tenth} tenths": "passed" for tenth in range(1, tenths + 1)})
+    attributes_of(known, shorten_plane(match[1])).update(
+        {f"{tenth} tenths": "passed" for tenth in range(1, tenths + 1)}
+    )
 
 
-def _poured(known: Known, action: str, match: re.Match[str]) -> None:
-    of(known, match[1])["poured"] = "wet"
+def _note_pouring(known: KnownFacts, action: str, match: re.Match[str]) -> None:
+    attributes_of(known, match[1])["poured"] = "wet"
     for paint in re.findall(r"cup containing ([\w-]+ paint)", action.partition(" in ")[0]):
-        of(known, paint)["mixture"] = "poured"
+        attributes_of(known, paint)["mixture"] = "poured"
 
 
-Tell = Callable[[Known, str, "re.Match[str]"], None]
-_TOLD: tuple[tuple[re.Pattern[str], Tell], ...] = (
-    (re.compile(r"^You move (?:through .+? )?to the (.+?)\."), lambda known, _, match: _entered(known, match[1])),
-    (re.compile(r"You move the (.+?) to the (.+?)\."), _moved),
-    (re.compile(r"You focus on the (.+?)\."), _focused),
-    (re.compile(r"^The (.+?) is (?:now|already) open\."), _opened),
+FactRule = Callable[[KnownFacts, str, "re.Match[str]"], None]
+_FACT_RULES: tuple[tuple[re.Pattern[str], FactRule], ...] = (
+    (re.compile(r"^You move (?:through .+? )?to the (.+?)\."), lambda known, _, match: _note_room(known, match[1])),
+    (re.compile(r"You move the (.+?) to the (.+?)\."), _note_move),
+    (re.compile(r"You focus on the (.+?)\."), _note_focus),
+    (re.compile(r"^The (.+?) is (?:now|already) open\."), _note_opening),
     (
         re.compile(r"^The (.+?) is now (activated|deactivated)\."),
-        lambda known, _, match: of(known, match[1]).update(power=_RUNS[match[2]]),
+        lambda known, _, match: attributes_of(known, match[1]).update(power=_RUNS[match[2]]),
     ),
-    (re.compile(r"^(\w+(?: \d)?) on (.+?) is now connected to (\w+(?: \d)?) on (.+)"), _connected),
-    (re.compile(r"measures a temperature of (-?\d+) degrees"), _measured),
-    (re.compile(r"^an (inclined plane.*?), with: .*? (?:approximately (\d+)% down|at the bottom of)"), _slid),
-    (re.compile(r"mix to produce (.+?)\."), lambda known, _, match: of(known, match[1]).update(mixture="made")),
-    (re.compile(r"^You pour the contents of the .+? into the (.+?)\."), _poured),
+    (re.compile(r"^(\w+(?: \d)?) on (.+?) is now connected to (\w+(?: \d)?) on (.+)"), _note_connection),
+    (re.compile(r"measures a temperature of (-?\d+) degrees"), _note_temperature),
+    (re.compile(r"^an (inclined plane.*?), with: .*? (?:approximately (\d+)% down|at the bottom of)"), _note_slide),
+    (
+        re.compile(r"mix to produce (.+?)\."),
+        lambda known, _, match: attributes_of(known, match[1]).update(mixture="made"),
+    ),
+    (re.compile(r"^You pour the contents of the .+? into the (.+?)\."), _note_pouring),
     (
         re.compile(r"To make .+?, you need to mix (.+?)\."),
-        lambda known, _, match: of(known, RECIPE).update(reading="known", parts=match[1]),
+        lambda known, _, match: attributes_of(known, RECIPE).update(reading="known", parts=match[1]),
     ),
-    (re.compile(r"^a substance called (.+)$"), lambda known, _, match: of(known, match[1]).update(look="seen")),
+    (
+        re.compile(r"^a substance called (.+)$"),
+        lambda known, _, match: attributes_of(known, match[1]).update(look="seen"),
+    ),
 )
 
 
@@ -138,7 +146,7 @@ LIFE_SPANS = {
 }  # fmt: skip
 """Approximate life span of an animal in years."""
 
-SOURCES = {
+POWER_SOURCES = {
     "a renewable": ("solar panel", "wind generator"),
     "a nonrenewable": ("gas generator", "nuclear generator"),
     "": ("battery", "solar panel", "wind generator", "gas generator", "nuclear generator"),
@@ -155,39 +163,39 @@ MIXED_PAINTS = {
 }
 
 
-def animal(name: str) -> str:
+def animal_in(name: str) -> str:
     """Return the animal in a thing's name, at any stage of life: `baby wolf` -> `wolf`; empty if there is none."""
     return max((species for species in LIFE_SPANS if species in name), key=len, default="")
 
 
 def is_kind(name: str, kind: str) -> bool:
     """Tell whether a thing is of a kind: an animal, a plant, a living or a non-living thing."""
-    beast, plant = bool(animal(name)), any(word in name.split() for word in PLANTS)
+    beast, plant = bool(animal_in(name)), any(word in name.split() for word in PLANTS)
     return {"animal": beast, "plant": plant, "living thing": beast or plant}.get(kind, not (beast or plant))
 
 
 # Parts of required states that several tasks share.
 
-Wanted = dict[str, dict[str, str]]
+RequiredStates = dict[str, dict[str, str]]
 """Identity -> attribute -> required value."""
 
-LEAST = 6
+MIN_STATES = 6
 """Minimum number of states of a process without a known end: a search, warming up."""
 
 
-def explored(known: Known, found: bool) -> Wanted:
+def require_exploration(known: KnownFacts, found: bool) -> RequiredStates:
     """Require exploring: the ways taken so far and, until the sought thing is found, some more."""
-    ways = unended(known.get(MAP, {}), "elsewhere", "visited", found)
+    ways = require_progress(known.get(MAP, {}), "elsewhere", "visited", found)
     return {MAP: ways} if ways else {}
 
 
-def unended(reached: dict[str, str], name: str, value: str, ended: bool) -> dict[str, str]:
-    """Return the states reached and, until the process ends, further ones: at least 1, at least `LEAST` in total."""
-    missing = 0 if ended else max(1, LEAST - len(reached))
+def require_progress(reached: dict[str, str], name: str, value: str, ended: bool) -> dict[str, str]:
+    """Return the states reached and, until the process ends, at least 1 further one, `MIN_STATES` or more in total."""
+    missing = 0 if ended else max(1, MIN_STATES - len(reached))
     return {**reached, **{f"{name} {number}": value for number in range(1, missing + 1)}}
 
 
-def entered(known: Known, room: str) -> Wanted:
+def require_visit(known: KnownFacts, room: str) -> RequiredStates:
     """Require visiting a room through its open door, unless the agent arrived in another way."""
     attributes = known.get(room, {})
     return {
@@ -195,24 +203,24 @@ def entered(known: Known, room: str) -> Wanted:
     }
 
 
-def focuses(known: Known) -> list[str]:
+def focus_history(known: KnownFacts) -> list[str]:
     """Return what the agent has focused on, in order."""
     return list(known.get(FOCUS, {}).values())
 
 
-def focused(known: Known, accept: Callable[[str], bool], otherwise: str) -> Wanted:
+def require_focus(known: KnownFacts, accept: Callable[[str], bool], otherwise: str) -> RequiredStates:
     """Require focus on an accepted thing: the first one focused on, or else the placeholder `otherwise`."""
-    return {next((name for name in focuses(known) if accept(name)), otherwise): {"focus": "focused"}}
+    return {next((name for name in focus_history(known) if accept(name)), otherwise): {"focus": "focused"}}
 
 
-def wired(*ends: str) -> dict[str, str]:
+def require_wires(*ends: str) -> dict[str, str]:
     """Require that ends lead to a wire."""
     return dict.fromkeys(ends, "wire")
 
 
-def merged(*parts: Wanted) -> Wanted:
+def merge_requirements(*parts: RequiredStates) -> RequiredStates:
     """Merge requirements; those of several parts about one thing are joined."""
-    result: Wanted = {}
+    result: RequiredStates = {}
     for part in parts:
         for identity, attributes in part.items():
             result[identity] = {**result.get(identity, {}), **attributes}
@@ -222,60 +230,67 @@ def merged(*parts: Wanted) -> Wanted:
 # Required states of tasks about living things: finding and moving, life stages and life spans, growing.
 
 
-def find(match: re.Match[str], known: Known) -> Wanted:
+def require_find(match: re.Match[str], known: KnownFacts) -> RequiredStates:
     """Require a thing of a kind: in focus, taken to the room of a box, and put into the box."""
     kind, box, room = match.groups()
-    [thing] = focus = focused(known, lambda name: is_kind(name, kind), kind)
-    carried = next((name for name, attributes in known.items() if "hand" in attributes and _holds(name, thing)), thing)
-    return merged(explored(known, thing != kind), focus, {carried: {"hand": "taken", "room": room, "place": box}})
+    [thing] = focus = require_focus(known, lambda name: is_kind(name, kind), kind)
+    carried = next(
+        (name for name, attributes in known.items() if "hand" in attributes and _is_carried_as(name, thing)), thing
+    )
+    return merge_requirements(
+        require_exploration(known, thing != kind), focus, {carried: {"hand": "taken", "room": room, "place": box}}
+    )
 
 
-def _holds(carried: str, thing: str) -> bool:
+def _is_carried_as(carried: str, thing: str) -> bool:
     # A plant is carried in its pot, and what is focused on as a `baby wolf` is called a wolf when it is carried.
     return bool(set(carried.split()) & set(thing.split())) or "flower pot" in carried
 
 
-def stages(match: re.Match[str], known: Known) -> Wanted:
+def require_stages(match: re.Match[str], known: KnownFacts) -> RequiredStates:
     """Require focus on the life stages, one after another."""
     count, name = int(match[1] or 4), match[2].split()[0]
-    past = [thing for thing in focuses(known) if name in thing][:count]
+    past = [thing for thing in focus_history(known) if name in thing][:count]
     done = {f"{number}": thing for number, thing in enumerate(past, 1)}
     ahead = {f"{number}": "next stage of life" for number in range(len(past) + 1, count + 1)}
-    return entered(known, "outside") | {FOCUS: done | ahead}
+    return require_visit(known, "outside") | {FOCUS: done | ahead}
 
 
-def life_spans(match: re.Match[str], known: Known) -> Wanted:
+def require_life_spans(match: re.Match[str], known: KnownFacts) -> RequiredStates:
     """Require focus on the known animal with the longest life span, the shortest, or both."""
-    animals = sorted({animal(name) for name in known} - {""}, key=LIFE_SPANS.__getitem__)
+    animals = sorted({animal_in(name) for name in known} - {""}, key=LIFE_SPANS.__getitem__)
     extremes = {"longest": animals[-1:], "shortest": animals[:1]}
     requested = dict.fromkeys(re.findall(r"(longest|shortest) life span", match.string))
-    return merged(
-        entered(known, "outside"), *(_one_of(known, extremes[extreme], f"{extreme} life") for extreme in requested)
+    return merge_requirements(
+        require_visit(known, "outside"),
+        *(_require_one_of(known, extremes[extreme], f"{extreme} life") for extreme in requested),
     )
 
 
-def _one_of(known: Known, animals: list[str], otherwise: str) -> Wanted:
-    return focused(known, lambda name: animal(name) in animals, otherwise)
+def _require_one_of(known: KnownFacts, animals: list[str], otherwise: str) -> RequiredStates:
+    return require_focus(known, lambda name: animal_in(name) in animals, otherwise)
 
 
-def grow(match: re.Match[str], known: Known) -> Wanted:
+def require_growing(match: re.Match[str], known: KnownFacts) -> RequiredStates:
     """Require a seed planted in a watered pot, and focus on the seed or on the plant that grows from it."""
     plant = match[1].removesuffix(" plant")
     grown = {plant: {"focus": "focused"}} if plant == match[1] else {f"{plant} seed": {"focus": "focused"}}
-    return merged(entered(known, "kitchen"), _planted(plant, known), grown)
+    return merge_requirements(require_visit(known, "kitchen"), _require_planting(plant, known), grown)
 
 
-def inherit(match: re.Match[str], known: Known) -> Wanted:
+def require_inheritance(match: re.Match[str], known: KnownFacts) -> RequiredStates:
     """Require plants of a kind, planted and watered, and focus on the answer box."""
-    box = focused(known, lambda name: name.endswith("box"), "answer box")
-    return merged(_planted(match[1], known), box)
+    box = require_focus(known, lambda name: name.endswith("box"), "answer box")
+    return merge_requirements(_require_planting(match[1], known), box)
 
 
-def _planted(plant: str, known: Known) -> Wanted:
+def _require_planting(plant: str, known: KnownFacts) -> RequiredStates:
     # The pot is the one that the seed was put into, or any flower pot before that.
     place = known.get(f"{plant} seed", {}).get("place", "")
     pot = place if "flower pot" in place else "flower pot"
-    return merged(entered(known, "greenhouse"), {f"{plant} seed": {"place": pot}, pot: {"poured": "wet"}})
+    return merge_requirements(
+        require_visit(known, "greenhouse"), {f"{plant} seed": {"place": pot}, pot: {"poured": "wet"}}
+    )
 
 
 # Required states of tasks about matter: heat and cold, mixtures, circuits, inclined planes.
@@ -284,44 +299,50 @@ COLD = ("freezer", "fridge")
 HOT = ("stove", "furnace", "oven", "hot plate", "fire pit")
 
 
-def change(match: re.Match[str], known: Known) -> Wanted:
+def require_change(match: re.Match[str], known: KnownFacts) -> RequiredStates:
     """Require a substance: found, in focus, and in a hot or cold device until it looks different."""
     verb, stuff = match.groups()
-    changed = any("look" in attributes and name != stuff and _is_of(name, stuff) for name, attributes in known.items())
+    changed = any(
+        "look" in attributes and name != stuff and _is_form_of(name, stuff) for name, attributes in known.items()
+    )
     where = {"freeze": COLD, "boil": HOT, "melt": HOT}.get(verb, HOT + COLD)
     device = next(
         (name for name, attributes in known.items() if "contents" in attributes and name.endswith(where)), where[0]
     )
     cold = device.endswith(COLD)
     works = {"contents": "filled"} | ({} if cold else {"power": "running"})
-    heat = {} if cold else warmed(known, changed)
-    return merged(explored(known, stuff in known), {stuff: {"focus": "focused"}}, {device: works}, heat)
+    heat = {} if cold else require_warming(known, changed)
+    return merge_requirements(
+        require_exploration(known, stuff in known), {stuff: {"focus": "focused"}}, {device: works}, heat
+    )
 
 
-def _is_of(name: str, stuff: str) -> bool:
+def _is_form_of(name: str, stuff: str) -> bool:
     return stuff in name or (stuff == "water" and name in ("steam", "ice"))
 
 
-def warmed(known: Known, ended: bool) -> Wanted:
+def require_warming(known: KnownFacts, ended: bool) -> RequiredStates:
     """Require rising temperatures; the final temperature is unknown."""
     reached = {name: value for name, value in known.get(HEAT, {}).items() if value == "reached"}
-    heats = unended(reached, "hotter", "reached", ended)
+    heats = require_progress(reached, "hotter", "reached", ended)
     return {HEAT: heats} if heats else {}
 
 
-def measure(match: re.Match[str], known: Known) -> Wanted:
+def require_measurement(match: re.Match[str], known: KnownFacts) -> RequiredStates:
     """Require a thermometer in hand and in focus, a measurement of the substance in focus, and the answer box."""
     quantity, stuff, room = match.groups()
     tool = {"thermometer": {"hand": "taken", "focus": "focused", "reading": "measured"}}
-    required = merged(explored(known, "thermometer" in known), entered(known, room), tool)
+    required = merge_requirements(require_exploration(known, "thermometer" in known), require_visit(known, room), tool)
     if quantity == "temperature":
-        thing = {"hand": "taken", "focus": "focused", "place": _by_degrees(match.string, known)}
-        return merged(required, {stuff: thing})
-    answer = focused(known, lambda name: name.endswith("box"), "answer box")
-    return merged(required, {stuff: {"focus": "focused"}}, warmed(known, "answer box" not in answer), answer)
+        thing = {"hand": "taken", "focus": "focused", "place": _answer_box(match.string, known)}
+        return merge_requirements(required, {stuff: thing})
+    answer = require_focus(known, lambda name: name.endswith("box"), "answer box")
+    return merge_requirements(
+        required, {stuff: {"focus": "focused"}}, require_warming(known, "answer box" not in answer), answer
+    )
 
 
-def _by_degrees(goal: str, known: Known) -> str:
+def _answer_box(goal: str, known: KnownFacts) -> str:
     # The answer box for the measured temperature.
     match, degrees = _BOXES.search(goal), known.get(HEAT, {}).get("degrees")
     if match is None or degrees is None:
@@ -332,28 +353,28 @@ def _by_degrees(goal: str, known: Known) -> str:
 _BOXES = re.compile(r"above ([-\d.]+) .*?(\w+ box).*? below .*?(\w+ box)")
 
 
-def paint(match: re.Match[str], known: Known) -> Wanted:
+def require_paint(match: re.Match[str], known: KnownFacts) -> RequiredStates:
     """Require mixed paints in focus: a secondary colour of two paints, or a tertiary one made with it."""
     colour = match[1]
     between = [part for part in colour.split("-") if "-" in colour and part in MIXED_PAINTS]
     parts = [part for name in [*between, colour] for part in MIXED_PAINTS.get(name, name.split("-"))]
     poured = {f"{part} paint": {"mixture": "poured"} for part in parts if part not in between}
     mixed = {f"{name} paint": {"mixture": "made", "focus": "focused"} for name in [*between, colour]}
-    return merged(entered(known, "art studio"), poured, mixed)
+    return merge_requirements(require_visit(known, "art studio"), poured, mixed)
 
 
-def mix(match: re.Match[str], known: Known) -> Wanted:
+def require_mixture(match: re.Match[str], known: KnownFacts) -> RequiredStates:
     """Require the recipe to be read, its parts taken, and the product mixed and in focus."""
     parts = known.get(RECIPE, {}).get("parts", "ingredient").split(", ")
     ingredients = {part: {"hand": "taken"} for part in parts if part != "water"}
     water = {"sink": {"power": "idle"}} if "water" in parts else {}
     read = {RECIPE: {"hand": "taken", "reading": "known"}}
-    return merged(
-        entered(known, "kitchen"), read, ingredients, water, {match[1]: {"mixture": "made", "focus": "focused"}}
+    return merge_requirements(
+        require_visit(known, "kitchen"), read, ingredients, water, {match[1]: {"mixture": "made", "focus": "focused"}}
     )
 
 
-def conduct(match: re.Match[str], known: Known) -> Wanted:
+def require_conduction(match: re.Match[str], known: KnownFacts) -> RequiredStates:
     """Require a thing in focus, wired between a battery and an indicator, then put into the answer box."""
     stuff, room, conducts, resists = match.groups()
     indicator = next(
@@ -361,40 +382,44 @@ def conduct(match: re.Match[str], known: Known) -> Wanted:
         "light bulb",
     )
     box = conducts if known.get(indicator, {}).get("power") == "running" else resists
-    thing = {"hand": "taken", "focus": "focused", **wired("terminal 1", "terminal 2"), "place": box}
-    poles = wired("anode", "cathode")
-    return merged(entered(known, room), {stuff: thing, "battery": poles, indicator: poles})
+    thing = {"hand": "taken", "focus": "focused", **require_wires("terminal 1", "terminal 2"), "place": box}
+    poles = require_wires("anode", "cathode")
+    return merge_requirements(require_visit(known, room), {stuff: thing, "battery": poles, indicator: poles})
 
 
-def power(match: re.Match[str], known: Known) -> Wanted:
+def require_power(match: re.Match[str], known: KnownFacts) -> RequiredStates:
     """Require a part in focus that is wired to a power source."""
-    part, kind, poles = match[1], match[2] or "", wired("anode", "cathode")
-    source = next((name for name in SOURCES[kind] if "wire" in known.get(name, {}).values()), SOURCES[kind][0])
-    return merged(entered(known, "workshop"), {part: {"focus": "focused", **poles}, source: poles})
+    part, kind, poles = match[1], match[2] or "", require_wires("anode", "cathode")
+    source = next(
+        (name for name in POWER_SOURCES[kind] if "wire" in known.get(name, {}).values()), POWER_SOURCES[kind][0]
+    )
+    return merge_requirements(require_visit(known, "workshop"), {part: {"focus": "focused", **poles}, source: poles})
 
 
-def planes(match: re.Match[str], known: Known) -> Wanted:
+def require_planes(match: re.Match[str], known: KnownFacts) -> RequiredStates:
     """Require a block to slide down both planes under a running stopwatch, then focus on the plane that answers."""
-    names = [label(name) for name in match.groups()]
+    names = [shorten_plane(name) for name in match.groups()]
     tried = [name for name in known if name in names and "block" in known[name]]
-    answers = [name for name in focuses(known) if name.startswith("inclined plane") and len(tried) > 1]
+    answers = [name for name in focus_history(known) if name.startswith("inclined plane") and len(tried) > 1]
     finished = names if answers else tried[:-1]
-    slid = {name: _slid_down(known.get(name, {}), name in finished) for name in names}
+    slid = {name: _require_slide(known.get(name, {}), name in finished) for name in names}
     answer = {FOCUS: {"1": next(iter(answers), "plane that answers")}}
-    return merged(entered(known, "workshop"), {"stopwatch": {"hand": "taken", "power": "running"}}, slid, answer)
+    return merge_requirements(
+        require_visit(known, "workshop"), {"stopwatch": {"hand": "taken", "power": "running"}}, slid, answer
+    )
 
 
-def _slid_down(attributes: dict[str, str], finished: bool) -> dict[str, str]:
+def _require_slide(attributes: dict[str, str], finished: bool) -> dict[str, str]:
     # The block moves further down a plane until the other plane is tried.
-    return unended({"block": "placed", **attributes}, "further", "passed", finished)
+    return require_progress({"block": "placed", **attributes}, "further", "passed", finished)
 
 
 # Tasks by their wording.
 
-Make = Callable[["re.Match[str]", Known], Wanted]
+RequirementRule = Callable[["re.Match[str]", KnownFacts], RequiredStates]
 
 
-def wanted(goal: str, known: Known) -> Wanted:
+def required_states(goal: str, known: KnownFacts) -> RequiredStates:
     """Return the states that a task requires, given the known facts; empty if its wording is unknown."""
     for form, make in _TASKS:
         if match := form.search(goal):
@@ -402,30 +427,30 @@ def wanted(goal: str, known: Known) -> Wanted:
     return {}
 
 
-def sought(goal: str) -> tuple[str, ...]:
+def named_things(goal: str) -> tuple[str, ...]:
     """Return the things that a task names literally."""
     return next((match.groups() for form, _ in _TASKS if (match := form.search(goal))), ())
 
 
-_TASKS: tuple[tuple[re.Pattern[str], Make], ...] = (
-    (re.compile(r"find a\(n\) (.+?)\..*move it to the (\w+ box) in the ([\w ]+)\."), find),
-    (re.compile(r"focus on the (\d )?life stages of the (.+?)(?: plant)?, starting"), stages),
-    (re.compile(r"the animal with the (longest|shortest) life span"), life_spans),
-    (re.compile(r"to grow an? (.+?)(?: from seed)?\."), grow),
-    (re.compile(r"recessive trait in the (.+?) plant"), inherit),
-    (re.compile(r"to (boil|melt|freeze|change the state of matter of) (.+?)\."), change),
-    (re.compile(r"the (temperature|melting point) of (.+?), which is located around the (.+?)\."), measure),
-    (re.compile(r"create (\S+) paint"), paint),
-    (re.compile(r"create the substance '(.+?)'"), mix),
+_TASKS: tuple[tuple[re.Pattern[str], RequirementRule], ...] = (
+    (re.compile(r"find a\(n\) (.+?)\..*move it to the (\w+ box) in the ([\w ]+)\."), require_find),
+    (re.compile(r"focus on the (\d )?life stages of the (.+?)(?: plant)?, starting"), require_stages),
+    (re.compile(r"the animal with the (longest|shortest) life span"), require_life_spans),
+    (re.compile(r"to grow an? (.+?)(?: from seed)?\."), require_growing),
+    (re.compile(r"recessive trait in the (.+?) plant"), require_inheritance),
+    (re.compile(r"to (boil|melt|freeze|change the state of matter of) (.+?)\."), require_change),
+    (re.compile(r"the (temperature|melting point) of (.+?), which is located around the (.+?)\."), require_measurement),
+    (re.compile(r"create (\S+) paint"), require_paint),
+    (re.compile(r"create the substance '(.+?)'"), require_mixture),
     (
         re.compile(
             r"if (.+?) is electrically conductive\. The .+? is located around the (.+?)\."
             r".*? place it in the (\w+ box)\..*? place it in the (\w+ box)\."
         ),
-        conduct,
+        require_conduction,
     ),
-    (re.compile(r"turn on the (.+?)(?: by powering it using (a (?:non)?renewable) power source)?\."), power),
-    (re.compile(r"two inclined planes \((.+?), (.+?)\)"), planes),
+    (re.compile(r"turn on the (.+?)(?: by powering it using (a (?:non)?renewable) power source)?\."), require_power),
+    (re.compile(r"two inclined planes \((.+?), (.+?)\)"), require_planes),
 )
 
 
@@ -441,10 +466,10 @@ class ScienceWorldFactors:
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
         """Return the previous state with the facts that an observation adds."""
-        known = as_mapping(state)
-        seen(known, action, observation, sought(goal))
-        return factored(known)
+        known = to_mapping(state)
+        add_observation(known, action, observation, named_things(goal))
+        return to_factored(known)
 
     def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
         """Return the states that the task requires of the things known by now."""
-        return factored(wanted(goal, as_mapping(state))) if goal else before
+        return to_factored(required_states(goal, to_mapping(state))) if goal else before

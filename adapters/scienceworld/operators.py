@@ -1,9 +1,10 @@
 """SDP's operators for ScienceWorld (SDP appendix A.3).
 
-Propose and Replan know the rooms and what the world rejected before; Realize chooses among admissible actions;
-Validate has three shortcuts before it asks the model, and no cascade includes the goal. This is `scienceworld:paper`.
-The default adds what small models need: a draft of the plan from the task's sentences (`draft`), actions of the kind
-that the target needs (`offers`), and conditions that the world's replies decide (`prompts.judge_condition`).
+Propose and Replan know the rooms and what the world rejected before; Realize chooses among admissible actions; Validate
+has three shortcuts before it asks the model, and no cascade includes the goal. This is `scienceworld:paper`. The
+default adds what small models need: a draft of the plan from the task's sentences (`draft_conditions`), actions of the
+kind that the target needs (`select_target_actions`), and conditions that the world's replies decide
+(`prompts.judge_condition`).
 """
 
 import re
@@ -15,16 +16,22 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.episodes import admissible
-from certigraph.adapters.matching import encoder, shortlist
-from certigraph.adapters.models.calls import ask, bullet_list, choose, numbered, prompt, quoted, unquoted
-from certigraph.adapters.models.schemas import Cut, Within, at_most
-from certigraph.adapters.processes import off_loop
+from certigraph.adapters.episodes import admissible_actions
+from certigraph.adapters.matching import find_encoder, select_actions
+from certigraph.adapters.models.calls import ask, build_prompt, bullet_list, choose, numbered_list, quote, unquote_line
+from certigraph.adapters.models.schemas import Bounded, Truncated, bounded_list
+from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.scienceworld import prompts
-from certigraph.adapters.scienceworld.prompts import Condition, names, read, settled, vague
+from certigraph.adapters.scienceworld.prompts import (
+    WordedCondition,
+    is_vague,
+    judge_condition,
+    may_mean,
+    parse_condition,
+)
 from certigraph.state.records import Action, Attempt, Observation, Predicate, Task, Verdict
-from certigraph.state.sdp import ProposeView, RealizeView, ReplanView, ValidateView, extends, plan_of
+from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView, build_plan, needs_rest_of_plan
 
 if TYPE_CHECKING:
     from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
@@ -67,24 +74,24 @@ class _Order(NamedTuple):
     room: str = ""
 
 
-def draft(goal: str) -> list[str]:
+def draft_conditions(goal: str) -> list[str]:
     """Derive conditions from a task's text, in order and without the goal; empty if its sentences contain no orders."""
     sentences = [part.strip(" .") for part in _SENTENCE.split(goal)]
     rooms = {match["thing"].lower(): match["room"] for text in sentences if (match := _NEAR.search(text))}
-    conditions = [line for order in _merged(_resolved(sentences)) for line in _conditions(order, rooms)]
+    conditions = [line for order in _merge_boxes(_resolve_orders(sentences)) for line in _conditions_of(order, rooms)]
     return list(dict.fromkeys(conditions))
 
 
-def _resolved(sentences: list[str]) -> Iterator[_Order]:
+def _resolve_orders(sentences: list[str]) -> Iterator[_Order]:
     # Replaces "it" and "the thing" by what they refer to.
     referent = next((match["thing"] for form in (_FIND, _CHANGE) if (match := form.match(sentences[0]))), "")
-    for order in (order for text in sentences for order in _orders(text)):
+    for order in (order for text in sentences for order in _parse_orders(text)):
         is_reference = order.thing.lower() in _VAGUE
         yield order._replace(thing=referent) if is_reference and referent else order
         referent = referent if is_reference else order.thing
 
 
-def _orders(sentence: str) -> Iterator[_Order]:
+def _parse_orders(sentence: str) -> Iterator[_Order]:
     if match := _MAKE.match(sentence):
         yield _Order("make", match["thing"])
     if match := _GROW.match(sentence):
@@ -97,7 +104,7 @@ def _orders(sentence: str) -> Iterator[_Order]:
         yield _Order("find", match["thing"])
 
 
-def _conditions(order: _Order, rooms: Mapping[str, str]) -> list[str]:
+def _conditions_of(order: _Order, rooms: Mapping[str, str]) -> list[str]:
     thing = order.thing
     room = order.room or _room_of(order.place or thing, rooms)
     in_room = [f"The agent is in the {room}."] if room else []
@@ -115,7 +122,7 @@ def _conditions(order: _Order, rooms: Mapping[str, str]) -> list[str]:
             return located
 
 
-def _merged(orders: Iterable[_Order]) -> list[_Order]:
+def _merge_boxes(orders: Iterable[_Order]) -> list[_Order]:
     # Joins alternative boxes, between which the experiment decides, into one order: "the red box or the green box".
     merged: list[_Order] = []
     for order in orders:
@@ -136,18 +143,18 @@ def _room_of(thing: str, rooms: Mapping[str, str]) -> str:
 
 # Actions that can make a condition in a known wording true; this grounding of Realize is not in the paper.
 
-GOING = ("teleport to ", "go to ")
-MEANT = {"living thing": "animal or plant", "non-living thing": "tool or furniture"}
+MOVE_VERBS = ("teleport to ", "go to ")
+KIND_EXAMPLES = {"living thing": "animal or plant", "non-living thing": "tool or furniture"}
 """Words for a kind that are close in meaning to the names of its things."""
 
-NOWHERE_A_GOAL = ("air", "agent", *ROOMS)
+NEVER_FOCUSED = ("air", "agent", *ROOMS)
 """Things that can be focused on everywhere, but never for a task."""
 
 SEEN_ROOMS = "Rooms seen: "
 """Prefix of the line in the world's view that lists the rooms entered."""
 
 
-def offers(
+def select_target_actions(
     target: str, actions: Sequence[str], view: str, *, focused: str = "", most: int = 20, few: int = 20
 ) -> list[str]:
     """Select at most `most` actions for a target, the most relevant first.
@@ -163,63 +170,68 @@ def offers(
         most: Maximum number of actions.
         few: Maximum number where only the meaning of names decides, as for the room in which to search for a thing.
     """
-    condition = read(target)
+    condition = parse_condition(target)
     if condition is None:
-        return shortlist([target], actions if _about_focus(target) else harmless(actions), most=most)
-    if focused and condition.kind in ("have", "placed") and vague(condition.thing):
+        return select_actions([target], actions if _mentions_focus(target) else exclude_focus(actions), most=most)
+    if focused and condition.kind in ("have", "placed") and is_vague(condition.thing):
         condition = condition._replace(thing=focused)
-    suited = list(_suited(condition, actions, view))
+    suited = list(_filter_actions(condition, actions, view))
     if condition.kind == "be":
         return suited[:most]
-    if condition.kind == "found" or (condition.kind == "focus" and vague(condition.thing)):
-        return _likely(condition.thing, suited, few)
-    related = [action for action in suited if names(condition.thing, action)]
-    return shortlist([target], related or harmless(actions), most=most, encoder=encoder())
+    if condition.kind == "found" or (condition.kind == "focus" and is_vague(condition.thing)):
+        return _rank_by_meaning(condition.thing, suited, few)
+    related = [action for action in suited if may_mean(condition.thing, action)]
+    return select_actions([target], related or exclude_focus(actions), most=most, encoder=find_encoder())
 
 
-def harmless(actions: Sequence[str]) -> list[str]:
+def exclude_focus(actions: Sequence[str]) -> list[str]:
     """Return the actions that are not focus actions."""
-    return [action for action in actions if not _about_focus(action)]
+    return [action for action in actions if not _mentions_focus(action)]
 
 
-def _likely(thing: str, actions: Sequence[str], limit: int) -> list[str]:
+def _rank_by_meaning(thing: str, actions: Sequence[str], limit: int) -> list[str]:
     # The actions whose room or thing is closest in meaning; without an installed encoder, the world's first ones.
-    model, query = encoder(), MEANT.get(thing.lower(), thing)
+    model, query = find_encoder(), KIND_EXAMPLES.get(thing.lower(), thing)
     if model is None or not actions:
         return list(actions[:limit])
-    vectors = model.encode([query, *(_object(action) for action in actions)])
+    vectors = model.encode([query, *(_object_of(action) for action in actions)])
     order = sorted(range(len(actions)), key=lambda n: -float(vectors[n + 1] @ vectors[0]))
     return [actions[n] for n in order[:limit]]
 
 
-def _object(action: str) -> str:
-    return action.removeprefix("focus on ").removeprefix(GOING[0]).removeprefix(GOING[1])
+def _object_of(action: str) -> str:
+    return action.removeprefix("focus on ").removeprefix(MOVE_VERBS[0]).removeprefix(MOVE_VERBS[1])
 
 
-def _suited(condition: Condition, actions: Sequence[str], view: str) -> Iterator[str]:
+def _filter_actions(condition: WordedCondition, actions: Sequence[str], view: str) -> Iterator[str]:
     match condition.kind:
         case "be":
-            yield from _going(actions, lambda room: names(condition.place, room))
+            yield from _select_ways(actions, lambda room: may_mean(condition.place, room))
         case "found":
             seen_rooms = next((line for line in view.splitlines() if line.startswith(SEEN_ROOMS)), "")
-            yield from _going(actions, lambda room: room not in seen_rooms)
+            yield from _select_ways(actions, lambda room: room not in seen_rooms)
         case "focus":
-            yield from (a for a in actions if a.startswith("focus on ") and _object(a) not in NOWHERE_A_GOAL)
+            yield from (a for a in actions if a.startswith("focus on ") and _object_of(a) not in NEVER_FOCUSED)
         case "have":
             yield from (action for action in actions if action.startswith("pick up "))
         case "placed":
-            yield from (a for a in actions if a.startswith("move ") and names(condition.place, a.rpartition(" to ")[2]))
+            yield from (
+                a for a in actions if a.startswith("move ") and may_mean(condition.place, a.rpartition(" to ")[2])
+            )
 
 
-def _going(actions: Sequence[str], is_wanted: Callable[[str], bool]) -> list[str]:
+def _select_ways(actions: Sequence[str], is_wanted: Callable[[str], bool]) -> list[str]:
     # Actions that go to the wanted rooms; only teleports where the world allows them.
     ways = [
-        action for action in actions for verb in GOING if action.startswith(verb) and is_wanted(action[len(verb) :])
+        action
+        for action in actions
+        for verb in MOVE_VERBS
+        if action.startswith(verb) and is_wanted(action[len(verb) :])
     ]
-    return [action for action in ways if action.startswith(GOING[0])] or ways
+    return [action for action in ways if action.startswith(MOVE_VERBS[0])] or ways
 
 
-def _about_focus(text: str) -> bool:
+def _mentions_focus(text: str) -> bool:
     return "focus" in text.lower()
 
 
@@ -230,16 +242,16 @@ GOAL = Predicate(text="The task is completed: the score is 100.", kind="goal")
 FOCUS = "focus on "
 """Verb of the focus action."""
 
-FEW = 2
+FEW_OPTIONS = 2
 """Number of options for a model too small to plan where only meaning decides: among many it chooses arbitrarily."""
 
 REJECTED = "rejected"
 """Evidence of a verdict on an action that the world rejected; a new plan must not name it again."""
 
-MOST_VIEW = 900
+MAX_VIEW_CHARS = 900
 """Maximum number of characters of the world's view in a prompt."""
 
-MOST_CASCADE = 5
+MAX_CASCADE = 5
 """Maximum number of conditions that one verdict of the model may certify."""
 
 
@@ -250,72 +262,72 @@ class Conditions(BaseModel):
 
 
 @lru_cache(maxsize=16)
-def conditions_form(limit: int) -> type[Conditions]:
+def create_conditions_form(limit: int) -> type[Conditions]:
     """Create the answer form of a plan of at most `limit` conditions."""
-    return create_model("Conditions", __base__=Conditions, conditions=(at_most(limit, str), ...))
+    return create_model("Conditions", __base__=Conditions, conditions=(bounded_list(limit, str), ...))
 
 
 class Written(BaseModel):
     """An action in the model's own words."""
 
-    action: Annotated[str, Field(min_length=1), Within(300)]
+    action: Annotated[str, Field(min_length=1), Bounded(300)]
 
 
 class Holds(BaseModel):
     """The model's verdict: a reason, then how many conditions hold, from the first on."""
 
-    reason: Annotated[str, Cut(120)]
-    holds: int = Field(ge=0, le=MOST_CASCADE, strict=True)
+    reason: Annotated[str, Truncated(120)]
+    holds: int = Field(ge=0, le=MAX_CASCADE, strict=True)
 
 
-def operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operator]:
+def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operator]:
     """Create the four operators by slot; `benchmark.grounded` enables the extensions of the paper."""
     grounded = benchmark.grounded
 
     async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
-        hint = draft(state["task"].goal) if grounded else []
+        hint = draft_conditions(state["task"].goal) if grounded else []
         if hint and benchmark.drafted:
-            return {"plan": _with_goal(hint)}
-        return {"plan": await _planned(state["task"], hint, "", runtime)}
+            return {"plan": _append_goal(hint)}
+        return {"plan": await _ask_plan(state["task"], hint, "", runtime)}
 
-    async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
-        remaining = _left(state)
-        if extends(state):
+    async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
+        remaining = _remaining_conditions(state)
+        if needs_rest_of_plan(state):
             situation = prompts.CUT.format(
-                certified=numbered(p.text for p in state["certified"].predicates),
-                view=quoted(state["evidence"].view, MOST_VIEW),
+                certified=numbered_list(p.text for p in state["certified"].predicates),
+                view=quote(state["evidence"].view, MAX_VIEW_CHARS),
             )
-            return {"plan": await _planned(state["task"], [], situation, runtime)}
+            return {"plan": await _ask_plan(state["task"], [], situation, runtime)}
         situation = prompts.STUCK.format(
-            certified=numbered(p.text for p in state["certified"].predicates),
-            why=_why(state),
-            failures=bullet_list(_failure(a) for a in state["attempts"][-5:]),
+            certified=numbered_list(p.text for p in state["certified"].predicates),
+            why=_explain_replan(state),
+            failures=bullet_list(_format_failure(a) for a in state["attempts"][-5:]),
             rejected=bullet_list(
                 dict.fromkeys(a.action.text for a in state["attempts"] if a.verdict.evidence == REJECTED)
             ),
-            view=quoted(state["evidence"].view, MOST_VIEW),
+            view=quote(state["evidence"].view, MAX_VIEW_CHARS),
         )
         if remaining and benchmark.drafted:
-            return {"plan": _with_goal(remaining)}
-        return {"plan": await _planned(state["task"], remaining if grounded else [], situation, runtime)}
+            return {"plan": _append_goal(remaining)}
+        return {"plan": await _ask_plan(state["task"], remaining if grounded else [], situation, runtime)}
 
     async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
         # A condition in a free wording gets an action that the model writes, if the model is able to.
-        choosing = benchmark.drafted or (grounded and read(state["target"].text))
-        few = FEW if benchmark.drafted else limits_of(state["task"], runtime).options
-        text = await (_chosen(state, few, runtime) if choosing else _written(state, runtime))
+        choosing = benchmark.drafted or (grounded and parse_condition(state["target"].text))
+        few = FEW_OPTIONS if benchmark.drafted else limits_of(state["task"], runtime).options
+        text = await (_choose_action(state, few, runtime) if choosing else _ask_action(state, runtime))
         return {"action": Action(text=text)}
 
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        verdict = _shortcut(state["tail"], state["observation"])
+        verdict = _judge_by_shortcut(state["tail"], state["observation"])
         if verdict is None and grounded:
-            verdict = _by_words(state["tail"], state["observation"])
-        return {"verdict": verdict or await _judged(state, runtime)}
+            verdict = _judge_by_words(state["tail"], state["observation"])
+        return {"verdict": verdict or await _ask_verdict(state, runtime)}
 
     return {"propose": propose, "realize": realize, "validate": validate, "replan": replan}
 
 
-def _left(state: ReplanView) -> list[str]:
+def _remaining_conditions(state: SDPReplanView) -> list[str]:
     # Conditions still to be met: first those that were undone; without the target if its attempts are exhausted.
     tail = [p.text for p in state["plan"][state["head"] :] if p.kind != "goal"]
     if state["undone"] or state["denied"]:
@@ -323,65 +335,67 @@ def _left(state: ReplanView) -> list[str]:
     return tail[1:]
 
 
-def _why(state: ReplanView) -> str:
+def _explain_replan(state: SDPReplanView) -> str:
     if undone := state["undone"]:
-        texts = numbered(dict.fromkeys(invalidation.predicate.text for invalidation in undone))
-        return prompts.UNDONE.format(undone=texts, reason=unquoted(undone[0].reason))
+        texts = numbered_list(dict.fromkeys(invalidation.predicate.text for invalidation in undone))
+        return prompts.UNDONE.format(undone=texts, reason=unquote_line(undone[0].reason))
     if denied := state["denied"]:
-        return prompts.DENIED.format(reason=unquoted(denied.reason))
+        return prompts.DENIED.format(reason=unquote_line(denied.reason))
     return prompts.EXHAUSTED.format(stuck=state["plan"][state["head"]].text, tries=len(state["attempts"]))
 
 
-async def _planned(task: Task, hint: Sequence[str], situation: str, runtime: Runtime[Context]) -> list[Predicate]:
+async def _ask_plan(task: Task, hint: Sequence[str], situation: str, runtime: Runtime[Context]) -> list[Predicate]:
     wordings = prompts.DRAFT.format(draft="\n".join(hint)) if hint else prompts.WORDINGS
     question = prompts.PLAN.format(task=task.goal, rooms=", ".join(ROOMS), situation=situation, wordings=wordings)
     limit = limits_of(task, runtime).plan
-    answer = await ask(prompt(runtime, question), conditions_form(limit), role="planner", runtime=runtime)
-    return plan_of([*dict.fromkeys(text.strip() for text in answer.conditions if text.strip())], GOAL, limit)
+    answer = await ask(build_prompt(runtime, question), create_conditions_form(limit), role="planner", runtime=runtime)
+    return build_plan([*dict.fromkeys(text.strip() for text in answer.conditions if text.strip())], GOAL, limit)
 
 
-def _with_goal(texts: Sequence[str]) -> list[Predicate]:
+def _append_goal(texts: Sequence[str]) -> list[Predicate]:
     return [*(Predicate(text=text) for text in texts), GOAL]
 
 
-async def _chosen(state: RealizeView, few: int, runtime: Runtime[Context]) -> str:
+async def _choose_action(state: RealizeView, few: int, runtime: Runtime[Context]) -> str:
     # One of the actions of the target's kind that were not tried for it; the model is not asked if only one is left.
     tried = {attempt.action.text for attempt in state["attempts"]}
     target, most = state["target"].text, limits_of(state["task"], runtime).options
-    untried = [action for action in await admissible(runtime) if action not in tried]
+    untried = [action for action in await admissible_actions(runtime) if action not in tried]
     focused = next((a.text[len(FOCUS) :] for a in reversed(state["certified"].actions) if a.text.startswith(FOCUS)), "")
     view = state["evidence"].view
-    offered = await off_loop(offers, target, untried, view, focused=focused, most=most, few=few)
+    offered = await run_in_thread(select_target_actions, target, untried, view, focused=focused, most=most, few=few)
     queries = [target, state["task"].goal]
-    offered = offered or await off_loop(lambda: shortlist(queries, harmless(untried), most=most, encoder=encoder()))
+    offered = offered or await run_in_thread(
+        lambda: select_actions(queries, exclude_focus(untried), most=most, encoder=find_encoder())
+    )
     if not offered:
-        return await _written(state, runtime)
+        return await _ask_action(state, runtime)
     if len(offered) == 1:
         return offered[0]
     question = prompts.ACT.format(
         task=state["task"].goal,
         target=target,
         count=len(state["attempts"]),
-        tried=quoted(bullet_list(_failure(a) for a in state["attempts"][-3:])),
-        view=quoted(state["evidence"].view, MOST_VIEW),
-        actions=quoted(bullet_list(offered)),
+        tried=quote(bullet_list(_format_failure(a) for a in state["attempts"][-3:])),
+        view=quote(state["evidence"].view, MAX_VIEW_CHARS),
+        actions=quote(bullet_list(offered)),
     )
-    return await choose(prompt(runtime, question), offered, role="executor", runtime=runtime)
+    return await choose(build_prompt(runtime, question), offered, role="executor", runtime=runtime)
 
 
-async def _written(state: RealizeView, runtime: Runtime[Context]) -> str:
+async def _ask_action(state: RealizeView, runtime: Runtime[Context]) -> str:
     # As in the paper, the model writes the action freely.
     question = prompts.WRITE.format(
         task=state["task"].goal,
         target=state["target"].text,
         count=len(state["attempts"]),
-        tried=quoted(bullet_list(_failure(a) for a in state["attempts"][-5:])),
-        view=quoted(state["evidence"].view, MOST_VIEW),
+        tried=quote(bullet_list(_format_failure(a) for a in state["attempts"][-5:])),
+        view=quote(state["evidence"].view, MAX_VIEW_CHARS),
     )
-    return (await ask(prompt(runtime, question), Written, role="executor", runtime=runtime)).action
+    return (await ask(build_prompt(runtime, question), Written, role="executor", runtime=runtime)).action
 
 
-def _shortcut(tail: Sequence[Predicate], observation: Observation) -> Verdict | None:
+def _judge_by_shortcut(tail: Sequence[Predicate], observation: Observation) -> Verdict | None:
     # The paper's three: the task is done; the world rejected the action; only the goal is left and not reached.
     if observation.solved:
         return Verdict(depth=len(tail), reason="the score is 100")
@@ -394,11 +408,11 @@ def _shortcut(tail: Sequence[Predicate], observation: Observation) -> Verdict | 
     return None
 
 
-def _by_words(tail: Sequence[Predicate], observation: Observation) -> Verdict | None:
+def _judge_by_words(tail: Sequence[Predicate], observation: Observation) -> Verdict | None:
     # Verdict from the world's reply alone; None if it does not decide the first condition.
     depth = 0
     for predicate in tail:
-        holds = None if predicate.kind == "goal" else settled(predicate.text, observation)
+        holds = None if predicate.kind == "goal" else judge_condition(predicate.text, observation)
         if not holds:
             break
         depth += 1
@@ -408,19 +422,19 @@ def _by_words(tail: Sequence[Predicate], observation: Observation) -> Verdict | 
     return Verdict(depth=0, reason=reply, evidence="the world's words") if holds is False else None
 
 
-async def _judged(state: ValidateView, runtime: Runtime[Context]) -> Verdict:
-    tail = [p for p in state["tail"][:MOST_CASCADE] if p.kind != "goal"]
+async def _ask_verdict(state: ValidateView, runtime: Runtime[Context]) -> Verdict:
+    tail = [p for p in state["tail"][:MAX_CASCADE] if p.kind != "goal"]
     observation = state["observation"]
     question = prompts.JUDGE.format(
-        observation=quoted(observation.text, 500),
+        observation=quote(observation.text, 500),
         score=observation.data.get("score", 0),
         change=f"{100 * observation.reward:+.0f}",
         room="The agent is in a room where it was not before.\n" if observation.data.get("new_room") else "",
-        conditions=numbered(p.text for p in tail),
+        conditions=numbered_list(p.text for p in tail),
     )
-    answer = await ask(prompt(runtime, question), Holds, role="validator", runtime=runtime)
+    answer = await ask(build_prompt(runtime, question), Holds, role="validator", runtime=runtime)
     return Verdict(depth=min(answer.holds, len(tail)), reason=answer.reason, evidence="model")
 
 
-def _failure(attempt: Attempt) -> str:
+def _format_failure(attempt: Attempt) -> str:
     return f"{attempt.action.text}: {attempt.verdict.reason[:100]}"

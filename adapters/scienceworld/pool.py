@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from certigraph.adapters.episodes import current_run
-from certigraph.adapters.files import cache_folder, whole_file
+from certigraph.adapters.files import cache_folder, replace_file
 from certigraph.adapters.processes import raise_if_cancelled
 from certigraph.adapters.scienceworld.simulator import VERSION, JavaSimulator, Simulator
 from certigraph.state.records import Fault
@@ -18,25 +18,25 @@ from certigraph.state.records import Fault
 # use, the next borrower waits in a queue. A world that has not used its simulator for a while may lose it to a waiting
 # run; it replays its actions in another simulator when it is used again.
 
-VARIABLE = "CERTIGRAPH_SIMULATORS"
+LIMIT_VARIABLE = "CERTIGRAPH_SIMULATORS"
 """Environment variable: maximum number of simulators in one process."""
 
-MEMORY = 512 * 1024**2
+SIMULATOR_MEMORY = 512 * 1024**2
 """Maximum heap of a simulator in bytes; it starts with about 200 MB and grows from episode to episode."""
 
-LINGER = 3.0
+LINGER_SECONDS = 3.0
 """Seconds for which a free simulator is kept for the next episode."""
 
-IDLE = 60.0
+IDLE_SECONDS = 60.0
 """Seconds after which an unused world loses its simulator, for example while a graph waits for a person's answer."""
 
-PATIENCE = 10.0
+PATIENCE_SECONDS = 10.0
 """A waiting run takes over another run's simulator once its waiting time plus the other's unused time exceed this."""
 
-UNUSED = 0.5
+MIN_UNUSED_SECONDS = 0.5
 """Seconds without a call before another run may take over a simulator; shorter pauses occur between two steps."""
 
-WAIT = 600.0
+MAX_WAIT_SECONDS = 600.0
 """Seconds after which a waiting borrower fails."""
 
 
@@ -46,15 +46,18 @@ def simulator_limit() -> int:
     Raises:
         Fault: ("environment") the variable is not a positive integer.
     """
-    value = os.environ.get(VARIABLE, "")
+    value = os.environ.get(LIMIT_VARIABLE, "")
     if not value:
-        return max(1, min(8, _memory() // 2 // MEMORY))
+        return max(1, min(8, _physical_memory() // 2 // SIMULATOR_MEMORY))
     if not (value.isascii() and value.isdigit() and int(value) > 0):
-        raise Fault("environment", f"{VARIABLE}={value!r} is not a positive integer: export {VARIABLE}=8, or unset it")
+        raise Fault(
+            "environment",
+            f"{LIMIT_VARIABLE}={value!r} is not a positive integer: export {LIMIT_VARIABLE}=8, or unset it",
+        )
     return int(value)
 
 
-class Holder(Protocol):
+class SimulatorHolder(Protocol):
     """World that has borrowed a simulator."""
 
     run: object
@@ -67,7 +70,7 @@ class Holder(Protocol):
         ...
 
 
-class Pool:
+class SimulatorPool:
     """Pool of simulators for any number of threads.
 
     Args:
@@ -76,7 +79,7 @@ class Pool:
         limit: Maximum number of running simulators; None: `simulator_limit`.
         linger: Seconds for which a free simulator is kept.
         idle: Seconds after which an unused world loses its simulator; None: never.
-        patience: See `PATIENCE`.
+        patience: See `PATIENCE_SECONDS`.
         wait: Seconds after which a waiting borrower fails.
     """
 
@@ -86,22 +89,22 @@ class Pool:
         max_free: int | None = None,
         *,
         limit: int | None = None,
-        linger: float = LINGER,
-        idle: float | None = IDLE,
-        patience: float = PATIENCE,
-        wait: float = WAIT,
+        linger: float = LINGER_SECONDS,
+        idle: float | None = IDLE_SECONDS,
+        patience: float = PATIENCE_SECONDS,
+        wait: float = MAX_WAIT_SECONDS,
     ) -> None:
         self._start = start
         self._max_free = max_free if max_free is not None else os.cpu_count() or 1
         self._limit, self._linger, self._idle, self._patience, self._wait = limit, linger, idle, patience, wait
         self._free: list[tuple[Simulator, float]] = []
-        self._lent: dict[Simulator, Holder | None] = {}
+        self._lent: dict[Simulator, SimulatorHolder | None] = {}
         self._starting = 0
         self._queue: list[object] = []
         self._changed = threading.Condition()
         self._watched = self._closes_at_exit = False
 
-    def borrow(self, holder: Holder | None = None) -> Simulator:
+    def borrow(self, holder: SimulatorHolder | None = None) -> Simulator:
         """Borrow a simulator for exclusive use, to be returned with `give_back`. Waits while the limit is reached.
 
         Args:
@@ -151,7 +154,7 @@ class Pool:
         for simulator, _ in free:
             simulator.close()
 
-    def _wait_for_turn(self, holder: Holder | None) -> Simulator | None:
+    def _wait_for_turn(self, holder: SimulatorHolder | None) -> Simulator | None:
         # Waits in the queue. Returns a running simulator, or None if the caller may start one.
         limit, run = self._limit or simulator_limit(), current_run()
         started, ticket = time.monotonic(), object()
@@ -170,7 +173,7 @@ class Pool:
                             self._starting += 1
                             return None
                     if waited > self._wait:
-                        raise Fault("environment", _too_long(waited, limit))
+                        raise Fault("environment", _format_timeout(waited, limit))
                     self._changed.wait(0.2)
             finally:
                 self._queue.remove(ticket)
@@ -191,7 +194,7 @@ class Pool:
         now = time.monotonic()
         for holder in sorted(filter(None, self._lent.values()), key=lambda holder: holder.last_used):
             unused = now - holder.last_used
-            due = unused >= UNUSED and unused + waited >= self._patience
+            due = unused >= MIN_UNUSED_SECONDS and unused + waited >= self._patience
             if (due or (run is not None and holder.run is run)) and (simulator := holder.suspend()):
                 if simulator.alive:
                     return simulator
@@ -203,7 +206,7 @@ class Pool:
     def _running(self) -> int:
         return len(self._free) + len(self._lent) + self._starting
 
-    def _lend(self, simulator: Simulator, holder: Holder | None) -> None:
+    def _lend(self, simulator: Simulator, holder: SimulatorHolder | None) -> None:
         self._lent[simulator] = holder
         self._watch()
 
@@ -262,29 +265,29 @@ class Pool:
             atexit.register(self.close)
 
 
-def _too_long(waited: float, limit: int) -> str:
+def _format_timeout(waited: float, limit: int) -> str:
     return (
         f"no ScienceWorld simulator came free in {waited:.0f} s: {limit} run at once and all are in use; allow more, "
-        f"up to 600 MB each: export {VARIABLE}={2 * limit}; or run fewer tasks at once (--max-samples)"
+        f"up to 600 MB each: export {LIMIT_VARIABLE}={2 * limit}; or run fewer tasks at once (--max-samples)"
     )
 
 
-def _memory() -> int:
+def _physical_memory() -> int:
     # Physical memory in bytes; if the system does not report it, enough for two simulators.
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
-        return 4 * MEMORY
+        return 4 * SIMULATOR_MEMORY
 
 
-POOL = Pool()
+DEFAULT_POOL = SimulatorPool()
 """Pool of this process. No JVM is started before the first episode."""
 
 
 # Texts of tasks. Only the simulator knows them, so each is queried once and cached on disk.
 
 
-def describe(task: str, variation: int, simplification: str, pool: Pool = POOL) -> str:
+def load_goal(task: str, variation: int, simplification: str, pool: SimulatorPool = DEFAULT_POOL) -> str:
     """Return the goal of a variation ("Your task is to ..."); the first query starts the simulator, about a second.
 
     Raises:
@@ -297,6 +300,6 @@ def describe(task: str, variation: int, simplification: str, pool: Pool = POOL) 
     with pool.lend() as simulator:
         simulator.load(task, variation, simplification)
         goal = simulator.description()
-    with whole_file(path) as unfinished:
+    with replace_file(path) as unfinished:
         unfinished.write_text(goal, encoding="utf-8")
     return goal

@@ -20,18 +20,18 @@ from typing import Any
 from pydantic import ConfigDict, Field, model_validator
 from typing_extensions import override
 
-from certigraph.adapters.files import Row, cache_folder, read_rows, whole_file
+from certigraph.adapters.files import JsonRow, cache_folder, read_rows, replace_file
 from certigraph.adapters.scienceworld import world
-from certigraph.adapters.scienceworld.pool import POOL, Pool
+from certigraph.adapters.scienceworld.pool import DEFAULT_POOL, SimulatorPool
 from certigraph.adapters.scienceworld.simulator import VERSION, JavaSimulator, Simulator
-from certigraph.adapters.scienceworld.splits import SPLITS, Setting, ids, setting_of
+from certigraph.adapters.scienceworld.splits import SPLITS, EpisodeSetting, list_ids, setting_of
 from certigraph.adapters.scienceworld.world import ScienceWorld
 from certigraph.state.records import Action, Fault, Record, Stopped, Task, UnknownName
 
 # Recordings and their files.
 
 
-class Recording(Record):
+class GoldRecording(Record):
     """Recorded gold path with the simulator's replies.
 
     `obs[0]` is the first look, `obs[i + 1]` the reply to `gold[i]`, `scores[i]` the score after it. `resolved` is
@@ -60,12 +60,12 @@ class Recording(Record):
     @model_validator(mode="before")
     @classmethod
     def _completed(cls, row: dict[str, Any]) -> dict[str, Any]:
-        expected = digest(row["obs"], row["scores"])
+        expected = compute_digest(row["obs"], row["scores"])
         if row.get("digest", expected) != expected:
             raise ValueError(
                 f"digest {row['digest']} of {row['task']} does not fit its replies, {expected}: record it again"
             )
-        return {"resolved": _resolve(row["gold"], row["obs"]), "digest": expected, **row}
+        return {"resolved": _resolve_answers(row["gold"], row["obs"]), "digest": expected, **row}
 
     @property
     def actions(self) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class Recording(Record):
         return self.resolved[: self.firstdone]
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> EpisodeSetting:
         """Setting of the recorded episode, without limits."""
         return (
             SPLITS["gold"].setting(self.task, self.variation).model_copy(update={"simplification": self.simplification})
@@ -89,48 +89,50 @@ class Recording(Record):
         return Task(benchmark="scienceworld", id=self.id, goal=self.desc, constants=self.setting.model_dump())
 
 
-def read_recordings(path: Path) -> tuple[Recording, ...]:
+def read_recordings(path: Path) -> tuple[GoldRecording, ...]:
     """Read the recordings of a gzipped JSONL file, one per line.
 
     Raises:
         Fault: ("data") the file or a line cannot be read; the message names the line.
     """
-    return tuple(_read(row) for row in read_rows(path))
+    return tuple(_parse_recording(row) for row in read_rows(path))
 
 
-def write_recordings(path: Path, recordings: Iterable[Recording]) -> None:
+def write_recordings(path: Path, recordings: Iterable[GoldRecording]) -> None:
     """Write recordings to a gzipped JSONL file; equal recordings give equal bytes."""
     lines = "".join(json.dumps(r.model_dump(mode="json", by_alias=True)) + "\n" for r in recordings)
-    with whole_file(path) as unfinished:
+    with replace_file(path) as unfinished:
         unfinished.write_bytes(gzip.compress(lines.encode(), mtime=0))
 
 
-def digest(obs: Sequence[str], scores: Sequence[int]) -> str:
+def compute_digest(obs: Sequence[str], scores: Sequence[int]) -> str:
     """Hash replies and scores to sixteen hex digits."""
     return hashlib.sha256(json.dumps([list(obs), list(scores)]).encode()).hexdigest()[:16]
 
 
-def _read(row: Row) -> Recording:
+def _parse_recording(row: JsonRow) -> GoldRecording:
     try:
-        return Recording.model_validate(row.value)
+        return GoldRecording.model_validate(row.value)
     except (ValueError, KeyError, TypeError) as error:
         raise Fault("data", f"{row.where} is not a valid recording: {error}") from error
 
 
-def _resolve(gold: Sequence[str], obs: Sequence[str]) -> tuple[str, ...]:
-    return tuple(_meant(action, world.options_in(before)) for action, before in zip(gold, obs, strict=False))
+def _resolve_answers(gold: Sequence[str], obs: Sequence[str]) -> tuple[str, ...]:
+    return tuple(
+        _resolve_answer(action, world.parse_options(before)) for action, before in zip(gold, obs, strict=False)
+    )
 
 
-def _meant(action: str, options: Sequence[str]) -> str:
+def _resolve_answer(action: str, options: Sequence[str]) -> str:
     if not options:
         return action
-    number = world.choose(action, options)
+    number = world.choose_option(action, options)
     return world.CANCEL if number is None else options[number]
 
 
 # Recording, and checking that replays in other processes give identical bytes.
 
-CHECKED = (
+CHECKED_TASKS = (
     "boil", "chemistry-mix", "find-animal", "freeze", "find-plant", "change-the-state-of-matter-of",
     "find-living-thing", "grow-plant", "identify-life-stages-1", "inclined-plane-determine-angle",
     "lifespan-longest-lived", "measure-melting-point-known-substance", "chemistry-mix-paint-secondary-color",
@@ -138,7 +140,7 @@ CHECKED = (
 """Tasks that `--check` replays by default."""
 
 
-def record_gold(simulator: JavaSimulator, task: str, variation: int = 0, simplification: str = "") -> Recording:
+def record_gold(simulator: JavaSimulator, task: str, variation: int = 0, simplification: str = "") -> GoldRecording:
     """Query the simulator for its gold path and replay it. Takes seconds; the mendelian tasks, one to two minutes."""
     simulator.load(task, variation, simplification, gold=True)
     gold, desc = simulator.gold_actions(), simulator.description()
@@ -151,44 +153,44 @@ def record_gold(simulator: JavaSimulator, task: str, variation: int = 0, simplif
         raise Fault("environment", f"the gold path of {task}:{variation} ({simplification!r}) ends at {scores[-1:]}")
     row = {"task": task, "var": variation, "simp": simplification, "desc": desc, "gold": gold, "obs": obs}
     result = {"scores": scores, "start": start, "firstdone": scores.index(100) + 1, "moves": simulator.moves()}
-    return Recording.model_validate({**row, **result, "progress": simulator.progress()})
+    return GoldRecording.model_validate({**row, **result, "progress": simulator.progress()})
 
 
-def gold_recording(task: str, variation: int = 0, simplification: str = "") -> Recording:
+def load_gold_recording(task: str, variation: int = 0, simplification: str = "") -> GoldRecording:
     """Return the gold path with its replies; recorded on first use on a machine, then read from the cache."""
     name = f"gold-{task}-{variation}{simplification and '-'}{simplification.replace(',', '-')}.jsonl.gz"
     path = cache_folder() / f"scienceworld-{VERSION}" / name
     if path.is_file():
         return read_recordings(path)[0]
-    with POOL.lend() as simulator:
+    with DEFAULT_POOL.lend() as simulator:
         assert isinstance(simulator, JavaSimulator)
         recording = record_gold(simulator, task, variation, simplification)
     write_recordings(path, [recording])
     return recording
 
 
-def replay(recordings: Sequence[Recording]) -> list[tuple[str, str]]:
+def replay_recordings(recordings: Sequence[GoldRecording]) -> list[tuple[str, str]]:
     """Replay each path in a world; returns the digests of replies and scores, and of all views."""
-    return [_walk(recording) for recording in recordings]
+    return [_replay_path(recording) for recording in recordings]
 
 
-def differing(recordings: Sequence[Recording], processes: int = 3) -> list[str]:
+def find_differences(recordings: Sequence[GoldRecording], processes: int = 3) -> list[str]:
     """Return the ids whose replays in separate processes differ from the recording or from one another."""
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=1) as executor:
-        runs = list(executor.map(replay, [recordings] * processes))
+        runs = list(executor.map(replay_recordings, [recordings] * processes))
     replays = zip(recordings, zip(*runs, strict=True), strict=True)
-    return [r.id for r, digests in replays if len(set(digests)) > 1 or digests[0][0] != _path_digest(r)]
+    return [r.id for r, digests in replays if len(set(digests)) > 1 or digests[0][0] != _compute_path_digest(r)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit status is 1 if a replay differs, 2 if something is missing."""
-    options = _parser().parse_args(arguments)
-    names = options.tasks or ([f"{task}:0" for task in CHECKED] if options.check else ids("variation-0"))
+    options = _create_parser().parse_args(arguments)
+    names = options.tasks or ([f"{task}:0" for task in CHECKED_TASKS] if options.check else list_ids("variation-0"))
     try:
         recordings = [_record(name, options.simplification) for name in names]
         if options.out:
             write_recordings(options.out, recordings)
-        wrong = differing(recordings, options.processes) if options.check else []
+        wrong = find_differences(recordings, options.processes) if options.check else []
     except (Stopped, UnknownName) as problem:
         print(problem, file=sys.stderr)
         return 2
@@ -197,7 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if wrong else 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _create_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Record ScienceWorld's gold paths, and check their replay.")
     parser.add_argument("tasks", nargs="*", metavar="TASK:VARIATION", help="by default all thirty, variation 0")
     parser.add_argument("--out", type=Path, help="the gzipped JSONL file to write")
@@ -207,16 +209,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _record(name: str, simplification: str) -> Recording:
+def _record(name: str, simplification: str) -> GoldRecording:
     _, setting = setting_of(name)
-    with POOL.lend() as simulator:
+    with DEFAULT_POOL.lend() as simulator:
         assert isinstance(simulator, JavaSimulator)
         recording = record_gold(simulator, setting.task, setting.variation, simplification)
     print(f"{recording.id}: {len(recording.gold)} actions, 100 at {recording.firstdone}, {recording.moves} moves")
     return recording
 
 
-def _walk(recording: Recording) -> tuple[str, str]:
+def _replay_path(recording: GoldRecording) -> tuple[str, str]:
     world = ScienceWorld(recording.setting)
     observations, views = [world.reset()], [world.view()]
     for action in recording.actions:
@@ -224,11 +226,13 @@ def _walk(recording: Recording) -> tuple[str, str]:
         views.append(world.view())
     world.close()
     scores = [int(str(observation.data["score"])) for observation in observations[1:]]
-    return digest([o.text for o in observations], scores), hashlib.sha256("\n".join(views).encode()).hexdigest()[:16]
+    return compute_digest([o.text for o in observations], scores), hashlib.sha256(
+        "\n".join(views).encode()
+    ).hexdigest()[:16]
 
 
-def _path_digest(recording: Recording) -> str:
-    return digest(recording.obs[: recording.firstdone + 1], recording.scores[: recording.firstdone])
+def _compute_path_digest(recording: GoldRecording) -> str:
+    return compute_digest(recording.obs[: recording.firstdone + 1], recording.scores[: recording.firstdone])
 
 
 if __name__ == "__main__":
@@ -242,9 +246,11 @@ _FREE = (*_LOOKS, "inventory", "task")
 _COSTS = {"wait": 11, "wait1": 2, **dict.fromkeys(_FREE, 0)}
 
 
-def twin(recording: Recording, setting: Setting | None = None) -> ScienceWorld:
+def create_replay_world(recording: GoldRecording, setting: EpisodeSetting | None = None) -> ScienceWorld:
     """Create a world that replays a recording, for tests; without a setting, it has the recording's limits."""
-    return ScienceWorld(setting or recording.setting, Pool(lambda: RecordedSimulator(recording), max_free=0, idle=None))
+    return ScienceWorld(
+        setting or recording.setting, SimulatorPool(lambda: RecordedSimulator(recording), max_free=0, idle=None)
+    )
 
 
 class RecordedSimulator(Simulator):
@@ -254,7 +260,7 @@ class RecordedSimulator(Simulator):
     looked at. The path's actions are listed as valid, and moves are counted by the simulator's rules.
     """
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: GoldRecording) -> None:
         self.recording = recording
         self._alive = True
         self._restart()
@@ -271,15 +277,15 @@ class RecordedSimulator(Simulator):
 
     @override
     def step(self, text: str) -> str:
-        command = world.plain(text)
+        command = world.normalise_text(text)
         index = self._next(command)
         if index is not None:
             self._done, self._last = index + 1, self.recording.obs[index + 1]
             self._count(command)
-        elif world.options_in(self._last):
+        elif world.parse_options(self._last):
             self._cancel()
         else:
-            self._last = self.look() if command in _LOOKS else world.UNKNOWN
+            self._last = self.look() if command in _LOOKS else world.UNKNOWN_REPLY
         return self._last
 
     @override
@@ -292,10 +298,10 @@ class RecordedSimulator(Simulator):
 
     @override
     def look(self) -> str:
-        replies = [reply for reply in self.recording.obs[: self._done + 1] if world.room_in(reply)]
-        room = world.room_in(replies[-1])
+        replies = [reply for reply in self.recording.obs[: self._done + 1] if world.parse_room(reply)]
+        room = world.parse_room(replies[-1])
         past, ahead = reversed(replies), self.recording.obs[self._done + 1 :]
-        return next((r for r in (*past, *ahead) if r.startswith("This ") and world.room_in(r) == room), replies[-1])
+        return next((r for r in (*past, *ahead) if r.startswith("This ") and world.parse_room(r) == room), replies[-1])
 
     @override
     def inventory(self) -> str:
@@ -321,7 +327,7 @@ class RecordedSimulator(Simulator):
     def _next(self, command: str) -> int | None:
         # Index of an action on the path, if it is the next one.
         for index in range(self._done, len(self.recording.gold)):
-            planned = world.plain(self.recording.gold[index])
+            planned = world.normalise_text(self.recording.gold[index])
             if command == planned:
                 return index
             if planned not in _LOOKS:
@@ -330,10 +336,10 @@ class RecordedSimulator(Simulator):
 
     def _cancel(self) -> None:
         # Drops the question. If the path does not drop it too, it continues with the action that raised it.
-        dropped = self.recording.obs[self._done + 1] == world.CANCELLED
-        self._done, self._last = self._done + (1 if dropped else -1), world.CANCELLED
+        dropped = self.recording.obs[self._done + 1] == world.CANCELLED_REPLY
+        self._done, self._last = self._done + (1 if dropped else -1), world.CANCELLED_REPLY
         self._moves += 1
 
     def _count(self, command: str) -> None:
-        if world.classify(self._last) not in {"rejected", "ambiguous"}:
+        if world.classify_reply(self._last) not in {"rejected", "ambiguous"}:
             self._moves += _COSTS.get(command, 1)

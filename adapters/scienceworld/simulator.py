@@ -85,11 +85,11 @@ JVM_FLAGS = ("-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2", "-Xmx512m", "
 SERVER = ("py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0")
 """py4j's server on a free port of 127.0.0.1; it prints the port and a token, and ends when its input is closed."""
 
-STARTS_WITHIN = 120.0
+START_TIMEOUT = 120.0
 """Seconds to wait for the JVM to print its port; usually about 1, on a loaded machine 20."""
 
 
-def launch() -> tuple["subprocess.Popen[bytes]", "JavaGateway"]:
+def launch_jvm() -> tuple["subprocess.Popen[bytes]", "JavaGateway"]:
     """Start the JVM; returns its process and gateway. Its output is discarded, and Ctrl-C does not reach it.
 
     Raises:
@@ -103,27 +103,27 @@ def launch() -> tuple["subprocess.Popen[bytes]", "JavaGateway"]:
         fix = "pip install 'certigraph[scienceworld]'"
         raise Fault("environment", f"ScienceWorld needs the package {error.name}: {fix}") from error
     try:
-        process, port, token = _started([*JVM_FLAGS, "-classpath", os.pathsep.join((find_jar_path(), JAR_PATH))])
+        process, port, token = _start_jvm([*JVM_FLAGS, "-classpath", os.pathsep.join((find_jar_path(), JAR_PATH))])
     except (OSError, ValueError) as error:
-        raise _without_java(str(error)) from error
+        raise _missing_java_fault(str(error)) from error
     # Memory management would call the JVM from Python's garbage collector, at any moment and in any thread.
     parameters = GatewayParameters(port=port, auth_token=token, enable_memory_management=False)
     gateway = JavaGateway(gateway_parameters=parameters, java_process=process)
-    gateway.set_gateway_client(_once(parameters))
+    gateway.set_gateway_client(_create_client(parameters))
     return process, gateway
 
 
-def find_java() -> None:
+def check_java() -> None:
     """Check that Java is installed, without starting it.
 
     Raises:
         Fault: ("environment") Java is missing; the message says how to install it.
     """
-    if shutil.which(_java()) is None:
-        raise _without_java(f"there is no {_java()}")
+    if shutil.which(_java_command()) is None:
+        raise _missing_java_fault(f"there is no {_java_command()}")
 
 
-def _without_java(reason: str) -> Fault:
+def _missing_java_fault(reason: str) -> Fault:
     fix = _INSTALL.get(sys.platform, "install it from https://adoptium.net")
     needed = "ScienceWorld needs Java 17 or newer, `java` on the PATH or under JAVA_HOME"
     return Fault("environment", f"{needed} ({reason}): {fix}")
@@ -144,10 +144,10 @@ _INSTALL = {
 }
 
 
-def _started(options: Sequence[str]) -> tuple["subprocess.Popen[bytes]", int, str]:
+def _start_jvm(options: Sequence[str]) -> tuple["subprocess.Popen[bytes]", int, str]:
     # Returns the process, the port that it listens on, and the authentication token.
     process = subprocess.Popen(
-        [_java(), *options, *SERVER],
+        [_java_command(), *options, *SERVER],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         env=child_environment(),
         cwd=tempfile.gettempdir(),  # the simulator writes a table of its object types into its working directory
@@ -156,14 +156,14 @@ def _started(options: Sequence[str]) -> tuple["subprocess.Popen[bytes]", int, st
     lines: list[bytes] = []
     ready = threading.Event()
     try:
-        threading.Thread(target=_read, args=(process.stdout, lines, ready), daemon=True).start()
+        threading.Thread(target=_read_output, args=(process.stdout, lines, ready), daemon=True).start()
         started = time.monotonic()
         while not ready.wait(0.05):
             raise_if_cancelled()
-            if time.monotonic() - started > STARTS_WITHIN:
+            if time.monotonic() - started > START_TIMEOUT:
                 raise Fault(
                     "environment",
-                    f"a JVM of ScienceWorld did not start within {STARTS_WITHIN:g} s; this machine may be overloaded. "
+                    f"a JVM of ScienceWorld did not start within {START_TIMEOUT:g} s; this machine may be overloaded. "
                     "Run fewer simulators at once: export CERTIGRAPH_SIMULATORS=1",
                 )
         if not all(lines):
@@ -174,7 +174,7 @@ def _started(options: Sequence[str]) -> tuple["subprocess.Popen[bytes]", int, st
         raise
 
 
-def _read(output: Any, lines: list[bytes], ready: threading.Event) -> None:
+def _read_output(output: Any, lines: list[bytes], ready: threading.Event) -> None:
     # Reads the lines with port and token and discards the rest, so that the JVM never blocks on a full pipe.
     try:
         lines += [output.readline(), output.readline()]
@@ -185,12 +185,12 @@ def _read(output: Any, lines: list[bytes], ready: threading.Event) -> None:
         ready.set()
 
 
-def _java() -> str:
+def _java_command() -> str:
     java_home = os.environ.get("JAVA_HOME")
     return str(Path(java_home, "bin", "java")) if java_home else "java"
 
 
-def _once(parameters: Any) -> Any:
+def _create_client(parameters: Any) -> Any:
     """Create a client that sends every command once.
 
     py4j's client repeats a command whose answer was lost, which would act twice, and prints failures on the terminal.
@@ -224,7 +224,7 @@ class JavaSimulator(Simulator):
     """
 
     def __init__(self) -> None:
-        self.process, self._gateway = launch()
+        self.process, self._gateway = launch_jvm()
         self._broken = False
         try:
             self._server = self._gateway.jvm.scienceworld.runtime.pythonapi.PythonInterface()

@@ -20,7 +20,7 @@ from certigraph.state.trajectory import Footer
 Group = Literal["short", "medium", "long"]
 
 
-class Family(NamedTuple):
+class TaskFamily(NamedTuple):
     """Task with its numbers of variations, which are numbered train first, then dev, then test.
 
     `number` is the paper's; `group` is SwiftSage's, by the mean length of its oracle's paths (< 20, < 50, longer). It
@@ -45,36 +45,36 @@ class Family(NamedTuple):
 
 
 FAMILIES = {
-    "boil": Family("1-1", "long", 14, 7, 9),
-    "change-the-state-of-matter-of": Family("1-4", "long", 14, 7, 9),
-    "chemistry-mix": Family("6-1", "medium", 16, 8, 8),
-    "chemistry-mix-paint-secondary-color": Family("6-2", "short", 18, 9, 9),
-    "chemistry-mix-paint-tertiary-color": Family("6-3", "medium", 18, 9, 9),
-    "find-animal": Family("4-4", "short", 150, 75, 75),
-    "find-living-thing": Family("4-1", "short", 150, 75, 75),
-    "find-non-living-thing": Family("4-2", "short", 150, 75, 75),
-    "find-plant": Family("4-3", "short", 150, 75, 75),
-    "freeze": Family("1-3", "long", 14, 7, 9),
-    "grow-fruit": Family("5-2", "long", 62, 31, 33),
-    "grow-plant": Family("5-1", "long", 62, 31, 33),
-    "identify-life-stages-1": Family("8-1", "medium", 6, 3, 5),
-    "identify-life-stages-2": Family("8-2", "short", 4, 2, 4),
-    "inclined-plane-determine-angle": Family("9-1", "long", 84, 42, 42),
-    "inclined-plane-friction-named-surfaces": Family("9-2", "long", 692, 346, 348),
-    "inclined-plane-friction-unnamed-surfaces": Family("9-3", "long", 80, 40, 42),
-    "lifespan-longest-lived": Family("7-1", "short", 62, 31, 32),
-    "lifespan-longest-lived-then-shortest-lived": Family("7-3", "short", 62, 31, 32),
-    "lifespan-shortest-lived": Family("7-2", "short", 62, 31, 32),
-    "measure-melting-point-known-substance": Family("2-2", "medium", 218, 109, 109),
-    "measure-melting-point-unknown-substance": Family("2-3", "long", 150, 75, 75),
-    "melt": Family("1-2", "long", 14, 7, 9),
-    "mendelian-genetics-known-plant": Family("10-1", "long", 60, 30, 30),
-    "mendelian-genetics-unknown-plant": Family("10-2", "long", 240, 120, 120),
-    "power-component": Family("3-1", "short", 10, 5, 5),
-    "power-component-renewable-vs-nonrenewable-energy": Family("3-2", "medium", 10, 5, 5),
-    "test-conductivity": Family("3-3", "medium", 450, 225, 225),
-    "test-conductivity-of-unknown-substances": Family("3-4", "medium", 300, 150, 150),
-    "use-thermometer": Family("2-1", "medium", 270, 135, 135),
+    "boil": TaskFamily("1-1", "long", 14, 7, 9),
+    "change-the-state-of-matter-of": TaskFamily("1-4", "long", 14, 7, 9),
+    "chemistry-mix": TaskFamily("6-1", "medium", 16, 8, 8),
+    "chemistry-mix-paint-secondary-color": TaskFamily("6-2", "short", 18, 9, 9),
+    "chemistry-mix-paint-tertiary-color": TaskFamily("6-3", "medium", 18, 9, 9),
+    "find-animal": TaskFamily("4-4", "short", 150, 75, 75),
+    "find-living-thing": TaskFamily("4-1", "short", 150, 75, 75),
+    "find-non-living-thing": TaskFamily("4-2", "short", 150, 75, 75),
+    "find-plant": TaskFamily("4-3", "short", 150, 75, 75),
+    "freeze": TaskFamily("1-3", "long", 14, 7, 9),
+    "grow-fruit": TaskFamily("5-2", "long", 62, 31, 33),
+    "grow-plant": TaskFamily("5-1", "long", 62, 31, 33),
+    "identify-life-stages-1": TaskFamily("8-1", "medium", 6, 3, 5),
+    "identify-life-stages-2": TaskFamily("8-2", "short", 4, 2, 4),
+    "inclined-plane-determine-angle": TaskFamily("9-1", "long", 84, 42, 42),
+    "inclined-plane-friction-named-surfaces": TaskFamily("9-2", "long", 692, 346, 348),
+    "inclined-plane-friction-unnamed-surfaces": TaskFamily("9-3", "long", 80, 40, 42),
+    "lifespan-longest-lived": TaskFamily("7-1", "short", 62, 31, 32),
+    "lifespan-longest-lived-then-shortest-lived": TaskFamily("7-3", "short", 62, 31, 32),
+    "lifespan-shortest-lived": TaskFamily("7-2", "short", 62, 31, 32),
+    "measure-melting-point-known-substance": TaskFamily("2-2", "medium", 218, 109, 109),
+    "measure-melting-point-unknown-substance": TaskFamily("2-3", "long", 150, 75, 75),
+    "melt": TaskFamily("1-2", "long", 14, 7, 9),
+    "mendelian-genetics-known-plant": TaskFamily("10-1", "long", 60, 30, 30),
+    "mendelian-genetics-unknown-plant": TaskFamily("10-2", "long", 240, 120, 120),
+    "power-component": TaskFamily("3-1", "short", 10, 5, 5),
+    "power-component-renewable-vs-nonrenewable-energy": TaskFamily("3-2", "medium", 10, 5, 5),
+    "test-conductivity": TaskFamily("3-3", "medium", 450, 225, 225),
+    "test-conductivity-of-unknown-substances": TaskFamily("3-4", "medium", 300, 150, 150),
+    "use-thermometer": TaskFamily("2-1", "medium", 270, 135, 135),
 }
 
 _NAMES = {family.number: name for name, family in FAMILIES.items()}
@@ -93,7 +93,7 @@ def task_name(name: str) -> str:
     return _NAMES.get(name, name)
 
 
-def variation_number(task: str, text: str) -> int:
+def parse_variation(task: str, text: str) -> int:
     """Parse the variation of a task.
 
     Raises:
@@ -109,14 +109,14 @@ def variation_number(task: str, text: str) -> int:
 
 # Settings of episodes, and protocols that create one for each variation.
 
-Unit = Literal["moves", "calls"]
+LimitUnit = Literal["moves", "calls"]
 """Unit of a limit. moves: as the simulator counts them (looking is free, `wait` costs eleven); calls: all actions."""
 
-Rule = Literal["last_non_negative", "last_positive"]
+ScoreRule = Literal["last_non_negative", "last_positive"]
 """Score that counts: the last one that is >= 0 (SwiftSage, `no_stop`) or > 0 (STEP). A fatal -100 is neither."""
 
 
-class Setting(Record):
+class EpisodeSetting(Record):
     """Setting that determines an episode; it is the constants of its task.
 
     An episode ends after `limit` units: when moves exceed it, as in the simulator, or when calls reach it. `calls`
@@ -126,31 +126,33 @@ class Setting(Record):
     task: str
     variation: int = Field(ge=0)
     simplification: str
-    unit: Unit
+    unit: LimitUnit
     limit: int | None
     calls: int | None
-    rule: Rule
+    rule: ScoreRule
 
 
-class Split(Record):
+class ProtocolSplit(Record):
     """Published protocol. `limits` overrides `limit` for single tasks."""
 
     source: str
     variations: dict[str, tuple[int, ...]]
     simplification: str = "easy"
-    unit: Unit = "calls"
+    unit: LimitUnit = "calls"
     limit: int | None = None
     limits: dict[str, int] = Field(default_factory=dict)
     calls: int | None = 500
-    rule: Rule = "last_non_negative"
+    rule: ScoreRule = "last_non_negative"
     episodes: int = Field(1, description="episodes on each variation, of which the best counts")
 
-    def setting(self, task: str, variation: int) -> Setting:
+    def setting(self, task: str, variation: int) -> EpisodeSetting:
         """Create the setting of a variation under this protocol."""
         limit = self.limits.get(task, self.limit)
         calls = limit if self.unit == "calls" else self.calls
         shared = {"simplification": self.simplification, "unit": self.unit, "rule": self.rule}
-        return Setting.model_validate({"task": task, "variation": variation, "limit": limit, "calls": calls, **shared})
+        return EpisodeSetting.model_validate(
+            {"task": task, "variation": variation, "limit": limit, "calls": calls, **shared}
+        )
 
 
 # The published protocols: variations, simplification, limits, and the score that counts.
@@ -179,10 +181,10 @@ STEP_LONG = {
 }
 """Names of the tasks in the STEP paper, in the order of its table."""
 
-USUAL, TDP_HUNDRED = "variation-0", "tdp-100"
+DEFAULT_SPLIT, TDP_HUNDRED = "variation-0", "tdp-100"
 
 
-def _each(names: Iterable[str], *variations: int) -> dict[str, tuple[int, ...]]:
+def _same_variations(names: Iterable[str], *variations: int) -> dict[str, tuple[int, ...]]:
     return dict.fromkeys(names, variations)
 
 
@@ -200,55 +202,57 @@ def _sampled_tests(total: int) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _for_small(name: str) -> bool:
+def _fits_small_models(name: str) -> bool:
     return FAMILIES[name].group != "long" or name in ("boil", "melt")
 
 
 SPLITS = {
-    USUAL: Split(
+    DEFAULT_SPLIT: ProtocolSplit(
         source="certigraph: variation 0 of all tasks; SDP's cap of 500 actions",
-        variations=_each(FAMILIES, 0),
+        variations=_same_variations(FAMILIES, 0),
         limit=500,
     ),
-    "gold": Split(
+    "gold": ProtocolSplit(
         source="certigraph: as the simulator's own gold paths are made: nothing simplified, nothing limited",
-        variations=_each(FAMILIES, 0),
+        variations=_same_variations(FAMILIES, 0),
         simplification="",
     ),
-    "short": Split(
+    "short": ProtocolSplit(
         source="certigraph: three tasks that a few actions solve, for tests",
-        variations=_each(("find-non-living-thing", "lifespan-longest-lived", "chemistry-mix-paint-secondary-color"), 0),
+        variations=_same_variations(
+            ("find-non-living-thing", "lifespan-longest-lived", "chemistry-mix-paint-secondary-color"), 0
+        ),
         limit=60,
     ),
-    "small-20": Split(
+    "small-20": ProtocolSplit(
         source="certigraph: for small models: the first test variation of short and medium tasks and two long ones",
-        variations={name: numbers[:1] for name, numbers in _first_tests(1).items() if _for_small(name)},
+        variations={name: numbers[:1] for name, numbers in _first_tests(1).items() if _fits_small_models(name)},
         limit=500,
     ),
-    "swiftsage-90": Split(
+    "swiftsage-90": ProtocolSplit(
         source="SwiftSage's test_mini, for its GPT-4 baselines: the first 3 test variations; 100 moves, 200 calls",
         variations=_first_tests(3),
         unit="moves",
         limit=100,
         calls=200,
     ),
-    "swiftsage-271": Split(
+    "swiftsage-271": ProtocolSplit(
         source="SwiftSage's test_mini and test_mini_2, its own runs: first 10 test variations; 300 moves, 600 calls",
         variations=_first_tests(10),
         unit="moves",
         limit=300,
         calls=600,
     ),
-    "step-18": Split(
+    "step-18": ProtocolSplit(
         source="STEP: 18 tasks of which variation 1, best of 5 episodes, 37 moves for short tasks and 70 for long ones",
-        variations=_each([*STEP_SHORT.values(), *STEP_LONG.values()], 1),
+        variations=_same_variations([*STEP_SHORT.values(), *STEP_LONG.values()], 1),
         unit="moves",
         limit=37,
         limits=dict.fromkeys(STEP_LONG.values(), 70),
         rule="last_positive",
         episodes=5,
     ),
-    TDP_HUNDRED: Split(
+    TDP_HUNDRED: ProtocolSplit(
         source="TDP: 100 test instances of 60 calls; which ones it does not say: here 3 or 4 of each task, seeded",
         variations=_sampled_tests(100),
         limit=60,
@@ -256,7 +260,7 @@ SPLITS = {
 }
 
 
-def split_named(name: str) -> Split:
+def find_split(name: str) -> ProtocolSplit:
     """Return the protocol of a name.
 
     Raises:
@@ -267,12 +271,14 @@ def split_named(name: str) -> Split:
     return SPLITS[name]
 
 
-def ids(split: str) -> list[str]:
+def list_ids(split: str) -> list[str]:
     """Return the task ids of a split."""
-    return [_id(split, task, number) for task, numbers in split_named(split).variations.items() for number in numbers]
+    return [
+        _format_id(split, task, number) for task, numbers in find_split(split).variations.items() for number in numbers
+    ]
 
 
-def setting_of(task_id: str) -> tuple[str, Setting]:
+def setting_of(task_id: str) -> tuple[str, EpisodeSetting]:
     """Return the normalised task id and the setting of its episode.
 
     `TASK:VARIATION` is any variation in the default protocol; `SPLIT/TASK:VARIATION` is one of a split. TASK is a name
@@ -282,30 +288,30 @@ def setting_of(task_id: str) -> tuple[str, Setting]:
         UnknownName: there is no such split, task or variation; the message lists them.
     """
     name, _, rest = task_id.rpartition("/")
-    split = split_named(name or USUAL)
+    split = find_split(name or DEFAULT_SPLIT)
     family, colon, number = rest.partition(":")
     task = task_name(family)
-    variation = variation_number(task, number if colon else "")
+    variation = parse_variation(task, number if colon else "")
     if name and variation not in split.variations.get(task, ()):
-        examples = ", ".join(ids(name)[:3])
+        examples = ", ".join(list_ids(name)[:3])
         known = ", ".join(map(str, split.variations.get(task, ()))) or "none"
         raise UnknownName(f"{name} has no variation {variation} of {task}, only: {known}. Its ids are {examples}, ...")
-    return _id(name or USUAL, task, variation), split.setting(task, variation)
+    return _format_id(name or DEFAULT_SPLIT, task, variation), split.setting(task, variation)
 
 
-def _id(split: str, task: str, variation: int) -> str:
-    return f"{task}:{variation}" if split == USUAL else f"{split}/{task}:{variation}"
+def _format_id(split: str, task: str, variation: int) -> str:
+    return f"{task}:{variation}" if split == DEFAULT_SPLIT else f"{split}/{task}:{variation}"
 
 
 # Scores of an episode, and means over several episodes.
 
-Ended = Literal["", "goal", "failed", "moves", "calls"]
+EndReason = Literal["", "goal", "failed", "moves", "calls"]
 
 
-class Tally:
+class EpisodeTally:
     """Score and usage of an episode so far. Scores range from 0 to 100; -100 is a fatal mistake."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: EpisodeSetting) -> None:
         self.setting = setting
         self.score = self.moves = self.calls = 0
         self.last_non_negative = self.last_positive = 0
@@ -319,7 +325,7 @@ class Tally:
         return reward
 
     @property
-    def ended(self) -> Ended:
+    def ended(self) -> EndReason:
         """Reason why the episode ended; empty while it has not."""
         if self.score >= 100:
             return "goal"
@@ -348,7 +354,7 @@ class Tally:
         return Scores(value=counting / 100, parts=parts)
 
 
-def figures(runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
+def compute_figures(runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
     """Compute statistics of several runs, given with their task ids, as fractions of the full score.
 
     A run without a score counts as 0.

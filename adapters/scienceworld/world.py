@@ -8,21 +8,21 @@ from functools import wraps
 from typing import Concatenate, Literal, ParamSpec, TypeVar, cast
 
 from certigraph.adapters.episodes import current_run
-from certigraph.adapters.scienceworld.pool import POOL, Pool
+from certigraph.adapters.scienceworld.pool import DEFAULT_POOL, SimulatorPool
 from certigraph.adapters.scienceworld.simulator import Simulator
-from certigraph.adapters.scienceworld.splits import Setting, Tally
+from certigraph.adapters.scienceworld.splits import EpisodeSetting, EpisodeTally
 from certigraph.state.records import Action, Arguments, Fault, Observation, Scores
 
 # Replies. The simulator has no status codes: results are recognised by their text.
 
-Result = Literal["accepted", "rejected", "ambiguous", "cancelled", "failed"]
+ReplyKind = Literal["accepted", "rejected", "ambiguous", "cancelled", "failed"]
 """Result of an action. failed: understood, but refused at the cost of a move; cancelled: a question was dropped."""
 
-UNKNOWN = "No known action matches that input."
-CANCELLED = (
+UNKNOWN_REPLY = "No known action matches that input."
+CANCELLED_REPLY = (
     "Unknown action.  Type 'help' for a list of actions, and 'objects' for a list of possible object referents. "
 )
-QUESTION = "Ambiguous request"
+QUESTION_PREFIX = "Ambiguous request"
 CANCEL = "cancel"
 """Action that drops a pending question; the simulator's input for it is an empty line."""
 
@@ -48,44 +48,44 @@ _EMPTY = re.compile(r" \(containing nothing\)| On the [a-z ]+ is: nothing\.| \(t
 _EXCEPTION = re.compile(r"ERROR: |(?:[a-z]+\.)+[A-Z]\w*(?:Exception|Error)\b")
 
 
-def classify(reply: str) -> Result:
+def classify_reply(reply: str) -> ReplyKind:
     """Classify a reply.
 
     An ambiguous request without listed options counts as rejected, because there is nothing to choose from.
     """
-    if reply.startswith(QUESTION):
-        return "ambiguous" if options_in(reply) else "rejected"
-    if reply.startswith(CANCELLED.rstrip()):
+    if reply.startswith(QUESTION_PREFIX):
+        return "ambiguous" if parse_options(reply) else "rejected"
+    if reply.startswith(CANCELLED_REPLY.rstrip()):
         return "cancelled"
-    if reply.startswith(UNKNOWN):
+    if reply.startswith(UNKNOWN_REPLY):
         return "rejected"
-    return "failed" if _says_no(reply) else "accepted"
+    return "failed" if _is_refusal(reply) else "accepted"
 
 
-def options_in(reply: str) -> tuple[str, ...]:
+def parse_options(reply: str) -> tuple[str, ...]:
     """Parse the numbered options of an ambiguous request; several may have the same text."""
     return tuple(text.strip() for _, text in _OPTION.findall(reply))
 
 
-def choose(answer: str, options: Sequence[str]) -> int | None:
+def choose_option(answer: str, options: Sequence[str]) -> int | None:
     """Return the index of the option that an answer names: by its number, its text, or a text that contains it.
 
     Of equal options the first is chosen, of several contained ones the longest; None if the answer names none.
     """
-    text = plain(answer)
+    text = normalise_text(answer)
     if text.isdecimal():
         return int(text) if len(text) < 10 and int(text) < len(options) else None
-    contained = [option for option in options if plain(option) in text]
+    contained = [option for option in options if normalise_text(option) in text]
     return options.index(max(contained, key=len)) if contained else None
 
 
-def room_in(reply: str) -> str:
+def parse_room(reply: str) -> str:
     """Parse the room that a reply says the agent is in; empty if it names none."""
     match = _ROOM.match(reply)
     return match[1] if match else ""
 
 
-def tidied(text: str) -> str:
+def simplify_view(text: str) -> str:
     """Shorten a look or an inventory for a prompt: drop what every room contains and no task needs."""
     lines = (" ".join(line.split()) for line in text.splitlines())
     return _EMPTY.sub("", "\n".join(line for line in lines if line and line not in _EVERYWHERE))
@@ -96,12 +96,12 @@ def is_exception(reply: str) -> bool:
     return bool(_EXCEPTION.match(reply))
 
 
-def plain(text: str) -> str:
+def normalise_text(text: str) -> str:
     """Normalise case and spacing, as the simulator does."""
     return " ".join(text.lower().split())
 
 
-def _says_no(reply: str) -> bool:
+def _is_refusal(reply: str) -> bool:
     return "\n" not in reply and (reply.startswith(_STARTS) or bool(_ENDS.search(reply)))
 
 
@@ -111,7 +111,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _in_use(method: "Callable[Concatenate[ScienceWorld, P], T]") -> "Callable[Concatenate[ScienceWorld, P], T]":
+def _with_lock(method: "Callable[Concatenate[ScienceWorld, P], T]") -> "Callable[Concatenate[ScienceWorld, P], T]":
     # Decorator of methods that use the simulator: holds the lock, so that the simulator cannot be taken away.
 
     @wraps(method)
@@ -128,7 +128,7 @@ def _in_use(method: "Callable[Concatenate[ScienceWorld, P], T]") -> "Callable[Co
 class ScienceWorld:
     """ScienceWorld episode. It ends at score 100, at a fatal mistake (-100), and at its limit of moves or calls.
 
-    An observation's data has: score (0 to 100, or -100), moves, calls, room, result (`Result`). Where they apply:
+    An observation's data has: score (0 to 100, or -100), moves, calls, room, result (`ReplyKind`). Where they apply:
     `new_room` and `look` (a room was entered for the first time, and its description), `options` (the meanings of an
     ambiguous action), `chosen` (the one taken), `sent` (the simulator's input where it is not the action's text: an
     option's number, an empty line to cancel, None if nothing was sent), `ended` (goal, failed, moves, calls).
@@ -144,7 +144,7 @@ class ScienceWorld:
 
     concurrent = False
 
-    def __init__(self, setting: Setting, pool: Pool = POOL) -> None:
+    def __init__(self, setting: EpisodeSetting, pool: SimulatorPool = DEFAULT_POOL) -> None:
         self.setting = setting
         self._pool = pool
         self._lock = threading.RLock()
@@ -156,7 +156,7 @@ class ScienceWorld:
         self._admissible: list[str] | None = None
         self._start()
 
-    @_in_use
+    @_with_lock
     def reset(self) -> Observation:
         """Start the episode; returns the first look around.
 
@@ -170,7 +170,7 @@ class ScienceWorld:
         self._start()
         return self._observe(self._load(simulator))
 
-    @_in_use
+    @_with_lock
     def step(self, action: Action) -> Observation:
         """Execute an action. `accepted` is False if the simulator did not understand it, or if it is ambiguous.
 
@@ -182,24 +182,24 @@ class ScienceWorld:
         self.tally.calls += 1
         if not self.options:
             return self._observe(self._send(action.text))
-        if plain(action.text) == CANCEL:
+        if normalise_text(action.text) == CANCEL:
             return self._observe(self._send(""), {"sent": ""})
-        chosen = choose(action.text, self.options)
+        chosen = choose_option(action.text, self.options)
         if chosen is None:
             return self._refuse(f"Nothing was done. {self._question()}")
         return self._observe(self._send(str(chosen)), {"sent": str(chosen), "chosen": self.options[chosen]})
 
-    @_in_use
+    @_with_lock
     def view(self) -> str:
         """Describe the room, the inventory, the rooms visited, and the pending question; cached until the next step."""
         if self._view is None:
             rooms = f"Rooms seen: {', '.join(self.rooms)}"
-            shown = (tidied(text) for text in (self._live.look(), self._live.inventory()))
+            shown = (simplify_view(text) for text in (self._live.look(), self._live.inventory()))
             parts = (*shown, rooms, self._question())
             self._view = "\n".join(filter(None, parts))
         return self._view
 
-    @_in_use
+    @_with_lock
     def admissible(self) -> list[str]:
         """List the valid actions except reset and task; while a question is pending, its options."""
         if self.options:
@@ -212,7 +212,7 @@ class ScienceWorld:
         """Return the score by the setting's rule, as a fraction; its parts range from 0 to 100."""
         return self.tally.scores()
 
-    @_in_use
+    @_with_lock
     def close(self) -> None:
         """Return the simulator to the pool."""
         self._open = False
@@ -268,7 +268,7 @@ class ScienceWorld:
         return simulator
 
     def _start(self) -> None:
-        self.tally = Tally(self.setting)
+        self.tally = EpisodeTally(self.setting)
         self._inputs: list[tuple[str, str]] = []
         self.room = ""
         self.rooms: list[str] = []
@@ -283,19 +283,19 @@ class ScienceWorld:
                 "the agent did not cause it: start a new run, or leave this variation out",
             )
         self._view = self._admissible = None
-        self.room = room_in(reply) or self.room
+        self.room = parse_room(reply) or self.room
         entered = self.room not in self.rooms
         self.rooms += [self.room] if entered else []
-        self.options = options_in(reply)
+        self.options = parse_options(reply)
         reward = self.tally.record(self._live.score(), self._live.moves())
         data: Arguments = {**(about or {})}
         data |= {"new_room": True, "look": self._live.look().strip()} if entered else {}
-        return self._observation(reply, classify(reply), reward, data)
+        return self._observation(reply, classify_reply(reply), reward, data)
 
     def _refuse(self, text: str) -> Observation:
         return self._observation(text, "rejected", 0.0, {"sent": None})
 
-    def _observation(self, text: str, result: Result, reward: float, extra: Arguments) -> Observation:
+    def _observation(self, text: str, result: ReplyKind, reward: float, extra: Arguments) -> Observation:
         data: Arguments = {**self.tally.data(), "result": result, "room": self.room, **extra}
         if self.options:
             data["options"] = list(self.options)

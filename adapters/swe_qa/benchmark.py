@@ -7,43 +7,50 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, Self
 
-from certigraph.adapters.files import missing_data, unknown_task
-from certigraph.adapters.qa.benchmark import Outcome, Parts, QuestionBenchmark
-from certigraph.adapters.qa.questions import Hop, QuestionBank
+from certigraph.adapters.files import missing_data_fault, unknown_task_error
+from certigraph.adapters.qa.benchmark import QuestionBenchmark, ScoreParts, SearchOutcome
+from certigraph.adapters.qa.questions import GoldHop, QuestionBank
 from certigraph.adapters.qa.scoring import exact_match, token_f1
 from certigraph.adapters.swe_qa.questions import (
-    Asked,
-    Origin,
-    checkout,
-    found_checkout,
+    RepositoryOrigin,
+    RepositoryQuestion,
+    find_checkout,
     generated_questions,
     read_origins,
     read_questions,
+    require_checkout,
     write_repository,
 )
-from certigraph.adapters.swe_qa.world import CHUNK, TOOLS, Lines, Repository, RepositoryLibrary, RepositoryWorld
+from certigraph.adapters.swe_qa.world import (
+    CHUNK_LINES,
+    TOOLS,
+    LineRange,
+    Repository,
+    RepositoryRetriever,
+    RepositoryWorld,
+)
 from certigraph.state.records import Task, UnknownName
-from certigraph.state.search import Passage, line
+from certigraph.state.search import Passage, to_line
 
 # All questions about repositories in a folder.
 
-PRO = "swe_qa_pro"
+PRO_FOLDER = "swe_qa_pro"
 """Name of the folder next to SWE-QA's whose questions are included, each file as a split."""
 
 PRESENT = "present"
 """Split of the questions whose repository is checked out."""
 
 
-class RepositoryBank(QuestionBank[Asked]):
+class RepositoryBank(QuestionBank[RepositoryQuestion]):
     """SWE-QA's questions and SWE-QA-Pro's next to them, or the user's own; without a folder, generated ones."""
 
-    def __init__(self, folder: Path | None, own: Mapping[str, Asked] | None = None) -> None:
+    def __init__(self, folder: Path | None, own: Mapping[str, RepositoryQuestion] | None = None) -> None:
         """Use a folder of JSON lines, which is read when first needed, or given questions by id."""
         super().__init__("swe_qa", lambda split: {question.id: question for question in self.split(split)})
         self._folder, self._own = folder, own
 
     @cached_property
-    def files(self) -> Mapping[str, Mapping[str, Asked]]:
+    def files(self) -> Mapping[str, Mapping[str, RepositoryQuestion]]:
         """The questions by file and id.
 
         Raises:
@@ -51,22 +58,22 @@ class RepositoryBank(QuestionBank[Asked]):
         """
         if self._own is not None or self._folder is None:
             return {"": self._own if self._own is not None else generated_questions()}
-        if not (files := _read(self._folder, read_origins(self._folder))):
+        if not (files := _read_files(self._folder, read_origins(self._folder))):
             expected = "*.jsonl or *.jsonl.gz with a {question, answer} a line, a file for each repository"
-            raise missing_data("swe_qa", self._folder, expected)
+            raise missing_data_fault("swe_qa", self._folder, expected)
         return files
 
     @cached_property
-    def with_pro(self) -> Mapping[str, Mapping[str, Asked]]:
+    def with_pro(self) -> Mapping[str, Mapping[str, RepositoryQuestion]]:
         """The questions of `files`, and SWE-QA-Pro's if they are in the folder next to SWE-QA's.
 
         Raises:
             Fault: as `files`.
         """
-        pro = self._folder.parent / PRO if self._folder and self._own is None else None
-        return {**self.files, **(_read(pro, {}) if pro and pro != self._folder else {})}
+        pro = self._folder.parent / PRO_FOLDER if self._folder and self._own is None else None
+        return {**self.files, **(_read_files(pro, {}) if pro and pro != self._folder else {})}
 
-    def question(self, id_: str) -> Asked:
+    def question(self, id_: str) -> RepositoryQuestion:
         """Return one question.
 
         Raises:
@@ -75,10 +82,10 @@ class RepositoryBank(QuestionBank[Asked]):
         question = next((questions[id_] for questions in self.with_pro.values() if id_ in questions), None)
         if question is None:
             known = (next(iter(questions)) for questions in self.with_pro.values())
-            raise unknown_task("swe_qa", id_, "REPOSITORY/NUMBER", known)
+            raise unknown_task_error("swe_qa", id_, "REPOSITORY/NUMBER", known)
         return question
 
-    def split(self, name: str = "") -> Sequence[Asked]:
+    def split(self, name: str = "") -> Sequence[RepositoryQuestion]:
         """Return the questions of a split.
 
         It is by default all questions but SWE-QA-Pro's, else the questions of one file by its name, or `present`: those
@@ -88,60 +95,60 @@ class RepositoryBank(QuestionBank[Asked]):
             UnknownName: there is no such file; the message lists the files.
         """
         if not name:
-            return _listed(self.files)
+            return _all_questions(self.files)
         if name == PRESENT:
-            return [q for q in _listed(self.with_pro) if q.origin is None or found_checkout(q.origin)]
+            return [q for q in _all_questions(self.with_pro) if q.origin is None or find_checkout(q.origin)]
         if name not in self.with_pro:
             known = ", ".join((PRESENT, *filter(None, self.with_pro)))
             raise UnknownName(f"swe_qa has no split {name!r}; known: {known}")
         return list(self.with_pro[name].values())
 
 
-def _listed(files: Mapping[str, Mapping[str, Asked]]) -> list[Asked]:
+def _all_questions(files: Mapping[str, Mapping[str, RepositoryQuestion]]) -> list[RepositoryQuestion]:
     return [question for questions in files.values() for question in questions.values()]
 
 
-def _read(folder: Path, origins: Mapping[str, Origin]) -> dict[str, dict[str, Asked]]:
+def _read_files(folder: Path, origins: Mapping[str, RepositoryOrigin]) -> dict[str, dict[str, RepositoryQuestion]]:
     paths = sorted(folder.glob("*.jsonl*"))
     return {path.name.partition(".jsonl")[0]: read_questions(path, origins) for path in paths}
 
 
 # The lines of a repository that a reference answer cites, as gold support.
 
-CITED = re.compile(
+CITATION_PATTERN = re.compile(
     r"(?P<path>[\w./-]+\.\w+)`?(?:[\s:,(]*\blines?\b\s*(?P<first>\d{1,9})(?:\s*(?:-|to)\s*(?P<last>\d{1,9}))?)?",
     re.IGNORECASE,
 )
 """A path with a suffix, and its lines if they are given, as in `flask/app.py: line 10-20`."""
 
-MOST_FINDING = 200
+MAX_FINDING_LENGTH = 200
 """Maximum characters of the cited lines that are used as the hop's finding."""
 
 
-def with_evidence(question: Asked, repository: Repository) -> Asked:
+def add_cited_hops(question: RepositoryQuestion, repository: Repository) -> RepositoryQuestion:
     """Return the question with one hop for each file of the repository that its reference cites.
 
     A path may be cited without its first folders (`flask/app.py` for `src/flask/app.py`) if only one file has that
     ending.
     """
     answer = question.answers[0]
-    cited_lines = {lines.path: lines for lines in reversed(list(_cited(answer, repository)))}
+    cited_lines = {lines.path: lines for lines in reversed(list(_cited_lines(answer, repository)))}
     passages = [repository.passage(lines) for lines in reversed(cited_lines.values())]
-    findings = [(passage, line(passage.text)[:MOST_FINDING]) for passage in passages]
+    findings = [(passage, to_line(passage.text)[:MAX_FINDING_LENGTH]) for passage in passages]
     hops = (
-        Hop(question=question.text, answer=answer, passage=p, finding=finding) for p, finding in findings if finding
+        GoldHop(question=question.text, answer=answer, passage=p, finding=finding) for p, finding in findings if finding
     )
     return question.model_copy(update={"hops": tuple(hops)})
 
 
-def _cited(answer: str, repository: Repository) -> Iterator[Lines]:
-    for match in CITED.finditer(answer):
-        if path := _path(match["path"], repository):
+def _cited_lines(answer: str, repository: Repository) -> Iterator[LineRange]:
+    for match in CITATION_PATTERN.finditer(answer):
+        if path := _resolve_path(match["path"], repository):
             first = int(match["first"] or 1)
-            yield Lines(path, first, int(match["last"] or first + CHUNK - 1))
+            yield LineRange(path, first, int(match["last"] or first + CHUNK_LINES - 1))
 
 
-def _path(cited: str, repository: Repository) -> str | None:
+def _resolve_path(cited: str, repository: Repository) -> str | None:
     exact = repository.path_of(cited)
     ending = [path for path in repository.paths if path.endswith(f"/{cited}")] if exact is None else []
     return exact or (ending[0] if len(ending) == 1 else None)
@@ -156,20 +163,20 @@ as it stands in a line), symbols (the name of a class or function; shows where i
 finish (the answer, with the paths and lines that it rests on). Nothing can be run or changed."""
 
 
-class _Opened(NamedTuple):
+class _OpenRepository(NamedTuple):
     """A repository and its passages, which are read once."""
 
     repository: Repository
-    library: RepositoryLibrary
+    library: RepositoryRetriever
 
 
-class SweQA(QuestionBenchmark[Asked]):
+class SweQA(QuestionBenchmark[RepositoryQuestion]):
     """Questions about repositories, with one repository as the corpus of a question.
 
     Tasks are `flask/0` (SWE-QA), `rl_test/0` (SWE-QA-Pro), `questions/0` (your own) and, without data, `made/0`. The
     repository of a task is `repo/` next to the file of its question, or the checkout under CERTIGRAPH_REPOS (see
-    `checkout`). Passages are found by BM25 alone, whatever weight is requested. Answers are prose: the score is token
-    F1 with the reference, which is a coarse measure; the published one is `certigraph judge --rubric swe-qa`.
+    `require_checkout`). Passages are found by BM25 alone, whatever weight is requested. Answers are prose: the score is
+    token F1 with the reference, which is a coarse measure; the published one is `certigraph judge --rubric swe-qa`.
     `evidence_found` is the share of the files cited by the reference of which the agent saw a part.
 
     Args:
@@ -189,7 +196,7 @@ class SweQA(QuestionBenchmark[Asked]):
         super().__init__(folder, config)
         self.bank = RepositoryBank(folder)
         self._root = root
-        self._opened = lru_cache(maxsize=8)(_opened)
+        self._opened = lru_cache(maxsize=8)(_open_repository)
 
     @classmethod
     def over(cls, root: Path | str, *questions: str) -> Self:
@@ -199,13 +206,13 @@ class SweQA(QuestionBenchmark[Asked]):
         """
         benchmark = cls(root=Path(root))
         own_questions = [
-            Asked(id=f"own/{n}", text=text, answers=("",), kind="own", passages=(), hops=())
+            RepositoryQuestion(id=f"own/{n}", text=text, answers=("",), kind="own", passages=(), hops=())
             for n, text in enumerate(questions)
         ]
         benchmark.bank = RepositoryBank(None, {question.id: question for question in own_questions})
         return benchmark
 
-    def read(self, split: str) -> Mapping[str, Asked]:
+    def read(self, split: str) -> Mapping[str, RepositoryQuestion]:
         """Return the questions of a split, by id."""
         return {question.id: question for question in self.bank.split(split)}
 
@@ -219,35 +226,35 @@ class SweQA(QuestionBenchmark[Asked]):
         question = self.gold(task)
         return RepositoryWorld(repository, library, lambda o: self.score_outcome(question, o), k=self.limits.passages)
 
-    def retriever(self, task: Task, alpha: float | None) -> RepositoryLibrary:
+    def retriever(self, task: Task, alpha: float | None) -> RepositoryRetriever:
         """Return BM25 over parts of files. `alpha` has no effect: vectors of a large repository would take an hour."""
         return self._repository(task).library
 
-    def gold(self, task: Task) -> Asked:
+    def gold(self, task: Task) -> RepositoryQuestion:
         """Return the question with the lines that its reference cites."""
-        return with_evidence(self.bank.question(task.id), self._repository(task).repository)
+        return add_cited_hops(self.bank.question(task.id), self._repository(task).repository)
 
     def key(self, passage: Passage) -> str:
         """Return the file of a passage."""
         return passage.id.rpartition(":")[0]
 
-    def answer_parts(self, question: Asked, answer: str) -> dict[str, float]:
+    def answer_parts(self, question: RepositoryQuestion, answer: str) -> dict[str, float]:
         """Return exact match and token F1 with the reference."""
         reference = question.answers[0]
         return {"em": exact_match(answer, reference), "f1": token_f1(answer, reference)}
 
-    def parts(self, question: Asked, outcome: Outcome) -> Parts:
+    def parts(self, question: RepositoryQuestion, outcome: SearchOutcome) -> ScoreParts:
         """Return the scores of the submitted answer, which may be empty."""
         return {**self.answer_parts(question, outcome.answer or "")}
 
-    def _repository(self, task: Task) -> _Opened:
+    def _repository(self, task: Task) -> _OpenRepository:
         return self._opened(self._root_of(self.bank.question(task.id)))
 
-    def _root_of(self, question: Asked) -> Path:
+    def _root_of(self, question: RepositoryQuestion) -> Path:
         if self._root is not None:
             return self._root
         if question.origin is not None:
-            return checkout(question.origin)
+            return require_checkout(question.origin)
         return self.folder / "repo" if self.folder else Path(self._generated_folder.name)
 
     @cached_property
@@ -257,6 +264,6 @@ class SweQA(QuestionBenchmark[Asked]):
         return folder
 
 
-def _opened(root: Path) -> _Opened:
+def _open_repository(root: Path) -> _OpenRepository:
     repository = Repository(root)
-    return _Opened(repository, RepositoryLibrary(repository))
+    return _OpenRepository(repository, RepositoryRetriever(repository))

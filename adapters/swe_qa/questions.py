@@ -8,20 +8,20 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.files import Row, checked, expanded, file_text, read_rows
+from certigraph.adapters.files import JsonRow, expand_path, read_rows, read_text, validate_row
 from certigraph.adapters.qa import questions as searching
 from certigraph.state.records import Fault, Record
 
 # Questions about repositories in the layouts of SWE-QA and of SWE-QA-Pro's training release.
 
-COMMITS = "repo_commit.txt"
+COMMITS_FILE = "repo_commit.txt"
 """Name of the file that lists SWE-QA's projects and their commits."""
 
-REPOSITORY = re.compile(r"(?:https?://[^/]+/)?(?P<owner>[\w-][\w.-]*)/(?P<name>[\w-][\w.-]*)")
+REPOSITORY_PATTERN = re.compile(r"(?:https?://[^/]+/)?(?P<owner>[\w-][\w.-]*)/(?P<name>[\w-][\w.-]*)")
 """A repository as `owner/name` or as a URL."""
 
 
-class Origin(Record):
+class RepositoryOrigin(Record):
     """Origin of a repository: `owner/name` on GitHub, and the commit that its questions are about."""
 
     owner: str
@@ -29,10 +29,10 @@ class Origin(Record):
     commit: str
 
 
-class Asked(searching.Question):
+class RepositoryQuestion(searching.MultiHopQuestion):
     """A question about a repository; `answers` is one reference in prose, empty if there is none."""
 
-    origin: Origin | None = None
+    origin: RepositoryOrigin | None = None
     """None if the repository is not a checkout that is found by its name."""
 
 
@@ -55,7 +55,7 @@ class _Pro(BaseModel):
     qa_type: _Kind | None = None
 
 
-def read_questions(path: Path, origins: Mapping[str, Origin]) -> dict[str, Asked]:
+def read_questions(path: Path, origins: Mapping[str, RepositoryOrigin]) -> dict[str, RepositoryQuestion]:
     """Read the questions of a file by id, such as `flask/0`: the file's name and the row's index from 0.
 
     Args:
@@ -66,54 +66,56 @@ def read_questions(path: Path, origins: Mapping[str, Origin]) -> dict[str, Asked
         Fault: ("data") a row has neither layout; the message names the line.
     """
     stem = path.name.partition(".jsonl")[0]
-    questions = [_asked(row, f"{stem}/{index}", origins.get(stem), stem) for index, row in enumerate(read_rows(path))]
+    questions = [
+        _parse_question(row, f"{stem}/{index}", origins.get(stem), stem) for index, row in enumerate(read_rows(path))
+    ]
     return {question.id: question for question in questions}
 
 
-def read_origins(folder: Path) -> dict[str, Origin]:
+def read_origins(folder: Path) -> dict[str, RepositoryOrigin]:
     """Read SWE-QA's projects by name from the lines `URL COMMIT` of repo_commit.txt; empty without that file.
 
     Raises:
         Fault: ("data") the file cannot be read.
     """
-    path = folder / COMMITS
-    text = file_text(path) if path.is_file() else ""
-    return {origin.name: origin for origin in _origins(text)}
+    path = folder / COMMITS_FILE
+    text = read_text(path) if path.is_file() else ""
+    return {origin.name: origin for origin in _parse_origins(text)}
 
 
-def origin_of(repository: str, commit: str) -> Origin | None:
+def parse_origin(repository: str, commit: str) -> RepositoryOrigin | None:
     """Parse `owner/name` or a URL as an origin; None for any other text."""
-    match = REPOSITORY.fullmatch(repository.removesuffix(".git"))
-    return Origin(owner=match["owner"], name=match["name"], commit=commit) if match else None
+    match = REPOSITORY_PATTERN.fullmatch(repository.removesuffix(".git"))
+    return RepositoryOrigin(owner=match["owner"], name=match["name"], commit=commit) if match else None
 
 
-def _origins(text: str) -> Iterator[Origin]:
+def _parse_origins(text: str) -> Iterator[RepositoryOrigin]:
     for line in text.splitlines():
         address, _, commit = line.strip().partition(" ")
-        if origin := origin_of(address, commit.strip()):
+        if origin := parse_origin(address, commit.strip()):
             yield origin
 
 
-def _asked(row: Row, id_: str, origin: Origin | None, kind: str) -> Asked:
+def _parse_question(row: JsonRow, id_: str, origin: RepositoryOrigin | None, kind: str) -> RepositoryQuestion:
     if isinstance(row.value, dict) and "extra_info" in row.value:
-        pro = checked(_Pro, row)
+        pro = validate_row(_Pro, row)
         extra, kind = pro.extra_info, pro.qa_type.class_name.split()[0] if pro.qa_type else kind
-        return _made(id_, extra, origin_of(extra.repo_name, extra.commit_id), kind)
-    return _made(id_, checked(_Plain, row), origin, kind)
+        return _build_question(id_, extra, parse_origin(extra.repo_name, extra.commit_id), kind)
+    return _build_question(id_, validate_row(_Plain, row), origin, kind)
 
 
-def _made(id_: str, row: _Plain, origin: Origin | None, kind: str) -> Asked:
+def _build_question(id_: str, row: _Plain, origin: RepositoryOrigin | None, kind: str) -> RepositoryQuestion:
     common: dict[str, Any] = {"id": id_, "kind": kind, "passages": (), "hops": ()}
-    return Asked(text=row.question.strip(), answers=(row.answer or "",), origin=origin, **common)
+    return RepositoryQuestion(text=row.question.strip(), answers=(row.answer or "",), origin=origin, **common)
 
 
 # Finding the repositories: checkouts under one folder, named after the project. Nothing is downloaded.
 
-REPOS = "CERTIGRAPH_REPOS"
+REPOS_VARIABLE = "CERTIGRAPH_REPOS"
 """Environment variable: the folder with the checkouts."""
 
 
-def checkout(origin: Origin) -> Path:
+def require_checkout(origin: RepositoryOrigin) -> Path:
     """Return the checkout of a repository: the folder `name` or `owner__name` under CERTIGRAPH_REPOS.
 
     The commit that is checked out there is not verified.
@@ -121,21 +123,21 @@ def checkout(origin: Origin) -> Path:
     Raises:
         Fault: ("data") there is none; the message gives the commands that create it.
     """
-    if path := found_checkout(origin):
+    if path := find_checkout(origin):
         return path
-    root, name = os.environ.get(REPOS), f"{origin.owner}/{origin.name}"
+    root, name = os.environ.get(REPOS_VARIABLE), f"{origin.owner}/{origin.name}"
     folder = root or "repos"
-    problem = f"no checkout of {name} ({f'{REPOS}={root}' if root else f'{REPOS} is not set'})"
+    problem = f"no checkout of {name} ({f'{REPOS_VARIABLE}={root}' if root else f'{REPOS_VARIABLE} is not set'})"
     clone = f"git clone https://github.com/{name} {folder}/{origin.name}"
-    fix = f"{clone} && git -C {folder}/{origin.name} checkout {origin.commit} && export {REPOS}={folder}"
+    fix = f"{clone} && git -C {folder}/{origin.name} checkout {origin.commit} && export {REPOS_VARIABLE}={folder}"
     raise Fault("data", f"{problem}: {fix}")
 
 
-def found_checkout(origin: Origin) -> Path | None:
+def find_checkout(origin: RepositoryOrigin) -> Path | None:
     """Return the checkout of a repository, or None."""
-    root = os.environ.get(REPOS)
+    root = os.environ.get(REPOS_VARIABLE)
     names = (origin.name, f"{origin.owner}__{origin.name}") if root else ()
-    return next((folder for name in names if (folder := expanded(Path(root or "", name))).is_dir()), None)
+    return next((folder for name in names if (folder := expand_path(Path(root or "", name))).is_dir()), None)
 
 
 # A small generated repository with questions, used if none is checked out.
@@ -250,10 +252,10 @@ def write_repository(folder: Path) -> Path:
     return folder
 
 
-def generated_questions() -> dict[str, Asked]:
+def generated_questions() -> dict[str, RepositoryQuestion]:
     """Return the questions about the generated repository by id, `made/0` to `made/5`."""
     questions = (
-        Asked(id=f"made/{index}", text=text, answers=(answer,), kind="made", passages=(), hops=())
+        RepositoryQuestion(id=f"made/{index}", text=text, answers=(answer,), kind="made", passages=(), hops=())
         for index, (text, answer) in enumerate(QUESTIONS)
     )
     return {question.id: question for question in questions}

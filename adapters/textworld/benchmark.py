@@ -7,9 +7,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from certigraph.adapters.models.experts import demonstrated
+from certigraph.adapters.models.experts import demonstration_expert
 from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
-from certigraph.adapters.textworld.world import KINDS, Library, TextWorld, demonstration, example, needed_textworld
+from certigraph.adapters.textworld.world import (
+    KINDS,
+    GameLibrary,
+    TextWorldEnvironment,
+    example_name,
+    find_demonstration,
+    import_textworld,
+)
 from certigraph.state.records import Task, UnknownName
 from certigraph.state.trajectory import Footer
 
@@ -22,13 +29,13 @@ knife ("slice apple with knife", "dice ...", "chop ...") and cooked once, in the
 roasts, a barbecue grills ("cook apple with stove"). "examine X" tells more of a thing, "inventory" what you carry."""
 
 REWARDS = "rewards"
-LISTED = 20
+GAMES_PER_KIND = 20
 """Number of games in the split of a kind."""
 
-USUAL = 2
+DEFAULT_GAMES_PER_KIND = 2
 """Number of games of each kind in the default split."""
 
-REWARDED = {"cooking-1": 28, "cooking-2": 28, "quest-5": 56, "treasure_hunter-5": 28, "treasure_hunter-6": 28}
+REWARD_GAMES = {"cooking-1": 28, "cooking-2": 28, "quest-5": 56, "treasure_hunter-5": 28, "treasure_hunter-6": 28}
 """Number of games by kind and level in the split `rewards`. Their demonstrations are as long as those of
 RewardPrediction, 4 to 8 actions (StateFactory, appendices A.4 and D). It has 150 pairs; a few more games are added
 because some fit no random trajectory."""
@@ -52,7 +59,7 @@ class TextWorldBenchmark:
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
         if config:
             raise UnknownName(f"textworld has no configuration {config!r}; use textworld")
-        self.library = Library()
+        self.library = GameLibrary()
 
     def ready(self) -> None:
         """Check before the first run that the package is installed.
@@ -60,7 +67,7 @@ class TextWorldBenchmark:
         Raises:
             Fault: ("data") it is not installed.
         """
-        needed_textworld()
+        import_textworld()
 
     def tasks(self, split: str = "") -> list[Task]:
         """Return the games of a kind, or of `rewards` for RewardPrediction, by default a few of each kind.
@@ -69,7 +76,7 @@ class TextWorldBenchmark:
             UnknownName: the split is unknown; the message lists the known ones.
             Fault: as in `task`.
         """
-        splits = _splits()
+        splits = _build_splits()
         if split not in splits:
             raise UnknownName(f"no split {split!r}; known are {', '.join(sorted(filter(None, splits)))}")
         return [self.task(name) for name in splits[split]]
@@ -83,9 +90,9 @@ class TextWorldBenchmark:
         """
         return Task(benchmark=self.name, id=task_id, goal=self.library.game(task_id).objective)
 
-    def open(self, task: Task) -> TextWorld:
+    def open(self, task: Task) -> TextWorldEnvironment:
         """Create the world of a task; raises as `task`."""
-        return TextWorld(self.library.game(task.id))
+        return TextWorldEnvironment(self.library.game(task.id))
 
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
         """Return commands that win from the start, or after the commands `before`.
@@ -93,7 +100,7 @@ class TextWorldBenchmark:
         Raises:
             Fault: ("data") the game cannot be won after them.
         """
-        return demonstration(self.library.game(task.id), before)
+        return find_demonstration(self.library.game(task.id), before)
 
     def operators(self) -> Mapping[str, Operator]:
         """Return no operators: the generic, prompted ones are used."""
@@ -101,7 +108,7 @@ class TextWorldBenchmark:
 
     def expert(self) -> Responder:
         """Return the scripted model that follows the demonstrations."""
-        return demonstrated(self.demonstration)
+        return demonstration_expert(self.demonstration)
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Return the mean fraction of the points with its standard error, and the rate of games won."""
@@ -115,7 +122,9 @@ class TextWorldBenchmark:
 
 
 @lru_cache(maxsize=1)
-def _splits() -> Mapping[str, Sequence[str]]:
-    default = [example(kind, seed) for kind in KINDS for seed in range(USUAL)]
-    rewards = [f"{level}-{seed}" for level, count in REWARDED.items() for seed in range(count)]
-    return {"": default, REWARDS: rewards} | {kind: [example(kind, n) for n in range(LISTED)] for kind in KINDS}
+def _build_splits() -> Mapping[str, Sequence[str]]:
+    default = [example_name(kind, seed) for kind in KINDS for seed in range(DEFAULT_GAMES_PER_KIND)]
+    rewards = [f"{level}-{seed}" for level, count in REWARD_GAMES.items() for seed in range(count)]
+    return {"": default, REWARDS: rewards} | {
+        kind: [example_name(kind, n) for n in range(GAMES_PER_KIND)] for kind in KINDS
+    }

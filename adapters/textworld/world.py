@@ -19,9 +19,9 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from certigraph.adapters.files import cache_folder, file_bytes, unknown_task
-from certigraph.adapters.processes import TEXTWORLD, child_environment
-from certigraph.state.records import Action, Fault, Observation, Scores, json_value
+from certigraph.adapters.files import cache_folder, read_bytes, unknown_task_error
+from certigraph.adapters.processes import TEXTWORLD_LOCK, child_environment
+from certigraph.state.records import Action, Fault, Observation, Scores, parse_json
 
 # Kinds of games.
 
@@ -33,18 +33,18 @@ RECIPES: tuple[dict[str, Any], ...] = (
 )
 """Settings of cooking's levels 1 to 4: ingredients, how many to find, cooking, cutting, and rooms."""
 
-ROOMS = 5
+HUNT_ROOMS = 5
 """Number of rooms of a treasure hunt; the challenge's default of twenty takes half a minute to generate."""
 
-OBJECTS = 10
+QUEST_OBJECTS = 10
 """Number of objects of a quest, which has one room."""
 
 SEEDS = ("map", "objects", "quest", "grammar")
-DRAWS = 20
+MAX_DRAWS = 20
 """Maximum number of worlds drawn for a game, because not every map can hold every quest."""
 
 
-class Kind(NamedTuple):
+class GameKind(NamedTuple):
     """Kind of games: its default level, its highest level, and the function that generates a game."""
 
     default_level: int
@@ -59,10 +59,10 @@ def make_game(kind: str, level: int, seed: int) -> Any:
     Raises:
         Fault: ("data") TextWorld is not installed, or no drawn world can hold the quest.
     """
-    textworld = needed_textworld()
+    textworld = import_textworld()
     failure = import_module("textworld.generator.chaining").QuestGenerationError
     random = Random(f"{kind}-{level}-{seed}")
-    for _ in range(DRAWS):
+    for _ in range(MAX_DRAWS):
         options = textworld.GameOptions()
         options.seeds = {name: random.randrange(2**16) for name in SEEDS}
         try:
@@ -72,7 +72,7 @@ def make_game(kind: str, level: int, seed: int) -> Any:
     raise Fault("data", f"no drawn world can hold the quest of {kind}-{level}-{seed}: choose another seed")
 
 
-def needed_textworld() -> Any:
+def import_textworld() -> Any:
     """Import TextWorld.
 
     Raises:
@@ -83,32 +83,32 @@ def needed_textworld() -> Any:
     return import_module("textworld")
 
 
-def _cooking(level: int, options: Any) -> Any:
+def _make_cooking(level: int, options: Any) -> Any:
     settings = {"open": True, "drop": False, "split": None, "recipe_seed": options.seeds["quest"]}
     return import_module("textworld.challenges.tw_cooking.cooking").make(settings | RECIPES[level - 1], options)
 
 
-def _treasure_hunter(level: int, options: Any) -> Any:
+def _make_treasure_hunter(level: int, options: Any) -> Any:
     challenge = import_module("textworld.challenges.tw_treasure_hunter.treasure_hunter")
     options.kb = import_module("textworld.generator.data").KnowledgeBase.load(challenge.KB_PATH)
-    options.nb_rooms, options.quest_length = ROOMS, level
+    options.nb_rooms, options.quest_length = HUNT_ROOMS, level
     return challenge.make_game("hard", options)
 
 
-def _coin_collector(level: int, options: Any) -> Any:
+def _make_coin_collector(level: int, options: Any) -> Any:
     return import_module("textworld.challenges.tw_coin_collector.coin_collector").make({"level": level}, options)
 
 
-def _quest(level: int, options: Any) -> Any:
-    options.nb_rooms, options.nb_objects, options.quest_length = 1, OBJECTS, level
+def _make_quest(level: int, options: Any) -> Any:
+    options.nb_rooms, options.nb_objects, options.quest_length = 1, QUEST_OBJECTS, level
     return import_module("textworld.generator").make_game(options)
 
 
 KINDS = {
-    "coin_collector": Kind(5, 30, _coin_collector),
-    "cooking": Kind(1, len(RECIPES), _cooking),
-    "quest": Kind(5, 10, _quest),
-    "treasure_hunter": Kind(5, 10, _treasure_hunter),
+    "coin_collector": GameKind(5, 30, _make_coin_collector),
+    "cooking": GameKind(1, len(RECIPES), _make_cooking),
+    "quest": GameKind(5, 10, _make_quest),
+    "treasure_hunter": GameKind(5, 10, _make_treasure_hunter),
 }
 
 
@@ -116,10 +116,10 @@ KINDS = {
 
 STORY, DESCRIPTION = "game.z8", "game.json"
 
-NAME = re.compile(r"([a-z_]+)-([1-9]\d{0,2})-(0|[1-9]\d{0,8})")
+NAME_PATTERN = re.compile(r"([a-z_]+)-([1-9]\d{0,2})-(0|[1-9]\d{0,8})")
 
 
-class Game(NamedTuple):
+class TextWorldGame(NamedTuple):
     """Compiled game; its description is in the folder of the story, where TextWorld expects it."""
 
     name: str
@@ -129,26 +129,26 @@ class Game(NamedTuple):
     """Commands that win the game from the start."""
 
 
-def named(name: str) -> tuple[str, int, int]:
+def parse_name(name: str) -> tuple[str, int, int]:
     """Parse the name of a game: kind, level and seed.
 
     Raises:
         UnknownName: it is not the name of a game; the message lists the valid names.
     """
-    match = NAME.fullmatch(name)
+    match = NAME_PATTERN.fullmatch(name)
     if match and match[1] in KINDS and int(match[2]) <= KINDS[match[1]].max_level:
         return match[1], int(match[2]), int(match[3])
     known = ", ".join(f"{kind}-1-0 to {kind}-{KINDS[kind].max_level}-N" for kind in KINDS)
     pattern = f"KIND-LEVEL-SEED ({known}, N being any seed)"
-    raise unknown_task("textworld", name, pattern, [example("cooking")])
+    raise unknown_task_error("textworld", name, pattern, [example_name("cooking")])
 
 
-def example(kind: str, seed: int = 0) -> str:
+def example_name(kind: str, seed: int = 0) -> str:
     """Return the name of a game at its kind's default level."""
     return f"{kind}-{KINDS[kind].default_level}-{seed}"
 
 
-class Library:
+class GameLibrary:
     """Cache of compiled games. Every version of TextWorld generates other games and so has its own folder."""
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -160,21 +160,23 @@ class Library:
         """Folder of the cached games."""
         return self._folder or cache_folder() / "textworld" / version("textworld")
 
-    def _game(self, name: str) -> Game:
+    def _game(self, name: str) -> TextWorldGame:
         """Return the game of a name; on first use it is generated, which takes about a second.
 
         Raises:
             UnknownName: it is not the name of a game.
             Fault: ("data") as in `make_game`, or the cached files are corrupted.
         """
-        parts = named(name)
-        needed_textworld()
+        parts = parse_name(name)
+        import_textworld()
         folder = self.folder / name
         if not folder.is_dir():
             self._generate(folder, *parts)
         try:
-            description = json_value(file_bytes(folder / DESCRIPTION))
-            return Game(name, folder / STORY, description["objective"], tuple(description["metadata"]["walkthrough"]))
+            description = parse_json(read_bytes(folder / DESCRIPTION))
+            return TextWorldGame(
+                name, folder / STORY, description["objective"], tuple(description["metadata"]["walkthrough"])
+            )
         except (Fault, OSError, ValueError, LookupError, TypeError) as error:
             raise Fault(
                 "data", f"{folder} is corrupted ({error!r}): delete it, and the game is generated again"
@@ -184,8 +186,8 @@ class Library:
         self.folder.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(dir=self.folder, prefix=folder.name, suffix=".unfinished"))
         try:
-            with TEXTWORLD:
-                _compile(kind, level, seed, unfinished)
+            with TEXTWORLD_LOCK:
+                _compile_game(kind, level, seed, unfinished)
             unfinished.rename(folder)
         except OSError:
             if not folder.is_dir():  # another process was faster; its game is the same
@@ -194,8 +196,8 @@ class Library:
             shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _compile(kind: str, level: int, seed: int, folder: Path) -> None:
-    textworld = needed_textworld()
+def _compile_game(kind: str, level: int, seed: int, folder: Path) -> None:
+    textworld = import_textworld()
     _limit_compilers()
     options = textworld.GameOptions()
     options.path, options.force_recompile = str(folder / STORY), True
@@ -222,7 +224,7 @@ PROMPTS = re.compile(r"^\s*>\s*$|^Would you like to RESTART.*$", re.MULTILINE)
 BLANKS = re.compile(r"\s*\n\s*\n\s*")
 
 
-class Moment(NamedTuple):
+class GameState(NamedTuple):
     """State of a game after a command."""
 
     feedback: str
@@ -244,7 +246,7 @@ class Moment(NamedTuple):
         return self.won or self.lost
 
 
-class Play:
+class GameSession:
     """Story file in the interpreter. Games in other threads take turns with it.
 
     Args:
@@ -253,43 +255,43 @@ class Play:
     """
 
     def __init__(self, story: Path, *, planned: bool = False) -> None:
-        textworld = needed_textworld()
+        textworld = import_textworld()
         requested = ("admissible_commands", "description", "inventory", "score", "max_score", "won", "lost")
         infos = textworld.EnvInfos(**dict.fromkeys(requested, True), policy_commands=planned)
         # the interpreter warns about every game that is not in its list of classic games
         warnings.filterwarnings("ignore", message=".*not fully supported", module="jericho")
-        with TEXTWORLD:
+        with TEXTWORLD_LOCK:
             self._game = textworld.start(str(story), infos)
             self._game.seed(SEED)
 
-    def start(self) -> Moment:
+    def start(self) -> GameState:
         """Start or restart the game."""
-        with TEXTWORLD:
-            return _moment(self._game.reset())
+        with TEXTWORLD_LOCK:
+            return _state_of(self._game.reset())
 
-    def send(self, command: str) -> Moment:
+    def send(self, command: str) -> GameState:
         """Send a command; returns the state after it."""
-        with TEXTWORLD:
+        with TEXTWORLD_LOCK:
             state, _, _ = self._game.step(command)
-            return _moment(state)
+            return _state_of(state)
 
     def close(self) -> None:
         """Close the interpreter."""
-        with TEXTWORLD:
+        with TEXTWORLD_LOCK:
             self._game.close()
 
 
-def tidied(text: str) -> str:
+def clean_text(text: str) -> str:
     """Remove status line, prompt and final question from a text, and repeated blank lines."""
     return BLANKS.sub("\n\n", PROMPTS.sub("", STATUS_LINE.sub("", text))).strip()
 
 
-def _moment(state: Any) -> Moment:
+def _state_of(state: Any) -> GameState:
     over = bool(state.won or state.lost)
-    return Moment(
-        feedback=tidied(state.feedback),
-        description="" if over else tidied(state.description),
-        inventory="" if over else tidied(state.inventory),
+    return GameState(
+        feedback=clean_text(state.feedback),
+        description="" if over else clean_text(state.description),
+        inventory="" if over else clean_text(state.inventory),
         commands=() if over else tuple(state.admissible_commands),
         policy=tuple(state.get("policy_commands") or ()),
         score=state.score,
@@ -301,32 +303,32 @@ def _moment(state: Any) -> Moment:
 
 # Demonstrations: the walkthrough from the start, TextWorld's planner from any other state.
 
-READ = "examine cookbook"
+READ_COOKBOOK = "examine cookbook"
 """Command that TextWorld's planner leaves out, because it knows the recipe."""
 
-NEEDLESS = ("inventory", "drop knife")
+UNNECESSARY_COMMANDS = ("inventory", "drop knife")
 """Unnecessary commands in walkthroughs of cooking games, which assume a limited inventory."""
 
 
-def demonstration(game: Game, before: Sequence[str] = ()) -> list[str]:
+def find_demonstration(game: TextWorldGame, before: Sequence[str] = ()) -> list[str]:
     """Return commands that win after those of `before`.
 
     Raises:
         Fault: ("data") the game cannot be won any more.
     """
     if not before:
-        return [command for command in game.walkthrough if command not in NEEDLESS]
-    state = _after(game, before)
+        return [command for command in game.walkthrough if command not in UNNECESSARY_COMMANDS]
+    state = _state_after(game, before)
     if state.won:
         return []
     if state.lost or not state.policy:
         raise Fault("data", f"{game.name} cannot be won after {'; '.join(before)}: start it again")
-    read = READ in state.commands and READ not in before
-    return [*([READ] if read else ()), *state.policy]
+    read = READ_COOKBOOK in state.commands and READ_COOKBOOK not in before
+    return [*([READ_COOKBOOK] if read else ()), *state.policy]
 
 
-def _after(game: Game, before: Sequence[str]) -> Moment:
-    play = Play(game.story, planned=True)
+def _state_after(game: TextWorldGame, before: Sequence[str]) -> GameState:
+    play = GameSession(game.story, planned=True)
     try:
         state = play.start()
         for command in before:
@@ -340,13 +342,13 @@ def _after(game: Game, before: Sequence[str]) -> Moment:
 
 # The environment.
 
-OUTSIDE = re.compile(
+INTERPRETER_COMMAND = re.compile(
     r"(restart|restore|save|quit|q|undo|oops|again|g|script|transcript|version|verify|tw-\S*)\b.*", re.I
 )
 """Commands to the interpreter, not to the world; they would end the game or wait for a confirmation."""
 
 
-class TextWorld:
+class TextWorldEnvironment:
     """TextWorld episode. It is done when the quest is finished or lost (the wrong thing taken, food burnt).
 
     A command counts as rejected if the world did not list it and the visible state is unchanged after it.
@@ -354,25 +356,25 @@ class TextWorld:
 
     concurrent = False
 
-    def __init__(self, game: Game) -> None:
+    def __init__(self, game: TextWorldGame) -> None:
         self.game = game
-        self._play: Play | None = None
-        self._now: Moment | None = None
+        self._play: GameSession | None = None
+        self._now: GameState | None = None
 
     def reset(self) -> Observation:
         """Start the game; returns the room and the inventory."""
-        self._play = self._play or Play(self.game.story)
+        self._play = self._play or GameSession(self.game.story)
         self._now = self._play.start()
         return self._observation(self.view())
 
     def step(self, action: Action) -> Observation:
         """Send one command. Interpreter commands, several commands, and commands after the end are rejected unsent."""
         before, command = self._live, " ".join(action.text.split()).lower()
-        if refusal := _refusal(before, command):
+        if refusal := _find_refusal(before, command):
             return self._observation(refusal, accepted=False)
         assert self._play is not None
-        self._now = now = self._play.send(_in_case(command, before))
-        accepted = command in map(str.lower, before.commands) or _looks(now) != _looks(before)
+        self._now = now = self._play.send(_match_case(command, before))
+        accepted = command in map(str.lower, before.commands) or _visible_state(now) != _visible_state(before)
         return self._observation(now.feedback, gain=(now.score - before.score) / now.max_score, accepted=accepted)
 
     def view(self) -> str:
@@ -396,7 +398,7 @@ class TextWorld:
         self._play = self._now = None
 
     @property
-    def _live(self) -> Moment:
+    def _live(self) -> GameState:
         if self._now is None:
             raise Fault("environment", f"{self.game.name} is closed or was never reset: call reset() first")
         return self._now
@@ -407,19 +409,19 @@ class TextWorld:
         return Observation(text=text, accepted=accepted, reward=gain, done=now.over, solved=now.won, data=data)
 
 
-def _refusal(now: Moment, command: str) -> str:
+def _find_refusal(now: GameState, command: str) -> str:
     # Reason why a command is not sent; empty if it is.
     if now.over:
         return "The game is over."
-    if not command or OUTSIDE.fullmatch(command):
+    if not command or INTERPRETER_COMMAND.fullmatch(command):
         return f"{command[:100]!r} does nothing in this world; say what you do in it: look."
     return "One command at a time." if re.search(r"[.;]|\bthen\b", command) else ""
 
 
-def _in_case(command: str, now: Moment) -> str:
+def _match_case(command: str, now: GameState) -> str:
     # The command in the case in which the world lists it.
     return next((listed for listed in now.commands if listed.lower() == command), command)
 
 
-def _looks(now: Moment) -> tuple[str, str, tuple[str, ...]]:
+def _visible_state(now: GameState) -> tuple[str, str, tuple[str, ...]]:
     return now.description, now.inventory, now.commands

@@ -8,28 +8,28 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from certigraph.adapters.files import remembered
+from certigraph.adapters.files import memoize_by_identity
 from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
 from certigraph.adapters.travelplanner import planning
-from certigraph.adapters.travelplanner.expert import SimulatedPlanner, expert_for
-from certigraph.adapters.travelplanner.generated import generated_folder
-from certigraph.adapters.travelplanner.operators import operators
-from certigraph.adapters.travelplanner.options import Catalog, Trip, trip_of
-from certigraph.adapters.travelplanner.planning import Catalogs, Chooser, route_of
+from certigraph.adapters.travelplanner.expert import SimulatedPlanner, create_expert
+from certigraph.adapters.travelplanner.generated import load_generated_folder
+from certigraph.adapters.travelplanner.operators import create_operators
+from certigraph.adapters.travelplanner.options import Trip, TripCatalog, trip_of
+from certigraph.adapters.travelplanner.planning import CatalogCache, OptionChooser, route_of
 from certigraph.adapters.travelplanner.plans import PlanRow
-from certigraph.adapters.travelplanner.queries import Query, Splits, asked
-from certigraph.adapters.travelplanner.sandbox import Sandbox, Store, open_store
-from certigraph.adapters.travelplanner.scoring import PlanScore, aggregate, score_file, score_plan
-from certigraph.adapters.travelplanner.tools import BRIEFING, TOOLS, Lookups, lookups_in, tool_operators
+from certigraph.adapters.travelplanner.queries import QuerySplits, TravelQuery, constants_of
+from certigraph.adapters.travelplanner.sandbox import Sandbox, SandboxStore, open_store
+from certigraph.adapters.travelplanner.scoring import PlanScore, aggregate_scores, score_file, score_plan
+from certigraph.adapters.travelplanner.tools import BRIEFING, TOOLS, Lookups, create_lookups, create_tool_operators
 from certigraph.adapters.travelplanner.world import ToolWorld, TravelWorld
-from certigraph.adapters.travelplanner.written_plans import Outcome, oneshot_operators, text_rates
+from certigraph.adapters.travelplanner.written_plans import ScoredQuery, create_oneshot_operators, text_rates
 from certigraph.state.records import Observation, Predicate, Record, Scores, Task, UnknownName
 from certigraph.state.trajectory import Footer
 
 # Named configurations: extensions of the SDP paper, and the tool world of the TDP paper.
 
 
-class Config(Record):
+class TravelPlannerConfig(Record):
     """Switches for the extensions of the SDP paper, and for the world of tools."""
 
     lookahead: bool = True
@@ -43,17 +43,17 @@ class Config(Record):
 
 
 CONFIGS = {
-    "": Config(),
-    "paper": Config(lookahead=False, rollback=False, reorder=False),
-    "lookahead": Config(rollback=False, reorder=False),
-    "rollback": Config(lookahead=False, reorder=False),
-    "reorder": Config(lookahead=False, rollback=False),
-    "tools": Config(tools=True),
+    "": TravelPlannerConfig(),
+    "paper": TravelPlannerConfig(lookahead=False, rollback=False, reorder=False),
+    "lookahead": TravelPlannerConfig(rollback=False, reorder=False),
+    "rollback": TravelPlannerConfig(lookahead=False, reorder=False),
+    "reorder": TravelPlannerConfig(lookahead=False, rollback=False),
+    "tools": TravelPlannerConfig(tools=True),
 }
 """Configurations by name: `travelplanner:paper` behaves as in the SDP paper, `travelplanner:tools` as in TDP's."""
 
 
-def config_of(name: str) -> Config:
+def config_of(name: str) -> TravelPlannerConfig:
     """Return the configuration of a name.
 
     Raises:
@@ -67,24 +67,24 @@ def config_of(name: str) -> Config:
 # Rates over several runs: the official ones, their mean, and those of plans that were written as text.
 
 
-class Figures:
+class RunRates:
     """Rates of runs over one database. Every plan is scored once, even if runs are resampled many times."""
 
-    def __init__(self, sandbox: Sandbox, feasible: Callable[[Query], bool]) -> None:
+    def __init__(self, sandbox: Sandbox, feasible: Callable[[TravelQuery], bool]) -> None:
         self._sandbox, self._feasible = sandbox, feasible
-        self._scored = remembered(self._score)
+        self._scored = memoize_by_identity(self._score)
 
-    def of(self, outcomes: Sequence[Outcome]) -> dict[str, float]:
+    def of(self, outcomes: Sequence[ScoredQuery]) -> dict[str, float]:
         """Return the six official rates, their "average" and, for plans written as text, `text_rates`, as fractions."""
-        official = aggregate([self._scored(query, scores) for query, scores in outcomes])
-        return official | {"average": average(official)} | text_rates(outcomes, self._feasible)
+        official = aggregate_scores([self._scored(query, scores) for query, scores in outcomes])
+        return official | {"average": average_rate(official)} | text_rates(outcomes, self._feasible)
 
-    def _score(self, query: Query, scores: Scores | None) -> PlanScore:
+    def _score(self, query: TravelQuery, scores: Scores | None) -> PlanScore:
         row = PlanRow.model_validate({"idx": query.idx, "plan": scores.answer if scores else None})
         return score_plan(query, row.plan, self._sandbox)
 
 
-def average(official: Mapping[str, float]) -> float:
+def average_rate(official: Mapping[str, float]) -> float:
     """Return the arithmetic mean of the six official rates: the column Avg of table 1 in the TDP paper."""
     rates = [rate for name, rate in official.items() if name != "n"]
     return sum(rates) / len(rates)
@@ -114,10 +114,10 @@ class TravelPlanner:
     @cached_property
     def folder(self) -> Path:
         """Data folder; without a given one, a generated world is written on first use."""
-        return self._folder or generated_folder()
+        return self._folder or load_generated_folder()
 
     @cached_property
-    def sandbox(self) -> Store:
+    def sandbox(self) -> SandboxStore:
         """Database of flights, roads, restaurants, accommodations and attractions."""
         return open_store(self.folder / "database")
 
@@ -128,13 +128,13 @@ class TravelPlanner:
     def task(self, task_id: str) -> Task:
         """Return a task by the idx of its query; `train/IDX` for the train split."""
         query = self._splits.query(task_id)
-        return Task(benchmark=self.name, id=task_id, goal=query.query, constants=asked(query))
+        return Task(benchmark=self.name, id=task_id, goal=query.query, constants=constants_of(query))
 
     def open(self, task: Task) -> TravelWorld:
         """Create a world with an empty draft or, with tools, an empty notebook."""
         query = self.query(task)
 
-        def catalog_of(route: tuple[str, ...] | None) -> Catalog:
+        def catalog_of(route: tuple[str, ...] | None) -> TripCatalog:
             return self.catalog(query, route or self.trip(query).cities)
 
         return ToolWorld(query, catalog_of, self._lookups) if self.config.tools else TravelWorld(query, catalog_of)
@@ -165,54 +165,58 @@ class TravelPlanner:
 
     def rates(self, scores: Sequence[PlanScore]) -> dict[str, float]:
         """Return the six official rates of scored plans, and the share of malformed plans, which pass no constraint."""
-        return aggregate(scores) | {"malformed": sum(bool(score.malformed) for score in scores) / len(scores)}
+        return aggregate_scores(scores) | {"malformed": sum(bool(score.malformed) for score in scores) / len(scores)}
 
-    def query(self, task: Task) -> Query:
+    def query(self, task: Task) -> TravelQuery:
         """Return the query of a task."""
         return self._splits.query(task.id)
 
-    def trip(self, query: Query) -> Trip:
+    def trip(self, query: TravelQuery) -> Trip:
         """Return the trip through the cities of the reference information, in their order."""
         return trip_of(query)
 
-    def is_feasible(self, query: Query) -> bool:
+    def is_feasible(self, query: TravelQuery) -> bool:
         """Tell whether some plan along the trip satisfies every constraint within the budget."""
         return self._catalogs.is_feasible(query)
 
-    def chooser(self, task: Task, target: Predicate) -> Chooser:
+    def chooser(self, task: Task, target: Predicate) -> OptionChooser:
         """Return the object that offers the options of a predicate, on the route that the predicate names."""
         query = self.query(task)
-        return Chooser(self.catalog(query, route_of(target)), query.budget, lookahead=self.config.lookahead)
+        return OptionChooser(self.catalog(query, route_of(target)), query.budget, lookahead=self.config.lookahead)
 
     def violations(self, task: Task, target: Predicate, observation: Observation) -> list[str]:
         """Return the reasons why an observation does not satisfy a predicate; empty if it does."""
         query = self.query(task)
-        return planning.violations(self.catalog(query, route_of(target)), query.budget, target, observation)
+        return planning.find_violations(self.catalog(query, route_of(target)), query.budget, target, observation)
 
-    def catalog(self, query: Query, route: tuple[str, ...]) -> Catalog:
+    def catalog(self, query: TravelQuery, route: tuple[str, ...]) -> TripCatalog:
         """Return the options of a query's trip on a route; built once per query and route."""
         return self._catalogs.of(query, route)
 
     @cached_property
-    def _splits(self) -> Splits:
-        return Splits(self.folder)
+    def _splits(self) -> QuerySplits:
+        return QuerySplits(self.folder)
 
     @cached_property
-    def _catalogs(self) -> Catalogs:
-        return Catalogs(self.sandbox)
+    def _catalogs(self) -> CatalogCache:
+        return CatalogCache(self.sandbox)
 
     @cached_property
-    def _figures(self) -> Figures:
-        return Figures(self.sandbox, self.is_feasible)
+    def _figures(self) -> RunRates:
+        return RunRates(self.sandbox, self.is_feasible)
 
     @cached_property
     def _lookups(self) -> Lookups:
-        return lookups_in(self.folder / "database", self.sandbox, self._splits.legs())
+        return create_lookups(self.folder / "database", self.sandbox, self._splits.legs())
 
     @cached_property
     def _expert(self) -> Responder:
-        return expert_for(self) if self.config.tools else SimulatedPlanner()
+        return create_expert(self) if self.config.tools else SimulatedPlanner()
 
     @cached_property
     def _operators(self) -> Mapping[str, Operator]:
-        return tool_operators() if self.config.tools else {**operators(self), **oneshot_operators(self)}
+        return (
+            create_tool_operators()
+            if self.config.tools
+            else {**create_operators(self), **create_oneshot_operators(self)}
+        )

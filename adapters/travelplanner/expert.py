@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field
 
-from certigraph.adapters.files import remembered
-from certigraph.adapters.models.experts import least
+from certigraph.adapters.files import memoize_by_identity
+from certigraph.adapters.models.experts import minimal_answer
 from certigraph.adapters.models.schemas import Schema
-from certigraph.adapters.models.scripted import TEXT, current_situation
+from certigraph.adapters.models.scripted import TEXT_SCHEMA, current_situation
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.travelplanner import tools
-from certigraph.adapters.travelplanner.options import FORBIDS, NOTHING, Draft, Leg, Trip, plan_of
-from certigraph.adapters.travelplanner.planning import Chooser, choices, taken
-from certigraph.adapters.travelplanner.plans import MEALS, booked_kind
-from certigraph.adapters.travelplanner.queries import Query
-from certigraph.adapters.travelplanner.tools import PLAN_ASKED
+from certigraph.adapters.travelplanner.options import NOTHING, REFUSED_KINDS, Draft, Trip, TripLeg, predicates_of
+from certigraph.adapters.travelplanner.planning import OptionChooser, book_option, choices_of
+from certigraph.adapters.travelplanner.plans import MEALS, booked_kind_of
+from certigraph.adapters.travelplanner.queries import TravelQuery
+from certigraph.adapters.travelplanner.tools import PLAN_REQUEST
 from certigraph.adapters.travelplanner.written_plans import (
     ASK_OUTLINE,
     ASK_PLAN,
@@ -32,7 +32,7 @@ from certigraph.adapters.travelplanner.written_plans import (
     DELIVER,
     RESTAURANTS,
     STAYS,
-    one_line,
+    escape_line_breaks,
 )
 from certigraph.state.records import Record, Step
 
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 # Gold itinerary: always the cheapest option after which the rest of the trip is affordable.
 
 
-class Gold(NamedTuple):
+class GoldItinerary(NamedTuple):
     """Gold itinerary: a query, the trip along its reference information, and the bookings of each day."""
 
-    query: Query
+    query: TravelQuery
     trip: Trip
     draft: Draft
 
@@ -55,24 +55,24 @@ class Gold(NamedTuple):
         return self.draft.booked.get(f"{day}:{name}", NOTHING)
 
 
-def gold_of(benchmark: "TravelPlanner", query: Query) -> Gold:
+def build_gold_itinerary(benchmark: "TravelPlanner", query: TravelQuery) -> GoldItinerary:
     """Build the gold itinerary of a query; it passes officially if any itinerary along the reference's route does.
 
     If none is affordable, it books the cheapest options while the budget lasts, so that a plan can be delivered.
     """
     trip = benchmark.trip(query)
-    chooser = Chooser(benchmark.catalog(query, trip.cities), query.budget, lookahead=benchmark.is_feasible(query))
+    chooser = OptionChooser(benchmark.catalog(query, trip.cities), query.budget, lookahead=benchmark.is_feasible(query))
     draft = Draft()
-    for target in plan_of(query, trip):
-        for choice in choices(chooser.catalog, target):
+    for target in predicates_of(query, trip):
+        for choice in choices_of(chooser.catalog, target):
             if offered := chooser.offer(choice, draft, target).options:
-                draft = taken(draft, choice, offered[0])
-    return Gold(query, trip, draft)
+                draft = book_option(draft, choice, offered[0])
+    return GoldItinerary(query, trip, draft)
 
 
 # Sub-tasks of a gold itinerary: how the TDP expert decomposes a query, and the tool calls of each sub-task.
 
-MOST_RESULT = 300
+MAX_RESULT_CHARS = 300
 
 
 class ToolUse(NamedTuple):
@@ -82,7 +82,7 @@ class ToolUse(NamedTuple):
     text: str
 
 
-class Errand(NamedTuple):
+class GoldSubtask(NamedTuple):
     """Sub-task of a gold itinerary. Its specification begins with `title`, by which it is recognised later."""
 
     id: str
@@ -99,28 +99,34 @@ class Errand(NamedTuple):
     @property
     def result(self) -> str:
         """Result that dependent sub-tasks receive: what was written to the notebook."""
-        return "; ".join(call.text for call in self.calls if call.tool == tools.WRITE)[:MOST_RESULT]
+        return "; ".join(call.text for call in self.calls if call.tool == tools.WRITE)[:MAX_RESULT_CHARS]
 
 
-def errands(gold: Gold) -> list[Errand]:
+def gold_subtasks(gold: GoldItinerary) -> list[GoldSubtask]:
     """Return the sub-tasks of a query in an executable order.
 
     They are: the choice of cities (if there are several), transport, stay, meals and sights, and the plan.
     """
-    choice = [_choice_of_cities(gold)] if len(gold.trip.cities) > 1 else []
+    choice = [_city_choice_subtask(gold)] if len(gold.trip.cities) > 1 else []
     needs = tuple(errand.id for errand in choice)
     searches = [
-        Errand("transport", needs, "Find the transport of every leg", _legs(gold), tuple(_transport(gold))),
-        _per_city(gold, "stay", needs, "Find places to stay", tools.STAYS, ("accommodation",)),
-        _per_city(gold, "meals", needs, "Find restaurants for all meals", tools.RESTAURANTS, MEALS),
-        _per_city(gold, "sights", needs, "Find attractions", tools.ATTRACTIONS, ("attraction",)),
+        GoldSubtask(
+            "transport", needs, "Find the transport of every leg", _describe_legs(gold), tuple(_transport_calls(gold))
+        ),
+        _city_subtask(gold, "stay", needs, "Find places to stay", tools.STAYS, ("accommodation",)),
+        _city_subtask(gold, "meals", needs, "Find restaurants for all meals", tools.RESTAURANTS, MEALS),
+        _city_subtask(gold, "sights", needs, "Find attractions", tools.ATTRACTIONS, ("attraction",)),
     ]
     request = gold.query.query
     all_ids = tuple(errand.id for errand in (*choice, *searches))
-    return [*choice, *searches, Errand("plan", all_ids, "Make the plan", request, (ToolUse(tools.MAKE_PLAN, request),))]
+    return [
+        *choice,
+        *searches,
+        GoldSubtask("plan", all_ids, "Make the plan", request, (ToolUse(tools.MAKE_PLAN, request),)),
+    ]
 
 
-def left(calls: Sequence[ToolUse], history: Sequence[Step]) -> Sequence[ToolUse]:
+def remaining_calls(calls: Sequence[ToolUse], history: Sequence[Step]) -> Sequence[ToolUse]:
     """Return the calls that the history does not contain yet, matched in order; it may contain other calls too."""
     count = 0
     for step in history:
@@ -128,58 +134,62 @@ def left(calls: Sequence[ToolUse], history: Sequence[Step]) -> Sequence[ToolUse]
     return calls[count:]
 
 
-def _choice_of_cities(gold: Gold) -> Errand:
+def _city_choice_subtask(gold: GoldItinerary) -> GoldSubtask:
     cities, dest = gold.trip.cities, gold.query.dest
     note = ToolUse(tools.WRITE, f"Cities to visit, in this order: {', '.join(cities)}.")
     calls = (ToolUse(tools.CITIES, dest), note)
-    return Errand("cities", (), "Choose the cities to visit", f"{len(cities)} of {dest}, in their order", calls)
+    return GoldSubtask("cities", (), "Choose the cities to visit", f"{len(cities)} of {dest}, in their order", calls)
 
 
-def _legs(gold: Gold) -> str:
-    trip, where = gold.trip, _where(gold)
+def _describe_legs(gold: GoldItinerary) -> str:
+    trip, where = gold.trip, _describe_cities(gold)
     days = ", ".join(trip.dates[day - 1] for day in trip.travel_days)
     wish = gold.query.local_constraint.transportation
-    return f"from {trip.origin} to {where} and back, on {days}, for {_party(gold)}" + (f", {wish}" if wish else "")
+    return f"from {trip.origin} to {where} and back, on {days}, for {_describe_party(gold)}" + (
+        f", {wish}" if wish else ""
+    )
 
 
-def _transport(gold: Gold) -> Iterator[ToolUse]:
+def _transport_calls(gold: GoldItinerary) -> Iterator[ToolUse]:
     # One note for all legs instead of one for each saves steps: parallel sub-tasks share a task's limit of steps.
     entries = {leg: gold.entry(leg.day, "transportation") for leg in gold.trip.legs}
     for leg, entry in entries.items():
-        yield from _searches(gold, leg, entry)
+        yield from _search_calls(gold, leg, entry)
     yield ToolUse(tools.WRITE, "\n".join(f"day {leg.day}: {entry}" for leg, entry in entries.items()))
 
 
-def _searches(gold: Gold, leg: Leg, entry: str) -> Iterator[ToolUse]:
-    kind, refused = booked_kind(entry), FORBIDS.get(gold.query.local_constraint.transportation or "")
+def _search_calls(gold: GoldItinerary, leg: TripLeg, entry: str) -> Iterator[ToolUse]:
+    kind, refused = booked_kind_of(entry), REFUSED_KINDS.get(gold.query.local_constraint.transportation or "")
     if refused != "flight":
         yield ToolUse(tools.FLIGHTS, f"{leg.origin}, {leg.destination}, {leg.date}")
     if kind in tools.MODES:
         yield ToolUse(tools.DISTANCE, f"{leg.origin}, {leg.destination}, {kind}")
 
 
-def _per_city(gold: Gold, id_: str, needs: tuple[str, ...], title: str, tool: str, entries: tuple[str, ...]) -> Errand:
+def _city_subtask(
+    gold: GoldItinerary, id_: str, needs: tuple[str, ...], title: str, tool: str, entries: tuple[str, ...]
+) -> GoldSubtask:
     """Create the sub-task that, for each city, looks it up and notes what is booked there."""
     calls = (
         call
         for city in gold.trip.cities
-        for call in (ToolUse(tool, city), ToolUse(tools.WRITE, _taken(gold, city, entries)))
+        for call in (ToolUse(tool, city), ToolUse(tools.WRITE, _booking_note(gold, city, entries)))
     )
-    return Errand(id_, needs, title, f"in {_where(gold)}, for {_party(gold)}", tuple(calls))
+    return GoldSubtask(id_, needs, title, f"in {_describe_cities(gold)}, for {_describe_party(gold)}", tuple(calls))
 
 
-def _taken(gold: Gold, city: str, entries: tuple[str, ...]) -> str:
+def _booking_note(gold: GoldItinerary, city: str, entries: tuple[str, ...]) -> str:
     days = [day for day in range(1, gold.trip.days + 1) if gold.trip.city_on(day) == city]
-    lines = [f"day {day} {name}: {one_line(gold.entry(day, name))}" for day in days for name in entries]
+    lines = [f"day {day} {name}: {escape_line_breaks(gold.entry(day, name))}" for day in days for name in entries]
     return "\n".join([f"In {city}:", *(line for line in lines if not line.endswith(f": {NOTHING}"))])
 
 
-def _where(gold: Gold) -> str:
+def _describe_cities(gold: GoldItinerary) -> str:
     cities = gold.trip.cities
     return cities[0] if len(cities) == 1 else f"the {len(cities)} cities of {gold.query.dest} that were chosen"
 
 
-def _party(gold: Gold) -> str:
+def _describe_party(gold: GoldItinerary) -> str:
     people = gold.query.people_number
     return "one person" if people == 1 else f"{people} people"
 
@@ -191,27 +201,27 @@ def _party(gold: Gold) -> str:
 # contains what the notebook in its prompt contains, and "-" for the rest. Everything else comes from the gold
 # itinerary, whatever the prompts show: its score checks worlds, notes and schedules, not whether prompts are complete.
 
-MOST_SPEC = 300
+MAX_SPEC_CHARS = 300
 """Maximum number of characters of a specification or a step."""
 
-GIVEN = ("days", "current_city")
+UNNOTED_KEYS = ("days", "current_city")
 """Keys of a day that no note contains."""
 
 
-class Standing:
+class ItineraryProgress:
     """Progress of a run on the gold itinerary: its sub-tasks, those assigned to the agent, and the remaining calls."""
 
-    def __init__(self, gold: Gold, state: Mapping[str, Any]) -> None:
+    def __init__(self, gold: GoldItinerary, state: Mapping[str, Any]) -> None:
         self.gold, self._state = gold, state
-        self._subtasks = errands(gold)
+        self._subtasks = gold_subtasks(gold)
 
     @property
-    def subtasks(self) -> Sequence[Errand]:
+    def subtasks(self) -> Sequence[GoldSubtask]:
         """Sub-tasks of the complete query."""
         return self._subtasks
 
     @cached_property
-    def assigned(self) -> Sequence[Errand]:
+    def assigned(self) -> Sequence[GoldSubtask]:
         """Sub-tasks assigned to the agent: the one that its task names, or all."""
         named = [errand for errand in self._subtasks if self._state["task"].goal.startswith(errand.title)]
         return named or self._subtasks
@@ -226,36 +236,36 @@ class Standing:
         """Calls that are not made yet; none after a delivery."""
         history = self._state.get("history", ())
         delivered = any(step.action.kind == DELIVER for step in history)
-        return () if delivered else left(self.calls, history)
+        return () if delivered else remaining_calls(self.calls, history)
 
 
-Answer = Callable[[Standing], Any]
+AnswerBuilder = Callable[[ItineraryProgress], Any]
 
 
-def expert_for(benchmark: "TravelPlanner") -> Responder:
+def create_expert(benchmark: "TravelPlanner") -> Responder:
     """Create the scripted model; outside a node, and for other forms, it gives the minimal instance of the schema."""
-    golds = remembered(lambda query: gold_of(benchmark, query))
+    golds = memoize_by_identity(lambda query: build_gold_itinerary(benchmark, query))
 
     def respond(prompt: str, form: Schema) -> Any:
         situation = current_situation()
-        answer = _plan_from(prompt) if form == TEXT and PLAN_ASKED in prompt else _answer_to(form)
+        answer = _answer_plan(prompt) if form == TEXT_SCHEMA and PLAN_REQUEST in prompt else _find_answer(form)
         if situation is None or answer is None:
-            return least(form)
+            return minimal_answer(form)
         gold = golds(benchmark.query(situation.state["task"]))
-        return answer(Standing(gold, situation.state))
+        return answer(ItineraryProgress(gold, situation.state))
 
     return respond
 
 
-def _answer_to(form: Schema) -> Answer | None:
+def _find_answer(form: Schema) -> AnswerBuilder | None:
     return next((make for name, make in _ANSWERS.items() if name in form.get("properties", ())), None)
 
 
-def _nodes(progress: Standing) -> Any:
-    return {"nodes": [{"id": e.id, "task": e.spec[:MOST_SPEC], "needs": [*e.needs]} for e in progress.subtasks]}
+def _answer_nodes(progress: ItineraryProgress) -> Any:
+    return {"nodes": [{"id": e.id, "task": e.spec[:MAX_SPEC_CHARS], "needs": [*e.needs]} for e in progress.subtasks]}
 
 
-def _steps(progress: Standing) -> Any:
+def _answer_steps(progress: ItineraryProgress) -> Any:
     """Plan by sub-tasks for the complete query, and by calls for a single sub-task."""
     is_complete_query = len(progress.assigned) > 1
     steps = (
@@ -263,10 +273,10 @@ def _steps(progress: Standing) -> Any:
         if is_complete_query
         else [f"{use.tool}: {use.text}" for use in progress.remaining or progress.calls]
     )
-    return {"steps": [step[:MOST_SPEC] for step in steps]}
+    return {"steps": [step[:MAX_SPEC_CHARS] for step in steps]}
 
 
-def _progress(progress: Standing) -> Any:
+def _answer_progress(progress: ItineraryProgress) -> Any:
     ahead = len(progress.remaining)
     return {
         "reason": f"{ahead} calls are left",
@@ -277,22 +287,22 @@ def _progress(progress: Standing) -> Any:
     }
 
 
-def _changes(progress: Standing) -> Any:
+def _answer_changes(progress: ItineraryProgress) -> Any:
     return {"reason": "the outcomes are as they were expected", "change": [], "add": [], "remove": []}
 
 
-def _move(progress: Standing) -> Any:
+def _answer_move(progress: ItineraryProgress) -> Any:
     call = (progress.remaining or progress.calls)[0]
     return {"thought": f"{len(progress.remaining)} calls are left", "tool": call.tool, "text": call.text}
 
 
-def _plan_from(prompt: str) -> Answer:
+def _answer_plan(prompt: str) -> AnswerBuilder:
     """Answer with the gold plan, restricted to what the notes in the prompt contain: a lost note leaves a gap."""
 
     def noted(key: str, entry: Any) -> Any:
-        return entry if key in GIVEN or one_line(entry) in prompt else NOTHING
+        return entry if key in UNNOTED_KEYS or escape_line_breaks(entry) in prompt else NOTHING
 
-    def plan(progress: Standing) -> Any:
+    def plan(progress: ItineraryProgress) -> Any:
         days = [
             {key: noted(key, entry) for key, entry in day.items()}
             for day in progress.gold.draft.plan(progress.gold.trip)
@@ -302,12 +312,12 @@ def _plan_from(prompt: str) -> Answer:
     return plan
 
 
-_ANSWERS: Mapping[str, Answer] = {
-    "nodes": _nodes,
-    "steps": _steps,
-    "status": _progress,
-    "change": _changes,
-    "tool": _move,
+_ANSWERS: Mapping[str, AnswerBuilder] = {
+    "nodes": _answer_nodes,
+    "steps": _answer_steps,
+    "status": _answer_progress,
+    "change": _answer_changes,
+    "tool": _answer_move,
 }
 
 
@@ -317,8 +327,8 @@ _ANSWERS: Mapping[str, Answer] = {
 # day. Requested constraints other than the budget are ignored: its plans are well-formed and nearly all affordable,
 # but seldom correct.
 
-HEAD = re.compile(r"Day (?P<day>\d+) \(\S+\) (?:from (?P<origin>.+) to (?P<to>.+)|in (?P<city>.+))")
-ENTRY = re.compile(r"(?P<text>.+) \| \$(?P<price>[\d.]+) a \w+(?: of (?P<seats>\d+)| for (?P<beds>\d+))?")
+DAY_HEADING = re.compile(r"Day (?P<day>\d+) \(\S+\) (?:from (?P<origin>.+) to (?P<to>.+)|in (?P<city>.+))")
+PRICED_ENTRY = re.compile(r"(?P<text>.+) \| \$(?P<price>[\d.]+) a \w+(?: of (?P<seats>\d+)| for (?P<beds>\d+))?")
 PEOPLE = re.compile(r"People: (\d+)")
 
 ADVICE = "Write plain JSON, and take cheaper options."
@@ -336,10 +346,10 @@ class SimulatedPlanner(Record):
 
     def __call__(self, prompt: str, schema: Schema) -> Any:
         """Answer one prompt; a prompt with a schema gets the minimal instance of it."""
-        if schema != TEXT:
-            return least(schema)
+        if schema != TEXT_SCHEMA:
+            return minimal_answer(schema)
         if ASK_TURN in prompt and FIRST_TURN in prompt:
-            return f"Thought: First see what the cheapest costs.\nAction: cost\n{_text(prompt, dearest=False)}"
+            return f"Thought: First see what the cheapest costs.\nAction: cost\n{_write_plan(prompt, dearest=False)}"
         if ASK_TURN in prompt:
             return f"Thought: That will do.\nAction: deliver\n{self._write_delivered_plan(prompt)}"
         if ASK_PLAN in prompt:
@@ -349,32 +359,33 @@ class SimulatedPlanner(Record):
     def _write_delivered_plan(self, prompt: str) -> str:
         drawn = Random(f"{self.seed}:{prompt}").random()
         if drawn < self.malformed:
-            plan = _text(prompt, dearest=False)
+            plan = _write_plan(prompt, dearest=False)
             return plan[: len(plan) // 2]
-        return _text(prompt, dearest=drawn < self.malformed + self.expensive)
+        return _write_plan(prompt, dearest=drawn < self.malformed + self.expensive)
 
 
-class Priced(NamedTuple):
+class PricedEntry(NamedTuple):
     """Entry of the reference information and its cost for all people, for one night, meal or journey."""
 
     text: str
     cost: float
 
 
-class Offers:
+class ReferenceOffers:
     """Reference information of a prompt: its days, and its lists of priced entries, sorted by preference."""
 
     def __init__(self, prompt: str, *, dearest: bool) -> None:
         match = PEOPLE.search(prompt)
         self._people = int(match[1]) if match else 1
         self._lists = {
-            head: sorted(map(self._parse_entry, lines), key=_cost, reverse=dearest) for head, lines in _lists(prompt)
+            head: sorted(map(self._parse_entry, lines), key=_cost_of, reverse=dearest)
+            for head, lines in _read_lists(prompt)
         }
         self._used = set[str]()
 
     def days(self) -> Iterator[re.Match[str]]:
         """Yield the headings of the days."""
-        return (head for text in self._lists if (head := HEAD.fullmatch(text)))
+        return (head for text in self._lists if (head := DAY_HEADING.fullmatch(text)))
 
     def first(self, head: str, city: str) -> str:
         """Return the first entry of a list, as a plan writes it."""
@@ -388,25 +399,25 @@ class Offers:
         self._used.add(chosen)
         return chosen
 
-    def _format_first(self, offers: list[Priced], city: str) -> str:
+    def _format_first(self, offers: list[PricedEntry], city: str) -> str:
         return (f"{offers[0].text}, {city}" if city else offers[0].text) if offers else NOTHING
 
-    def _parse_entry(self, line: str) -> Priced:
-        entry = ENTRY.match(line)
+    def _parse_entry(self, line: str) -> PricedEntry:
+        entry = PRICED_ENTRY.match(line)
         if entry is None:
-            return Priced(line, 0.0)
+            return PricedEntry(line, 0.0)
         shared = entry["seats"] or entry["beds"]
         name = entry["text"].replace("\\n", "\n")
-        return Priced(name, float(entry["price"]) * ceil(self._people / int(shared or 1)))
+        return PricedEntry(name, float(entry["price"]) * ceil(self._people / int(shared or 1)))
 
 
-def _text(prompt: str, *, dearest: bool) -> str:
-    offers = Offers(prompt, dearest=dearest)
+def _write_plan(prompt: str, *, dearest: bool) -> str:
+    offers = ReferenceOffers(prompt, dearest=dearest)
     heads = list(offers.days())
-    return json.dumps([_day(offers, head, last=head is heads[-1]) for head in heads], ensure_ascii=False)
+    return json.dumps([_write_day(offers, head, last=head is heads[-1]) for head in heads], ensure_ascii=False)
 
 
-def _day(offers: Offers, head: re.Match[str], *, last: bool) -> dict[str, object]:
+def _write_day(offers: ReferenceOffers, head: re.Match[str], *, last: bool) -> dict[str, object]:
     travels = head["city"] is None
     city = head["city"] or (head["origin"] if last else head["to"])
     sight = offers.next(f"{ATTRACTIONS} in {city}", city)
@@ -420,7 +431,7 @@ def _day(offers: Offers, head: re.Match[str], *, last: bool) -> dict[str, object
     }
 
 
-def _lists(prompt: str) -> Iterator[tuple[str, list[str]]]:
+def _read_lists(prompt: str) -> Iterator[tuple[str, list[str]]]:
     head, lines = "", list[str]()
     for line in prompt.splitlines():
         if line.startswith("- "):
@@ -432,5 +443,5 @@ def _lists(prompt: str) -> Iterator[tuple[str, list[str]]]:
     yield head, lines
 
 
-def _cost(offer: Priced) -> float:
+def _cost_of(offer: PricedEntry) -> float:
     return offer.cost

@@ -17,9 +17,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 from certigraph.adapters.files import cache_folder
-from certigraph.adapters.travelplanner.options import Catalog, Leg, Trip
+from certigraph.adapters.travelplanner.options import Trip, TripCatalog, TripLeg
 from certigraph.adapters.travelplanner.planning import cheapest_cost
-from certigraph.adapters.travelplanner.plans import Kind, distance_cost
+from certigraph.adapters.travelplanner.plans import TransportKind, distance_cost
 from certigraph.adapters.travelplanner.queries import SPLIT, LocalConstraint
 from certigraph.adapters.travelplanner.sandbox import (
     Accommodation,
@@ -28,10 +28,10 @@ from certigraph.adapters.travelplanner.sandbox import (
     Restaurant,
     Road,
     Sandbox,
-    Store,
-    Tables,
+    SandboxStore,
     Town,
-    fill,
+    TravelTables,
+    fill_database,
     write_store,
 )
 
@@ -60,12 +60,12 @@ _TABLES = (
     "Diner", "Grill & Bar", "Kitchen, Harbor Side", "Cafe", "House (Upstairs)", "Eatery", "Bistro, No. 3", "Canteen",
     "Tavern",
 )
-_MOODS = ("Sunny", "Quiet", "Bright", "Cozy", "Roomy", "Charming", "Modern", "Rustic", "Airy", "Lovely")
-_HOMES = (
+_ADJECTIVES = ("Sunny", "Quiet", "Bright", "Cozy", "Roomy", "Charming", "Modern", "Rustic", "Airy", "Lovely")
+_LODGINGS = (
     "studio", "loft", "2-bedroom flat", "garden room", "townhouse", "guest suite", "cabin", "duplex, top floor",
     "attic (w/ view)",
 )
-_SPOTS = (
+_LOCATIONS = (
     "near the pier", "by the old mill", "off Main Street", "at the market!", "over the bakery", "in the hills",
     "on the canal",
 )
@@ -78,7 +78,7 @@ _SIGHTS = (
 TOWNS = (_STEMS, _TOWNS)
 STATES = (_STEMS, _STATES)
 RESTAURANTS = (_OWNERS, _SIGNS, _TABLES)
-ACCOMMODATIONS = (_MOODS, _HOMES, _SPOTS)
+ACCOMMODATIONS = (_ADJECTIVES, _LODGINGS, _LOCATIONS)
 ATTRACTIONS = (_STEMS, _SIGHTS)
 
 
@@ -91,10 +91,10 @@ def draw_names(random: Random, family: Sequence[Sequence[str]], count: int, join
     available = prod(map(len, family))
     if count > available:
         raise ValueError(f"{count} names wanted, but there are {available}; ask for a smaller world")
-    return [_name(number, family, joiner) for number in random.sample(range(available), count)]
+    return [_nth_name(number, family, joiner) for number in random.sample(range(available), count)]
 
 
-def _name(number: int, family: Sequence[Sequence[str]], joiner: str) -> str:
+def _nth_name(number: int, family: Sequence[Sequence[str]], joiner: str) -> str:
     words = []
     for choices in family:
         number, place = divmod(number, len(choices))
@@ -115,7 +115,7 @@ _MINUTES_PER_DAY = 24 * 60
 _CLOCK = [f"{minute // 60:02}:{minute % 60:02}" for minute in range(_MINUTES_PER_DAY)]
 
 
-class Sight(NamedTuple):
+class AttractionRow(NamedTuple):
     """Complete row of the table of attractions."""
 
     name: str
@@ -127,23 +127,23 @@ class Sight(NamedTuple):
     city: str
 
 
-class World(NamedTuple):
+class GeneratedWorld(NamedTuple):
     """Rows of all tables of a generated world. The flights may be an iterator."""
 
     towns: Sequence[Town]
     restaurants: Sequence[Restaurant]
     accommodations: Sequence[Accommodation]
-    sights: Sequence[Sight]
+    sights: Sequence[AttractionRow]
     roads: Sequence[Road]
     flights: Iterator[Flight] | Sequence[Flight]
 
-    def tables(self) -> Tables:
+    def tables(self) -> TravelTables:
         """Convert to the tables that a store is written from."""
         attractions = (Attraction(sight.name, sight.city) for sight in self.sights)
-        return Tables(self.restaurants, self.accommodations, attractions, self.flights, self.roads, self.towns)
+        return TravelTables(self.restaurants, self.accommodations, attractions, self.flights, self.roads, self.towns)
 
 
-def draw_world(seed: int, cities: int, flights: int) -> World:
+def draw_world(seed: int, cities: int, flights: int) -> GeneratedWorld:
     """Draw a world of at least 8 cities; its flights are drawn while they are iterated over.
 
     Raises:
@@ -154,7 +154,7 @@ def draw_world(seed: int, cities: int, flights: int) -> World:
     random = Random(f"{seed} world")
     towns = _draw_towns(random, cities)
     plane = _draw_plane(random, towns)
-    return World(
+    return GeneratedWorld(
         towns=towns,
         restaurants=[row for town in towns for row in _draw_restaurants(random, town.city)],
         accommodations=[row for town in towns for row in _draw_accommodations(random, town.city)],
@@ -205,9 +205,9 @@ def _draw_accommodations(random: Random, city: str) -> Iterator[Accommodation]:
         )
 
 
-def _draw_sights(random: Random, town: Town) -> Iterator[Sight]:
+def _draw_sights(random: Random, town: Town) -> Iterator[AttractionRow]:
     for number, name in enumerate(draw_names(random, ATTRACTIONS, random.randint(4, 12)), start=1):
-        yield Sight(
+        yield AttractionRow(
             name=name,
             latitude=round(random.uniform(30, 48), 6),
             longitude=round(random.uniform(-120, -80), 6),
@@ -224,10 +224,10 @@ def _draw_road(random: Random, origin: str, destination: str, plane: dict[str, c
     if kilometres > 600 and random.random() < 0.1:
         return Road(origin, destination, "", "")
     distance = f"{round(kilometres):,} km" if kilometres >= 100 else f"{kilometres} km"
-    return Road(origin, destination, _duration(minutes), distance)
+    return Road(origin, destination, _format_duration(minutes), distance)
 
 
-def _duration(minutes: int) -> str:
+def _format_duration(minutes: int) -> str:
     hours = minutes // 60
     if hours >= 24:
         return f"{hours // 24} day {hours % 24} hours"
@@ -259,24 +259,30 @@ def _draw_flights(random: Random, plane: dict[str, complex], count: int) -> Iter
 
 # Reference information of a query: tables and sentences in the benchmark's schema.
 
-Item = dict[str, str]
+ReferenceItem = dict[str, str]
 
 
-def reference_information(trip: Trip, sandbox: Sandbox, sights: Mapping[str, Sequence[Sight]]) -> list[Item]:
+def build_reference_information(
+    trip: Trip, sandbox: Sandbox, sights: Mapping[str, Sequence[AttractionRow]]
+) -> list[ReferenceItem]:
     """Build three tables for each visited city, then flights, self-driving and taxi for each leg."""
-    cities = [item for city in trip.cities for item in _city(city, sandbox, sights[city])]
-    return cities + [item for leg in trip.legs for item in _leg(leg, sandbox)]
+    cities = [item for city in trip.cities for item in _city_items(city, sandbox, sights[city])]
+    return cities + [item for leg in trip.legs for item in _leg_items(leg, sandbox)]
 
 
-def _city(city: str, sandbox: Sandbox, sights: Sequence[Sight]) -> list[Item]:
-    restaurants = (_restaurant(row) for row in sandbox.restaurants(city))
-    accommodations = (_accommodation(row) for row in sandbox.accommodations(city))
+def _city_items(city: str, sandbox: Sandbox, sights: Sequence[AttractionRow]) -> list[ReferenceItem]:
+    restaurants = (_restaurant_cells(row) for row in sandbox.restaurants(city))
+    accommodations = (_accommodation_cells(row) for row in sandbox.accommodations(city))
     return [
-        _item(f"Attractions in {city}", _table("Name Latitude Longitude Address Phone Website City", sights)),
-        _item(f"Restaurants in {city}", _table("Name Average Cost Cuisines Aggregate Rating City", restaurants)),
-        _item(
+        _create_item(
+            f"Attractions in {city}", _format_table("Name Latitude Longitude Address Phone Website City", sights)
+        ),
+        _create_item(
+            f"Restaurants in {city}", _format_table("Name Average Cost Cuisines Aggregate Rating City", restaurants)
+        ),
+        _create_item(
             f"Accommodations in {city}",
-            _table(
+            _format_table(
                 "NAME price room type house_rules minimum nights maximum occupancy review rate number city",
                 accommodations,
             ),
@@ -284,31 +290,33 @@ def _city(city: str, sandbox: Sandbox, sights: Sequence[Sight]) -> list[Item]:
     ]
 
 
-def _restaurant(row: Restaurant) -> tuple[object, ...]:
+def _restaurant_cells(row: Restaurant) -> tuple[object, ...]:
     return row.name, row.cost, row.cuisines, row.rating, row.city
 
 
-def _accommodation(row: Accommodation) -> tuple[object, ...]:
+def _accommodation_cells(row: Accommodation) -> tuple[object, ...]:
     limits = (row.minimum_nights, row.maximum_occupancy, row.rating)
     return row.name, row.price, row.room_type, row.house_rules, *limits, row.city
 
 
-def _leg(leg: Leg, sandbox: Sandbox) -> list[Item]:
+def _leg_items(leg: TripLeg, sandbox: Sandbox) -> list[ReferenceItem]:
     route = f"from {leg.origin} to {leg.destination}"
     flights = sandbox.flights(leg.origin, leg.destination, leg.date)
     return [
-        _item(f"Flight {route} on {leg.date}", _flights(flights) or f"There is no flight {route} on {leg.date}."),
-        _item(f"Self-driving {route}", _road("self-driving", leg, sandbox)),
-        _item(f"Taxi {route}", _road("taxi", leg, sandbox)),
+        _create_item(
+            f"Flight {route} on {leg.date}", _format_flights(flights) or f"There is no flight {route} on {leg.date}."
+        ),
+        _create_item(f"Self-driving {route}", _format_road("self-driving", leg, sandbox)),
+        _create_item(f"Taxi {route}", _format_road("taxi", leg, sandbox)),
     ]
 
 
-def _flights(flights: Sequence[Flight]) -> str:
+def _format_flights(flights: Sequence[Flight]) -> str:
     columns = "Flight Number Price DepTime ArrTime ActualElapsedTime FlightDate OriginCityName DestCityName Distance"
-    return _table(columns, (flight._replace(price=int(flight.price)) for flight in flights)) if flights else ""
+    return _format_table(columns, (flight._replace(price=int(flight.price)) for flight in flights)) if flights else ""
 
 
-def _road(kind: Kind, leg: Leg, sandbox: Sandbox) -> str:
+def _format_road(kind: TransportKind, leg: TripLeg, sandbox: Sandbox) -> str:
     road = sandbox.distance(leg.origin, leg.destination)
     cost = distance_cost(kind, road)
     if road is None or cost is None:
@@ -317,11 +325,11 @@ def _road(kind: Kind, leg: Leg, sandbox: Sandbox) -> str:
     return f"{kind}, {route}, duration: {road.duration}, distance: {road.distance}, cost: {cost}"
 
 
-def _table(header: str, rows: Iterable[Iterable[object]]) -> str:
+def _format_table(header: str, rows: Iterable[Iterable[object]]) -> str:
     return "\n".join([header, *(" ".join(map(str, row)) for row in rows)])
 
 
-def _item(description: str, content: str) -> Item:
+def _create_item(description: str, content: str) -> ReferenceItem:
     return {"Description": description, "Content": content}
 
 
@@ -344,12 +352,12 @@ class GeneratedTask(NamedTuple):
 
 class _Journey(NamedTuple):
     dest: str
-    catalog: Catalog
+    catalog: TripCatalog
     cost: int
 
 
 def draw_tasks(
-    seed: int, sandbox: Sandbox, sights: Mapping[str, Sequence[Sight]], count: int
+    seed: int, sandbox: Sandbox, sights: Mapping[str, Sequence[AttractionRow]], count: int
 ) -> Iterator[GeneratedTask]:
     """Draw queries whose days (3, 5, 7), levels and budget slacks rotate, so that all combinations occur."""
     random = Random(f"{seed} tasks")
@@ -358,8 +366,8 @@ def draw_tasks(
         level = tuple(_WISH_COUNT)[number // 3 % 3]
         wishes = _draw_wishes(random, _WISH_COUNT[level])
         journey = _draw_journey(random, sandbox, days, wishes)
-        query = _query(number + 1, level, journey, _budget(journey.cost, _SLACKS[number % 4]))
-        query["reference_information"] = reference_information(journey.catalog.trip, sandbox, sights)
+        query = _build_query(number + 1, level, journey, _choose_budget(journey.cost, _SLACKS[number % 4]))
+        query["reference_information"] = build_reference_information(journey.catalog.trip, sandbox, sights)
         stay_days = cheapest_cost(journey.catalog, every_meal=False)
         assert stay_days is not None, "a trip that is feasible with more meals is feasible with fewer"
         yield GeneratedTask(query, every_day=journey.cost, stay_days=stay_days)
@@ -380,9 +388,9 @@ def _draw_journey(random: Random, sandbox: Sandbox, days: int, wishes: LocalCons
     people = random.randint(1, 8)
     first = random.randrange(len(DATES) - days + 1)
     dates, travel_days = DATES[first : first + days], tuple(range(1, days + 1, 2))
-    for origin, dest, routes in _choices(random, sandbox, days // 2):
+    for origin, dest, routes in _destinations(random, sandbox, days // 2):
         trips = (Trip(origin, route, dates, travel_days) for route in routes)
-        catalogs = (Catalog(people, wishes, trip, sandbox) for trip in trips)
+        catalogs = (TripCatalog(people, wishes, trip, sandbox) for trip in trips)
         costs = ((cheapest_cost(catalog, every_meal=True), catalog) for catalog in catalogs)
         feasible = [_Journey(dest, catalog, cost) for cost, catalog in costs if cost is not None]
         if feasible:
@@ -390,7 +398,7 @@ def _draw_journey(random: Random, sandbox: Sandbox, days: int, wishes: LocalCons
     raise ValueError(f"no trip of {days} days with {wishes} is feasible in this world; make a larger one: cities=24")
 
 
-def _choices(random: Random, sandbox: Sandbox, visits: int) -> Iterator[tuple[str, str, list[tuple[str, ...]]]]:
+def _destinations(random: Random, sandbox: Sandbox, visits: int) -> Iterator[tuple[str, str, list[tuple[str, ...]]]]:
     """Yield origin, destination and all routes: one city, or several of a state that the origin is not in."""
     cities = sandbox.cities()
     states = sorted({str(sandbox.state_of(city)) for city in cities})
@@ -407,11 +415,11 @@ def _choices(random: Random, sandbox: Sandbox, visits: int) -> Iterator[tuple[st
                     yield origin, state, list(permutations(within, visits))
 
 
-def _budget(cost: int, slack: float) -> int:
+def _choose_budget(cost: int, slack: float) -> int:
     return cost if slack == 1.0 else math.ceil(cost * slack / 100) * 100
 
 
-def _query(idx: int, level: str, journey: _Journey, budget: int) -> dict[str, Any]:
+def _build_query(idx: int, level: str, journey: _Journey, budget: int) -> dict[str, Any]:
     catalog, trip = journey.catalog, journey.catalog.trip
     wishes = catalog.constraint.model_dump(mode="json", by_alias=True)
     return {
@@ -424,12 +432,12 @@ def _query(idx: int, level: str, journey: _Journey, budget: int) -> dict[str, An
         "people_number": catalog.people,
         "local_constraint": wishes,
         "budget": budget,
-        "query": _wording(journey, wishes, budget),
+        "query": _write_request(journey, wishes, budget),
         "level": level,
     }
 
 
-def _wording(journey: _Journey, wishes: dict[str, Any], budget: int) -> str:
+def _write_request(journey: _Journey, wishes: dict[str, Any], budget: int) -> str:
     dest, people, trip = journey.dest, journey.catalog.people, journey.catalog.trip
     who = "one traveller" if people == 1 else f"{people} travellers"
     where = dest if len(trip.cities) == 1 else f"{len(trip.cities)} cities of {dest}"
@@ -438,12 +446,12 @@ def _wording(journey: _Journey, wishes: dict[str, Any], budget: int) -> str:
         f"Plan a {trip.days}-day trip for {who} that leaves {trip.origin} on {first}, 2022, visits {where} and is back "
         f"on {last}.",
         f"The whole trip may cost ${budget:,}.",
-        *(_SENTENCES[wish].format(_spoken(value)) for wish, value in wishes.items() if value),
+        *(_SENTENCES[wish].format(_join_wishes(value)) for wish, value in wishes.items() if value),
     ]
     return " ".join(sentences)
 
 
-def _spoken(value: str | list[str]) -> str:
+def _join_wishes(value: str | list[str]) -> str:
     return value.removeprefix("no ") if isinstance(value, str) else f"{', '.join(value[:-1])} and {value[-1]}"
 
 
@@ -481,11 +489,11 @@ def generate_store(path: Path, seed: int = 0, cities: int = 300, flights: int = 
     write_store(path, draw_world(seed, cities, flights).tables())
 
 
-def _draw_tasks(seed: int, world: World, count: int) -> list[GeneratedTask]:
+def _draw_tasks(seed: int, world: GeneratedWorld, count: int) -> list[GeneratedTask]:
     sights = {city: list(rows) for city, rows in groupby(world.sights, attrgetter("city"))}
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        fill(connection, world.tables())
-        return list(draw_tasks(seed, Store(connection), sights, count))
+        fill_database(connection, world.tables())
+        return list(draw_tasks(seed, SandboxStore(connection), sights, count))
 
 
 def _write_tasks(folder: Path, tasks: Sequence[GeneratedTask]) -> None:
@@ -495,7 +503,7 @@ def _write_tasks(folder: Path, tasks: Sequence[GeneratedTask]) -> None:
     (folder / "cheapest.json").write_text(json.dumps(costs, indent=1) + "\n", encoding="utf-8")
 
 
-def _write_database(folder: Path, world: World) -> None:
+def _write_database(folder: Path, world: GeneratedWorld) -> None:
     _write_csv(
         folder / "restaurants" / "clean_restaurant_2022.csv",
         "/Name/City/Cuisines/Average Cost/Aggregate Rating",
@@ -534,7 +542,7 @@ def _write_csv(path: Path, columns: str, rows: Iterable[Iterable[object]]) -> No
         writer.writerows(rows)
 
 
-def generated_folder() -> Path:
+def load_generated_folder() -> Path:
     """Return the cached folder of a small generated world, written on first use."""
     folder = cache_folder() / "travelplanner-generated-0"
     if not (folder / f"{SPLIT}.jsonl").is_file():

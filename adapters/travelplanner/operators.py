@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.models.calls import Prompt, choose
-from certigraph.adapters.processes import off_loop
+from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.travelplanner.options import (
     BUDGET,
@@ -24,22 +24,22 @@ from certigraph.adapters.travelplanner.options import (
     Option,
     Trip,
     draft_of,
-    plan_of,
+    predicates_of,
     trip_of,
 )
 from certigraph.adapters.travelplanner.planning import (
     AFFORDABILITY,
     AVOID,
     CHEAPEST,
-    OWED,
-    WITHOUT,
-    Chooser,
-    choices,
-    taken,
+    MISSING_CUISINES,
+    SKIP_MEALS,
+    OptionChooser,
+    book_option,
+    choices_of,
 )
 from certigraph.state.records import RESTORE, Action, Predicate, Verdict
 from certigraph.state.run import CertifiedState, certified_states
-from certigraph.state.sdp import ProposeView, RealizeView, ReplanView, ValidateView
+from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
 
 if TYPE_CHECKING:
     from certigraph.adapters.travelplanner.benchmark import TravelPlanner
@@ -52,110 +52,110 @@ if TYPE_CHECKING:
 # carries an argument that restricts it. No decision gets the same argument twice, so replanning terminates.
 
 
-class Decision(NamedTuple):
+class CertifiedDecision(NamedTuple):
     """Certified decision: number of earlier ones, target, chooser of its options, and the drafts before and after."""
 
     number: int
     target: Predicate
-    chooser: Chooser
+    chooser: OptionChooser
     before: Draft
     after: Draft
 
 
-class Redo(NamedTuple):
+class RedoDecision(NamedTuple):
     """Number of decisions to keep, and the restricted predicate that is decided again after them."""
 
     keep: int
     predicate: Predicate
 
 
-def replanned(benchmark: "TravelPlanner", state: ReplanView) -> list[Predicate]:
+def replan_tail(benchmark: "TravelPlanner", state: SDPReplanView) -> list[Predicate]:
     """Return the new plan tail; empty if nothing is left to try."""
     tail, config = list(state["plan"][state["head"] :]), benchmark.config
     if not (config.rollback or config.reorder):
         return tail
-    redo = next(_redos(benchmark, state), None) if config.rollback else None
+    redo = next(_find_redos(benchmark, state), None) if config.rollback else None
     if redo:
         chain = [*state["certified"].predicates, *tail]
-        return [*_restore(benchmark, state, redo.keep), redo.predicate, *chain[redo.keep + 1 :]]
-    if config.reorder and (trip := _untried(benchmark, state)):
-        return [*_restore(benchmark, state, 0), *plan_of(benchmark.query(state["task"]), trip)]
+        return [*_restore_draft(benchmark, state, redo.keep), redo.predicate, *chain[redo.keep + 1 :]]
+    if config.reorder and (trip := _find_untried_trip(benchmark, state)):
+        return [*_restore_draft(benchmark, state, 0), *predicates_of(benchmark.query(state["task"]), trip)]
     return []
 
 
-def _redos(benchmark: "TravelPlanner", state: ReplanView) -> Iterator[Redo]:
+def _find_redos(benchmark: "TravelPlanner", state: SDPReplanView) -> Iterator[RedoDecision]:
     """Yield decisions whose change may unblock the target, depending on what blocks it."""
-    target, decisions = state["plan"][state["head"]], _decisions(benchmark, state)
+    target, decisions = state["plan"][state["head"]], _certified_decisions(benchmark, state)
     if target.kind == TRANSPORT:
-        yield from _by_another_mode(decisions)
+        yield from _change_mode(decisions)
     if target.kind == BUDGET:
-        yield from _serving_what_is_owed(decisions)
+        yield from _serve_missing_cuisines(decisions)
     if state["attempts"][-1].action.args.get("blocked") == AFFORDABILITY:
-        yield from _cheaper(decisions)
-        yield from _without_meals(benchmark, state)
+        yield from _reduce_costs(decisions)
+        yield from _skip_meals(benchmark, state)
 
 
-def _decisions(benchmark: "TravelPlanner", state: ReplanView) -> list[Decision]:
+def _certified_decisions(benchmark: "TravelPlanner", state: SDPReplanView) -> list[CertifiedDecision]:
     """Return all certified decisions, the latest first."""
     certified: CertifiedState = state["certified"]
     drafts = [draft_of(certified.actions[:number]) for number in range(len(certified.actions) + 1)]
     choosers = [benchmark.chooser(state["task"], target) for target in certified.predicates]
     numbers = range(len(choosers))
-    return [*map(Decision, numbers, certified.predicates, choosers, drafts, drafts[1:])][::-1]
+    return [*map(CertifiedDecision, numbers, certified.predicates, choosers, drafts, drafts[1:])][::-1]
 
 
-def _by_another_mode(decisions: list[Decision]) -> Iterator[Redo]:
+def _change_mode(decisions: list[CertifiedDecision]) -> Iterator[RedoDecision]:
     for number, target, chooser, before, after in decisions:
         if target.kind == TRANSPORT and AVOID not in target.args:
             self_driving = "self-driving" in after.kinds()
-            restricted = _asking(target, AVOID, ["self-driving"] if self_driving else ["flight", "taxi"])
-            if chooser.offer(choices(chooser.catalog, restricted)[0], before, restricted).options:
-                yield Redo(number, restricted)
+            restricted = _add_argument(target, AVOID, ["self-driving"] if self_driving else ["flight", "taxi"])
+            if chooser.offer(choices_of(chooser.catalog, restricted)[0], before, restricted).options:
+                yield RedoDecision(number, restricted)
 
 
-def _serving_what_is_owed(decisions: list[Decision]) -> Iterator[Redo]:
+def _serve_missing_cuisines(decisions: list[CertifiedDecision]) -> Iterator[RedoDecision]:
     missing = decisions[0].chooser.missing_cuisines(decisions[0].after)
     for number, target, chooser, before, _ in decisions:
-        if target.kind == MEAL_DAY and OWED not in target.args:
-            restricted = _asking(target, OWED)
-            offered = chooser.offer(choices(chooser.catalog, restricted)[0], before, restricted).options
+        if target.kind == MEAL_DAY and MISSING_CUISINES not in target.args:
+            restricted = _add_argument(target, MISSING_CUISINES)
+            offered = chooser.offer(choices_of(chooser.catalog, restricted)[0], before, restricted).options
             if any(cuisine in option.cuisines for option in offered for cuisine in missing):
-                yield Redo(number, restricted)
+                yield RedoDecision(number, restricted)
 
 
-def _cheaper(decisions: list[Decision]) -> Iterator[Redo]:
+def _reduce_costs(decisions: list[CertifiedDecision]) -> Iterator[RedoDecision]:
     """Yield the decision whose cheapest options save the most, if any saves something."""
-    savings = [(_saving(decision), decision) for decision in decisions]
+    savings = [(_compute_saving(decision), decision) for decision in decisions]
     largest, decision = max(savings, key=lambda saving: saving[0], default=(0.0, None))
     if decision and largest > 0:
-        yield Redo(decision.number, _asking(decision.target, CHEAPEST))
+        yield RedoDecision(decision.number, _add_argument(decision.target, CHEAPEST))
 
 
-def _saving(decision: Decision) -> float:
+def _compute_saving(decision: CertifiedDecision) -> float:
     """Return the dollars that the cheapest options would have saved."""
     chooser, draft = decision.chooser, decision.before
-    for choice in choices(chooser.catalog, decision.target):
+    for choice in choices_of(chooser.catalog, decision.target):
         offered = chooser.offer(choice, draft, decision.target).options
         if not offered:
             return 0.0
-        draft = taken(draft, choice, offered[0])
+        draft = book_option(draft, choice, offered[0])
     return chooser.money_left(draft) - chooser.money_left(decision.after)
 
 
-def _without_meals(benchmark: "TravelPlanner", state: ReplanView) -> Iterator[Redo]:
+def _skip_meals(benchmark: "TravelPlanner", state: SDPReplanView) -> Iterator[RedoDecision]:
     """Yield the meals of travel days, the latest first; the official rules let a plan omit them."""
     chain = [*state["certified"].predicates, state["plan"][state["head"]]]
     travel_days = benchmark.trip(benchmark.query(state["task"])).travel_days
     for number, target in reversed([*enumerate(chain)]):
-        if target.kind == MEAL_DAY and target.args["day"] in travel_days and WITHOUT not in target.args:
-            yield Redo(number, _asking(target, WITHOUT))
+        if target.kind == MEAL_DAY and target.args["day"] in travel_days and SKIP_MEALS not in target.args:
+            yield RedoDecision(number, _add_argument(target, SKIP_MEALS))
 
 
-def _asking(target: Predicate, name: str, value: JsonValue = True) -> Predicate:
+def _add_argument(target: Predicate, name: str, value: JsonValue = True) -> Predicate:
     return target.model_copy(update={"args": {**target.args, name: value}})
 
 
-def _restore(benchmark: "TravelPlanner", state: ReplanView, keep: int) -> list[Predicate]:
+def _restore_draft(benchmark: "TravelPlanner", state: SDPReplanView, keep: int) -> list[Predicate]:
     """Return the predicate that the draft is as it was after the first `keep` decisions; empty if all are kept."""
     certified, stuck = state["certified"], state["plan"][state["head"]]
     actions = certified.actions[:keep]
@@ -163,14 +163,14 @@ def _restore(benchmark: "TravelPlanner", state: ReplanView, keep: int) -> list[P
         return []
     to = next(n for n, earlier in enumerate(certified_states(state["certificates"])) if earlier.actions == actions)
     catalog = benchmark.chooser(state["task"], stuck).catalog
-    slots = {str(slot) for choice in choices(catalog, stuck) for slot in choice.slots}
+    slots = {str(slot) for choice in choices_of(catalog, stuck) for slot in choice.slots}
     cleared: list[JsonValue] = [*sorted({*draft_of(certified.actions[keep:]).booked, *slots})]
     text = f"the draft is again as it was after {keep} decisions"
     args: dict[str, JsonValue] = {"to": to, "clear": cleared, "route": stuck.args["route"]}
     return [Predicate(text=text, kind=RESTORE, args=args)]
 
 
-def _untried(benchmark: "TravelPlanner", state: ReplanView) -> Trip | None:
+def _find_untried_trip(benchmark: "TravelPlanner", state: SDPReplanView) -> Trip | None:
     """Return the trip along the next order of the cities that the run has not tried."""
     query = benchmark.query(state["task"])
     predicates = [*state["plan"], *(attempt.target for attempt in state["attempts"])]
@@ -182,7 +182,7 @@ def _untried(benchmark: "TravelPlanner", state: ReplanView) -> Trip | None:
 # Propose, Realize and Validate: deterministic except for one model call that chooses among options.
 
 
-class Asking(NamedTuple):
+class OptionQuestion(NamedTuple):
     """Fields of the prompt that asks for an option, besides the options."""
 
     query: str
@@ -191,27 +191,27 @@ class Asking(NamedTuple):
     spent: float
 
 
-def operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
+def create_operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
     """Create the four operators over one benchmark's data and configuration."""
 
     async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
         query = benchmark.query(state["task"])
-        return {"plan": plan_of(query, await off_loop(benchmark.trip, query))}
+        return {"plan": predicates_of(query, await run_in_thread(benchmark.trip, query))}
 
     async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
         draft, target = draft_of(state["certified"].actions), state["target"]
         fixed = _fixed_action(target)
-        return {"action": fixed or await _chosen(benchmark, state, draft, runtime)}
+        return {"action": fixed or await _choose_bookings(benchmark, state, draft, runtime)}
 
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
         target, observation = state["tail"][0], state["observation"]
         if not observation.accepted:
             return {"verdict": Verdict(depth=0, reason=observation.text)}
-        reasons = await off_loop(benchmark.violations, state["task"], target, observation)
+        reasons = await run_in_thread(benchmark.violations, state["task"], target, observation)
         return {"verdict": Verdict(depth=0 if reasons else 1, reason="; ".join(reasons))}
 
-    async def replan(state: ReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
-        return {"plan": await off_loop(replanned, benchmark, state)}
+    async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
+        return {"plan": await run_in_thread(replan_tail, benchmark, state)}
 
     return {"propose": propose, "realize": realize, "validate": validate, "replan": replan}
 
@@ -228,36 +228,38 @@ def _fixed_action(target: Predicate) -> Action | None:
     return None
 
 
-async def _chosen(benchmark: "TravelPlanner", state: RealizeView, draft: Draft, runtime: Runtime[Context]) -> Action:
+async def _choose_bookings(
+    benchmark: "TravelPlanner", state: RealizeView, draft: Draft, runtime: Runtime[Context]
+) -> Action:
     """Decide the choices of the target in order, each on the draft that the previous one left."""
     target, chooser = state["target"], benchmark.chooser(state["task"], state["target"])
     max_options, book = limits_of(state["task"], runtime).options, dict[str, Any]()
-    for choice in choices(chooser.catalog, target):
-        offered = await off_loop(chooser.offer, choice, draft, target)
+    for choice in choices_of(chooser.catalog, target):
+        offered = await run_in_thread(chooser.offer, choice, draft, target)
         if not offered.options:
             return Action(
                 text=f"nothing to book: {offered.diagnosis}", kind="none", args={"blocked": offered.blocked_by}
             )
-        money_left = await off_loop(chooser.money_left, draft)
-        context = Asking(state["task"].goal, choice.label, chooser.budget, chooser.budget - money_left)
-        option = await _pick(offered.options[:max_options], context, runtime)
-        draft = taken(draft, choice, option)
+        money_left = await run_in_thread(chooser.money_left, draft)
+        context = OptionQuestion(state["task"].goal, choice.label, chooser.budget, chooser.budget - money_left)
+        option = await _choose_option(offered.options[:max_options], context, runtime)
+        draft = book_option(draft, choice, option)
         book |= {str(slot): option.text for slot in choice.slots}
     text = "; ".join(dict.fromkeys(book.values()))
     return Action(text=text, kind="book", args={"book": book, "route": target.args["route"]})
 
 
-async def _pick(offered: list[Option], context: Asking, runtime: Runtime[Context]) -> Option:
+async def _choose_option(offered: list[Option], context: OptionQuestion, runtime: Runtime[Context]) -> Option:
     if len(offered) == 1:
         return offered[0]
-    labels = _distinct([option.label for option in offered])
+    labels = _distinct_labels([option.label for option in offered])
     prompt = Prompt(
         system=RULES.format(query=context.query), user=QUESTION.format(options="\n".join(labels), **context._asdict())
     )
     return offered[labels.index(await choose(prompt, labels, role="executor", runtime=runtime))]
 
 
-def _distinct(labels: list[str]) -> list[str]:
+def _distinct_labels(labels: list[str]) -> list[str]:
     return [label if label not in labels[:n] else f"{label} no. {n + 1}" for n, label in enumerate(labels)]
 
 

@@ -9,16 +9,16 @@ from typing import NamedTuple
 from certigraph.adapters.travelplanner.plans import (
     MEALS,
     SEATS,
-    Kind,
-    booked_kind,
+    TransportKind,
+    booked_kind_of,
     distance_cost,
-    item,
     match_accommodation,
     match_attraction,
     match_restaurant,
+    parse_place,
     total_cost,
 )
-from certigraph.adapters.travelplanner.queries import LocalConstraint, Query, legs, visited_cities
+from certigraph.adapters.travelplanner.queries import LocalConstraint, TravelQuery, legs_of, visited_cities_of
 from certigraph.adapters.travelplanner.sandbox import Accommodation, Flight, Sandbox
 from certigraph.adapters.travelplanner.scoring import ALLOWED_ROOMS
 from certigraph.state.records import Action, Arguments, Predicate
@@ -29,7 +29,7 @@ TRANSPORT, STAY, MEAL_DAY, SIGHT_DAY, BUDGET, RENDER = "transport", "stay", "mea
 OUTBOUND, BETWEEN, RETURN = "outbound", "inter_city", "return"
 
 
-class Leg(NamedTuple):
+class TripLeg(NamedTuple):
     """Journey of a trip on one day; days count from 1."""
 
     day: int
@@ -53,12 +53,12 @@ class Trip(NamedTuple):
         return len(self.dates)
 
     @property
-    def legs(self) -> tuple[Leg, ...]:
+    def legs(self) -> tuple[TripLeg, ...]:
         """Journeys, in order."""
         stops = pairwise([self.origin, *self.cities, self.origin])
-        return tuple(Leg(d, a, b, self.dates[d - 1]) for d, (a, b) in zip(self.travel_days, stops, strict=True))
+        return tuple(TripLeg(d, a, b, self.dates[d - 1]) for d, (a, b) in zip(self.travel_days, stops, strict=True))
 
-    def leg_on(self, day: int) -> Leg | None:
+    def leg_on(self, day: int) -> TripLeg | None:
         """Return the journey of a day; None if it is not a travel day."""
         return next((leg for leg in self.legs if leg.day == day), None)
 
@@ -76,44 +76,46 @@ class Trip(NamedTuple):
         return ((day, meal) for day in range(1, self.days + 1) for meal in MEALS)
 
 
-def trip_of(query: Query, route: Sequence[str] | None = None) -> Trip:
+def trip_of(query: TravelQuery, route: Sequence[str] | None = None) -> Trip:
     """Build the trip of a query on the days of its legs, and in their order unless a route is given."""
-    days = tuple(query.date.index(leg.date) + 1 for leg in legs(query))
-    return Trip(query.org, tuple(route or visited_cities(query)), query.date, days)
+    days = tuple(query.date.index(leg.date) + 1 for leg in legs_of(query))
+    return Trip(query.org, tuple(route or visited_cities_of(query)), query.date, days)
 
 
-def plan_of(query: Query, trip: Trip) -> list[Predicate]:
+def predicates_of(query: TravelQuery, trip: Trip) -> list[Predicate]:
     """Build the plan of a trip: 2d + 2c + 3 predicates for d days and c cities, the most expensive decisions first."""
     return [
-        *_transports(trip),
-        *(_predicate(trip, STAY, _text(STAY, city=city), city=city) for city in trip.cities),
-        *(_daily(trip, MEAL_DAY, day) for day in range(1, trip.days + 1)),
-        *(_daily(trip, SIGHT_DAY, day) for day in range(1, trip.days + 1)),
-        _predicate(trip, BUDGET, _text(BUDGET, budget=query.budget)),
-        _predicate(trip, RENDER, _text(RENDER, days=trip.days)),
+        *_transport_predicates(trip),
+        *(_create_predicate(trip, STAY, _predicate_text(STAY, city=city), city=city) for city in trip.cities),
+        *(_day_predicate(trip, MEAL_DAY, day) for day in range(1, trip.days + 1)),
+        *(_day_predicate(trip, SIGHT_DAY, day) for day in range(1, trip.days + 1)),
+        _create_predicate(trip, BUDGET, _predicate_text(BUDGET, budget=query.budget)),
+        _create_predicate(trip, RENDER, _predicate_text(RENDER, days=trip.days)),
     ]
 
 
-def _transports(trip: Trip) -> Iterator[Predicate]:
+def _transport_predicates(trip: Trip) -> Iterator[Predicate]:
     for leg in trip.legs:
         direction = OUTBOUND if leg.day == 1 else RETURN if leg.destination == trip.origin else BETWEEN
-        yield _predicate(trip, TRANSPORT, _text(TRANSPORT, **leg._asdict()), day=leg.day, which=direction)
+        yield _create_predicate(
+            trip, TRANSPORT, _predicate_text(TRANSPORT, **leg._asdict()), day=leg.day, which=direction
+        )
 
 
-def _daily(trip: Trip, kind: str, day: int) -> Predicate:
-    return _predicate(trip, kind, _text(kind, day=day, city=trip.city_on(day)), day=day)
+def _day_predicate(trip: Trip, kind: str, day: int) -> Predicate:
+    return _create_predicate(trip, kind, _predicate_text(kind, day=day, city=trip.city_on(day)), day=day)
 
 
-def _predicate(trip: Trip, kind: str, text: str, **args: int | str) -> Predicate:
+def _create_predicate(trip: Trip, kind: str, text: str, **args: int | str) -> Predicate:
     route: Arguments = {"route": list(trip.cities)}
     return Predicate(text=text, kind=kind, args={**route, **args})
 
 
-def _text(kind: str, **values: object) -> str:
-    return TEXTS[kind].format(**values)
+def _predicate_text(kind: str, **values: object) -> str:
+    return PREDICATE_TEXTS[kind].format(**values)
 
 
-TEXTS = {
+PREDICATE_TEXTS = {
     TRANSPORT: "transport from {origin} to {destination} on day {day} ({date}) is booked",
     STAY: "a place to stay in {city} is booked for every night there",
     MEAL_DAY: "the meals of day {day} in {city} are chosen",
@@ -126,7 +128,7 @@ TEXTS = {
 # Options of a predicate: candidates pass five filters and come cheapest first, or with a diagnosis (A.2).
 
 # Value of the constraint "transportation" -> the kind of transport that it excludes.
-FORBIDS: dict[str, Kind] = {"no flight": "flight", "no self-driving": "self-driving"}
+REFUSED_KINDS: dict[str, TransportKind] = {"no flight": "flight", "no self-driving": "self-driving"}
 
 
 class Option(NamedTuple):
@@ -135,19 +137,19 @@ class Option(NamedTuple):
     text: str
     label: str
     cost: float
-    kind: Kind | None = None
+    kind: TransportKind | None = None
     place: Accommodation | None = None
     cuisines: str = ""
 
 
-class Filter(NamedTuple):
+class OptionFilter(NamedTuple):
     """Condition on options; a diagnosis reports its name."""
 
     name: str
     keeps: Callable[[Option], bool]
 
 
-class Offer(NamedTuple):
+class OptionOffer(NamedTuple):
     """Options that passed all filters, cheapest first, and a diagnosis if there are none."""
 
     options: list[Option]
@@ -156,73 +158,77 @@ class Offer(NamedTuple):
     """Name of the filter that no option passed."""
 
 
-def offer(candidates: Sequence[Option], filters: Sequence[Filter], label: str) -> Offer:
+def filter_options(candidates: Sequence[Option], filters: Sequence[OptionFilter], label: str) -> OptionOffer:
     """Apply filters in order; the diagnosis names the first filter that no option passes."""
     remaining = sorted(candidates, key=lambda option: option.cost)
     if not remaining:
-        return Offer([], f"{label}: the data holds none (sandbox)", "sandbox")
+        return OptionOffer([], f"{label}: the data holds none (sandbox)", "sandbox")
     for name, keeps in filters:
         passing = [option for option in remaining if keeps(option)]
         if not passing:
             cheapest = f", the cheapest at ${remaining[0].cost:g}"
-            return Offer([], f"{label}: none of {len(remaining)} options passes the filter {name!r}{cheapest}", name)
+            return OptionOffer(
+                [], f"{label}: none of {len(remaining)} options passes the filter {name!r}{cheapest}", name
+            )
         remaining = passing
-    return Offer(remaining)
+    return OptionOffer(remaining)
 
 
-def transports(leg: Leg, people: int, sandbox: Sandbox) -> list[Option]:
+def list_transports(leg: TripLeg, people: int, sandbox: Sandbox) -> list[Option]:
     """List the flights of the day, and cars if the road takes less than a day."""
-    flights = [_flight(row, people) for row in sandbox.flights(leg.origin, leg.destination, leg.date)]
-    return [*flights, *_cars(leg, people, sandbox)]
+    flights = [_flight_option(row, people) for row in sandbox.flights(leg.origin, leg.destination, leg.date)]
+    return [*flights, *_car_options(leg, people, sandbox)]
 
 
-def stays(city: str, people: int, nights: int, sandbox: Sandbox) -> list[Option]:
+def list_stays(city: str, people: int, nights: int, sandbox: Sandbox) -> list[Option]:
     """List places to stay, each priced for all nights by the row that the scorer will match to its name."""
     options = {}
     for row in sandbox.accommodations(city):
         text = f"{row.name}, {city}"
-        if matches := match_accommodation(*item(text), sandbox):
+        if matches := match_accommodation(*parse_place(text), sandbox):
             place = matches[0]
             cost = place.price * ceil(people / place.maximum_occupancy) * nights
-            options[text] = Option(text, f"{_short(row.name)} (${cost:g}, {place.room_type})", cost, place=place)
+            options[text] = Option(text, f"{_shorten_name(row.name)} (${cost:g}, {place.room_type})", cost, place=place)
     return list(options.values())
 
 
-def restaurants(city: str, people: int, sandbox: Sandbox) -> list[Option]:
+def list_restaurants(city: str, people: int, sandbox: Sandbox) -> list[Option]:
     """List restaurants, each with the cost and cuisines of the row that the scorer will match to its name."""
     options = {}
     for row in sandbox.restaurants(city):
         text = f"{row.name}, {city}"
-        if matches := match_restaurant(*item(text), sandbox):
+        if matches := match_restaurant(*parse_place(text), sandbox):
             cost = matches[0].cost * people
-            options[text] = Option(text, f"{_short(row.name)} (${cost:g})", cost, cuisines=matches[0].cuisines)
+            options[text] = Option(text, f"{_shorten_name(row.name)} (${cost:g})", cost, cuisines=matches[0].cuisines)
     return list(options.values())
 
 
-def sights(city: str, sandbox: Sandbox) -> list[Option]:
+def list_attractions(city: str, sandbox: Sandbox) -> list[Option]:
     """List attractions, which are free. The official scorer reads only those that end with a semicolon."""
     texts = {f"{row.name}, {city}": row.name for row in sandbox.attractions(city)}
-    matched = {text: name for text, name in texts.items() if ";" not in text and match_attraction(*item(text), sandbox)}
-    return [Option(f"{text};", _short(name), 0.0) for text, name in matched.items()]
+    matched = {
+        text: name for text, name in texts.items() if ";" not in text and match_attraction(*parse_place(text), sandbox)
+    }
+    return [Option(f"{text};", _shorten_name(name), 0.0) for text, name in matched.items()]
 
 
-def allowed_transport(constraint: LocalConstraint) -> Filter:
+def transport_filter(constraint: LocalConstraint) -> OptionFilter:
     """Exclude the kind of transport that the traveller refuses."""
-    refused = FORBIDS.get(constraint.transportation or "")
-    return Filter("local constraints", lambda option: option.kind != refused)
+    refused = REFUSED_KINDS.get(constraint.transportation or "")
+    return OptionFilter("local constraints", lambda option: option.kind != refused)
 
 
-def allowed_stay(constraint: LocalConstraint, nights: int) -> Filter:
+def stay_filter(constraint: LocalConstraint, nights: int) -> OptionFilter:
     """Require the requested room type and house rule, and a minimum stay that the trip meets."""
 
     def keeps(option: Option) -> bool:
         place = option.place
-        return place is not None and not stay_violation(place, constraint, nights)
+        return place is not None and not find_stay_violation(place, constraint, nights)
 
-    return Filter("local constraints", keeps)
+    return OptionFilter("local constraints", keeps)
 
 
-def stay_violation(place: Accommodation, constraint: LocalConstraint, nights: int) -> str:
+def find_stay_violation(place: Accommodation, constraint: LocalConstraint, nights: int) -> str:
     """Describe the constraint that a place to stay violates; empty if there is none."""
     if constraint.house_rule and f"No {constraint.house_rule}" in place.house_rules:
         return f"{place.name} has the rule No {constraint.house_rule}"
@@ -233,34 +239,34 @@ def stay_violation(place: Accommodation, constraint: LocalConstraint, nights: in
     return ""
 
 
-def consistent_with(kinds: set[Kind]) -> Filter:
+def mode_filter(kinds: set[TransportKind]) -> OptionFilter:
     """Exclude mixed transport: officially self-driving conflicts with flights and taxis on the same trip."""
-    return Filter("transport mode", lambda option: option.kind is not None and compatible(option.kind, kinds))
+    return OptionFilter("transport mode", lambda option: option.kind is not None and is_compatible(option.kind, kinds))
 
 
-def compatible(kind: Kind, kinds: set[Kind]) -> bool:
+def is_compatible(kind: TransportKind, kinds: set[TransportKind]) -> bool:
     """Tell whether a kind of transport may be combined with those already booked."""
     return all((kind == "self-driving") == (other == "self-driving") for other in kinds)
 
 
-def unused(texts: Sequence[str]) -> Filter:
+def uniqueness_filter(texts: Sequence[str]) -> OptionFilter:
     """Exclude what the trip already contains."""
     used = set(texts)
-    return Filter("uniqueness", lambda option: option.text not in used)
+    return OptionFilter("uniqueness", lambda option: option.text not in used)
 
 
-def none_of(kinds: Sequence[object]) -> Filter:
+def exclusion_filter(kinds: Sequence[object]) -> OptionFilter:
     """Exclude the kinds of transport that a replanned predicate avoids."""
-    return Filter("replanning", lambda option: option.kind not in kinds)
+    return OptionFilter("replanning", lambda option: option.kind not in kinds)
 
 
-def serving_first(options: list[Option], cuisines: Sequence[str]) -> list[Option]:
+def prefer_cuisines(options: list[Option], cuisines: Sequence[str]) -> list[Option]:
     """Return the options that serve one of the cuisines, or all options if none does."""
     serving = [option for option in options if any(cuisine in option.cuisines for cuisine in cuisines)]
     return serving or options
 
 
-def _flight(row: Flight, people: int) -> Option:
+def _flight_option(row: Flight, people: int) -> Option:
     text = (
         f"Flight Number: {row.number}, from {row.origin} to {row.destination}, "
         f"Departure Time: {row.departs}, Arrival Time: {row.arrives}"
@@ -269,9 +275,9 @@ def _flight(row: Flight, people: int) -> Option:
     return Option(text, f"Flight {row.number} {row.departs}-{row.arrives} (${cost:g})", cost, "flight")
 
 
-def _cars(leg: Leg, people: int, sandbox: Sandbox) -> Iterator[Option]:
+def _car_options(leg: TripLeg, people: int, sandbox: Sandbox) -> Iterator[Option]:
     road = sandbox.distance(leg.origin, leg.destination)
-    kinds: dict[Kind, str] = {"self-driving": "Self-driving", "taxi": "Taxi"}
+    kinds: dict[TransportKind, str] = {"self-driving": "Self-driving", "taxi": "Taxi"}
     for kind, word in kinds.items():
         if road and (price := distance_cost(kind, road)) is not None:
             cost = price * ceil(people / SEATS[kind])
@@ -280,14 +286,14 @@ def _cars(leg: Leg, people: int, sandbox: Sandbox) -> Iterator[Option]:
             yield Option(text, f"{word} {road.duration} (${cost:g})", cost, kind)
 
 
-def _short(name: str) -> str:
+def _shorten_name(name: str) -> str:
     return name if len(name) <= 60 else f"{name[:57]}..."
 
 
 # Candidates of a trip, looked up once.
 
 
-class Catalog:
+class TripCatalog:
     """Candidates for a party on one trip; all methods are memoised."""
 
     def __init__(self, people: int, constraint: LocalConstraint, trip: Trip, sandbox: Sandbox) -> None:
@@ -297,18 +303,18 @@ class Catalog:
         self.restaurants = cache(self._restaurants)
         self.lowest_stay = cache(self._lowest_stay)
 
-    def _transports(self, leg: Leg) -> list[Option]:
-        return transports(leg, self.people, self.sandbox)
+    def _transports(self, leg: TripLeg) -> list[Option]:
+        return list_transports(leg, self.people, self.sandbox)
 
     def _stays(self, city: str) -> list[Option]:
-        return stays(city, self.people, len(self.trip.nights_in(city)), self.sandbox)
+        return list_stays(city, self.people, len(self.trip.nights_in(city)), self.sandbox)
 
     def _restaurants(self, city: str) -> list[Option]:
-        candidates = restaurants(city, self.people, self.sandbox)
+        candidates = list_restaurants(city, self.people, self.sandbox)
         return sorted(candidates, key=lambda option: option.cost)
 
     def _lowest_stay(self, city: str) -> float:
-        allowed = allowed_stay(self.constraint, len(self.trip.nights_in(city)))
+        allowed = stay_filter(self.constraint, len(self.trip.nights_in(city)))
         return min((option.cost for option in self.stays(city) if allowed.keeps(option)), default=inf)
 
 
@@ -319,7 +325,7 @@ NOTHING = "-"
 ENTRIES = ("transportation", "breakfast", "attraction", "lunch", "dinner", "accommodation")
 
 
-class Slot(NamedTuple):
+class PlanSlot(NamedTuple):
     """Entry of a day in the official plan format."""
 
     day: int
@@ -339,13 +345,13 @@ class Draft(NamedTuple):
         """Return the texts of all slots of the given entries, except "-"."""
         return [t for slot, t in self.booked.items() if slot.partition(":")[2] in entries and t != NOTHING]
 
-    def kinds(self) -> set[Kind]:
+    def kinds(self) -> set[TransportKind]:
         """Return the kinds of transport booked."""
-        return {kind for text in self.texts("transportation") if (kind := booked_kind(text))}
+        return {kind for text in self.texts("transportation") if (kind := booked_kind_of(text))}
 
     def missing_cuisines(self, requested: Sequence[str], sandbox: Sandbox) -> list[str]:
         """Return the requested cuisines that no chosen restaurant serves yet."""
-        served = [rows[0].cuisines for t in self.texts(*MEALS) if (rows := match_restaurant(*item(t), sandbox))]
+        served = [rows[0].cuisines for t in self.texts(*MEALS) if (rows := match_restaurant(*parse_place(t), sandbox))]
         return [cuisine for cuisine in requested if not any(cuisine in cuisines for cuisines in served)]
 
     def plan(self, trip: Trip) -> list[dict[str, object]]:
@@ -359,7 +365,7 @@ class Draft(NamedTuple):
     def _day(self, trip: Trip, day: int) -> dict[str, object]:
         leg = trip.leg_on(day)
         city = f"from {leg.origin} to {leg.destination}" if leg else trip.city_on(day)
-        entries = {entry: self.booked.get(str(Slot(day, entry)), NOTHING) for entry in ENTRIES}
+        entries = {entry: self.booked.get(str(PlanSlot(day, entry)), NOTHING) for entry in ENTRIES}
         return {"days": day, "current_city": city, **entries}
 
 
@@ -367,10 +373,10 @@ def draft_of(actions: Sequence[Action]) -> Draft:
     """Fold accepted actions into a draft; later bookings of a slot replace earlier ones."""
     booked: dict[str, str] = {}
     for action in actions:
-        booked.update(_bookings(action))
+        booked.update(_bookings_of(action))
     return Draft(booked)
 
 
-def _bookings(action: Action) -> dict[str, str]:
+def _bookings_of(action: Action) -> dict[str, str]:
     book = action.args.get("book", {})
     return {slot: str(text) for slot, text in book.items()} if isinstance(book, dict) else {}

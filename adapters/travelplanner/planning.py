@@ -1,7 +1,7 @@
 """Choosing options with look-ahead, and checking bookings.
 
-`Chooser` offers the options of a predicate; `Lookahead` computes the lowest cost of completing a draft, so that options
-which leave no affordable way to the end are not offered; `violations` is what the validator checks.
+`OptionChooser` offers the options of a predicate; `Lookahead` computes the lowest cost of completing a draft, so that
+options which leave no affordable way to the end are not offered; `find_violations` is what the validator checks.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,32 +11,32 @@ from typing import NamedTuple
 from certigraph.adapters.travelplanner import options
 from certigraph.adapters.travelplanner.options import (
     BUDGET,
-    FORBIDS,
     NOTHING,
-    Catalog,
+    REFUSED_KINDS,
     Draft,
-    Filter,
-    Leg,
-    Offer,
     Option,
-    Slot,
+    OptionFilter,
+    OptionOffer,
+    PlanSlot,
     Trip,
-    allowed_transport,
-    offer,
-    stay_violation,
+    TripCatalog,
+    TripLeg,
+    filter_options,
+    find_stay_violation,
+    transport_filter,
     trip_of,
 )
 from certigraph.adapters.travelplanner.plans import (
     MEALS,
-    Kind,
-    from_to,
-    item,
-    known_transport,
+    TransportKind,
+    is_known_transport,
     match_accommodation,
     match_attraction,
     match_restaurant,
+    parse_endpoints,
+    parse_place,
 )
-from certigraph.adapters.travelplanner.queries import Query
+from certigraph.adapters.travelplanner.queries import TravelQuery
 from certigraph.adapters.travelplanner.sandbox import Sandbox
 from certigraph.state.records import RESTORE, Observation, Predicate
 
@@ -53,30 +53,30 @@ class Dish(NamedTuple):
     serves: int
 
 
-def menu_of(dishes: Sequence[Dish], minimum: int, maximum: int) -> Menu:
+def find_cheapest_menu(dishes: Sequence[Dish], minimum: int, maximum: int) -> Menu:
     """Find the cheapest selections of `minimum` to `maximum` different dishes: an exact knapsack over cuisines."""
     menus: list[Menu] = [{0: 0.0}] + [{} for _ in range(maximum)]
     for dish in dishes:
         for count in range(maximum, 0, -1):
             for served, cost in menus[count - 1].items():
-                _keep(menus[count], served | dish.serves, cost + dish.cost)
-    return _cheapest(menus[minimum:])
+                _keep_cheaper(menus[count], served | dish.serves, cost + dish.cost)
+    return _merge_menus(menus[minimum:])
 
 
-def both(first: Menu, second: Menu) -> Menu:
+def combine_menus(first: Menu, second: Menu) -> Menu:
     """Combine two menus: one selection from each."""
-    return _cheapest({a | b: x + y} for a, x in first.items() for b, y in second.items())
+    return _merge_menus({a | b: x + y} for a, x in first.items() for b, y in second.items())
 
 
-def _cheapest(menus: Iterable[Menu]) -> Menu:
+def _merge_menus(menus: Iterable[Menu]) -> Menu:
     best: Menu = {}
     for menu in menus:
         for served, cost in menu.items():
-            _keep(best, served, cost)
+            _keep_cheaper(best, served, cost)
     return best
 
 
-def _keep(menu: Menu, served: int, cost: float) -> None:
+def _keep_cheaper(menu: Menu, served: int, cost: float) -> None:
     if cost < menu.get(served, inf):
         menu[served] = cost
 
@@ -87,7 +87,7 @@ def _keep(menu: Menu, served: int, cost: float) -> None:
 # So an option is offered exactly if the rest of the trip is affordable after it.
 
 
-class Slots(NamedTuple):
+class OpenMeals(NamedTuple):
     """Number of open meals in one city: how many the plan must have, and how many it may have."""
 
     minimum: int
@@ -100,7 +100,7 @@ class Lookahead:
     With `every_meal`, the meals of travel days are required too, although the official rules let a plan omit them.
     """
 
-    def __init__(self, catalog: Catalog, *, every_meal: bool) -> None:
+    def __init__(self, catalog: TripCatalog, *, every_meal: bool) -> None:
         self._catalog = catalog
         self._every_meal = every_meal
         self._menus: dict[tuple[object, ...], Menu] = {}
@@ -112,15 +112,15 @@ class Lookahead:
     def transport_cost(self, draft: Draft) -> float:
         """Return the lowest cost of the open legs, in one of the two modes that fit the booked legs."""
         trip, kinds = self._catalog.trip, draft.kinds()
-        legs = [leg for leg in trip.legs if str(Slot(leg.day, "transportation")) not in draft.booked]
-        modes: tuple[set[Kind], ...] = ({"self-driving"}, {"flight", "taxi"})
+        legs = [leg for leg in trip.legs if str(PlanSlot(leg.day, "transportation")) not in draft.booked]
+        modes: tuple[set[TransportKind], ...] = ({"self-driving"}, {"flight", "taxi"})
         fitting = [mode for mode in modes if all(kind in mode for kind in kinds)]
         return min((sum(self._lowest_leg(leg, mode) for leg in legs) for mode in fitting), default=inf)
 
     def stay_cost(self, draft: Draft) -> float:
         """Return the lowest cost of the cities without a place to stay."""
         trip = self._catalog.trip
-        nights = {city: str(Slot(trip.nights_in(city)[0], "accommodation")) for city in trip.cities}
+        nights = {city: str(PlanSlot(trip.nights_in(city)[0], "accommodation")) for city in trip.cities}
         return sum(self._catalog.lowest_stay(city) for city in trip.cities if nights[city] not in draft.booked)
 
     def meal_cost(self, draft: Draft) -> float:
@@ -130,38 +130,40 @@ class Lookahead:
         used = frozenset(draft.texts(*MEALS))
         menu: Menu = {0: 0.0}
         for city, slots in self._open_meals(draft).items():
-            menu = both(menu, self._menu(city, slots, used, missing))
+            menu = combine_menus(menu, self._menu(city, slots, used, missing))
         return menu.get(2 ** len(missing) - 1, inf)
 
-    def _lowest_leg(self, leg: Leg, mode: set[Kind]) -> float:
-        allowed = allowed_transport(self._catalog.constraint)
+    def _lowest_leg(self, leg: TripLeg, mode: set[TransportKind]) -> float:
+        allowed = transport_filter(self._catalog.constraint)
         options = (o for o in self._catalog.transports(leg) if o.kind in mode and allowed.keeps(o))
         return min((option.cost for option in options), default=inf)
 
-    def _open_meals(self, draft: Draft) -> Mapping[str, Slots]:
-        trip, meals = self._catalog.trip, dict[str, Slots]()
+    def _open_meals(self, draft: Draft) -> Mapping[str, OpenMeals]:
+        trip, meals = self._catalog.trip, dict[str, OpenMeals]()
         for day, meal in trip.meal_slots():
-            if str(Slot(day, meal)) not in draft.booked:
+            if str(PlanSlot(day, meal)) not in draft.booked:
                 needed = self._every_meal or trip.leg_on(day) is None
-                minimum, maximum = meals.get(trip.city_on(day), Slots(0, 0))
-                meals[trip.city_on(day)] = Slots(minimum + needed, maximum + 1)
+                minimum, maximum = meals.get(trip.city_on(day), OpenMeals(0, 0))
+                meals[trip.city_on(day)] = OpenMeals(minimum + needed, maximum + 1)
         return meals
 
-    def _menu(self, city: str, slots: Slots, used: frozenset[str], missing: tuple[str, ...]) -> Menu:
-        dishes = pool([o for o in self._catalog.restaurants(city) if o.text not in used], missing, slots.maximum)
+    def _menu(self, city: str, slots: OpenMeals, used: frozenset[str], missing: tuple[str, ...]) -> Menu:
+        dishes = select_dishes(
+            [o for o in self._catalog.restaurants(city) if o.text not in used], missing, slots.maximum
+        )
         key = (tuple(dishes), missing, slots)
         if key not in self._menus:
-            self._menus[key] = menu_of(dishes, slots.minimum, slots.maximum)
+            self._menus[key] = find_cheapest_menu(dishes, slots.minimum, slots.maximum)
         return self._menus[key]
 
 
-def cheapest_cost(catalog: Catalog, *, every_meal: bool) -> int | None:
+def cheapest_cost(catalog: TripCatalog, *, every_meal: bool) -> int | None:
     """Return the smallest budget in full dollars that pays for a trip; None if no trip is possible."""
     cost = Lookahead(catalog, every_meal=every_meal).lowest_cost(Draft())
     return ceil(cost) if cost < inf else None
 
 
-def pool(restaurants: Sequence[Option], cuisines: Sequence[str], count: int) -> list[Dish]:
+def select_dishes(restaurants: Sequence[Option], cuisines: Sequence[str], count: int) -> list[Dish]:
     """Keep the `count` cheapest restaurants for each set of served cuisines: no optimum needs any other."""
     counts: dict[int, int] = {}
     dishes = []
@@ -176,23 +178,23 @@ def pool(restaurants: Sequence[Option], cuisines: Sequence[str], count: int) -> 
 # Catalogs of a benchmark's queries, each built once.
 
 
-class Catalogs:
+class CatalogCache:
     """Cache of catalogs over one database."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
         # Keyed by id() because a query is not hashable; the query is stored too, so that its id is not reused.
-        self._catalogs: dict[tuple[int, tuple[str, ...]], tuple[Query, Catalog]] = {}
+        self._catalogs: dict[tuple[int, tuple[str, ...]], tuple[TravelQuery, TripCatalog]] = {}
 
-    def of(self, query: Query, route: tuple[str, ...]) -> Catalog:
+    def of(self, query: TravelQuery, route: tuple[str, ...]) -> TripCatalog:
         """Return the catalog of a query's trip on a route."""
         key = (id(query), route)
         if key not in self._catalogs:
-            catalog = Catalog(query.people_number, query.local_constraint, trip_of(query, route), self._sandbox)
+            catalog = TripCatalog(query.people_number, query.local_constraint, trip_of(query, route), self._sandbox)
             self._catalogs[key] = (query, catalog)
         return self._catalogs[key][1]
 
-    def is_feasible(self, query: Query) -> bool:
+    def is_feasible(self, query: TravelQuery) -> bool:
         """Tell whether some plan along the reference's route satisfies every constraint within the budget."""
         cost = cheapest_cost(self.of(query, trip_of(query).cities), every_meal=False)
         return cost is not None and cost <= query.budget
@@ -206,58 +208,58 @@ def route_of(target: Predicate) -> tuple[str, ...]:
 
 # Options of a predicate, given the draft: the five filters of appendix A.2, and the look-ahead if it is enabled.
 
-SKIP = Option(NOTHING, "no meal", 0.0)
+SKIPPED_MEAL = Option(NOTHING, "no meal", 0.0)
 AFFORDABILITY = "affordability"
 
 # Arguments by which a replanned predicate restricts its options.
 CHEAPEST = "cheapest"
 """Offer only the cheapest option."""
-OWED = "owed"
+MISSING_CUISINES = "owed"
 """Offer only restaurants that serve a missing cuisine, if there are any."""
-WITHOUT = "without"
+SKIP_MEALS = "without"
 """Skip the meals."""
 AVOID = "avoid"
 """Exclude these kinds of transport."""
 
 
-class Choice(NamedTuple):
+class SlotChoice(NamedTuple):
     """Decision within a predicate: its label, and the slots that the chosen option fills."""
 
     label: str
-    slots: tuple[Slot, ...]
+    slots: tuple[PlanSlot, ...]
 
 
-def choices(catalog: Catalog, target: Predicate) -> list[Choice]:
+def choices_of(catalog: TripCatalog, target: Predicate) -> list[SlotChoice]:
     """Return the decisions that a predicate takes, in order; the three meals of a day are separate decisions."""
     trip, day, city = catalog.trip, target.args.get("day"), target.args.get("city")
     match target.kind, day, city:
         case "transport", int(), _:
-            return [Choice(f"transport on day {day}", (Slot(day, "transportation"),))]
+            return [SlotChoice(f"transport on day {day}", (PlanSlot(day, "transportation"),))]
         case "stay", _, str():
-            nights = tuple(Slot(night, "accommodation") for night in trip.nights_in(city))
-            return [Choice(f"a place to stay in {city}", nights)]
+            nights = tuple(PlanSlot(night, "accommodation") for night in trip.nights_in(city))
+            return [SlotChoice(f"a place to stay in {city}", nights)]
         case "meals", int(), _:
-            return [Choice(f"{meal} on day {day} in {trip.city_on(day)}", (Slot(day, meal),)) for meal in MEALS]
+            return [SlotChoice(f"{meal} on day {day} in {trip.city_on(day)}", (PlanSlot(day, meal),)) for meal in MEALS]
         case "attraction", int(), _:
-            return [Choice(f"an attraction for day {day} in {trip.city_on(day)}", (Slot(day, "attraction"),))]
+            return [SlotChoice(f"an attraction for day {day} in {trip.city_on(day)}", (PlanSlot(day, "attraction"),))]
     return []
 
 
-class Chooser:
+class OptionChooser:
     """Offers options for a choice such that every option keeps all official constraints satisfied."""
 
-    def __init__(self, catalog: Catalog, budget: int, *, lookahead: bool) -> None:
+    def __init__(self, catalog: TripCatalog, budget: int, *, lookahead: bool) -> None:
         self.catalog, self.budget = catalog, budget
         self._outlooks = [Lookahead(catalog, every_meal=True), Lookahead(catalog, every_meal=False)]
         self._lookahead = lookahead
 
-    def offer(self, choice: Choice, draft: Draft, target: Predicate) -> Offer:
+    def offer(self, choice: SlotChoice, draft: Draft, target: Predicate) -> OptionOffer:
         """Return the options for a choice, cheapest first. Meals of travel days may be skipped if money is short."""
-        if target.args.get(WITHOUT):
-            return Offer([SKIP])
+        if target.args.get(SKIP_MEALS):
+            return OptionOffer([SKIPPED_MEAL])
         offered = self._offer(choice, draft, target)
-        if target.args.get(OWED):
-            offered = offered._replace(options=options.serving_first(offered.options, self.missing_cuisines(draft)))
+        if target.args.get(MISSING_CUISINES):
+            offered = offered._replace(options=options.prefer_cuisines(offered.options, self.missing_cuisines(draft)))
         return offered._replace(options=offered.options[:1]) if target.args.get(CHEAPEST) else offered
 
     def money_left(self, draft: Draft) -> float:
@@ -269,17 +271,17 @@ class Chooser:
         """Return the requested cuisines that a draft does not serve yet."""
         return draft.missing_cuisines(self.catalog.constraint.cuisine or (), self.catalog.sandbox)
 
-    def _offer(self, choice: Choice, draft: Draft, target: Predicate) -> Offer:
+    def _offer(self, choice: SlotChoice, draft: Draft, target: Predicate) -> OptionOffer:
         filters = [*self._filters(choice, draft, target)]
         candidates = self._candidates(choice)
-        offered = Offer([])
+        offered = OptionOffer([])
         for affordable in self._affordable(choice, draft):
-            offered = offer(candidates, [*filters, affordable], choice.label)
+            offered = filter_options(candidates, [*filters, affordable], choice.label)
             if offered.options:
                 return offered
-        return Offer([SKIP]) if self._may_skip(choice, draft) else offered
+        return OptionOffer([SKIPPED_MEAL]) if self._may_skip(choice, draft) else offered
 
-    def _candidates(self, choice: Choice) -> list[Option]:
+    def _candidates(self, choice: SlotChoice) -> list[Option]:
         catalog, slot = self.catalog, choice.slots[0]
         city = catalog.trip.city_on(slot.day)
         if slot.entry == "transportation":
@@ -287,40 +289,44 @@ class Chooser:
             return catalog.transports(leg) if leg else []
         if slot.entry == "accommodation":
             return catalog.stays(city)
-        return options.sights(city, catalog.sandbox) if slot.entry == "attraction" else catalog.restaurants(city)
+        return (
+            options.list_attractions(city, catalog.sandbox) if slot.entry == "attraction" else catalog.restaurants(city)
+        )
 
-    def _filters(self, choice: Choice, draft: Draft, target: Predicate) -> Iterator[Filter]:
+    def _filters(self, choice: SlotChoice, draft: Draft, target: Predicate) -> Iterator[OptionFilter]:
         constraint, entry = self.catalog.constraint, choice.slots[0].entry
         if entry == "transportation":
-            yield options.allowed_transport(constraint)
-            yield options.consistent_with(draft.kinds())
+            yield options.transport_filter(constraint)
+            yield options.mode_filter(draft.kinds())
             avoided = target.args.get(AVOID)
             if isinstance(avoided, list):
-                yield options.none_of(avoided)
+                yield options.exclusion_filter(avoided)
         elif entry == "accommodation":
-            yield options.allowed_stay(constraint, len(choice.slots))
+            yield options.stay_filter(constraint, len(choice.slots))
         else:
-            yield options.unused(draft.texts("attraction") if entry == "attraction" else draft.texts(*MEALS))
+            yield options.uniqueness_filter(draft.texts("attraction") if entry == "attraction" else draft.texts(*MEALS))
 
-    def _affordable(self, choice: Choice, draft: Draft) -> Iterator[Filter]:
+    def _affordable(self, choice: SlotChoice, draft: Draft) -> Iterator[OptionFilter]:
         money_left = self.money_left(draft)
         if not self._lookahead or choice.slots[0].entry == "attraction":
-            yield Filter(AFFORDABILITY, lambda option: option.cost <= money_left)
+            yield OptionFilter(AFFORDABILITY, lambda option: option.cost <= money_left)
             return
         for outlook in self._outlooks:
 
             def keeps(option: Option, outlook: Lookahead = outlook) -> bool:
-                return option.cost + outlook.lowest_cost(taken(draft, choice, option)) <= money_left
+                return option.cost + outlook.lowest_cost(book_option(draft, choice, option)) <= money_left
 
-            yield Filter(f"{AFFORDABILITY} with what is still to come", keeps)
+            yield OptionFilter(f"{AFFORDABILITY} with what is still to come", keeps)
 
-    def _may_skip(self, choice: Choice, draft: Draft) -> bool:
+    def _may_skip(self, choice: SlotChoice, draft: Draft) -> bool:
         slot = choice.slots[0]
         optional = self._lookahead and slot.entry in MEALS and self.catalog.trip.leg_on(slot.day) is not None
-        return optional and self._outlooks[1].lowest_cost(taken(draft, choice, SKIP)) <= self.money_left(draft)
+        return optional and self._outlooks[1].lowest_cost(book_option(draft, choice, SKIPPED_MEAL)) <= self.money_left(
+            draft
+        )
 
 
-def taken(draft: Draft, choice: Choice, option: Option) -> Draft:
+def book_option(draft: Draft, choice: SlotChoice, option: Option) -> Draft:
     """Return the draft with an option booked in the slots of a choice."""
     return Draft({**draft.booked, **{str(slot): option.text for slot in choice.slots}})
 
@@ -328,83 +334,85 @@ def taken(draft: Draft, choice: Choice, option: Option) -> Draft:
 # Checks of the world and the validator: entries must exist, and a booking must satisfy every constraint.
 
 
-def unknown_entries(draft: Draft, sandbox: Sandbox) -> list[str]:
+def find_unknown_entries(draft: Draft, sandbox: Sandbox) -> list[str]:
     """Return the entries that the database does not contain."""
-    return [text for slot, text in draft.booked.items() if text != NOTHING and not _known(slot, text, sandbox)]
+    return [text for slot, text in draft.booked.items() if text != NOTHING and not _is_known(slot, text, sandbox)]
 
 
-def violations(catalog: Catalog, budget: int, target: Predicate, observation: Observation) -> list[str]:
+def find_violations(catalog: TripCatalog, budget: int, target: Predicate, observation: Observation) -> list[str]:
     """Return the reasons why an accepted action does not make the target hold; empty if it does."""
-    return list(_violations(catalog, budget, target, observation))
+    return list(_iterate_violations(catalog, budget, target, observation))
 
 
-def repeats(draft: Draft) -> list[str]:
+def find_repeats(draft: Draft) -> list[str]:
     """Return the restaurants and attractions that occur more than once."""
     texts = draft.texts(*MEALS) + draft.texts("attraction")
     return sorted({text for text in texts if texts.count(text) > 1})
 
 
-def open_slots(trip: Trip, draft: Draft) -> list[str]:
+def find_open_slots(trip: Trip, draft: Draft) -> list[str]:
     """Return the slots that a complete itinerary fills (possibly with "-") and this draft does not."""
-    slots = [Slot(leg.day, "transportation") for leg in trip.legs]
-    slots += [Slot(day, "accommodation") for day in range(1, trip.days)]
-    slots += [Slot(day, entry) for day in range(1, trip.days + 1) for entry in (*MEALS, "attraction")]
+    slots = [PlanSlot(leg.day, "transportation") for leg in trip.legs]
+    slots += [PlanSlot(day, "accommodation") for day in range(1, trip.days)]
+    slots += [PlanSlot(day, entry) for day in range(1, trip.days + 1) for entry in (*MEALS, "attraction")]
     return [str(slot) for slot in slots if str(slot) not in draft.booked]
 
 
-def _known(slot: str, text: str, sandbox: Sandbox) -> bool:
+def _is_known(slot: str, text: str, sandbox: Sandbox) -> bool:
     entry = slot.partition(":")[2]
     if entry == "transportation":
-        return known_transport(text, "", sandbox)
+        return is_known_transport(text, "", sandbox)
     match = {"accommodation": match_accommodation, "attraction": match_attraction}.get(entry, match_restaurant)
-    return bool(match(*item(text.removesuffix(";")), sandbox))
+    return bool(match(*parse_place(text.removesuffix(";")), sandbox))
 
 
-def _violations(catalog: Catalog, budget: int, target: Predicate, observation: Observation) -> Iterator[str]:
+def _iterate_violations(
+    catalog: TripCatalog, budget: int, target: Predicate, observation: Observation
+) -> Iterator[str]:
     if target.kind == RESTORE:
         if observation.data.get("cleared") != target.args["clear"]:
             yield "the draft was not cleared as planned"
         return
     booked = observation.data.get("booked", {})
     entries: Mapping[str, str] = {k: str(v) for k, v in booked.items()} if isinstance(booked, dict) else {}
-    yield from _unfilled(catalog, target, entries)
-    yield from _forbidden(catalog, Draft(entries))
-    yield from _totals(budget, target, observation)
+    yield from _find_unfilled(catalog, target, entries)
+    yield from _find_forbidden(catalog, Draft(entries))
+    yield from _check_totals(budget, target, observation)
 
 
-def _unfilled(catalog: Catalog, target: Predicate, entries: Mapping[str, str]) -> Iterator[str]:
-    slots = [slot for choice in choices(catalog, target) for slot in choice.slots]
+def _find_unfilled(catalog: TripCatalog, target: Predicate, entries: Mapping[str, str]) -> Iterator[str]:
+    slots = [slot for choice in choices_of(catalog, target) for slot in choice.slots]
     if missing := [str(slot) for slot in slots if str(slot) not in entries]:
         yield f"not booked: {', '.join(missing)}"
     for slot in slots:
         text = entries.get(str(slot), "")
-        if text and not _serves(catalog.trip, slot, text):
+        if text and not _fits_slot(catalog.trip, slot, text):
             yield f"{text} does not serve as {slot.entry} of day {slot.day}"
 
 
-def _serves(trip: Trip, slot: Slot, text: str) -> bool:
+def _fits_slot(trip: Trip, slot: PlanSlot, text: str) -> bool:
     """Tell whether an entry is in the city of the day; only meals and attractions of travel days may be "-"."""
     leg = trip.leg_on(slot.day)
     if text == NOTHING:
         return leg is not None and slot.entry in (*MEALS, "attraction")
     if leg and slot.entry == "transportation":
-        return from_to(text) == from_to(f"from {leg.origin} to {leg.destination}")
+        return parse_endpoints(text) == parse_endpoints(f"from {leg.origin} to {leg.destination}")
     return text.removesuffix(";").endswith(f", {trip.city_on(slot.day)}")
 
 
-def _forbidden(catalog: Catalog, booked: Draft) -> Iterator[str]:
+def _find_forbidden(catalog: TripCatalog, booked: Draft) -> Iterator[str]:
     constraint = catalog.constraint
-    refused = FORBIDS.get(constraint.transportation or "")
+    refused = REFUSED_KINDS.get(constraint.transportation or "")
     if refused in booked.kinds():
         yield f"{refused} is refused"
     for text in dict.fromkeys(booked.texts("accommodation")):
-        place = match_accommodation(*item(text), catalog.sandbox)[0]
+        place = match_accommodation(*parse_place(text), catalog.sandbox)[0]
         nights = sum(text == other for other in booked.texts("accommodation"))
-        if violation := stay_violation(place, constraint, nights):
+        if violation := find_stay_violation(place, constraint, nights):
             yield violation
 
 
-def _totals(budget: int, target: Predicate, observation: Observation) -> Iterator[str]:
+def _check_totals(budget: int, target: Predicate, observation: Observation) -> Iterator[str]:
     data = observation.data
     cost, kinds = data.get("cost"), data.get("kinds")
     if isinstance(cost, (int, float)) and cost > budget:

@@ -8,14 +8,14 @@ from typing import Literal, NamedTuple
 
 from pydantic import ConfigDict, JsonValue
 
-from certigraph.adapters.files import checked, read_rows
+from certigraph.adapters.files import read_rows, validate_row
 from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Distance, Restaurant, Sandbox
 from certigraph.state.records import Fault, Record
 
 # Plans as the benchmark stores them: a list of days, each a mapping to texts that may be malformed.
 
-Day = Mapping[str, object]
-Plan = Sequence[Day]
+PlanDay = Mapping[str, object]
+WrittenPlan = Sequence[PlanDay]
 
 MEALS = ("breakfast", "lunch", "dinner")
 
@@ -29,23 +29,23 @@ class PlanRow(Record):
     plan: tuple[dict[str, JsonValue], ...] | None
 
 
-def entry(day: Day, key: str) -> str:
+def entry_of(day: PlanDay, key: str) -> str:
     """Return the text of a day's entry; the empty string if it is missing, empty or "-"."""
     value = day.get(key)
     return "" if not value or value == "-" else str(value)
 
 
-def meals(day: Day) -> list[str]:
+def meals_of(day: PlanDay) -> list[str]:
     """Return the texts of a day's meals, in the order of the day."""
-    return [text for meal in MEALS if (text := entry(day, meal))]
+    return [text for meal in MEALS if (text := entry_of(day, meal))]
 
 
-def current_city(day: Day) -> str:
+def current_city_of(day: PlanDay) -> str:
     """Return the day's city or "from A to B"; a "-" is kept because officially it counts as the name of a city."""
     return str(day.get("current_city") or "")
 
 
-def missing_key(plan: Plan) -> str:
+def find_missing_key(plan: WrittenPlan) -> str:
     """Return the first missing key on which the official evaluation fails with a KeyError; empty if none is missing.
 
     The evaluation needs "current_city" of every day and "transportation" of the first; all other keys may be missing.
@@ -57,15 +57,15 @@ def missing_key(plan: Plan) -> str:
     return ""
 
 
-def read_plans(path: Path) -> dict[int, Plan | None]:
+def read_plans(path: Path) -> dict[int, WrittenPlan | None]:
     """Read the plans of a JSONL file (`.gz` or not) by query idx; fields besides `idx` and `plan` are ignored.
 
     Raises:
         Fault: the file is missing, a row is malformed or an idx occurs twice; the message names file and line.
     """
-    plans: dict[int, Plan | None] = {}
+    plans: dict[int, WrittenPlan | None] = {}
     for line in read_rows(path):
-        row = checked(PlanRow, line)
+        row = validate_row(PlanRow, line)
         if row.idx in plans:
             raise Fault("data", f"{line.where}: idx {row.idx} occurs twice: keep one plan per query")
         plans[row.idx] = row.plan
@@ -77,84 +77,84 @@ def read_plans(path: Path) -> dict[int, Plan | None]:
 FROM_TO = re.compile(r"from\s+(?P<origin>.+?)\s+to\s+(?P<destination>[^,]+)")
 FLIGHT_NUMBER = "Flight Number: "
 
-Kind = Literal["flight", "self-driving", "taxi"]
+TransportKind = Literal["flight", "self-driving", "taxi"]
 
 
-class Item(NamedTuple):
+class PlaceEntry(NamedTuple):
     """Restaurant, accommodation or attraction as a plan writes it: "name, city"."""
 
     name: str
     city: str
 
 
-class Ends(NamedTuple):
+class Endpoints(NamedTuple):
     """Origin and destination of a journey, without parentheses."""
 
     origin: str
     destination: str
 
 
-UNREADABLE = Item("-", "-")
+UNREADABLE_PLACE = PlaceEntry("-", "-")
 
 
-def before_parenthesis(text: str) -> str:
+def strip_parenthesis(text: str) -> str:
     """Return the text before its first "(...)", untrimmed: "Moab(Utah)" -> "Moab"."""
     head, _, rest = text.partition("(")
     return head if ")" in rest else text
 
 
-def from_to(text: str) -> Ends | None:
+def parse_endpoints(text: str) -> Endpoints | None:
     """Parse the first "from A to B" of a text, without parentheses; B ends at a comma."""
     match = FROM_TO.search(text)
-    return Ends(*(before_parenthesis(city) for city in match.groups())) if match else None
+    return Endpoints(*(strip_parenthesis(city) for city in match.groups())) if match else None
 
 
-def item(text: str) -> Item:
-    """Split "name, city" at the last comma; `UNREADABLE` if there is no comma or nothing after it."""
+def parse_place(text: str) -> PlaceEntry:
+    """Split "name, city" at the last comma; `UNREADABLE_PLACE` if there is no comma or nothing after it."""
     name, _, city = text.rpartition(",")
     if not city or len(city) == len(text):
-        return UNREADABLE
+        return UNREADABLE_PLACE
     last_line = name.rpartition("\n")[2]
-    return Item(last_line.strip(), before_parenthesis(city.strip()).strip())
+    return PlaceEntry(last_line.strip(), strip_parenthesis(city.strip()).strip())
 
 
-def attractions(day: Day) -> list[str]:
+def attractions_of(day: PlanDay) -> list[str]:
     """Return the attractions that end with ";". As in the official scorer, text after the last ";" is ignored."""
-    return entry(day, "attraction").split(";")[:-1]
+    return entry_of(day, "attraction").split(";")[:-1]
 
 
-def cities_of(day: Day) -> tuple[str, ...] | None:
+def cities_of(day: PlanDay) -> tuple[str, ...] | None:
     """Return (A, B) for a day "from A to B", else the one city; None if the day has "from" but cannot be parsed."""
-    text = current_city(day)
-    return from_to(text) if "from" in text else (before_parenthesis(text),)
+    text = current_city_of(day)
+    return parse_endpoints(text) if "from" in text else (strip_parenthesis(text),)
 
 
-def ends_of(text: str, city: str) -> Ends | None:
+def endpoints_of(text: str, city: str) -> Endpoints | None:
     """Return the origin and destination of a transportation, from its own text or else from the day's current city."""
-    return from_to(text) or from_to(city)
+    return parse_endpoints(text) or parse_endpoints(city)
 
 
-def flight_number(text: str) -> str:
+def flight_number_of(text: str) -> str:
     """Return the flight number of a transportation; empty if it has none."""
     pieces = text.split(FLIGHT_NUMBER)
     return pieces[1].split(",")[0] if len(pieces) > 1 else ""
 
 
-def conflict_kind(text: str) -> Kind | None:
+def conflict_kind_of(text: str) -> TransportKind | None:
     """Return the kind of a transportation as the official check for conflicting kinds reads it."""
-    kinds: tuple[Kind, ...] = ("taxi", "self-driving", "flight")
+    kinds: tuple[TransportKind, ...] = ("taxi", "self-driving", "flight")
     return next((kind for kind in kinds if kind in text.lower()), None)
 
 
-def booked_kind(text: str) -> Kind | None:
+def booked_kind_of(text: str) -> TransportKind | None:
     """Return the kind of a transportation for look-up and costs; the official code tests it in another order here."""
     if "flight number" in text.lower():
         return "flight"
-    kinds: tuple[Kind, ...] = ("self-driving", "taxi")
+    kinds: tuple[TransportKind, ...] = ("self-driving", "taxi")
     return next((kind for kind in kinds if kind in text.lower()), None)
 
 
-def distance_cost(kind: Kind, distance: Distance | None) -> int | None:
+def distance_cost(kind: TransportKind, distance: Distance | None) -> int | None:
     """Return the dollars for one car over a distance; None if the distance is unknown or takes a day or more."""
     if not distance or not distance.distance or not distance.duration or "day" in distance.duration:
         return None
@@ -183,25 +183,25 @@ def match_attraction(name: str, city: str, sandbox: Sandbox) -> Sequence[Attract
     return [row for row in sandbox.attractions(city) if name in row.name]
 
 
-def known_transport(text: str, city: str, sandbox: Sandbox) -> bool:
+def is_known_transport(text: str, city: str, sandbox: Sandbox) -> bool:
     """Tell whether the flight exists (on any date, as officially) or a car takes less than a day."""
-    kind, endpoints = booked_kind(text), ends_of(text, city)
+    kind, endpoints = booked_kind_of(text), endpoints_of(text, city)
     if kind is None or endpoints is None:
         return False
     if kind == "flight":
-        return flight_number(text) in {flight.number for flight in sandbox.flights(*endpoints)}
+        return flight_number_of(text) in {flight.number for flight in sandbox.flights(*endpoints)}
     return distance_cost(kind, sandbox.distance(*endpoints)) is not None
 
 
 def meal_cost(text: str, people: int, sandbox: Sandbox) -> float:
     """Return the dollars for one meal of all people; 0 if the restaurant is unknown."""
-    rows = match_restaurant(*item(text), sandbox)
+    rows = match_restaurant(*parse_place(text), sandbox)
     return rows[0].cost * people if rows else 0
 
 
 def accommodation_cost(text: str, people: int, sandbox: Sandbox) -> float:
     """Return the dollars for one night of all people, rooms rounded up; 0 if the accommodation is unknown."""
-    rows = match_accommodation(*item(text), sandbox)
+    rows = match_accommodation(*parse_place(text), sandbox)
     return rows[0].price * ceil(people / rows[0].maximum_occupancy) if rows else 0
 
 
@@ -214,22 +214,22 @@ def transport_cost(text: str, city: str, people: int, sandbox: Sandbox) -> float
         people: Number of travellers.
         sandbox: Database of prices and distances.
     """
-    kind, endpoints = booked_kind(text), ends_of(text, city)
+    kind, endpoints = booked_kind_of(text), endpoints_of(text, city)
     if kind is None or endpoints is None:
         return 0
     if kind == "flight":
-        flight = sandbox.flight(flight_number(text))
+        flight = sandbox.flight(flight_number_of(text))
         return flight.price * people if flight else 0
     return (distance_cost(kind, sandbox.distance(*endpoints)) or 0) * ceil(people / SEATS[kind])
 
 
-def day_cost(day: Day, people: int, sandbox: Sandbox) -> float:
+def day_cost(day: PlanDay, people: int, sandbox: Sandbox) -> float:
     """Return the dollars for one day of a plan; an accommodation is charged on every day that lists it."""
-    transport = transport_cost(entry(day, "transportation"), current_city(day), people, sandbox)
-    food = sum(meal_cost(meal, people, sandbox) for meal in meals(day))
-    return transport + food + accommodation_cost(entry(day, "accommodation"), people, sandbox)
+    transport = transport_cost(entry_of(day, "transportation"), current_city_of(day), people, sandbox)
+    food = sum(meal_cost(meal, people, sandbox) for meal in meals_of(day))
+    return transport + food + accommodation_cost(entry_of(day, "accommodation"), people, sandbox)
 
 
-def total_cost(people: int, plan: Plan, sandbox: Sandbox) -> float:
+def total_cost(people: int, plan: WrittenPlan, sandbox: Sandbox) -> float:
     """Return the dollars for all days given; the caller cuts the plan to the query's days first."""
     return sum(day_cost(day, people, sandbox) for day in plan)

@@ -14,7 +14,7 @@ from typing import IO, Any, Literal, NamedTuple, cast
 
 from pydantic import ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from certigraph.adapters.files import Row, checked, missing_data, read_rows, unknown_task
+from certigraph.adapters.files import JsonRow, missing_data_fault, read_rows, unknown_task_error, validate_row
 from certigraph.state.records import Arguments, Fault, Record, UnknownName, read_bounded_lines
 
 # Text files, plain or gzipped.
@@ -39,7 +39,7 @@ def read_text_lines(path: Path) -> Iterator[str]:
 
 SPLIT_SUFFIXES = (".jsonl.gz", ".jsonl", ".csv")
 LITERAL_COLUMNS = ("date", "local_constraint", "reference_information", "annotated_plan")
-LARGEST_CELL = 10_000_000
+MAX_CELL_CHARS = 10_000_000
 """Maximum number of characters of a CSV cell; reference information exceeds the default of the csv module."""
 
 HouseRule = Literal["smoking", "parties", "children under 10", "visitors", "pets"]
@@ -60,14 +60,14 @@ class LocalConstraint(_Aliased):
     transportation: Transportation | None = None
 
 
-class Reference(_Aliased):
+class ReferenceEntry(_Aliased):
     """Item of the reference information: a table as text, or a sentence about a leg."""
 
     description: str = Field(alias="Description")
     content: str = Field(alias="Content")
 
 
-class Query(_Aliased):
+class TravelQuery(_Aliased):
     """Travel request. `dest` is a city for 3 days and a state for 5 and 7; `budget` is in dollars for all people."""
 
     idx: int
@@ -83,7 +83,7 @@ class Query(_Aliased):
     budget: int
     query: str
     level: Literal["easy", "medium", "hard"]
-    reference: tuple[Reference, ...] = Field(alias="reference_information")
+    reference: tuple[ReferenceEntry, ...] = Field(alias="reference_information")
     annotated_plan: tuple[dict[str, JsonValue], ...] = ()
     """Human plan of train queries, padded with empty days."""
 
@@ -95,13 +95,13 @@ class Query(_Aliased):
         return plan[1] if paired else plan
 
     @model_validator(mode="after")
-    def _one_date_a_day(self) -> "Query":
+    def _one_date_a_day(self) -> "TravelQuery":
         if len(self.date) != self.days:
             raise ValueError(f"{len(self.date)} dates for {self.days} days; there must be one date a day")
         return self
 
 
-def split_file(folder: Path, split: str) -> Path:
+def find_split_file(folder: Path, split: str) -> Path:
     """Return the file of a split ("validation", "train") in the folder `travelplanner/`.
 
     Raises:
@@ -111,39 +111,41 @@ def split_file(folder: Path, split: str) -> Path:
         if (path := folder / f"{split}{suffix}").is_file():
             return path
     names = ", ".join(f"{split}{suffix}" for suffix in SPLIT_SUFFIXES)
-    raise missing_data("travelplanner", folder, f"one of {names}, next to database/")
+    raise missing_data_fault("travelplanner", folder, f"one of {names}, next to database/")
 
 
-def read_queries(path: Path) -> list[Query]:
+def read_queries(path: Path) -> list[TravelQuery]:
     """Read all queries of a JSONL file (`.gz` or not) or of the public dataset's CSV, in file order.
 
     Raises:
         Fault: the file is missing or a row is malformed; the message names file and line.
     """
     is_csv = path.name.removesuffix(".gz").endswith(".csv")
-    return [checked(Query, row) for row in (_csv_rows(path) if is_csv else read_rows(path))]
+    return [validate_row(TravelQuery, row) for row in (_csv_rows(path) if is_csv else read_rows(path))]
 
 
-def _csv_rows(path: Path) -> Iterator[Row]:
-    csv.field_size_limit(LARGEST_CELL)
-    with _as_published(path):
+def _csv_rows(path: Path) -> Iterator[JsonRow]:
+    csv.field_size_limit(MAX_CELL_CHARS)
+    with _read_errors_as_faults(path):
         reader = csv.DictReader(read_text_lines(path))
         for idx, cells in enumerate(reader, start=1):
             where = f"{path}:{reader.line_num}"
             row = {column: cell for column, cell in cells.items() if column and not column.startswith("Unnamed")}
-            literals = {column: _literal(row[column], column, where) for column in LITERAL_COLUMNS if column in row}
-            yield Row(where, {"idx": idx} | row | literals)
+            literals = {
+                column: _parse_literal(row[column], column, where) for column in LITERAL_COLUMNS if column in row
+            }
+            yield JsonRow(where, {"idx": idx} | row | literals)
 
 
 @contextmanager
-def _as_published(path: Path) -> Iterator[None]:
+def _read_errors_as_faults(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         raise Fault("data", f"{path} cannot be read ({error}): copy the complete public CSV there") from error
 
 
-def _literal(cell: str | None, column: str, where: str) -> object:
+def _parse_literal(cell: str | None, column: str, where: str) -> object:
     try:
         return ast.literal_eval(cell or "")
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
@@ -166,13 +168,13 @@ class ListedLeg(NamedTuple):
     has_flights: bool
 
 
-def legs(query: Query) -> tuple[ListedLeg, ...]:
+def legs_of(query: TravelQuery) -> tuple[ListedLeg, ...]:
     """Return the legs in the order given: a round listed from `org`.
 
     Raises:
         Fault: the flights of the reference information do not chain from `org` back to `org`.
     """
-    listed = tuple(leg for item in query.reference if (leg := _leg(item)))
+    listed = tuple(leg for item in query.reference if (leg := _parse_leg(item)))
     stops = [query.org, *(leg.destination for leg in listed)]
     chained = all(leg.origin == stop for leg, stop in zip(listed, stops, strict=False))
     if not listed or not chained or stops[-1] != query.org:
@@ -181,12 +183,12 @@ def legs(query: Query) -> tuple[ListedLeg, ...]:
     return listed
 
 
-def visited_cities(query: Query) -> tuple[str, ...]:
+def visited_cities_of(query: TravelQuery) -> tuple[str, ...]:
     """Return the cities between leaving `org` and returning to it, in order."""
-    return tuple(before.destination for before, _ in pairwise(legs(query)))
+    return tuple(before.destination for before, _ in pairwise(legs_of(query)))
 
 
-def _leg(item: Reference) -> ListedLeg | None:
+def _parse_leg(item: ReferenceEntry) -> ListedLeg | None:
     match = FLIGHT.fullmatch(item.description)
     if match is None:
         return None
@@ -199,10 +201,10 @@ SPLIT = "validation"
 SPLITS = (SPLIT, "train")
 
 # The fields of a query that state the request; the others hold data or the solution.
-ASKED = {"org", "dest", "days", "people_number", "date", "local_constraint", "budget", "level"}
+REQUEST_FIELDS = {"org", "dest", "days", "people_number", "date", "local_constraint", "budget", "level"}
 
 
-class Splits:
+class QuerySplits:
     """Queries by task id: the idx of a query, or `train/IDX` in the train split. Files are read on first use."""
 
     def __init__(self, folder: Path) -> None:
@@ -219,11 +221,11 @@ class Splits:
             raise UnknownName(f"travelplanner has no split {split!r}; known: {', '.join(SPLITS)}")
         return list(self._read(split or SPLIT))
 
-    def queries(self, split: str = "") -> Sequence[Query]:
+    def queries(self, split: str = "") -> Sequence[TravelQuery]:
         """Return the queries of a split, in file order."""
         return list(self._read(split or SPLIT).values())
 
-    def query(self, task_id: str) -> Query:
+    def query(self, task_id: str) -> TravelQuery:
         """Return the query of a task.
 
         Raises:
@@ -232,7 +234,7 @@ class Splits:
         queries = self._read(task_id.partition("/")[0] if "/" in task_id else SPLIT)
         if task_id not in queries:
             pattern = f"the rows of {SPLIT} from 1, here {len(queries)} of them, or train/ROW where train is there"
-            raise unknown_task("travelplanner", task_id, pattern, queries)
+            raise unknown_task_error("travelplanner", task_id, pattern, queries)
         return queries[task_id]
 
     def legs(self) -> list[ListedLeg]:
@@ -240,13 +242,13 @@ class Splits:
         present = [
             split for split in SPLITS if any((self._folder / f"{split}{end}").is_file() for end in SPLIT_SUFFIXES)
         ]
-        return [leg for split in present for query in self.queries(split) for leg in legs(query)]
+        return [leg for split in present for query in self.queries(split) for leg in legs_of(query)]
 
-    def _queries(self, split: str) -> Mapping[str, Query]:
+    def _queries(self, split: str) -> Mapping[str, TravelQuery]:
         prefix = "" if split == SPLIT else f"{split}/"
-        return {f"{prefix}{query.idx}": query for query in read_queries(split_file(self._folder, split))}
+        return {f"{prefix}{query.idx}": query for query in read_queries(find_split_file(self._folder, split))}
 
 
-def asked(query: Query) -> Arguments:
+def constants_of(query: TravelQuery) -> Arguments:
     """Return the request of a query as the constants of its task, without reference information and human plan."""
-    return query.model_dump(mode="json", by_alias=True, include=ASKED)
+    return query.model_dump(mode="json", by_alias=True, include=REQUEST_FIELDS)

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, Protocol, TypeVar, get_type_hints
 
-from certigraph.adapters.files import cache_folder, whole_file
+from certigraph.adapters.files import cache_folder, replace_file
 from certigraph.adapters.travelplanner.queries import read_text_lines
 from certigraph.state.records import Fault
 
@@ -102,7 +102,7 @@ class Sandbox(Protocol):
 
 # Reading the official tables, in the official folders or a flat one, plain or gzipped, as typed rows in file order.
 
-Row = TypeVar("Row")
+TableRow = TypeVar("TableRow")
 _KILOMETRES = re.compile(r"\d[\d,]*(\.\d+)? km")
 
 
@@ -122,7 +122,7 @@ class Town(NamedTuple):
     state: str
 
 
-class Tables(NamedTuple):
+class TravelTables(NamedTuple):
     """Rows of all tables of a world, in file order. Iterators are accepted: every table is read once."""
 
     restaurants: Iterable[Restaurant]
@@ -133,8 +133,8 @@ class Tables(NamedTuple):
     cities: Iterable[Town]
 
 
-class Sources(NamedTuple):
-    """Files of a database folder, in the order of `Tables`."""
+class TableSources(NamedTuple):
+    """Files of a database folder, in the order of `TravelTables`."""
 
     restaurants: Path
     accommodations: Path
@@ -144,23 +144,23 @@ class Sources(NamedTuple):
     cities: Path
 
 
-def find_sources(folder: Path) -> Sources:
+def find_sources(folder: Path) -> TableSources:
     """Find the files of a database folder, directly in it or in the official subfolders.
 
     Raises:
         Fault: a table is missing; the message names the path where it is expected.
     """
-    return Sources(
-        restaurants=_find(folder, "restaurants", "clean_restaurant_2022.csv"),
-        accommodations=_find(folder, "accommodations", "clean_accommodations_2022.csv"),
-        attractions=_find(folder, "attractions", "attractions.csv"),
-        flights=_find(folder, "flights", "clean_Flights_2022.csv", "clean_Flights_2022*.csv"),
-        distances=_find(folder, "googleDistanceMatrix", "distance.csv"),
-        cities=_find(folder, "background", "citySet_with_states.txt"),
+    return TableSources(
+        restaurants=_find_table(folder, "restaurants", "clean_restaurant_2022.csv"),
+        accommodations=_find_table(folder, "accommodations", "clean_accommodations_2022.csv"),
+        attractions=_find_table(folder, "attractions", "attractions.csv"),
+        flights=_find_table(folder, "flights", "clean_Flights_2022.csv", "clean_Flights_2022*.csv"),
+        distances=_find_table(folder, "googleDistanceMatrix", "distance.csv"),
+        cities=_find_table(folder, "background", "citySet_with_states.txt"),
     )
 
 
-def read_tables(sources: Sources) -> Tables:
+def read_tables(sources: TableSources) -> TravelTables:
     """Read typed rows lazily, while they are iterated over.
 
     As in the official loader, a row with an empty cell is dropped, except from the distances.
@@ -168,25 +168,27 @@ def read_tables(sources: Sources) -> Tables:
     Raises:
         Fault: a row is malformed; the message names file and line. It is raised during iteration.
     """
-    return Tables(
-        restaurants=_rows(sources.restaurants, "Name/City/Cuisines/Average Cost/Aggregate Rating", _restaurant),
-        accommodations=_rows(
+    return TravelTables(
+        restaurants=_read_rows(
+            sources.restaurants, "Name/City/Cuisines/Average Cost/Aggregate Rating", _parse_restaurant
+        ),
+        accommodations=_read_rows(
             sources.accommodations,
             "NAME/city/room type/price/minimum nights/review rate number/house_rules/maximum occupancy",
-            _accommodation,
+            _parse_accommodation,
         ),
-        attractions=_rows(sources.attractions, "Name/City", Attraction._make),
-        flights=_rows(
+        attractions=_read_rows(sources.attractions, "Name/City", Attraction._make),
+        flights=_read_rows(
             sources.flights,
             "Flight Number/Price/DepTime/ArrTime/ActualElapsedTime/FlightDate/OriginCityName/DestCityName/Distance",
-            _flight,
+            _parse_flight,
         ),
-        distances=_rows(sources.distances, "origin/destination/duration/distance", _road, keep_gaps=True),
-        cities=_towns(sources.cities),
+        distances=_read_rows(sources.distances, "origin/destination/duration/distance", _parse_road, keep_gaps=True),
+        cities=_read_towns(sources.cities),
     )
 
 
-def _find(folder: Path, subfolder: str, name: str, pattern: str = "") -> Path:
+def _find_table(folder: Path, subfolder: str, name: str, pattern: str = "") -> Path:
     for place in (folder, folder / subfolder):
         files = sorted([*place.glob(pattern or name), *place.glob(f"{pattern or name}.gz")])
         if files:
@@ -198,31 +200,31 @@ def _find(folder: Path, subfolder: str, name: str, pattern: str = "") -> Path:
     )
 
 
-def _rows(
-    path: Path, columns: str, make: Callable[[tuple[str, ...]], Row], *, keep_gaps: bool = False
-) -> Iterator[Row]:
+def _read_rows(
+    path: Path, columns: str, make: Callable[[tuple[str, ...]], TableRow], *, keep_gaps: bool = False
+) -> Iterator[TableRow]:
     line = 1
     try:
         reader = csv.reader(read_text_lines(path), strict=True)
         header = next(reader, [])
-        pick = itemgetter(*_places(header, columns.split("/")))
+        pick = itemgetter(*_column_indices(header, columns.split("/")))
         line = reader.line_num + 1
         for cells in reader:
-            if _complete(header, cells, keep_gaps=keep_gaps):
+            if _is_complete(header, cells, keep_gaps=keep_gaps):
                 yield make(pick(cells))
             line = reader.line_num + 1
     except (ValueError, csv.Error, gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise Fault("data", f"{path}:{line}: {error}") from error
 
 
-def _places(header: list[str], columns: list[str]) -> list[int]:
+def _column_indices(header: list[str], columns: list[str]) -> list[int]:
     missing = [column for column in columns if column not in header]
     if missing:
         raise ValueError(f"the header {header} lacks the columns {missing}")
     return [header.index(column) for column in columns]
 
 
-def _complete(header: list[str], cells: list[str], *, keep_gaps: bool) -> bool:
+def _is_complete(header: list[str], cells: list[str], *, keep_gaps: bool) -> bool:
     """Tell whether to keep a row; blank lines and rows with gaps are dropped, the unnamed index column may be empty."""
     if not cells:
         return False
@@ -231,45 +233,54 @@ def _complete(header: list[str], cells: list[str], *, keep_gaps: bool) -> bool:
     return keep_gaps or "" not in cells or all(cell for name, cell in zip(header, cells, strict=True) if name)
 
 
-def _number(cell: str) -> float:
+def _parse_number(cell: str) -> float:
     value = float(cell)
     if not math.isfinite(value) or value < 0:
         raise ValueError(f"{cell!r} is not a number of at least 0")
     return value
 
 
-def _restaurant(cells: tuple[str, ...]) -> Restaurant:
+def _parse_restaurant(cells: tuple[str, ...]) -> Restaurant:
     name, city, cuisines, cost, rating = cells
-    return Restaurant(name, city, cuisines, _whole(cost, minimum=0), _number(rating))
+    return Restaurant(name, city, cuisines, _parse_integer(cost, minimum=0), _parse_number(rating))
 
 
-def _accommodation(cells: tuple[str, ...]) -> Accommodation:
+def _parse_accommodation(cells: tuple[str, ...]) -> Accommodation:
     name, city, room_type, price, nights, rating, rules, occupancy = cells
     return Accommodation(
-        name, city, room_type, _number(price), _number(nights), _number(rating), rules, _whole(occupancy, minimum=1)
+        name,
+        city,
+        room_type,
+        _parse_number(price),
+        _parse_number(nights),
+        _parse_number(rating),
+        rules,
+        _parse_integer(occupancy, minimum=1),
     )
 
 
-def _flight(cells: tuple[str, ...]) -> Flight:
+def _parse_flight(cells: tuple[str, ...]) -> Flight:
     number, price, departs, arrives, duration, date, origin, destination, miles = cells
-    return Flight(number, _number(price), departs, arrives, duration, date, origin, destination, _number(miles))
+    return Flight(
+        number, _parse_number(price), departs, arrives, duration, date, origin, destination, _parse_number(miles)
+    )
 
 
-def _road(cells: tuple[str, ...]) -> Road:
+def _parse_road(cells: tuple[str, ...]) -> Road:
     road = Road(*cells)
     if road.distance and not _KILOMETRES.fullmatch(road.distance):
         raise ValueError(f'the distance {road.distance!r} does not read like "1,372 km"')
     return road
 
 
-def _whole(cell: str, *, minimum: int) -> int:
+def _parse_integer(cell: str, *, minimum: int) -> int:
     value = int(cell)
     if value < minimum:
         raise ValueError(f"{cell!r} is not a whole number of at least {minimum}")
     return value
 
 
-def _towns(path: Path) -> Iterator[Town]:
+def _read_towns(path: Path) -> Iterator[Town]:
     for line, text in enumerate((raw.rstrip("\r\n") for raw in read_text_lines(path)), start=1):
         city, tab, state = text.partition("\t")
         if not (city and tab and state):
@@ -282,7 +293,7 @@ def _towns(path: Path) -> Iterator[Town]:
 StoredRow = TypeVar("StoredRow", bound=tuple[Any, ...])
 
 _VERSION = 1
-_ROW_TYPES = Tables(Restaurant, Accommodation, Attraction, Flight, Road, Town)  # type: ignore[arg-type]
+_ROW_TYPES = TravelTables(Restaurant, Accommodation, Attraction, Flight, Road, Town)  # type: ignore[arg-type]
 _SQL_TYPES = {str: "TEXT", int: "INTEGER", float: "REAL"}
 _INDEXES = (
     "restaurants(city)",
@@ -294,7 +305,7 @@ _INDEXES = (
 )
 
 
-class Store:
+class SandboxStore:
     """`Sandbox` on SQLite. Any number of threads may read from one store."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -363,7 +374,7 @@ class Store:
         return tuple(map(row_type._make, rows))  # type: ignore[attr-defined]
 
 
-def open_store(folder: Path, cache: Path | None = None) -> Store:
+def open_store(folder: Path, cache: Path | None = None) -> SandboxStore:
     """Open the store of a folder with the official tables (flat or in the official subfolders, plain or gzipped).
 
     The first call builds an SQLite file in `cache` (default: certigraph in the user's cache folder); it is built again
@@ -373,29 +384,29 @@ def open_store(folder: Path, cache: Path | None = None) -> Store:
         Fault: a table is missing or has a malformed row; the message names path and line.
     """
     sources = find_sources(folder.resolve())
-    path = (cache or cache_folder()) / f"travelplanner-{_fingerprint(sources)}.sqlite"
+    path = (cache or cache_folder()) / f"travelplanner-{_compute_fingerprint(sources)}.sqlite"
     if not path.exists():
         write_store(path, read_tables(sources))
     return load_store(path)
 
 
-def load_store(path: Path) -> Store:
+def load_store(path: Path) -> SandboxStore:
     """Open the store in an SQLite file that `write_store` wrote."""
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
-    return Store(sqlite3.connect(uri, uri=True, check_same_thread=False))
+    return SandboxStore(sqlite3.connect(uri, uri=True, check_same_thread=False))
 
 
-def write_store(path: Path, tables: Tables) -> None:
+def write_store(path: Path, tables: TravelTables) -> None:
     """Write tables to an SQLite file, atomically: no partial file appears at `path`."""
-    with whole_file(path) as unfinished, closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
-        fill(connection, tables)
+    with replace_file(path) as unfinished, closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
+        fill_database(connection, tables)
 
 
-def fill(connection: sqlite3.Connection, tables: Tables) -> None:
+def fill_database(connection: sqlite3.Connection, tables: TravelTables) -> None:
     """Create the schema in an empty database and load the tables in one transaction."""
     connection.execute("PRAGMA journal_mode = OFF")
     connection.execute("BEGIN")
-    for table, row_type, rows in zip(Tables._fields, _ROW_TYPES, tables, strict=True):
+    for table, row_type, rows in zip(TravelTables._fields, _ROW_TYPES, tables, strict=True):
         columns = get_type_hints(row_type)
         connection.execute(f"CREATE TABLE {table} ({', '.join(f'{c} {_SQL_TYPES[t]}' for c, t in columns.items())})")
         connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})", rows)
@@ -404,6 +415,6 @@ def fill(connection: sqlite3.Connection, tables: Tables) -> None:
     connection.execute("COMMIT")
 
 
-def _fingerprint(sources: Sources) -> str:
+def _compute_fingerprint(sources: TableSources) -> str:
     stamps = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in sources]
     return hashlib.sha256(repr((_VERSION, stamps)).encode()).hexdigest()[:16]

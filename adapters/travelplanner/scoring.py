@@ -1,6 +1,6 @@
 """TravelPlanner's official scorer: eight commonsense and five hard constraints, with the official code's quirks.
 
-`score_plan` scores one plan, `aggregate` computes the six official rates, `score_file` scores a file of plans.
+`score_plan` scores one plan, `aggregate_scores` computes the six official rates, `score_file` scores a file of plans.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,45 +11,45 @@ from typing import Literal
 
 from certigraph.adapters.travelplanner.plans import (
     MEALS,
-    Day,
-    Plan,
-    attractions,
-    booked_kind,
+    PlanDay,
+    WrittenPlan,
+    attractions_of,
+    booked_kind_of,
     cities_of,
-    conflict_kind,
-    current_city,
-    entry,
-    item,
-    known_transport,
+    conflict_kind_of,
+    current_city_of,
+    entry_of,
+    find_missing_key,
+    is_known_transport,
     match_accommodation,
     match_attraction,
     match_restaurant,
-    meals,
-    missing_key,
+    meals_of,
+    parse_place,
     read_plans,
     total_cost,
 )
-from certigraph.adapters.travelplanner.queries import Query, RoomType
+from certigraph.adapters.travelplanner.queries import RoomType, TravelQuery
 from certigraph.adapters.travelplanner.sandbox import Accommodation, Sandbox
 from certigraph.state.records import Fault, Record
 
 # Checks and judgements.
 
-Check = Callable[[Query, Plan, Sandbox], Iterator[str]]
+Check = Callable[[TravelQuery, WrittenPlan, Sandbox], Iterator[str]]
 """Yields violations; none means that the constraint holds. Plans are already cut to the query's days."""
 
 
-class Judgement(Record):
+class ConstraintJudgement(Record):
     """Result of a constraint; `passed` is None if it was not requested or not evaluated."""
 
     passed: bool | None = None
     message: str = ""
 
 
-def judge(check: Check, query: Query, plan: Plan, sandbox: Sandbox) -> Judgement:
+def judge_constraint(check: Check, query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> ConstraintJudgement:
     """Judge a plan by the first violation of a constraint."""
     violation = next(check(query, plan, sandbox), None)
-    return Judgement(passed=violation is None, message=violation or "")
+    return ConstraintJudgement(passed=violation is None, message=violation or "")
 
 
 # Complete Information, which consists of several smaller constraints.
@@ -59,24 +59,24 @@ KEYS = ("transportation", *MEALS, "attraction", "accommodation")
 NO_DAY = "You don't need to fill in the information for this or later days."
 
 
-def complete_information(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+def check_complete_information(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
     """Check that all days are planned with the entries that they need, and at least half of all entries are filled."""
-    yield from _days(query, plan)
-    yield from _cities(query, plan)
+    yield from _check_days(query, plan)
+    yield from _check_cities(query, plan)
     for number, day in enumerate(plan, start=1):
-        yield from (f"day {number}: {problem}" for problem in _missing(day, is_last=number == query.days))
+        yield from (f"day {number}: {problem}" for problem in _find_missing_entries(day, is_last=number == query.days))
     filled = sum(bool(value) and value != "-" for day in plan for value in day.values())
     if filled < 0.5 * len(KEYS) * query.days:
         yield f"{filled} entries are filled, less than half of {len(KEYS) * query.days}"
 
 
-def _days(query: Query, plan: Plan) -> Iterator[str]:
+def _check_days(query: TravelQuery, plan: WrittenPlan) -> Iterator[str]:
     planned = sum(bool(day) and day.get("current_city") != NO_DAY for day in plan)
     if planned != query.days:
         yield f"{planned} days instead of {query.days}"
 
 
-def _cities(query: Query, plan: Plan) -> Iterator[str]:
+def _check_cities(query: TravelQuery, plan: WrittenPlan) -> Iterator[str]:
     stops = [cities_of(day) for day in plan]
     if stops and stops[0] and len(stops[0]) == 2 and stops[0][0] != query.org:
         yield f"day 1 starts in {stops[0][0]}, not in {query.org}"
@@ -85,28 +85,28 @@ def _cities(query: Query, plan: Plan) -> Iterator[str]:
         yield f"{len(visited)} cities visited instead of {query.visiting_city_number}"
 
 
-def _missing(day: Day, is_last: bool) -> Iterator[str]:
-    city = current_city(day)
+def _find_missing_entries(day: PlanDay, is_last: bool) -> Iterator[str]:
+    city = current_city_of(day)
     yield from (f"no entry {key}" for key in KEYS if key not in day)
-    if ("from " in city or "to " in city) and _blank(day, "transportation"):
+    if ("from " in city or "to " in city) and _is_blank(day, "transportation"):
         yield "no transportation"
-    if "from " not in city and " to " not in city and _blank(day, "attraction"):
+    if "from " not in city and " to " not in city and _is_blank(day, "attraction"):
         yield "no attraction"
-    if not is_last and _blank(day, "accommodation"):
+    if not is_last and _is_blank(day, "accommodation"):
         yield "no accommodation"
-    if "from " not in city and any(_blank(day, meal) for meal in MEALS):
+    if "from " not in city and any(_is_blank(day, meal) for meal in MEALS):
         yield "a meal is missing"
 
 
-def _blank(day: Day, key: str) -> bool:
-    # Unlike in `entry`, null is not blank here: the official check only compares with these two texts.
+def _is_blank(day: PlanDay, key: str) -> bool:
+    # Unlike in `entry_of`, null is not blank here: the official check only compares with these two texts.
     return day.get(key) in ("", "-")
 
 
 # Reasonable City Route.
 
 
-def reasonable_city_route(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+def check_city_route(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
     """Check for a round trip through known cities of the destination, each visited once and for more than a day."""
     days = [cities_of(day) for day in plan]
     stops = [city for cities in days for city in cities or ("",)]
@@ -116,11 +116,11 @@ def reasonable_city_route(query: Query, plan: Plan, sandbox: Sandbox) -> Iterato
         yield f"starts in {stops[0]}, ends in {stops[-1]}"
     if len(stops) < 3:
         yield f"visits nothing but {', '.join(stops)}"
-    yield from _broken_stays(stops)
-    yield from _wrong_places(stops, query, sandbox)
+    yield from _find_broken_stays(stops)
+    yield from _find_wrong_places(stops, query, sandbox)
 
 
-def _broken_stays(stops: Sequence[str]) -> Iterator[str]:
+def _find_broken_stays(stops: Sequence[str]) -> Iterator[str]:
     start, visited, last = 0, set(), len(stops) - 1
     for city, group in groupby(stops):
         if city in visited and start not in (0, last):
@@ -132,7 +132,7 @@ def _broken_stays(stops: Sequence[str]) -> Iterator[str]:
         visited.add(city)
 
 
-def _wrong_places(stops: Sequence[str], query: Query, sandbox: Sandbox) -> Iterator[str]:
+def _find_wrong_places(stops: Sequence[str], query: TravelQuery, sandbox: Sandbox) -> Iterator[str]:
     for index, city in enumerate(stops):
         state = sandbox.state_of(city)
         if state is None:
@@ -146,69 +146,71 @@ def _wrong_places(stops: Sequence[str], query: Query, sandbox: Sandbox) -> Itera
 CONFLICTS = ({"self-driving", "flight"}, {"taxi", "self-driving"})
 
 
-def diverse_restaurants(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+def check_diverse_restaurants(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
     """Check that no meal has the same text twice."""
-    yield from _repeats(text for day in plan for text in meals(day))
+    yield from _find_repeats(text for day in plan for text in meals_of(day))
 
 
-def diverse_attractions(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+def check_diverse_attractions(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
     """Check that no attraction has the same text twice."""
-    yield from _repeats(text for day in plan for text in attractions(day))
+    yield from _find_repeats(text for day in plan for text in attractions_of(day))
 
 
-def minimum_nights_stay(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+def check_minimum_nights(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
     """Check that stays have the minimum nights; a name that matches several places is not judged."""
     yield from (
-        f"day {number}: no entry accommodation" for number, day in _numbered(plan) if "accommodation" not in day
+        f"day {number}: no entry accommodation" for number, day in _number_days(plan) if "accommodation" not in day
     )
-    for text, group in groupby(entry(day, "accommodation") for day in plan):
-        nights, rows = len(list(group)), match_accommodation(*item(text), sandbox)
+    for text, group in groupby(entry_of(day, "accommodation") for day in plan):
+        nights, rows = len(list(group)), match_accommodation(*parse_place(text), sandbox)
         if len(rows) == 1 and nights < rows[0].minimum_nights:
             yield f"{text}: {nights} of at least {rows[0].minimum_nights:g} nights"
 
 
-def non_conflicting_transportation(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+def check_conflicting_transportation(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
     """Check that day 1 has transportation, and that self-driving is not mixed with flights or taxis."""
-    if not entry(plan[0], "transportation"):
+    if not entry_of(plan[0], "transportation"):
         yield "day 1: no transportation"
-    kinds = {conflict_kind(entry(day, "transportation")) for day in plan}
+    kinds = {conflict_kind_of(entry_of(day, "transportation")) for day in plan}
     yield from (f"both {' and '.join(sorted(pair))}" for pair in CONFLICTS if pair <= kinds)
 
 
-def within_current_city(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+def check_within_current_city(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
     """Check that the entries of a day are in its city. Officially, a day in one city compares single characters."""
-    for number, day in _numbered(plan):
+    for number, day in _number_days(plan):
         cities = cities_of(day)
         if cities is None:
-            yield f"day {number}: {current_city(day)} cannot be read"
+            yield f"day {number}: {current_city_of(day)} cannot be read"
             continue
         places = cities if len(cities) == 2 else tuple(cities[0])
-        yield from (f"day {number}: {text} elsewhere than in {current_city(day)}" for text in _elsewhere(day, places))
+        yield from (
+            f"day {number}: {text} elsewhere than in {current_city_of(day)}" for text in _find_elsewhere(day, places)
+        )
 
 
-def within_sandbox(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+def check_within_sandbox(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
     """Check that all entries exist in the database. As officially, flights are looked up without their date."""
-    for number, day in _numbered(plan):
-        yield from (f"day {number}: {text} is unknown" for text in _unknown(day, sandbox))
+    for number, day in _number_days(plan):
+        yield from (f"day {number}: {text} is unknown" for text in _find_unknown(day, sandbox))
 
 
 COMMONSENSE: Mapping[str, Check] = {
-    "Reasonable City Route": reasonable_city_route,
-    "Diverse Restaurants": diverse_restaurants,
-    "Diverse Attractions": diverse_attractions,
-    "Minimum Nights Stay": minimum_nights_stay,
-    "Non-conflicting Transportation": non_conflicting_transportation,
-    "Within Current City": within_current_city,
-    "Within Sandbox": within_sandbox,
-    "Complete Information": complete_information,
+    "Reasonable City Route": check_city_route,
+    "Diverse Restaurants": check_diverse_restaurants,
+    "Diverse Attractions": check_diverse_attractions,
+    "Minimum Nights Stay": check_minimum_nights,
+    "Non-conflicting Transportation": check_conflicting_transportation,
+    "Within Current City": check_within_current_city,
+    "Within Sandbox": check_within_sandbox,
+    "Complete Information": check_complete_information,
 }
 
 
-def _numbered(plan: Plan) -> Iterator[tuple[int, Day]]:
+def _number_days(plan: WrittenPlan) -> Iterator[tuple[int, PlanDay]]:
     return enumerate(plan, start=1)
 
 
-def _repeats(texts: Iterator[str]) -> Iterator[str]:
+def _find_repeats(texts: Iterator[str]) -> Iterator[str]:
     seen = set()
     for text in texts:
         if text in seen:
@@ -216,22 +218,22 @@ def _repeats(texts: Iterator[str]) -> Iterator[str]:
         seen.add(text)
 
 
-def _elsewhere(day: Day, places: Sequence[str]) -> Iterator[str]:
-    transport, place = entry(day, "transportation"), entry(day, "accommodation")
+def _find_elsewhere(day: PlanDay, places: Sequence[str]) -> Iterator[str]:
+    transport, place = entry_of(day, "transportation"), entry_of(day, "accommodation")
     if transport and not all(city in transport for city in places):
         yield transport
-    yield from (text for text in [*meals(day), *attractions(day)] if not any(city in text for city in places))
+    yield from (text for text in [*meals_of(day), *attractions_of(day)] if not any(city in text for city in places))
     if place and not (places and places[-1] in place):
         yield place
 
 
-def _unknown(day: Day, sandbox: Sandbox) -> Iterator[str]:
-    transport, place = entry(day, "transportation"), entry(day, "accommodation")
-    if booked_kind(transport) and not known_transport(transport, current_city(day), sandbox):
+def _find_unknown(day: PlanDay, sandbox: Sandbox) -> Iterator[str]:
+    transport, place = entry_of(day, "transportation"), entry_of(day, "accommodation")
+    if booked_kind_of(transport) and not is_known_transport(transport, current_city_of(day), sandbox):
         yield transport
-    yield from (text for text in meals(day) if not match_restaurant(*item(text), sandbox))
-    yield from (text for text in attractions(day) if not match_attraction(*item(text), sandbox))
-    if place and not match_accommodation(*item(place), sandbox):
+    yield from (text for text in meals_of(day) if not match_restaurant(*parse_place(text), sandbox))
+    yield from (text for text in attractions_of(day) if not match_attraction(*parse_place(text), sandbox))
+    if place and not match_accommodation(*parse_place(place), sandbox):
         yield place
 
 
@@ -244,10 +246,10 @@ ALLOWED_ROOMS: Mapping[RoomType, tuple[str, ...]] = {
     "not shared room": ("Private room", "Entire home/apt"),
 }
 # Words that the official scorer searches for; their case matters.
-WORDS = {"no flight": "Flight", "no self-driving": "Self-driving"}
+TRANSPORT_WORDS = {"no flight": "Flight", "no self-driving": "Self-driving"}
 
 
-def requested(query: Query) -> set[str]:
+def requested_constraints(query: TravelQuery) -> set[str]:
     """Return the names of the hard constraints that the query sets; the budget is always one."""
     constraint = query.local_constraint
     optional = {
@@ -259,39 +261,39 @@ def requested(query: Query) -> set[str]:
     return {"Budget"} | {name for name, value in optional.items() if value}
 
 
-def cuisine(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+def check_cuisine(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
     """Check that a restaurant of the plan serves every requested cuisine."""
-    served = [cuisines for day in plan for cuisines in _cuisines(day, query.org, sandbox)]
+    served = [cuisines for day in plan for cuisines in _served_cuisines(day, query.org, sandbox)]
     for wanted in query.local_constraint.cuisine or ():
         if not any(wanted in cuisines for cuisines in served):
             yield f"no restaurant serves {wanted}"
 
 
-def room_rule(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+def check_room_rule(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
     """Check that no booked accommodation forbids what the traveller needs."""
     rule = query.local_constraint.house_rule
-    for place in _booked(plan, sandbox):
+    for place in _booked_accommodations(plan, sandbox):
         if rule and f"No {rule}" in place.house_rules:
             yield f"{place.name}, {place.city}: {place.house_rules}; requested are {rule}"
 
 
-def room_type(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+def check_room_type(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
     """Check that every booked accommodation has the requested room type."""
     wanted = query.local_constraint.room_type
-    for place in _booked(plan, sandbox):
+    for place in _booked_accommodations(plan, sandbox):
         if wanted and place.room_type not in ALLOWED_ROOMS[wanted]:
             yield f"{place.name}, {place.city}: {place.room_type}; requested is {wanted}"
 
 
-def transportation(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+def check_transportation(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
     """Check that the refused kind is not used. As officially, case matters: lower-case "self-driving" passes."""
     refused = query.local_constraint.transportation
-    for text in (entry(day, "transportation") for day in plan):
-        if refused and WORDS[refused] in text:
+    for text in (entry_of(day, "transportation") for day in plan):
+        if refused and TRANSPORT_WORDS[refused] in text:
             yield f"{text}: requested is {refused}"
 
 
-def budget(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
+def check_budget(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
     """Check that the plan costs at most the budget."""
     cost = total_cost(query.people_number, plan, sandbox)
     if cost > query.budget:
@@ -299,31 +301,31 @@ def budget(query: Query, plan: Plan, sandbox: Sandbox) -> Iterator[str]:
 
 
 HARD: Mapping[str, Check] = {
-    "Cuisine": cuisine,
-    "Room Rule": room_rule,
-    "Transportation": transportation,
-    "Room Type": room_type,
-    "Budget": budget,
+    "Cuisine": check_cuisine,
+    "Room Rule": check_room_rule,
+    "Transportation": check_transportation,
+    "Room Type": check_room_type,
+    "Budget": check_budget,
 }
 
 
-def _cuisines(day: Day, org: str, sandbox: Sandbox) -> Iterator[str]:
-    for text in meals(day):
-        place = item(text)
+def _served_cuisines(day: PlanDay, org: str, sandbox: Sandbox) -> Iterator[str]:
+    for text in meals_of(day):
+        place = parse_place(text)
         if place.city == org:
             return  # officially a meal in the origin city ends the day; later meals are ignored
         yield from (row.cuisines for row in match_restaurant(*place, sandbox)[:1])
 
 
-def _booked(plan: Plan, sandbox: Sandbox) -> Iterator[Accommodation]:
+def _booked_accommodations(plan: WrittenPlan, sandbox: Sandbox) -> Iterator[Accommodation]:
     for day in plan:
-        yield from match_accommodation(*item(entry(day, "accommodation")), sandbox)[:1]
+        yield from match_accommodation(*parse_place(entry_of(day, "accommodation")), sandbox)[:1]
 
 
 # Scores of one plan and of many. Only a plan's first `query.days` days are read.
 
 # Without these, the hard constraints are not evaluated.
-NEEDED_FOR_HARD = ("Within Sandbox", "Complete Information")
+REQUIRED_FOR_HARD = ("Within Sandbox", "Complete Information")
 
 
 class PlanScore(Record):
@@ -332,8 +334,8 @@ class PlanScore(Record):
     idx: int
     level: Literal["easy", "medium", "hard"]
     delivered: bool
-    commonsense: dict[str, Judgement]
-    hard: dict[str, Judgement]
+    commonsense: dict[str, ConstraintJudgement]
+    hard: dict[str, ConstraintJudgement]
     requested: int
     """Number of hard constraints that the query sets, the budget included."""
     cost: float | None = None
@@ -343,12 +345,12 @@ class PlanScore(Record):
     @cached_property
     def commonsense_held(self) -> int:
         """Number of the eight commonsense constraints that hold."""
-        return _held(self.commonsense)
+        return _count_passed(self.commonsense)
 
     @cached_property
     def hard_held(self) -> int:
         """Number of hard constraints that hold."""
-        return _held(self.hard)
+        return _count_passed(self.hard)
 
     @cached_property
     def commonsense_passed(self) -> bool:
@@ -367,33 +369,33 @@ class PlanScore(Record):
         return self.commonsense_passed and self.hard_passed
 
 
-def score_plan(query: Query, plan: Plan | None, sandbox: Sandbox) -> PlanScore:
+def score_plan(query: TravelQuery, plan: WrittenPlan | None, sandbox: Sandbox) -> PlanScore:
     """Score one plan. A null or empty plan counts as not delivered; it and a malformed plan are not evaluated."""
     days = (plan or ())[: query.days]
-    if malformed := missing_key(days):
+    if malformed := find_missing_key(days):
         return PlanScore(
             idx=query.idx,
             level=query.level,
             delivered=True,
-            commonsense=dict.fromkeys(COMMONSENSE, Judgement()),
-            hard=dict.fromkeys(HARD, Judgement()),
-            requested=len(requested(query)),
+            commonsense=dict.fromkeys(COMMONSENSE, ConstraintJudgement()),
+            hard=dict.fromkeys(HARD, ConstraintJudgement()),
+            requested=len(requested_constraints(query)),
             malformed=malformed,
         )
-    commonsense = _commonsense(query, days, sandbox)
-    evaluable = all(commonsense[name].passed for name in NEEDED_FOR_HARD)
+    commonsense = _judge_commonsense(query, days, sandbox)
+    evaluable = all(commonsense[name].passed for name in REQUIRED_FOR_HARD)
     return PlanScore(
         idx=query.idx,
         level=query.level,
         delivered=bool(days),
         commonsense=commonsense,
-        hard=_hard(query, days, sandbox) if evaluable else dict.fromkeys(HARD, Judgement()),
-        requested=len(requested(query)),
+        hard=_judge_hard(query, days, sandbox) if evaluable else dict.fromkeys(HARD, ConstraintJudgement()),
+        requested=len(requested_constraints(query)),
         cost=total_cost(query.people_number, days, sandbox) if days else None,
     )
 
 
-def aggregate(scores: Sequence[PlanScore]) -> dict[str, float]:
+def aggregate_scores(scores: Sequence[PlanScore]) -> dict[str, float]:
     """Compute the benchmark's six rates as fractions of the given scores, and their number `n`.
 
     A query without a plan must be among the scores: `score_plan(query, None, sandbox)`.
@@ -415,7 +417,7 @@ def aggregate(scores: Sequence[PlanScore]) -> dict[str, float]:
     }
 
 
-def score_file(path: Path, queries: Sequence[Query], sandbox: Sandbox) -> list[PlanScore]:
+def score_file(path: Path, queries: Sequence[TravelQuery], sandbox: Sandbox) -> list[PlanScore]:
     """Score a plan file (JSONL, `idx` and `plan`) against queries; a query without a plan counts as not delivered.
 
     Raises:
@@ -427,19 +429,19 @@ def score_file(path: Path, queries: Sequence[Query], sandbox: Sandbox) -> list[P
     return [score_plan(query, plans.get(query.idx), sandbox) for query in queries]
 
 
-def _commonsense(query: Query, plan: Plan, sandbox: Sandbox) -> dict[str, Judgement]:
+def _judge_commonsense(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> dict[str, ConstraintJudgement]:
     if not plan:
-        return dict.fromkeys(COMMONSENSE, Judgement())
-    return {name: judge(check, query, plan, sandbox) for name, check in COMMONSENSE.items()}
+        return dict.fromkeys(COMMONSENSE, ConstraintJudgement())
+    return {name: judge_constraint(check, query, plan, sandbox) for name, check in COMMONSENSE.items()}
 
 
-def _hard(query: Query, plan: Plan, sandbox: Sandbox) -> dict[str, Judgement]:
-    requested_names = requested(query)
+def _judge_hard(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> dict[str, ConstraintJudgement]:
+    requested_names = requested_constraints(query)
     return {
-        name: judge(check, query, plan, sandbox) if name in requested_names else Judgement()
+        name: judge_constraint(check, query, plan, sandbox) if name in requested_names else ConstraintJudgement()
         for name, check in HARD.items()
     }
 
 
-def _held(judgements: dict[str, Judgement]) -> int:
+def _count_passed(judgements: dict[str, ConstraintJudgement]) -> int:
     return sum(judgement.passed is True for judgement in judgements.values())

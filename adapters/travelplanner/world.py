@@ -2,16 +2,16 @@
 
 from collections.abc import Callable
 
-from certigraph.adapters.models.calls import numbered
-from certigraph.adapters.travelplanner.options import BUDGET, NOTHING, RENDER, Catalog, Draft, draft_of
-from certigraph.adapters.travelplanner.planning import open_slots, repeats, unknown_entries
-from certigraph.adapters.travelplanner.plans import Plan
-from certigraph.adapters.travelplanner.queries import Query
+from certigraph.adapters.models.calls import numbered_list
+from certigraph.adapters.travelplanner.options import BUDGET, NOTHING, RENDER, Draft, TripCatalog, draft_of
+from certigraph.adapters.travelplanner.planning import find_open_slots, find_repeats, find_unknown_entries
+from certigraph.adapters.travelplanner.plans import WrittenPlan
+from certigraph.adapters.travelplanner.queries import TravelQuery
 from certigraph.adapters.travelplanner.scoring import score_plan
-from certigraph.adapters.travelplanner.tools import WRITE, Call, Lookups, RefusedError, called
-from certigraph.adapters.travelplanner.written_plans import COST, DELIVER, Desk
+from certigraph.adapters.travelplanner.tools import WRITE, Lookups, RefusedError, TravelToolCall, parse_call
+from certigraph.adapters.travelplanner.written_plans import COST, DELIVER, PlanSubmission
 from certigraph.state.records import RESTORE, Action, Arguments, Observation, Scores
-from certigraph.state.run import parsed
+from certigraph.state.run import parse_action
 
 # World of bookings: actions fill a draft itinerary, and the world checks each one against the database.
 
@@ -26,16 +26,16 @@ class TravelWorld:
 
     concurrent = False
 
-    def __init__(self, query: Query, catalog_of: Callable[[Route | None], Catalog]) -> None:
+    def __init__(self, query: TravelQuery, catalog_of: Callable[[Route | None], TripCatalog]) -> None:
         self._query, self._catalog_of = query, catalog_of
         self._catalog = catalog_of(None)
         self._draft = Draft()
-        self._submission = Desk(query, self._catalog.sandbox)
+        self._submission = PlanSubmission(query, self._catalog.sandbox)
 
     def reset(self) -> Observation:
         """Start with an empty draft on the first route."""
         self._catalog, self._draft = self._catalog_of(None), Draft()
-        self._submission = Desk(self._query, self._catalog.sandbox)
+        self._submission = PlanSubmission(self._query, self._catalog.sandbox)
         return Observation(text=self._summary())
 
     def step(self, action: Action) -> Observation:
@@ -47,7 +47,7 @@ class TravelWorld:
         if action.kind == RESTORE:
             return self._clear(action)
         if action.kind == BUDGET:
-            unfilled = open_slots(self._catalog.trip, self._draft)
+            unfilled = find_open_slots(self._catalog.trip, self._draft)
             return Observation(text=self._summary(), data={**self._totals(), "open": [*unfilled]})
         if action.kind == RENDER:
             return Observation(text=f"Itinerary of {self._catalog.trip.days} days written.", done=True)
@@ -75,14 +75,14 @@ class TravelWorld:
     def close(self) -> None:
         """Do nothing: no resource is held."""
 
-    def _plan(self) -> Plan | None:
+    def _plan(self) -> WrittenPlan | None:
         if self._submission.delivered:
             return self._submission.plan
         return self._draft.plan(self._catalog.trip) if self._draft.booked else None
 
     def _book(self, action: Action) -> Observation:
         requested = draft_of([action])
-        unknown = unknown_entries(requested, self._catalog.sandbox)
+        unknown = find_unknown_entries(requested, self._catalog.sandbox)
         if unknown or not requested.booked:
             return Observation(text=f"Refused: not in the data: {'; '.join(unknown) or action.text}", accepted=False)
         before = self._draft
@@ -105,7 +105,7 @@ class TravelWorld:
             "cost": cost,
             "owed": [*missing],
             "kinds": [*sorted(self._draft.kinds())],
-            "repeats": [*repeats(self._draft)],
+            "repeats": [*find_repeats(self._draft)],
         }
 
     def _summary(self) -> str:
@@ -126,7 +126,7 @@ class ToolWorld(TravelWorld):
 
     concurrent = True
 
-    def __init__(self, query: Query, catalog_of: Callable[[Route | None], Catalog], lookups: Lookups) -> None:
+    def __init__(self, query: TravelQuery, catalog_of: Callable[[Route | None], TripCatalog], lookups: Lookups) -> None:
         super().__init__(query, catalog_of)
         self._lookups = lookups
         self._notes: tuple[str, ...] = ()
@@ -143,20 +143,20 @@ class ToolWorld(TravelWorld):
         An action that is no tool call, or that names something not in the data, is rejected with the correct form or
         similar names.
         """
-        parsed_action = parsed(action)
+        parsed_action = parse_action(action)
         if parsed_action and parsed_action.kind == DELIVER:
             plan = parsed_action.args.get("plan", parsed_action.args.get("query"))
             return super().step(parsed_action.model_copy(update={"args": {"plan": plan}}))
         try:
-            return self._answer(called(action))
+            return self._answer(parse_call(action))
         except RefusedError as error:
             return Observation(text=str(error), accepted=False)
 
     def view(self) -> str:
         """Show the notebook with numbered entries."""
-        return numbered(self._notes)
+        return numbered_list(self._notes)
 
-    def _answer(self, call: Call) -> Observation:
+    def _answer(self, call: TravelToolCall) -> Observation:
         if call.tool == WRITE:
             self._notes = (*self._notes, *call.values)
             return Observation(text="Written to the notebook.", data={"tool": WRITE})

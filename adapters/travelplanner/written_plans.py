@@ -9,15 +9,15 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.models.calls import Prompt, ask_text, bullet_list, clipped, quoted, shown
-from certigraph.adapters.models.schemas import MAX_CHARS, THOUGHT_ENDS
-from certigraph.adapters.processes import off_loop
+from certigraph.adapters.models.calls import Prompt, ask_text, bullet_list, clip, format_turns, quote
+from certigraph.adapters.models.schemas import MAX_CHARS, THOUGHT_END
+from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.adapters.travelplanner.options import Leg, Option, Trip, transports
-from certigraph.adapters.travelplanner.plans import SEATS, Day, Plan, total_cost
-from certigraph.adapters.travelplanner.queries import Query
+from certigraph.adapters.travelplanner.options import Option, Trip, TripLeg, list_transports
+from certigraph.adapters.travelplanner.plans import SEATS, PlanDay, WrittenPlan, total_cost
+from certigraph.adapters.travelplanner.queries import TravelQuery
 from certigraph.adapters.travelplanner.sandbox import Accommodation, Restaurant, Sandbox
-from certigraph.adapters.travelplanner.scoring import within_sandbox
+from certigraph.adapters.travelplanner.scoring import check_within_sandbox
 from certigraph.state.records import Action, Observation, Scores, Task
 from certigraph.state.run import DecideView, OutlineView, Turn
 
@@ -67,7 +67,7 @@ _DAYS = TypeAdapter(list[WrittenDay])
 
 def read_turn(text: str) -> WrittenTurn:
     """Split a reply at its line `Action: cost|deliver`; a reply without such a line is a delivery."""
-    reply = text.rpartition(THOUGHT_ENDS)[2].strip()
+    reply = text.rpartition(THOUGHT_END)[2].strip()
     action = ACTION.search(reply)
     if action is None:
         return WrittenTurn("", DELIVER, reply)
@@ -75,7 +75,7 @@ def read_turn(text: str) -> WrittenTurn:
     return WrittenTurn(thought, action[1].lower(), reply[action.end() :].strip())
 
 
-def read_plan(text: str) -> list[Day]:
+def read_plan(text: str) -> list[PlanDay]:
     """Parse the first JSON array of days in a text; other text around it is ignored.
 
     Raises:
@@ -108,12 +108,12 @@ MALFORMED = "malformed"
 """Key in the scores of a run that delivered text: 1 if the text contained no plan."""
 
 
-class Desk:
+class PlanSubmission:
     """Handler of the actions `cost` and `deliver`; `plan` is the delivered plan if it could be parsed."""
 
-    def __init__(self, query: Query, sandbox: Sandbox) -> None:
+    def __init__(self, query: TravelQuery, sandbox: Sandbox) -> None:
         self._query, self._sandbox = query, sandbox
-        self.plan: Plan | None = None
+        self.plan: WrittenPlan | None = None
         self.delivered = False
 
     @property
@@ -131,7 +131,7 @@ class Desk:
             return Observation(text=f"Malformed: {error}", accepted=False, done=delivers, data={MALFORMED: True})
         return self._accept(plan) if delivers else self._report_cost(plan)
 
-    def _accept(self, plan: Plan) -> Observation:
+    def _accept(self, plan: WrittenPlan) -> Observation:
         self.plan = plan
         errors = list(self._find_errors(plan))
         message = (
@@ -141,33 +141,33 @@ class Desk:
         # so an agent that may retry only after such episodes learns nothing from being allowed to retry.
         return Observation(text=message, done=True, solved=not errors, data={MALFORMED: False, **self._totals(plan)})
 
-    def _report_cost(self, plan: Plan) -> Observation:
+    def _report_cost(self, plan: WrittenPlan) -> Observation:
         errors = "; ".join(self._find_errors(plan)) or "nothing is wrong that the desk can see"
         message = f"Cost ${self._cost(plan):g} of ${self._query.budget}: {errors}."
         return Observation(text=message, data=dict(self._totals(plan)))
 
-    def _find_errors(self, plan: Plan) -> Iterator[str]:
+    def _find_errors(self, plan: WrittenPlan) -> Iterator[str]:
         query, days = self._query, plan[: self._query.days]
         if (cost := self._cost(plan)) > query.budget:
             yield f"it costs ${cost:g}, the budget is ${query.budget}"
         if len(plan) < query.days:
             yield f"only {len(plan)} of {query.days} days are planned"
-        yield from within_sandbox(query, days, self._sandbox)
+        yield from check_within_sandbox(query, days, self._sandbox)
 
-    def _cost(self, plan: Plan) -> float:
+    def _cost(self, plan: WrittenPlan) -> float:
         return total_cost(self._query.people_number, plan[: self._query.days], self._sandbox)
 
-    def _totals(self, plan: Plan) -> dict[str, float]:
+    def _totals(self, plan: WrittenPlan) -> dict[str, float]:
         return {"cost": self._cost(plan), "days": len(plan)}
 
 
 # Failure rates of plans as text: malformed outputs, and plans over budget (section 4.1).
 
-Outcome = tuple[Query, Scores | None]
+ScoredQuery = tuple[TravelQuery, Scores | None]
 """Query and scores of a run; the scores are None if the world gave none."""
 
 
-def text_rates(outcomes: Sequence[Outcome], feasible: Callable[[Query], bool]) -> dict[str, float]:
+def text_rates(outcomes: Sequence[ScoredQuery], feasible: Callable[[TravelQuery], bool]) -> dict[str, float]:
     """Return the rates `malformed` (of the outputs) and `over_budget` (of the feasible tasks) as fractions.
 
     The result is empty if no run delivered text: methods that book option by option can have neither error. A malformed
@@ -176,14 +176,14 @@ def text_rates(outcomes: Sequence[Outcome], feasible: Callable[[Query], bool]) -
     outputs = [scores.parts[MALFORMED] for _, scores in outcomes if scores and MALFORMED in scores.parts]
     if not outputs:
         return {}
-    overspent = [_overspent(query, scores) for query, scores in outcomes if feasible(query)]
+    overspent = [_is_over_budget(query, scores) for query, scores in outcomes if feasible(query)]
     return {
         "malformed": sum(map(bool, outputs)) / len(outputs),
         "over_budget": sum(overspent) / len(overspent) if overspent else 0.0,
     }
 
 
-def _overspent(query: Query, scores: Scores | None) -> bool:
+def _is_over_budget(query: TravelQuery, scores: Scores | None) -> bool:
     cost = scores.parts.get("cost") if scores else None
     return cost is not None and cost > query.budget
 
@@ -203,131 +203,136 @@ UNITS: Mapping[str | None, str] = {
 }
 
 
-def reference_text(query: Query, trip: Trip, sandbox: Sandbox, limit: int) -> str:
+def format_reference(query: TravelQuery, trip: Trip, sandbox: Sandbox, limit: int) -> str:
     """Format the reference information of a query, at most `limit` lines for each list.
 
     Lists are in the data's order. A longer list is reduced to its cheapest entries, so that every budget that the
     complete list can meet can still be met.
     """
     heading = f"People: {query.people_number}. Budget for all of them and all days: ${query.budget}."
-    sections = [*_days(trip, sandbox, limit), *(part for city in trip.cities for part in _city(city, sandbox, limit))]
+    sections = [
+        *_format_days(trip, sandbox, limit),
+        *(part for city in trip.cities for part in _format_city(city, sandbox, limit)),
+    ]
     return "\n".join([heading, *sections])
 
 
-def cheapest(rows: Sequence[T], price: Callable[[T], float], count: int) -> list[T]:
+def select_cheapest(rows: Sequence[T], price: Callable[[T], float], count: int) -> list[T]:
     """Return the `count` cheapest rows, in the order given."""
     indices = sorted(range(len(rows)), key=lambda index: price(rows[index]))[:count]
     return [rows[index] for index in sorted(indices)]
 
 
-def _days(trip: Trip, sandbox: Sandbox, limit: int) -> Iterator[str]:
+def _format_days(trip: Trip, sandbox: Sandbox, limit: int) -> Iterator[str]:
     for day, date in enumerate(trip.dates, 1):
         if leg := trip.leg_on(day):
             head = f"Day {day} ({date}) from {leg.origin} to {leg.destination}"
-            yield _section(head, map(way_line, _ways(leg, sandbox, limit)))
+            yield _format_section(head, map(format_transport, _cheapest_transports(leg, sandbox, limit)))
         else:
-            yield _section(f"Day {day} ({date}) in {trip.city_on(day)}", ())
+            yield _format_section(f"Day {day} ({date}) in {trip.city_on(day)}", ())
 
 
-def _ways(leg: Leg, sandbox: Sandbox, limit: int) -> list[Option]:
-    return cheapest(transports(leg, 1, sandbox), lambda option: option.cost, limit)
+def _cheapest_transports(leg: TripLeg, sandbox: Sandbox, limit: int) -> list[Option]:
+    return select_cheapest(list_transports(leg, 1, sandbox), lambda option: option.cost, limit)
 
 
-def _city(city: str, sandbox: Sandbox, limit: int) -> Iterator[str]:
-    eating = cheapest(sandbox.restaurants(city), lambda row: row.cost, limit)
-    staying = cheapest(sandbox.accommodations(city), lambda row: row.price, limit)
-    yield _section(f"{RESTAURANTS} in {city}", map(restaurant_line, eating))
-    yield _section(f"{STAYS} in {city}", map(stay_line, staying))
-    yield _section(f"{ATTRACTIONS} in {city}", (one_line(row.name) for row in sandbox.attractions(city)[:limit]))
+def _format_city(city: str, sandbox: Sandbox, limit: int) -> Iterator[str]:
+    eating = select_cheapest(sandbox.restaurants(city), lambda row: row.cost, limit)
+    staying = select_cheapest(sandbox.accommodations(city), lambda row: row.price, limit)
+    yield _format_section(f"{RESTAURANTS} in {city}", map(format_restaurant, eating))
+    yield _format_section(f"{STAYS} in {city}", map(format_accommodation, staying))
+    yield _format_section(
+        f"{ATTRACTIONS} in {city}", (escape_line_breaks(row.name) for row in sandbox.attractions(city)[:limit])
+    )
 
 
-def _section(head: str, lines: Iterator[str] | Sequence[str]) -> str:
+def _format_section(head: str, lines: Iterator[str] | Sequence[str]) -> str:
     return "\n".join([f"{head}:", *(f"- {line}" for line in lines)])
 
 
-def way_line(option: Option) -> str:
+def format_transport(option: Option) -> str:
     """Format a flight or a car with its price."""
     return f"{option.text} | ${option.cost:g} {UNITS[option.kind]}"
 
 
-def restaurant_line(row: Restaurant) -> str:
+def format_restaurant(row: Restaurant) -> str:
     """Format a restaurant with its price and cuisines."""
-    return f"{one_line(row.name)} | ${row.cost:g} a person | {row.cuisines}"
+    return f"{escape_line_breaks(row.name)} | ${row.cost:g} a person | {row.cuisines}"
 
 
-def stay_line(row: Accommodation) -> str:
+def format_accommodation(row: Accommodation) -> str:
     """Format an accommodation with its price, maximum occupancy, minimum nights, type and rules."""
     price = f"${row.price:g} a night for {row.maximum_occupancy} people"
     nights = f"at least {row.minimum_nights:g} nights"
-    return f"{one_line(row.name)} | {price} | {nights} | {row.room_type} | {row.house_rules}"
+    return f"{escape_line_breaks(row.name)} | {price} | {nights} | {row.room_type} | {row.house_rules}"
 
 
-def one_line(name: str) -> str:
+def escape_line_breaks(name: str) -> str:
     r"""Write line breaks of a name as the two characters `\n`, as the official tables do."""
     return name.replace("\n", "\\n")
 
 
 # Decide and Outline: the model writes the complete plan as text, without a schema.
 
-MOST_REFERENCE = 60_000
+MAX_REFERENCE_CHARS = 60_000
 """Maximum number of characters of the reference information in a prompt."""
 
-MOST_PLAN = 6_000
+MAX_PLAN_CHARS = 6_000
 """Maximum number of characters of a plan that later turns show."""
-MOST_OUTLINE = 16
+MAX_OUTLINE_LINES = 16
 """Maximum number of lines of an outline."""
 
-MOST_TURNS = 3
+MAX_SHOWN_TURNS = 3
 """Maximum number of earlier turns in a prompt."""
 
 SINGLE_PASS = "The plan is written once and delivered; its cost cannot be asked for."
 """First line of an outline: shown to the model, and a mark by which `decide` treats every reply as a delivery."""
 
 
-def oneshot_operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
+def create_oneshot_operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
     """Create the operators of ReAct, Reflexion and plan-and-solve that write this benchmark's plans."""
 
     async def outline(state: OutlineView, runtime: Runtime[Context]) -> dict[str, Any]:
-        system = await _system(benchmark, state["task"], runtime)
+        system = await _build_system_prompt(benchmark, state["task"], runtime)
         question = f"Request: {state['task'].goal}\n\n{ASK_OUTLINE}"
         text = await ask_text(Prompt(system, question), role="planner", runtime=runtime)
-        return {"outline": (SINGLE_PASS, *_lines(text))}
+        return {"outline": (SINGLE_PASS, *_split_lines(text))}
 
     async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         single = SINGLE_PASS in state["advice"]
-        system = await _system(benchmark, state["task"], runtime)
-        text = await ask_text(Prompt(system, _question(state, single)), role="executor", runtime=runtime)
+        system = await _build_system_prompt(benchmark, state["task"], runtime)
+        text = await ask_text(Prompt(system, _format_question(state, single)), role="executor", runtime=runtime)
         turn = read_turn(text)
         kind = DELIVER if single else turn.kind
-        action = Action(text=clipped(f"{kind} {turn.plan}", MOST_PLAN), kind=kind, args={"plan": turn.plan})
-        return {"thought": clipped(turn.thought, 300), "action": action}
+        action = Action(text=clip(f"{kind} {turn.plan}", MAX_PLAN_CHARS), kind=kind, args={"plan": turn.plan})
+        return {"thought": clip(turn.thought, 300), "action": action}
 
     return {"outline": outline, "decide": decide}
 
 
-async def _system(benchmark: "TravelPlanner", task: Task, runtime: Runtime[Context]) -> str:
+async def _build_system_prompt(benchmark: "TravelPlanner", task: Task, runtime: Runtime[Context]) -> str:
     # Equal in every prompt of a task, so that prompt caches hit.
     query, limit = benchmark.query(task), limits_of(task, runtime).options
-    trip = await off_loop(benchmark.trip, query)
-    reference = await off_loop(reference_text, query, trip, benchmark.sandbox, limit)
-    return RULES.format(reference=quoted(reference, MOST_REFERENCE))
+    trip = await run_in_thread(benchmark.trip, query)
+    reference = await run_in_thread(format_reference, query, trip, benchmark.sandbox, limit)
+    return RULES.format(reference=quote(reference, MAX_REFERENCE_CHARS))
 
 
-def _question(state: DecideView, single: bool) -> str:
+def _format_question(state: DecideView, single: bool) -> str:
     return QUESTION.format(
         assignment=state["assignment"],
         advice=bullet_list(state["advice"]),
-        turns=quoted(_done(state["turns"])),
+        turns=quote(_format_turns(state["turns"])),
         ask=ASK_PLAN if single else ASK_TURN,
     )
 
 
-def _done(turns: Sequence[Turn]) -> str:
-    return shown(turns, most=MOST_TURNS, characters=400)
+def _format_turns(turns: Sequence[Turn]) -> str:
+    return format_turns(turns, most=MAX_SHOWN_TURNS, characters=400)
 
 
-def _lines(text: str) -> list[str]:
-    return [clipped(line.strip(), 200) for line in text.splitlines() if line.strip()][:MOST_OUTLINE]
+def _split_lines(text: str) -> list[str]:
+    return [clip(line.strip(), 200) for line in text.splitlines() if line.strip()][:MAX_OUTLINE_LINES]
 
 
 RULES = """\

@@ -1,6 +1,6 @@
 """Addresses and URLs that may be requested: protection against requests to private networks.
 
-`parsed` checks the text of a URL, `Addresses` the IP addresses of its host.
+`parse_url` checks the text of a URL, `Addresses` the IP addresses of its host.
 """
 
 import ipaddress
@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from certigraph.adapters.http import OutOfBounds, Refused
+from certigraph.adapters.http import AddressRefused, PageRefused
 from certigraph.state.records import Fault
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Checks of a URL's text.
 
 
-def parsed(url: str, base: "httpx.URL | None" = None) -> "httpx.URL":
+def parse_url(url: str, base: "httpx.URL | None" = None) -> "httpx.URL":
     """Parse a URL, relative to `base` if given, without its fragment.
 
     Raises:
@@ -32,14 +32,14 @@ def parsed(url: str, base: "httpx.URL | None" = None) -> "httpx.URL":
     try:
         parsed_url = (base.join(url) if base else httpx.URL(url)).copy_with(fragment=None)
     except (httpx.InvalidURL, ValueError):
-        raise OutOfBounds("what is no URL") from None
+        raise AddressRefused("what is no URL") from None
     if parsed_url.scheme not in ("http", "https"):
-        raise OutOfBounds("a URL that is not http or https")
+        raise AddressRefused("a URL that is not http or https")
     if parsed_url.userinfo:
-        raise OutOfBounds("a URL with a user's name")
+        raise AddressRefused("a URL with a user's name")
     # `host` would decode the name, and raise for an invalid one that begins with `xn--`
     if not parsed_url.raw_host or not (parsed_url.port is None or 0 < parsed_url.port < 65536):
-        raise OutOfBounds("what is no URL")
+        raise AddressRefused("what is no URL")
     return parsed_url
 
 
@@ -54,7 +54,7 @@ NAT64 = ipaddress.ip_network("64:ff9b::/96")
 """IPv4 addresses as seen from a network without IPv4 (RFC 6052)."""
 
 
-def plain(address: str) -> IP:
+def parse_ip(address: str) -> IP:
     """Parse an address without its zone; an IPv4 address that IPv6 wraps is unwrapped. Raises ValueError if invalid."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, IPv6Address) and ip in NAT64:
@@ -75,39 +75,39 @@ def is_public(ip: IP) -> bool:
 # services, its network, a cloud's metadata at 169.254.169.254. The spelling does not matter (`2130706433` and `0x7f.1`
 # are 127.0.0.1): the addresses that a host resolves to are checked, and exactly these are connected to.
 
-ALLOWED = "CERTIGRAPH_WEB_ALLOW"
-PORTS = (80, 443)
+ALLOWED_VARIABLE = "CERTIGRAPH_WEB_ALLOW"
+ALLOWED_PORTS = (80, 443)
 
-Resolve = Callable[[str, int], Sequence[str]]
+ResolveFunction = Callable[[str, int], Sequence[str]]
 """Function (host, port) -> addresses of the host, best first. Raises OSError if there are none."""
 
 
-class Place(NamedTuple):
+class SocketAddress(NamedTuple):
     """Address and port that a socket connects to."""
 
     address: str
     port: int
 
 
-class Rule(NamedTuple):
+class AllowRule(NamedTuple):
     """Entry of the user's allowed hosts: a network or a host name, on one port or on all."""
 
     name: str
     network: IPv4Network | IPv6Network | None
     port: int | None
 
-    def covers(self, name: str, place: Place) -> bool:
+    def covers(self, name: str, place: SocketAddress) -> bool:
         """Return whether a place is allowed that was requested by this host name."""
-        matches = plain(place.address) in self.network if self.network else name == self.name
+        matches = parse_ip(place.address) in self.network if self.network else name == self.name
         return matches and self.port in (None, place.port)
 
 
 def allowed_hosts() -> tuple[str, ...]:
     """Return the entries of CERTIGRAPH_WEB_ALLOW, separated by commas: hosts, `host:port`, `10.0.0.0/8`."""
-    return tuple(entry for part in os.environ.get(ALLOWED, "").split(",") if (entry := part.strip()))
+    return tuple(entry for part in os.environ.get(ALLOWED_VARIABLE, "").split(",") if (entry := part.strip()))
 
 
-def resolved(host: str, port: int) -> list[str]:
+def resolve_host(host: str, port: int) -> list[str]:
     """Resolve a host with this machine's resolver. Raises OSError if it has no address."""
     infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in infos))
@@ -127,13 +127,16 @@ class Addresses:
     """
 
     def __init__(
-        self, allowed: Sequence[str] = (), hosts: Mapping[str, str] | None = None, resolve: Resolve = resolved
+        self,
+        allowed: Sequence[str] = (),
+        hosts: Mapping[str, str] | None = None,
+        resolve: ResolveFunction = resolve_host,
     ) -> None:
-        self._rules = [_rule(entry) for entry in allowed]
-        self._hosts = {name.lower(): _place(target) for name, target in (hosts or {}).items()}
+        self._rules = [_parse_rule(entry) for entry in allowed]
+        self._hosts = {name.lower(): _parse_socket_address(target) for name, target in (hosts or {}).items()}
         self._resolve = resolve
 
-    def find(self, host: str, port: int) -> list[Place]:
+    def find(self, host: str, port: int) -> list[SocketAddress]:
         """Return the places to connect to, best first.
 
         Raises:
@@ -145,54 +148,54 @@ class Addresses:
             return [mapped]
         places = self._resolved(host, port)
         others = [place for place in places if not any(rule.covers(name, place) for rule in self._rules)]
-        if not all(is_public(plain(place.address)) for place in others):
-            raise OutOfBounds("a private address")
-        if others and port not in PORTS:
-            raise OutOfBounds("a port that is not allowed")
+        if not all(is_public(parse_ip(place.address)) for place in others):
+            raise AddressRefused("a private address")
+        if others and port not in ALLOWED_PORTS:
+            raise AddressRefused("a port that is not allowed")
         return places
 
-    def _mapped(self, name: str) -> Place | None:
+    def _mapped(self, name: str) -> SocketAddress | None:
         ends = [key for key in self._hosts if key == name or (key.startswith(".") and name.endswith(key))]
         return self._hosts[max(ends, key=len)] if ends else None
 
-    def _resolved(self, host: str, port: int) -> list[Place]:
+    def _resolved(self, host: str, port: int) -> list[SocketAddress]:
         try:
-            places = [Place(address, port) for address in self._resolve(host, port)]
+            places = [SocketAddress(address, port) for address in self._resolve(host, port)]
         except (OSError, UnicodeError):  # UnicodeError: a part of the name is empty or too long
             places = []
         if not places:
-            raise Refused("its host cannot be found", lasting=True)
+            raise PageRefused("its host cannot be found", lasting=True)
         return places
 
 
-def _rule(entry: str) -> Rule:
-    network = _network(entry)
+def _parse_rule(entry: str) -> AllowRule:
+    network = _parse_network(entry)
     if network:
-        return Rule("", network, None)
+        return AllowRule("", network, None)
     try:
-        host, port = _split(entry)
+        host, port = _split_host_port(entry)
     except ValueError:
         message = f"{entry!r} is no host, host:port or network that pages may be read from"
         raise Fault("data", f"{message}: write it like intranet.example:8080 or 10.0.0.0/8") from None
-    return Rule(host, _network(host), port)
+    return AllowRule(host, _parse_network(host), port)
 
 
-def _place(target: str) -> Place:
+def _parse_socket_address(target: str) -> SocketAddress:
     try:
-        host, port = _split(target)
-        return Place(str(ipaddress.ip_address(host)), port or PORTS[0])
+        host, port = _split_host_port(target)
+        return SocketAddress(str(ipaddress.ip_address(host)), port or ALLOWED_PORTS[0])
     except ValueError:
         raise Fault("data", f"{target!r} is no address with a port: write it like 127.0.0.1:8080") from None
 
 
-def _network(text: str) -> IPv4Network | IPv6Network | None:
+def _parse_network(text: str) -> IPv4Network | IPv6Network | None:
     try:
         return ipaddress.ip_network(text, strict=False)
     except ValueError:
         return None
 
 
-def _split(text: str) -> tuple[str, int | None]:
+def _split_host_port(text: str) -> tuple[str, int | None]:
     parts = urlsplit(f"//{text}")
     if not parts.hostname or parts.netloc != text or parts.username is not None or " " in text:
         raise ValueError(text)

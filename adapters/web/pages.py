@@ -1,6 +1,6 @@
 """Pages: fetching over HTTP, decoding, and extraction of their text.
 
-`Fetcher` is the PageSource of the web; `readable` converts a response body to title and text.
+`Fetcher` is the PageSource of the web; `read_page` converts a response body to title and text.
 """
 
 import codecs
@@ -11,43 +11,51 @@ from email.message import Message
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from certigraph.adapters.http import Refused
-from certigraph.adapters.processes import package
-from certigraph.adapters.web.addresses import Addresses, Resolve, parsed, resolved
-from certigraph.adapters.web.protocol import Page, Unreadable
+from certigraph.adapters.http import PageRefused
+from certigraph.adapters.processes import import_web_package
+from certigraph.adapters.web.addresses import Addresses, ResolveFunction, parse_url, resolve_host
+from certigraph.adapters.web.protocol import Unreadable, WebPage
 
 if TYPE_CHECKING:
     import httpx
 
-    from certigraph.adapters.web.transport import Answer, Deadline
+    from certigraph.adapters.web.transport import Deadline, PageResponse
 
 
 # Decoding of a page's bytes.
 
-MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-DECLARED = re.compile(rb"""(?:<meta[^>]*?charset|<\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w:.-]+)""", re.IGNORECASE)
-LOOKED_AT = 2048
+BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+DECLARED_CHARSET = re.compile(
+    rb"""(?:<meta[^>]*?charset|<\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w:.-]+)""", re.IGNORECASE
+)
+DECLARATION_BYTES = 2048
 """Number of first bytes that are searched for a declared charset."""
 
-WIDER = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "us-ascii": "cp1252", "gb2312": "gb18030", "shift_jis": "cp932"}
+BROWSER_CHARSETS = {
+    "iso-8859-1": "cp1252",
+    "latin-1": "cp1252",
+    "us-ascii": "cp1252",
+    "gb2312": "gb18030",
+    "shift_jis": "cp932",
+}
 """Charsets that browsers use for these names (WHATWG's Encoding Standard)."""
 
-NO_CHARSETS = ("punycode", "idna", "unicode-escape", "raw-unicode-escape")
+EXCLUDED_CODECS = ("punycode", "idna", "unicode-escape", "raw-unicode-escape")
 """Codecs of Python that no page uses; the first one takes minutes for a megabyte."""
 
 
-def decoded(body: bytes, charset: str = "") -> str:
+def decode_body(body: bytes, charset: str = "") -> str:
     """Decode by byte order mark, else by `charset` of the header, else by the page's declaration, else as UTF-8.
 
     Undecodable bytes become the replacement character.
     """
-    from_mark = next((name for mark, name in MARKS if body.startswith(mark)), "")
-    match = DECLARED.search(body[:LOOKED_AT])
+    from_mark = next((name for mark, name in BYTE_ORDER_MARKS if body.startswith(mark)), "")
+    match = DECLARED_CHARSET.search(body[:DECLARATION_BYTES])
     declared = match[1].decode("ascii", "replace") if match else ""
     for name in (from_mark, charset, declared):
         try:
-            if name and codecs.lookup(name).name not in NO_CHARSETS:
-                return body.decode(WIDER.get(name.lower(), name), "replace")
+            if name and codecs.lookup(name).name not in EXCLUDED_CODECS:
+                return body.decode(BROWSER_CHARSETS.get(name.lower(), name), "replace")
         except (LookupError, UnicodeError, ValueError):  # unknown charset, or one without replacement of errors
             continue
     return body.decode("utf-8", "replace")
@@ -55,189 +63,196 @@ def decoded(body: bytes, charset: str = "") -> str:
 
 # Outline: the complete text of an HTML tree with lines, tables and lists. Less refined than an extracted article.
 
-OUTSIDE = ("head", "nav", "footer", "aside", "svg", "select", "button", "iframe")
+OUTSIDE_ELEMENTS = ("head", "nav", "footer", "aside", "svg", "select", "button", "iframe")
 """Elements that are not part of a page's own text."""
 
-LINES = (
+LINE_ELEMENTS = (
     *("address", "article", "blockquote", "br", "caption", "dd", "div", "dl", "dt", "fieldset", "figcaption", "figure"),
     *("form", "header", "hr", "main", "ol", "p", "pre", "section", "summary", "table", "ul"),
 )
-STARTS = {"li": "- ", "tr": "| ", "h1": "# ", "h2": "## ", "h3": "### ", "h4": "#### "}
+LINE_PREFIXES = {"li": "- ", "tr": "| ", "h1": "# ", "h2": "## ", "h3": "### ", "h4": "#### "}
 """Markdown prefixes of lines, by element."""
 
-CELLS = ("td", "th")
-CELL_ENDS = " | "
+CELL_ELEMENTS = ("td", "th")
+CELL_END = " | "
 
 
-def outline(tree: Any) -> str:
+def outline_tree(tree: Any) -> str:
     """Return the text of an lxml tree as Markdown."""
     parts: list[str] = []
     inside = 0
-    walk = package("lxml.etree").iterwalk(tree, ("start", "end"))
+    walk = import_web_package("lxml.etree").iterwalk(tree, ("start", "end"))
     for event, element in walk:
         # a cell stays on its row's line, whatever line breaks it has; one that contains a table only lays out the page
-        cell = element.tag in CELLS and element.find(".//table") is None
+        cell = element.tag in CELL_ELEMENTS and element.find(".//table") is None
         if event == "start":
             inside += cell
-            parts += [" " if inside else _start(element.tag), _flat(element.text)]
-            if element.tag in OUTSIDE:
+            parts += [" " if inside else _line_start(element.tag), _collapse_spaces(element.text)]
+            if element.tag in OUTSIDE_ELEMENTS:
                 parts.pop()
                 walk.skip_subtree()
         else:
             inside -= cell
-            parts += [CELL_ENDS if cell else " " if inside else _end(element.tag), _flat(element.tail)]
-    lines = (_flat(line).strip() for line in "".join(parts).split("\n"))
+            parts += [CELL_END if cell else " " if inside else _line_end(element.tag), _collapse_spaces(element.tail)]
+    lines = (_collapse_spaces(line).strip() for line in "".join(parts).split("\n"))
     return "\n".join(line for line in lines if line.strip("-#| "))
 
 
-def rows(text: str) -> list[str]:
+def table_rows(text: str) -> list[str]:
     """Return the table rows of an outline."""
-    return [line for line in text.split("\n") if line.startswith(STARTS["tr"])]
+    return [line for line in text.split("\n") if line.startswith(LINE_PREFIXES["tr"])]
 
 
-def _start(tag: str) -> str:
-    return f"\n{STARTS.get(tag, '')}" if tag in LINES or tag in STARTS else ""
+def _line_start(tag: str) -> str:
+    return f"\n{LINE_PREFIXES.get(tag, '')}" if tag in LINE_ELEMENTS or tag in LINE_PREFIXES else ""
 
 
-def _end(tag: str) -> str:
-    return "\n" if tag in LINES or tag in STARTS else ""
+def _line_end(tag: str) -> str:
+    return "\n" if tag in LINE_ELEMENTS or tag in LINE_PREFIXES else ""
 
 
-def _flat(text: str | None) -> str:
+def _collapse_spaces(text: str | None) -> str:
     return re.sub(r"\s+", " ", text or "")
 
 
 # Text of a page as Markdown: HTML by trafilatura, with tables and lists; other text types unchanged.
 
-HTML = ("text/html", "application/xhtml+xml")
-AS_IS = (
+HTML_TYPES = ("text/html", "application/xhtml+xml")
+TEXT_TYPES = (
     *("text/plain", "text/markdown", "text/csv", "text/tab-separated-values", "text/calendar", "text/xml"),
     *("application/json", "application/ld+json", "application/xml", "application/rss+xml", "application/atom+xml"),
 )
-SHORTEST = 100
+MIN_CHARACTERS = 100
 """Minimum characters of a page (SDP, appendix A.4)."""
 
-UNSEEN = re.compile(r"display:none|visibility:hidden|font-size:0(\.0+)?(?![.\d])")
-UNREAD = ("script", "style", "noscript", "template")
+HIDDEN_STYLE = re.compile(r"display:none|visibility:hidden|font-size:0(\.0+)?(?![.\d])")
+REMOVED_ELEMENTS = ("script", "style", "noscript", "template")
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters, which a terminal would interpret, and unpaired surrogates, which UTF-8 cannot encode."""
 
-ESCAPED = re.compile(r"\\([*_`~\[\]<#>+\-.)])")
+MARKDOWN_ESCAPE = re.compile(r"\\([*_`~\[\]<#>+\-.)])")
 """Markdown's escapes, which would otherwise appear in answers."""
 
-MANY = 20_000
+MAX_EXTRACTED_ELEMENTS = 20_000
 """Maximum number of elements for trafilatura; it is too slow for larger trees."""
 
-LONGEST_TITLE = 300
-SHORT = 3_000
+MAX_TITLE_CHARACTERS = 300
+MAX_SHORT_PAGE_CHARACTERS = 3_000
 """Maximum characters of a page that counts as short."""
 
 
-class Readable(NamedTuple):
+class PageContent(NamedTuple):
     """A page's title, empty if it has none, and its text."""
 
     title: str
     text: str
 
 
-class Kind(NamedTuple):
+class ContentType(NamedTuple):
     """Type and charset of a Content-Type header."""
 
     type: str
     charset: str
 
 
-def kind(content_type: str) -> Kind:
+def parse_content_type(content_type: str) -> ContentType:
     """Return type and charset of a readable page. Raises PageRefused for other types."""
     header = Message()
     # a missing header usually belongs to a hand-written HTML page
-    header["Content-Type"] = content_type or HTML[0]
+    header["Content-Type"] = content_type or HTML_TYPES[0]
     media_type = header.get_content_type()
-    if media_type not in (*HTML, *AS_IS):
+    if media_type not in (*HTML_TYPES, *TEXT_TYPES):
         shown = media_type if re.fullmatch(r"[\w.+-]{1,40}/[\w.+-]{1,80}", media_type) else "this"
-        raise Refused(f"{shown} is no page of text")
-    return Kind(media_type, str(header.get_content_charset() or ""))
+        raise PageRefused(f"{shown} is no page of text")
+    return ContentType(media_type, str(header.get_content_charset() or ""))
 
 
-def readable(body: bytes, content_type: str) -> Readable:
+def read_page(body: bytes, content_type: str) -> PageContent:
     """Extract a page's title and text.
 
     Raises:
         PageRefused: its type is not text, its content does not match its type, or it has hardly any text.
         Fault: ("environment") trafilatura is missing.
     """
-    content_kind = kind(content_type)
-    source = decoded(body, content_kind.charset)
+    content_kind = parse_content_type(content_type)
+    source = decode_body(body, content_kind.charset)
     if "\0" in source:
-        raise Refused("its bytes are no text")
+        raise PageRefused("its bytes are no text")
     source = UNPRINTABLE.sub("", source)
-    title, text = _article(source) if content_kind.type in HTML else ("", source)
+    title, text = _read_html(source) if content_kind.type in HTML_TYPES else ("", source)
     text = UNPRINTABLE.sub("", text).strip()
-    if len(text) < SHORTEST:
-        raise Refused(f"less than {SHORTEST} characters of text", lasting=True)
-    return Readable(UNPRINTABLE.sub("", title), text)
+    if len(text) < MIN_CHARACTERS:
+        raise PageRefused(f"less than {MIN_CHARACTERS} characters of text", lasting=True)
+    return PageContent(UNPRINTABLE.sub("", title), text)
 
 
-def _article(source: str) -> Readable:
-    tree = _parsed(source)
+def _read_html(source: str) -> PageContent:
+    tree = _parse_html(source)
     if tree is None:
-        return Readable("", "")
-    _prune(tree)
+        return PageContent("", "")
+    _remove_hidden(tree)
     title = next((" ".join(element.text_content().split()) for element in tree.iter("title", "h1")), "")
-    full_text = outline(tree)
-    is_large = sum(1 for _ in tree.iter()) > MANY
-    return Readable(title[:LONGEST_TITLE], full_text if is_large else _completed(_extracted(tree), full_text))
+    full_text = outline_tree(tree)
+    is_large = sum(1 for _ in tree.iter()) > MAX_EXTRACTED_ELEMENTS
+    return PageContent(
+        title[:MAX_TITLE_CHARACTERS], full_text if is_large else _complete_text(_extract_text(tree), full_text)
+    )
 
 
-def _parsed(source: str) -> Any:
+def _parse_html(source: str) -> Any:
     try:
         # bytes, because lxml searches a str for a declared encoding, which takes hours if `<?xml` is followed by blanks
-        parser = package("lxml.html").HTMLParser(remove_comments=True, remove_pis=True, encoding="utf-8")
-        return package("lxml.html").document_fromstring(source.encode(), parser=parser)
-    except (package("lxml.etree").LxmlError, ValueError):
+        parser = import_web_package("lxml.html").HTMLParser(remove_comments=True, remove_pis=True, encoding="utf-8")
+        return import_web_package("lxml.html").document_fromstring(source.encode(), parser=parser)
+    except (import_web_package("lxml.etree").LxmlError, ValueError):
         return None
 
 
-def _prune(tree: Any) -> None:
+def _remove_hidden(tree: Any) -> None:
     """Remove invisible elements, where instructions to a model could be hidden."""
     for element in list(tree.iter()):
-        if element.tag not in ("html", "body") and _is_unseen(element):
+        if element.tag not in ("html", "body") and _is_hidden(element):
             element.clear(keep_tail=True)
 
 
-def _is_unseen(element: Any) -> bool:
+def _is_hidden(element: Any) -> bool:
     style = re.sub(r"\s", "", element.get("style", "")).lower()
-    hidden = "hidden" in element.attrib or element.get("aria-hidden") == "true" or UNSEEN.search(style)
-    return element.tag in UNREAD or bool(hidden)
+    hidden = "hidden" in element.attrib or element.get("aria-hidden") == "true" or HIDDEN_STYLE.search(style)
+    return element.tag in REMOVED_ELEMENTS or bool(hidden)
 
 
-def _extracted(tree: Any) -> str:
-    extract = package("trafilatura").extract
-    options = {"output_format": "markdown", "favor_recall": True, "include_comments": False, "config": _config()}
+def _extract_text(tree: Any) -> str:
+    extract = import_web_package("trafilatura").extract
+    options = {
+        "output_format": "markdown",
+        "favor_recall": True,
+        "include_comments": False,
+        "config": _trafilatura_config(),
+    }
     try:
         text = extract(tree, **options) or ""
     except Exception:  # noqa: BLE001 - pages are untrusted; if the extractor fails, the outline is used
         return ""
-    return "\n".join(line.rstrip() for line in ESCAPED.sub(r"\1", text).split("\n"))
+    return "\n".join(line.rstrip() for line in MARKDOWN_ESCAPE.sub(r"\1", text).split("\n"))
 
 
 @lru_cache(maxsize=1)
-def _config() -> Any:
+def _trafilatura_config() -> Any:
     # no warnings about pages without an article, because their outline is used
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
-    config = package("trafilatura.settings").use_config()
+    config = import_web_package("trafilatura.settings").use_config()
     # trafilatura drops tables and lists of texts that are shorter
     config.set("DEFAULT", "MIN_EXTRACTED_SIZE", "0")
     return config
 
 
-def _completed(text: str, full_text: str) -> str:
+def _complete_text(text: str, full_text: str) -> str:
     """Add the table rows that an extracted text lacks; return the full text if too little of it was extracted."""
-    share = 0.5 if len(full_text) < SHORT else 0.2  # a long page has more boilerplate
+    share = 0.5 if len(full_text) < MAX_SHORT_PAGE_CHARACTERS else 0.2  # a long page has more boilerplate
     if len(text) < share * len(full_text):
         return full_text
     present = {_letters(line) for line in text.split("\n")}
-    missing = [row for row in rows(full_text) if _letters(row) not in present]
+    missing = [row for row in table_rows(full_text) if _letters(row) not in present]
     return "\n".join([text, "", *missing]) if missing else text
 
 
@@ -247,7 +262,7 @@ def _letters(line: str) -> str:
 
 # Page source that fetches from the web.
 
-DENIED = (401, 403, 407, 429, 451)
+DENIED_STATUSES = (401, 403, 407, 429, 451)
 
 
 class Fetcher:
@@ -279,7 +294,7 @@ class Fetcher:
         allowed: Sequence[str] = (),
         hosts: Mapping[str, str] | None = None,
         robots: bool = True,
-        resolve: Resolve = resolved,
+        resolve: ResolveFunction = resolve_host,
     ) -> None:
         from certigraph.adapters.web.transport import Robots, Transport
 
@@ -289,31 +304,33 @@ class Fetcher:
         self._transport = Transport(Addresses(allowed, hosts, resolve), redirects)
         self._robots = Robots(self._transport) if robots else None
 
-    def page(self, url: str) -> Page | Unreadable:
+    def page(self, url: str) -> WebPage | Unreadable:
         """Return the page of an http or https URL, or the reason why there is none.
 
         Raises:
             Fault: ("environment") the extra `web` is not installed.
         """
         try:
-            start = parsed(url)
+            start = parse_url(url)
             answer = self._answer(start)
-            content = readable(answer.body, answer.headers.get("Content-Type", ""))
-        except Refused as refused:
+            content = read_page(answer.body, answer.headers.get("Content-Type", ""))
+        except PageRefused as refused:
             return Unreadable(url=url, reason=refused.reason, lasting=refused.lasting)
         moved = "" if answer.url == start else str(answer.url)
-        return Page(url=url, title=content.title, text=content.text, moved=moved)
+        return WebPage(url=url, title=content.title, text=content.text, moved=moved)
 
-    def _answer(self, url: "httpx.URL") -> "Answer":
-        from certigraph.adapters.web.transport import Asked, Deadline
+    def _answer(self, url: "httpx.URL") -> "PageResponse":
+        from certigraph.adapters.web.transport import Deadline, RequestSettings
 
         deadline = Deadline(self._timeout)
-        request = Asked(deadline, self._largest + 1, lambda hop: self._check(hop, deadline), self._check_headers)
+        request = RequestSettings(
+            deadline, self._largest + 1, lambda hop: self._check(hop, deadline), self._check_headers
+        )
         answer = self._transport.follow(url, request)
-        if answer.status in DENIED:
-            raise Refused(f"refused ({answer.status})", lasting=True)
+        if answer.status in DENIED_STATUSES:
+            raise PageRefused(f"refused ({answer.status})", lasting=True)
         if not 200 <= answer.status < 300:
-            raise Refused(f"status {answer.status}")
+            raise PageRefused(f"status {answer.status}")
         self._check_size(len(answer.body))
         return answer
 
@@ -322,10 +339,10 @@ class Fetcher:
             self._robots.check(url, deadline)
 
     def _check_headers(self, headers: "httpx.Headers") -> None:
-        kind(headers.get("Content-Type", ""))
+        parse_content_type(headers.get("Content-Type", ""))
         length = headers.get("Content-Length", "")
         self._check_size(int(length) if length.isdecimal() and len(length) < 19 else 0)
 
     def _check_size(self, size: int) -> None:
         if size > self._largest:
-            raise Refused(f"larger than {self._largest / 1e6:g} MB")
+            raise PageRefused(f"larger than {self._largest / 1e6:g} MB")

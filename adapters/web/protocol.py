@@ -5,17 +5,17 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from certigraph.adapters.http import OutOfBounds
+from certigraph.adapters.http import AddressRefused
 from certigraph.adapters.redaction import redact
-from certigraph.adapters.retrieval.bm25 import Pool, terms
-from certigraph.adapters.web.addresses import parsed
+from certigraph.adapters.retrieval.bm25 import PassagePool, terms
+from certigraph.adapters.web.addresses import parse_url
 from certigraph.state.records import Record
-from certigraph.state.search import line
+from certigraph.state.search import to_line
 
 # Protocols and results. Any class with these methods will do.
 
 
-class Hit(Record):
+class SearchHit(Record):
     """One result of a search."""
 
     title: str
@@ -23,7 +23,7 @@ class Hit(Record):
     snippet: str = ""
 
 
-class Page(Record):
+class WebPage(Record):
     """A page: its text as Markdown, without navigation and other boilerplate."""
 
     url: str
@@ -49,7 +49,7 @@ class SearchProvider(Protocol):
     name: str
     """Identifies the provider's results in the cache."""
 
-    def search(self, query: str, k: int) -> Sequence[Hit]:
+    def search(self, query: str, k: int) -> Sequence[SearchHit]:
         """Return at most `k` results, best first.
 
         Raises:
@@ -64,22 +64,22 @@ class PageSource(Protocol):
     name: str
     """Identifies pages of this source, and of its settings, in the cache."""
 
-    def page(self, url: str) -> Page | Unreadable:
+    def page(self, url: str) -> WebPage | Unreadable:
         """Return the page of an http or https URL, or the reason why there is none."""
         ...
 
 
 # Conversion of services' answers to results: bounded, one line each, unique URLs, without keys.
 
-LONGEST_TITLE = 300
-LONGEST_SNIPPET = 1_000
-LONGEST_URL = 2_000
+MAX_TITLE_CHARACTERS = 300
+MAX_SNIPPET_CHARACTERS = 1_000
+MAX_URL_CHARACTERS = 2_000
 """Maximum characters; a longer URL is dropped, because a truncated one leads elsewhere."""
 
-_UNFIT = re.compile(r"[\s\x00-\x1f\x7f]")
+_FORBIDDEN_CHARACTERS = re.compile(r"[\s\x00-\x1f\x7f]")
 
 
-class Found(NamedTuple):
+class ServiceResult(NamedTuple):
     """One result as a service returns it: every part may be missing, or of any length."""
 
     title: str | None
@@ -87,54 +87,59 @@ class Found(NamedTuple):
     snippet: str | None
 
 
-def hits(results: Iterable[Found], k: int) -> list[Hit]:
+def to_hits(results: Iterable[ServiceResult], k: int) -> list[SearchHit]:
     """Return at most `k` results with http or https URLs, in order; the first one of each URL."""
-    by_url: dict[str, Hit] = {}
+    by_url: dict[str, SearchHit] = {}
     for title, url, snippet in results:
         if len(by_url) >= k:
             break
-        if url and url not in by_url and _on_the_web(url):
-            label = one_line(redact(title or ""), LONGEST_TITLE) or url[:LONGEST_TITLE]
-            by_url[url] = Hit(title=label, url=url, snippet=one_line(redact(snippet or ""), LONGEST_SNIPPET))
+        if url and url not in by_url and _is_web_url(url):
+            label = clip_line(redact(title or ""), MAX_TITLE_CHARACTERS) or url[:MAX_TITLE_CHARACTERS]
+            by_url[url] = SearchHit(
+                title=label, url=url, snippet=clip_line(redact(snippet or ""), MAX_SNIPPET_CHARACTERS)
+            )
     return list(by_url.values())
 
 
-def one_line(text: str, most: int) -> str:
+def clip_line(text: str, most: int) -> str:
     """Return the first `most` characters of a text as one line."""
-    return line(text)[:most].rstrip()
+    return to_line(text)[:most].rstrip()
 
 
-def _on_the_web(url: str) -> bool:
+def _is_web_url(url: str) -> bool:
     # a key in a URL would be sent to its server
-    if len(url) > LONGEST_URL or _UNFIT.search(url) or redact(url) != url:
+    if len(url) > MAX_URL_CHARACTERS or _FORBIDDEN_CHARACTERS.search(url) or redact(url) != url:
         return False
     try:
-        parsed(url)
+        parse_url(url)
         # callers parse its domain with urlsplit, which refuses other URLs
         urlsplit(url)
-    except (OutOfBounds, ValueError):
+    except (AddressRefused, ValueError):
         return False
     return True
 
 
 # Results from local pages, each with the sentences that fit the query best.
 
-SENTENCES = 2
+SNIPPET_SENTENCES = 2
 
-_BREAK = re.compile(r"(?<=[.!?])\s+|\n+")
+_SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
-def found_in(pages: Pool, query: str, k: int) -> list[Hit]:
+def search_pages(pages: PassagePool, query: str, k: int) -> list[SearchHit]:
     """Return at most `k` pages that share a word with the query, best first; their ids are their URLs."""
     passages = [hit.passage for hit in pages.search(query, k)]
-    return [Hit(title=p.title, url=p.id, snippet=one_line(snippet(p.text, query), LONGEST_SNIPPET)) for p in passages]
+    return [
+        SearchHit(title=p.title, url=p.id, snippet=clip_line(build_snippet(p.text, query), MAX_SNIPPET_CHARACTERS))
+        for p in passages
+    ]
 
 
-def snippet(text: str, query: str) -> str:
+def build_snippet(text: str, query: str) -> str:
     """Return the two sentences with most words of the query, in text order; the first two if none has any."""
     query_terms = set(terms(query))
-    sentences = [part for part in _BREAK.split(text) if part.strip()]
+    sentences = [part for part in _SENTENCE_BREAK.split(text) if part.strip()]
     shared = [len(query_terms.intersection(terms(part))) for part in sentences]
-    best = sorted(range(len(sentences)), key=lambda index: -shared[index])[:SENTENCES]
+    best = sorted(range(len(sentences)), key=lambda index: -shared[index])[:SNIPPET_SENTENCES]
     matching = [index for index in best if shared[index]] or best
     return " ".join(sentences[index] for index in sorted(matching))

@@ -1,6 +1,6 @@
 """Search services over HTTP: Serper, Brave and SearXNG.
 
-`Requests` sends requests to a service with bounded tries, time and size; its faults show no secret.
+`ServiceClient` sends requests to a service with bounded tries, time and size; its faults show no secret.
 """
 
 import hashlib
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from certigraph.adapters.http import PACKED, UnboundedAnswer, bound_answer
+from certigraph.adapters.http import ENCODING_HEADERS, UnboundedAnswer, limit_response
 from certigraph.adapters.redaction import mask_logs, show_address
-from certigraph.adapters.web.protocol import Found, Hit, hits
+from certigraph.adapters.web.protocol import SearchHit, ServiceResult, to_hits
 from certigraph.state.records import Fault
-from certigraph.state.search import storable_line
+from certigraph.state.search import to_storable_line
 
 if TYPE_CHECKING:
     import httpx
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Service:
+class SearchService:
     """Address and key of a service; variables are environment variables."""
 
     name: str
@@ -101,26 +101,26 @@ class Service:
 
 # Advice for refusals. A service's own text is searched for a few codes and never repeated.
 
-_SPENT = re.compile(rb"not enough credits|QUOTA_LIMITED|insufficient_quota", re.IGNORECASE)
+_SPENT_CODES = re.compile(rb"not enough credits|QUOTA_LIMITED|insufficient_quota", re.IGNORECASE)
 """Codes of a spent quota, of Serper, Brave and OpenAI. Brave writes "quota" in every refusal."""
 
-_NO_KEY = re.compile(rb"SUBSCRIPTION_TOKEN_INVALID|invalid_api_key")
+_KEY_CODES = re.compile(rb"SUBSCRIPTION_TOKEN_INVALID|invalid_api_key")
 """Codes of a missing or wrong key; Brave's comes with status 422."""
 
 
 def is_spent(status: int, content: bytes) -> bool:
     """Return whether a refusal means that the quota is spent, so that a repeated request would fail too."""
-    return status == 402 or (status < 500 and _SPENT.search(content) is not None)
+    return status == 402 or (status < 500 and _SPENT_CODES.search(content) is not None)
 
 
-def advice(service: Service, status: int, content: bytes) -> str:
+def advise_refusal(service: SearchService, status: int, content: bytes) -> str:
     """Return in one line why a request was refused, as far as status and codes show it, and what to do."""
     # another provider answers differently, so that the run so far cannot be repeated with it
     next_step = f"then certigraph resume RUN, or start a new run with another provider: {service.alternative}"
     if is_spent(status, content):
         return f"the quota of {service.key or service.name} is spent: top it up at {service.key_page}, {next_step}"
-    if status in (401, 403) or _NO_KEY.search(content):
-        return f"{_refused(service, status)}, {next_step}"
+    if status in (401, 403) or _KEY_CODES.search(content):
+        return f"{_advise_key(service, status)}, {next_step}"
     if status == 429:
         return f"it limits the rate, or the quota is spent: wait, or top it up, {next_step}"
     if status >= 500:
@@ -128,7 +128,7 @@ def advice(service: Service, status: int, content: bytes) -> str:
     return f"it refuses the request: check the provider's name and {service.variable}, {next_step}"
 
 
-def _refused(service: Service, status: int) -> str:
+def _advise_key(service: SearchService, status: int) -> str:
     if not service.key:
         return f"add json to search.formats in its settings.yml, or the user's name and password to {service.variable}"
     # Serper also answers 403 to a key whose quota is spent
@@ -138,29 +138,29 @@ def _refused(service: Service, status: int) -> str:
 
 # Requests to a search service: bounded tries, time and size, and faults that show no secret.
 
-TIMEOUT = 15.0
+TRY_TIMEOUT = 15.0
 """Maximum seconds of one try."""
 
-TRIES = 3
-LONGEST_WAIT = 20.0
+MAX_TRIES = 3
+MAX_WAIT_SECONDS = 20.0
 """Maximum seconds between two tries, whatever the service asks for."""
 
-MOST_BYTES = 5_000_000
-ALWAYS = {**PACKED, "Accept": "application/json", "Connection": "close", "User-Agent": "certigraph"}
+MAX_ANSWER_BYTES = 5_000_000
+REQUEST_HEADERS = {**ENCODING_HEADERS, "Accept": "application/json", "Connection": "close", "User-Agent": "certigraph"}
 
-Sleep = Callable[[float], None]
+SleepFunction = Callable[[float], None]
 
 
-class Form(BaseModel):
+class ServiceAnswer(BaseModel):
     """Base class of parsed answers; services may send additional fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-T = TypeVar("T", bound=Form)
+T = TypeVar("T", bound=ServiceAnswer)
 
 
-class Reply(NamedTuple):
+class ServiceReply(NamedTuple):
     """An answer of bounded size."""
 
     status: int
@@ -168,14 +168,16 @@ class Reply(NamedTuple):
     retry_after: str
 
 
-class Requests:
+class ServiceClient:
     """Sends requests to one service. Blocks; threads may share it.
 
     Raises:
         Fault: ("environment") the address of the service is missing or invalid, or the proxy's is invalid.
     """
 
-    def __init__(self, service: Service, *, timeout: float = TIMEOUT, sleep: Sleep = time.sleep) -> None:
+    def __init__(
+        self, service: SearchService, *, timeout: float = TRY_TIMEOUT, sleep: SleepFunction = time.sleep
+    ) -> None:
         import httpx
 
         mask_logs()
@@ -184,9 +186,9 @@ class Requests:
         self._url = address.copy_with(username="", password="")
         self._label = f"{service.name} at {show_address(str(address))}"
         user = (address.username, address.password)
-        self.name = _name(self._url, self._label) if os.environ.get(service.variable) else service.name
+        self.name = _service_name(self._url, self._label) if os.environ.get(service.variable) else service.name
         """Identifies the service in caches: at another address it is another service."""
-        self._client = _client(httpx.BasicAuth(*user) if any(user) else None)
+        self._client = _create_client(httpx.BasicAuth(*user) if any(user) else None)
 
     def get(self, form: type[T], params: Mapping[str, str], headers: Mapping[str, str] | None = None) -> T:
         """Send a query as URL parameters and return the parsed answer. Raises Fault like `post`."""
@@ -201,16 +203,18 @@ class Requests:
         """
         return self.read(self._answer("POST", self._url, json=body, headers=headers), form)
 
-    def request(self, method: str, url: "httpx.URL | None" = None, **sent: Any) -> Reply:
+    def request(self, method: str, url: "httpx.URL | None" = None, **sent: Any) -> ServiceReply:
         """Send one request and return its answer, whatever its status. Raises Fault if none comes or it is too long."""
         import httpx
 
         try:
             with self._client.stream(method, url or self._url, timeout=self._timeout, **sent) as reply:
-                bound_answer(reply, MOST_BYTES)
-                return Reply(reply.status_code, reply.read(), reply.headers.get("Retry-After", ""))
+                limit_response(reply, MAX_ANSWER_BYTES)
+                return ServiceReply(reply.status_code, reply.read(), reply.headers.get("Retry-After", ""))
         except UnboundedAnswer:
-            message = f"{self._label} answered with more than {MOST_BYTES // 1_000_000} MB, or uses another encoding"
+            message = (
+                f"{self._label} answered with more than {MAX_ANSWER_BYTES // 1_000_000} MB, or uses another encoding"
+            )
             raise Fault("environment", f"{message}: check {self._service.variable}") from None
         except httpx.TimeoutException:
             problem = f"no answer within {self._timeout:g} s from {self._label}"
@@ -219,18 +223,18 @@ class Requests:
         # not chained, because the original may contain the key
         raise Fault("environment", f"{problem}: {self._service.advise_unreachable()}") from None
 
-    def should_retry(self, reply: Reply, tried: int) -> bool:
+    def should_retry(self, reply: ServiceReply, tried: int) -> bool:
         """Return whether the service was too busy in this try and should be asked again."""
-        return _is_busy(reply) and tried < TRIES
+        return _is_busy(reply) and tried < MAX_TRIES
 
-    def wait(self, reply: Reply, tried: int) -> None:
+    def wait(self, reply: ServiceReply, tried: int) -> None:
         """Wait before the next try, as long as the service asks for, within bounds."""
-        self._sleep(min(_asked_wait(reply, 2.0 ** (tried - 1)), LONGEST_WAIT))
+        self._sleep(min(_retry_after(reply, 2.0 ** (tried - 1)), MAX_WAIT_SECONDS))
 
-    def read(self, reply: Reply, form: type[T]) -> T:
+    def read(self, reply: ServiceReply, form: type[T]) -> T:
         """Parse an answer. Raises Fault if it is a refusal or has another form."""
         if not 200 <= reply.status < 300:
-            message = advice(self._service, reply.status, reply.content)
+            message = advise_refusal(self._service, reply.status, reply.content)
             raise Fault("environment", f"{self._label} answered with status {reply.status}: {message}")
         try:
             return form.model_validate_json(reply.content)
@@ -239,7 +243,7 @@ class Requests:
             message = f"{self._label} answered with {problem} (status {reply.status}, {len(reply.content)} bytes)"
             raise Fault("environment", f"{message}: {self._service.advise_wrong_form()}") from None
 
-    def _answer(self, method: str, url: "httpx.URL", **sent: Any) -> Reply:
+    def _answer(self, method: str, url: "httpx.URL", **sent: Any) -> ServiceReply:
         tries = 1
         while self.should_retry(reply := self.request(method, url, **sent), tries):
             self.wait(reply, tries)
@@ -247,33 +251,33 @@ class Requests:
         return reply
 
 
-def _name(url: "httpx.URL", label: str) -> str:
+def _service_name(url: "httpx.URL", label: str) -> str:
     """Return the address as it may be shown, with a digest of the rest, which may be secret."""
     return f"{label} {hashlib.sha256(str(url).encode()).hexdigest()[:8]}"
 
 
-def _client(auth: "httpx.Auth | None") -> "httpx.Client":
+def _create_client(auth: "httpx.Auth | None") -> "httpx.Client":
     import httpx
 
     try:
-        return httpx.Client(auth=auth, headers=ALWAYS)
+        return httpx.Client(auth=auth, headers=REQUEST_HEADERS)
     except (ImportError, OSError, ValueError, httpx.InvalidURL) as error:
         # the error is not repeated, because a proxy's address may contain a password
         message = f"the proxy or the certificates that the environment names cannot be used ({type(error).__name__})"
         raise Fault("environment", f"{message}: correct or unset ALL_PROXY, HTTPS_PROXY and SSL_CERT_FILE") from None
 
 
-def _is_busy(reply: Reply) -> bool:
+def _is_busy(reply: ServiceReply) -> bool:
     return reply.status >= 500 or (reply.status == 429 and not is_spent(reply.status, reply.content))
 
 
-def _asked_wait(reply: Reply, default: float) -> float:
+def _retry_after(reply: ServiceReply, default: float) -> float:
     return float(reply.retry_after) if reply.retry_after.isdecimal() else default
 
 
 # Base class of search providers over HTTP.
 
-LONGEST_QUERY = 2_000
+MAX_QUERY_CHARACTERS = 2_000
 """Maximum characters of a query: services refuse much longer ones, and a refusal would end the run."""
 
 
@@ -285,24 +289,29 @@ class HttpProvider(ABC):
     """
 
     def __init__(
-        self, service: Service, headers: Mapping[str, str], *, timeout: float = TIMEOUT, sleep: Sleep = time.sleep
+        self,
+        service: SearchService,
+        headers: Mapping[str, str],
+        *,
+        timeout: float = TRY_TIMEOUT,
+        sleep: SleepFunction = time.sleep,
     ) -> None:
-        self._headers, self._requests = headers, Requests(service, timeout=timeout, sleep=sleep)
+        self._headers, self._requests = headers, ServiceClient(service, timeout=timeout, sleep=sleep)
         self.name = self._requests.name
 
-    def search(self, query: str, k: int) -> Sequence[Hit]:
-        """Return at most `k` results, best first; none for an empty query. Raises Fault as `Requests` does."""
-        words = storable_line(query)[:LONGEST_QUERY]
-        return hits(self._search(words, k), k) if words and k > 0 else []
+    def search(self, query: str, k: int) -> Sequence[SearchHit]:
+        """Return at most `k` results, best first; none for an empty query. Raises Fault as `ServiceClient` does."""
+        words = to_storable_line(query)[:MAX_QUERY_CHARACTERS]
+        return to_hits(self._search(words, k), k) if words and k > 0 else []
 
     @abstractmethod
-    def _search(self, words: str, k: int) -> Iterable[Found]:
+    def _search(self, words: str, k: int) -> Iterable[ServiceResult]:
         """Send the query to the service and return its results."""
 
 
 # Google's results by Serper, or by any compatible service.
 
-SERPER = Service(
+SERPER = SearchService(
     name="serper",
     variable="SERPER_URL",
     home="https://google.serper.dev/search",
@@ -311,17 +320,17 @@ SERPER = Service(
 )
 
 
-class _SerperResult(Form):
+class _SerperResult(ServiceAnswer):
     title: str | None = None
     link: str | None = None
     snippet: str | None = None
     answer: str | None = None
 
-    def to_result(self) -> Found:
-        return Found(self.title, self.link, " ".join(filter(None, (self.answer, self.snippet))))
+    def to_result(self) -> ServiceResult:
+        return ServiceResult(self.title, self.link, " ".join(filter(None, (self.answer, self.snippet))))
 
 
-class _SerperAnswer(Form):
+class _SerperAnswer(ServiceAnswer):
     organic: list[_SerperResult]
     answerBox: _SerperResult = _SerperResult()  # noqa: N815 - Serper's name
 
@@ -340,47 +349,47 @@ class Serper(HttpProvider):
         Fault: ("environment") the key is missing, or the address is invalid.
     """
 
-    def __init__(self, service: Service = SERPER, *, key: str = "", sleep: Sleep = time.sleep) -> None:
+    def __init__(self, service: SearchService = SERPER, *, key: str = "", sleep: SleepFunction = time.sleep) -> None:
         super().__init__(service, {"X-API-KEY": key or service.secret()}, sleep=sleep)
 
-    def _search(self, words: str, k: int) -> Iterator[Found]:
+    def _search(self, words: str, k: int) -> Iterator[ServiceResult]:
         answer = self._requests.post(_SerperAnswer, {"q": words, "num": k}, self._headers)
         yield from (result.to_result() for result in (answer.answerBox, *answer.organic))
 
 
 # Results of Brave Search, from its own index of the web.
 
-BRAVE = Service(
+BRAVE = SearchService(
     name="brave",
     variable="BRAVE_URL",
     home="https://api.search.brave.com/res/v1/web/search",
     key="BRAVE_API_KEY",
     key_page="https://api-dashboard.search.brave.com",
 )
-MOST_RESULTS = 20
-MOST_WORDS = 50
-BRAVE_LONGEST_QUERY = 400
+BRAVE_MAX_RESULTS = 20
+BRAVE_MAX_WORDS = 50
+BRAVE_MAX_QUERY = 400
 """Maximum characters of a query. Brave refuses requests that exceed one of these three limits."""
 
-_MARKS = re.compile(r"</?strong>")
+_HIGHLIGHT = re.compile(r"</?strong>")
 
 
-class _BraveResult(Form):
+class _BraveResult(ServiceAnswer):
     title: str | None = None
     url: str | None = None
     description: str | None = None
 
-    def to_result(self) -> Found:
-        return Found(_plain(self.title), self.url, _plain(self.description))
+    def to_result(self) -> ServiceResult:
+        return ServiceResult(_strip_markup(self.title), self.url, _strip_markup(self.description))
 
 
-class _Web(Form):
+class _BraveWeb(ServiceAnswer):
     results: list[_BraveResult]
 
 
-class _BraveAnswer(Form):
+class _BraveAnswer(ServiceAnswer):
     type: str
-    web: _Web | None = None
+    web: _BraveWeb | None = None
     """Missing if nothing was found."""
 
 
@@ -393,35 +402,35 @@ class Brave(HttpProvider):
         Fault: ("environment") the key is missing, or the address is invalid.
     """
 
-    def __init__(self, *, sleep: Sleep = time.sleep) -> None:
+    def __init__(self, *, sleep: SleepFunction = time.sleep) -> None:
         super().__init__(BRAVE, {"X-Subscription-Token": BRAVE.secret()}, sleep=sleep)
 
-    def _search(self, words: str, k: int) -> Iterator[Found]:
-        query = " ".join(words.split()[:MOST_WORDS])[:BRAVE_LONGEST_QUERY]
-        params = {"q": query, "count": str(min(k, MOST_RESULTS))}
+    def _search(self, words: str, k: int) -> Iterator[ServiceResult]:
+        query = " ".join(words.split()[:BRAVE_MAX_WORDS])[:BRAVE_MAX_QUERY]
+        params = {"q": query, "count": str(min(k, BRAVE_MAX_RESULTS))}
         answer = self._requests.get(_BraveAnswer, params, self._headers)
         yield from (result.to_result() for result in (answer.web.results if answer.web else ()))
 
 
-def _plain(text: str | None) -> str:
-    return html.unescape(_MARKS.sub("", text or ""))
+def _strip_markup(text: str | None) -> str:
+    return html.unescape(_HIGHLIGHT.sub("", text or ""))
 
 
 # Results of the user's own SearXNG server, which queries many engines and needs no key.
 
-SEARXNG = Service(name="searxng", variable="SEARXNG_URL", path="/search")
+SEARXNG = SearchService(name="searxng", variable="SEARXNG_URL", path="/search")
 
 
-class _SearxngResult(Form):
+class _SearxngResult(ServiceAnswer):
     title: str | None = None
     url: str | None = None
     content: str | None = None
 
-    def to_result(self) -> Found:
-        return Found(self.title, self.url, self.content)
+    def to_result(self) -> ServiceResult:
+        return ServiceResult(self.title, self.url, self.content)
 
 
-class _SearxngAnswer(Form):
+class _SearxngAnswer(ServiceAnswer):
     results: list[_SearxngResult]
 
 
@@ -434,9 +443,9 @@ class SearXNG(HttpProvider):
         Fault: ("environment") SEARXNG_URL is not set or invalid.
     """
 
-    def __init__(self, *, sleep: Sleep = time.sleep) -> None:
+    def __init__(self, *, sleep: SleepFunction = time.sleep) -> None:
         super().__init__(SEARXNG, {}, sleep=sleep)
 
-    def _search(self, words: str, k: int) -> Iterator[Found]:
+    def _search(self, words: str, k: int) -> Iterator[ServiceResult]:
         answer = self._requests.get(_SearxngAnswer, {"q": words, "format": "json"})
         yield from (result.to_result() for result in answer.results)

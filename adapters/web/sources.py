@@ -1,6 +1,6 @@
 """The web of one question: providers by name, a folder of pages, models that search, and the cache.
 
-`providers` creates search providers by name; `Web` combines a provider, a source of pages and a cache.
+`create_providers` creates search providers by name; `Web` combines a provider, a source of pages and a cache.
 """
 
 import hashlib
@@ -20,44 +20,44 @@ from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 from langchain_core.messages.utils import count_tokens_approximately
 from pydantic import Field, TypeAdapter, ValidationError
 
-from certigraph.adapters.files import CacheFile, cache_folder, expanded
-from certigraph.adapters.http import Refused
-from certigraph.adapters.models.chat_models import TIMEOUT, chat_model
+from certigraph.adapters.files import CacheFile, cache_folder, expand_path
+from certigraph.adapters.http import PageRefused
+from certigraph.adapters.models.chat_models import REQUEST_TIMEOUT, chat_model
 from certigraph.adapters.models.usage import (
     Call,
     Price,
     cached_tokens,
-    credible,
+    cost_in_usd,
     current_meter,
+    has_plausible_counts,
     price_of,
     usage_of,
-    usd,
 )
-from certigraph.adapters.redaction import redacted_value
-from certigraph.adapters.retrieval.bm25 import Pool
-from certigraph.adapters.web.pages import Readable, decoded, readable
+from certigraph.adapters.redaction import redact_value
+from certigraph.adapters.retrieval.bm25 import PassagePool
+from certigraph.adapters.web.pages import PageContent, decode_body, read_page
 from certigraph.adapters.web.protocol import (
-    LONGEST_TITLE,
-    Found,
-    Hit,
-    Page,
+    MAX_TITLE_CHARACTERS,
     PageSource,
+    SearchHit,
     SearchProvider,
+    ServiceResult,
     Unreadable,
-    found_in,
-    one_line,
+    WebPage,
+    clip_line,
+    search_pages,
 )
 from certigraph.adapters.web.search import (
     BRAVE,
     SEARXNG,
     SERPER,
     Brave,
-    Form,
     HttpProvider,
+    SearchService,
     SearXNG,
     Serper,
-    Service,
-    Sleep,
+    ServiceAnswer,
+    SleepFunction,
 )
 from certigraph.state.records import Fault, UnknownName
 from certigraph.state.search import Passage
@@ -67,49 +67,49 @@ from certigraph.state.search import Passage
 _LINK = re.compile(r"\s*\(?\[[^\]]*\]\([^)\s]*\)\)?")
 """Citation as these models write it: `([site.org](https://site.org/page))`."""
 
-_STOP = re.compile(r"[.!?][\"')\]]?(?=\s|$)|\n")
+_SENTENCE_END = re.compile(r"[.!?][\"')\]]?(?=\s|$)|\n")
 
-NEAR = 2_000
+MAX_SENTENCE_DISTANCE = 2_000
 """Maximum characters around a citation that are searched for its sentence."""
 
-_CAMPAIGN = re.compile(r"[?&]utm_source=openai$")
+_TRACKING_SUFFIX = re.compile(r"[?&]utm_source=openai$")
 """Suffix of every cited URL; removed, so that a page has one URL for all providers."""
 
 
-class _Cited(Form):
+class _Citation(ServiceAnswer):
     title: str | None = None
     url: str | None = None
     start_index: int = 0
     end_index: int = 0
 
 
-class _Annotation(Form):
-    url_citation: _Cited | None = None
+class _Annotation(ServiceAnswer):
+    url_citation: _Citation | None = None
     """Missing in annotations of other types."""
 
 
-class _Message(Form):
+class _Message(ServiceAnswer):
     content: str | None = None
     annotations: list[_Annotation] | None = None
 
 
-class _Choice(Form):
+class _CompletionChoice(ServiceAnswer):
     message: _Message
 
 
-class Completion(Form):
+class CitingCompletion(ServiceAnswer):
     """Parsed answer of the endpoint."""
 
-    choices: list[_Choice] = Field(min_length=1)
+    choices: list[_CompletionChoice] = Field(min_length=1)
     usage: Any = None
 
-    def to_results(self) -> Iterator[Found]:
+    def to_results(self) -> Iterator[ServiceResult]:
         """Yield the pages that the answer cites, each with the sentence that cites it."""
         message = self.choices[0].message
         for cited in (annotation.url_citation for annotation in message.annotations or []):
             if cited:
-                citing_sentence = sentence(message.content or "", max(0, cited.start_index), max(0, cited.end_index))
-                yield Found(cited.title, _CAMPAIGN.sub("", cited.url or ""), citing_sentence)
+                citing_sentence = sentence_at(message.content or "", max(0, cited.start_index), max(0, cited.end_index))
+                yield ServiceResult(cited.title, _TRACKING_SUFFIX.sub("", cited.url or ""), citing_sentence)
 
     @property
     def text(self) -> str:
@@ -119,7 +119,7 @@ class Completion(Form):
     def used(self) -> UsageMetadata | None:
         """Return the token usage; None if the endpoint sends no plausible counts."""
         usage = self.usage
-        if not isinstance(usage, dict) or not credible(usage):
+        if not isinstance(usage, dict) or not has_plausible_counts(usage):
             return None
         read, written = usage["prompt_tokens"], usage["completion_tokens"]
         cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
@@ -129,31 +129,35 @@ class Completion(Form):
         )
 
 
-def sentence(content: str, start: int, end: int) -> str:
+def sentence_at(content: str, start: int, end: int) -> str:
     """Return the sentence that contains characters `start` to `end`, or the previous one for a link after its end."""
-    parts = content[max(0, start - NEAR) : start], content[start:end][:NEAR], content[end:][:NEAR]
+    parts = (
+        content[max(0, start - MAX_SENTENCE_DISTANCE) : start],
+        content[start:end][:MAX_SENTENCE_DISTANCE],
+        content[end:][:MAX_SENTENCE_DISTANCE],
+    )
     before, cited, after = (_LINK.sub("", part) for part in parts)
     is_link = not cited.strip()
     if is_link:
         before, after = before.rstrip(" ([\t\n"), after.lstrip(")]")
-    sentence_ends = [0, *(next_end.end() for next_end in _STOP.finditer(before))]
+    sentence_ends = [0, *(next_end.end() for next_end in _SENTENCE_END.finditer(before))]
     if is_link and len(sentence_ends) > 1 and sentence_ends[-1] == len(before):
         return before[sentence_ends[-2] :].strip()
     rest = cited + after
-    next_end = _STOP.search(rest, max(0, len(cited.rstrip()) - 1))
+    next_end = _SENTENCE_END.search(rest, max(0, len(cited.rstrip()) - 1))
     return f"{before[sentence_ends[-1] :]}{rest[: next_end.end()] if next_end else rest}".strip()
 
 
 # A model that searches the web itself: its citations are the results (Chat Completions with web_search_options).
 
-ENDPOINT = "CERTIGRAPH_BASE_URL"
+ENDPOINT_VARIABLE = "CERTIGRAPH_BASE_URL"
 PROMPT = """Search the web for: {query}
 
 Name at most {k} different pages that help most. Write one sentence for each, with the facts that it gives about this,
 and cite it."""
 
 
-class Asked(HttpProvider):
+class ModelSearch(HttpProvider):
     """Searches with a model such as `gpt-4o-search-preview` at OpenAI, or at the endpoint CERTIGRAPH_BASE_URL.
 
     The key is in OPENAI_API_KEY; another endpoint may need none. Results are the pages that the model cites, each with
@@ -163,67 +167,67 @@ class Asked(HttpProvider):
         Fault: ("environment") the key is missing, or the address is invalid.
     """
 
-    def __init__(self, model: str, *, sleep: Sleep = time.sleep) -> None:
+    def __init__(self, model: str, *, sleep: SleepFunction = time.sleep) -> None:
         self._model, self._label = model, f"openai:{model}"
-        service = Service(
+        service = SearchService(
             name=self._label,
-            variable=ENDPOINT,
+            variable=ENDPOINT_VARIABLE,
             home="https://api.openai.com/v1",
             path="/chat/completions",
             key="OPENAI_API_KEY",
             key_page="https://platform.openai.com/api-keys",
         )
-        needed = not os.environ.get(ENDPOINT) or os.environ.get(service.key)
+        needed = not os.environ.get(ENDPOINT_VARIABLE) or os.environ.get(service.key)
         headers = {"Authorization": f"Bearer {service.secret()}"} if needed else {}
-        super().__init__(service, headers, timeout=TIMEOUT, sleep=sleep)
+        super().__init__(service, headers, timeout=REQUEST_TIMEOUT, sleep=sleep)
 
-    def _search(self, words: str, k: int) -> Iterator[Found]:
+    def _search(self, words: str, k: int) -> Iterator[ServiceResult]:
         prompt = PROMPT.format(query=words, k=k)
         messages = [{"role": "user", "content": prompt}]
         body: dict[str, object] = {"model": self._model, "messages": messages, "web_search_options": {}}
         return self._completion(body, prompt).to_results()
 
-    def _completion(self, body: dict[str, object], prompt: str) -> Completion:
+    def _completion(self, body: dict[str, object], prompt: str) -> CitingCompletion:
         """Return the answer; every request is a call of the budget, also one that a busy service refused."""
         call = Call(role="search", model=self._model, schema_name="citations")
         tries = 1
         while True:
             started = time.perf_counter()
-            with current_meter().open_call(call, self._price(), prompt_tokens=_tokens(prompt)) as opened:
+            with current_meter().open_call(call, self._price(), prompt_tokens=_count_tokens(prompt)) as opened:
                 reply = self._requests.request("POST", json=body, headers=self._headers)
                 duration = {"seconds": time.perf_counter() - started}
                 if not self._requests.should_retry(reply, tries):
-                    completion = self._requests.read(reply, Completion)
+                    completion = self._requests.read(reply, CitingCompletion)
                     opened.settle(call.model_copy(update=self._usage(completion, prompt) | duration))
                     return completion
                 opened.settle(call.model_copy(update=duration | {"failure": f"status {reply.status}"}))
             self._requests.wait(reply, tries)
             tries += 1
 
-    def _usage(self, completion: Completion, prompt: str) -> dict[str, float]:
+    def _usage(self, completion: CitingCompletion, prompt: str) -> dict[str, float]:
         usage = usage_of(completion.used(), [HumanMessage(prompt)], completion.text)
         return {
             "input_tokens": usage["input_tokens"],
             "output_tokens": usage["output_tokens"],
             "cached_tokens": cached_tokens(usage),
-            "usd": usd(self._price(), usage),
+            "usd": cost_in_usd(self._price(), usage),
         }
 
     def _price(self) -> Price | None:
         return price_of(chat_model(self._label))
 
 
-def _tokens(prompt: str) -> int:
+def _count_tokens(prompt: str) -> int:
     return count_tokens_approximately([HumanMessage(prompt)])
 
 
 # A folder of pages: searched by BM25, read by addresses such as `local:guides/gyms.html`.
 
-SCHEME = "local:"
-HTML = (".html", ".htm")
-SUFFIXES = (*HTML, ".md", ".txt")
-MOST_FILES = 5_000
-MOST_BYTES = 2_000_000
+LOCAL_SCHEME = "local:"
+HTML_SUFFIXES = (".html", ".htm")
+PAGE_SUFFIXES = (*HTML_SUFFIXES, ".md", ".txt")
+MAX_FILES = 5_000
+MAX_FILE_BYTES = 2_000_000
 """Maximum size of a file; a larger one is neither found nor read."""
 
 _HEADING = re.compile(r"#+ +(.+)")
@@ -249,35 +253,35 @@ class LocalPages:
     name = "local"
 
     def __init__(self, folder: str | Path) -> None:
-        self._root = expanded(folder).resolve()
+        self._root = expand_path(folder).resolve()
         self._index = lru_cache(maxsize=1)(self._build_index)
         self._files()
 
-    def search(self, query: str, k: int) -> list[Hit]:
+    def search(self, query: str, k: int) -> list[SearchHit]:
         """Return at most `k` pages that share a word with the query, best first. Raises Fault as `__init__` does."""
-        return found_in(self._index(self._files()), query, k)
+        return search_pages(self._index(self._files()), query, k)
 
-    def page(self, url: str) -> Page | Unreadable:
+    def page(self, url: str) -> WebPage | Unreadable:
         """Return the page of an address that `search` returned; other addresses are unreadable."""
         address = url.partition("#")[0]
-        relative = os.fsdecode(unquote_to_bytes(address.removeprefix(SCHEME).encode(errors="surrogatepass")))
-        path = self._inside(relative) if address.startswith(SCHEME) else None
+        relative = os.fsdecode(unquote_to_bytes(address.removeprefix(LOCAL_SCHEME).encode(errors="surrogatepass")))
+        path = self._inside(relative) if address.startswith(LOCAL_SCHEME) else None
         if path is None:
             return Unreadable(url=url, reason="no page of this folder")
         try:
-            title, text = _text(path, _content(path))
-        except Refused as refused:
+            title, text = _read_page(path, _read_content(path))
+        except PageRefused as refused:
             return Unreadable(url=url, reason=refused.reason)
-        return Page(url=url, title=one_line(title, LONGEST_TITLE) or _stem(path), text=text)
+        return WebPage(url=url, title=clip_line(title, MAX_TITLE_CHARACTERS) or _file_stem(path), text=text)
 
     def _files(self) -> tuple[_File, ...]:
         files = tuple(sorted(self._walk()))
         if not files:
-            advice = f"put {', '.join(SUFFIXES)} files there, or name another folder: local:FOLDER"
+            advice = f"put {', '.join(PAGE_SUFFIXES)} files there, or name another folder: local:FOLDER"
             raise Fault("environment", f"no page to search in {self._root}: {advice}")
-        if len(files) > MOST_FILES:
+        if len(files) > MAX_FILES:
             hint = "name a smaller folder: local:FOLDER"
-            raise Fault("environment", f"{len(files)} pages in {self._root}, at most {MOST_FILES} fit: {hint}")
+            raise Fault("environment", f"{len(files)} pages in {self._root}, at most {MAX_FILES} fit: {hint}")
         return files
 
     def _walk(self) -> Iterator[_File]:
@@ -295,42 +299,42 @@ class LocalPages:
             path = (self._root / relative).resolve()
             resolved_parts = path.relative_to(self._root).parts
             is_visible = not any(part.startswith(".") for part in (*relative.split("/"), *resolved_parts))
-            return path if is_visible and path.suffix.lower() in SUFFIXES and path.is_file() else None
+            return path if is_visible and path.suffix.lower() in PAGE_SUFFIXES and path.is_file() else None
         # a NUL, a name that is too long, circular links, a path that leads out of the folder
         except (OSError, RuntimeError, ValueError):
             return None
 
-    def _build_index(self, files: tuple[_File, ...]) -> Pool:
-        urls = (SCHEME + quote(os.fsencode(file.relative)) for file in files)
-        pages = [page for page in map(self.page, urls) if isinstance(page, Page)]
+    def _build_index(self, files: tuple[_File, ...]) -> PassagePool:
+        urls = (LOCAL_SCHEME + quote(os.fsencode(file.relative)) for file in files)
+        pages = [page for page in map(self.page, urls) if isinstance(page, WebPage)]
         if not pages:
             raise Fault("environment", f"none of {len(files)} pages in {self._root} has a text that can be read")
-        return Pool([Passage(id=page.url, title=page.title, text=page.text) for page in pages])
+        return PassagePool([Passage(id=page.url, title=page.title, text=page.text) for page in pages])
 
 
-def _content(path: Path) -> bytes:
+def _read_content(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise Refused(f"cannot be opened ({type(error).__name__})") from error
-    if len(content) > MOST_BYTES:
-        raise Refused(f"more than {MOST_BYTES // 1_000_000} MB")
+        raise PageRefused(f"cannot be opened ({type(error).__name__})") from error
+    if len(content) > MAX_FILE_BYTES:
+        raise PageRefused(f"more than {MAX_FILE_BYTES // 1_000_000} MB")
     return content
 
 
-def _text(path: Path, content: bytes) -> Readable:
+def _read_page(path: Path, content: bytes) -> PageContent:
     kind = path.suffix.lower()
-    if kind in HTML:
-        return readable(content, "text/html")
-    text = decoded(content, "utf-8").strip()
+    if kind in HTML_SUFFIXES:
+        return read_page(content, "text/html")
+    text = decode_body(content, "utf-8").strip()
     if not text or "\0" in text:
-        raise Refused("no text")
+        raise PageRefused("no text")
     heading = _HEADING.match(text) if kind == ".md" else None
-    return Readable(heading[1] if heading else "", text)
+    return PageContent(heading[1] if heading else "", text)
 
 
-def _stem(path: Path) -> str:
+def _file_stem(path: Path) -> str:
     # file names may not be UTF-8
     return os.fsencode(path.stem).decode(errors="replace")
 
@@ -338,25 +342,27 @@ def _stem(path: Path) -> str:
 # Search providers by name.
 
 SEARCH_VARIABLE = "CERTIGRAPH_SEARCH"
-FORMS = "serper, brave, searxng, openai:gpt-4o-search-preview, local:FOLDER, or several with commas between them"
+PROVIDER_FORMS = (
+    "serper, brave, searxng, openai:gpt-4o-search-preview, local:FOLDER, or several with commas between them"
+)
 
-PLAIN: dict[str, Callable[[], SearchProvider]] = {"serper": Serper, "brave": Brave, "searxng": SearXNG}
+SIMPLE_PROVIDERS: dict[str, Callable[[], SearchProvider]] = {"serper": Serper, "brave": Brave, "searxng": SearXNG}
 """Providers without a parameter, in order of preference."""
 
-WITH_PART: dict[str, Callable[[str], SearchProvider]] = {"openai": Asked, "local": LocalPages}
+PARAMETER_PROVIDERS: dict[str, Callable[[str], SearchProvider]] = {"openai": ModelSearch, "local": LocalPages}
 """Providers with a parameter: by the name before the colon, created from the text after it."""
 
-SETTINGS = {"serper": SERPER.key, "brave": BRAVE.key, "searxng": SEARXNG.variable}
+PROVIDER_VARIABLES = {"serper": SERPER.key, "brave": BRAVE.key, "searxng": SEARXNG.variable}
 """Variable that must be set for each provider without a parameter."""
 
-NONE = (
+NO_PROVIDER = (
     f"no search provider: export {SERPER.key}=... ({SERPER.key_page}), {BRAVE.key}=... ({BRAVE.key_page}) or "
     f"{SEARXNG.variable}=http://localhost:8080 (https://docs.searxng.org), or search a folder of pages: "
     f"{SEARCH_VARIABLE}=local:FOLDER"
 )
 
 
-def providers(names: str = "") -> list[SearchProvider]:
+def create_providers(names: str = "") -> list[SearchProvider]:
     """Create the providers of some names; the first one is searched, the second one is another source of evidence.
 
     Args:
@@ -368,24 +374,24 @@ def providers(names: str = "") -> list[SearchProvider]:
         Fault: ("environment") there is no provider, or one lacks its key, address or folder; the message says what to
             set.
     """
-    explicit = _listed(names) or _listed(os.environ.get(SEARCH_VARIABLE, ""))
-    chosen = explicit or [name for name, variable in SETTINGS.items() if os.environ.get(variable)]
+    explicit = _split_names(names) or _split_names(os.environ.get(SEARCH_VARIABLE, ""))
+    chosen = explicit or [name for name, variable in PROVIDER_VARIABLES.items() if os.environ.get(variable)]
     if not chosen:
-        raise Fault("environment", NONE)
-    return [_provider(name) for name in dict.fromkeys(chosen)]
+        raise Fault("environment", NO_PROVIDER)
+    return [_create_provider(name) for name in dict.fromkeys(chosen)]
 
 
-def _listed(names: str) -> list[str]:
+def _split_names(names: str) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
-def _provider(name: str) -> SearchProvider:
+def _create_provider(name: str) -> SearchProvider:
     kind, _, part = name.partition(":")
-    if name in PLAIN:
-        return PLAIN[name]()
-    if kind in WITH_PART and part:
-        return WITH_PART[kind](part)
-    raise UnknownName(f"unknown search provider {name!r}; the forms are {FORMS}")
+    if name in SIMPLE_PROVIDERS:
+        return SIMPLE_PROVIDERS[name]()
+    if kind in PARAMETER_PROVIDERS and part:
+        return PARAMETER_PROVIDERS[kind](part)
+    raise UnknownName(f"unknown search provider {name!r}; the forms are {PROVIDER_FORMS}")
 
 
 # Cache of the web on disk: a run that was killed finds the same web again and repeats no request.
@@ -394,12 +400,12 @@ def _provider(name: str) -> SearchProvider:
 # resumed run sees what it saw before, whatever other runs stored in the meantime.
 
 CACHE_VARIABLE = "CERTIGRAPH_WEB_CACHE"
-LAYOUT = 1
+CACHE_VERSION = 1
 
 T = TypeVar("T")
 
-HITS: TypeAdapter[tuple[Hit, ...]] = TypeAdapter(tuple[Hit, ...])
-PAGE: TypeAdapter[Page | Unreadable] = TypeAdapter(Page | Unreadable)
+HITS_TYPE: TypeAdapter[tuple[SearchHit, ...]] = TypeAdapter(tuple[SearchHit, ...])
+PAGE_TYPE: TypeAdapter[WebPage | Unreadable] = TypeAdapter(WebPage | Unreadable)
 
 
 class WebCache(NamedTuple):
@@ -428,9 +434,9 @@ class WebCache(NamedTuple):
         # a model's query may contain unpaired surrogates
         key = hashlib.sha256(f"{who}\n{request}".encode(errors="surrogatepass")).hexdigest()
         file = self._file()
-        if (stored := file.use(lambda connection: _find(connection, key, self.since))) is None:
-            answer = form.dump_json(redacted_value(ask()), exclude_defaults=True).decode()
-            stored = file.use(lambda connection: _keep(connection, key, answer, self.since))
+        if (stored := file.use(lambda connection: _load_answer(connection, key, self.since))) is None:
+            answer = form.dump_json(redact_value(ask()), exclude_defaults=True).decode()
+            stored = file.use(lambda connection: _store_answer(connection, key, answer, self.since))
         try:
             return form.validate_json(stored)
         except ValidationError:
@@ -440,7 +446,7 @@ class WebCache(NamedTuple):
         return CacheFile(
             self.folder / f"{self.name}.sqlite",
             tables="CREATE TABLE answers (key TEXT, at REAL, answer TEXT NOT NULL, PRIMARY KEY (key, at))",
-            version=LAYOUT,
+            version=CACHE_VERSION,
             what="a cache of the web",
             fix=f"delete it, or name another folder: export {CACHE_VARIABLE}=FOLDER",
         )
@@ -449,20 +455,20 @@ class WebCache(NamedTuple):
 def web_cache(name: str = "web", *, since: float = 0.0) -> WebCache:
     """Return the cache in the folder CERTIGRAPH_WEB_CACHE, else in the user's cache folder."""
     folder = os.environ.get(CACHE_VARIABLE)
-    return WebCache(expanded(folder) if folder else cache_folder() / "web", name, since)
+    return WebCache(expand_path(folder) if folder else cache_folder() / "web", name, since)
 
 
-def _find(connection: sqlite3.Connection, key: str, since: float) -> str | None:
+def _load_answer(connection: sqlite3.Connection, key: str, since: float) -> str | None:
     statement = "SELECT answer FROM answers WHERE key = ? AND at >= ? ORDER BY at LIMIT 1"
     row = connection.execute(statement, (key, since)).fetchone()
     return str(row[0]) if row else None
 
 
-def _keep(connection: sqlite3.Connection, key: str, answer: str, since: float) -> str:
+def _store_answer(connection: sqlite3.Connection, key: str, answer: str, since: float) -> str:
     """Store an answer, unless another process stored one in the meantime; return the stored one."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")  # makes the lookup and the insertion atomic
-        if (stored := _find(connection, key, since)) is not None:
+        if (stored := _load_answer(connection, key, since)) is not None:
             return stored
         # a clock that was set back must not hide the answer, nor order it before earlier ones
         connection.execute("INSERT INTO answers VALUES (?, ?, ?)", (key, max(time.time(), since), answer))
@@ -471,11 +477,11 @@ def _keep(connection: sqlite3.Connection, key: str, answer: str, since: float) -
 
 # The web of one question: search, a second source of evidence, and pages; every request is sent once.
 
-AT_ONCE = 4
+MAX_PARALLEL_PAGES = 4
 """Maximum number of pages that are fetched in parallel."""
 
-A_SEARCH = "search(query, k) returns a list of Hit(title, url, snippet)"
-A_PAGE = "page(url) returns Page(url, title, text) or Unreadable(url, reason)"
+SEARCH_SIGNATURE = "search(query, k) returns a list of Hit(title, url, snippet)"
+PAGE_SIGNATURE = "page(url) returns Page(url, title, text) or Unreadable(url, reason)"
 
 
 class Web:
@@ -492,33 +498,33 @@ class Web:
         self._local = next((provider for provider in providers if isinstance(provider, LocalPages)), None)
         self._pages, self._cache = pages, cache
 
-    def search(self, provider: SearchProvider, query: str, k: int) -> Sequence[Hit]:
+    def search(self, provider: SearchProvider, query: str, k: int) -> Sequence[SearchHit]:
         """Return at most `k` results of one of the two providers.
 
         Raises:
             Fault: as the provider raises; ("environment") it returned no valid results.
         """
         if self._cache is None or provider is self._local:
-            return _checked(HITS, provider.search(query, k), A_SEARCH)
-        return self._cache.get(provider.name, f"{k}\n{query}", HITS, lambda: tuple(provider.search(query, k)))
+            return _validate_answer(HITS_TYPE, provider.search(query, k), SEARCH_SIGNATURE)
+        return self._cache.get(provider.name, f"{k}\n{query}", HITS_TYPE, lambda: tuple(provider.search(query, k)))
 
-    def read(self, urls: Sequence[str]) -> list[Page | Unreadable]:
+    def read(self, urls: Sequence[str]) -> list[WebPage | Unreadable]:
         """Read the pages of some URLs, a few in parallel; returned in order and with the requested URLs."""
         if not urls:
             return []
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with ThreadPoolExecutor(MAX_PARALLEL_PAGES) as pool:
             pages = pool.map(self._page, urls)
         return [page.model_copy(update={"url": url}) for url, page in zip(urls, pages, strict=True)]
 
-    def _page(self, url: str) -> Page | Unreadable:
-        if self._local and url.startswith(SCHEME):
+    def _page(self, url: str) -> WebPage | Unreadable:
+        if self._local and url.startswith(LOCAL_SCHEME):
             return self._local.page(url)
         if self._cache is None:
-            return _checked(PAGE, self._pages.page(url), A_PAGE)
-        return self._cache.get(self._pages.name, url, PAGE, lambda: self._pages.page(url))
+            return _validate_answer(PAGE_TYPE, self._pages.page(url), PAGE_SIGNATURE)
+        return self._cache.get(self._pages.name, url, PAGE_TYPE, lambda: self._pages.page(url))
 
 
-def _checked(form: TypeAdapter[T], answer: object, expected: str) -> T:
+def _validate_answer(form: TypeAdapter[T], answer: object, expected: str) -> T:
     """Validate what a user's provider or page source returned; plain dicts are accepted."""
     try:
         return form.validate_python(answer)

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, TypeVar
 import httpcore
 import httpx
 
-from certigraph.adapters.http import OutOfBounds, Refused, unpacked
-from certigraph.adapters.processes import package
-from certigraph.adapters.web.addresses import Addresses, parsed
+from certigraph.adapters.http import AddressRefused, PageRefused, unpack_body
+from certigraph.adapters.processes import import_web_package
+from certigraph.adapters.web.addresses import Addresses, parse_url
 from certigraph.state.records import Fault
 
 # Connections to checked addresses, which end when the time for a page is over.
@@ -37,21 +37,21 @@ class Deadline:
             raise self.timed_out()
         return seconds
 
-    def timed_out(self) -> Refused:
+    def timed_out(self) -> PageRefused:
         """Create the error of a missed deadline."""
-        return Refused(f"timed out after {self._seconds:g} s", lasting=True)
+        return PageRefused(f"timed out after {self._seconds:g} s", lasting=True)
 
     def run(self, call: Callable[[], T]) -> T:
         """Run a call that has no time limit, in a thread that continues if the call takes too long."""
         future: Future[T] = Future()
-        threading.Thread(target=_settle, args=(future, call), daemon=True).start()
+        threading.Thread(target=_complete_future, args=(future, call), daemon=True).start()
         try:
             return future.result(self.remaining())
         except TimeoutError:
             raise self.timed_out() from None
 
 
-class Checked(httpcore.NetworkBackend):
+class CheckedBackend(httpcore.NetworkBackend):
     """Network backend that connects a host only to its checked addresses; Host and TLS still use its name."""
 
     def __init__(self, addresses: Addresses, deadline: Deadline) -> None:
@@ -72,13 +72,13 @@ class Checked(httpcore.NetworkBackend):
             try:
                 # share the remaining time among the addresses, because one may never answer
                 share = self._deadline.remaining() / (len(places) - index)
-                return Timed(self._sockets.connect_tcp(place.address, place.port, share), self._deadline)
+                return TimedStream(self._sockets.connect_tcp(place.address, place.port, share), self._deadline)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 last_error = error
         raise last_error
 
 
-class Timed(httpcore.NetworkStream):
+class TimedStream(httpcore.NetworkStream):
     """Connection whose reads and writes end at the deadline, however slowly the server sends."""
 
     def __init__(self, stream: httpcore.NetworkStream, deadline: Deadline) -> None:
@@ -100,14 +100,16 @@ class Timed(httpcore.NetworkStream):
         self, ssl_context: SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
         """Return the encrypted connection."""
-        return Timed(self._stream.start_tls(ssl_context, server_hostname, self._deadline.remaining()), self._deadline)
+        return TimedStream(
+            self._stream.start_tls(ssl_context, server_hostname, self._deadline.remaining()), self._deadline
+        )
 
     def get_extra_info(self, info: str) -> Any:
         """Return information about the socket for httpcore."""
         return self._stream.get_extra_info(info)
 
 
-def _settle(future: "Future[T]", call: Callable[[], T]) -> None:
+def _complete_future(future: "Future[T]", call: Callable[[], T]) -> None:
     try:
         future.set_result(call())
     except Exception as error:  # noqa: BLE001 - raised again by Future.result
@@ -128,7 +130,7 @@ HEADERS: Mapping[bytes | str, bytes | str] = {
 }
 
 
-class Answer(NamedTuple):
+class PageResponse(NamedTuple):
     """Response of a server. Responses without a success status have no body."""
 
     url: httpx.URL
@@ -137,7 +139,7 @@ class Answer(NamedTuple):
     body: bytes = b""
 
 
-class Asked(NamedTuple):
+class RequestSettings(NamedTuple):
     """Settings of a request."""
 
     deadline: Deadline
@@ -155,44 +157,44 @@ class Transport:
     def __init__(self, addresses: Addresses, redirects: int) -> None:
         self._addresses, self._redirects = addresses, redirects
 
-    def follow(self, url: httpx.URL, settings: Asked) -> Answer:
+    def follow(self, url: httpx.URL, settings: RequestSettings) -> PageResponse:
         """Return the answer after all redirects, each of which is checked."""
         answer, seen = self.answer(url, settings), {url}
         while answer.status in (301, 302, 303, 307, 308) and "Location" in answer.headers:
             try:
-                target = parsed(answer.headers["Location"], answer.url)
+                target = parse_url(answer.headers["Location"], answer.url)
                 self._check_redirect(target, seen)
                 answer = self.answer(target, settings)
-            except OutOfBounds as error:
-                raise Refused(f"redirects to {error.reason}") from None
+            except AddressRefused as error:
+                raise PageRefused(f"redirects to {error.reason}") from None
         return answer
 
     def _check_redirect(self, target: httpx.URL, seen: set[httpx.URL]) -> None:
         if target in seen:
-            raise Refused("redirects in a circle")
+            raise PageRefused("redirects in a circle")
         if len(seen) > self._redirects:
-            raise Refused(f"more than {self._redirects} redirects")
+            raise PageRefused(f"more than {self._redirects} redirects")
         seen.add(target)
 
-    def answer(self, url: httpx.URL, settings: Asked) -> Answer:
+    def answer(self, url: httpx.URL, settings: RequestSettings) -> PageResponse:
         """Request one URL without following redirects."""
         settings.before(url)
         target = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
         with (
-            _refusing(settings.deadline),
+            _translate_errors(settings.deadline),
             self._pool(url, settings.deadline) as pool,
             pool.stream("GET", target, headers=HEADERS) as reply,
         ):
-            answer = Answer(url, reply.status, httpx.Headers(reply.headers))
+            answer = PageResponse(url, reply.status, httpx.Headers(reply.headers))
             if not 200 <= reply.status < 300:
                 return answer
             settings.wanted(answer.headers)
             encoding = answer.headers.get("Content-Encoding", "")
-            return answer._replace(body=unpacked(reply.iter_stream(), encoding, settings.most))
+            return answer._replace(body=unpack_body(reply.iter_stream(), encoding, settings.most))
 
     def _pool(self, url: httpx.URL, deadline: Deadline) -> httpcore.ConnectionPool:
         tls = self._tls if url.scheme == "https" else None
-        return httpcore.ConnectionPool(tls, network_backend=Checked(self._addresses, deadline))
+        return httpcore.ConnectionPool(tls, network_backend=CheckedBackend(self._addresses, deadline))
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
@@ -203,22 +205,22 @@ class Transport:
 
 
 @contextmanager
-def _refusing(deadline: Deadline) -> Iterator[None]:
+def _translate_errors(deadline: Deadline) -> Iterator[None]:
     try:
         yield
     except httpcore.TimeoutException:
         raise deadline.timed_out() from None
     except httpcore.ConnectError as error:
         is_tls_error = any(isinstance(part, ssl.SSLError) for part in error.args)
-        raise Refused("no secure connection" if is_tls_error else "cannot be reached", lasting=True) from None
+        raise PageRefused("no secure connection" if is_tls_error else "cannot be reached", lasting=True) from None
     except (httpcore.NetworkError, httpcore.ProtocolError):
-        raise Refused("the connection broke off") from None
+        raise PageRefused("the connection broke off") from None
 
 
 # Rules of robots.txt (RFC 9309), requested once for each scheme, host and port.
 
-AGENT = "certigraph"
-MOST = 500_000
+ROBOTS_AGENT = "certigraph"
+MAX_ROBOTS_BYTES = 500_000
 """Maximum bytes of a robots.txt that are read."""
 
 
@@ -238,8 +240,8 @@ class Robots:
             PageRefused: the site's rules forbid it, or its server does not send them.
         """
         rules = self._of(url.copy_with(raw_path=b"/robots.txt"), deadline)
-        if not rules.can_fetch(str(url), AGENT):
-            raise Refused("its robots.txt does not allow it")
+        if not rules.can_fetch(str(url), ROBOTS_AGENT):
+            raise PageRefused("its robots.txt does not allow it")
 
     def _of(self, address: httpx.URL, deadline: Deadline) -> Any:
         with self._lock:
@@ -256,8 +258,8 @@ class Robots:
             lock.release()
 
     def _fetch(self, address: httpx.URL, deadline: Deadline) -> Any:
-        parse = package("protego").Protego.parse
-        answer = self._transport.follow(address, Asked(deadline, MOST))
+        parse = import_web_package("protego").Protego.parse
+        answer = self._transport.follow(address, RequestSettings(deadline, MAX_ROBOTS_BYTES))
         if answer.status >= 500:
             return parse("User-agent: *\nDisallow: /")
         return parse(answer.body.decode(errors="replace"))

@@ -9,96 +9,106 @@ from statistics import fmean, stdev
 
 from pydantic import ValidationError
 
-from certigraph.adapters.files import unknown_task
-from certigraph.adapters.models.experts import demonstrated
-from certigraph.adapters.processes import require
+from certigraph.adapters.files import unknown_task_error
+from certigraph.adapters.models.experts import demonstration_expert
+from certigraph.adapters.processes import check_packages
 from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
 from certigraph.adapters.webshop.products import (
     PRODUCTS,
-    SHUFFLE,
-    Catalogue,
-    Goal,
+    SHUFFLE_SEED,
+    ShopCatalogue,
+    ShopGoal,
+    build_goals,
+    build_written_goals,
     generated_catalogue,
-    goals,
     read_catalogue,
-    written_goals,
 )
-from certigraph.adapters.webshop.world import BACK, BUY, NEXT, PER_PAGE, PREVIOUS, Page, Shop, WebShopWorld, proposals
+from certigraph.adapters.webshop.world import (
+    BACK,
+    BUY,
+    NEXT,
+    PER_PAGE,
+    PREVIOUS,
+    Shop,
+    ShopPage,
+    WebShopWorld,
+    propose_keywords,
+)
 from certigraph.state.records import Action, Fault, Task, UnknownName
 from certigraph.state.trajectory import Footer
 
 # Splits.
 
-USUAL, WRITTEN = "instructions", "written"
+DEFAULT_SPLIT, WRITTEN = "instructions", "written"
 
-PLACES = {"test": (0, 500), "dev": (500, 1500), "train": (1500, None)}
+SPLIT_RANGES = {"test": (0, 500), "dev": (500, 1500), "train": (1500, None)}
 """Ranges of the splits in the shuffled list of templated goals. They are WebShop's as far as known, but its order of
 goals is different."""
 
 
-def selected(goals: Mapping[str, Goal], written: Mapping[str, Goal], split: str) -> dict[str, Goal]:
+def select_split(goals: Mapping[str, ShopGoal], written: Mapping[str, ShopGoal], split: str) -> dict[str, ShopGoal]:
     """Return the goals of a split by id.
 
     Raises:
         UnknownName: the split is unknown or empty; the message lists the others.
     """
-    splits = {USUAL: _firsts(goals), WRITTEN: dict(written)}
-    splits |= {name: dict(list(goals.items())[start:end]) for name, (start, end) in PLACES.items()}
+    splits = {DEFAULT_SPLIT: _first_goals(goals), WRITTEN: dict(written)}
+    splits |= {name: dict(list(goals.items())[start:end]) for name, (start, end) in SPLIT_RANGES.items()}
     if not splits.get(split):
         known = ", ".join(name for name, members in splits.items() if members)
         raise UnknownName(f"no split {split!r}; known are {known}")
     return splits[split]
 
 
-def _firsts(goals: Mapping[str, Goal]) -> dict[str, Goal]:
+def _first_goals(goals: Mapping[str, ShopGoal]) -> dict[str, ShopGoal]:
     # The first goal of each product, shuffled again: otherwise products with many goals would come first.
     first = {goal.asin: id_ for id_, goal in reversed(list(goals.items()))}
     ids = sorted(first.values())
-    Random(SHUFFLE).shuffle(ids)
+    Random(SHUFFLE_SEED).shuffle(ids)
     return {id_: goals[id_] for id_ in ids}
 
 
 # Plans: from any page, the searches and clicks to the product, its options, and the purchase.
 
 
-def plan(page: Page, goal: Goal, shop: Shop) -> list[str]:
+def plan_purchase(page: ShopPage, goal: ShopGoal, shop: Shop) -> list[str]:
     """Return the remaining actions that buy exactly the product and options of a goal.
 
     Raises:
         Fault: ("data") another product or other options are bought already, or no search finds the product.
     """
     if page.kind == "bought":
-        if page.asin == goal.asin and _missing(page, goal, shop) == []:
+        if page.asin == goal.asin and _missing_options(page, goal, shop) == []:
             return []
         raise Fault("data", f"{page.asin} is bought already, and {goal.asin} is wanted: start again")
     if page.asin != goal.asin:
-        return _found(page, goal, shop) + _bought(Page(asin=goal.asin), goal, shop)
-    return [f"click[{PREVIOUS}]"] * (page.kind == "details") + _bought(page, goal, shop)
+        return _path_to_product(page, goal, shop) + _purchase_actions(ShopPage(asin=goal.asin), goal, shop)
+    return [f"click[{PREVIOUS}]"] * (page.kind == "details") + _purchase_actions(page, goal, shop)
 
 
-def _bought(page: Page, goal: Goal, shop: Shop) -> list[str]:
-    return [f"click[{value}]" for value in [*_missing(page, goal, shop), BUY]]
+def _purchase_actions(page: ShopPage, goal: ShopGoal, shop: Shop) -> list[str]:
+    return [f"click[{value}]" for value in [*_missing_options(page, goal, shop), BUY]]
 
 
-def _missing(page: Page, goal: Goal, shop: Shop) -> list[str]:
+def _missing_options(page: ShopPage, goal: ShopGoal, shop: Shop) -> list[str]:
     chosen = list(page.options.values())
     return [value for value in goal.options if value not in chosen]
 
 
-def _found(page: Page, goal: Goal, shop: Shop) -> list[str]:
+def _path_to_product(page: ShopPage, goal: ShopGoal, shop: Shop) -> list[str]:
     # Path to the product's page: through the current results if they contain it, else by a new search.
     if page.kind == "results" and goal.asin in (results := shop.search(page.keywords)):
         pages = results.index(goal.asin) // PER_PAGE + 1 - page.number
         button = NEXT if pages > 0 else PREVIOUS
         return [f"click[{button}]"] * abs(pages) + [f"click[{goal.asin}]"]
-    keywords = _keywords(goal, shop)
+    keywords = _choose_keywords(goal, shop)
     first = [] if page.kind == "search" else [f"click[{BACK}]"]
-    return [*first, f"search[{keywords}]", *_found(Page(kind="results", keywords=keywords), goal, shop)]
+    return [*first, f"search[{keywords}]", *_path_to_product(ShopPage(kind="results", keywords=keywords), goal, shop)]
 
 
-def _keywords(goal: Goal, shop: Shop) -> str:
+def _choose_keywords(goal: ShopGoal, shop: Shop) -> str:
     # Of the keywords proposed for the instruction, those that rank the product highest.
-    searches = {keywords: shop.search(keywords) for keywords in proposals(goal.instruction)}
+    searches = {keywords: shop.search(keywords) for keywords in propose_keywords(goal.instruction)}
     ranks = {keywords: results.index(goal.asin) for keywords, results in searches.items() if goal.asin in results}
     if not ranks:
         raise Fault("data", f"no search finds {goal.asin} (tried {', '.join(searches)}); take another task")
@@ -146,7 +156,10 @@ class WebShop:
             UnknownName: the split is unknown; the message lists the known ones.
             Fault: ("data") the data folder contains no readable files.
         """
-        return [self._task(id_, goal) for id_, goal in selected(self._goals, self._written, split or USUAL).items()]
+        return [
+            self._task(id_, goal)
+            for id_, goal in select_split(self._goals, self._written, split or DEFAULT_SPLIT).items()
+        ]
 
     def task(self, task_id: str) -> Task:
         """Return one task.
@@ -158,7 +171,7 @@ class WebShop:
         goal = self._goals.get(task_id) or self._written.get(task_id)
         if goal is None:
             more = "" if self.data else f"WebShop's need --data DIR, with {PRODUCTS} under DIR/webshop/"
-            raise unknown_task("webshop", task_id, "PRODUCT-NUMBER", self._goals, more)
+            raise unknown_task_error("webshop", task_id, "PRODUCT-NUMBER", self._goals, more)
         return self._task(task_id, goal)
 
     def ready(self) -> None:
@@ -167,13 +180,13 @@ class WebShop:
         Raises:
             Fault: ("data") rapidfuzz is not installed.
         """
-        require("WebShop's reward needs", ["rapidfuzz"], "webshop")
+        check_packages("WebShop's reward needs", ["rapidfuzz"], "webshop")
 
     def open(self, task: Task) -> WebShopWorld:
         """Create the shop with a task's goal.
 
         Raises:
-            Fault: ("data") the task's constants are not a valid `Goal`.
+            Fault: ("data") the task's constants are not a valid `ShopGoal`.
         """
         marked, attributes = self._config != PLAIN, self._config == ATTRIBUTES
         return WebShopWorld(self._shop, self._goal(task), marked=marked, attributes=attributes)
@@ -187,7 +200,7 @@ class WebShop:
         world = self.open(task)
         for action in before:
             world.step(Action(text=action))
-        return plan(world.page, world.goal, self._shop)
+        return plan_purchase(world.page, world.goal, self._shop)
 
     def operators(self) -> Mapping[str, Operator]:
         """Return no operators: the generic, prompted ones are used."""
@@ -195,7 +208,7 @@ class WebShop:
 
     def expert(self) -> Responder:
         """Return the scripted model that follows the demonstrations."""
-        return demonstrated(self.demonstration)
+        return demonstration_expert(self.demonstration)
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Return mean reward and success rate (reward 1) with standard errors, and the rate of runs with a purchase."""
@@ -208,17 +221,17 @@ class WebShop:
             figures |= {name: fmean(values), f"{name}_stderr": error}
         return figures
 
-    def _task(self, task_id: str, goal: Goal) -> Task:
+    def _task(self, task_id: str, goal: ShopGoal) -> Task:
         return Task(benchmark=self.name, id=task_id, goal=goal.instruction, constants=goal.as_json())
 
-    def _goal(self, task: Task) -> Goal:
+    def _goal(self, task: Task) -> ShopGoal:
         try:
-            return Goal.model_validate(task.constants)
+            return ShopGoal.model_validate(task.constants)
         except ValidationError as error:
             raise Fault("data", f"task {task.id}: {error}; make it with WebShop().tasks()") from error
 
     @cached_property
-    def _catalogue(self) -> Catalogue:
+    def _catalogue(self) -> ShopCatalogue:
         return read_catalogue(self.data) if self.data else generated_catalogue()
 
     @cached_property
@@ -226,12 +239,12 @@ class WebShop:
         return Shop(self._catalogue)
 
     @cached_property
-    def _goals(self) -> dict[str, Goal]:
-        return goals(self._catalogue)
+    def _goals(self) -> dict[str, ShopGoal]:
+        return build_goals(self._catalogue)
 
     @cached_property
-    def _written(self) -> dict[str, Goal]:
-        return written_goals(self._catalogue)
+    def _written(self) -> dict[str, ShopGoal]:
+        return build_written_goals(self._catalogue)
 
 
 BRIEFING = """\

@@ -17,30 +17,30 @@ from certigraph.adapters.webshop.world import (
     NEXT,
     PREVIOUS,
     REVIEWS,
-    parsed,
-    shared,
-    wanted,
+    parse_action,
+    parse_instruction,
+    shared_words,
 )
-from certigraph.state.rewards import FactoredState, as_mapping, factored
+from certigraph.state.rewards import FactoredState, to_factored, to_mapping
 
 # Parsing pages in both text modes of WebShop, which RewardPrediction's trajectories use too.
 
 _MARKED = re.compile(r"\[(clicked )?button\]\s*(.{0,300}?)\s*\[(?:clicked )?button_\]", re.DOTALL)
-_LIST = re.compile(r"Page \d+ \(Total results: \d+\)")
+_RESULTS_HEAD = re.compile(r"Page \d+ \(Total results: \d+\)")
 _PRICE = re.compile(r"Price: \$(\d[\d,]*(?:\.\d+)?)")
 _BOUGHT = (BOUGHT.lower(), "thank you for shopping")
 
-FIXED = frozenset((ATTRIBUTES, BACK, BUY, DESCRIPTION, FEATURES, NEXT, PREVIOUS, REVIEWS, "Search", "search"))
+FIXED_BUTTONS = frozenset((ATTRIBUTES, BACK, BUY, DESCRIPTION, FEATURES, NEXT, PREVIOUS, REVIEWS, "Search", "search"))
 """Buttons that are not values of options; on some pages the last one is lower-case."""
 
 
-NAMES = frozenset(
+OPTION_NAMES = frozenset(
     ("color", "fit type", "flavor", "flavor name", "item shape", "material", "number of items", "pattern name", "scent")
 ) | {"size", "style"}
 """Common names of options, for texts that do not mark buttons."""
 
 
-class Strings(NamedTuple):
+class PageStrings(NamedTuple):
     """Visible strings of a page in order, which of them are buttons, and which buttons are marked as chosen."""
 
     texts: tuple[str, ...]
@@ -48,7 +48,7 @@ class Strings(NamedTuple):
     chosen: frozenset[str]
 
 
-class Item(NamedTuple):
+class ItemPage(NamedTuple):
     """Parsed page of a product."""
 
     title: str
@@ -61,35 +61,35 @@ class Item(NamedTuple):
     """Whether the text shows which values are chosen."""
 
 
-def kind_of(text: str) -> str:
+def page_kind(text: str) -> str:
     """Return the kind of a page: "bought", "results", "item", "search" or "details"; empty if it is none."""
     if any(words in text.lower() for words in _BOUGHT):
         return "bought"
-    if _LIST.search(text):
+    if _RESULTS_HEAD.search(text):
         return "results"
     if BUY in text:
         return "item"
     return "details" if PREVIOUS in text or BACK in text else "search" if "Search" in text else ""
 
 
-def item(text: str) -> Item:
+def parse_item(text: str) -> ItemPage:
     """Parse a product's page."""
-    page = strings(text)
-    options, title = _options(page)
+    page = split_page(text)
+    options, title = _parse_options(page)
     match = _PRICE.search(text)
     price = float(match[1].replace(",", "")) if match else None
-    return Item(title, price, options, page.chosen, bool(page.buttons))
+    return ItemPage(title, price, options, page.chosen, bool(page.buttons))
 
 
-def strings(text: str) -> Strings:
+def split_page(text: str) -> PageStrings:
     """Split a page at its separators (line ends or [SEP]) and button marks."""
     marks = {mark[2]: bool(mark[1]) for mark in _MARKED.finditer(text)}
     plain = _MARKED.sub(lambda mark: f"\n{mark[2]}\n", text)
     texts = tuple(part.strip() for part in re.split(r"\[SEP\]|\n", plain) if part.strip())
-    return Strings(texts, frozenset(marks), frozenset(name for name, chosen in marks.items() if chosen))
+    return PageStrings(texts, frozenset(marks), frozenset(name for name, chosen in marks.items() if chosen))
 
 
-def _options(shown: Strings) -> tuple[dict[str, list[str]], str]:
+def _parse_options(shown: PageStrings) -> tuple[dict[str, list[str]], str]:
     # The options are between the page's head and its price; the last string before the price is the title.
     start = next((n for n, text in enumerate(shown.texts) if text == PREVIOUS), -1) + 1
     end = next((n for n, text in enumerate(shown.texts) if text.startswith("Price:")), len(shown.texts))
@@ -97,9 +97,9 @@ def _options(shown: Strings) -> tuple[dict[str, list[str]], str]:
     options: dict[str, list[str]] = {}
     name = ""
     for text in between[:-1]:
-        if text in NAMES or (shown.buttons and text not in shown.buttons):
+        if text in OPTION_NAMES or (shown.buttons and text not in shown.buttons):
             name = text
-        elif text not in FIXED:
+        elif text not in FIXED_BUTTONS:
             options.setdefault(name, []).append(text)
     return options, between[-1] if between else ""
 
@@ -128,17 +128,17 @@ class WebShopFactors:
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
         """Return the state after a step; facts about an item are kept on its pages and once it is bought."""
-        known, kind, text = as_mapping(state), kind_of(observation), observation.replace(goal, "")
+        known, kind, text = to_mapping(state), page_kind(observation), observation.replace(goal, "")
         if kind == "search":
-            return factored({})
+            return to_factored({})
         if kind == "results":
-            return factored({LIST: _telling({FACTOR_FEATURES: _best(text, goal)})})
+            return to_factored({LIST: _drop_empty({FACTOR_FEATURES: _best_result(text, goal)})})
         if kind == "item":
-            return factored(_viewed(known, goal, action, item(text)))
+            return to_factored(_view_item(known, goal, action, parse_item(text)))
         if kind == "details" and ITEM in known:
-            return factored({**known, ITEM: _learnt(known[ITEM], goal, text)})
+            return to_factored({**known, ITEM: _add_features(known[ITEM], goal, text)})
         if kind == "bought" and ITEM in known:
-            return factored({**known, PURCHASE: {**known[ITEM], **PAID}})
+            return to_factored({**known, PURCHASE: {**known[ITEM], **PAID}})
         return state
 
     def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
@@ -146,71 +146,73 @@ class WebShopFactors:
 
         Options requested in free text are known once an item offers values that it mentions.
         """
-        request = wanted(goal)
+        request = parse_instruction(goal)
         item_entity = state.get(ITEM)
-        offers = request.options or _told(item_entity.attributes.get(OFFERS, "") if item_entity else "")
+        offers = request.options or _parse_offers(item_entity.attributes.get(OFFERS, "") if item_entity else "")
         if before.entities and not (item_entity and offers):
             return before
-        required = _telling({FACTOR_FEATURES: " ".join(request.words), OFFERS: _telling_offers(offers)})
-        choices = {_option(name): {CHOICE: value} for name, value in offers.items()}
-        return factored({ITEM: required, **choices, PURCHASE: {**required, **PAID}})
+        required = _drop_empty({FACTOR_FEATURES: " ".join(request.words), OFFERS: _format_offers(offers)})
+        choices = {_option_identity(name): {CHOICE: value} for name, value in offers.items()}
+        return to_factored({ITEM: required, **choices, PURCHASE: {**required, **PAID}})
 
 
-def _viewed(known: Entities, goal: str, action: str, page: Item) -> Entities:
+def _view_item(known: Entities, goal: str, action: str, page: ItemPage) -> Entities:
     # State of an item's page: the wanted features it has, and the wanted values that are chosen.
-    offers = _offered(goal, page)
+    offers = _offered_values(goal, page)
     previous = known.get(ITEM, {})
     words = " ".join([previous.get(FACTOR_FEATURES, ""), page.title])
-    item = _telling({FACTOR_FEATURES: shared(goal, words), OFFERS: _telling_offers(offers)})
+    item = _drop_empty({FACTOR_FEATURES: shared_words(goal, words), OFFERS: _format_offers(offers)})
     choices = {
-        _option(name): _telling({CHOICE: _choice(known.get(_option(name), {}), value, action, page, name)})
+        _option_identity(name): _drop_empty(
+            {CHOICE: _find_choice(known.get(_option_identity(name), {}), value, action, page, name)}
+        )
         for name, value in offers.items()
     }
     return {ITEM: item, **choices}
 
 
-def _choice(before: Mapping[str, str], value: str, action: str, page: Item, name: str) -> str:
+def _find_choice(before: Mapping[str, str], value: str, action: str, page: ItemPage, name: str) -> str:
     # The wanted value if it is chosen, else empty.
     if page.marked:
         return value if value in page.chosen else ""
-    _, clicked = parsed(action) or ("", "")
+    _, clicked = parse_action(action) or ("", "")
     if clicked.lower() in (option_value.lower() for option_value in page.options[name]):
         return value if clicked.lower() == value.lower() else ""
     return before.get(CHOICE, "")
 
 
-def _offered(goal: str, page: Item) -> dict[str, str]:
+def _offered_values(goal: str, page: ItemPage) -> dict[str, str]:
     # The wanted values that an item has, by option name; for free text, the longest one that it contains.
-    request = wanted(goal)
+    request = parse_instruction(goal)
     if request.options:
         return {name: value for name, value in request.options.items() if value in page.options.get(name, ())}
     named = {
-        name: [value for value in values if shared(value, goal) == " ".join(wanted(value).words)]
+        name: [value for value in values if shared_words(value, goal) == " ".join(parse_instruction(value).words)]
         for name, values in page.options.items()
     }
     return {name: max(values, key=len) for name, values in named.items() if values}
 
 
-def _learnt(item: Mapping[str, str], goal: str, text: str) -> dict[str, str]:
-    return _telling({**item, FACTOR_FEATURES: shared(goal, f"{item.get(FACTOR_FEATURES, '')} {text}")})
+def _add_features(item: Mapping[str, str], goal: str, text: str) -> dict[str, str]:
+    return _drop_empty({**item, FACTOR_FEATURES: shared_words(goal, f"{item.get(FACTOR_FEATURES, '')} {text}")})
 
 
-def _best(text: str, goal: str) -> str:
+def _best_result(text: str, goal: str) -> str:
     # The wanted words of the result that has most of them.
-    return max((shared(goal, line) for line in strings(text).texts), key=len, default="")
+    return max((shared_words(goal, line) for line in split_page(text).texts), key=len, default="")
 
 
-def _telling(attributes: Mapping[str, str]) -> dict[str, str]:
+def _drop_empty(attributes: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in attributes.items() if value}
 
 
-def _telling_offers(offers: Mapping[str, str]) -> str:
+def _format_offers(offers: Mapping[str, str]) -> str:
     return "; ".join(f"{name}: {value}" for name, value in offers.items())
 
 
-def _told(offers: str) -> dict[str, str]:
+def _parse_offers(offers: str) -> dict[str, str]:
     return dict(offer.split(": ", 1) for offer in offers.split("; ") if ": " in offer)
 
 
-def _option(name: str) -> str:
+def _option_identity(name: str) -> str:
     return f"{name} option".lstrip()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from certigraph.adapters.files import Row, missing_data, read_json, read_rows
+from certigraph.adapters.files import JsonRow, missing_data_fault, read_json, read_rows
 from certigraph.adapters.retrieval.bm25 import STOPWORDS
 from certigraph.state.records import Fault, Record
 
@@ -19,7 +19,7 @@ from certigraph.state.records import Fault, Record
 
 PRODUCTS, INSTRUCTIONS = "products_1000.jsonl.gz", "items_ins_v2_1000.json.gz"
 
-BELOW = "\u203a"
+LEVEL_SEPARATOR = "\u203a"
 """Separator of the levels of a category: an angle quotation mark."""
 
 
@@ -37,7 +37,7 @@ class Product(Record):
     query: str = ""
     """Search query under which Amazon listed the product."""
     category: str = ""
-    """Category levels, broad to narrow, separated by `BELOW`."""
+    """Category levels, broad to narrow, separated by `LEVEL_SEPARATOR`."""
 
     @property
     def price_text(self) -> str:
@@ -55,7 +55,7 @@ class Product(Record):
         return [value for values in self.options.values() for value in values]
 
 
-class Wish(Record):
+class ShopInstruction(Record):
     """Instruction without options and price: its text, and the attributes that a purchase is judged by."""
 
     asin: str
@@ -65,34 +65,34 @@ class Wish(Record):
     """Values requested in a crowd worker's text; None for a template, where every combination of options is a goal."""
 
 
-class Catalogue(NamedTuple):
+class ShopCatalogue(NamedTuple):
     """Products and instructions of a shop."""
 
     products: Mapping[str, Product]
     """Products by asin."""
-    instructions: tuple[Wish, ...]
+    instructions: tuple[ShopInstruction, ...]
 
 
-def read_catalogue(folder: Path) -> Catalogue:
+def read_catalogue(folder: Path) -> ShopCatalogue:
     """Read the shop of 1,000 products with its 275 templated and 11 written instructions.
 
     Raises:
         Fault: ("data") a file is missing or malformed; the message names file and field.
     """
     if not (folder / PRODUCTS).is_file():
-        raise missing_data("webshop", folder, f"{PRODUCTS} and {INSTRUCTIONS}")
+        raise missing_data_fault("webshop", folder, f"{PRODUCTS} and {INSTRUCTIONS}")
     rows = list(read_rows(folder / PRODUCTS))
-    products = {product.asin: product for product in map(_product, rows)}
-    wishes = (*_templated(folder / INSTRUCTIONS), *(wish for row in rows for wish in _written(row)))
+    products = {product.asin: product for product in map(_parse_product, rows)}
+    wishes = (*_read_templated(folder / INSTRUCTIONS), *(wish for row in rows for wish in _read_written(row)))
     if unknown := sorted({wish.asin for wish in wishes} - products.keys()):
         raise Fault(
             "data", f"{folder / PRODUCTS} lacks {unknown[0]}, which instructions name: copy the published file there"
         )
-    return Catalogue(products, wishes)
+    return ShopCatalogue(products, wishes)
 
 
 @contextmanager
-def _as_published(where: str, kind: str) -> Iterator[None]:
+def _errors_as_faults(where: str, kind: str) -> Iterator[None]:
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValidationError) as error:
@@ -100,9 +100,9 @@ def _as_published(where: str, kind: str) -> Iterator[None]:
         raise Fault("data", f"{where}: invalid {kind} of WebShop ({reason}): copy the published file there") from error
 
 
-def _product(row: Row) -> Product:
+def _parse_product(row: JsonRow) -> Product:
     value = row.value
-    with _as_published(row.where, "product"):
+    with _errors_as_faults(row.where, "product"):
         return Product(
             asin=value["asin"],
             title=value["Title"],
@@ -116,17 +116,20 @@ def _product(row: Row) -> Product:
         )
 
 
-def _templated(path: Path) -> list[Wish]:
+def _read_templated(path: Path) -> list[ShopInstruction]:
     data: Mapping[str, Any] = read_json(path)
-    with _as_published(str(path), "instructions"):
+    with _errors_as_faults(str(path), "instructions"):
         rows = [(asin, row) for asin, row in data.items() if row.get("instruction")]
-        return [Wish(asin=a, text=row["instruction"], attributes=row["instruction_attributes"]) for a, row in rows]
-
-
-def _written(row: Row) -> list[Wish]:
-    with _as_published(row.where, "instructions"):
         return [
-            Wish(
+            ShopInstruction(asin=a, text=row["instruction"], attributes=row["instruction_attributes"])
+            for a, row in rows
+        ]
+
+
+def _read_written(row: JsonRow) -> list[ShopInstruction]:
+    with _errors_as_faults(row.where, "instructions"):
+        return [
+            ShopInstruction(
                 asin=instruction["asin"],
                 text=instruction["instruction"].strip().rstrip("."),
                 attributes=instruction["instruction_attributes"],
@@ -139,7 +142,7 @@ def _written(row: Row) -> list[Wish]:
 # Generated shop, used if no data is given: forty products of ten kinds, each with an instruction.
 
 
-class Kind(NamedTuple):
+class ProductKind(NamedTuple):
     """Kind of products, and what distinguishes them."""
 
     name: str
@@ -151,16 +154,24 @@ class Kind(NamedTuple):
 
 
 KINDS = (
-    Kind("desk lamps", "Home > Lighting > Lamps", ("dimmable light", "easy assembly", "folding arm", "usb port")),
-    Kind("water bottles", "Sports > Hydration > Bottles", ("leak proof", "bpa free"), ("color", "size"), 18),
-    Kind("running shoes", "Clothing > Shoes > Athletic", ("arch support", "rubber sole"), ("size",), 75),
-    Kind("hair brushes", "Beauty > Hair Care > Brushes", ("easy clean", "soft bristles"), ("color",), 12),
-    Kind("trail mixes", "Grocery > Snacks > Mixes", ("gluten free", "low sugar", "plant based"), ("flavor",), 9),
-    Kind("phone cases", "Electronics > Phones > Cases", ("drop protection", "slim fit"), ("color",), 16),
-    Kind("rain jackets", "Clothing > Outerwear > Jackets", ("quick drying", "machine wash"), ("color", "size"), 60),
-    Kind("floor rugs", "Home > Decor > Rugs", ("non slip", "stain resistant", "hand woven"), ("color",), 110),
-    Kind("herbal teas", "Grocery > Beverages > Tea", ("caffeine free", "certified organic"), ("flavor", "size"), 11),
-    Kind("speakers", "Electronics > Audio > Speakers", ("long battery", "stereo sound", "water proof"), ("color",), 45),
+    ProductKind(
+        "desk lamps", "Home > Lighting > Lamps", ("dimmable light", "easy assembly", "folding arm", "usb port")
+    ),
+    ProductKind("water bottles", "Sports > Hydration > Bottles", ("leak proof", "bpa free"), ("color", "size"), 18),
+    ProductKind("running shoes", "Clothing > Shoes > Athletic", ("arch support", "rubber sole"), ("size",), 75),
+    ProductKind("hair brushes", "Beauty > Hair Care > Brushes", ("easy clean", "soft bristles"), ("color",), 12),
+    ProductKind("trail mixes", "Grocery > Snacks > Mixes", ("gluten free", "low sugar", "plant based"), ("flavor",), 9),
+    ProductKind("phone cases", "Electronics > Phones > Cases", ("drop protection", "slim fit"), ("color",), 16),
+    ProductKind(
+        "rain jackets", "Clothing > Outerwear > Jackets", ("quick drying", "machine wash"), ("color", "size"), 60
+    ),
+    ProductKind("floor rugs", "Home > Decor > Rugs", ("non slip", "stain resistant", "hand woven"), ("color",), 110),
+    ProductKind(
+        "herbal teas", "Grocery > Beverages > Tea", ("caffeine free", "certified organic"), ("flavor", "size"), 11
+    ),
+    ProductKind(
+        "speakers", "Electronics > Audio > Speakers", ("long battery", "stereo sound", "water proof"), ("color",), 45
+    ),
 )
 
 VALUES = {
@@ -171,24 +182,24 @@ VALUES = {
 
 MAKERS = ("Arvid", "Belmora", "Castwell", "Dunfell", "Elverum", "Fenwick", "Galdor", "Hollis")
 
-EACH = 4
+PRODUCTS_PER_KIND = 4
 """Number of products of each kind."""
 
 
-def generated_catalogue() -> Catalogue:
+def generated_catalogue() -> ShopCatalogue:
     """Generate the shop; it is the same every time."""
-    pairs = list(_made(Random("webshop")))
-    return Catalogue({product.asin: product for product, _ in pairs}, tuple(wish for _, wish in pairs))
+    pairs = list(_generate_products(Random("webshop")))
+    return ShopCatalogue({product.asin: product for product, _ in pairs}, tuple(wish for _, wish in pairs))
 
 
-def _made(random: Random) -> Iterator[tuple[Product, Wish]]:
-    for number in range(EACH * len(KINDS)):
-        kind = KINDS[number // EACH]
+def _generate_products(random: Random) -> Iterator[tuple[Product, ShopInstruction]]:
+    for number in range(PRODUCTS_PER_KIND * len(KINDS)):
+        kind = KINDS[number // PRODUCTS_PER_KIND]
         product = _generate_product(kind, f"G{number:03}{random.randint(0, 999_999):06}", random)
-        yield product, _wish(kind, product)
+        yield product, _generate_instruction(kind, product)
 
 
-def _generate_product(kind: Kind, asin: str, random: Random) -> Product:
+def _generate_product(kind: ProductKind, asin: str, random: Random) -> Product:
     traits = tuple(sorted(random.sample(kind.traits, 2)))
     maker = random.choice(MAKERS)
     price = round(kind.dollars * random.uniform(0.7, 1.4), 2)
@@ -201,28 +212,28 @@ def _generate_product(kind: Kind, asin: str, random: Random) -> Product:
         options={name: tuple(random.sample(VALUES[name], 3)) for name in kind.options},
         prices=(price, round(price * 1.2, 2)) if random.random() < 0.25 else (price,),
         query=kind.name,
-        category=kind.category.replace(">", BELOW),
+        category=kind.category.replace(">", LEVEL_SEPARATOR),
     )
 
 
-def _wish(kind: Kind, product: Product) -> Wish:
+def _generate_instruction(kind: ProductKind, product: Product) -> ShopInstruction:
     text = f"Find me {', '.join(product.attributes)} {kind.name}"
-    return Wish(asin=product.asin, text=text, attributes=product.attributes)
+    return ShopInstruction(asin=product.asin, text=text, attributes=product.attributes)
 
 
 # Goals: an instruction with options and a price bound, one for each combination of a product's options.
 
-SHUFFLE = 233
+SHUFFLE_SEED = 233
 """WebShop's seed for the order of goals; the order still differs, because prices are drawn differently."""
 
-HIGHEST = 990
+MAX_BOUND = 990
 """Maximum price bound in dollars; more expensive products have no bound."""
 
-NEARBY = 4
+BOUND_CHOICES = 4
 """Number of multiples of ten dollars above a price from which its bound is drawn."""
 
 
-class Goal(Record):
+class ShopGoal(Record):
     """Goal of an episode: the instruction, and what a purchase is judged by."""
 
     asin: str
@@ -234,46 +245,46 @@ class Goal(Record):
     """Maximum price in dollars; None: any."""
 
 
-def goals(catalogue: Catalogue) -> dict[str, Goal]:
+def build_goals(catalogue: ShopCatalogue) -> dict[str, ShopGoal]:
     """Return all templated goals by id, `ASIN-n` for combination n of the product's options, in shuffled order."""
     pairs = [
         pair
         for wish in catalogue.instructions
         if wish.options is None
-        for pair in _combined(wish, catalogue.products[wish.asin])
+        for pair in _combine_options(wish, catalogue.products[wish.asin])
     ]
-    Random(SHUFFLE).shuffle(pairs)
+    Random(SHUFFLE_SEED).shuffle(pairs)
     return dict(pairs)
 
 
-def written_goals(catalogue: Catalogue) -> dict[str, Goal]:
+def build_written_goals(catalogue: ShopCatalogue) -> dict[str, ShopGoal]:
     """Return the goals written by crowd workers, by id `ASIN-written`."""
     return {
-        f"{wish.asin}-written": _goal(wish, catalogue.products[wish.asin], wish.options, "")
+        f"{wish.asin}-written": _build_goal(wish, catalogue.products[wish.asin], wish.options, "")
         for wish in catalogue.instructions
         if wish.options is not None
     }
 
 
-def price_bound(product: Product) -> float | None:
+def draw_price_bound(product: Product) -> float | None:
     """Draw two of the next multiples of ten dollars above the price and return the larger; None above 980 dollars."""
     price = product.price
-    above = [float(bound) for bound in range(10, HIGHEST + 1, 10) if bound > price][:NEARBY]
+    above = [float(bound) for bound in range(10, MAX_BOUND + 1, 10) if bound > price][:BOUND_CHOICES]
     return max(Random(f"bound:{product.asin}").sample(above, 2)) if len(above) > 1 else None
 
 
-def _combined(wish: Wish, product: Product) -> Iterator[tuple[str, Goal]]:
+def _combine_options(wish: ShopInstruction, product: Product) -> Iterator[tuple[str, ShopGoal]]:
     names = sorted(product.options)
     for number, values in enumerate(combinations(*(product.options[name] for name in names))):
         requested = ", and ".join(f"{name}: {value}" for name, value in zip(names, values, strict=True))
-        yield f"{product.asin}-{number}", _goal(wish, product, values, f" with {requested}" if requested else "")
+        yield f"{product.asin}-{number}", _build_goal(wish, product, values, f" with {requested}" if requested else "")
 
 
-def _goal(wish: Wish, product: Product, values: tuple[str, ...], options: str) -> Goal:
-    upper = price_bound(product)
+def _build_goal(wish: ShopInstruction, product: Product, values: tuple[str, ...], options: str) -> ShopGoal:
+    upper = draw_price_bound(product)
     bound = "" if upper is None else f", and price lower than {upper:.2f} dollars"
     text = f"{wish.text}{options}{bound}"
-    return Goal(asin=product.asin, instruction=text, attributes=wish.attributes, options=values, upper=upper)
+    return ShopGoal(asin=product.asin, instruction=text, attributes=wish.attributes, options=values, upper=upper)
 
 
 # Nouns of product titles, which WebShop's reward compares.
@@ -297,18 +308,18 @@ _OTHERS = "w include includes including come comes make makes made use used get 
 _ENDINGS = ("able", "ible", "ful", "less", "ous", "ive", "ish", "proof", "resistant", "ly")
 _THINGS = "cable table vegetable sleeve olive adhesive jewelry family belly jelly supply assembly fly"
 
-NO_NOUNS = STOPWORDS.union(_QUALITIES.split(), _OTHERS.split())
+NON_NOUNS = STOPWORDS.union(_QUALITIES.split(), _OTHERS.split())
 NOUNS = frozenset(_THINGS.split())
 """Nouns with endings of adjectives."""
 
 
-def nouns(title: str) -> list[str]:
+def nouns_in(title: str) -> list[str]:
     """Return the nouns of a title, lower-cased, in order, with repetitions."""
     return [word for word in _WORD.findall(title.lower()) if _is_noun(word)]
 
 
 def _is_noun(word: str) -> bool:
-    if word in NO_NOUNS or len(word) == 1:
+    if word in NON_NOUNS or len(word) == 1:
         return False
     return word in NOUNS or not word.endswith(_ENDINGS)
 
@@ -319,13 +330,13 @@ def _is_noun(word: str) -> bool:
 #
 # Two parts are substitutes for WebShop's: finding nouns, and the list of colours.
 
-ALIKE = 85
+MIN_RATIO = 85
 """Token set ratio above which two phrases count as equal."""
 
-SIMILAR, DIFFERENT = 0.2, 0.1
+SAME_TYPE_SHARE, OTHER_TYPE_SHARE = 0.2, 0.1
 """Shares of the wanted title's nouns: above the first, the type is the same; below the second, it is different."""
 
-LEVELS = 2
+MIN_SHARED_LEVELS = 2
 """Minimum number of category levels that two products of one type share."""
 
 _COLOURS = """
@@ -338,7 +349,7 @@ COLOURS = tuple(_COLOURS.split())
 """Colours (our own list); if a value contains several, the alphabetically first one counts."""
 
 
-class Judged(NamedTuple):
+class PurchaseReward(NamedTuple):
     """Reward and its parts. Shares are in [0, 1]; `options` is None if the goal has no options."""
 
     reward: float
@@ -348,17 +359,18 @@ class Judged(NamedTuple):
     price: float
 
 
-def judged(goal: Goal, wanted: Product, bought: Product, chosen: Sequence[str]) -> Judged:
+def compute_reward(goal: ShopGoal, wanted: Product, bought: Product, chosen: Sequence[str]) -> PurchaseReward:
     """Compute the reward for buying `bought` with the chosen option values if `wanted` is the goal's product."""
     attributes = sum(has_attribute(bought, attribute) for attribute in goal.attributes)
-    colours = [normalised(value) for value in chosen]
+    colours = [normalise_value(value) for value in chosen]
     options = sum(
-        any(alike(normalised_value, normalised(value)) for normalised_value in colours) for value in goal.options
+        any(is_alike(normalised_value, normalise_value(value)) for normalised_value in colours)
+        for value in goal.options
     )
     price = goal.upper is None or bought.price <= goal.upper
     kind = type_reward(wanted, bought)
     parts = len(goal.attributes) + len(goal.options) + 1
-    return Judged(
+    return PurchaseReward(
         reward=kind * (attributes + options + price) / parts,
         type=kind,
         attributes=attributes / len(goal.attributes),
@@ -370,33 +382,33 @@ def judged(goal: Goal, wanted: Product, bought: Product, chosen: Sequence[str]) 
 def type_reward(wanted: Product, bought: Product) -> float:
     """Return 1 for a product of the wanted type, 0.5 if nothing indicates it, 0.1 or 0 if titles share few nouns."""
     share = title_share(wanted.title, bought.title)
-    if share < DIFFERENT:
+    if share < OTHER_TYPE_SHARE:
         return 0.1 if share else 0.0
-    levels = set(_levels(wanted)) & set(_levels(bought))
-    same = wanted.query == bought.query or len(levels) >= LEVELS or share > SIMILAR
+    levels = set(_levels_of(wanted)) & set(_levels_of(bought))
+    same = wanted.query == bought.query or len(levels) >= MIN_SHARED_LEVELS or share > SAME_TYPE_SHARE
     return 1.0 if same else 0.5
 
 
 def title_share(wanted: str, bought: str) -> float:
     """Divide the number of distinct shared nouns by the number of nouns of the wanted title; 0.2 if it has none."""
-    wanted_nouns = nouns(wanted)
-    return len(set(wanted_nouns) & set(nouns(bought))) / len(wanted_nouns) if wanted_nouns else SIMILAR
+    wanted_nouns = nouns_in(wanted)
+    return len(set(wanted_nouns) & set(nouns_in(bought))) / len(wanted_nouns) if wanted_nouns else SAME_TYPE_SHARE
 
 
 def has_attribute(product: Product, attribute: str) -> bool:
     """Tell whether a product has an alike attribute, or its title, features or description contain the exact words."""
     texts = (product.title, " ".join(product.features), product.description)
-    return any(alike(product_attribute, attribute) for product_attribute in product.attributes) or any(
+    return any(is_alike(product_attribute, attribute) for product_attribute in product.attributes) or any(
         attribute in t.lower() for t in texts
     )
 
 
-def normalised(value: str) -> str:
+def normalise_value(value: str) -> str:
     """Reduce the value of an option to the colour that it names, if it names one."""
     return next((colour for colour in COLOURS if colour in value), value)
 
 
-def alike(left: str, right: str) -> bool:
+def is_alike(left: str, right: str) -> bool:
     """Tell whether two phrases have nearly the same words: a token set ratio above 85.
 
     Raises:
@@ -407,8 +419,8 @@ def alike(left: str, right: str) -> bool:
     except ModuleNotFoundError as error:
         fix = "pip install 'certigraph[webshop]'"
         raise Fault("data", f"WebShop's reward needs the package rapidfuzz: {fix}") from error
-    return bool(round(fuzz.token_set_ratio(left, right, processor=utils.default_process)) > ALIKE)
+    return bool(round(fuzz.token_set_ratio(left, right, processor=utils.default_process)) > MIN_RATIO)
 
 
-def _levels(product: Product) -> list[str]:
-    return [level.strip() for level in product.category.split(BELOW) if level.strip()]
+def _levels_of(product: Product) -> list[str]:
+    return [level.strip() for level in product.category.split(LEVEL_SEPARATOR) if level.strip()]

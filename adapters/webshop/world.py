@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from certigraph.adapters.retrieval.bm25 import STOPWORDS, Pool, words
-from certigraph.adapters.webshop.products import Catalogue, Goal, Judged, Product, judged
+from certigraph.adapters.retrieval.bm25 import STOPWORDS, PassagePool, words
+from certigraph.adapters.webshop.products import Product, PurchaseReward, ShopCatalogue, ShopGoal, compute_reward
 from certigraph.state.records import Action, Fault, Observation, Record, Scores
 from certigraph.state.search import Passage
 
@@ -19,10 +19,10 @@ _OPTION = re.compile(r"(?:, and | with )((?!with\b)[a-z]+(?: (?!with\b)[a-z]+){0
 _ASKING = "find want need looking look show buy get order place searching interested like love help"
 
 # Words that do not describe a product.
-IDLE = STOPWORDS.union(_ASKING.split())
+IGNORED_WORDS = STOPWORDS.union(_ASKING.split())
 
 
-class Wanted(NamedTuple):
+class ParsedInstruction(NamedTuple):
     """Parsed instruction."""
 
     words: tuple[str, ...]
@@ -32,7 +32,7 @@ class Wanted(NamedTuple):
     """Price bound in dollars."""
 
 
-def wanted(instruction: str) -> Wanted:
+def parse_instruction(instruction: str) -> ParsedInstruction:
     """Parse an instruction; in written ones, options are among the words."""
     bound = _BOUND.search(instruction)
     text = _BOUND.sub("", instruction)
@@ -40,30 +40,30 @@ def wanted(instruction: str) -> Wanted:
     ends = [*(mark.start() for mark in marks), len(text)][1:]
     options = {mark[1]: text[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)}
     rest = words(text[: marks[0].start()] if marks else text)
-    described = tuple(word for word in dict.fromkeys(rest) if word not in IDLE)
-    return Wanted(described, options, float(bound[1]) if bound else None)
+    described = tuple(word for word in dict.fromkeys(rest) if word not in IGNORED_WORDS)
+    return ParsedInstruction(described, options, float(bound[1]) if bound else None)
 
 
-def proposals(instruction: str) -> list[str]:
+def propose_keywords(instruction: str) -> list[str]:
     """Propose search keywords, the best first: with options, without them, the last words, the first words."""
-    parts = wanted(instruction)
+    parts = parse_instruction(instruction)
     all_words = [*parts.words, *(word for value in parts.options.values() for word in words(value))]
     tries = (all_words, parts.words, parts.words[-4:], parts.words[:4])
     return list(dict.fromkeys(" ".join(dict.fromkeys(keywords)) for keywords in tries if keywords)) or [instruction]
 
 
-def shared(instruction: str, text: str) -> str:
+def shared_words(instruction: str, text: str) -> str:
     """Return the wanted words of an instruction that a text contains, in the instruction's order; plurals match."""
-    present = set(singular(text).split())
-    return " ".join(word for word in wanted(instruction).words if singular(word) in present)
+    present = set(to_singular(text).split())
+    return " ".join(word for word in parse_instruction(instruction).words if to_singular(word) in present)
 
 
-def singular(text: str) -> str:
+def to_singular(text: str) -> str:
     """Convert plurals of a text to singulars: "Two boxes of berries" -> "two box of berry"."""
-    return " ".join(map(_singular, words(text)))
+    return " ".join(map(_to_singular, words(text)))
 
 
-def _singular(word: str) -> str:
+def _to_singular(word: str) -> str:
     if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return word
     if word.endswith("ies"):
@@ -73,7 +73,7 @@ def _singular(word: str) -> str:
 
 # Products and search.
 
-MOST_RESULTS, PER_PAGE = 50, 10
+MAX_RESULTS, PER_PAGE = 50, 10
 """Maximum number of search results, and results per page."""
 
 
@@ -84,7 +84,7 @@ class Shop:
     the order of results differs somewhat.
     """
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: ShopCatalogue) -> None:
         self.products = catalogue.products
         self._cached_search = lru_cache(maxsize=4096)(self._search)
 
@@ -103,17 +103,17 @@ class Shop:
         return self._cached_search(" ".join(keywords.lower().split()))
 
     def _search(self, keywords: str) -> tuple[str, ...]:
-        return tuple(hit.passage.id for hit in self._pool.search(singular(keywords), MOST_RESULTS))
+        return tuple(hit.passage.id for hit in self._pool.search(to_singular(keywords), MAX_RESULTS))
 
     @cached_property
-    def _pool(self) -> Pool:
-        return Pool([_passage(product) for product in self.products.values()], boost_titles=False)
+    def _pool(self) -> PassagePool:
+        return PassagePool([_passage_of(product) for product in self.products.values()], boost_titles=False)
 
 
-def _passage(product: Product) -> Passage:
+def _passage_of(product: Product) -> Passage:
     options = [f"{name}: {', '.join(values)}" for name, values in product.options.items()]
     text = " ".join([product.description, *product.features[:1], *options])
-    return Passage(id=product.asin, title=singular(product.title), text=singular(text))
+    return Passage(id=product.asin, title=to_singular(product.title), text=to_singular(text))
 
 
 # Pages as data: their lines, and which of them are buttons.
@@ -127,7 +127,7 @@ BOUGHT = "You have successfully purchased the product."
 Mark = Literal["text", "button", "chosen"]
 
 
-class Page(Record):
+class ShopPage(Record):
     """Page that the agent is on, and the chosen options."""
 
     kind: Literal["search", "results", "item", "details", "bought"] = "search"
@@ -141,59 +141,62 @@ class Page(Record):
     """Name of the product's details page."""
 
 
-class Line(NamedTuple):
+class PageLine(NamedTuple):
     """Visible string of a page, and whether it is a button."""
 
     text: str
     mark: Mark = "text"
 
 
-def lines(page: Page, shop: Shop, instruction: str, *, attributes: bool) -> list[Line]:
+def lines_of(page: ShopPage, shop: Shop, instruction: str, *, attributes: bool) -> list[PageLine]:
     """Return the lines of a page; with `attributes`, items have a button to a page of their attributes.
 
     Raises:
         Fault: ("data") as in `Shop.product`.
     """
     if page.kind == "bought":
-        return [Line(BOUGHT)]
-    head = [Line("Instruction:"), Line(instruction)]
+        return [PageLine(BOUGHT)]
+    head = [PageLine("Instruction:"), PageLine(instruction)]
     if page.kind == "search":
-        return [Line("WebShop"), *head, Line(SEARCH, "button")]
-    body = {"results": _results, "item": _item, "details": _details}[page.kind](page, shop)
+        return [PageLine("WebShop"), *head, PageLine(SEARCH, "button")]
+    body = {"results": _results_lines, "item": _item_lines, "details": _details_lines}[page.kind](page, shop)
     buttons = [ATTRIBUTES, BUY] if attributes else [BUY]
-    tail = [Line(text, "button") for text in buttons] if page.kind == "item" else []
-    return [*head, Line(BACK, "button"), *body, *tail]
+    tail = [PageLine(text, "button") for text in buttons] if page.kind == "item" else []
+    return [*head, PageLine(BACK, "button"), *body, *tail]
 
 
-def _results(page: Page, shop: Shop) -> list[Line]:
+def _results_lines(page: ShopPage, shop: Shop) -> list[PageLine]:
     asins = shop.search(page.keywords)
     start = (page.number - 1) * PER_PAGE
     shown = [shop.product(asin) for asin in asins[start : start + PER_PAGE]]
     listed = [
         line
         for product in shown
-        for line in (Line(product.asin, "button"), Line(product.title), Line(product.price_text))
+        for line in (PageLine(product.asin, "button"), PageLine(product.title), PageLine(product.price_text))
     ]
-    previous = [Line(PREVIOUS, "button")] if page.number > 1 else []
-    following = [Line(NEXT, "button")] if start + PER_PAGE < len(asins) else []
-    return [Line(f"Page {page.number} (Total results: {len(asins)})"), *previous, *following, *listed]
+    previous = [PageLine(PREVIOUS, "button")] if page.number > 1 else []
+    following = [PageLine(NEXT, "button")] if start + PER_PAGE < len(asins) else []
+    return [PageLine(f"Page {page.number} (Total results: {len(asins)})"), *previous, *following, *listed]
 
 
-def _item(page: Page, shop: Shop) -> list[Line]:
+def _item_lines(page: ShopPage, shop: Shop) -> list[PageLine]:
     product = shop.product(page.asin)
-    options: list[Line] = []
+    options: list[PageLine] = []
     for name, values in product.options.items():
         marks: list[Mark] = ["chosen" if page.options.get(name) == value else "button" for value in values]
-        options += [Line(name), *map(Line, values, marks)]
-    facts = [Line(product.title), Line(f"Price: {product.price_text}"), Line("Rating: N.A.")]
-    buttons = [Line(name, "button") for name in (DESCRIPTION, FEATURES, REVIEWS)]
-    return [Line(PREVIOUS, "button"), *options, *facts, *buttons]
+        options += [PageLine(name), *map(PageLine, values, marks)]
+    facts = [PageLine(product.title), PageLine(f"Price: {product.price_text}"), PageLine("Rating: N.A.")]
+    buttons = [PageLine(name, "button") for name in (DESCRIPTION, FEATURES, REVIEWS)]
+    return [PageLine(PREVIOUS, "button"), *options, *facts, *buttons]
 
 
-def _details(page: Page, shop: Shop) -> list[Line]:
+def _details_lines(page: ShopPage, shop: Shop) -> list[PageLine]:
     product = shop.product(page.asin)
     texts = {DESCRIPTION: (product.description,), FEATURES: product.features, ATTRIBUTES: product.attributes}
-    return [Line(PREVIOUS, "button"), *(Line(text.strip()) for text in texts.get(page.details, ()) if text.strip())]
+    return [
+        PageLine(PREVIOUS, "button"),
+        *(PageLine(text.strip()) for text in texts.get(page.details, ()) if text.strip()),
+    ]
 
 
 # Actions: the pages that searches and clicks lead to.
@@ -201,46 +204,46 @@ def _details(page: Page, shop: Shop) -> list[Line]:
 _ACTION = re.compile(r"\s*(search|click)\s*\[(.*)\]\s*", re.IGNORECASE | re.DOTALL)
 
 
-def parsed(action: str) -> tuple[str, str] | None:
+def parse_action(action: str) -> tuple[str, str] | None:
     """Parse an action into `search` or `click` and the text in brackets; None if it is no such action."""
     match = _ACTION.fullmatch(action)
     return (match[1].lower(), match[2].strip()) if match and match[2].strip() else None
 
 
-def clickable(shown: Sequence[Line]) -> list[str]:
+def buttons_of(shown: Sequence[PageLine]) -> list[str]:
     """Return the distinct buttons of a page; the search button is excluded because it takes keywords."""
     return list(dict.fromkeys(line.text for line in shown if line.mark != "text" and line.text != SEARCH))
 
 
-def searched(page: Page, keywords: str) -> Page | None:
+def follow_search(page: ShopPage, keywords: str) -> ShopPage | None:
     """Return the first page of results; None if the current page has no search box."""
-    return Page(kind="results", keywords=keywords) if page.kind == "search" else None
+    return ShopPage(kind="results", keywords=keywords) if page.kind == "search" else None
 
 
-def clicked(page: Page, button: str, shop: Shop) -> Page:
+def follow_button(page: ShopPage, button: str, shop: Shop) -> ShopPage:
     """Return the page that a button of the current page leads to."""
     if button == BACK:
-        return Page()
+        return ShopPage()
     if button == PREVIOUS:
-        return _previous(page)
+        return _previous_page(page)
     if button == NEXT:
         return page.model_copy(update={"number": page.number + 1})
     if button == BUY:
         return page.model_copy(update={"kind": "bought"})
     if page.kind == "results":
         return page.model_copy(update={"kind": "item", "asin": button})
-    return _chosen(page, button, shop) or page.model_copy(update={"kind": "details", "details": button})
+    return _choose_value(page, button, shop) or page.model_copy(update={"kind": "details", "details": button})
 
 
-def _previous(page: Page) -> Page:
+def _previous_page(page: ShopPage) -> ShopPage:
     if page.kind == "results":
         return page.model_copy(update={"number": page.number - 1})
     if page.kind == "details":
         return page.model_copy(update={"kind": "item", "details": ""})
-    return Page(kind="results", keywords=page.keywords, number=page.number)
+    return ShopPage(kind="results", keywords=page.keywords, number=page.number)
 
 
-def _chosen(page: Page, value: str, shop: Shop) -> Page | None:
+def _choose_value(page: ShopPage, value: str, shop: Shop) -> ShopPage | None:
     # Chooses a value in the first option that has it and is not set to it yet; None if no option has the value.
     names = [name for name, values in shop.product(page.asin).options.items() if value in values]
     if not names:
@@ -251,7 +254,7 @@ def _chosen(page: Page, value: str, shop: Shop) -> Page | None:
 
 # The environment.
 
-FORMS = "say search[KEYWORDS] on the search page, click[BUTTON] for a button of the page"
+ACTION_FORMS = "say search[KEYWORDS] on the search page, click[BUTTON] for a button of the page"
 
 
 class WebShopWorld:
@@ -267,24 +270,24 @@ class WebShopWorld:
 
     concurrent = False
 
-    def __init__(self, shop: Shop, goal: Goal, *, marked: bool = True, attributes: bool = False) -> None:
+    def __init__(self, shop: Shop, goal: ShopGoal, *, marked: bool = True, attributes: bool = False) -> None:
         self.shop, self.goal = shop, goal
         self._marked, self._attributes = marked, attributes
-        self.page = Page()
+        self.page = ShopPage()
 
     def reset(self) -> Observation:
         """Return to the search page."""
-        self.page = Page()
+        self.page = ShopPage()
         return Observation(text=self.view())
 
     def step(self, action: Action) -> Observation:
         """Search or click. An action that the page does not have is rejected with the reason and changes nothing."""
         page = self._next_page(action.text)
         if page is None:
-            refusal = f"{action.text[:100]!r} is no action here; {FORMS}."
+            refusal = f"{action.text[:100]!r} is no action here; {ACTION_FORMS}."
             return Observation(text=f"{refusal}\n{self.view()}", accepted=False, done=self.page.kind == "bought")
         chosen = page.kind == "item" and page.options != self.page.options and page.asin == self.page.asin
-        confirmation = f"You have clicked {_last(page, self.page)}.\n" if chosen and self._marked else ""
+        confirmation = f"You have clicked {_clicked_value(page, self.page)}.\n" if chosen and self._marked else ""
         self.page = page
         if page.kind != "bought":
             return Observation(text=confirmation + self.view())
@@ -293,12 +296,12 @@ class WebShopWorld:
 
     def view(self) -> str:
         """Format the current page."""
-        return rendered(self._lines(), marked=self._marked)
+        return format_page(self._lines(), marked=self._marked)
 
     def admissible(self) -> list[str]:
         """List every button of the page; on the search page also searches for the instruction's words."""
-        searches = proposals(self.goal.instruction) if self.page.kind == "search" else []
-        return [f"search[{words}]" for words in searches] + [f"click[{text}]" for text in clickable(self._lines())]
+        searches = propose_keywords(self.goal.instruction) if self.page.kind == "search" else []
+        return [f"search[{words}]" for words in searches] + [f"click[{text}]" for text in buttons_of(self._lines())]
 
     def score(self) -> Scores:
         """Return WebShop's reward in [0, 1], 0 before the purchase; part `success` is 1.0 if the reward is 1."""
@@ -311,30 +314,30 @@ class WebShopWorld:
     def close(self) -> None:
         """Do nothing: no resource is held."""
 
-    def _next_page(self, text: str) -> Page | None:
-        kind, argument = parsed(text) or ("", "")
+    def _next_page(self, text: str) -> ShopPage | None:
+        kind, argument = parse_action(text) or ("", "")
         if kind == "search":
-            return searched(self.page, argument)
-        buttons = {button.casefold(): button for button in clickable(self._lines())}
+            return follow_search(self.page, argument)
+        buttons = {button.casefold(): button for button in buttons_of(self._lines())}
         button = buttons.get(argument.casefold()) if kind == "click" else None
-        return clicked(self.page, button, self.shop) if button else None
+        return follow_button(self.page, button, self.shop) if button else None
 
-    def _reward_parts(self) -> Judged:
+    def _reward_parts(self) -> PurchaseReward:
         goal_product, bought = self.shop.product(self.goal.asin), self.shop.product(self.page.asin)
-        return judged(self.goal, goal_product, bought, list(self.page.options.values()))
+        return compute_reward(self.goal, goal_product, bought, list(self.page.options.values()))
 
-    def _lines(self) -> list[Line]:
-        return lines(self.page, self.shop, self.goal.instruction, attributes=self._attributes)
+    def _lines(self) -> list[PageLine]:
+        return lines_of(self.page, self.shop, self.goal.instruction, attributes=self._attributes)
 
 
-def rendered(shown: list[Line], *, marked: bool) -> str:
+def format_page(shown: list[PageLine], *, marked: bool) -> str:
     """Format a page in one of the two text modes."""
     if not marked:
         return " [SEP] ".join(line.text for line in shown)
     return "\n".join(_MARKS[line.mark].format(line.text) for line in shown)
 
 
-def _last(page: Page, before: Page) -> str:
+def _clicked_value(page: ShopPage, before: ShopPage) -> str:
     return next(value for name, value in page.options.items() if before.options.get(name) != value)
 
 

@@ -14,41 +14,53 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from rich.console import Console
 from rich.table import Table
 
-from certigraph.adapters.files import whole_file
+from certigraph.adapters.files import replace_file
 from certigraph.adapters.protocols import Benchmark
-from certigraph.evaluation.analyses.cgdp_frames import Frames, frames_of, replayed_gates
+from certigraph.evaluation.analyses.cgdp_frames import StudyFrames, create_replay_gates, frames_of
 from certigraph.evaluation.analyses.cgdp_runs import (
     ABLATIONS,
-    CORRECT,
     GAPS,
     GATE,
     HARNESSES,
     MEMORIES,
+    MIN_CORRECT_SCORE,
     ON,
     SHADOW,
-    ablated,
-    arms_of,
-    errors_in,
+    apply_ablation,
+    combine_arms,
+    error_table,
     is_arm,
     method_of,
-    seen_in,
+    read_study_runs,
 )
-from certigraph.evaluation.analyses.cgdp_tables import Tables, cell, readable, tables_of
-from certigraph.evaluation.compare import PIPED, Order, carry_out, show
-from certigraph.evaluation.comparison import AND, Method, Plan, cells_of, left, methods_from
+from certigraph.evaluation.analyses.cgdp_tables import Tables, format_cell, readable_table, tables_of
+from certigraph.evaluation.compare import PIPED_WIDTH, ComparisonJob, print_tables, run_comparison
+from certigraph.evaluation.comparison import (
+    MODEL_SEPARATOR,
+    ComparedMethod,
+    ComparisonPlan,
+    cells_of,
+    parse_methods,
+    unfinished_cells,
+)
 from certigraph.evaluation.comparison_report import COMPARISON_PAGE as COMPARISON
-from certigraph.evaluation.comparison_report import FIGURES, Findings, answering, inert
-from certigraph.evaluation.comparison_report import plain as plain_comparison
-from certigraph.evaluation.comparison_report import report as report_comparison
-from certigraph.evaluation.plots import CHART_STYLE, GREY, INKS, written
-from certigraph.runtime.html import PAGE, STYLE, Markup, counted, html_table, joined, tag
-from certigraph.runtime.registry import must_take_answers, parse_swap
+from certigraph.evaluation.comparison_report import (
+    COMPARISON_STYLE,
+    ComparisonResults,
+    escape_formula,
+    format_model_note,
+)
+from certigraph.evaluation.comparison_report import comparison_to_json as plain_comparison
+from certigraph.evaluation.comparison_report import write_comparison_report as report_comparison
+from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
+from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, format_count, html_table, join_markup, tag
+from certigraph.runtime.registry import check_takes_answers, parse_swap
 from certigraph.state.records import UnknownName
 
 # The page: one self-contained HTML file with the tables and their captions.
 
 
-class Part(NamedTuple):
+class StudySection(NamedTuple):
     """Section of the page: title, caption, names of its tables, and the name of its figure, if it has one."""
 
     title: str
@@ -57,133 +69,140 @@ class Part(NamedTuple):
     figure: str = ""
 
 
-PARTS = (
-    Part(
+SECTIONS = (
+    StudySection(
         "Scores and tokens",
         "Means a run with 95 % intervals over tasks, methods as harness/memory; score is the benchmark's own, 0 to "
         "100. Natural runs: what a shadow gate asked is left out.",
         ("scores",),
     ),
-    Part(
+    StudySection(
         "Runs that an error ended",
         "They are in no other table, and the next call tries them again. Where arms differ in them, the others are "
         "over easier tasks: what fails under an arm may be its hardest.",
         ("errors",),
     ),
-    Part(
+    StudySection(
         "Differences",
         "Left minus right, paired over tasks: bootstrap interval, paired t-test, Holm-Bonferroni over each family and "
         "measure, and the least difference that so many tasks would show four times in five.",
         ("differences",),
     ),
-    Part(
+    StudySection(
         "Quality against tokens",
         "Filled: natural runs; hollow: with the gate. A line joins the conditions that no other one of the harness "
         "beats, dashed with the gate.",
         ("pareto",),
         "quality",
     ),
-    Part(
+    StudySection(
         "Exhaustion gate",
         "The blended counterfactual: the gate's own answer where it fired, else the natural one, both of the same run. "
         "Savings are net: the final answer that the gate asks for is counted, and what the gate itself asks.",
         ("gate", "gate_by_memory", "fire_rounds"),
     ),
-    Part(
+    StudySection(
         "Other settings of the gate: a replay without answers",
         "When each setting would have fired on the recorded rounds. A replay knows no scores, and its savings leave "
         "out the final answer, which would still have to be paid for.",
         ("gate_replay",),
     ),
-    Part(
+    StudySection(
         "Prompts by round",
         "Prompt tokens of the agent's own question, over the runs that came so far; memory's own calls are left out.",
         ("prompts",),
         "growth",
     ),
-    Part(
+    StudySection(
         "What belief states take",
         "Reorganisation curates a belief that has grown beyond its trigger. Artefacts: runs in which an open question "
         "of a structured belief says that nothing is known.",
         ("reorganisation", "artefacts"),
     ),
-    Part(
+    StudySection(
         "By number of hops",
         "Hops are the gold passages of a question; those of which the benchmark names none are left out. Families "
         "of tests are those of one number of hops.",
         ("hops", "differences_by_hops"),
     ),
-    Part(
+    StudySection(
         "Gaps",
-        f"Wrong: a score below {CORRECT:g} of 1. " + " ".join(f"{gap.name}, {gap.definition}." for gap in GAPS),
+        f"Wrong: a score below {MIN_CORRECT_SCORE:g} of 1. "
+        + " ".join(f"{gap.name}, {gap.definition}." for gap in GAPS),
         ("gaps",),
     ),
 )
 
 
-LONG = 16
+MAX_OPEN_ROWS = 16
 """Maximum number of rows of a table that is shown open; a longer one is folded."""
 
 
-def page_of(plan: Plan, tables: Tables, drawings: Mapping[str, Markup], done: int) -> str:
+def format_page(plan: ComparisonPlan, tables: Tables, drawings: Mapping[str, Markup], done: int) -> str:
     """Format the page. It loads nothing and has no scripts; text from runs is escaped."""
     runs = sum(map(is_arm, plan.methods)) * len(plan.tasks) * plan.trials
     model = plan.outline.model
-    missing = f"; {counted(runs - done, 'run')} not finished" if done < runs else ""
-    scope = f"{plan.benchmark}, {model}, {counted(done, 'run')}{missing}{answering(model.split(AND))}"
-    title = joined(f"CGDP's study on {plan.benchmark}")
+    missing = f"; {format_count(runs - done, 'run')} not finished" if done < runs else ""
+    runs_done = f"{format_count(done, 'run')}{missing}"
+    scope = f"{plan.benchmark}, {model}, {runs_done}{format_model_note(model.split(MODEL_SEPARATOR))}"
+    title = join_markup(f"CGDP's study on {plan.benchmark}")
     header = tag("header", tag("p", scope, class_="overline"), tag("h1", title))
     always = {"errors"} if done else set()
-    parts = [p for p in PARTS if always & {*p.tables} or any(not tables[name].empty for name in p.tables)]
+    parts = [p for p in SECTIONS if always & {*p.tables} or any(not tables[name].empty for name in p.tables)]
     sections = [_section(part, tables, drawings) for part in parts] or [tag("section", tag("p", "nothing to tell yet"))]
-    body = joined(header, *sections)
-    return Template(PAGE).substitute(title=title, style=STYLE + FIGURES, body=body)
+    body = join_markup(header, *sections)
+    return Template(PAGE_TEMPLATE).substitute(title=title, style=PAGE_STYLE + COMPARISON_STYLE, body=body)
 
 
-def _section(part: Part, tables: Tables, drawings: Mapping[str, Markup]) -> Markup:
+def _section(part: StudySection, tables: Tables, drawings: Mapping[str, Markup]) -> Markup:
     drawing = [tag("div", drawings[part.figure], class_="drawing wide")] if part.figure else []
     shown = (
-        joined(tag("p", f"{name}.csv", class_="quiet"), _table(readable(name, tables[name]))) for name in part.tables
+        join_markup(tag("p", f"{name}.csv", class_="quiet"), _html_table(readable_table(name, tables[name])))
+        for name in part.tables
     )
     return tag("section", tag("h2", part.title), *drawing, tag("p", part.caption, class_="key"), *shown)
 
 
-def _table(frame: pd.DataFrame) -> Markup:
+def _html_table(frame: pd.DataFrame) -> Markup:
     if frame.empty:
         return tag("p", "nothing to tell", class_="quiet")
     heads = (str(name).replace("_", " ") for name in frame.columns)
-    shown = html_table(heads, (map(cell, line) for line in frame.itertuples(index=False, name=None)))
-    return tag("details", tag("summary", counted(len(frame), "line")), shown) if len(frame) > LONG else shown
+    shown = html_table(heads, (map(format_cell, line) for line in frame.itertuples(index=False, name=None)))
+    return (
+        tag("details", tag("summary", format_count(len(frame), "line")), shown) if len(frame) > MAX_OPEN_ROWS else shown
+    )
 
 
 # The figures: quality against tokens, and the growth of prompts, with a panel per harness.
 
-COLOURS = dict(zip(MEMORIES, INKS, strict=False))
-COLUMNS, INCHES, HEIGHT = 4, 3.1, 3.0
+COLOURS = dict(zip(MEMORIES, SERIES_COLOURS, strict=False))
+MAX_COLUMNS, PANEL_WIDTH, PANEL_HEIGHT = 4, 3.1, 3.0
 """Maximum number of panels in a row; width and height of a panel in inches."""
 
-WIDTH = 5.0
+LEGEND_WIDTH = 5.0
 """Width of the legend in inches."""
 
 
-def quality_by_tokens(tables: Tables) -> Figure:
+def draw_quality(tables: Tables) -> Figure:
     """Draw the mean score over mean tokens of each condition, hollow with the gate, and the frontiers as lines."""
-    return _panels(tables["pareto"], _frontier, "tokens a run", "mean score")
+    return _draw_panels(tables["pareto"], _draw_frontier, "tokens a run", "mean score")
 
 
-def growing_prompts(tables: Tables) -> Figure:
+def draw_prompt_growth(tables: Tables) -> Figure:
     """Draw the prompt tokens of the agent by round, one line with its 95 % interval per condition."""
-    return _panels(tables["prompts"], _growth, "round", "prompt tokens of the agent")
+    return _draw_panels(tables["prompts"], _draw_growth, "round", "prompt tokens of the agent")
 
 
-STUDY_FIGURES: dict[str, Callable[[Tables], Figure]] = {"quality": quality_by_tokens, "growth": growing_prompts}
+STUDY_FIGURES: dict[str, Callable[[Tables], Figure]] = {"quality": draw_quality, "growth": draw_prompt_growth}
 
 
-def _panels(table: pd.DataFrame, draw: Callable[[Any, pd.DataFrame], None], across: str, up: str) -> Figure:
+def _draw_panels(table: pd.DataFrame, draw: Callable[[Any, pd.DataFrame], None], across: str, up: str) -> Figure:
     groups = list(table.groupby(["harness", "variant"], sort=False))
-    columns = max(1, min(len(groups), COLUMNS))
+    columns = max(1, min(len(groups), MAX_COLUMNS))
     lines = max(1, -(-len(groups) // columns))
-    figure = Figure(figsize=(max(INCHES * columns, WIDTH), HEIGHT * lines + 0.5), layout="constrained")
+    figure = Figure(
+        figsize=(max(PANEL_WIDTH * columns, LEGEND_WIDTH), PANEL_HEIGHT * lines + 0.5), layout="constrained"
+    )
     panels = list(figure.subplots(lines, columns, sharey=True, squeeze=False).flat)
     for panel, ((harness, variant), rows) in zip(panels, groups, strict=False):
         draw(panel, rows)
@@ -195,12 +214,12 @@ def _panels(table: pd.DataFrame, draw: Callable[[Any, pd.DataFrame], None], acro
     if groups:
         panels[0].set_ylim(bottom=0)  # after drawing: the panels share the axis, and a limit stops its autoscaling
         panels[0].set_ylabel(up)
-        handles = _key(panels[0], table["memory"])
+        handles = _legend_handles(panels[0], table["memory"])
         figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), frameon=False)
     return figure
 
 
-def _frontier(panel: Any, rows: pd.DataFrame) -> None:
+def _draw_frontier(panel: Any, rows: pd.DataFrame) -> None:
     for gate, best in rows[rows["frontier"]].sort_values("tokens").groupby("gate"):
         panel.plot(best["tokens"], best["score"], "--" if gate == ON else "-", color=GREY, linewidth=1, zorder=1)
     for row in rows.itertuples():
@@ -211,7 +230,7 @@ def _frontier(panel: Any, rows: pd.DataFrame) -> None:
     panel.xaxis.set_major_formatter(EngFormatter(sep=""))
 
 
-def _growth(panel: Any, rows: pd.DataFrame) -> None:
+def _draw_growth(panel: Any, rows: pd.DataFrame) -> None:
     requests = rows[rows["value"] > 0]  # no model is asked where the first query is the question
     for (memory, _gate), line in requests.groupby(["memory", "gate"], sort=False):
         colour, numbers = COLOURS[str(memory)], line["round"].astype(int).tolist()
@@ -221,7 +240,7 @@ def _growth(panel: Any, rows: pd.DataFrame) -> None:
     panel.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _key(panel: Any, memories: pd.Series) -> Sequence[Any]:
+def _legend_handles(panel: Any, memories: pd.Series) -> Sequence[Any]:
     """Legend handles of the conditions that were run, without data."""
     shown = {memory: colour for memory, colour in COLOURS.items() if memory in set(memories)}
     return [panel.plot([], [], "o", color=colour, label=memory)[0] for memory, colour in shown.items()]
@@ -232,38 +251,38 @@ def _key(panel: Any, memories: pd.Series) -> Sequence[Any]:
 STUDY_PAGE = "study.html"
 
 
-class Study(NamedTuple):
+class StudyReport(NamedTuple):
     """Frames and tables of a study so far."""
 
-    frames: Frames
+    frames: StudyFrames
     tables: Tables
 
 
-def report(plan: Plan, folder: Path, benchmark: Benchmark) -> Study:
+def write_report(plan: ComparisonPlan, folder: Path, benchmark: Benchmark) -> StudyReport:
     """Write the report of a study so far, and return its frames and tables.
 
     Writes `study.html`, `episodes.csv`, `rounds.csv`, `replays.csv`, a CSV for each table, and `quality` and `growth`
     as PNG and SVG. Page and CSV files are replaced only when they are complete.
     """
-    frames = frames_of(seen_in(plan, folder, benchmark), replayed_gates())
-    study = Study(frames, {**tables_of(frames), "errors": errors_in(plan, folder)})
+    frames = frames_of(read_study_runs(plan, folder, benchmark), create_replay_gates())
+    study = StudyReport(frames, {**tables_of(frames), "errors": error_table(plan, folder)})
     for name, frame in {**frames._asdict(), **study.tables}.items():
-        with whole_file(folder / f"{name}.csv") as draft:
-            frame.map(inert).to_csv(draft, index=False)
-    with whole_file(folder / STUDY_PAGE) as draft:
-        page = page_of(plan, study.tables, _drawings(study.tables, folder), len(frames.episodes))
+        with replace_file(folder / f"{name}.csv") as draft:
+            frame.map(escape_formula).to_csv(draft, index=False)
+    with replace_file(folder / STUDY_PAGE) as draft:
+        page = format_page(plan, study.tables, _draw_figures(study.tables, folder), len(frames.episodes))
         draft.write_text(page, encoding="utf-8")
     return study
 
 
-def _drawings(tables: Tables, folder: Path) -> dict[str, Markup]:
+def _draw_figures(tables: Tables, folder: Path) -> dict[str, Markup]:
     with mpl.rc_context(CHART_STYLE):
-        return {name: written(draw(tables), folder / name) for name, draw in STUDY_FIGURES.items()}
+        return {name: save_drawing(draw(tables), folder / name) for name, draw in STUDY_FIGURES.items()}
 
 
 # The tables for a terminal, or as one JSON object.
 
-PRINTED = {
+PRINTED_TABLES = {
     "differences": "left minus right, paired over tasks",
     "gate": "the gate's answer where it fired, else the natural one",
     "reorganisation": "curating the belief",
@@ -272,11 +291,11 @@ PRINTED = {
 }
 """Titles of the tables that are printed where they have rows, between scores and gaps; page and CSV files have all."""
 
-LEFT_OUT = {"tasks", "spread"}
+HIDDEN_COLUMNS = {"tasks", "spread"}
 """Columns that are not printed, because a terminal is too narrow."""
 
 
-def plain(tables: Tables) -> dict[str, Any]:
+def to_json(tables: Tables) -> dict[str, Any]:
     """Convert all tables to lists of rows for JSON, by name."""
     return {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
 
@@ -284,24 +303,27 @@ def plain(tables: Tables) -> dict[str, Any]:
 def print_study(tables: Tables) -> None:
     """Print the scores, the tables of PRINTED_TABLES and the gaps."""
     console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=PIPED)
-    for title, table in _tables(tables):
+    console = console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
+    for title, table in _terminal_tables(tables):
         console.print(f"\n{title}", style="bold", markup=False)
         console.print(table, markup=False)
 
 
-def _tables(tables: Tables) -> Iterator[tuple[str, Table]]:
-    yield "means a run, with 95 % intervals", _shown(readable("scores", tables["scores"]))
-    for name, title in PRINTED.items():
+def _terminal_tables(tables: Tables) -> Iterator[tuple[str, Table]]:
+    yield "means a run, with 95 % intervals", _terminal_table(readable_table("scores", tables["scores"]))
+    for name, title in PRINTED_TABLES.items():
         if not tables[name].empty:
-            yield title, _shown(readable(name, tables[name]).drop(columns=LEFT_OUT, errors="ignore"))
-    yield "gaps: runs that show them, of those that can tell", _shown(readable("gaps", tables["gaps"]))
+            yield (
+                title,
+                _terminal_table(readable_table(name, tables[name]).drop(columns=HIDDEN_COLUMNS, errors="ignore")),
+            )
+    yield "gaps: runs that show them, of those that can tell", _terminal_table(readable_table("gaps", tables["gaps"]))
 
 
-def _shown(frame: pd.DataFrame) -> Table:
+def _terminal_table(frame: pd.DataFrame) -> Table:
     table = Table(*(str(name).replace("_", " ") for name in frame.columns), box=None)
     for line in frame.itertuples(index=False, name=None):
-        table.add_row(*map(cell, line))
+        table.add_row(*map(format_cell, line))
     return table
 
 
@@ -310,7 +332,7 @@ def _shown(frame: pd.DataFrame) -> Table:
 COMMAND = "certigraph study cgdp"
 
 
-class Asked(NamedTuple):
+class StudySelection(NamedTuple):
     """Selection of a study's arms; without harnesses or memories all of them, or those of the ablation."""
 
     harnesses: Sequence[str] = ()
@@ -323,7 +345,7 @@ class Asked(NamedTuple):
     """The gate, in shadow mode or stopping runs, in the notation of `--swap`."""
 
 
-def methods_of(selection: Asked) -> tuple[Method, ...]:
+def methods_of(selection: StudySelection) -> tuple[ComparedMethod, ...]:
     """Convert the study's arms, and the other graphs, to methods of one comparison.
 
     Raises:
@@ -333,15 +355,15 @@ def methods_of(selection: Asked) -> tuple[Method, ...]:
     if selection.ablate and not ablation:
         raise UnknownName(f"unknown ablation {selection.ablate!r}; known: {', '.join(ABLATIONS)}")
     harnesses, memories = (ablation.harnesses, ablation.memories) if ablation else ((), ())
-    arms = arms_of(
+    arms = combine_arms(
         selection.harnesses or harnesses or HARNESSES, selection.memories or memories or MEMORIES, selection.gates
     )
     _, gate = parse_swap(f"gate={selection.gate}")
-    methods = (method_of(arm, gate) for arm in (ablated(arms, ablation) if ablation else arms))
-    return (*methods, *methods_from(selection.beside))
+    methods = (method_of(arm, gate) for arm in (apply_ablation(arms, ablation) if ablation else arms))
+    return (*methods, *parse_methods(selection.beside))
 
 
-def worked_off(order: Order, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
+def run_command(order: ComparisonJob, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
     """Execute the unfinished runs of a study, except with `report_only`, and print the report.
 
     The JSON output is one object: the tables by name, and under `comparison` the comparison with other graphs, if any.
@@ -354,24 +376,24 @@ def worked_off(order: Order, folder: Path, *, at_once: int, report_only: bool, a
         Interrupted: by Ctrl-C; the message has the command that resumes the study.
         Fault: as in `compare`.
     """
-    must_take_answers("study cgdp", order.benchmark)
+    check_takes_answers("study cgdp", order.benchmark)
     if not report_only:
-        carry_out(order._replace(command=COMMAND), folder, at_once=at_once, silent=as_json)
-    tables = report(order.plan, folder, order.benchmark).tables
+        run_comparison(order._replace(command=COMMAND), folder, at_once=at_once, silent=as_json)
+    tables = write_report(order.plan, folder, order.benchmark).tables
     findings = None if all(map(is_arm, order.plan.methods)) else report_comparison(order.plan, folder)
     if as_json:
         compared = {"comparison": plain_comparison(findings.comparison, findings.estimates)} if findings else {}
-        typer.echo(json.dumps({**plain(tables), **compared}, ensure_ascii=False))
+        typer.echo(json.dumps({**to_json(tables), **compared}, ensure_ascii=False))
     else:
-        _print(tables, findings, folder)
-    return 1 if left(cells_of(order.plan, folder)) else 0
+        _print_report(tables, findings, folder)
+    return 1 if unfinished_cells(cells_of(order.plan, folder)) else 0
 
 
-def _print(tables: Tables, findings: Findings | None, folder: Path) -> None:
+def _print_report(tables: Tables, findings: ComparisonResults | None, folder: Path) -> None:
     print_study(tables)
     pages = [STUDY_PAGE]
     if findings:
-        show(findings.comparison, findings.estimates, as_json=False)
+        print_tables(findings.comparison, findings.estimates, as_json=False)
         pages.append(COMPARISON)
     for page in pages:
         Console(highlight=False, soft_wrap=True).print(f"report: {folder / page}", style="dim", markup=False)

@@ -14,16 +14,16 @@ from certigraph.evaluation.analyses.cgdp_runs import (
     ON,
     SHADOW,
     STRUCTURED,
-    Seen,
-    nothing_known,
-    spending_of,
+    StudyRun,
+    is_no_evidence,
+    round_usage_of,
     tokens_of,
 )
 from certigraph.nodes.gates import gate_grid
-from certigraph.nodes.slots import operator_from
+from certigraph.nodes.slots import build_operator
 from certigraph.runtime.registry import OPERATORS
-from certigraph.runtime.run import blocking
-from certigraph.state.run import Round, Stagnation
+from certigraph.runtime.run import run_blocking
+from certigraph.state.run import SearchRound, Stagnation
 from certigraph.state.search import BY_GATE
 from certigraph.state.trajectory import Event
 
@@ -32,7 +32,7 @@ from certigraph.state.trajectory import Event
 # that the gate would have requested is not subtracted.
 
 
-class Replayed(NamedTuple):
+class GateReplay(NamedTuple):
     """Replay of one setting on one run.
 
     `fired` is the round, from 1, after which the setting would have fired (None: never); `saved` are the tokens saved.
@@ -43,38 +43,38 @@ class Replayed(NamedTuple):
     saved: int
 
 
-def replayed_gates() -> dict[str, Operator]:
+def create_replay_gates() -> dict[str, Operator]:
     """Create the gates of the sixteen replayed settings, by label (`certigraph.nodes.gates.gate_grid`)."""
-    return {label: operator_from(spec, OPERATORS) for label, spec in gate_grid().items()}
+    return {label: build_operator(spec, OPERATORS) for label, spec in gate_grid().items()}
 
 
-def replays_of(seen: Seen, gates: Mapping[str, Operator]) -> list[Replayed]:
+def replays_of(seen: StudyRun, gates: Mapping[str, Operator]) -> list[GateReplay]:
     """Replay every setting on a run that no gate stopped."""
     natural = tokens_of([event for event in seen.events if event.node != GATE_NODE])
     opening = tokens_of([event for event in seen.events if event.node == "reset"])
-    rounds = [spent.tokens for spent in spending_of(seen.events)]
-    fired = blocking(_fire_rounds(gates, seen))
+    rounds = [spent.tokens for spent in round_usage_of(seen.events)]
+    fired = run_blocking(_fire_rounds(gates, seen))
     return [
-        Replayed(name, round_number, 0 if round_number is None else natural - opening - sum(rounds[:round_number]))
+        GateReplay(name, round_number, 0 if round_number is None else natural - opening - sum(rounds[:round_number]))
         for name, round_number in fired.items()
     ]
 
 
-async def _fire_rounds(gates: Mapping[str, Operator], seen: Seen) -> dict[str, int | None]:
+async def _fire_rounds(gates: Mapping[str, Operator], seen: StudyRun) -> dict[str, int | None]:
     return {name: await _fire_round(gate, seen) for name, gate in gates.items()}
 
 
-async def _fire_round(gate: Operator, seen: Seen) -> int | None:
+async def _fire_round(gate: Operator, seen: StudyRun) -> int | None:
     stagnation, rounds = Stagnation(), seen.rounds
     for number in range(1, len(rounds) + 1):
-        view = _view(seen, rounds[:number], stagnation)
+        view = _gate_view(seen, rounds[:number], stagnation)
         stagnation = (await gate(view, None))["stagnation"]
         if stagnation.stop:
             return number
     return None
 
 
-def _view(seen: Seen, rounds: Sequence[Round], stagnation: Stagnation) -> dict[str, Any]:
+def _gate_view(seen: StudyRun, rounds: Sequence[SearchRound], stagnation: Stagnation) -> dict[str, Any]:
     """The part of a gate's view that a gate without a model reads."""
     return {"task": seen.trajectory.header.task, "rounds": rounds, "stagnation": stagnation}
 
@@ -84,11 +84,11 @@ def _view(seen: Seen, rounds: Sequence[Round], stagnation: Stagnation) -> dict[s
 # One run with a shadow gate holds both: the run continues to its natural end, and where the gate would have stopped it,
 # the final answer was requested once. The cost of the gated run is the cost until then, with that request.
 
-AUTHOR = "executor"
+ANSWER_ROLE = "executor"
 """Role that gives the final answer; a gate that asks a model uses another role."""
 
 
-class Blend(NamedTuple):
+class BlendedRun(NamedTuple):
     """A run with and without its gate: scores 0 to 1, prompt and output tokens. With a real gate both are the same.
 
     `fired` is the round, from 1, after which the gate stopped the run or would have stopped it; None: never.
@@ -104,26 +104,28 @@ class Blend(NamedTuple):
     answer_tokens: int
 
 
-def blend_of(seen: Seen) -> Blend:
+def blend_of(seen: StudyRun) -> BlendedRun:
     """Compute scores and tokens of a run with and without its gate."""
     if seen.arm.gate == SHADOW:
-        return _shadowed(seen)
+        return _shadow_blend(seen)
     tokens, gated = tokens_of(seen.events), seen.arm.gate == ON and seen.forced == BY_GATE
-    return Blend(len(seen.rounds) if gated else None, seen.score, seen.score, tokens, tokens, 0)
+    return BlendedRun(len(seen.rounds) if gated else None, seen.score, seen.score, tokens, tokens, 0)
 
 
-def _shadowed(seen: Seen) -> Blend:
+def _shadow_blend(seen: StudyRun) -> BlendedRun:
     natural = tokens_of([event for event in seen.events if event.node != GATE_NODE])
-    index = next((number for number, event in enumerate(seen.events) if _fired(event) is not None), None)
+    index = next((number for number, event in enumerate(seen.events) if _recorded_fire_round(event) is not None), None)
     if index is None:
-        return Blend(None, seen.score, seen.score, natural, tokens_of(seen.events), 0)
+        return BlendedRun(None, seen.score, seen.score, natural, tokens_of(seen.events), 0)
     event = seen.events[index]
     stagnation = seen.state["stagnation"]
     blended_tokens, answer = tokens_of(seen.events[: index + 1]), _answer_tokens(event)
-    return Blend(_fired(event), seen.score, seen.judge(stagnation.answer or ""), natural, blended_tokens, answer)
+    return BlendedRun(
+        _recorded_fire_round(event), seen.score, seen.judge(stagnation.answer or ""), natural, blended_tokens, answer
+    )
 
 
-def _fired(event: Event) -> int | None:
+def _recorded_fire_round(event: Event) -> int | None:
     """The fire round that a shadow recorded; None where the event has none."""
     stagnation = (event.update or {}).get("stagnation")
     number = stagnation.get("at") if event.node == GATE_NODE and isinstance(stagnation, dict) else None
@@ -131,16 +133,16 @@ def _fired(event: Event) -> int | None:
 
 
 def _answer_tokens(event: Event) -> int:
-    calls = [call for call in event.calls if call["role"] == AUTHOR]
+    calls = [call for call in event.calls if call["role"] == ANSWER_ROLE]
     return sum(int(str(call.get(part, 0))) for call in calls for part in ("input_tokens", "output_tokens"))
 
 
 # Cost and degradation of beliefs: reorganisation (CGDP, H.4) and 'no evidence' artefacts (table 4).
 
-EXTRACTOR = "extractor"
+EXTRACTOR_ROLE = "extractor"
 
 
-class Upkeep(NamedTuple):
+class BeliefCosts(NamedTuple):
     """Number of `reorganisations` of a run's belief, their calls and tokens, and whether it has an artefact.
 
     An artefact is an open question that says that nothing is known. A value is None where the memory condition has no
@@ -153,39 +155,39 @@ class Upkeep(NamedTuple):
     artefact: bool | None
 
 
-def upkeep_of(seen: Seen) -> Upkeep:
+def belief_costs_of(seen: StudyRun) -> BeliefCosts:
     """Compute the costs of the belief of one run."""
     if seen.arm.memory not in BELIEFS:
-        return Upkeep(None, None, None, None)
-    calls = [call for event in _reorganising(seen) for call in _second_calls(event)]
-    questions = [question for event in seen.events for question in _belief(event).get("questions", ())]
-    artefact = any(map(nothing_known, questions)) if seen.arm.memory == STRUCTURED else None
-    return Upkeep(seen.belief.reorganised, len(calls), sum(map(_tokens, calls)), artefact)
+        return BeliefCosts(None, None, None, None)
+    calls = [call for event in _reorganisation_events(seen) for call in _reorganisation_calls(event)]
+    questions = [question for event in seen.events for question in _belief_update(event).get("questions", ())]
+    artefact = any(map(is_no_evidence, questions)) if seen.arm.memory == STRUCTURED else None
+    return BeliefCosts(seen.belief.reorganised, len(calls), sum(map(_tokens_of_call, calls)), artefact)
 
 
-def _reorganising(seen: Seen) -> Iterator[Event]:
+def _reorganisation_events(seen: StudyRun) -> Iterator[Event]:
     """Events in which the belief was reorganised."""
     before = 0
     for event in seen.events:
-        count = _belief(event).get("reorganised", before)
+        count = _belief_update(event).get("reorganised", before)
         if count > before:
             yield event
         before = count
 
 
-def _second_calls(event: Event) -> Sequence[Mapping[str, Any]]:
+def _reorganisation_calls(event: Event) -> Sequence[Mapping[str, Any]]:
     """Calls of the extractor after its extraction; failed attempts at the extraction do not count as reorganisation."""
-    calls = [call for call in event.calls if call["role"] == EXTRACTOR]
+    calls = [call for call in event.calls if call["role"] == EXTRACTOR_ROLE]
     extracted = next((index for index, call in enumerate(calls) if not call.get("failure")), len(calls))
     return calls[extracted + 1 :]
 
 
-def _belief(event: Event) -> Mapping[str, Any]:
+def _belief_update(event: Event) -> Mapping[str, Any]:
     belief: Any = (event.update or {}).get("belief", {})
     return belief if event.node == MEMORY else {}
 
 
-def _tokens(call: Mapping[str, Any]) -> int:
+def _tokens_of_call(call: Mapping[str, Any]) -> int:
     return int(call.get("input_tokens", 0)) + int(call.get("output_tokens", 0))
 
 
@@ -193,10 +195,10 @@ def _tokens(call: Mapping[str, Any]) -> int:
 
 Columns = Mapping[str, str]
 
-KEY: Columns = dict.fromkeys(("method", "harness", "memory", "gate", "variant", "benchmark", "task"), "str")
-RUN: Columns = {**KEY, "trial": "Int64", "run": "str"}
-EPISODES: Columns = {
-    **RUN,
+KEY_COLUMNS: Columns = dict.fromkeys(("method", "harness", "memory", "gate", "variant", "benchmark", "task"), "str")
+RUN_COLUMNS: Columns = {**KEY_COLUMNS, "trial": "Int64", "run": "str"}
+EPISODE_COLUMNS: Columns = {
+    **RUN_COLUMNS,
     "ending": "str",
     "score": "float64",
     **dict.fromkeys(("rounds", "calls", "tokens", "prompt_tokens", "fired"), "Int64"),
@@ -207,11 +209,11 @@ EPISODES: Columns = {
     "hops": "Int64",
     **dict.fromkeys((gap.name for gap in GAPS), "boolean"),
 }
-ROUNDS: Columns = {**RUN, **dict.fromkeys(("round", "agent", "memory_node", "tokens"), "Int64")}
-REPLAYS: Columns = {**RUN, "setting": "str", "fired": "Int64", "saved": "Int64", "tokens": "Int64"}
+ROUND_COLUMNS: Columns = {**RUN_COLUMNS, **dict.fromkeys(("round", "agent", "memory_node", "tokens"), "Int64")}
+REPLAY_COLUMNS: Columns = {**RUN_COLUMNS, "setting": "str", "fired": "Int64", "saved": "Int64", "tokens": "Int64"}
 
 
-class Frames(NamedTuple):
+class StudyFrames(NamedTuple):
     """Three frames of finished runs; each starts with the columns of RUN_COLUMNS.
 
     episodes: one row per run. `score` and `blended_score` are from 0 to 100; `tokens`, `calls` and `prompt_tokens` are
@@ -227,22 +229,24 @@ class Frames(NamedTuple):
     replays: pd.DataFrame
 
 
-def frames_of(runs: Iterable[Seen], gates: Mapping[str, Operator]) -> Frames:
+def frames_of(runs: Iterable[StudyRun], gates: Mapping[str, Operator]) -> StudyFrames:
     """Read runs into frames, one run at a time; `gates` are the settings to replay, by name."""
     episodes: list[dict[str, Any]] = []
     rounds: list[dict[str, Any]] = []
     replays: list[dict[str, Any]] = []
     for seen in runs:
-        key = _key(seen)
-        episodes.append({**key, **_episode(seen)})
-        rounds += [{**key, **line} for line in _rounds(seen)]
+        key = _key_fields(seen)
+        episodes.append({**key, **_episode_fields(seen)})
+        rounds += [{**key, **line} for line in _round_rows(seen)]
         if seen.arm.gate != ON:
             tokens = episodes[-1]["tokens"]
             replays += [{**key, **line._asdict(), "tokens": tokens} for line in replays_of(seen, gates)]
-    return Frames(_frame(episodes, EPISODES), _frame(rounds, ROUNDS), _frame(replays, REPLAYS))
+    return StudyFrames(
+        _frame(episodes, EPISODE_COLUMNS), _frame(rounds, ROUND_COLUMNS), _frame(replays, REPLAY_COLUMNS)
+    )
 
 
-def _key(seen: Seen) -> dict[str, Any]:
+def _key_fields(seen: StudyRun) -> dict[str, Any]:
     header = seen.trajectory.header
     arm = {"method": seen.arm.name, **seen.arm._asdict()}
     return {
@@ -254,8 +258,8 @@ def _key(seen: Seen) -> dict[str, Any]:
     }
 
 
-def _episode(seen: Seen) -> dict[str, Any]:
-    blend, upkeep = blend_of(seen), upkeep_of(seen)
+def _episode_fields(seen: StudyRun) -> dict[str, Any]:
+    blend, upkeep = blend_of(seen), belief_costs_of(seen)
     natural = [event for event in seen.events if event.node != GATE_NODE or seen.arm.gate == ON]
     return {
         "ending": seen.trajectory.ending,
@@ -277,11 +281,11 @@ def _episode(seen: Seen) -> dict[str, Any]:
     }
 
 
-def _rounds(seen: Seen) -> list[dict[str, Any]]:
+def _round_rows(seen: StudyRun) -> list[dict[str, Any]]:
     # the agent's decision to answer counts as one more round
     return [
         {"round": spent.number, "agent": spent.agent, "memory_node": spent.memory, "tokens": spent.tokens}
-        for spent in spending_of(seen.events)
+        for spent in round_usage_of(seen.events)
     ]
 
 

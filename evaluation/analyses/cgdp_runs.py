@@ -17,14 +17,14 @@ from pydantic import JsonValue
 
 from certigraph.adapters.protocols import Benchmark, Limits
 from certigraph.adapters.retrieval.bm25 import terms, title_keys, words
-from certigraph.evaluation.comparison import Method, Plan, done_cells, ended_cells
+from certigraph.evaluation.comparison import ComparedMethod, ComparisonPlan, ended_cells, finished_cells
 from certigraph.graphs.assembly import operators_of
-from certigraph.nodes.react import PARAGRAPHS, transcript
+from certigraph.nodes.react import MAX_PARAGRAPHS, format_transcript
 from certigraph.nodes.slots import Spec
 from certigraph.runtime.registry import build_graph
 from certigraph.state.records import Task, UnknownName
-from certigraph.state.run import FINISH, Belief, Round, Turn, belief_of, jaccard, parsed, remembered_turns
-from certigraph.state.search import listed_lines
+from certigraph.state.run import FINISH, Belief, SearchRound, Turn, belief_of, jaccard, parse_action, remembered_turns
+from certigraph.state.search import lines_with_sources
 from certigraph.state.trajectory import Event, Trajectory
 
 # Variants of the ablations (CGDP, appendix H): the retriever's weights, the belief's capacity, the depth.
@@ -74,7 +74,7 @@ MEMORYLESS = (ITER_RETGEN,)
 GATE = "exhaustion_gate"
 
 
-class Arm(NamedTuple):
+class StudyArm(NamedTuple):
     """One arm of the study. `variant` names a setting of `VARIANTS`; empty: the default settings."""
 
     harness: str
@@ -89,7 +89,7 @@ class Arm(NamedTuple):
         return f"{self.harness}/{self.memory}{gated}{self.variant and ' '}{self.variant}"
 
 
-def arms_of(harnesses: Sequence[str], memories: Sequence[str], gates: Sequence[str]) -> list[Arm]:
+def combine_arms(harnesses: Sequence[str], memories: Sequence[str], gates: Sequence[str]) -> list[StudyArm]:
     """Combine harnesses x memory conditions x gates, without the conditions that a harness does not have.
 
     Raises:
@@ -100,59 +100,59 @@ def arms_of(harnesses: Sequence[str], memories: Sequence[str], gates: Sequence[s
         ("memory", memories, MEMORIES),
         ("gate", gates, GATES),
     ):
-        _check(what, names, known)
+        _check_names(what, names, known)
     if {OFF, SHADOW} <= set(gates):
         raise UnknownName("--gate off and --gate shadow make the same runs twice: shadow has both, omit off")
-    crossed = [Arm(*cell) for cell in product(harnesses, memories, gates)]
+    crossed = [StudyArm(*cell) for cell in product(harnesses, memories, gates)]
     arms = [arm for arm in crossed if not (arm.harness in MEMORYLESS and arm.memory == LOBOTOMIZED)]
     if not arms:
         raise UnknownName(f"{', '.join(MEMORYLESS)} has no memory to take away: name another --memory or --harness")
     return arms
 
 
-def ablated(arms: Sequence[Arm], ablation: Ablation) -> list[Arm]:
+def apply_ablation(arms: Sequence[StudyArm], ablation: Ablation) -> list[StudyArm]:
     """Combine every arm with the ablation's variants that its memory can have."""
     varied = [arm._replace(variant=variant) for arm in arms for variant in ablation.variants]
-    return [arm for arm in varied if arm.memory in BELIEFS or "memory" not in _settings(arm.variant)]
+    return [arm for arm in varied if arm.memory in BELIEFS or "memory" not in _variant_settings(arm.variant)]
 
 
-def method_of(arm: Arm, gate: Spec) -> Method:
+def method_of(arm: StudyArm, gate: Spec) -> ComparedMethod:
     """Convert an arm to a method of a comparison.
 
     Raises:
         UnknownName: a graph, slot or operator is unknown.
     """
-    settings, default = _settings(arm.variant), build_graph(arm.harness)
+    settings, default = _variant_settings(arm.variant), build_graph(arm.harness)
     swaps = {"memory": Spec(name=arm.memory, args={**settings.get("memory", {})})}
     if arm.gate != OFF:
         swaps["gate"] = gate if arm.gate == ON else Spec(name="shadow", args={"gate": gate})
     if retrieval := settings.get("decide"):
         decide = Spec.model_validate(operators_of(default)["decide"])
         swaps["decide"] = Spec(name="retrieving", args={"decide": decide, **retrieval})
-    return Method(name=arm.name, graph=arm.harness, operators=operators_of(build_graph(arm.harness, swaps)))
+    return ComparedMethod(name=arm.name, graph=arm.harness, operators=operators_of(build_graph(arm.harness, swaps)))
 
 
-def is_arm(method: Method) -> bool:
+def is_arm(method: ComparedMethod) -> bool:
     """Return whether a method is an arm; another graph may have the same operators, but not the name."""
     return {"memory", "gate"} <= set(method.operators) and method.name == arm_of(method).name
 
 
-def arm_of(method: Method) -> Arm:
+def arm_of(method: ComparedMethod) -> StudyArm:
     """Return the arm of a method, from its operators; the variant is read from its name."""
-    memory, gate = (_operator(method, slot) for slot in ("memory", "gate"))
+    memory, gate = (_operator_name(method, slot) for slot in ("memory", "gate"))
     known = {"no_gate": OFF, "shadow": SHADOW}
-    return Arm(method.graph, memory, known.get(gate, ON), method.name.partition(" ")[2])
+    return StudyArm(method.graph, memory, known.get(gate, ON), method.name.partition(" ")[2])
 
 
-def _operator(method: Method, slot: str) -> str:
+def _operator_name(method: ComparedMethod, slot: str) -> str:
     return Spec.model_validate(method.operators[slot]).name
 
 
-def _settings(variant: str) -> Mapping[str, Mapping[str, JsonValue]]:
+def _variant_settings(variant: str) -> Mapping[str, Mapping[str, JsonValue]]:
     return VARIANTS[variant] if variant else {}
 
 
-def _check(kind: str, names: Sequence[str], known: Sequence[str]) -> None:
+def _check_names(kind: str, names: Sequence[str], known: Sequence[str]) -> None:
     if unknown := [name for name in names if name not in known]:
         raise UnknownName(f"unknown {kind} {unknown[0]!r}; known: {', '.join(known)}")
 
@@ -160,7 +160,7 @@ def _check(kind: str, names: Sequence[str], known: Sequence[str]) -> None:
 # The gold data of a question that the study uses: the passages that support its answer.
 
 
-class Truth(NamedTuple):
+class GoldSupport(NamedTuple):
     """Titles of the gold passages by id (empty where the benchmark has none), and whether the corpus has an answer."""
 
     support: Mapping[str, str]
@@ -172,24 +172,24 @@ class Truth(NamedTuple):
         return len(self.support) or None
 
 
-def truth_of(benchmark: Any, task: Task) -> Truth:
+def gold_support_of(benchmark: Any, task: Task) -> GoldSupport:
     """Read the gold data of a task; in a benchmark without unanswerable questions all are answerable."""
     gold: Any = benchmark.gold(task)
     support = {hop.passage.id: hop.passage.title for hop in gold.hops}
-    return Truth(support, bool(getattr(gold, "answerable", True)))
+    return GoldSupport(support, bool(getattr(gold, "answerable", True)))
 
 
 # Finished runs of a study, read one at a time.
 
 
-class Seen(NamedTuple):
+class StudyRun(NamedTuple):
     """A finished run. `state` is the graph's final state; `judge` scores an answer to the run's question, 0 to 1."""
 
-    arm: Arm
+    arm: StudyArm
     trial: int
     trajectory: Trajectory
     state: Any
-    truth: Truth
+    truth: GoldSupport
     limits: Limits
     judge: Callable[[str], float]
 
@@ -204,9 +204,9 @@ class Seen(NamedTuple):
         return self.trajectory.header.task.goal
 
     @property
-    def rounds(self) -> Sequence[Round]:
+    def rounds(self) -> Sequence[SearchRound]:
         """The rounds of search, without the final answer."""
-        rounds: Sequence[Round] = self.state["rounds"]
+        rounds: Sequence[SearchRound] = self.state["rounds"]
         return rounds
 
     @property
@@ -236,11 +236,11 @@ class Seen(NamedTuple):
     def stopped_itself(self) -> bool:
         """Whether the agent decided to submit an answer."""
         action = self.state.get("action")
-        command = parsed(action) if action else None
+        command = parse_action(action) if action else None
         return command is not None and command.kind == FINISH and not self.forced
 
 
-def errors_in(plan: Plan, folder: Path) -> pd.DataFrame:
+def error_table(plan: ComparisonPlan, folder: Path) -> pd.DataFrame:
     """Count the runs of each arm that ended in an error: one row per arm and `ending`, with `count` of all `runs`.
 
     No other table has these runs; the next call repeats them.
@@ -252,18 +252,18 @@ def errors_in(plan: Plan, folder: Path) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["method", "ending", "count", "runs"])
 
 
-def seen_in(plan: Plan, folder: Path, benchmark: Benchmark) -> Iterator[Seen]:
+def read_study_runs(plan: ComparisonPlan, folder: Path, benchmark: Benchmark) -> Iterator[StudyRun]:
     """Read the study's finished runs in the order of the plan."""
     live: Any = benchmark
     arms = plan.model_copy(update={"methods": tuple(filter(is_arm, plan.methods))})
-    for cell, trajectory in done_cells(arms, folder):
+    for cell, trajectory in finished_cells(arms, folder):
         task = trajectory.header.task
-        yield Seen(
+        yield StudyRun(
             arm=arm_of(cell.method),
             trial=cell.trial,
             trajectory=trajectory,
             state=trajectory.state(),
-            truth=truth_of(live, task),
+            truth=gold_support_of(live, task),
             limits=plan.limits,
             judge=lambda answer, task=task: live.score_answer(task, answer).value,  # type: ignore[misc]
         )
@@ -272,11 +272,11 @@ def seen_in(plan: Plan, folder: Path, benchmark: Benchmark) -> Iterator[Seen]:
 # Tokens of each round of a run.
 
 DECIDE, MEMORY, GATE_NODE = "decide", "memory", "gate"
-CLOSING = ("answer", "deliver")
+CLOSING_NODES = ("answer", "deliver")
 """Nodes that run after the last round."""
 
 
-class Spending(NamedTuple):
+class RoundUsage(NamedTuple):
     """Tokens of one round.
 
     `number` is from 1; `agent` and `memory` are prompt tokens of these nodes; `tokens` are all tokens but the gate's.
@@ -288,14 +288,14 @@ class Spending(NamedTuple):
     tokens: int
 
 
-def spending_of(events: Sequence[Event]) -> list[Spending]:
+def round_usage_of(events: Sequence[Event]) -> list[RoundUsage]:
     """Compute the tokens of every round. A round starts with the agent's decision; it excludes the gate's requests."""
-    rounds: list[Spending] = []
+    rounds: list[RoundUsage] = []
     for event in events:
         if event.node == DECIDE:
-            rounds.append(Spending(len(rounds) + 1, 0, 0, 0))
-        if rounds and event.node not in (GATE_NODE, *CLOSING):
-            rounds[-1] = _with(rounds[-1], event)
+            rounds.append(RoundUsage(len(rounds) + 1, 0, 0, 0))
+        if rounds and event.node not in (GATE_NODE, *CLOSING_NODES):
+            rounds[-1] = _add_event(rounds[-1], event)
     return rounds
 
 
@@ -304,7 +304,7 @@ def tokens_of(events: Sequence[Event]) -> int:
     return sum(event.usage.spent().tokens for event in events)
 
 
-def _with(usage: Spending, event: Event) -> Spending:
+def _add_event(usage: RoundUsage, event: Event) -> RoundUsage:
     prompt_tokens = event.usage.input_tokens
     return usage._replace(
         agent=usage.agent + prompt_tokens * (event.node == DECIDE),
@@ -315,7 +315,7 @@ def _with(usage: Spending, event: Event) -> Spending:
 
 # Phrases that say that nothing is known, in the open questions of a belief and in abstentions.
 
-NOTHING_KNOWN = (
+NO_EVIDENCE_PHRASES = (
     "no evidence",
     "no information",
     "no relevant",
@@ -337,129 +337,129 @@ NOTHING_KNOWN = (
 )
 """certigraph's list, not the paper's; matched as complete words in lower case."""
 
-EMPTY = ("none", "n/a", "na", "unknown", "nothing", "")
+EMPTY_ANSWERS = ("none", "n/a", "na", "unknown", "nothing", "")
 """Texts that say that nothing is known when they are the complete text."""
 
-_PHRASES = re.compile(rf"\b({'|'.join(map(re.escape, NOTHING_KNOWN))})\b")
+_PHRASES = re.compile(rf"\b({'|'.join(map(re.escape, NO_EVIDENCE_PHRASES))})\b")
 
 
-def nothing_known(text: str) -> bool:
+def is_no_evidence(text: str) -> bool:
     """Return whether a text says that nothing is known, in place of a question or an answer."""
     plain = " ".join(text.lower().split())
-    return plain.strip(" .?!-") in EMPTY or _PHRASES.search(plain) is not None
+    return plain.strip(" .?!-") in EMPTY_ANSWERS or _PHRASES.search(plain) is not None
 
 
 # The rules that decide whether a run shows a gap of its harness; GAPS has their definitions. A rule returns True or
 # False, or None where the benchmark's gold data does not allow a decision.
 
-CORRECT = 0.5
+MIN_CORRECT_SCORE = 0.5
 """Minimum score of a correct answer."""
 
-EARLY = 0.5
+EARLY_SHARE = 0.5
 """Share of the rounds that count as early; the rounds after them are late."""
 
-ON_GOAL = 1 / 3
+MIN_GOAL_OVERLAP = 1 / 3
 """Minimum mean share of a late action's content words that occur in the question or in gold evidence found before."""
 
-LATE = 3
+MIN_LATE_ROUNDS = 3
 """Minimum number of rounds of a run with late actions."""
 
-GROUNDED = 0.5
+MIN_GROUNDED_SHARE = 0.5
 """Minimum share of the content words that an answer adds to the question that occur in retrieved text."""
 
-PREMATURE = 2
+MAX_PREMATURE_ROUNDS = 2
 """Maximum number of rounds of a premature stop (CGDP, A.2)."""
 
-REPEATING, PAIRS = 0.5, 2
+REPEAT_SIMILARITY, MIN_REPEATED_PAIRS = 0.5, 2
 """Similarity above which consecutive actions repeat each other, and the minimum number of consecutive such pairs of a
 stagnation (CGDP, A.2)."""
 
 
-def evidence_lost(seen: Seen) -> bool | None:
+def has_lost_evidence(seen: StudyRun) -> bool | None:
     """Decide gap G1, evidence not persisted."""
     if not seen.truth.support:
         return None
-    early = _turns(seen)[: _half(len(seen.rounds))]
+    early = _search_turns(seen)[: _early_rounds(len(seen.rounds))]
     retrieved = {source for turn in early for source in turn.sources} & seen.truth.support.keys()
-    context = f" {' '.join(words(_kept(seen)))} "
-    return _wrong(seen) and not all(_names(context, seen.truth.support[source]) for source in retrieved)
+    context = f" {' '.join(words(_final_context(seen)))} "
+    return _is_wrong(seen) and not all(_mentions(context, seen.truth.support[source]) for source in retrieved)
 
 
-def goal_displaced(seen: Seen) -> bool | None:
+def has_displaced_goal(seen: StudyRun) -> bool | None:
     """Decide gap G2, goal displacement."""
     if not seen.truth.support:
         return None
-    if not _wrong(seen) or len(seen.rounds) < LATE:
+    if not _is_wrong(seen) or len(seen.rounds) < MIN_LATE_ROUNDS:
         return False
-    first = _half(len(seen.rounds))
-    shares = [_on_goal(seen, index) for index in range(first, len(seen.rounds))]
-    return sum(shares) / len(shares) < ON_GOAL
+    first = _early_rounds(len(seen.rounds))
+    shares = [_goal_overlap(seen, index) for index in range(first, len(seen.rounds))]
+    return sum(shares) / len(shares) < MIN_GOAL_OVERLAP
 
 
-def parametric(seen: Seen) -> bool | None:
+def is_parametric(seen: StudyRun) -> bool | None:
     """Decide gap G3, parametric dominance."""
     own = set(terms(seen.answer)) - set(terms(seen.question))
-    if not own or nothing_known(seen.answer):
+    if not own or is_no_evidence(seen.answer):
         return False
-    retrieved = {word for turn in _turns(seen) for word in terms(turn.observation)}
-    return len(own & retrieved) / len(own) < GROUNDED
+    retrieved = {word for turn in _search_turns(seen) for word in terms(turn.observation)}
+    return len(own & retrieved) / len(own) < MIN_GROUNDED_SHARE
 
 
-def premature(seen: Seen) -> bool | None:
+def is_premature(seen: StudyRun) -> bool | None:
     """Decide gap G4, premature stop."""
-    return _wrong(seen) and seen.stopped_itself and len(seen.rounds) <= PREMATURE
+    return _is_wrong(seen) and seen.stopped_itself and len(seen.rounds) <= MAX_PREMATURE_ROUNDS
 
 
-def stagnant(seen: Seen) -> bool | None:
+def is_stagnant(seen: StudyRun) -> bool | None:
     """Decide gaps G5 and G6, retrieval stagnation."""
     longest = streak = 0
     for before, after in pairwise(seen.rounds):
-        streak = streak + 1 if jaccard(before.action, after.action) > REPEATING else 0
+        streak = streak + 1 if jaccard(before.action, after.action) > REPEAT_SIMILARITY else 0
         longest = max(longest, streak)
-    return longest >= PAIRS
+    return longest >= MIN_REPEATED_PAIRS
 
 
-def misaligned(seen: Seen) -> bool | None:
+def is_misaligned(seen: StudyRun) -> bool | None:
     """Decide gap G7, evidence-action misalignment."""
-    return None if seen.truth.answerable else _wrong(seen)
+    return None if seen.truth.answerable else _is_wrong(seen)
 
 
-def _wrong(seen: Seen) -> bool:
-    return seen.score < CORRECT
+def _is_wrong(seen: StudyRun) -> bool:
+    return seen.score < MIN_CORRECT_SCORE
 
 
-def _half(rounds: int) -> int:
-    return ceil(rounds * EARLY)
+def _early_rounds(rounds: int) -> int:
+    return ceil(rounds * EARLY_SHARE)
 
 
-def _turns(seen: Seen) -> Sequence[Turn]:
+def _search_turns(seen: StudyRun) -> Sequence[Turn]:
     """Turns of search, without the turn of the final answer."""
     turns: Sequence[Turn] = seen.state["turns"]
     return turns[: len(seen.rounds)]
 
 
-def _kept(seen: Seen) -> str:
+def _final_context(seen: StudyRun) -> str:
     """Text that the agent saw before its last decision."""
-    turns = remembered_turns({**seen.state, "turns": list(_turns(seen))})  # type: ignore[typeddict-item]
-    paragraphs = PARAGRAPHS if seen.arm.harness == IRCOT else None
-    return f"{seen.belief.text}\n{transcript(turns, seen.limits, paragraphs=paragraphs)}"
+    turns = remembered_turns({**seen.state, "turns": list(_search_turns(seen))})  # type: ignore[typeddict-item]
+    paragraphs = MAX_PARAGRAPHS if seen.arm.harness == IRCOT else None
+    return f"{seen.belief.text}\n{format_transcript(turns, seen.limits, paragraphs=paragraphs)}"
 
 
-def _names(context: str, title: str) -> bool:
+def _mentions(context: str, title: str) -> bool:
     keys = title_keys(title)
     return not keys or any(f" {key} " in context for key in keys)
 
 
-def _on_goal(seen: Seen, index: int) -> float:
+def _goal_overlap(seen: StudyRun, index: int) -> float:
     """Share of an action's content words that occur in the question or in gold evidence found before."""
-    action_terms, turns = set(terms(seen.rounds[index].action)), _turns(seen)[:index]
+    action_terms, turns = set(terms(seen.rounds[index].action)), _search_turns(seen)[:index]
     lines = [line for turn in turns for line in _gold_lines(turn, seen)]
     known = {word for text in (seen.question, *lines) for word in terms(text)}
     return len(action_terms & known) / len(action_terms) if action_terms else 0.0
 
 
-def _gold_lines(turn: Turn, seen: Seen) -> list[str]:
-    listed = listed_lines(turn.observation, turn.sources) or ()
+def _gold_lines(turn: Turn, seen: StudyRun) -> list[str]:
+    listed = lines_with_sources(turn.observation, turn.sources) or ()
     return [line for source, line in listed if source in seen.truth.support]
 
 
@@ -472,7 +472,7 @@ class Gap(NamedTuple):
 
     name: str
     definition: str
-    shows: Callable[[Seen], bool | None]
+    shows: Callable[[StudyRun], bool | None]
 
 
 GAPS = (
@@ -480,32 +480,32 @@ GAPS = (
         "G1",
         "evidence not persisted: a wrong answer, and the title of a gold passage that was retrieved in the first half "
         "of the rounds stands neither in the turns nor in the belief that the agent saw at the end",
-        evidence_lost,
+        has_lost_evidence,
     ),
     Gap(
         "G2",
-        f"goal displacement: a wrong answer after at least {LATE} rounds, and on average less than "
-        f"{ON_GOAL:.0%} of the content words of the late actions (second half) occur in the question or in gold "
-        "passages found before",
-        goal_displaced,
+        f"goal displacement: a wrong answer after at least {MIN_LATE_ROUNDS} rounds, and on average less than "
+        f"{MIN_GOAL_OVERLAP:.0%} of the content words of the late actions (second half) occur in the question or in "
+        "gold passages found before",
+        has_displaced_goal,
     ),
     Gap(
         "G3",
-        f"parametric dominance: less than {GROUNDED:.0%} of the content words that the answer adds to the "
+        f"parametric dominance: less than {MIN_GROUNDED_SHARE:.0%} of the content words that the answer adds to the "
         "question occur in anything retrieved, and it is no abstention; right or wrong",
-        parametric,
+        is_parametric,
     ),
     Gap(
         "G4",
-        f"premature stop: the agent stopped by itself after at most {PREMATURE} rounds, wrong",
-        premature,
+        f"premature stop: the agent stopped by itself after at most {MAX_PREMATURE_ROUNDS} rounds, wrong",
+        is_premature,
     ),
     Gap(
         "G5/G6",
-        f"retrieval stagnation: the Jaccard similarity of consecutive actions exceeds {REPEATING:g} for at least "
-        f"{PAIRS} pairs in a row",
-        stagnant,
+        f"retrieval stagnation: the Jaccard similarity of consecutive actions exceeds {REPEAT_SIMILARITY:g} for at "
+        f"least {MIN_REPEATED_PAIRS} pairs in a row",
+        is_stagnant,
     ),
-    Gap("G7", "evidence-action misalignment: a question without an answer in the corpus was answered", misaligned),
+    Gap("G7", "evidence-action misalignment: a question without an answer in the corpus was answered", is_misaligned),
 )
 """The gaps; a wrong answer has a score below MIN_CORRECT_SCORE."""

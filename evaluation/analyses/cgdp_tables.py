@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from certigraph.evaluation.analyses.cgdp_frames import Frames
+from certigraph.evaluation.analyses.cgdp_frames import StudyFrames
 from certigraph.evaluation.analyses.cgdp_runs import (
     FREEFORM,
     GAPS,
@@ -20,10 +20,19 @@ from certigraph.evaluation.analyses.cgdp_runs import (
     ON,
     SHADOW,
     STRUCTURED,
-    Arm,
+    StudyArm,
 )
-from certigraph.evaluation.comparison_summary import Difference, difference_of
-from certigraph.evaluation.statistics import COLUMNS, Told, average_of, changed, grouped, holm, ratio_of, share_interval
+from certigraph.evaluation.comparison_summary import Difference, compute_difference
+from certigraph.evaluation.statistics import (
+    STATISTIC_COLUMNS,
+    Statistic,
+    adjust_p_values,
+    average_of,
+    compute_by_group,
+    ratio_of,
+    relative_change,
+    share_interval,
+)
 
 # Differences between arms, paired over tasks (CGDP, tables 8, 15, 16, 20 to 22).
 
@@ -37,93 +46,97 @@ MEMORY_PAIRS = (
 )
 """Pairs of memory conditions that are compared: left, right."""
 
-FIGURES = ("n", "difference", "low", "high", "p", "p_holm", "detectable")
-EFFECT_COLUMNS = ["family", "measure", "left", "right", *FIGURES, "words"]
+DIFFERENCE_FIGURES = ("n", "difference", "low", "high", "p", "p_holm", "detectable")
+EFFECT_COLUMNS = ["family", "measure", "left", "right", *DIFFERENCE_FIGURES, "words"]
 
 
-class Pair(NamedTuple):
+class ArmPair(NamedTuple):
     """Two arms that differ in one setting, which names their family of tests."""
 
     family: str
-    left: Arm
-    right: Arm
+    left: StudyArm
+    right: StudyArm
 
 
-def pairs_of(arms: Sequence[Arm]) -> Iterator[Pair]:
+def pairs_of(arms: Sequence[StudyArm]) -> Iterator[ArmPair]:
     """Yield the pairs of arms that the study compares: by memory, by a real gate, by an ablation's setting."""
     for left in arms:
         for right in arms:
             if left._replace(memory=right.memory) == right and (left.memory, right.memory) in MEMORY_PAIRS:
-                yield Pair("memory", left, right)
+                yield ArmPair("memory", left, right)
             elif left._replace(gate=right.gate) == right and left.gate == ON and right.gate != ON:
-                yield Pair("gate", left, right)
+                yield ArmPair("gate", left, right)
             elif left._replace(variant="") == right and left.variant:
-                yield Pair("setting", left, right)
+                yield ArmPair("setting", left, right)
 
 
-def effects(episodes: pd.DataFrame, measures: Sequence[str] = ("score", "tokens")) -> pd.DataFrame:
+def difference_table(episodes: pd.DataFrame, measures: Sequence[str] = ("score", "tokens")) -> pd.DataFrame:
     """Compute the differences: one row per pair and measure, left minus right over common tasks, in the measure's unit.
 
     `p` is that of the paired t-test, `p_holm` Holm's over all pairs of the family in that measure; `low` and `high`
     bound the 95 % interval of a bootstrap over tasks; `detectable` is the minimum detectable difference.
     """
-    arms = _arms(episodes)
-    rows = [line for measure in measures for line in _family_wise(episodes, list(pairs_of(arms)), measure)]
+    arms = _arms_in(episodes)
+    rows = [line for measure in measures for line in _family_rows(episodes, list(pairs_of(arms)), measure)]
     return pd.DataFrame(rows, columns=EFFECT_COLUMNS)
 
 
-def effects_by_hops(episodes: pd.DataFrame) -> pd.DataFrame:
+def difference_table_by_hops(episodes: pd.DataFrame) -> pd.DataFrame:
     """Compute the differences in score for each number of hops; a family has one number of hops."""
     by_hops = episodes.dropna(subset=["hops"]).groupby("hops")
-    tables = [effects(rows, ["score"]).assign(hops=hops) for hops, rows in by_hops]
+    tables = [difference_table(rows, ["score"]).assign(hops=hops) for hops, rows in by_hops]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*EFFECT_COLUMNS, "hops"])
 
 
-def difference(left: Mapping[str, Sequence[float]], right: Mapping[str, Sequence[float]]) -> Difference:
+def paired_difference(left: Mapping[str, Sequence[float]], right: Mapping[str, Sequence[float]]) -> Difference:
     """Compute left minus right over common tasks; with n = 0 where there is no common task."""
     common = left.keys() & right.keys()
-    return difference_of("left", "right", left if common else {}, right if common else {})
+    return compute_difference("left", "right", left if common else {}, right if common else {})
 
 
-def by_task(rows: pd.DataFrame, column: str) -> dict[str, list[float]]:
+def values_by_task(rows: pd.DataFrame, column: str) -> dict[str, list[float]]:
     """Return the values of a column by task, one value per run."""
     return {str(task): values.astype(float).tolist() for task, values in rows.groupby("task", sort=False)[column]}
 
 
-def adjusted(differences: Sequence[Difference]) -> list[Difference]:
+def _add_adjusted_p(differences: Sequence[Difference]) -> list[Difference]:
     """Add Holm's p to the differences of one family of tests."""
-    values = holm([difference.p for difference in differences])
+    values = adjust_p_values([difference.p for difference in differences])
     return [difference.model_copy(update={"p_adjusted": p}) for difference, p in zip(differences, values, strict=True)]
 
 
-def _family_wise(episodes: pd.DataFrame, pairs: Sequence[Pair], measure: str) -> Iterator[dict[str, object]]:
-    rows = {name: by_task(family_pairs, measure) for name, family_pairs in episodes.groupby("method", sort=False)}
+def _family_rows(episodes: pd.DataFrame, pairs: Sequence[ArmPair], measure: str) -> Iterator[dict[str, object]]:
+    rows = {
+        name: values_by_task(family_pairs, measure) for name, family_pairs in episodes.groupby("method", sort=False)
+    }
     for family in dict.fromkeys(pair.family for pair in pairs):
         family_pairs = [pair for pair in pairs if pair.family == family]
-        differences = adjusted([difference(rows[pair.left.name], rows[pair.right.name]) for pair in family_pairs])
+        differences = _add_adjusted_p(
+            [paired_difference(rows[pair.left.name], rows[pair.right.name]) for pair in family_pairs]
+        )
         for pair, one in zip(family_pairs, differences, strict=True):
             named = one.model_copy(update={"method": pair.left.name, "against": pair.right.name})
-            yield {"family": family, "measure": measure, **_told(named)}
+            yield {"family": family, "measure": measure, **_difference_row(named)}
 
 
-def _told(difference: Difference) -> dict[str, object]:
+def _difference_row(difference: Difference) -> dict[str, object]:
     plain = difference.model_dump(include={"n", "low", "high", "p", "detectable"})
     named = {"left": difference.method, "right": difference.against, "difference": difference.mean}
     return {**named, **plain, "p_holm": difference.p_adjusted, "words": difference.words}
 
 
-def _arms(episodes: pd.DataFrame) -> list[Arm]:
+def _arms_in(episodes: pd.DataFrame) -> list[StudyArm]:
     lines = episodes[["harness", "memory", "gate", "variant"]].drop_duplicates().itertuples(index=False)
-    return [Arm(*map(str, line)) for line in lines]
+    return [StudyArm(*map(str, line)) for line in lines]
 
 
 # The gate and its counterfactual (CGDP, tables 5, 16, 17 and 19, and the sweep of appendix G).
 
-ARM = ["method", "harness", "memory", "variant"]
+ARM_KEYS = ["method", "harness", "memory", "variant"]
 PERCENT = 100
 
 
-def gated(episodes: pd.DataFrame) -> pd.DataFrame:
+def gate_table(episodes: pd.DataFrame) -> pd.DataFrame:
     """Compute the blended counterfactual of every arm with a shadow gate: blended minus natural, paired over tasks.
 
     `fire` is the share of runs in which the gate fired, `mean_round` and `median_round` the rounds after which it
@@ -132,23 +145,23 @@ def gated(episodes: pd.DataFrame) -> pd.DataFrame:
     negative.
     """
     shadowed = episodes[episodes["gate"] == SHADOW]
-    return _gating_row(shadowed, ARM)
+    return _gate_rows(shadowed, ARM_KEYS)
 
 
-def gated_by_memory(episodes: pd.DataFrame) -> pd.DataFrame:
+def gate_table_by_memory(episodes: pd.DataFrame) -> pd.DataFrame:
     """Compute the same pooled over harnesses: the runs of all harnesses on a task count as its trials."""
     shadowed = episodes[(episodes["gate"] == SHADOW) & (episodes["variant"] == "")]
-    return _gating_row(shadowed, ["memory"])
+    return _gate_rows(shadowed, ["memory"])
 
 
-def fire_rounds(episodes: pd.DataFrame) -> pd.DataFrame:
+def fire_round_table(episodes: pd.DataFrame) -> pd.DataFrame:
     """Count the runs of each arm that fired after each round, real gates included."""
     fired = episodes.dropna(subset=["fired"])
     counts = fired.groupby(["method", "fired"], sort=False).size().reset_index(name="runs")
     return counts.sort_values(["method", "fired"], kind="stable", ignore_index=True)
 
 
-def replayed(replays: pd.DataFrame) -> pd.DataFrame:
+def replay_table(replays: pd.DataFrame) -> pd.DataFrame:
     """Summarise the replayed settings of the gate: share of runs that fired, mean round, and tokens saved in per cent.
 
     `saving` is too high by the cost of the gate's final answers, which a replay does not know.
@@ -173,22 +186,24 @@ def saving_of(rows: pd.DataFrame) -> tuple[float, float | None, float | None]:
     Returns:
         Value, lower and upper bound.
     """
-    change = changed(by_task(rows, "tokens"), by_task(rows, "blended_tokens"))
+    change = relative_change(values_by_task(rows, "tokens"), values_by_task(rows, "blended_tokens"))
     saving, low, high = (None if percent is None else -percent for percent in (change.percent, change.high, change.low))
     return saving or 0.0, low, high
 
 
-def _gating_row(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+def _gate_rows(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     groups = [(names, group) for names, group in rows.groupby(list(by), sort=False)]
-    changes = adjusted([difference(by_task(g, "blended_score"), by_task(g, "score")) for _, g in groups])
+    changes = _add_adjusted_p(
+        [paired_difference(values_by_task(g, "blended_score"), values_by_task(g, "score")) for _, g in groups]
+    )
     lines = [
-        {**dict(zip(by, names, strict=True)), **_firing(group), **_changed(change, group)}
+        {**dict(zip(by, names, strict=True)), **_fire_fields(group), **_change_fields(change, group)}
         for (names, group), change in zip(groups, changes, strict=True)
     ]
     return pd.DataFrame(lines, columns=[*by, *GATING_FIGURES])
 
 
-def _firing(rows: pd.DataFrame) -> dict[str, object]:
+def _fire_fields(rows: pd.DataFrame) -> dict[str, object]:
     fired = share_interval(rows, rows["fired"].notna())
     return {
         "n": len(rows),
@@ -200,7 +215,7 @@ def _firing(rows: pd.DataFrame) -> dict[str, object]:
     }
 
 
-def _changed(change: Difference, rows: pd.DataFrame) -> dict[str, object]:
+def _change_fields(change: Difference, rows: pd.DataFrame) -> dict[str, object]:
     differences = (rows["blended_score"] - rows["score"]).tolist()
     saving, low, high = saving_of(rows)
     return {
@@ -236,37 +251,37 @@ GATING_FIGURES = (
 PARETO_COLUMNS = ["harness", "variant", "memory", "gate", "n", "tokens", "score", "frontier"]
 
 
-class Point(NamedTuple):
+class ParetoPoint(NamedTuple):
     """Mean tokens and mean score (0 to 100) per run of a condition."""
 
     tokens: float
     score: float
 
 
-def pareto(episodes: pd.DataFrame) -> pd.DataFrame:
+def pareto_table(episodes: pd.DataFrame) -> pd.DataFrame:
     """Compute one row per condition, natural (`gate` off) and gated; a shadow has both, the gated one blended.
 
-    `frontier` marks the conditions that no other condition of the same harness, variant and gate dominates in score and
-    tokens.
+    `frontier_flags` marks the conditions that no other condition of the same harness, variant and gate dominates in
+    score and tokens.
     """
-    table = pd.DataFrame(list(_points(episodes)), columns=PARETO_COLUMNS[:-1])
+    table = pd.DataFrame(list(_pareto_rows(episodes)), columns=PARETO_COLUMNS[:-1])
     best: set[object] = set()
     for _, rows in table.groupby(["harness", "variant", "gate"], sort=False):
-        points = [Point(tokens, score) for tokens, score in zip(rows["tokens"], rows["score"], strict=True)]
-        best |= {index for index, optimal in zip(rows.index, frontier(points), strict=True) if optimal}
+        points = [ParetoPoint(tokens, score) for tokens, score in zip(rows["tokens"], rows["score"], strict=True)]
+        best |= {index for index, optimal in zip(rows.index, frontier_flags(points), strict=True) if optimal}
     return table.assign(frontier=[index in best for index in table.index])
 
 
-def frontier(points: Sequence[Point]) -> list[bool]:
+def frontier_flags(points: Sequence[ParetoPoint]) -> list[bool]:
     """Return, for each point, whether no other point dominates it (at least as good in both, better in one)."""
-    return [not any(_beats(other, point) for other in points) for point in points]
+    return [not any(_dominates(other, point) for other in points) for point in points]
 
 
-def _beats(one: Point, other: Point) -> bool:
+def _dominates(one: ParetoPoint, other: ParetoPoint) -> bool:
     return one.score >= other.score and one.tokens <= other.tokens and one != other
 
 
-def _points(episodes: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+def _pareto_rows(episodes: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     by = ["harness", "variant", "memory", "gate"]
     for (harness, variant, memory, gate), rows in episodes.groupby(by, sort=False):
         natural = (len(rows), float(rows["tokens"].mean()), float(rows["score"].mean()))
@@ -285,19 +300,21 @@ THOUSAND = 1_000
 Tables = dict[str, pd.DataFrame]
 
 
-def scores(frames: Frames) -> pd.DataFrame:
+def score_table(frames: StudyFrames) -> pd.DataFrame:
     """Compute the means per run of each arm with 95 % intervals: `score` (0 to 100), `tokens`, `calls`, `rounds`."""
     tops = {"score": 100.0, "tokens": None, "calls": None, "rounds": None}
-    return _each(frames.episodes, ARM_COLUMNS, {name: partial(_average, name, top) for name, top in tops.items()})
+    return _measure_rows(
+        frames.episodes, ARM_COLUMNS, {name: partial(_average, name, top) for name, top in tops.items()}
+    )
 
 
-def hops(frames: Frames) -> pd.DataFrame:
+def hops_table(frames: StudyFrames) -> pd.DataFrame:
     """Compute the mean score of each arm by the number of gold passages that a question needs."""
     known = frames.episodes.dropna(subset=["hops"]).sort_values("hops", kind="stable")
-    return grouped(known, [*ARM_COLUMNS, "hops"], partial(_average, "score", 100.0))
+    return compute_by_group(known, [*ARM_COLUMNS, "hops"], partial(_average, "score", 100.0))
 
 
-def reorganisation(frames: Frames) -> pd.DataFrame:
+def reorganisation_table(frames: StudyFrames) -> pd.DataFrame:
     """Compute the cost of reorganising the belief (CGDP, H.4): share of runs, and calls and tokens of those runs.
 
     `share of tokens` is of all tokens of the runs that reorganised, `tokens a call` of the reorganisations' calls.
@@ -305,10 +322,10 @@ def reorganisation(frames: Frames) -> pd.DataFrame:
     applicable = frames.episodes.dropna(subset=["reorganisations"])
     reorganised = applicable[applicable["reorganisations"] > 0]
     parts = (
-        _each(
+        _measure_rows(
             applicable, ARM_COLUMNS, {"share of runs": lambda rows: share_interval(rows, rows["reorganisations"] > 0)}
         ),
-        _each(
+        _measure_rows(
             reorganised,
             ARM_COLUMNS,
             {
@@ -322,49 +339,49 @@ def reorganisation(frames: Frames) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def artefacts(frames: Frames) -> pd.DataFrame:
+def artefact_table(frames: StudyFrames) -> pd.DataFrame:
     """Compute the share of runs with an open question that says that nothing is known (CGDP, table 4).
 
     Only structured beliefs have open questions.
     """
     applicable = frames.episodes.dropna(subset=["artefact"])
-    return grouped(applicable, ARM_COLUMNS, lambda rows: share_interval(rows, rows["artefact"].astype(bool)))
+    return compute_by_group(applicable, ARM_COLUMNS, lambda rows: share_interval(rows, rows["artefact"].astype(bool)))
 
 
-def gaps(frames: Frames) -> pd.DataFrame:
+def gap_table(frames: StudyFrames) -> pd.DataFrame:
     """Count the runs of each arm that show each gap: their number (`shown`), the decidable runs, the share."""
-    tables = [_gap(frames.episodes, gap.name) for gap in GAPS]
-    return pd.concat(tables, ignore_index=True)[["gap", *ARM_COLUMNS, "shown", *COLUMNS]]
+    tables = [_gap_rows(frames.episodes, gap.name) for gap in GAPS]
+    return pd.concat(tables, ignore_index=True)[["gap", *ARM_COLUMNS, "shown", *STATISTIC_COLUMNS]]
 
 
-def prompts(frames: Frames) -> pd.DataFrame:
+def prompt_table(frames: StudyFrames) -> pd.DataFrame:
     """Compute the mean prompt tokens of the agent's node by round, over the runs that reached the round."""
-    return grouped(frames.rounds, [*ARM_COLUMNS, "round"], partial(_average, "agent", None))
+    return compute_by_group(frames.rounds, [*ARM_COLUMNS, "round"], partial(_average, "agent", None))
 
 
-TABLES: dict[str, Callable[[Frames], pd.DataFrame]] = {
-    "scores": scores,
-    "differences": lambda frames: effects(frames.episodes),
-    "gate": lambda frames: gated(frames.episodes),
-    "gate_by_memory": lambda frames: gated_by_memory(frames.episodes),
-    "fire_rounds": lambda frames: fire_rounds(frames.episodes),
-    "gate_replay": lambda frames: replayed(frames.replays),
-    "reorganisation": reorganisation,
-    "artefacts": artefacts,
-    "hops": hops,
-    "differences_by_hops": lambda frames: effects_by_hops(frames.episodes),
-    "gaps": gaps,
-    "prompts": prompts,
-    "pareto": lambda frames: pareto(frames.episodes),
+TABLES: dict[str, Callable[[StudyFrames], pd.DataFrame]] = {
+    "scores": score_table,
+    "differences": lambda frames: difference_table(frames.episodes),
+    "gate": lambda frames: gate_table(frames.episodes),
+    "gate_by_memory": lambda frames: gate_table_by_memory(frames.episodes),
+    "fire_rounds": lambda frames: fire_round_table(frames.episodes),
+    "gate_replay": lambda frames: replay_table(frames.replays),
+    "reorganisation": reorganisation_table,
+    "artefacts": artefact_table,
+    "hops": hops_table,
+    "differences_by_hops": lambda frames: difference_table_by_hops(frames.episodes),
+    "gaps": gap_table,
+    "prompts": prompt_table,
+    "pareto": lambda frames: pareto_table(frames.episodes),
 }
 
 
-def tables_of(frames: Frames) -> Tables:
+def tables_of(frames: StudyFrames) -> Tables:
     """Compute all tables; a table without data has no rows."""
     return {name: table(frames) for name, table in TABLES.items()}
 
 
-def cell(value: Any) -> str:
+def format_cell(value: Any) -> str:
     """Format a value: three significant digits, integers from a thousand on, `-` for a missing value, yes and no."""
     if isinstance(value, str):
         return value
@@ -377,76 +394,79 @@ def cell(value: Any) -> str:
     return f"{value:,.0f}" if abs(value) >= THOUSAND else f"{value:.3g}"
 
 
-def _each(rows: pd.DataFrame, by: list[str], measures: dict[str, Callable[[pd.DataFrame], Told]]) -> pd.DataFrame:
+def _measure_rows(
+    rows: pd.DataFrame, by: list[str], measures: dict[str, Callable[[pd.DataFrame], Statistic]]
+) -> pd.DataFrame:
     tables = [
-        grouped(rows, by, measure_function).assign(measure=measure) for measure, measure_function in measures.items()
+        compute_by_group(rows, by, measure_function).assign(measure=measure)
+        for measure, measure_function in measures.items()
     ]
-    return pd.concat(tables, ignore_index=True)[[*by, "measure", *COLUMNS]]
+    return pd.concat(tables, ignore_index=True)[[*by, "measure", *STATISTIC_COLUMNS]]
 
 
-def _gap(episodes: pd.DataFrame, name: str) -> pd.DataFrame:
+def _gap_rows(episodes: pd.DataFrame, name: str) -> pd.DataFrame:
     decidable = episodes.dropna(subset=[name])
-    lines = grouped(decidable, ARM_COLUMNS, lambda rows: share_interval(rows, rows[name].astype(bool)))
+    lines = compute_by_group(decidable, ARM_COLUMNS, lambda rows: share_interval(rows, rows[name].astype(bool)))
     return lines.assign(gap=name, shown=(lines["n"] * lines["value"]).astype(float).round().astype("Int64"))
 
 
-def _average(column: str, top: float | None, rows: pd.DataFrame) -> Told:
+def _average(column: str, top: float | None, rows: pd.DataFrame) -> Statistic:
     return average_of(rows, rows[column], top=top)
 
 
-def _ratio(above: str, below: str, rows: pd.DataFrame) -> Told:
+def _ratio(above: str, below: str, rows: pd.DataFrame) -> Statistic:
     return ratio_of(rows, rows[above], rows[below])
 
 
 # Tables for people: measures and gaps in columns, without redundant columns.
 
 
-def readable(name: str, table: pd.DataFrame) -> pd.DataFrame:
+def readable_table(name: str, table: pd.DataFrame) -> pd.DataFrame:
     """Prepare a table for people; the CSV file of that name has all its columns."""
     if table.empty:
         return table
-    pivoted = BESIDE[name](table) if name in BESIDE else _bounded(table)
+    pivoted = PIVOTS[name](table) if name in PIVOTS else _join_bounds(table)
     shortened = pivoted.drop(columns=ARM_COLUMNS[1:], errors="ignore") if "method" in pivoted else pivoted
     return shortened.loc[:, [column for column in shortened.columns if not (shortened[column] == "").all()]]
 
 
-def by_arm(scores: pd.DataFrame) -> pd.DataFrame:
+def pivot_by_arm(scores: pd.DataFrame) -> pd.DataFrame:
     """Convert to one row per arm, with its measures in columns."""
-    texts = scores.assign(text=[_interval(line) for line in scores.itertuples(index=False)])
-    return _beside(texts, ["method", "n"], "measure")
+    texts = scores.assign(text=[_interval_of_row(line) for line in scores.itertuples(index=False)])
+    return _pivot(texts, ["method", "n"], "measure")
 
 
-def by_gap(gaps: pd.DataFrame) -> pd.DataFrame:
+def pivot_by_gap(gaps: pd.DataFrame) -> pd.DataFrame:
     """Convert to one row per arm, with the gaps in columns: runs that show it / decidable runs."""
     texts = gaps.assign(text=[f"{line.shown}/{line.n}" for line in gaps.itertuples(index=False)])
-    return _beside(texts, ["method"], "gap")
+    return _pivot(texts, ["method"], "gap")
 
 
-BOUNDED = (
+BOUNDED_FIGURES = (
     *((figure, "low", "high") for figure in ("value", "difference")),
     *((figure, f"{figure}_low", f"{figure}_high") for figure in ("fire", "change", "saving")),
 )
 """Figures with the bounds of their intervals."""
 
-BESIDE: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]] = {"scores": by_arm, "gaps": by_gap}
+PIVOTS: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]] = {"scores": pivot_by_arm, "gaps": pivot_by_gap}
 
 
-def _bounded(table: pd.DataFrame) -> pd.DataFrame:
+def _join_bounds(table: pd.DataFrame) -> pd.DataFrame:
     """Join figures and their bounds in one column."""
-    for figure, low, high in BOUNDED:
+    for figure, low, high in BOUNDED_FIGURES:
         if {figure, low, high} <= set(table.columns):
-            texts = list(map(_between, table[figure], table[low], table[high]))
+            texts = list(map(_format_interval, table[figure], table[low], table[high]))
             table = table.assign(**{figure: texts}).drop(columns=[low, high])
     return table
 
 
-def _beside(texts: pd.DataFrame, lines: list[str], columns: str) -> pd.DataFrame:
+def _pivot(texts: pd.DataFrame, lines: list[str], columns: str) -> pd.DataFrame:
     return texts.pivot_table("text", lines, columns, aggfunc="first", sort=False).reset_index()
 
 
-def _interval(line: Any) -> str:
-    return _between(line.value, line.low, line.high)
+def _interval_of_row(line: Any) -> str:
+    return _format_interval(line.value, line.low, line.high)
 
 
-def _between(value: Any, low: Any, high: Any) -> str:
-    return cell(value) + ("" if pd.isna(low) else f" ({cell(low)} to {cell(high)})")
+def _format_interval(value: Any, low: Any, high: Any) -> str:
+    return format_cell(value) + ("" if pd.isna(low) else f" ({format_cell(low)} to {format_cell(high)})")

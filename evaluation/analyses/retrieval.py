@@ -14,15 +14,15 @@ from rich.console import Console
 from rich.table import Table
 
 from certigraph.adapters.files import cache_folder, read_rows
-from certigraph.adapters.matching import Encoder, encoder, how_to_install
-from certigraph.adapters.processes import TABLES, equipped
-from certigraph.adapters.retrieval.bm25 import Pool, Retriever
+from certigraph.adapters.matching import Encoder, find_encoder, install_advice
+from certigraph.adapters.processes import TABLE_PACKAGES, check_evaluation_packages
+from certigraph.adapters.retrieval.bm25 import PassagePool, Retriever
 from certigraph.adapters.retrieval.dense import Dense, Hybrid
 from certigraph.adapters.retrieval.sources import question_paragraphs, read_passages
-from certigraph.evaluation.measures import RECALL
-from certigraph.evaluation.plots import FAINT, colours, grid, picture
-from certigraph.evaluation.statistics import holm, mean_of, paired, told_apart
-from certigraph.runtime.html import counted
+from certigraph.evaluation.measures import RECALL_METHODS
+from certigraph.evaluation.plots import FAINT, add_panels, assign_colours, open_figure
+from certigraph.evaluation.statistics import adjust_p_values, compare_paired, is_significant, mean_of
+from certigraph.runtime.html import format_count
 from certigraph.state.records import Fault, Record, UnknownName
 from certigraph.state.search import Passage
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # Multi-hop questions with their evidence, and the queries of their hops if every bridge entity were known.
 
-FILES = {
+SPLIT_FILES = {
     "hotpotqa train": "hotpotqa/train_distractor.jsonl.gz",
     "hotpotqa dev": "hotpotqa/dev_distractor.jsonl.gz",
     "musique train": "musique/musique_ans_train.jsonl.gz",
@@ -41,7 +41,7 @@ FILES = {
 """Files of the splits under the data folder, in the official layout."""
 
 
-class Asked(NamedTuple):
+class EvidenceQuestion(NamedTuple):
     """A question, the ids of the passages that support it, and the queries of its hops.
 
     MuSiQue's queries are the steps of its decomposition, with `#n` replaced by the gold answer of step n. HotpotQA
@@ -57,7 +57,7 @@ class Asked(NamedTuple):
     hops: tuple[str, ...]
 
 
-def read_questions(path: Path) -> list[Asked]:
+def read_questions(path: Path) -> list[EvidenceQuestion]:
     """Read the questions of a file.
 
     Raises:
@@ -67,12 +67,12 @@ def read_questions(path: Path) -> list[Asked]:
         rows = list(read_rows(path))
     except Fault as fault:
         raise Fault("data", f"no questions in {path} ({fault}): set CERTIGRAPH_DATA to the folder above") from fault
-    return [_asked(row.value, row.where) for row in rows]
+    return [_parse_question(row.value, row.where) for row in rows]
 
 
-def _asked(row: dict[str, Any], where: str) -> Asked:
+def _parse_question(row: dict[str, Any], where: str) -> EvidenceQuestion:
     try:
-        question = _musique(row) if "question_decomposition" in row else _hotpotqa(row)
+        question = _parse_musique(row) if "question_decomposition" in row else _parse_hotpotqa(row)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise Fault("data", f"{where}: not a question of HotpotQA or MuSiQue ({error!r})") from error
     if not question.gold:
@@ -82,61 +82,63 @@ def _asked(row: dict[str, Any], where: str) -> Asked:
     return question
 
 
-def _musique(row: dict[str, Any]) -> Asked:
+def _parse_musique(row: dict[str, Any]) -> EvidenceQuestion:
     passages = zip(question_paragraphs(row), row["paragraphs"], strict=True)
     gold = frozenset(passage.id for passage, paragraph in passages if paragraph["is_supporting"])
     steps = row["question_decomposition"]
     answers = [step["answer"] for step in steps]
-    return Asked(row["id"], row["question"], gold, tuple(_filled(step["question"], answers) for step in steps))
+    return EvidenceQuestion(
+        row["id"], row["question"], gold, tuple(_fill_answers(step["question"], answers) for step in steps)
+    )
 
 
-def _filled(query: str, answers: Sequence[str]) -> str:
+def _fill_answers(query: str, answers: Sequence[str]) -> str:
     return re.sub(r"#(\d+)", lambda match: answers[int(match[1]) - 1], query)
 
 
-def _hotpotqa(row: dict[str, Any]) -> Asked:
+def _parse_hotpotqa(row: dict[str, Any]) -> EvidenceQuestion:
     titles = list(dict.fromkeys(title for title, _ in row["supporting_facts"]))
     gold = frozenset(passage.id for passage in question_paragraphs(row) if passage.title in titles)
     question = row["question"]
-    hops = tuple(titles) if row["type"] == "comparison" else (question, f"{question} {_bridge(question, titles)}")
-    return Asked(row["_id"], question, gold, hops)
+    hops = tuple(titles) if row["type"] == "comparison" else (question, f"{question} {_bridge_title(question, titles)}")
+    return EvidenceQuestion(row["_id"], question, gold, hops)
 
 
-def _bridge(question: str, titles: Sequence[str]) -> str:
+def _bridge_title(question: str, titles: Sequence[str]) -> str:
     unnamed = [title for title in titles if title.partition(" (")[0].lower() not in question.lower()]
     return (unnamed or titles)[-1]
 
 
 # The hits of a retriever, with one query or hop by hop, and the share of the evidence in them.
 
-MOST = 10
+MAX_HITS = 10
 """Maximum number of hits of a query."""
 
-BASE = "bm25"
+BASE_METHOD = "bm25"
 """The method that the others are compared with."""
 
-ONCE, WOVEN, EACH = "question", "hops, k in all", "hops, k each"
+ONCE, INTERLEAVED, EACH_HOP = "question", "hops, k in all", "hops, k each"
 """Queries: the question alone; the hops, with k hits in all; the hops, with k hits of each."""
 
-Finding = Callable[[int], Collection[str]]
+HitFunction = Callable[[int], Collection[str]]
 """Function from k to the ids of the hits."""
 
-Scores = dict[tuple[str, str, str], dict[str, list[float]]]
+RecallScores = dict[tuple[str, str, str], dict[str, list[float]]]
 """(method, queries, measure) -> question id -> list with its score, 0 to 1."""
 
-MEASURES: dict[str, Callable[[Finding, frozenset[str]], float]] = {
-    "R@2": lambda hits, gold: recall(hits(2), gold),
-    "R@5": lambda hits, gold: recall(hits(5), gold),
-    "R@10": lambda hits, gold: recall(hits(10), gold),
+MEASURES: dict[str, Callable[[HitFunction, frozenset[str]], float]] = {
+    "R@2": lambda hits, gold: compute_recall(hits(2), gold),
+    "R@5": lambda hits, gold: compute_recall(hits(5), gold),
+    "R@10": lambda hits, gold: compute_recall(hits(10), gold),
     "all@10": lambda hits, gold: float(gold <= set(hits(10))),
 }
 """Measures: share of a question's supporting passages among k hits, and whether all of them are among ten."""
 
 
-def methods(passages: Sequence[Passage], encoder: Encoder | None, vectors: Path) -> dict[str, Retriever]:
+def create_retrievers(passages: Sequence[Passage], encoder: Encoder | None, vectors: Path) -> dict[str, Retriever]:
     """Create the compared retrievers: BM25, BM25 with titles first, dense vectors, and hybrids of BM25 and vectors."""
-    plain = Pool(passages, boost_titles=False)
-    lexical: dict[str, Retriever] = {BASE: plain, "two-stage": Pool(passages)}
+    plain = PassagePool(passages, boost_titles=False)
+    lexical: dict[str, Retriever] = {BASE_METHOD: plain, "two-stage": PassagePool(passages)}
     if encoder is None:
         return lexical
     dense = Dense(passages, encoder, folder=vectors)
@@ -144,12 +146,12 @@ def methods(passages: Sequence[Passage], encoder: Encoder | None, vectors: Path)
     return {**lexical, "dense": dense, **mixed}
 
 
-def scored(questions: Iterable[Asked], retrievers: dict[str, Retriever]) -> Scores:
+def score_questions(questions: Iterable[EvidenceQuestion], retrievers: dict[str, Retriever]) -> RecallScores:
     """Compute every measure of every method on every question."""
-    scores: Scores = {}
+    scores: RecallScores = {}
     for question in questions:
         for method, retriever in retrievers.items():
-            for queries, hits in findings(retriever, question).items():
+            for queries, hits in hits_of(retriever, question).items():
                 for measure, measure_function in MEASURES.items():
                     scores.setdefault((method, queries, measure), {})[question.id] = [
                         measure_function(hits, question.gold)
@@ -157,25 +159,25 @@ def scored(questions: Iterable[Asked], retrievers: dict[str, Retriever]) -> Scor
     return scores
 
 
-def findings(retriever: Retriever, question: Asked) -> dict[str, Finding]:
+def hits_of(retriever: Retriever, question: EvidenceQuestion) -> dict[str, HitFunction]:
     """Search for a question alone, and for its hops: interleaved, k hits in all, and k hits of each hop."""
-    once = _ids(retriever, question.text)
-    hops = [_ids(retriever, query) for query in question.hops]
+    once = _search_ids(retriever, question.text)
+    hops = [_search_ids(retriever, query) for query in question.hops]
     interleaved = list(dict.fromkeys(id for id in chain.from_iterable(zip_longest(*hops)) if id is not None))
     return {
         ONCE: lambda k: once[:k],
-        WOVEN: lambda k: interleaved[:k],
-        EACH: lambda k: [id for hop in hops for id in hop[:k]],
+        INTERLEAVED: lambda k: interleaved[:k],
+        EACH_HOP: lambda k: [id for hop in hops for id in hop[:k]],
     }
 
 
-def recall(hits: Collection[str], gold: frozenset[str]) -> float:
+def compute_recall(hits: Collection[str], gold: frozenset[str]) -> float:
     """Compute the share of `gold` among the hits."""
     return len(gold.intersection(hits)) / len(gold)
 
 
-def _ids(retriever: Retriever, query: str) -> list[str]:
-    return [hit.passage.id for hit in retriever.search(query, MOST)]
+def _search_ids(retriever: Retriever, query: str) -> list[str]:
+    return [hit.passage.id for hit in retriever.search(query, MAX_HITS)]
 
 
 # The figures of a recall study.
@@ -203,7 +205,7 @@ class Recall(Record):
     p_holm: float | None = None
 
 
-class Corpus(Record):
+class StudyCorpus(Record):
     """Corpus of a split: the distinct paragraphs of its file, with the numbers of questions and hops."""
 
     split: str
@@ -214,32 +216,32 @@ class Corpus(Record):
 
 
 class RecallStudy(Record):
-    """All figures of a study; `encoder` is None where vectors were left out."""
+    """All figures of a study; `find_encoder` is None where vectors were left out."""
 
-    corpora: tuple[Corpus, ...]
+    corpora: tuple[StudyCorpus, ...]
     recalls: tuple[Recall, ...]
     encoder: str | None
-    statistics: dict[str, str] = RECALL
+    statistics: dict[str, str] = RECALL_METHODS
     """Statistical method of every interval and p, by field."""
 
 
-def recalls(split: str, scores: Scores) -> list[Recall]:
+def recalls_of_split(split: str, scores: RecallScores) -> list[Recall]:
     """Compute the figures of a split: by queries, then by method."""
-    keys = sorted(scores, key=lambda key: (ONCE, WOVEN, EACH).index(key[1]))
+    keys = sorted(scores, key=lambda key: (ONCE, INTERLEAVED, EACH_HOP).index(key[1]))
     figures = [_recall(split, key, scores) for key in keys]
-    adjusted = holm([figure.p for figure in figures])
+    adjusted = adjust_p_values([figure.p for figure in figures])
     return [figure.model_copy(update={"p_holm": p}) for figure, p in zip(figures, adjusted, strict=True)]
 
 
-def _recall(split: str, key: tuple[str, str, str], scores: Scores) -> Recall:
+def _recall(split: str, key: tuple[str, str, str], scores: RecallScores) -> Recall:
     method, queries, measure = key
     mean = mean_of([score for [score] in scores[key].values()], top=1.0)
     result = Recall(
         split=split, method=method, queries=queries, measure=measure, mean=mean.mean, low=mean.low, high=mean.high
     )
-    if (method, queries) == (BASE, ONCE):
+    if (method, queries) == (BASE_METHOD, ONCE):
         return result
-    difference = paired(scores[BASE, ONCE, measure], scores[key])
+    difference = compare_paired(scores[BASE_METHOD, ONCE, measure], scores[key])
     update = {
         "difference": difference.mean,
         "difference_low": difference.low,
@@ -251,26 +253,28 @@ def _recall(split: str, key: tuple[str, str, str], scores: Scores) -> Recall:
 
 # Output of the command `study retrieval`.
 
-WIDTH = 110
+TABLE_WIDTH = 110
 """Width of the table in characters, also without a terminal."""
 
 
 def print_recall(study: RecallStudy) -> None:
     """Print the recalls of each split and their differences to plain BM25, with 95 % intervals, in points of 100."""
-    console = Console(width=WIDTH, highlight=False, soft_wrap=True)
+    console = Console(width=TABLE_WIDTH, highlight=False, soft_wrap=True)
     for corpus in study.corpora:
         of_split = [one for one in study.recalls if one.split == corpus.split]
         sizes = [
-            counted(corpus.questions, "question"),
-            counted(corpus.hops, "hop"),
-            counted(corpus.passages, "passage"),
+            format_count(corpus.questions, "question"),
+            format_count(corpus.hops, "hop"),
+            format_count(corpus.passages, "passage"),
         ]
         console.print(f"{corpus.split}: {', '.join(sizes)}", style="bold")
         console.print(_table(of_split, corpus.questions))
     console.print(
         "second line: difference to bm25 asked the question once; bold where told apart (p of Holm within 5 %)"
     )
-    console.print(f"intervals: {RECALL['low, high']}; of differences {RECALL['difference_low, difference_high']}")
+    console.print(
+        f"intervals: {RECALL_METHODS['low, high']}; of differences {RECALL_METHODS['difference_low, difference_high']}"
+    )
 
 
 def _table(recalls: Sequence[Recall], questions: int) -> Table:
@@ -279,33 +283,33 @@ def _table(recalls: Sequence[Recall], questions: int) -> Table:
         table.add_row(queries, style="italic")
         for method, group in groupby(group_of_queries, key=lambda one: one.method):
             cells = list(group)
-            table.add_row(method, *map(_mean, cells))
+            table.add_row(method, *map(_format_mean, cells))
             if cells[0].difference is not None:
-                table.add_row("", *(_difference(one, questions) for one in cells), style="dim")
+                table.add_row("", *(_format_difference(one, questions) for one in cells), style="dim")
     return table
 
 
-def _mean(one: Recall) -> str:
-    return f"{100 * one.mean:.1f}{_interval(one.low, one.high, '.1f')}"
+def _format_mean(one: Recall) -> str:
+    return f"{100 * one.mean:.1f}{_format_interval(one.low, one.high, '.1f')}"
 
 
-def _difference(one: Recall, questions: int) -> str:
+def _format_difference(one: Recall, questions: int) -> str:
     if one.difference is None:
         return ""
     low, high = one.difference_low, one.difference_high
-    shown = f"{100 * one.difference:+.1f}{_interval(low, high, '+.1f')}"
-    significant = told_apart(None if low is None or high is None else (low, high), questions, one.p_holm)
+    shown = f"{100 * one.difference:+.1f}{_format_interval(low, high, '+.1f')}"
+    significant = is_significant(None if low is None or high is None else (low, high), questions, one.p_holm)
     return f"[bold not dim]{shown}[/]" if significant else shown
 
 
-def _interval(low: float | None, high: float | None, form: str) -> str:
+def _format_interval(low: float | None, high: float | None, form: str) -> str:
     return "" if low is None or high is None else f" ({100 * low:{form}} to {100 * high:{form}})"
 
 
 # Files of a recall study: the figures as JSON, and the chart.
 
-NAME = "recall.json"
-TITLES = {ONCE: "asked once", WOVEN: "hop by hop, k in all"}
+RECALL_FILE = "recall.json"
+PANEL_TITLES = {ONCE: "asked once", INTERLEAVED: "hop by hop, k in all"}
 """Queries that are drawn, with a row of panels each, and their names in the titles of panels."""
 
 
@@ -315,9 +319,9 @@ def write_recall(study: RecallStudy, out: Path) -> tuple[Path, ...]:
     Raises:
         Fault: matplotlib is missing.
     """
-    equipped("figures", "matplotlib")
+    check_evaluation_packages("figures", "matplotlib")
     out.mkdir(parents=True, exist_ok=True)
-    path = out / NAME
+    path = out / RECALL_FILE
     path.write_text(json.dumps(study.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
     draw_recall(RecallStudy.model_validate_json(path.read_bytes()), path.with_suffix(""))
     return path, path.with_suffix(".png"), path.with_suffix(".svg")
@@ -329,30 +333,30 @@ def draw_recall(study: RecallStudy, path: Path) -> None:
     The upper panels have the question as the only query, the lower ones its hops.
     """
     splits = [corpus.split for corpus in study.corpora]
-    colour = colours(list(dict.fromkeys(one.method for one in study.recalls)))
-    with picture(path, 0.6 + 1.75 * len(splits), 4.2) as figure:
-        panels = grid(figure, len(TITLES) * len(splits), len(splits))
-        places = [(queries, split) for queries in TITLES for split in splits]
+    colour = assign_colours(list(dict.fromkeys(one.method for one in study.recalls)))
+    with open_figure(path, 0.6 + 1.75 * len(splits), 4.2) as figure:
+        panels = add_panels(figure, len(PANEL_TITLES) * len(splits), len(splits))
+        places = [(queries, split) for queries in PANEL_TITLES for split in splits]
         for (queries, split), panel in zip(places, panels, strict=True):
             shown = [one for one in study.recalls if (one.queries, one.split) == (queries, split)]
-            panel.set_title(f"{split}, {TITLES[queries]}", fontsize=6.5)
-            _frame(panel)
+            panel.set_title(f"{split}, {PANEL_TITLES[queries]}", fontsize=6.5)
+            _format_axes(panel)
             for place, method in enumerate(colour):
                 shift = 0.15 * (place - (len(colour) - 1) / 2)
-                _dots(panel, [one for one in shown if one.method == method], shift, colour[method])
+                _draw_dots(panel, [one for one in shown if one.method == method], shift, colour[method])
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=len(colour), fontsize=7.5)
         figure.supylabel("supporting passages found, %", fontsize=8)
 
 
-def _frame(panel: "Axes") -> None:
+def _format_axes(panel: "Axes") -> None:
     panel.set(ylim=(0, 103), xlim=(-0.6, len(MEASURES) - 0.4))
     panel.set_xticks(range(len(MEASURES)), list(MEASURES), fontsize=7)
     panel.grid(axis="y", color=FAINT, linewidth=0.4)
     panel.set_axisbelow(True)
 
 
-def _dots(panel: "Axes", recalls: Sequence[Recall], shift: float, colour: str) -> None:
+def _draw_dots(panel: "Axes", recalls: Sequence[Recall], shift: float, colour: str) -> None:
     places = [list(MEASURES).index(one.measure) + shift for one in recalls]
     means = [100 * one.mean for one in recalls]
     lows = [100 * (one.mean - (one.mean if one.low is None else one.low)) for one in recalls]
@@ -368,10 +372,10 @@ def _dots(panel: "Axes", recalls: Sequence[Recall], shift: float, colour: str) -
 def recall_study(
     data: Path,
     *,
-    splits: Sequence[str] = tuple(FILES),
+    splits: Sequence[str] = tuple(SPLIT_FILES),
     dense: bool = True,
     vectors: Path | None = None,
-    told: Callable[[Corpus], None] | None = None,
+    told: Callable[[StudyCorpus], None] | None = None,
 ) -> RecallStudy:
     """Measure the recall of every retriever on the questions of some splits, over the paragraphs of each file.
 
@@ -387,30 +391,32 @@ def recall_study(
         UnknownName: there is no such split.
         Fault: a file is missing or malformed, or a library is missing.
     """
-    equipped("studies", *TABLES)
-    if unknown := [split for split in splits if split not in FILES]:
-        raise UnknownName(f"no split {unknown[0]!r}; there are {', '.join(FILES)}")
-    model = _model() if dense else None
-    corpora: list[Corpus] = []
+    check_evaluation_packages("studies", *TABLE_PACKAGES)
+    if unknown := [split for split in splits if split not in SPLIT_FILES]:
+        raise UnknownName(f"no split {unknown[0]!r}; there are {', '.join(SPLIT_FILES)}")
+    model = _load_encoder() if dense else None
+    corpora: list[StudyCorpus] = []
     figures: list[Recall] = []
     for split in splits:
-        path = data / FILES[split]
+        path = data / SPLIT_FILES[split]
         questions, passages = read_questions(path), list(read_passages(path))
         hops = sum(len(question.hops) for question in questions)
         corpora.append(
-            Corpus(split=split, file=FILES[split], questions=len(questions), hops=hops, passages=len(passages))
+            StudyCorpus(
+                split=split, file=SPLIT_FILES[split], questions=len(questions), hops=hops, passages=len(passages)
+            )
         )
         if told:
             told(corpora[-1])
-        retrievers = methods(passages, model, vectors or cache_folder() / "vectors")
-        figures += recalls(split, scored(questions, retrievers))
+        retrievers = create_retrievers(passages, model, vectors or cache_folder() / "vectors")
+        figures += recalls_of_split(split, score_questions(questions, retrievers))
     return RecallStudy(corpora=tuple(corpora), recalls=tuple(figures), encoder=model.name if model else None)
 
 
-def _model() -> Encoder:
-    model = encoder()
+def _load_encoder() -> Encoder:
+    model = find_encoder()
     if model is None:
         raise Fault(
-            "data", f"vectors need {how_to_install()}; or leave them out: certigraph study retrieval --no-dense"
+            "data", f"vectors need {install_advice()}; or leave them out: certigraph study retrieval --no-dense"
         )
     return model

@@ -30,26 +30,41 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from certigraph.adapters.benchmarks import load_benchmark, usable
-from certigraph.adapters.files import MOST_SETTINGS, checked, file_bytes, read_rows, whole_file
-from certigraph.adapters.rewardprediction.dataset import PUBLISHED, Demonstrated, Domain, Pair, paired
-from certigraph.evaluation.compare import spoken
-from certigraph.runtime.html import clipped, counted, shortened
-from certigraph.state.records import Fault, Interrupted, Record, Stopped, Task, UnknownName, drop_torn_line, json_value
+from certigraph.adapters.benchmarks import check_ready, load_benchmark
+from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, read_rows, replace_file, validate_row
+from certigraph.adapters.rewardprediction.dataset import (
+    PUBLISHED_DOMAINS,
+    DemonstratedBenchmark,
+    RewardDomain,
+    TrajectoryPair,
+    require_pair,
+)
+from certigraph.evaluation.compare import format_time_left
+from certigraph.runtime.html import clip_text, format_count, shorten_text
+from certigraph.state.records import (
+    Fault,
+    Interrupted,
+    Record,
+    Stopped,
+    Task,
+    UnknownName,
+    drop_incomplete_line,
+    parse_json,
+)
 
 # Selection of tasks: drawn with a seed, and balanced over kinds.
 
-Queues = dict[str, list[Task]]
+TaskQueues = dict[str, list[Task]]
 """Remaining tasks by kind, the next one first."""
 
 
-def kind_of(task: Task, domain: Domain) -> str:
+def kind_of(task: Task, domain: RewardDomain) -> str:
     """Return a task's kind, from its id; empty where the domain has no kinds."""
     match = re.match(domain.kind, task.id) if domain.kind else None
     return match[1] if match else ""
 
 
-def queues(tasks: Sequence[Task], domain: Domain, seed: int) -> Queues:
+def create_queues(tasks: Sequence[Task], domain: RewardDomain, seed: int) -> TaskQueues:
     """Shuffle the tasks with a seed and queue them by kind, without the kinds that the domain excludes."""
     random, by_kind = Random(seed), defaultdict[str, list[Task]](list)
     by_id = {task.id: task for task in tasks}
@@ -59,7 +74,7 @@ def queues(tasks: Sequence[Task], domain: Domain, seed: int) -> Queues:
     return by_kind
 
 
-def levelled(left: Queues, have: Mapping[str, int], missing: int) -> list[Task]:
+def take_balanced(left: TaskQueues, have: Mapping[str, int], missing: int) -> list[Task]:
     """Take tasks from the queues, each of the kind with the fewest tasks so far; fewer where the queues run out.
 
     Args:
@@ -81,7 +96,7 @@ WorkInput = TypeVar("WorkInput")
 WorkResult = TypeVar("WorkResult")
 
 
-def in_processes(
+def map_in_processes(
     work: Callable[[WorkInput], WorkResult], items: Sequence[WorkInput], at_once: int
 ) -> Iterator[tuple[WorkInput, WorkResult | None]]:
     """Call `work` on every item in separate processes; yield items with outcomes as they finish.
@@ -89,7 +104,7 @@ def in_processes(
     An outcome is None where the item's process died twice. An exception of `work` is raised. The processes end with
     this process, and with the loop over the outcomes.
     """
-    workers = _Workers()
+    workers = _ThreadWorkers()
     threads = ThreadPoolExecutor(min(at_once, len(items)) or 1)
     try:
         futures = {threads.submit(workers.call, work, item): item for item in items}
@@ -100,25 +115,25 @@ def in_processes(
         workers.close()
 
 
-def _one_thread() -> None:
+def _limit_threads() -> None:
     # must be set before torch is imported; with more threads several processes would mostly wait for each other
     os.environ["OMP_NUM_THREADS"] = "1"
 
 
-def _prepared(lifeline: Connection) -> None:
+def _initialize_worker(lifeline: Connection) -> None:
     """Initialise a worker process: one computing thread, and a thread that ends the process with its parent."""
-    _one_thread()
-    threading.Thread(target=_until_cut, args=(lifeline,), daemon=True).start()
+    _limit_threads()
+    threading.Thread(target=_exit_with_parent, args=(lifeline,), daemon=True).start()
 
 
-def _until_cut(lifeline: Connection) -> None:
+def _exit_with_parent(lifeline: Connection) -> None:
     # returns when the other end of the pipe is closed, which happens even when the parent is killed
     with suppress(EOFError):
         lifeline.recv()
     os._exit(1)
 
 
-class _Workers:
+class _ThreadWorkers:
     """One process per calling thread, replaced when it dies. One common pool would break when any process dies."""
 
     def __init__(self) -> None:
@@ -148,7 +163,7 @@ class _Workers:
         if not hasattr(self._own, "executor"):
             context = get_context("spawn")
             receiver, sender = context.Pipe(duplex=False)
-            self._own.executor = ProcessPoolExecutor(1, context, _prepared, (receiver,))
+            self._own.executor = ProcessPoolExecutor(1, context, _initialize_worker, (receiver,))
             self._all.append((self._own.executor, sender))
         executor: ProcessPoolExecutor = self._own.executor
         return executor
@@ -156,14 +171,14 @@ class _Workers:
 
 # Attempts at pairs, in this process or in several; any failure is a reason to drop the task.
 
-MOST_SECONDS = 120
+MAX_SECONDS = 120
 """Maximum number of seconds for a task in a process of its own: ALFWorld's planner may need hours for two objects."""
 
-REASON = 160
+MAX_REASON_CHARACTERS = 160
 """Maximum number of characters of a stored reason."""
 
 
-class Dropped(Record):
+class DroppedTask(Record):
     """A task for which no pair was built."""
 
     domain: str
@@ -171,60 +186,64 @@ class Dropped(Record):
     reason: str
 
 
-class Overdue(Exception):
+class TaskTimeout(Exception):
     """A task exceeded its maximum number of seconds."""
 
 
-def attempt(benchmark: str, data: str | None, seed: int, task: Task) -> Pair | Dropped:
+def build_pair(benchmark: str, data: str | None, seed: int, task: Task) -> TrajectoryPair | DroppedTask:
     """Build the pair of a task, or return the reason why there is none."""
     try:
-        return paired(cast(Demonstrated, load_benchmark(benchmark, data)), task, seed)
+        return require_pair(cast(DemonstratedBenchmark, load_benchmark(benchmark, data)), task, seed)
     except Stopped as stopped:
-        return _dropped(benchmark, task, str(stopped))
+        return _dropped_task(benchmark, task, str(stopped))
     except Exception as error:  # noqa: BLE001 - a world may be third-party code: its failure drops only this pair
-        return _dropped(benchmark, task, f"{type(error).__name__}: {error}")
+        return _dropped_task(benchmark, task, f"{type(error).__name__}: {error}")
 
 
-def attempts(
+def build_pairs(
     benchmark: str, data: str | None, seed: int, tasks: Sequence[Task], at_once: int = 1
-) -> Iterator[Pair | Dropped]:
+) -> Iterator[TrajectoryPair | DroppedTask]:
     """Build the pairs of tasks; yield outcomes as they finish.
 
     Simulators run in processes of their own, because they may crash or hang.
     """
-    work = partial(attempt, benchmark, data, seed)
+    work = partial(build_pair, benchmark, data, seed)
     if at_once == 1 and getattr(load_benchmark(benchmark, data), "instant", False):
         yield from map(work, tasks)
         return
-    for task, outcome in in_processes(partial(_in_time, work), tasks, at_once):
-        yield outcome if outcome is not None else _dropped(benchmark, task, "its process died")
+    for task, outcome in map_in_processes(partial(_call_with_timeout, work), tasks, at_once):
+        yield outcome if outcome is not None else _dropped_task(benchmark, task, "its process died")
 
 
-def _in_time(work: Callable[[Task], Pair | Dropped], task: Task) -> Pair | Dropped:
-    signal.signal(signal.SIGALRM, _overdue)
-    signal.alarm(MOST_SECONDS)
+def _call_with_timeout(
+    work: Callable[[Task], TrajectoryPair | DroppedTask], task: Task
+) -> TrajectoryPair | DroppedTask:
+    signal.signal(signal.SIGALRM, _raise_timeout)
+    signal.alarm(MAX_SECONDS)
     try:
         return work(task)
     finally:
         signal.alarm(0)
 
 
-def _overdue(*_: Any) -> None:
-    raise Overdue(f"not done after {MOST_SECONDS} s")
+def _raise_timeout(*_: Any) -> None:
+    raise TaskTimeout(f"not done after {MAX_SECONDS} s")
 
 
-def _dropped(benchmark: str, task: Task, reason: str) -> Dropped:
-    return Dropped(domain=benchmark, task=task.id, reason=shortened(" ".join(reason.split()), REASON))
+def _dropped_task(benchmark: str, task: Task, reason: str) -> DroppedTask:
+    return DroppedTask(
+        domain=benchmark, task=task.id, reason=shorten_text(" ".join(reason.split()), MAX_REASON_CHARACTERS)
+    )
 
 
 # The files of a dataset: pairs and dropped tasks as JSON lines, and the counts.
 
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
-COUNTS, DROPPED = "counts.json", "dropped.jsonl"
+COUNTS_FILE, DROPPED_FILE = "counts.json", "dropped.jsonl"
 
 
-class Count(Record):
+class DomainCount(Record):
     """Counts of a domain's pairs and dropped tasks."""
 
     domain: str
@@ -246,59 +265,59 @@ class Count(Record):
         return sum(self.dropped.values())
 
 
-def pairs_in(folder: Path, domain: str) -> list[Pair]:
+def read_pairs(folder: Path, domain: str) -> list[TrajectoryPair]:
     """Read the pairs of a domain."""
-    return read_lines(folder / f"{domain}.jsonl", Pair)
+    return read_lines(folder / f"{domain}.jsonl", TrajectoryPair)
 
 
-def dropped_in(folder: Path, domain: str) -> list[Dropped]:
+def read_dropped(folder: Path, domain: str) -> list[DroppedTask]:
     """Read the dropped tasks of a domain."""
-    return [one for one in read_lines(folder / DROPPED, Dropped) if one.domain == domain]
+    return [one for one in read_lines(folder / DROPPED_FILE, DroppedTask) if one.domain == domain]
 
 
-def keep(folder: Path, outcome: Pair | Dropped) -> None:
+def append_outcome(folder: Path, outcome: TrajectoryPair | DroppedTask) -> None:
     """Append an outcome to the file of its domain's pairs, or of dropped tasks."""
-    name = f"{outcome.domain}.jsonl" if isinstance(outcome, Pair) else DROPPED
-    append(folder / name, outcome)
+    name = f"{outcome.domain}.jsonl" if isinstance(outcome, TrajectoryPair) else DROPPED_FILE
+    append_line(folder / name, outcome)
 
 
-def append(path: Path, line: BaseModel) -> None:
+def append_line(path: Path, line: BaseModel) -> None:
     """Append a record to a file as a JSON line, in one write."""
     with path.open("a", encoding="utf-8") as file:
         file.write(line.model_dump_json() + "\n")
 
 
-def sort_pairs(folder: Path, domain: str, pairs: Iterable[Pair]) -> None:
+def sort_pairs(folder: Path, domain: str, pairs: Iterable[TrajectoryPair]) -> None:
     """Write the pairs of a domain sorted by task, so that the file does not depend on the order of completion."""
-    with whole_file(folder / f"{domain}.jsonl") as draft:
+    with replace_file(folder / f"{domain}.jsonl") as draft:
         lines = (pair.model_dump_json() + "\n" for pair in sorted(pairs, key=lambda pair: pair.task))
         draft.write_text("".join(lines), encoding="utf-8")
 
 
-def read_counts(folder: Path) -> dict[str, Count]:
+def read_counts(folder: Path) -> dict[str, DomainCount]:
     """Read the counts by domain; none where nothing was built.
 
     Raises:
         Fault: ("data") the file is no list of counts.
     """
-    path = folder / COUNTS
+    path = folder / COUNTS_FILE
     if not path.is_file():
         return {}
     try:
-        counts = [Count.model_validate(one) for one in json_value(file_bytes(path, MOST_SETTINGS))]
+        counts = [DomainCount.model_validate(one) for one in parse_json(read_bytes(path, MAX_SETTINGS_BYTES))]
     except (ValueError, TypeError, ValidationError) as error:
         raise Fault("data", f"{path} is no list of counts: delete it, and build again in that folder") from error
     return {count.domain: count for count in counts}
 
 
-def write_count(folder: Path, count: Count) -> None:
+def write_count(folder: Path, count: DomainCount) -> None:
     """Write the counts of a domain in place of its earlier ones."""
     counts = {**read_counts(folder), count.domain: count}
-    with whole_file(folder / COUNTS) as draft:
+    with replace_file(folder / COUNTS_FILE) as draft:
         draft.write_text(json.dumps([one.model_dump() for one in counts.values()], indent=1), encoding="utf-8")
 
 
-def settle(folder: Path, count: Count) -> None:
+def start_domain(folder: Path, count: DomainCount) -> None:
     """Start a domain, or check that the folder has it with the same settings.
 
     Raises:
@@ -315,7 +334,7 @@ def settle(folder: Path, count: Count) -> None:
             raise Fault("data", f"{difference}: continue with that value, or build in another folder")
 
 
-def reasons(dropped: Sequence[Dropped]) -> dict[str, int]:
+def count_reasons(dropped: Sequence[DroppedTask]) -> dict[str, int]:
     """Count the reasons of dropped tasks, the most frequent first."""
     return dict(Counter(one.reason for one in dropped).most_common())
 
@@ -324,19 +343,19 @@ def read_lines(path: Path, model: type[RecordT]) -> list[RecordT]:
     """Read the records of a file; an incomplete last line is removed, so that the next record starts a new line."""
     if not path.is_file():
         return []
-    drop_torn_line(path)
-    return [checked(model, row) for row in read_rows(path)]
+    drop_incomplete_line(path)
+    return [validate_row(model, row) for row in read_rows(path)]
 
 
 # The pairs of a domain, by default as many as published, in a folder that a later call resumes.
 
-PairOutcome = Pair | Dropped
+PairOutcome = TrajectoryPair | DroppedTask
 
-Told = Callable[[Count], None]
+CountListener = Callable[[DomainCount], None]
 """Function that is called after each attempt with the domain's counts so far."""
 
 
-class Asked(NamedTuple):
+class BuildRequest(NamedTuple):
     """Request to build the pairs of a domain."""
 
     domain: str
@@ -348,7 +367,9 @@ class Asked(NamedTuple):
     data: str | None = None
 
 
-def build(request: Asked, folder: Path, *, at_once: int = 1, progress: Told | None = None) -> Count:
+def build_domain(
+    request: BuildRequest, folder: Path, *, at_once: int = 1, progress: CountListener | None = None
+) -> DomainCount:
     """Build the missing pairs of a domain. The same tasks and seed give the same file, even after interruptions.
 
     For a benchmark without its data the counts have the reason in `failed`, so that other domains can still be built.
@@ -357,19 +378,21 @@ def build(request: Asked, folder: Path, *, at_once: int = 1, progress: Told | No
         UnknownName: the benchmark or split is unknown, or the benchmark has no demonstrations.
         Fault: the folder has the domain with other settings.
     """
-    domain = _domain(request)
-    count = Count(domain=request.domain, seed=request.seed, splits=domain.splits, published=_published(request))
+    domain = _domain_of(request)
+    count = DomainCount(
+        domain=request.domain, seed=request.seed, splits=domain.splits, published=_published_pairs(request)
+    )
     try:
-        tasks = _tasks(request, domain)
+        tasks = _tasks_of(request, domain)
     except Fault as fault:
         return count.model_copy(update={"failed": str(fault)})
     count = count.model_copy(update={"wanted": request.pairs or domain.pairs or len(tasks)})
-    settle(folder, count)
+    start_domain(folder, count)
     outcomes: list[PairOutcome] = []
     kinds = {task.id: kind_of(task, domain) for task in tasks}
-    for outcome in _outcomes(request, folder, queues(tasks, domain, request.seed), kinds, count.wanted, at_once):
+    for outcome in _outcomes(request, folder, create_queues(tasks, domain, request.seed), kinds, count.wanted, at_once):
         outcomes.append(outcome)
-        count = _counted(count, outcomes, kinds)
+        count = _update_count(count, outcomes, kinds)
         if progress:
             progress(count)
     sort_pairs(folder, request.domain, _pairs(outcomes))
@@ -378,68 +401,69 @@ def build(request: Asked, folder: Path, *, at_once: int = 1, progress: Told | No
 
 
 def _outcomes(
-    request: Asked, folder: Path, left: dict[str, list[Task]], kinds: dict[str, str], wanted: int, at_once: int
+    request: BuildRequest, folder: Path, left: dict[str, list[Task]], kinds: dict[str, str], wanted: int, at_once: int
 ) -> Iterator[PairOutcome]:
     """Try as many tasks as wanted, then as many as were dropped, until there are enough pairs or no more tasks.
 
     Outcomes that the folder has are not built again.
     """
-    known: dict[str, PairOutcome] = {pair.task: pair for pair in pairs_in(folder, request.domain)}
-    known |= {one.task: one for one in dropped_in(folder, request.domain)}
+    known: dict[str, PairOutcome] = {pair.task: pair for pair in read_pairs(folder, request.domain)}
+    known |= {one.task: one for one in read_dropped(folder, request.domain)}
     have = Counter[str]()
-    while batch := levelled(left, have, wanted - have.total()):
+    while batch := take_balanced(left, have, wanted - have.total()):
         new = [task for task in batch if task.id not in known]
-        for outcome in attempts(request.domain, request.data, request.seed, new, at_once):
-            keep(folder, outcome)
+        for outcome in build_pairs(request.domain, request.data, request.seed, new, at_once):
+            append_outcome(folder, outcome)
             known[outcome.task] = outcome
             yield outcome
         yield from (known[task.id] for task in batch if task not in new)
-        have.update(kinds[task.id] for task in batch if isinstance(known[task.id], Pair))
+        have.update(kinds[task.id] for task in batch if isinstance(known[task.id], TrajectoryPair))
 
 
-def _domain(request: Asked) -> Domain:
-    known = PUBLISHED.get(request.domain, Domain(0))
+def _domain_of(request: BuildRequest) -> RewardDomain:
+    known = PUBLISHED_DOMAINS.get(request.domain, RewardDomain(0))
     return known._replace(splits=request.splits or known.splits)
 
 
-def _published(request: Asked) -> int | None:
-    known = PUBLISHED.get(request.domain)
+def _published_pairs(request: BuildRequest) -> int | None:
+    known = PUBLISHED_DOMAINS.get(request.domain)
     return known.pairs if known else None
 
 
-def _tasks(request: Asked, domain: Domain) -> list[Task]:
+def _tasks_of(request: BuildRequest, domain: RewardDomain) -> list[Task]:
     benchmark = load_benchmark(request.domain, request.data)
-    usable(benchmark)
+    check_ready(benchmark)
     if not hasattr(benchmark, "demonstration"):
         raise UnknownName(
-            f"{request.domain} has no demonstrations, from which pairs are built; {', '.join(PUBLISHED)} have them"
+            f"{request.domain} has no demonstrations, from which pairs are built; "
+            f"{', '.join(PUBLISHED_DOMAINS)} have them"
         )
     return [task for split in domain.splits for task in benchmark.tasks(split)]
 
 
-def _counted(count: Count, outcomes: Sequence[PairOutcome], kinds: dict[str, str]) -> Count:
+def _update_count(count: DomainCount, outcomes: Sequence[PairOutcome], kinds: dict[str, str]) -> DomainCount:
     built = _pairs(outcomes)
     spread = dict(sorted(Counter(kinds[pair.task] for pair in built).items()))
-    dropped = reasons([one for one in outcomes if isinstance(one, Dropped)])
+    dropped = count_reasons([one for one in outcomes if isinstance(one, DroppedTask)])
     return count.model_copy(update={"built": len(built), "kinds": spread, "dropped": dropped})
 
 
-def _pairs(outcomes: Sequence[PairOutcome]) -> list[Pair]:
-    return [one for one in outcomes if isinstance(one, Pair)]
+def _pairs(outcomes: Sequence[PairOutcome]) -> list[TrajectoryPair]:
+    return [one for one in outcomes if isinstance(one, TrajectoryPair)]
 
 
-def chosen_domains(names: Sequence[str]) -> tuple[str, ...]:
+def select_domains(names: Sequence[str]) -> tuple[str, ...]:
     """Return the requested domains without duplicates; all published ones where none is requested."""
-    return tuple(dict.fromkeys(names)) or tuple(PUBLISHED)
+    return tuple(dict.fromkeys(names)) or tuple(PUBLISHED_DOMAINS)
 
 
 # Progress of a long command: a bar in a terminal, else a line at intervals with a forecast.
 
-OFTEN = 20.0
+LINE_INTERVAL = 20.0
 """Minimum number of seconds between two lines without a terminal."""
 
 
-class Teller:
+class ProgressReporter:
     """Reports the progress of `total` items on standard error, as a bar or as lines."""
 
     def __init__(self, name: str, total: int, console: Console, progress: Progress) -> None:
@@ -454,36 +478,36 @@ class Teller:
         first = self.first = done - 1 if self.first is None else self.first
         self.progress.update(self.bar, completed=done)
         now = time.monotonic()
-        if done < self.total and (self.console.is_terminal or now - self.reported < OFTEN):
+        if done < self.total and (self.console.is_terminal or now - self.reported < LINE_INTERVAL):
             return
         self.reported = now
         pace = (now - self.started) / max(1, done - first)
-        left = spoken(pace * (self.total - done)) if done < self.total else f"{now - self.started:.0f} s"
+        left = format_time_left(pace * (self.total - done)) if done < self.total else f"{now - self.started:.0f} s"
         self.console.print(" · ".join(filter(None, (f"{self.name}: {done} of {self.total}", more, left))), markup=False)
 
 
 @contextmanager
-def telling(name: str, total: int, *, silent: bool = False) -> Iterator[Teller]:
+def report_progress(name: str, total: int, *, silent: bool = False) -> Iterator[ProgressReporter]:
     """Show the progress of `total` items; yield the reporter to call."""
     console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=silent)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=silent or not console.is_terminal) as progress:
-        yield Teller(name, total, console, progress)
+        yield ProgressReporter(name, total, console, progress)
 
 
 # The command `certigraph rewards build`.
 
-MOST_REASONS = 2
+MAX_PRINTED_REASONS = 2
 """Maximum number of printed reasons of a domain; counts.json has all."""
 
-MOST_LETTERS = 72
+MAX_PRINTED_CHARACTERS = 72
 """Maximum number of printed characters of a reason."""
 
-MOST_KINDS = 8
+MAX_PRINTED_KINDS = 8
 """Maximum number of kinds that are printed by name; ScienceWorld has 28."""
 
 
-def build_all(requests: Sequence[Asked], folder: Path, *, at_once: int, as_json: bool) -> int:
+def build_command(requests: Sequence[BuildRequest], folder: Path, *, at_once: int, as_json: bool) -> int:
     """Build several domains and print the counts.
 
     Returns:
@@ -495,9 +519,9 @@ def build_all(requests: Sequence[Asked], folder: Path, *, at_once: int, as_json:
         Fault: as in `build_domain`.
     """
     try:
-        counts = [_built(request, folder, at_once=at_once, silent=as_json) for request in requests]
+        counts = [_build_with_progress(request, folder, at_once=at_once, silent=as_json) for request in requests]
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; resume with: {command_of(requests, folder)}") from None
+        raise Interrupted(f"interrupted; resume with: {format_command(requests, folder)}") from None
     if as_json:
         typer.echo(json.dumps([count.model_dump() for count in counts]))
     else:
@@ -505,7 +529,7 @@ def build_all(requests: Sequence[Asked], folder: Path, *, at_once: int, as_json:
     return 1 if any(count.failed or count.built < count.wanted for count in counts) else 0
 
 
-def command_of(requests: Sequence[Asked], folder: Path) -> str:
+def format_command(requests: Sequence[BuildRequest], folder: Path) -> str:
     """Format the command that resumes; with another seed, split or number of pairs the folder would refuse it."""
     first = requests[0]
     words = ["certigraph", "rewards", "build", str(folder), *(f"--domain={request.domain}" for request in requests)]
@@ -514,33 +538,37 @@ def command_of(requests: Sequence[Asked], folder: Path) -> str:
     return shlex.join([*words, *([f"--data={first.data}"] if first.data else [])])
 
 
-def count_cells(count: Count) -> tuple[str, ...]:
+def count_cells(count: DomainCount) -> tuple[str, ...]:
     """Format the counts of a domain as cells, in the order of COUNT_COLUMNS."""
     named = [f"{kind} {n}" for kind, n in count.kinds.items() if kind]
-    kinds = ", ".join(named) if len(named) <= MOST_KINDS else f"{len(named)} kinds"
-    reasons = [f"{clipped(reason, MOST_LETTERS)} ({n})" for reason, n in count.dropped.items()]
-    more = [f"and {counted(len(reasons) - MOST_REASONS, 'more reason')}"] if len(reasons) > MOST_REASONS else []
-    text = count.failed or "; ".join([*reasons[:MOST_REASONS], *more])
+    kinds = ", ".join(named) if len(named) <= MAX_PRINTED_KINDS else f"{len(named)} kinds"
+    reasons = [f"{clip_text(reason, MAX_PRINTED_CHARACTERS)} ({n})" for reason, n in count.dropped.items()]
+    more = (
+        [f"and {format_count(len(reasons) - MAX_PRINTED_REASONS, 'more reason')}"]
+        if len(reasons) > MAX_PRINTED_REASONS
+        else []
+    )
+    text = count.failed or "; ".join([*reasons[:MAX_PRINTED_REASONS], *more])
     published = "none" if count.published is None else str(count.published)
     return count.domain, published, str(count.wanted), str(count.built), kinds, str(count.out), text
 
 
-BUILD_COUNTS = ("domain", "published", "wanted", "built", "by kind", "dropped", "why")
+COUNT_COLUMNS = ("domain", "published", "wanted", "built", "by kind", "dropped", "why")
 
 
-def print_counts(counts: Sequence[Count]) -> None:
+def print_counts(counts: Sequence[DomainCount]) -> None:
     """Print the counts as a table."""
-    table = Table(*BUILD_COUNTS, box=None)
+    table = Table(*COUNT_COLUMNS, box=None)
     for count in counts:
         table.add_row(*map(escape, count_cells(count)))
     Console(highlight=False).print(table, markup=False)
 
 
-def _built(request: Asked, folder: Path, *, at_once: int, silent: bool) -> Count:
-    with telling(request.domain, request.pairs, silent=silent) as reporter:
+def _build_with_progress(request: BuildRequest, folder: Path, *, at_once: int, silent: bool) -> DomainCount:
+    with report_progress(request.domain, request.pairs, silent=silent) as reporter:
 
-        def report(count: Count) -> None:
+        def report(count: DomainCount) -> None:
             reporter.total = count.wanted
             reporter(count.built, f"{count.out} dropped")
 
-        return build(request, folder, at_once=at_once, progress=report)
+        return build_domain(request, folder, at_once=at_once, progress=report)

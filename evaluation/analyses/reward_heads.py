@@ -1,4 +1,4 @@
-"""Training and transfer of supervised reward models (`certigraph rewards train`, `tune`, `transfer`).
+"""Training and transfer of supervised reward models (`certigraph rewards train`, `tune`, `measure_transfer`).
 
 Reward heads over sentence vectors are trained on the CPU; `train_lora` tunes a language model by the paper's recipe
 (StateFactory, appendix C.2); `measure_transfer` measures how well heads predict in other domains (Table 1).
@@ -17,30 +17,30 @@ from rich.console import Console
 from rich.table import Table
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.matching import NAME, Encoder, needed_encoder
+from certigraph.adapters.matching import DEFAULT_ENCODER, Encoder, load_encoder
 from certigraph.adapters.rewardprediction.benchmark import RewardPrediction, epic_distance
-from certigraph.adapters.rewardprediction.dataset import Pair, Recording
+from certigraph.adapters.rewardprediction.dataset import RewardTrajectory, TrajectoryPair
 from certigraph.adapters.rewards import (
-    BASE,
-    Card,
+    DEFAULT_BASE_MODEL,
     Head,
     Heads,
-    equipped_for_tuning,
-    flattened,
+    HeadsMetadata,
+    check_tuning_packages,
     fold_of,
+    format_steps,
     prefix_features,
     save_heads,
 )
 from certigraph.state.records import Fault, Record, UnknownName
-from certigraph.state.rewards import Seen
+from certigraph.state.rewards import RecordedStep
 
 # Training data: prefixes of recorded trajectories, and ranked pairs of them.
 
-PER_TASK = 70
+MAX_PAIRS_PER_TASK = 70
 """Maximum number of ranked pairs from one task: 35,000 from 500 tasks, as in the paper (appendix C.2.1)."""
 
 
-class Sample(NamedTuple):
+class PrefixSample(NamedTuple):
     """Prefixes of one task's recordings, the positive recording first."""
 
     task: str
@@ -51,33 +51,33 @@ class Sample(NamedTuple):
     """True, shaped reward of each prefix."""
 
 
-def sample(pair: Pair, encoder: Encoder) -> Sample:
+def create_sample(pair: TrajectoryPair, encoder: Encoder) -> PrefixSample:
     """Compute the features and rewards of all prefixes of a pair's two recordings."""
     numpy = import_module("numpy")
-    features = [prefix_features(one.goal_description, steps_of(one), encoder) for one in pair.recordings]
+    features = [prefix_features(one.goal_description, unrewarded_steps(one), encoder) for one in pair.recordings]
     rewards = tuple(row.reward.shaped for one in pair.recordings for row in one.trajectory)
-    return Sample(pair.id, pair.domain, numpy.concatenate(features).astype(numpy.float16), rewards)
+    return PrefixSample(pair.id, pair.domain, numpy.concatenate(features).astype(numpy.float16), rewards)
 
 
-def steps_of(one: Recording) -> list[Seen]:
+def unrewarded_steps(one: RewardTrajectory) -> list[RecordedStep]:
     """Return the steps of a recording without its rewards, as predictors see them."""
-    return [Seen(action=row.action, observation=row.observation) for row in one.trajectory]
+    return [RecordedStep(action=row.action, observation=row.observation) for row in one.trajectory]
 
 
-def samples(
-    pairs: Sequence[Pair], encoder: Encoder, progress: Callable[[str], None] = lambda line: None
-) -> list[Sample]:
+def create_samples(
+    pairs: Sequence[TrajectoryPair], encoder: Encoder, progress: Callable[[str], None] = lambda line: None
+) -> list[PrefixSample]:
     """Create the samples of all pairs. A hundred pairs are encoded at a time, which is faster than step by step."""
-    created: list[Sample] = []
+    created: list[PrefixSample] = []
     for start in range(0, len(pairs), 100):
         chunk = pairs[start : start + 100]
         encoder.encode([text for pair in chunk for text in _texts(pair)])
-        created += [sample(pair, encoder) for pair in chunk]
+        created += [create_sample(pair, encoder) for pair in chunk]
         progress(f"{len(created)} of {len(pairs)} tasks encoded")
     return created
 
 
-def ranked(one: Sample, seed: int) -> list[tuple[int, int]]:
+def ranked_pairs(one: PrefixSample, seed: int) -> list[tuple[int, int]]:
     """Draw at most MAX_PAIRS_PER_TASK pairs of prefixes of a task with different rewards.
 
     Returns:
@@ -85,35 +85,35 @@ def ranked(one: Sample, seed: int) -> list[tuple[int, int]]:
     """
     indices = range(len(one.rewards))
     orders = [(a, b) for a, b in product(indices, indices) if one.rewards[a] > one.rewards[b]]
-    return Random(f"{seed}:{one.task}").sample(orders, min(PER_TASK, len(orders)))
+    return Random(f"{seed}:{one.task}").sample(orders, min(MAX_PAIRS_PER_TASK, len(orders)))
 
 
-def _texts(pair: Pair) -> list[str]:
+def _texts(pair: TrajectoryPair) -> list[str]:
     rows = [row for one in pair.recordings for row in one.trajectory]
     return [pair.positive.goal_description, *(text for row in rows for text in (row.action, row.observation))]
 
 
 # Training of reward heads on the CPU: pairwise ranking with reward centering (StateFactory, section 3.1.1; Eq. 13).
 
-FOLDS = 5
-HIDDEN = 64
-STEPS = 300
+DEFAULT_FOLDS = 5
+HIDDEN_UNITS = 64
+TRAINING_STEPS = 300
 """Number of updates for any number of pairs: about one epoch over the paper's number, many epochs over few pairs."""
 
-BATCH = 128
-RATE, DECAY, DROPOUT = 1e-3, 3e-2, 0.3
-CENTERING = 0.01
+BATCH_SIZE = 128
+LEARNING_RATE, WEIGHT_DECAY, DROPOUT = 1e-3, 3e-2, 0.3
+CENTERING_WEIGHT = 0.01
 """Weight of the squared sum of two scores; without it ranking does not determine the offset of the scores."""
 
-FEWEST = 2
+MIN_TASKS = 2
 """Minimum number of tasks to train a head."""
 
 
 def train_heads(
-    samples: Sequence[Sample],
+    samples: Sequence[PrefixSample],
     encoder: str,
     *,
-    folds: int = FOLDS,
+    folds: int = DEFAULT_FOLDS,
     seed: int = 0,
     progress: Callable[[str], None] = print,
 ) -> Heads:
@@ -128,19 +128,19 @@ def train_heads(
         heads.append(train_head(training, seed))
         progress(f"head {fold + 1} of {folds}: {len(training)} tasks")
     domains = tuple(sorted({one.domain for one in samples}))
-    card = Card(encoder=encoder, domains=domains, folds=folds, tasks=len(samples), seed=seed)
+    card = HeadsMetadata(encoder=encoder, domains=domains, folds=folds, tasks=len(samples), seed=seed)
     return Heads(card, tuple(heads))
 
 
-def train_head(samples: Sequence[Sample], seed: int) -> Head:
+def train_head(samples: Sequence[PrefixSample], seed: int) -> Head:
     """Train a head that ranks prefixes of the same task."""
     numpy, torch = import_module("numpy"), import_module("torch")
-    rows, better, worse = _stacked(samples, seed)
+    rows, better, worse = _stack_samples(samples, seed)
     mean, spread = rows.mean(axis=0, dtype=numpy.float32), rows.std(axis=0, dtype=numpy.float32) + 1e-4
     features = torch.from_numpy(((rows - mean) / spread).astype(numpy.float16))
-    with torch.random.fork_rng(devices=[]), _one_thread():
+    with torch.random.fork_rng(devices=[]), _single_thread():
         torch.manual_seed(seed)
-        network = _fitted(features, torch.tensor(better), torch.tensor(worse))
+        network = _train_network(features, torch.tensor(better), torch.tensor(worse))
     with torch.no_grad():
         scores = network.eval()(features.float())[:, 0]
     first, _, _, last = network
@@ -152,11 +152,11 @@ def train_head(samples: Sequence[Sample], seed: int) -> Head:
 def ranking_loss(better: Any, worse: Any) -> Any:
     """Compute the mean of -log sigmoid(s+ - s-) + CENTERING_WEIGHT * (s+ + s-)^2 over a batch of pairs of scores."""
     functional = import_module("torch.nn.functional")
-    return (CENTERING * (better + worse) ** 2 - functional.logsigmoid(better - worse)).mean()
+    return (CENTERING_WEIGHT * (better + worse) ** 2 - functional.logsigmoid(better - worse)).mean()
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def _single_thread() -> Iterator[None]:
     """Use one thread: small batches gain nothing from more, and on a busy machine every update would wait for them."""
     torch = import_module("torch")
     previous = torch.get_num_threads()
@@ -167,29 +167,31 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(previous)
 
 
-def _fitted(features: Any, better: Any, worse: Any) -> Any:
+def _train_network(features: Any, better: Any, worse: Any) -> Any:
     torch = import_module("torch")
     nn = torch.nn
-    network = nn.Sequential(nn.Linear(features.shape[1], HIDDEN), nn.ReLU(), nn.Dropout(DROPOUT), nn.Linear(HIDDEN, 1))
-    optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=DECAY)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)
-    for _ in range(STEPS):
-        batch = torch.randint(len(better), (BATCH,))
+    network = nn.Sequential(
+        nn.Linear(features.shape[1], HIDDEN_UNITS), nn.ReLU(), nn.Dropout(DROPOUT), nn.Linear(HIDDEN_UNITS, 1)
+    )
+    optimiser = torch.optim.AdamW(network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, TRAINING_STEPS)
+    for _ in range(TRAINING_STEPS):
+        batch = torch.randint(len(better), (BATCH_SIZE,))
         scores = network(features[torch.cat([better[batch], worse[batch]])].float())[:, 0]
         optimiser.zero_grad()
-        ranking_loss(*scores.split(BATCH)).backward()
+        ranking_loss(*scores.split(BATCH_SIZE)).backward()
         optimiser.step()
         schedule.step()
     return network
 
 
-def _stacked(samples: Sequence[Sample], seed: int) -> tuple[Any, list[int], list[int]]:
+def _stack_samples(samples: Sequence[PrefixSample], seed: int) -> tuple[Any, list[int], list[int]]:
     """Stack the prefixes of all tasks; return them with the indices of the better and the worse ones of all pairs."""
     starts, orders = [0], []
     for one in samples:
-        orders += [(starts[-1] + a, starts[-1] + b) for a, b in ranked(one, seed)]
+        orders += [(starts[-1] + a, starts[-1] + b) for a, b in ranked_pairs(one, seed)]
         starts.append(starts[-1] + len(one.rewards))
-    if len(samples) < FEWEST or not orders:
+    if len(samples) < MIN_TASKS or not orders:
         problem = f"{len(samples)} tasks with {len(orders)} pairs of steps with different rewards are not enough"
         raise Fault(
             "data",
@@ -205,7 +207,7 @@ def _stacked(samples: Sequence[Sample], seed: int) -> tuple[Any, list[int], list
 # BF16, gradient checkpointing. The paper does not give the learning rate; 1e-4 is usual for LoRA.
 
 
-class Recipe(NamedTuple):
+class TuningRecipe(NamedTuple):
     """Hyperparameters of the tuning."""
 
     rank: int = 16
@@ -217,15 +219,15 @@ class Recipe(NamedTuple):
     seed: int = 0
 
 
-PAPER = Recipe()
+PAPER_RECIPE = TuningRecipe()
 
 
 def train_lora(
-    pairs: Sequence[Pair],
+    pairs: Sequence[TrajectoryPair],
     out: Path,
     *,
-    base: str = BASE,
-    recipe: Recipe = PAPER,
+    base: str = DEFAULT_BASE_MODEL,
+    recipe: TuningRecipe = PAPER_RECIPE,
     progress: Callable[[str], None] = print,
 ) -> Path:
     """Tune adapters and head to rank prefixes of the same task, and write them with the tokenizer to the folder `out`.
@@ -236,9 +238,9 @@ def train_lora(
     Raises:
         Fault: a library is missing, no two prefixes have different rewards, or the base model is not on this machine.
     """
-    equipped_for_tuning()
+    check_tuning_packages()
     torch = import_module("torch")
-    model, tokenizer = _adapted(base, recipe)
+    model, tokenizer = _load_adapted_model(base, recipe)
     orders = [order for pair in pairs for order in _ranked_texts(pair, recipe.seed)]
     if not orders:
         raise Fault("data", "no two steps of these pairs have different rewards: give positive trajectories")
@@ -248,7 +250,7 @@ def train_lora(
         Random(f"{recipe.seed}:{epoch}").shuffle(orders)
         for start in range(0, len(orders), recipe.batch):
             batch = orders[start : start + recipe.batch]
-            scores = _scores(model, tokenizer, [text for side in zip(*batch, strict=True) for text in side])
+            scores = _score_texts(model, tokenizer, [text for side in zip(*batch, strict=True) for text in side])
             loss = ranking_loss(*scores.split(len(batch)))
             optimiser.zero_grad()
             loss.backward()
@@ -260,18 +262,18 @@ def train_lora(
     return out
 
 
-def _ranked_texts(pair: Pair, seed: int) -> list[tuple[str, str]]:
+def _ranked_texts(pair: TrajectoryPair, seed: int) -> list[tuple[str, str]]:
     rewards = tuple(row.reward.shaped for one in pair.recordings for row in one.trajectory)
     texts = [
-        flattened(one.goal_description, steps[: n + 1])
-        for one, steps in zip(pair.recordings, map(steps_of, pair.recordings), strict=True)
+        format_steps(one.goal_description, steps[: n + 1])
+        for one, steps in zip(pair.recordings, map(unrewarded_steps, pair.recordings), strict=True)
         for n in range(len(steps))
     ]
-    sample = Sample(pair.id, pair.domain, None, rewards)
-    return [(texts[better], texts[worse]) for better, worse in ranked(sample, seed)]
+    sample = PrefixSample(pair.id, pair.domain, None, rewards)
+    return [(texts[better], texts[worse]) for better, worse in ranked_pairs(sample, seed)]
 
 
-def _adapted(base: str, recipe: Recipe) -> tuple[Any, Any]:
+def _load_adapted_model(base: str, recipe: TuningRecipe) -> tuple[Any, Any]:
     torch, transformers, peft = map(import_module, ("torch", "transformers", "peft"))
     gpu = torch.cuda.is_available()
     torch.manual_seed(recipe.seed)
@@ -295,7 +297,7 @@ def _adapted(base: str, recipe: Recipe) -> tuple[Any, Any]:
     return peft.get_peft_model(model, config).to("cuda" if gpu else "cpu").train(), tokenizer
 
 
-def _scores(model: Any, tokenizer: Any, texts: list[str]) -> Any:
+def _score_texts(model: Any, tokenizer: Any, texts: list[str]) -> Any:
     """Return one score per text; a text that is too long is cut at its start."""
     inputs = tokenizer(texts, truncation=True, padding=True, return_tensors="pt")
     return model(**inputs.to(model.device)).logits[:, 0].float()
@@ -303,10 +305,10 @@ def _scores(model: Any, tokenizer: Any, texts: list[str]) -> Any:
 
 # Transfer of supervised rewards: EPIC distance by training domain and rated domain (StateFactory, Table 1).
 
-ALL = "all"
+ALL_DOMAINS = "all"
 
 
-class Transfer(Record):
+class TransferResult(Record):
     """Mean pooled EPIC distance by training domain and rated domain; no head rated a task of its training."""
 
     domains: tuple[str, ...]
@@ -320,42 +322,44 @@ class Transfer(Record):
         return fmean(self.distances[self.trained.index(trained)])
 
 
-def transfer(
-    samples: Sequence[Sample],
+def measure_transfer(
+    samples: Sequence[PrefixSample],
     encoder: str,
     *,
-    folds: int = FOLDS,
+    folds: int = DEFAULT_FOLDS,
     seed: int = 0,
     progress: Callable[[str], None] = lambda line: None,
-) -> Transfer:
+) -> TransferResult:
     """Train on each domain and on all together, and rate every domain with each.
 
     Raises:
         Fault: ("data") a domain has too few tasks for training.
     """
     domains = tuple(sorted({one.domain for one in samples}))
-    trained = (*domains, ALL) if len(domains) > 1 else domains
+    trained = (*domains, ALL_DOMAINS) if len(domains) > 1 else domains
     rows = []
     for name in trained:
         progress(f"training on {name}")
-        training = [one for one in samples if name in (ALL, one.domain)]
+        training = [one for one in samples if name in (ALL_DOMAINS, one.domain)]
         heads = train_heads(training, encoder, folds=folds, seed=seed, progress=lambda line: None)
-        rows.append(tuple(distance([one for one in samples if one.domain == rated], heads) for rated in domains))
-    return Transfer(domains=domains, trained=trained, distances=tuple(rows))
+        rows.append(
+            tuple(mean_epic_distance([one for one in samples if one.domain == rated], heads) for rated in domains)
+        )
+    return TransferResult(domains=domains, trained=trained, distances=tuple(rows))
 
 
-def distance(samples: Sequence[Sample], heads: Heads) -> float:
+def mean_epic_distance(samples: Sequence[PrefixSample], heads: Heads) -> float:
     """Compute the mean over tasks of the EPIC distance pooled over a task's recordings."""
-    return fmean(epic_distance(_rated(one, heads), one.rewards) for one in samples)
+    return fmean(epic_distance(_predict_rewards(one, heads), one.rewards) for one in samples)
 
 
-def _rated(one: Sample, heads: Heads) -> list[float]:
+def _predict_rewards(one: PrefixSample, heads: Heads) -> list[float]:
     return [float(reward) for reward in heads.of(one.task).rewards(one.features.astype("float32"))]
 
 
-# The commands `certigraph rewards train`, `tune` and `transfer`, on RewardPrediction's recordings.
+# The commands `certigraph rewards train`, `tune` and `measure_transfer`, on RewardPrediction's recordings.
 
-Told = Callable[[str], None]
+LineListener = Callable[[str], None]
 
 
 def train_command(
@@ -363,12 +367,12 @@ def train_command(
     out: Path,
     *,
     domains: Sequence[str] = (),
-    encoder: str = NAME,
-    folds: int = FOLDS,
+    encoder: str = DEFAULT_ENCODER,
+    folds: int = DEFAULT_FOLDS,
     limit: int | None = None,
     seed: int = 0,
-    told: Told = print,
-) -> Card:
+    told: LineListener = print,
+) -> HeadsMetadata:
     """Train one head per fold on the pairs of some domains and write them to `out`.
 
     Args:
@@ -386,8 +390,8 @@ def train_command(
         UnknownName: there is no such domain.
         Fault: there are too few pairs, or the encoder or the data are missing.
     """
-    source = needed_encoder(encoder)
-    prefixes = samples(chosen(data, domains, limit), source, told)
+    source = load_encoder(encoder)
+    prefixes = create_samples(select_pairs(data, domains, limit), source, told)
     heads = train_heads(prefixes, encoder, folds=folds, seed=seed, progress=told)
     save_heads(out, heads)
     return heads.card
@@ -397,26 +401,26 @@ def transfer_command(
     data: str | None,
     *,
     domains: Sequence[str] = (),
-    encoder: str = NAME,
-    folds: int = FOLDS,
+    encoder: str = DEFAULT_ENCODER,
+    folds: int = DEFAULT_FOLDS,
     limit: int | None = None,
     seed: int = 0,
-    told: Told = print,
-) -> Transfer:
+    told: LineListener = print,
+) -> TransferResult:
     """Train on each domain and on all, and rate each domain with each; arguments and errors as in `train_command`."""
-    prefixes = samples(chosen(data, domains, limit), needed_encoder(encoder), told)
-    return transfer(prefixes, encoder, folds=folds, seed=seed, progress=told)
+    prefixes = create_samples(select_pairs(data, domains, limit), load_encoder(encoder), told)
+    return measure_transfer(prefixes, encoder, folds=folds, seed=seed, progress=told)
 
 
 def tune_command(
     data: str | None,
     out: Path,
     *,
-    base: str = BASE,
+    base: str = DEFAULT_BASE_MODEL,
     domains: Sequence[str] = (),
     limit: int | None = None,
     seed: int = 0,
-    told: Told = print,
+    told: LineListener = print,
 ) -> Path:
     """Tune a language model on the pairs of some domains by the paper's recipe, and write it to the folder `out`.
 
@@ -425,10 +429,12 @@ def tune_command(
     Args:
         base: name of the model on the Hugging Face hub, or its folder; it is never downloaded automatically.
     """
-    return train_lora(chosen(data, domains, limit), out, base=base, recipe=PAPER._replace(seed=seed), progress=told)
+    return train_lora(
+        select_pairs(data, domains, limit), out, base=base, recipe=PAPER_RECIPE._replace(seed=seed), progress=told
+    )
 
 
-def chosen(data: str | None, domains: Sequence[str], limit: int | None) -> list[Pair]:
+def select_pairs(data: str | None, domains: Sequence[str], limit: int | None) -> list[TrajectoryPair]:
     """Load the pairs of some domains, the first `limit` of each.
 
     Raises:
@@ -441,7 +447,7 @@ def chosen(data: str | None, domains: Sequence[str], limit: int | None) -> list[
     return [pair for domain in domains or known for pair in [p for p in pairs if p.domain == domain][:limit]]
 
 
-def print_transfer(done: Transfer) -> None:
+def print_transfer(done: TransferResult) -> None:
     """Print the distances with a row per training domain, a column per rated domain, and the mean over columns."""
     table = Table("trained on", *done.domains, "overall", title="mean EPIC distance, pooled per task", box=None)
     for name, row in zip(done.trained, done.distances, strict=True):

@@ -19,23 +19,23 @@ import numpy as np
 
 from certigraph.adapters import rewards as routing_code
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.matching import Encoder, needed_encoder
+from certigraph.adapters.matching import Encoder, load_encoder
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.rewardprediction.benchmark import FIGURES, figures
-from certigraph.adapters.rewardprediction.dataset import Pair, Recording
-from certigraph.adapters.rewards import FACTORS, needed_factors
-from certigraph.evaluation.analyses.reward_data import append, in_processes, read_lines
-from certigraph.evaluation.comparison import Method, methods_from
+from certigraph.adapters.rewardprediction.benchmark import FIGURE_NAMES, reward_figures
+from certigraph.adapters.rewardprediction.dataset import RewardTrajectory, TrajectoryPair
+from certigraph.adapters.rewards import FACTORS, require_factors
+from certigraph.evaluation.analyses.reward_data import append_line, map_in_processes, read_lines
+from certigraph.evaluation.comparison import ComparedMethod, parse_methods
 from certigraph.evaluation.statistics import RESAMPLES, SEED, mean_of
-from certigraph.evaluation.statistics import interval as paired_interval
-from certigraph.runtime.registry import REWARDS, AnyGraph, swaps_of
+from certigraph.evaluation.statistics import bootstrap_interval as paired_interval
+from certigraph.runtime.registry import REWARD_GRAPHS, AnyGraph, swaps_of
 from certigraph.state import rewards as factored_code
 from certigraph.state.records import Fault, Record, Stopped, Task, UnknownName
 from certigraph.state.rewards import FactoredState
 
 # The predictors: graphs that predict rewards, with swapped operators.
 
-USUAL = (
+DEFAULT_PREDICTORS = (
     "statefactory",
     "object=statefactory:route=route:granularity=object",
     "textual=statefactory:route=route:granularity=textual",
@@ -47,7 +47,7 @@ USUAL = (
 """Default predictors: StateFactory with all granularities, StateFactory with goals known beforehand, two baselines."""
 
 
-def predictors(specs: Sequence[str], encoders: Sequence[str] = ()) -> tuple[Method, ...]:
+def parse_predictors(specs: Sequence[str], encoders: Sequence[str] = ()) -> tuple[ComparedMethod, ...]:
     """Parse the predictors of a command line; the others are compared with the first one.
 
     Args:
@@ -58,14 +58,14 @@ def predictors(specs: Sequence[str], encoders: Sequence[str] = ()) -> tuple[Meth
         UnknownName: a graph, slot or operator is unknown, a graph predicts no rewards, or a name is used twice.
     """
     encoding = [f"{name}=statefactory:route=route:encoder={name}" for name in encoders]
-    methods = [_predictor(spec) for spec in (*(specs or USUAL), *encoding)]
+    methods = [_parse_predictor(spec) for spec in (*(specs or DEFAULT_PREDICTORS), *encoding)]
     names = [method.name for method in methods]
     if duplicates := sorted({name for name in names if names.count(name) > 1}):
         raise UnknownName(f"two predictors are called {duplicates[0]}; write NAME=GRAPH:SLOT=OPERATOR")
     return tuple(methods)
 
 
-def granularity_of(method: Method) -> str | None:
+def granularity_of(method: ComparedMethod) -> str | None:
     """Return the granularity of a StateFactory without other changes; None for other predictors."""
     swaps = swaps_of(method.graph, method.operators)
     if method.graph != "statefactory" or swaps.keys() - {"route"}:
@@ -74,7 +74,7 @@ def granularity_of(method: Method) -> str | None:
     return str(args.get("granularity", "attribute")) if not args.keys() - {"granularity"} else None
 
 
-def knows_the_goal(method: Method) -> bool:
+def has_known_goal(method: ComparedMethod) -> bool:
     """Return whether a method is StateFactory with `interpret=offline_goal` as its only swap."""
     swaps = swaps_of(method.graph, method.operators)
     return (
@@ -82,28 +82,28 @@ def knows_the_goal(method: Method) -> bool:
     )
 
 
-def encoder_of(method: Method) -> str | None:
+def encoder_of(method: ComparedMethod) -> str | None:
     """Return the sentence encoder that a StateFactory's routing names; None where it names none."""
     swaps = swaps_of(method.graph, method.operators) if method.graph == "statefactory" else {}
     return str(swaps["route"].args["encoder"]) if "route" in swaps and "encoder" in swaps["route"].args else None
 
 
-def _predictor(spec: str) -> Method:
+def _parse_predictor(spec: str) -> ComparedMethod:
     head, _, swaps = spec.partition(":")
     name, _, graph = head.partition("=")
-    if (graph or name) not in REWARDS:
-        raise UnknownName(f"{graph or name} predicts no rewards; {', '.join(REWARDS)} do")
-    methods = methods_from([f"v={graph or name}"], [f"v:{swap}" for swap in swaps.split("+") if swap])
+    if (graph or name) not in REWARD_GRAPHS:
+        raise UnknownName(f"{graph or name} predicts no rewards; {', '.join(REWARD_GRAPHS)} do")
+    methods = parse_methods([f"v={graph or name}"], [f"v:{swap}" for swap in swaps.split("+") if swap])
     return methods[0].model_copy(update={"name": name if graph else spec})
 
 
 # Digests that identify a rating: of the predictor, the models, the pair, and the code of the rules.
 
-DIGITS = 16
+DIGEST_DIGITS = 16
 """Number of hex digits of a digest."""
 
 
-def digest_of(method: Method, context: Context, domain: str, what: str) -> str:
+def rating_digest(method: ComparedMethod, context: Context, domain: str, what: str) -> str:
     """Compute the digest of everything that determines the rewards of a pair.
 
     Args:
@@ -113,35 +113,35 @@ def digest_of(method: Method, context: Context, domain: str, what: str) -> str:
         what: text that identifies the pair.
     """
     models = (context.model, *(f"{role}={name}" for role, name in sorted((context.roles or {}).items())))
-    code = code_of(domain) if method.graph == "statefactory" else ""
-    return short(method.model_dump_json(), *models, what, code)
+    code = code_digest(domain) if method.graph == "statefactory" else ""
+    return text_digest(method.model_dump_json(), *models, what, code)
 
 
 @lru_cache(maxsize=16)
-def code_of(domain: str) -> str:
+def code_digest(domain: str) -> str:
     """Compute the digest of the code by which StateFactory reads and compares a domain's texts."""
     files = [Path(str(module.__file__)) for module in (routing_code, factored_code)]
     if domain in FACTORS:
         module_spec = find_spec(FACTORS[domain].partition(":")[0])
         files += sorted(Path(module_spec.origin).parent.glob("*.py")) if module_spec and module_spec.origin else []
-    return short(*(file.read_text(encoding="utf-8") for file in files))
+    return text_digest(*(file.read_text(encoding="utf-8") for file in files))
 
 
-def short(*parts: str) -> str:
+def text_digest(*parts: str) -> str:
     """Compute a digest of texts."""
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:DIGITS]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:DIGEST_DIGITS]
 
 
 # Prediction of the rewards of pairs, in several processes; a later call resumes.
 
-BENCHMARK = "rewardprediction"
+REWARD_BENCHMARK = "rewardprediction"
 
-MOST_FAULTS = 3
+MAX_CONSECUTIVE_FAULTS = 3
 """Number of consecutive pairs without a usable answer of the model that stops the measurement; small models fail at
 some pairs."""
 
 
-class Rated(Record):
+class RatedPair(Record):
     """Rewards and figures of one pair by one predictor."""
 
     predictor: str
@@ -150,13 +150,13 @@ class Rated(Record):
     rewards: tuple[tuple[float, ...], ...]
     """Reward of each step, the positive recording first."""
     figures: dict[str, float]
-    """Figures of `certigraph.adapters.rewardprediction.benchmark.figures`."""
+    """Figures of `certigraph.adapters.rewardprediction.benchmark.reward_figures`."""
     seconds: float
     digest: str
     """Digest of pair, predictor, models and code; a row with another digest is not reused."""
 
 
-class Failed(Record):
+class FailedPair(Record):
     """A pair that a predictor could not rate; a resumed measurement tries it again."""
 
     predictor: str
@@ -166,54 +166,54 @@ class Failed(Record):
     """Whether the model failed, which may then fail for every other pair too."""
 
 
-class Piece(NamedTuple):
+class RatingJob(NamedTuple):
     """One item of work: a predictor and a pair."""
 
-    method: Method
+    method: ComparedMethod
     pair: str
     context: Context
 
 
-def rate(piece: Piece) -> Rated | Failed:
+def rate_pair(piece: RatingJob) -> RatedPair | FailedPair:
     """Predict a pair's rewards, or return the reason why they cannot be predicted."""
-    benchmark: Any = load_benchmark(BENCHMARK, piece.context.data)
+    benchmark: Any = load_benchmark(REWARD_BENCHMARK, piece.context.data)
     pair, task = benchmark.pairs[piece.pair], benchmark.task(piece.pair)
     start = time.perf_counter()
     try:
-        state = _graph(piece.method.model_dump_json()).invoke({"task": task}, context=piece.context)
+        state = _build_predictor(piece.method.model_dump_json()).invoke({"task": task}, context=piece.context)
     except Stopped as stopped:
         of_model = isinstance(stopped, Fault) and stopped.boundary == "model"
-        return Failed(predictor=piece.method.name, pair=piece.pair, reason=str(stopped), of_model=of_model)
+        return FailedPair(predictor=piece.method.name, pair=piece.pair, reason=str(stopped), of_model=of_model)
     except Exception as error:  # noqa: BLE001 - an operator may be third-party code: its failure costs one pair
-        return Failed(predictor=piece.method.name, pair=piece.pair, reason=f"{type(error).__name__}: {error}")
+        return FailedPair(predictor=piece.method.name, pair=piece.pair, reason=f"{type(error).__name__}: {error}")
     seconds, rewards = time.perf_counter() - start, state["action"].args["rewards"]
-    return Rated(
+    return RatedPair(
         predictor=piece.method.name,
         pair=pair.id,
         domain=pair.domain,
         rewards=tuple(tuple(round(float(one), 6) for one in trajectory) for trajectory in rewards),
-        figures=figures(pair.recordings, rewards),
+        figures=reward_figures(pair.recordings, rewards),
         seconds=round(seconds, 6),
-        digest=digest(piece),
+        digest=job_digest(piece),
     )
 
 
-def digest(piece: Piece) -> str:
+def job_digest(piece: RatingJob) -> str:
     """Compute the digest of a predictor's rating of a pair."""
-    benchmark: Any = load_benchmark(BENCHMARK, piece.context.data)
+    benchmark: Any = load_benchmark(REWARD_BENCHMARK, piece.context.data)
     pair = benchmark.pairs[piece.pair]
-    return digest_of(piece.method, piece.context, pair.domain, pair.model_dump_json())
+    return rating_digest(piece.method, piece.context, pair.domain, pair.model_dump_json())
 
 
-def rate_all(
-    methods: Sequence[Method],
+def rate_pairs(
+    methods: Sequence[ComparedMethod],
     pairs: Sequence[str],
     context: Context,
     rows: Path,
     *,
     at_once: int = 1,
     progress: Callable[[int, int], None] = lambda done, failed: None,
-) -> list[Failed]:
+) -> list[FailedPair]:
     """Rate every pair with every predictor, except those in the file of rows, and append the new rows.
 
     Returns:
@@ -223,48 +223,48 @@ def rate_all(
         Fault: ("model") the model gave no usable answer for MAX_CONSECUTIVE_FAULTS consecutive pairs; the ratings so
             far are saved.
     """
-    known = {row.digest for row in read_rated(rows)}
-    wanted = [Piece(method, pair, context) for method in methods for pair in pairs]
-    left = [piece for piece in wanted if digest(piece) not in known]
-    failed: list[Failed] = []
+    known = {row.digest for row in read_rated_pairs(rows)}
+    wanted = [RatingJob(method, pair, context) for method in methods for pair in pairs]
+    left = [piece for piece in wanted if job_digest(piece) not in known]
+    failed: list[FailedPair] = []
     faults = 0
-    for done, row in enumerate(_outcomes(left, at_once), len(wanted) - len(left) + 1):
-        if isinstance(row, Rated):
-            append(rows, row)
+    for done, row in enumerate(_rate_jobs(left, at_once), len(wanted) - len(left) + 1):
+        if isinstance(row, RatedPair):
+            append_line(rows, row)
         else:
             failed.append(row)
         progress(done, len(failed))
-        faults = faults + 1 if isinstance(row, Failed) and row.of_model else 0
-        if faults == MOST_FAULTS:
+        faults = faults + 1 if isinstance(row, FailedPair) and row.of_model else 0
+        if faults == MAX_CONSECUTIVE_FAULTS:
             raise Fault("model", f"stopped after {faults} pairs in a row: {failed[-1].reason}")
     return failed
 
 
-def _outcomes(pieces: Sequence[Piece], at_once: int) -> Iterable[Rated | Failed]:
+def _rate_jobs(pieces: Sequence[RatingJob], at_once: int) -> Iterable[RatedPair | FailedPair]:
     if at_once == 1:
-        yield from map(rate, pieces)
+        yield from map(rate_pair, pieces)
         return
-    for piece, row in in_processes(rate, pieces, at_once):
-        yield row or Failed(predictor=piece.method.name, pair=piece.pair, reason="its process died")
+    for piece, row in map_in_processes(rate_pair, pieces, at_once):
+        yield row or FailedPair(predictor=piece.method.name, pair=piece.pair, reason="its process died")
 
 
-def read_rated(path: Path) -> list[Rated]:
+def read_rated_pairs(path: Path) -> list[RatedPair]:
     """Read the rows of a measurement."""
-    return read_lines(path, Rated)
+    return read_lines(path, RatedPair)
 
 
 @lru_cache(maxsize=64)
-def _graph(method: str) -> AnyGraph:
-    return Method.model_validate_json(method).build()
+def _build_predictor(method: str) -> AnyGraph:
+    return ComparedMethod.model_validate_json(method).build()
 
 
 # Speed of predictors: trajectories per second, in a new process, and again with warm caches.
 
-PAIRS = 40
+MAX_TIMED_PAIRS = 40
 """Maximum number of timed pairs, spread over all."""
 
 
-class Speed(Record):
+class PredictorSpeed(Record):
     """Trajectories per second of one process; `cold` includes loading the encoder and encoding every text."""
 
     predictor: str
@@ -275,26 +275,26 @@ class Speed(Record):
     """Digest of predictor, models and pairs; a stored line with another digest is not reused."""
 
 
-def speed(method: Method, pairs: Sequence[str], context: Context) -> Speed | None:
+def measure_speed(method: ComparedMethod, pairs: Sequence[str], context: Context) -> PredictorSpeed | None:
     """Time a predictor in a process of its own; None where it cannot rate the pairs."""
-    selection = list(pairs)[:: max(1, len(pairs) // PAIRS)][:PAIRS]
+    selection = list(pairs)[:: max(1, len(pairs) // MAX_TIMED_PAIRS)][:MAX_TIMED_PAIRS]
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
-        return executor.submit(timed, method, selection, context).result()
+        return executor.submit(time_predictor, method, selection, context).result()
 
 
-def timed(method: Method, pairs: Sequence[str], context: Context) -> Speed | None:
+def time_predictor(method: ComparedMethod, pairs: Sequence[str], context: Context) -> PredictorSpeed | None:
     """Time two consecutive passes of a predictor in this process, after the pairs are read."""
-    load_benchmark(BENCHMARK, context.data).tasks()
+    load_benchmark(REWARD_BENCHMARK, context.data).tasks()
     passes = []
     for _ in range(2):
         start = time.perf_counter()
-        rows = [rate(Piece(method, pair, context)) for pair in pairs]
+        rows = [rate_pair(RatingJob(method, pair, context)) for pair in pairs]
         passes.append(time.perf_counter() - start)
-    rated = sum(len(row.rewards) for row in rows if isinstance(row, Rated))
+    rated = sum(len(row.rewards) for row in rows if isinstance(row, RatedPair))
     if not rated:
         return None
     cold, warm = (round(rated / seconds, 1) for seconds in passes)
-    return Speed(predictor=method.name, trajectories=rated, cold=cold, warm=warm)
+    return PredictorSpeed(predictor=method.name, trajectories=rated, cold=cold, warm=warm)
 
 
 # Statistics of predictors: means by domain and over domains, with 95 % intervals over tasks.
@@ -302,11 +302,11 @@ def timed(method: Method, pairs: Sequence[str], context: Context) -> Speed | Non
 OVERALL = "overall"
 """Name of the mean of the domains' means, in which all domains have the same weight."""
 
-EPIC = FIGURES[0]
+EPIC_FIGURE = FIGURE_NAMES[0]
 """The main figure: the EPIC distance pooled over a task's recordings."""
 
 
-class Mean(NamedTuple):
+class MeanInterval(NamedTuple):
     """A mean and the bounds of its 95 % interval; None where there is no interval."""
 
     mean: float
@@ -314,35 +314,35 @@ class Mean(NamedTuple):
     high: float | None = None
 
 
-class Line(NamedTuple):
+class PredictorLine(NamedTuple):
     """Figures of a predictor in a domain, or over all domains."""
 
     predictor: str
     domain: str
     n: int
-    figures: Mapping[str, Mean]
-    difference: Mean | None = None
+    figures: Mapping[str, MeanInterval]
+    difference: MeanInterval | None = None
     """Its pooled EPIC distance minus the first predictor's on the same tasks; a negative value is better."""
 
 
-Values = Mapping[str, Sequence[float]]
+DomainValues = Mapping[str, Sequence[float]]
 """Values of a figure by domain, one per task."""
 
 
-def lines_of(rows: Sequence[Rated], names: Sequence[str]) -> list[Line]:
+def predictor_lines(rows: Sequence[RatedPair], names: Sequence[str]) -> list[PredictorLine]:
     """Compute the figures of each predictor in each domain, and `overall` where there are several domains."""
     by_predictor = {name: [row for row in rows if row.predictor == name] for name in names}
-    return [line for name in names for line in _lines(name, by_predictor[name], by_predictor[names[0]])]
+    return [line for name in names for line in _lines_of_predictor(name, by_predictor[name], by_predictor[names[0]])]
 
 
-def difference(rows: Sequence[Rated], others: Sequence[Rated]) -> dict[str, list[float]]:
+def distance_differences(rows: Sequence[RatedPair], others: Sequence[RatedPair]) -> dict[str, list[float]]:
     """Compute the pooled EPIC distances of rows minus those of others on the same pairs, by domain."""
-    before = {row.pair: row.figures[EPIC] for row in others}
+    before = {row.pair: row.figures[EPIC_FIGURE] for row in others}
     both = [row for row in rows if row.pair in before]
-    return _by_domain(both, [row.figures[EPIC] - before[row.pair] for row in both])
+    return _values_by_domain(both, [row.figures[EPIC_FIGURE] - before[row.pair] for row in both])
 
 
-def stratified(values: Values) -> Mean:
+def stratified_mean(values: DomainValues) -> MeanInterval:
     """Compute the mean of the domains' means, with a seeded bootstrap interval that resamples tasks within each domain.
 
     A domain with one task adds nothing to the width; where all domains have one task, there is no interval.
@@ -350,52 +350,54 @@ def stratified(values: Values) -> Mean:
     means = {domain: float(np.mean(domain_values)) for domain, domain_values in values.items()}
     mean = float(np.mean(list(means.values())))
     if all(len(domain_values) < 2 for domain_values in values.values()):
-        return Mean(mean)
+        return MeanInterval(mean)
     random = np.random.default_rng(SEED)
-    draws = np.mean([_resampled(domain_values, random) for domain_values in values.values()], axis=0)
+    draws = np.mean([_bootstrap_means(domain_values, random) for domain_values in values.values()], axis=0)
     low, high = np.percentile(draws, (2.5, 97.5))
-    return Mean(mean, float(low), float(high))
+    return MeanInterval(mean, float(low), float(high))
 
 
-def _lines(name: str, rows: Sequence[Rated], first: Sequence[Rated]) -> list[Line]:
-    figures = {figure: _by_domain(rows, [row.figures[figure] for row in rows]) for figure in FIGURES}
-    differences = difference(rows, first) if rows and rows[0].predictor != first[0].predictor else {}
+def _lines_of_predictor(name: str, rows: Sequence[RatedPair], first: Sequence[RatedPair]) -> list[PredictorLine]:
+    figures = {figure: _values_by_domain(rows, [row.figures[figure] for row in rows]) for figure in FIGURE_NAMES}
+    differences = distance_differences(rows, first) if rows and rows[0].predictor != first[0].predictor else {}
     lines = [
-        Line(
+        PredictorLine(
             name,
             domain,
             len(domain_values),
-            {f: _mean(by[domain]) for f, by in figures.items()},
-            _paired(differences.get(domain)),
+            {f: _mean_of_values(by[domain]) for f, by in figures.items()},
+            _mean_difference(differences.get(domain)),
         )
-        for domain, domain_values in figures[EPIC].items()
+        for domain, domain_values in figures[EPIC_FIGURE].items()
     ]
     if len(lines) > 1:
-        over = {figure: stratified(by) for figure, by in figures.items()}
-        lines.append(Line(name, OVERALL, len(rows), over, stratified(differences) if differences else None))
+        over = {figure: stratified_mean(by) for figure, by in figures.items()}
+        lines.append(
+            PredictorLine(name, OVERALL, len(rows), over, stratified_mean(differences) if differences else None)
+        )
     return lines
 
 
-def _mean(values: Sequence[float]) -> Mean:
+def _mean_of_values(values: Sequence[float]) -> MeanInterval:
     estimate = mean_of(values, top=1.0)
-    return Mean(estimate.mean, estimate.low, estimate.high)
+    return MeanInterval(estimate.mean, estimate.low, estimate.high)
 
 
-def _paired(differences: Sequence[float] | None) -> Mean | None:
+def _mean_difference(differences: Sequence[float] | None) -> MeanInterval | None:
     if not differences:
         return None
     low, high = paired_interval(differences) or (None, None)
-    return Mean(float(np.mean(differences)), low, high)
+    return MeanInterval(float(np.mean(differences)), low, high)
 
 
-def _by_domain(rows: Sequence[Rated], values: Sequence[float]) -> dict[str, list[float]]:
+def _values_by_domain(rows: Sequence[RatedPair], values: Sequence[float]) -> dict[str, list[float]]:
     by_domain: dict[str, list[float]] = {domain: [] for domain in sorted({row.domain for row in rows})}
     for row, value in zip(rows, values, strict=True):
         by_domain[row.domain].append(value)
     return by_domain
 
 
-def _resampled(values: Sequence[float], random: np.random.Generator) -> np.ndarray:
+def _bootstrap_means(values: Sequence[float], random: np.random.Generator) -> np.ndarray:
     """Means of bootstrap resamples."""
     n = len(values)
     counts = random.multinomial(n, np.full(n, 1 / n), RESAMPLES)
@@ -415,7 +417,7 @@ PARAPHRASES = (
 )
 
 
-class Told(NamedTuple):
+class StateFact(NamedTuple):
     """One fact of a state."""
 
     identity: str
@@ -436,7 +438,7 @@ class Triplet(NamedTuple):
     contradiction: str
 
 
-def triplets(pairs: Sequence[Pair], seed: int = 0) -> list[Triplet]:
+def create_triplets(pairs: Sequence[TrajectoryPair], seed: int = 0) -> list[Triplet]:
     """Create the triplets of the pairs' recordings, one for every fact of an episode, without duplicate anchors.
 
     The contradiction is the same attribute with another value of the episode, where there is one, else a fact about
@@ -449,7 +451,10 @@ def triplets(pairs: Sequence[Pair], seed: int = 0) -> list[Triplet]:
     for pair in pairs:
         for recording in pair.recordings:
             random = Random(f"{seed}:{pair.id}")
-            by_anchor |= {triplet.anchor: triplet for triplet in _of_episode(_facts(pair.domain, recording), random)}
+            by_anchor |= {
+                triplet.anchor: triplet
+                for triplet in _triplets_of_episode(_facts_of_episode(pair.domain, recording), random)
+            }
     return list(by_anchor.values())
 
 
@@ -462,7 +467,7 @@ def triplet_accuracy(encoder: Encoder, triplets: Sequence[Triplet]) -> float:
     return float(right.mean())
 
 
-def _of_episode(facts: Sequence[Told], random: Random) -> Iterator[Triplet]:
+def _triplets_of_episode(facts: Sequence[StateFact], random: Random) -> Iterator[Triplet]:
     for fact in facts:
         contradicting = [f for f in facts if f[:2] == fact[:2] and f.value != fact.value]
         others = contradicting or [f for f in facts if f.identity != fact.identity]
@@ -471,24 +476,26 @@ def _of_episode(facts: Sequence[Told], random: Random) -> Iterator[Triplet]:
             yield Triplet(fact.text, paraphrase, random.choice(others).text)
 
 
-def _facts(domain: str, recording: Recording) -> list[Told]:
+def _facts_of_episode(domain: str, recording: RewardTrajectory) -> list[StateFact]:
     """Every fact of an episode, in the order of its first occurrence."""
     goal, state = recording.goal_description, FactoredState()
-    factors = needed_factors(Task(benchmark=domain, id="triplets", goal=goal))
-    facts: dict[Told, None] = {}
+    factors = require_factors(Task(benchmark=domain, id="triplets", goal=goal))
+    facts: dict[StateFact, None] = {}
     for row in recording.trajectory:
         state = factors.extract(state, goal, row.action, row.observation)
-        facts |= {Told(e.identity, name, value): None for e in state.entities for name, value in e.attributes.items()}
+        facts |= {
+            StateFact(e.identity, name, value): None for e in state.entities for name, value in e.attributes.items()
+        }
     return list(facts)
 
 
 # The triplet accuracy of a measurement's sentence encoders, which is printed with their EPIC distance.
 
-PROBED_PAIRS = 10
+MAX_PROBED_PAIRS = 10
 """Maximum number of pairs of each domain whose facts are used."""
 
 
-class Probed(Record):
+class ProbedEncoder(Record):
     """Triplet accuracy of an encoder."""
 
     encoder: str
@@ -498,25 +505,31 @@ class Probed(Record):
     """Digest of the triplets; a stored line with another digest is not reused."""
 
 
-def probed(methods: Sequence[Method], pairs: Sequence[Pair], path: Path) -> list[Probed]:
+def probe_encoders(
+    methods: Sequence[ComparedMethod], pairs: Sequence[TrajectoryPair], path: Path
+) -> list[ProbedEncoder]:
     """Measure the encoders that predictors name; each is measured once while the triplets stay the same."""
     names = dict.fromkeys(filter(None, map(encoder_of, methods)))
     if not names:
         return []
-    all_triplets = triplets(_some(pairs))
-    digest = short(*(text for triplet in all_triplets for text in triplet))
-    known = {one.encoder: one for one in read_lines(path, Probed) if one.digest == digest}
+    all_triplets = create_triplets(_first_pairs(pairs))
+    digest = text_digest(*(text for triplet in all_triplets for text in triplet))
+    known = {one.encoder: one for one in read_lines(path, ProbedEncoder) if one.digest == digest}
     for name in names:
         if name not in known:
-            accuracy = triplet_accuracy(needed_encoder(name), all_triplets)
-            known[name] = Probed(encoder=name, triplets=len(all_triplets), accuracy=accuracy, digest=digest)
-            append(path, known[name])
+            accuracy = triplet_accuracy(load_encoder(name), all_triplets)
+            known[name] = ProbedEncoder(encoder=name, triplets=len(all_triplets), accuracy=accuracy, digest=digest)
+            append_line(path, known[name])
     return [known[name] for name in names]
 
 
-def told(methods: Sequence[Method], lines: Sequence[Line], probes: Sequence[Probed]) -> list[str]:
+def format_probes(
+    methods: Sequence[ComparedMethod], lines: Sequence[PredictorLine], probes: Sequence[ProbedEncoder]
+) -> list[str]:
     """Format a sentence for each predictor that names an encoder: EPIC distance and triplet accuracy."""
-    epic = {line.predictor: line.figures[EPIC].mean for line in lines}  # the last line of each: `overall`, if any
+    epic = {
+        line.predictor: line.figures[EPIC_FIGURE].mean for line in lines
+    }  # the last line of each: `overall`, if any
     accuracy = {one.encoder: one for one in probes}
     return [
         f"{method.name}: EPIC {epic[method.name]:.3f}, triplet accuracy {one.accuracy:.3f} of {one.triplets}, whose "
@@ -526,7 +539,7 @@ def told(methods: Sequence[Method], lines: Sequence[Line], probes: Sequence[Prob
     ]
 
 
-def _some(pairs: Sequence[Pair]) -> list[Pair]:
+def _first_pairs(pairs: Sequence[TrajectoryPair]) -> list[TrajectoryPair]:
     """The first pairs of each domain that has rules."""
     domains = sorted({pair.domain for pair in pairs} & FACTORS.keys())
-    return [pair for domain in domains for pair in [one for one in pairs if one.domain == domain][:PROBED_PAIRS]]
+    return [pair for domain in domains for pair in [one for one in pairs if one.domain == domain][:MAX_PROBED_PAIRS]]

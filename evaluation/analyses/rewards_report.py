@@ -15,76 +15,78 @@ from rich.markup import escape
 from rich.table import Table
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.files import read_json, whole_file
-from certigraph.adapters.matching import needed_encoder
+from certigraph.adapters.files import read_json, replace_file
+from certigraph.adapters.matching import load_encoder
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.rewardprediction.benchmark import FIGURES
-from certigraph.adapters.rewardprediction.dataset import Pair
+from certigraph.adapters.rewardprediction.benchmark import FIGURE_NAMES
+from certigraph.adapters.rewardprediction.dataset import TrajectoryPair
 from certigraph.evaluation.analyses.reward_data import (
-    BUILD_COUNTS,
-    Count,
-    append,
+    COUNT_COLUMNS,
+    DomainCount,
+    append_line,
     count_cells,
     read_counts,
     read_lines,
-    telling,
+    report_progress,
 )
-from certigraph.evaluation.analyses.reward_heads import Transfer
+from certigraph.evaluation.analyses.reward_heads import TransferResult
 from certigraph.evaluation.analyses.rewards import (
-    BENCHMARK,
-    EPIC,
+    EPIC_FIGURE,
     OVERALL,
-    Failed,
-    Line,
-    Mean,
-    Piece,
-    Probed,
-    Rated,
-    Speed,
-    difference,
-    digest,
-    digest_of,
+    REWARD_BENCHMARK,
+    FailedPair,
+    MeanInterval,
+    PredictorLine,
+    PredictorSpeed,
+    ProbedEncoder,
+    RatedPair,
+    RatingJob,
+    distance_differences,
     encoder_of,
     granularity_of,
-    knows_the_goal,
-    lines_of,
-    probed,
-    rate_all,
-    read_rated,
-    speed,
-    stratified,
+    has_known_goal,
+    job_digest,
+    measure_speed,
+    predictor_lines,
+    probe_encoders,
+    rate_pairs,
+    rating_digest,
+    read_rated_pairs,
+    stratified_mean,
 )
-from certigraph.evaluation.analyses.rewards import told as encoders
-from certigraph.evaluation.comparison import Method
-from certigraph.evaluation.comparison_report import FIGURES as LOOKS
+from certigraph.evaluation.analyses.rewards import format_probes as encoders
+from certigraph.evaluation.comparison import ComparedMethod
+from certigraph.evaluation.comparison_report import COMPARISON_STYLE as LOOKS
 from certigraph.evaluation.comparison_report import write_csv
-from certigraph.evaluation.plots import CHART_STYLE, GREY, INKS, written
-from certigraph.runtime.html import PAGE, STYLE, Markup, counted, html_table, joined, tag
+from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
+from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, format_count, html_table, join_markup, tag
 from certigraph.state.records import Fault, Interrupted
 from certigraph.state.rewards import GRANULARITIES
 
 # The paper's findings about StateFactory, checked: the order of granularities, and the small loss by goals online.
 
 
-def describe_findings(methods: Sequence[Method], lines: Sequence[Line], rows: Sequence[Rated]) -> list[str]:
+def describe_findings(
+    methods: Sequence[ComparedMethod], lines: Sequence[PredictorLine], rows: Sequence[RatedPair]
+) -> list[str]:
     """Format the findings that the measured predictors allow, one sentence each."""
-    return [*_order(methods, lines), *_gap(methods, rows), *_finals(lines)]
+    return [*_granularity_finding(methods, lines), *_goal_finding(methods, rows), *_final_reward_finding(lines)]
 
 
-def shown(mean: Mean, form: str = ".3f") -> str:
+def format_mean(mean: MeanInterval, form: str = ".3f") -> str:
     """Format a mean with its interval, such as 0.412 (0.401 to 0.423)."""
     bounds = f" ({mean.low:{form}} to {mean.high:{form}})" if mean.low is not None and mean.high is not None else ""
     return f"{mean.mean:{form}}{bounds}"
 
 
-def overall(lines: Sequence[Line]) -> dict[str, Line]:
+def overall_lines(lines: Sequence[PredictorLine]) -> dict[str, PredictorLine]:
     """Return each predictor's line over all domains, or that of its only domain."""
-    return {line.predictor: line for line in lines}  # later lines replace earlier ones, and `overall` is the last
+    return {line.predictor: line for line in lines}  # later lines replace earlier ones, and `overall_lines` is the last
 
 
-def _order(methods: Sequence[Method], lines: Sequence[Line]) -> list[str]:
-    by_name, names = overall(lines), {granularity_of(method): method.name for method in methods}
-    distances = {g: by_name[names[g]].figures[EPIC].mean for g in GRANULARITIES if names.get(g) in by_name}
+def _granularity_finding(methods: Sequence[ComparedMethod], lines: Sequence[PredictorLine]) -> list[str]:
+    by_name, names = overall_lines(lines), {granularity_of(method): method.name for method in methods}
+    distances = {g: by_name[names[g]].figures[EPIC_FIGURE].mean for g in GRANULARITIES if names.get(g) in by_name}
     if len(distances) < 2:
         return []
     expected, ranked = list(distances), sorted(distances, key=distances.__getitem__, reverse=True)
@@ -92,20 +94,20 @@ def _order(methods: Sequence[Method], lines: Sequence[Line]) -> list[str]:
     return [f"EPIC by granularity: {' > '.join(f'{g} {distances[g]:.3f}' for g in ranked)}; {verdict}."]
 
 
-def _gap(methods: Sequence[Method], rows: Sequence[Rated]) -> list[str]:
+def _goal_finding(methods: Sequence[ComparedMethod], rows: Sequence[RatedPair]) -> list[str]:
     online = next((method.name for method in methods if granularity_of(method) == "attribute"), None)
-    offline = next((method.name for method in methods if knows_the_goal(method)), None)
-    by_name: Mapping[str | None, list[Rated]] = {
+    offline = next((method.name for method in methods if has_known_goal(method)), None)
+    by_name: Mapping[str | None, list[RatedPair]] = {
         name: [row for row in rows if row.predictor == name] for name in (online, offline)
     }
     if not by_name[online] or not by_name[offline]:
         return []
-    gap = shown(stratified(difference(by_name[online], by_name[offline])), "+.3f")
+    gap = format_mean(stratified_mean(distance_differences(by_name[online], by_name[offline])), "+.3f")
     text = "EPIC with goals interpreted online minus with goals read off the expert's end"
     return [f"{text}: {gap}; the paper has +0.02."]
 
 
-def _finals(lines: Sequence[Line]) -> list[str]:
+def _final_reward_finding(lines: Sequence[PredictorLine]) -> list[str]:
     """Domains in which the first predictor's negative trajectories end with higher rewards than the positive ones."""
     first = [line for line in lines if line.predictor == lines[0].predictor and line.domain != OVERALL]
     wrong = [
@@ -117,11 +119,11 @@ def _finals(lines: Sequence[Line]) -> list[str]:
 
 # The figures: distances as bars, rewards along examples, and the transfer of supervised heads.
 
-MOST_LINES = 3
+MAX_CURVES = 3
 """Maximum number of predictors in the panels of examples."""
 
 
-def bars(lines: Sequence[Line]) -> Figure:
+def draw_bars(lines: Sequence[PredictorLine]) -> Figure:
     """Draw the pooled EPIC distance by domain, one bar with its 95 % interval per predictor."""
     names, domains = _unique(line.predictor for line in lines), _unique(line.domain for line in lines)
     figure = Figure(figsize=(max(6.0, 0.22 * len(names) * len(domains) + 1), 3.4), layout="constrained")
@@ -130,10 +132,10 @@ def bars(lines: Sequence[Line]) -> Figure:
     for index, name in enumerate(names):
         of_predictor = [line for line in lines if line.predictor == name]
         positions = [domains.index(line.domain) + (index - (len(names) - 1) / 2) * width for line in of_predictor]
-        means = [line.figures[EPIC] for line in of_predictor]
+        means = [line.figures[EPIC_FIGURE] for line in of_predictor]
         errors = [[m.mean - (m.mean if m.low is None else m.low) for m in means]]
         errors.append([(m.mean if m.high is None else m.high) - m.mean for m in means])
-        ink, hatch = INKS[index % len(INKS)], "//" if index >= len(INKS) else None
+        ink, hatch = SERIES_COLOURS[index % len(SERIES_COLOURS)], "//" if index >= len(SERIES_COLOURS) else None
         panel.bar(
             positions, [m.mean for m in means], width, yerr=errors, color=ink, hatch=hatch, label=name, ecolor=GREY
         )
@@ -144,20 +146,20 @@ def bars(lines: Sequence[Line]) -> Figure:
     return figure
 
 
-def curves(rows: Sequence[Rated], pairs: Mapping[str, Pair], names: Sequence[str]) -> Figure:
+def draw_curves(rows: Sequence[RatedPair], pairs: Mapping[str, TrajectoryPair], names: Sequence[str]) -> Figure:
     """Draw true and predicted rewards along one pair of each domain, the median pair of the first predictor."""
-    examples = _examples([row for row in rows if row.predictor == names[0]])
+    examples = _select_examples([row for row in rows if row.predictor == names[0]])
     figure = Figure(figsize=(7.5, 1.7 * len(examples) + 0.6), layout="constrained")
     panels = figure.subplots(len(examples), 2, sharey=True, squeeze=False)
     for (domain, pair), line in zip(examples.items(), panels, strict=True):
-        rated = [row for name in names[:MOST_LINES] for row in rows if (row.predictor, row.pair) == (name, pair)]
+        rated = [row for name in names[:MAX_CURVES] for row in rows if (row.predictor, row.pair) == (name, pair)]
         for index, panel in enumerate(line):
             recording = pairs[pair].recordings[index]
             steps = range(1, len(recording.trajectory) + 1)
             true = [row.reward.shaped for row in recording.trajectory]
             panel.step(steps, true, where="mid", color=GREY, linewidth=3, alpha=0.5, label="true")
             for row in rated:
-                ink = INKS[names.index(row.predictor)]
+                ink = SERIES_COLOURS[names.index(row.predictor)]
                 panel.plot(steps, row.rewards[index], ".-", color=ink, linewidth=1.2, label=row.predictor)
             panel.set_title(f"{domain}, {'negative' if index else 'positive'}", fontsize=8, loc="left")
             panel.spines[["top", "right"]].set_visible(False)
@@ -168,7 +170,7 @@ def curves(rows: Sequence[Rated], pairs: Mapping[str, Pair], names: Sequence[str
     return figure
 
 
-def heat(transfer: Transfer) -> Figure:
+def draw_heat_map(transfer: TransferResult) -> Figure:
     """Draw the EPIC distances of supervised heads, with a row per training domain and a column per rated domain."""
     size = 0.8 * len(transfer.domains)
     figure = Figure(figsize=(size + 2.2, 0.45 * len(transfer.trained) + 1.2), layout="constrained")
@@ -184,10 +186,10 @@ def heat(transfer: Transfer) -> Figure:
     return figure
 
 
-def _examples(rows: Sequence[Rated]) -> dict[str, str]:
+def _select_examples(rows: Sequence[RatedPair]) -> dict[str, str]:
     examples = {}
     for domain in sorted({row.domain for row in rows}):
-        ranked = sorted((row.figures[EPIC], row.pair) for row in rows if row.domain == domain)
+        ranked = sorted((row.figures[EPIC_FIGURE], row.pair) for row in rows if row.domain == domain)
         examples[domain] = ranked[len(ranked) // 2][1]
     return examples
 
@@ -198,7 +200,7 @@ def _unique(names: Any) -> list[str]:
 
 # The page: one self-contained HTML file.
 
-TITLES = {
+FIGURE_TITLES = {
     "epic": "EPIC, pooled",
     "epic_each": "EPIC, per trajectory",
     "epic_raw": "EPIC, pooled, raw",
@@ -207,94 +209,99 @@ TITLES = {
     "final_negative": "final reward, negative",
 }
 
-READING = (
+DISTANCE_NOTE = (
     "EPIC distance between predicted and true rewards, 0 to 1, lower is better; a constant scores 0.707. Pooled: the "
     "positive and the negative trajectory of a task together, as the paper's code has it. Mean over tasks, "
     "overall the mean of the domains, with 95 % intervals: t over tasks, overall a bootstrap within domains."
 )
 
-MORE = (
+FIGURES_NOTE = (
     "Per trajectory: the mean of each one's own distance, the negative ones' being 0.707 where their true rewards are "
     "all 0. Raw: against the world's own rewards in place of the shaped ones."
 )
 
-SPEEDS = (
+SPEED_NOTE = (
     "Trajectories a second in one process. Cold: with loading the encoder and the first vector of every text; warm: "
     "the same trajectories again."
 )
 
 
-class Told(NamedTuple):
+class RewardFindings(NamedTuple):
     """Findings of a measurement so far."""
 
-    lines: Sequence[Line]
+    lines: Sequence[PredictorLine]
     findings: Sequence[str]
-    speeds: Sequence[Speed] = ()
-    failed: Sequence[Failed] = ()
-    counts: Sequence[Count] = ()
+    speeds: Sequence[PredictorSpeed] = ()
+    failed: Sequence[FailedPair] = ()
+    counts: Sequence[DomainCount] = ()
     notes: Sequence[str] = ()
     """Notes about the data, such as tasks without a pair."""
 
 
-def by_domain(lines: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
+def distance_cells(lines: Sequence[PredictorLine]) -> tuple[list[str], list[list[str]]]:
     """Format the pooled distances; return column names, and one row per predictor with a column per domain."""
     domains = list(dict.fromkeys(line.domain for line in lines))
-    cells = {(line.predictor, line.domain): shown(line.figures[EPIC]) for line in lines}
+    cells = {(line.predictor, line.domain): format_mean(line.figures[EPIC_FIGURE]) for line in lines}
     names = list(dict.fromkeys(line.predictor for line in lines))
     return ["predictor", *domains], [[name, *(cells.get((name, d), "") for d in domains)] for name in names]
 
 
-def page_of(findings: Told, drawings: Mapping[str, Markup]) -> str:
+def format_page(findings: RewardFindings, drawings: Mapping[str, Markup]) -> str:
     """Format the page. It loads nothing and has no scripts; text from runs is escaped."""
-    title = joined("How well rewards are predicted")
+    title = join_markup("How well rewards are predicted")
     n = max((line.n for line in findings.lines), default=0)
-    over = tag("p", f"RewardPrediction, {counted(n, 'pair')} of trajectories", class_="overline")
+    over = tag("p", f"RewardPrediction, {format_count(n, 'pair')} of trajectories", class_="overline")
     facts = tag("div", *(tag("p", one, class_="key") for one in (*findings.findings, *findings.notes)))
-    distances = joined(
-        _drawn(drawings, "bars"), html_table(*by_domain(findings.lines)), tag("p", READING, class_="key"), facts
+    distances = join_markup(
+        _drawing(drawings, "bars"),
+        html_table(*distance_cells(findings.lines)),
+        tag("p", DISTANCE_NOTE, class_="key"),
+        facts,
     )
     sections = [
         _section("EPIC distance", distances),
-        _section("Along examples", _drawn(drawings, "curves")),
-        _section("All figures", joined(_all(findings.lines), tag("p", MORE, class_="key"))),
-        *([_section("How far supervised heads carry", _drawn(drawings, "heat"))] if "heat" in drawings else []),
-        *([_section("Speed", _speeds(findings.speeds))] if findings.speeds else []),
-        *([_section("Not rated", _failed(findings.failed))] if findings.failed else []),
+        _section("Along examples", _drawing(drawings, "curves")),
+        _section("All figures", join_markup(_figures_table(findings.lines), tag("p", FIGURES_NOTE, class_="key"))),
+        *([_section("How far supervised heads carry", _drawing(drawings, "heat"))] if "heat" in drawings else []),
+        *([_section("Speed", _speed_table(findings.speeds))] if findings.speeds else []),
+        *([_section("Not rated", _failure_table(findings.failed))] if findings.failed else []),
         *(
-            [_section("The data", html_table(BUILD_COUNTS, map(count_cells, findings.counts)))]
+            [_section("The data", html_table(COUNT_COLUMNS, map(count_cells, findings.counts)))]
             if findings.counts
             else []
         ),
     ]
-    body = joined(tag("header", over, tag("h1", title)), *sections)
-    return Template(PAGE).substitute(title=title, style=STYLE + LOOKS, body=body)
+    body = join_markup(tag("header", over, tag("h1", title)), *sections)
+    return Template(PAGE_TEMPLATE).substitute(title=title, style=PAGE_STYLE + LOOKS, body=body)
 
 
-def _all(lines: Sequence[Line]) -> Markup:
-    heads = ["predictor", "domain", "tasks", *(TITLES[f] for f in FIGURES), "pooled EPIC minus the first's"]
+def _figures_table(lines: Sequence[PredictorLine]) -> Markup:
+    heads = ["predictor", "domain", "tasks", *(FIGURE_TITLES[f] for f in FIGURE_NAMES), "pooled EPIC minus the first's"]
     cells = (
         [
             line.predictor,
             line.domain,
             str(line.n),
-            *(shown(line.figures[f]) for f in FIGURES),
-            shown(line.difference, "+.3f") if line.difference else "",
+            *(format_mean(line.figures[f]) for f in FIGURE_NAMES),
+            format_mean(line.difference, "+.3f") if line.difference else "",
         ]
         for line in lines
     )
     return html_table(heads, cells)
 
 
-def _speeds(speeds: Sequence[Speed]) -> Markup:
+def _speed_table(speeds: Sequence[PredictorSpeed]) -> Markup:
     cells = ([one.predictor, str(one.trajectories), f"{one.cold:g}", f"{one.warm:g}"] for one in speeds)
-    return joined(html_table(["predictor", "trajectories", "cold", "warm"], cells), tag("p", SPEEDS, class_="key"))
+    return join_markup(
+        html_table(["predictor", "trajectories", "cold", "warm"], cells), tag("p", SPEED_NOTE, class_="key")
+    )
 
 
-def _failed(failed: Sequence[Failed]) -> Markup:
+def _failure_table(failed: Sequence[FailedPair]) -> Markup:
     return html_table(["predictor", "pair", "why"], ([one.predictor, one.pair, one.reason] for one in failed))
 
 
-def _drawn(drawings: Mapping[str, Markup], name: str) -> Markup:
+def _drawing(drawings: Mapping[str, Markup], name: str) -> Markup:
     return tag("div", drawings[name], class_="drawing wide") if name in drawings else Markup("")
 
 
@@ -304,24 +311,24 @@ def _section(title: str, inside: Markup) -> Markup:
 
 # The files and the output of a measurement.
 
-TRANSFER, REWARDS_PAGE = "transfer.json", "rewards.html"
+TRANSFER_FILE, REWARDS_PAGE = "transfer.json", "rewards.html"
 
-ENDS = ("", "_low", "_high")
+COLUMN_SUFFIXES = ("", "_low", "_high")
 """Suffixes of the columns of a mean and its bounds."""
 
-WIDTH = 200
+TABLE_WIDTH = 200
 """Width of the table in characters without a terminal."""
 
 
-def report(
-    methods: Sequence[Method],
+def write_report(
+    methods: Sequence[ComparedMethod],
     benchmark: Any,
-    rows: Sequence[Rated],
-    failed: Sequence[Failed],
-    speeds: Sequence[Speed],
-    probes: Sequence[Probed],
+    rows: Sequence[RatedPair],
+    failed: Sequence[FailedPair],
+    speeds: Sequence[PredictorSpeed],
+    probes: Sequence[ProbedEncoder],
     out: Path,
-) -> Told:
+) -> RewardFindings:
     """Write `table.csv`, the figures and `rewards.html`, and return the findings.
 
     Raises:
@@ -330,54 +337,54 @@ def report(
     names = [method.name for method in methods if any(row.predictor == method.name for row in rows)]
     if not names:
         raise Fault("data", f"no pair could be rated: {failed[0].reason if failed else 'there are none'}")
-    lines = lines_of(rows, names)
+    lines = predictor_lines(rows, names)
     counts = list(read_counts(benchmark.data).values()) if benchmark.data else []
-    notes = [f"{counted(n, 'task')} of {domain} left out: no pair" for domain, n in benchmark.unpaired.items()]
+    notes = [f"{format_count(n, 'task')} of {domain} left out: no pair" for domain, n in benchmark.unpaired.items()]
     sentences = [*describe_findings(methods, lines, rows), *encoders(methods, lines, probes)]
-    findings = Told(lines, sentences, speeds, failed, counts, notes)
-    write_csv(out / "table.csv", [_flat(line) for line in lines])
+    findings = RewardFindings(lines, sentences, speeds, failed, counts, notes)
+    write_csv(out / "table.csv", [_to_row(line) for line in lines])
     with mpl.rc_context(CHART_STYLE):
-        drawings = _drawings(lines, rows, benchmark, names, out)
-    with whole_file(out / REWARDS_PAGE) as draft:
-        draft.write_text(page_of(findings, drawings), encoding="utf-8")
+        drawings = _draw_figures(lines, rows, benchmark, names, out)
+    with replace_file(out / REWARDS_PAGE) as draft:
+        draft.write_text(format_page(findings, drawings), encoding="utf-8")
     return findings
 
 
-def _drawings(
-    lines: Sequence[Line], rows: Sequence[Rated], benchmark: Any, names: Sequence[str], out: Path
+def _draw_figures(
+    lines: Sequence[PredictorLine], rows: Sequence[RatedPair], benchmark: Any, names: Sequence[str], out: Path
 ) -> dict[str, Markup]:
-    figures = {"bars": bars(lines), "curves": curves(rows, benchmark.pairs, names)}
-    if (out / TRANSFER).is_file():
-        figures["heat"] = heat(Transfer.model_validate(read_json(out / TRANSFER)))
-    return {name: written(figure, out / name) for name, figure in figures.items()}
+    figures = {"bars": draw_bars(lines), "curves": draw_curves(rows, benchmark.pairs, names)}
+    if (out / TRANSFER_FILE).is_file():
+        figures["heat"] = draw_heat_map(TransferResult.model_validate(read_json(out / TRANSFER_FILE)))
+    return {name: save_drawing(figure, out / name) for name, figure in figures.items()}
 
 
-def write_transfer(done: Transfer, out: Path) -> None:
+def write_transfer(done: TransferResult, out: Path) -> None:
     """Write the transfer matrix and its drawing to a measurement's folder, for the next page of the measurement."""
     out.mkdir(parents=True, exist_ok=True)
-    with whole_file(out / TRANSFER) as draft:
+    with replace_file(out / TRANSFER_FILE) as draft:
         draft.write_text(done.model_dump_json(indent=1) + "\n", encoding="utf-8")
     with mpl.rc_context(CHART_STYLE):
-        written(heat(done), out / "heat")
+        save_drawing(draw_heat_map(done), out / "heat")
 
 
-def _flat(line: Line) -> dict[str, Any]:
+def _to_row(line: PredictorLine) -> dict[str, Any]:
     means = {**line.figures, **({"difference": line.difference} if line.difference else {})}
-    parts = {f"{name}{end}": value for name, m in means.items() for end, value in zip(ENDS, m, strict=True)}
+    parts = {f"{name}{end}": value for name, m in means.items() for end, value in zip(COLUMN_SUFFIXES, m, strict=True)}
     return {"predictor": line.predictor, "domain": line.domain, "n": line.n, **parts}
 
 
-def print_told(findings: Told, out: Path, *, as_json: bool) -> None:
+def print_findings(findings: RewardFindings, out: Path, *, as_json: bool) -> None:
     """Print the pooled distances and the findings, or one JSON object."""
     if as_json:
         speeds = [one.model_dump() for one in findings.speeds]
         typer.echo(
-            json.dumps({"lines": list(map(_flat, findings.lines)), "findings": findings.findings, "speeds": speeds})
+            json.dumps({"lines": list(map(_to_row, findings.lines)), "findings": findings.findings, "speeds": speeds})
         )
         return
     console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=WIDTH)
-    heads, cells = by_domain(findings.lines)
+    console = console if console.is_terminal else Console(highlight=False, width=TABLE_WIDTH)
+    heads, cells = distance_cells(findings.lines)
     table = Table(*heads, box=None)
     for line in cells:
         table.add_row(*map(escape, line))
@@ -391,14 +398,14 @@ def print_told(findings: Told, out: Path, *, as_json: bool) -> None:
 
 # The command `certigraph rewards measure`.
 
-ROWS, SPEEDS_FILE, PROBES = "rows.jsonl", "speeds.jsonl", "encoders.jsonl"
+ROWS_FILE, SPEEDS_FILE, PROBES_FILE = "rows.jsonl", "speeds.jsonl", "encoders.jsonl"
 
-SLOW = 2.0
+MAX_TIMED_SECONDS = 2.0
 """Maximum median of seconds per pair of a predictor that is timed; for slower ones the rows have the times."""
 
 
-def measure(
-    methods: Sequence[Method],
+def measure_rewards(
+    methods: Sequence[ComparedMethod],
     context: Context,
     out: Path,
     *,
@@ -416,35 +423,35 @@ def measure(
         Interrupted: by Ctrl-C; the ratings so far are saved.
         Fault: there are no pairs, a named encoder is missing, or the model gives no usable answers.
     """
-    benchmark: Any = load_benchmark(BENCHMARK, context.data)
-    pairs = _chosen([task.id for domain in domains or ("",) for task in benchmark.tasks(domain)], limit)
+    benchmark: Any = load_benchmark(REWARD_BENCHMARK, context.data)
+    pairs = _first_of_each_domain([task.id for domain in domains or ("",) for task in benchmark.tasks(domain)], limit)
     for name in filter(None, map(encoder_of, methods)):
-        needed_encoder(name)
+        load_encoder(name)
     out.mkdir(parents=True, exist_ok=True)
     try:
-        with telling("rated", len(methods) * len(pairs), silent=as_json) as reporter:
-            failed = rate_all(
+        with report_progress("rated", len(methods) * len(pairs), silent=as_json) as reporter:
+            failed = rate_pairs(
                 methods,
                 pairs,
                 context,
-                out / ROWS,
+                out / ROWS_FILE,
                 at_once=at_once,
                 progress=lambda done, failures: reporter(done, f"{failures} failed" if failures else ""),
             )
-        wanted = {digest(Piece(method, pair, context)) for method in methods for pair in pairs}
-        rows = list({row.digest: row for row in read_rated(out / ROWS) if row.digest in wanted}.values())
+        wanted = {job_digest(RatingJob(method, pair, context)) for method in methods for pair in pairs}
+        rows = list({row.digest: row for row in read_rated_pairs(out / ROWS_FILE) if row.digest in wanted}.values())
         if not as_json:
             typer.echo("timing predictors: a minute or two; the ratings are saved", err=True)
         speeds = _measure_speeds(methods, pairs, context, rows, out / SPEEDS_FILE)
-        probes = probed(methods, [benchmark.pairs[pair] for pair in pairs], out / PROBES)
+        probes = probe_encoders(methods, [benchmark.pairs[pair] for pair in pairs], out / PROBES_FILE)
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; resume with the same command and --out {out}") from None
-    findings = report(methods, benchmark, rows, failed, speeds, probes, out)
-    print_told(findings, out, as_json=as_json)
+    findings = write_report(methods, benchmark, rows, failed, speeds, probes, out)
+    print_findings(findings, out, as_json=as_json)
     return 1 if failed else 0
 
 
-def _chosen(pairs: Sequence[str], limit: int) -> list[str]:
+def _first_of_each_domain(pairs: Sequence[str], limit: int) -> list[str]:
     """The first pairs of each domain; 0: all."""
     domains: dict[str, list[str]] = {pair.partition("/")[0]: [] for pair in pairs}
     for pair in pairs:
@@ -453,15 +460,15 @@ def _chosen(pairs: Sequence[str], limit: int) -> list[str]:
 
 
 def _measure_speeds(
-    methods: Sequence[Method], pairs: Sequence[str], context: Context, rows: Sequence[Rated], path: Path
-) -> list[Speed]:
-    known = {key.digest: key for key in read_lines(path, Speed)}
-    digests = {method.name: digest_of(method, context, "", "\n".join(pairs)) for method in methods}
+    methods: Sequence[ComparedMethod], pairs: Sequence[str], context: Context, rows: Sequence[RatedPair], path: Path
+) -> list[PredictorSpeed]:
+    known = {key.digest: key for key in read_lines(path, PredictorSpeed)}
+    digests = {method.name: rating_digest(method, context, "", "\n".join(pairs)) for method in methods}
     for method in methods:
         seconds = [row.seconds for row in rows if row.predictor == method.name]
-        if digests[method.name] in known or not seconds or median(seconds) > SLOW:
+        if digests[method.name] in known or not seconds or median(seconds) > MAX_TIMED_SECONDS:
             continue
-        if result := speed(method, pairs, context):
+        if result := measure_speed(method, pairs, context):
             known[digests[method.name]] = result.model_copy(update={"digest": digests[method.name]})
-            append(path, known[digests[method.name]])
+            append_line(path, known[digests[method.name]])
     return [known[key] for key in digests.values() if key in known]

@@ -12,30 +12,30 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from certigraph.evaluation.anatomy import ANATOMY_FIGURES, Tables, analyse, methods_of, sections_of
-from certigraph.evaluation.comparison_report import FIGURES as LOOKS
-from certigraph.evaluation.comparison_report import answering, inert
-from certigraph.evaluation.frames import Frames, Recorded, frames_of
+from certigraph.evaluation.anatomy import ANATOMY_FIGURES, AnalysisTables, analyse, build_sections, methods_of
+from certigraph.evaluation.comparison_report import COMPARISON_STYLE as LOOKS
+from certigraph.evaluation.comparison_report import escape_formula, format_model_note
+from certigraph.evaluation.frames import Frames, RecordedRun, frames_of
 from certigraph.evaluation.plots import CHART_STYLE as INK
-from certigraph.evaluation.plots import drawn, line_of
-from certigraph.runtime.html import PAGE, STYLE, Markup, counted, joined, tag
+from certigraph.evaluation.plots import find_line, to_svg
+from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, format_count, join_markup, tag
 from certigraph.state.records import INTERRUPTED
 
 # The files of the analysis: a page, figures, tables and frames.
 
-NAME = "anatomy.html"
+ANATOMY_PAGE = "anatomy.html"
 
 
-class Anatomy(NamedTuple):
+class AnatomyReport(NamedTuple):
     """Result of the analysis: frames, tables by name, the written files, and the runs without a recorded ending."""
 
     frames: Frames
-    tables: Tables
+    tables: AnalysisTables
     files: tuple[Path, ...]
     interrupted: tuple[str, ...]
 
 
-def write_anatomy(recorded: Iterable[Recorded], out: Path) -> Anatomy:
+def write_anatomy(recorded: Iterable[RecordedRun], out: Path) -> AnatomyReport:
     """Write `anatomy.html`, a .csv for each analysis, a .png and .svg for each figure, and `frames/*.parquet`.
 
     Each file is written under another name and renamed when it is complete, so that a killed process leaves no partial
@@ -44,42 +44,46 @@ def write_anatomy(recorded: Iterable[Recorded], out: Path) -> Anatomy:
     frames = frames_of(recorded)
     tables = analyse(frames)
     (out / "frames").mkdir(parents=True, exist_ok=True)
-    cells = {name: table.map(inert) for name, table in tables.items()}
-    files = [_placed(out / f"{name}.csv", partial(table.to_csv, index=False)) for name, table in cells.items()]
-    files += [_placed(out / "frames" / f"{n}.parquet", f.to_parquet) for n, f in frames._asdict().items()]
-    drawings = _drawings(frames, tables, out)
+    cells = {name: table.map(escape_formula) for name, table in tables.items()}
+    files = [
+        _write_atomically(out / f"{name}.csv", partial(table.to_csv, index=False)) for name, table in cells.items()
+    ]
+    files += [_write_atomically(out / "frames" / f"{n}.parquet", f.to_parquet) for n, f in frames._asdict().items()]
+    drawings = _draw_figures(frames, tables, out)
     files += [out / f"{name}.{kind}" for name in drawings for kind in ("png", "svg")]
-    page = _page(frames, sections_of(frames, tables, drawings))
-    files.append(_placed(out / NAME, partial(_write, page)))
+    page = _format_page(frames, build_sections(frames, tables, drawings))
+    files.append(_write_atomically(out / ANATOMY_PAGE, partial(_write, page)))
     interrupted = frames.runs.loc[frames.runs["ending"] == INTERRUPTED, "run"]
-    return Anatomy(frames, tables, tuple(files), tuple(interrupted))
+    return AnatomyReport(frames, tables, tuple(files), tuple(interrupted))
 
 
-def _drawings(frames: Frames, tables: Tables, out: Path) -> dict[str, Markup]:
+def _draw_figures(frames: Frames, tables: AnalysisTables, out: Path) -> dict[str, Markup]:
     names, drawings = methods_of(frames), dict[str, Markup]()
     with mpl.rc_context(INK):
         for name, draw in ANATOMY_FIGURES.items():
             figure = draw(tables, names)
-            picture = drawings[name] = drawn(figure)
-            _placed(out / f"{name}.svg", partial(_write, picture))
-            _placed(out / f"{name}.png", partial(figure.savefig, format="png", dpi=150, facecolor="white"))
+            picture = drawings[name] = to_svg(figure)
+            _write_atomically(out / f"{name}.svg", partial(_write, picture))
+            _write_atomically(out / f"{name}.png", partial(figure.savefig, format="png", dpi=150, facecolor="white"))
     return drawings
 
 
-def told_of(frames: Frames) -> str:
+def format_models(frames: Frames) -> str:
     """Format the models of the runs, with a warning about scripted ones."""
     models = list(frames.runs["model"].unique())
-    return f"certigraph anatomy, {', '.join(models)}{answering(models)}"
+    return f"certigraph anatomy, {', '.join(models)}{format_model_note(models)}"
 
 
-def _page(frames: Frames, sections: Markup) -> str:
+def _format_page(frames: Frames, sections: Markup) -> str:
     benchmarks = ", ".join(frames.runs["benchmark"].unique())
-    title = joined(f"Anatomy of {counted(len(frames.runs), 'run')}{f' on {benchmarks}' if benchmarks else ''}")
-    header = tag("header", tag("p", told_of(frames), class_="overline"), tag("h1", title))
-    return Template(PAGE).substitute(title=title, style=STYLE + LOOKS, body=joined(header, sections))
+    title = join_markup(
+        f"Anatomy of {format_count(len(frames.runs), 'run')}{f' on {benchmarks}' if benchmarks else ''}"
+    )
+    header = tag("header", tag("p", format_models(frames), class_="overline"), tag("h1", title))
+    return Template(PAGE_TEMPLATE).substitute(title=title, style=PAGE_STYLE + LOOKS, body=join_markup(header, sections))
 
 
-def _placed(path: Path, write: Callable[[Path], object]) -> Path:
+def _write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
     draft = path.with_name(f"{path.name}.tmp")
     write(draft)
     return draft.replace(path)
@@ -91,7 +95,7 @@ def _write(text: str, path: Path) -> None:
 
 # Output of the command `anatomy`.
 
-MAIN: dict[str, tuple[str, dict[str, str]]] = {
+PRINTED_FIGURES: dict[str, tuple[str, dict[str, str]]] = {
     "solved": ("solved", {}),
     "faults": ("faults", {}),
     "cascades": ("cascade_rate", {}),
@@ -105,7 +109,7 @@ MAIN: dict[str, tuple[str, dict[str, str]]] = {
 """Printed figures: label -> (table, values that select its row)."""
 
 
-def print_anatomy(anatomy: Anatomy, out: Path, unbegun: Sequence[Path] = (), own: int = 0) -> None:
+def print_anatomy(anatomy: AnatomyReport, out: Path, unbegun: Sequence[Path] = (), own: int = 0) -> None:
     """Print the main figures with intervals and n, runs without an ending, what was left out, and the path of the page.
 
     Args:
@@ -117,26 +121,26 @@ def print_anatomy(anatomy: Anatomy, out: Path, unbegun: Sequence[Path] = (), own
     console = Console(highlight=False, soft_wrap=True)
     table = Table("method", "", "value", "95 % interval", "n", box=None)
     for method in methods_of(anatomy.frames):
-        for index, (name, cells) in enumerate(_lines(anatomy.tables, method)):
+        for index, (name, cells) in enumerate(_figure_rows(anatomy.tables, method)):
             table.add_row("" if index else escape(method), name, *cells)
-    console.print(told_of(anatomy.frames), markup=False)
+    console.print(format_models(anatomy.frames), markup=False)
     console.print(table)
     for run in anatomy.interrupted:
         console.print(f"no ending on record, counted as interrupted: {run}", style="dim", markup=False)
     for path in unbegun:
         console.print(f"left out, stopped before it started: {path.parent}", style="dim", markup=False)
     if own:
-        console.print(f"left out, without scores: {counted(own, 'question')} of your own", style="dim")
-    console.print(f"{counted(len(anatomy.frames.runs), 'run')}; {out / NAME}", markup=False)
+        console.print(f"left out, without scores: {format_count(own, 'question')} of your own", style="dim")
+    console.print(f"{format_count(len(anatomy.frames.runs), 'run')}; {out / ANATOMY_PAGE}", markup=False)
 
 
-def _lines(tables: Tables, method: str) -> Iterator[tuple[str, tuple[str, str, str]]]:
-    for name, (table, where) in MAIN.items():
-        line = line_of(tables[table], method, **where)
+def _figure_rows(tables: AnalysisTables, method: str) -> Iterator[tuple[str, tuple[str, str, str]]]:
+    for name, (table, where) in PRINTED_FIGURES.items():
+        line = find_line(tables[table], method, **where)
         if line is not None:
-            shown = [_figure(line[part], "tokens" in name) for part in ("value", "low", "high")]
+            shown = [_format_figure(line[part], "tokens" in name) for part in ("value", "low", "high")]
             yield name, (shown[0], f"{shown[1]} to {shown[2]}", f"{line['n']:,}")
 
 
-def _figure(value: float, amount: bool) -> str:
+def _format_figure(value: float, amount: bool) -> str:
     return "?" if pd.isna(value) else f"{value:,.0f}" if amount else f"{value:.0%}"

@@ -7,15 +7,15 @@ from statistics import fmean, stdev
 from typing import Literal
 
 from certigraph.adapters.benchmarks import data_folder
-from certigraph.adapters.scienceworld.recordings import Recording, read_recordings
+from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
 from certigraph.adapters.scienceworld.splits import STEP_LONG, STEP_SHORT
 from certigraph.evaluation.comparison_report import write_rows
-from certigraph.evaluation.frames import FULL, Method, Trace
+from certigraph.evaluation.frames import MAX_SCORE, EpisodeTrace, TracedMethod
 from certigraph.state.records import Record
 
 # Order and titles of methods and tasks, and STEP's groups of tasks.
 
-TITLES = {
+GRAPH_TITLES = {
     "step": "STEP",
     "clin": "CLIN",
     "sdp": "SDP",
@@ -27,36 +27,36 @@ TITLES = {
 }
 """Titles of the graphs in the papers, in their order in figures."""
 
-GROUPS = {**dict.fromkeys(STEP_SHORT.values(), "S"), **dict.fromkeys(STEP_LONG.values(), "L")}
+TASK_GROUPS = {**dict.fromkeys(STEP_SHORT.values(), "S"), **dict.fromkeys(STEP_LONG.values(), "L")}
 """Groups of STEP's nine short (S) and nine long (L) tasks, in the order of the paper's table."""
 
 
-def methods_of(traces: Iterable[Trace]) -> list[Method]:
+def methods_of(traces: Iterable[EpisodeTrace]) -> list[TracedMethod]:
     """Return the methods, those without swapped operators first."""
-    graphs = list(TITLES)
+    graphs = list(GRAPH_TITLES)
 
-    def rank(method: Method) -> tuple[bool, int, str, str]:
+    def rank(method: TracedMethod) -> tuple[bool, int, str, str]:
         index = graphs.index(method.graph) if method.graph in graphs else len(graphs)
         return bool(method.swaps), index, str(method), method.model
 
     return sorted({trace.method for trace in traces}, key=rank)
 
 
-def tasks_of(traces: Iterable[Trace]) -> list[str]:
+def tasks_of(traces: Iterable[EpisodeTrace]) -> list[str]:
     """Return the tasks: STEP's in the order of its table, then the others by name."""
-    indices = {task: index for index, task in enumerate(GROUPS)}
+    indices = {task: index for index, task in enumerate(TASK_GROUPS)}
     return sorted({trace.task for trace in traces}, key=lambda task: (indices.get(task, len(indices)), task))
 
 
-def titles(methods: Iterable[Method]) -> dict[Method, str]:
+def method_titles(methods: Iterable[TracedMethod]) -> dict[TracedMethod, str]:
     """Return the title of each method, with its model where there are several models."""
     methods = list(methods)
     several = len({method.model for method in methods}) > 1
     return {method: _title(method) + (f", {method.model}" if several else "") for method in methods}
 
 
-def _title(method: Method) -> str:
-    graph = TITLES.get(method.graph, method.graph)
+def _title(method: TracedMethod) -> str:
+    graph = GRAPH_TITLES.get(method.graph, method.graph)
     return f"{graph} ({', '.join(method.swaps)})" if method.swaps else graph
 
 
@@ -68,14 +68,14 @@ def _title(method: Method) -> str:
 # which are worth 50 of the 100 points together; without a gold path that ends in a focus, 50 is taken. The threshold
 # is half, not all, because some milestones, such as reading a recipe, may legitimately be skipped.
 
-SHARE = 0.5
+MIN_GOLD_SHARE = 0.5
 """Minimum share of the gold path's milestones of a win by focus that is not accidental."""
 
-MILESTONES = 50.0
+DEFAULT_MILESTONES = 50.0
 """Default score of the milestones of a task that ends in a focus."""
 
 
-class Accident(Record):
+class AccidentalWin(Record):
     """An accidental win.
 
     `before` is the score before the winning step, `gold` the gold path's score before its last focus.
@@ -91,15 +91,15 @@ class Accident(Record):
     gold: float
 
 
-def accident_of(trace: Trace, golds: Mapping[str, float]) -> Accident | None:
+def find_accident(trace: EpisodeTrace, golds: Mapping[str, float]) -> AccidentalWin | None:
     """Return the accidental win of an episode; None where it did not win, or not by accident."""
     if not trace.solved:
         return None
-    won = next(index for index, score in enumerate(trace.scores) if score >= FULL)
-    before, gold = trace.at(won), golds.get(trace.task, MILESTONES)
-    if before >= SHARE * gold or not focused(trace.actions, won):
+    won = next(index for index, score in enumerate(trace.scores) if score >= MAX_SCORE)
+    before, gold = trace.at(won), golds.get(trace.task, DEFAULT_MILESTONES)
+    if before >= MIN_GOLD_SHARE * gold or not is_focus(trace.actions, won):
         return None
-    return Accident(
+    return AccidentalWin(
         run=trace.run,
         method=str(trace.method),
         task_id=trace.task_id,
@@ -116,17 +116,17 @@ def gold_scores(data: str | None = None) -> dict[str, float]:
     folder = data_folder("scienceworld", data)
     path = folder / "gold_var0.jsonl.gz" if folder else None
     recordings = read_recordings(path) if path and path.is_file() else ()
-    return {r.task: _before(r) for r in recordings if focused(r.gold, r.firstdone - 1)}
+    return {r.task: _score_before_win(r) for r in recordings if is_focus(r.gold, r.firstdone - 1)}
 
 
-def focused(actions: Sequence[str], index: int) -> bool:
+def is_focus(actions: Sequence[str], index: int) -> bool:
     """Return whether an action is a focus, or the number that selects the object of an ambiguous focus."""
     while index > 0 and actions[index].strip().isdecimal():
         index -= 1
     return actions[index].strip().lower().startswith("focus")
 
 
-def _before(recording: Recording) -> float:
+def _score_before_win(recording: GoldRecording) -> float:
     won = recording.firstdone - 1
     return float(recording.scores[won - 1]) if won else 0.0
 
@@ -134,21 +134,21 @@ def _before(recording: Recording) -> float:
 # Data of figure 5: the best trace of each run.
 
 
-class Row(Record):
+class BestTraceRow(Record):
     """Score so far (0 to 100) after step 1, 2, ..., as the mean over the best traces of `runs` runs.
 
     Its length is that of the longest trace; a shorter trace keeps its final score.
     """
 
-    method: Method
+    method: TracedMethod
     task: str
     runs: int
     scores: tuple[float, ...]
 
 
-def best_traces(traces: Sequence[Trace]) -> list[Trace]:
+def select_best_traces(traces: Sequence[EpisodeTrace]) -> list[EpisodeTrace]:
     """Select the episode with the highest score of each run, the shortest of several."""
-    best: dict[str, Trace] = {}
+    best: dict[str, EpisodeTrace] = {}
     for trace in traces:
         rival = best.setdefault(trace.run, trace)
         if (trace.final, -len(trace.scores)) > (rival.final, -len(rival.scores)):
@@ -156,25 +156,27 @@ def best_traces(traces: Sequence[Trace]) -> list[Trace]:
     return list(best.values())
 
 
-def best_rows(traces: Sequence[Trace]) -> list[Row]:
+def best_trace_rows(traces: Sequence[EpisodeTrace]) -> list[BestTraceRow]:
     """Compute one row per method and task."""
-    best = best_traces(traces)
+    best = select_best_traces(traces)
     cells = [(method, task) for method in methods_of(best) for task in tasks_of(best)]
     groups = ((m, t, [trace for trace in best if (trace.method, trace.task) == (m, t)]) for m, t in cells)
-    return [Row(method=m, task=t, runs=len(group), scores=_means(group)) for m, t, group in groups if group]
+    return [
+        BestTraceRow(method=m, task=t, runs=len(group), scores=_mean_scores(group)) for m, t, group in groups if group
+    ]
 
 
-def _means(traces: Sequence[Trace]) -> tuple[float, ...]:
+def _mean_scores(traces: Sequence[EpisodeTrace]) -> tuple[float, ...]:
     longest = max(len(trace.scores) for trace in traces)
     return tuple(fmean(trace.at(step) for trace in traces) for step in range(1, longest + 1))
 
 
 # Data of table 2: STEP with and without its Planner.
 
-WITHOUT = ("planner=none",)
+WITHOUT_PLANNER = ("planner=none",)
 
 
-class Pair(Record):
+class PlannerPair(Record):
     """A task with and without the Planner: mean score (0 to 100) and solved runs in per cent, best episode of each run.
 
     `group` is S, L, or empty for a task that is not one of STEP's eighteen.
@@ -189,7 +191,7 @@ class Pair(Record):
     success_without: float
 
 
-class Change(Record):
+class PlannerChange(Record):
     """Means over the tasks of a group, and the changes without the Planner in points: a loss is negative."""
 
     model: str
@@ -203,21 +205,21 @@ class Change(Record):
     success_change: float
 
 
-def pairs(traces: Sequence[Trace]) -> list[Pair]:
+def planner_pairs(traces: Sequence[EpisodeTrace]) -> list[PlannerPair]:
     """Compute the pairs of all tasks that STEP ran both without swaps and with `planner=none` as its only swap."""
-    best = [trace for trace in best_traces(traces) if trace.method.graph == "step"]
+    best = [trace for trace in select_best_traces(traces) if trace.method.graph == "step"]
     result = []
     for model in sorted({trace.method.model for trace in best}):
         for task in tasks_of(best):
             task_traces = [trace for trace in best if (trace.method.model, trace.task) == (model, task)]
             unchanged = [trace for trace in task_traces if not trace.method.swaps]
-            without = [trace for trace in task_traces if trace.method.swaps == WITHOUT]
+            without = [trace for trace in task_traces if trace.method.swaps == WITHOUT_PLANNER]
             if unchanged and without:
-                result.append(_pair(model, task, unchanged, without))
+                result.append(_planner_pair(model, task, unchanged, without))
     return result
 
 
-def changes(paired: Sequence[Pair]) -> list[Change]:
+def planner_changes(paired: Sequence[PlannerPair]) -> list[PlannerChange]:
     """Compute the changes over the short, long and all tasks of each model; every task has the same weight."""
     models = dict.fromkeys(pair.model for pair in paired)
     parts = [
@@ -225,14 +227,16 @@ def changes(paired: Sequence[Pair]) -> list[Change]:
         for m in models
         for group in ("S", "L", "All")
     ]
-    return [_change(model, group, part) for model, group, part in parts if part]
+    return [_planner_change(model, group, part) for model, group, part in parts if part]
 
 
-def _pair(model: str, task: str, unchanged: Sequence[Trace], without: Sequence[Trace]) -> Pair:
-    return Pair(
+def _planner_pair(
+    model: str, task: str, unchanged: Sequence[EpisodeTrace], without: Sequence[EpisodeTrace]
+) -> PlannerPair:
+    return PlannerPair(
         model=model,
         task=task,
-        group=GROUPS.get(task, ""),
+        group=TASK_GROUPS.get(task, ""),
         score=fmean(trace.final for trace in unchanged),
         score_without=fmean(trace.final for trace in without),
         success=fmean(100.0 * trace.solved for trace in unchanged),
@@ -240,10 +244,10 @@ def _pair(model: str, task: str, unchanged: Sequence[Trace], without: Sequence[T
     )
 
 
-def _change(model: str, group: str, part: Sequence[Pair]) -> Change:
+def _planner_change(model: str, group: str, part: Sequence[PlannerPair]) -> PlannerChange:
     score, score_without = fmean(p.score for p in part), fmean(p.score_without for p in part)
     success, success_without = fmean(p.success for p in part), fmean(p.success_without for p in part)
-    return Change(
+    return PlannerChange(
         model=model,
         group=group,
         tasks=len(part),
@@ -261,14 +265,14 @@ def _change(model: str, group: str, part: Sequence[Pair]) -> Change:
 Episodes = Literal["all", "first", "last"]
 
 
-class Curve(Record):
+class RewardCurve(Record):
     """Mean score so far (0 to 100) by step, from step 0, over `n` episodes.
 
     `sd` is the sample standard deviation, 0 for one episode. An episode that has ended keeps its score; otherwise the
     mean of later steps would cover only the slow episodes.
     """
 
-    method: Method
+    method: TracedMethod
     task: str
     episodes: Episodes
     n: int
@@ -276,31 +280,31 @@ class Curve(Record):
     sd: tuple[float, ...]
 
 
-def curves(traces: Sequence[Trace]) -> list[Curve]:
+def reward_curves(traces: Sequence[EpisodeTrace]) -> list[RewardCurve]:
     """Compute one curve per task and method, over all episodes of all runs."""
-    return [_curve(method, task, "all", part) for method, task, part in _parts(traces)]
+    return [_reward_curve(method, task, "all", part) for method, task, part in _group_traces(traces)]
 
 
-def learning(traces: Sequence[Trace]) -> list[Curve]:
+def learning_curves(traces: Sequence[EpisodeTrace]) -> list[RewardCurve]:
     """Compute two curves per task and method with several episodes per run: of the first and of the last episodes."""
-    result: list[Curve] = []
-    for method, task, part in _parts(traces):
+    result: list[RewardCurve] = []
+    for method, task, part in _group_traces(traces):
         if any(trace.episode > 1 for trace in part):
-            result.append(_curve(method, task, "first", [trace for trace in part if trace.episode == 1]))
-            result.append(_curve(method, task, "last", [trace for trace in part if trace.last]))
+            result.append(_reward_curve(method, task, "first", [trace for trace in part if trace.episode == 1]))
+            result.append(_reward_curve(method, task, "last", [trace for trace in part if trace.last]))
     return [curve for curve in result if curve.n]
 
 
-def _parts(traces: Sequence[Trace]) -> Iterator[tuple[Method, str, list[Trace]]]:
+def _group_traces(traces: Sequence[EpisodeTrace]) -> Iterator[tuple[TracedMethod, str, list[EpisodeTrace]]]:
     for task, method in product(tasks_of(traces), methods_of(traces)):
         if part := [trace for trace in traces if (trace.method, trace.task) == (method, task)]:
             yield method, task, part
 
 
-def _curve(method: Method, task: str, episodes: Episodes, traces: Sequence[Trace]) -> Curve:
+def _reward_curve(method: TracedMethod, task: str, episodes: Episodes, traces: Sequence[EpisodeTrace]) -> RewardCurve:
     length = max((len(trace.scores) for trace in traces), default=0)
     columns = [[trace.at(step) for trace in traces] for step in range(length + 1)] if traces else []
-    return Curve(
+    return RewardCurve(
         method=method,
         task=task,
         episodes=episodes,
@@ -312,23 +316,23 @@ def _curve(method: Method, task: str, episodes: Episodes, traces: Sequence[Trace
 
 # The data of the figures as CSV.
 
-Line = Mapping[str, object]
+CsvLine = Mapping[str, object]
 
-SERIES = ("method", "model", "task")
+SERIES_COLUMNS = ("method", "model", "task")
 
 
-def write_csv(path: Path, columns: Sequence[str], lines: Sequence[Line]) -> None:
+def write_rounded_csv(path: Path, columns: Sequence[str], lines: Sequence[CsvLine]) -> None:
     """Write lines as CSV with a header; floats are rounded to four decimals."""
-    plain = ({name: _plain(value) for name, value in line.items()} for line in lines)
+    plain = ({name: _round_float(value) for name, value in line.items()} for line in lines)
     write_rows(path, columns, plain, ends="\n")
 
 
-def curve_lines(curves: Sequence[Curve]) -> Iterator[Line]:
+def curve_lines(curves: Sequence[RewardCurve]) -> Iterator[CsvLine]:
     """Yield one CSV line per curve and step."""
     for curve in curves:
         for step, (mean, sd) in enumerate(zip(curve.mean, curve.sd, strict=True)):
             yield {
-                **_series(curve.method, curve.task),
+                **_series_fields(curve.method, curve.task),
                 "episodes": curve.episodes,
                 "n": curve.n,
                 "step": step,
@@ -337,16 +341,16 @@ def curve_lines(curves: Sequence[Curve]) -> Iterator[Line]:
             }
 
 
-def row_lines(rows: Sequence[Row]) -> Iterator[Line]:
+def best_trace_lines(rows: Sequence[BestTraceRow]) -> Iterator[CsvLine]:
     """Yield one CSV line per row and step."""
     for row in rows:
         for step, score in enumerate(row.scores, 1):
-            yield {**_series(row.method, row.task), "runs": row.runs, "step": step, "score": score}
+            yield {**_series_fields(row.method, row.task), "runs": row.runs, "step": step, "score": score}
 
 
-def _series(method: Method, task: str) -> Line:
+def _series_fields(method: TracedMethod, task: str) -> CsvLine:
     return {"method": str(method), "model": method.model, "task": task}
 
 
-def _plain(value: object) -> object:
+def _round_float(value: object) -> object:
     return f"{round(value, 4):g}" if isinstance(value, float) else value

@@ -9,31 +9,31 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from certigraph.adapters.processes import equipped
+from certigraph.adapters.processes import check_evaluation_packages
 from certigraph.evaluation.analyses.step import (
-    GROUPS,
-    SERIES,
-    Accident,
-    Change,
-    Curve,
+    SERIES_COLUMNS,
+    TASK_GROUPS,
+    AccidentalWin,
+    BestTraceRow,
     Episodes,
-    Pair,
-    Row,
-    accident_of,
-    best_rows,
-    changes,
+    PlannerChange,
+    PlannerPair,
+    RewardCurve,
+    best_trace_lines,
+    best_trace_rows,
     curve_lines,
-    curves,
+    find_accident,
     gold_scores,
-    learning,
-    pairs,
-    row_lines,
+    learning_curves,
+    method_titles,
+    planner_changes,
+    planner_pairs,
+    reward_curves,
     tasks_of,
-    titles,
-    write_csv,
+    write_rounded_csv,
 )
-from certigraph.evaluation.frames import Trace, read_traces
-from certigraph.evaluation.plots import BLANK, FAINT, INK, PALETTE, SOFT, colours, grid, picture
+from certigraph.evaluation.frames import EpisodeTrace, read_traces
+from certigraph.evaluation.plots import BLANK, FAINT, INK, PALETTE, SOFT, add_panels, assign_colours, open_figure
 from certigraph.state.records import Fault, Record
 
 if TYPE_CHECKING:
@@ -44,63 +44,66 @@ if TYPE_CHECKING:
 
 # Figure 5: the best traces, one heat map per method.
 
-MOST_COLUMNS = 3
-TITLE = 32
+MAX_HEAT_MAP_COLUMNS = 3
+MAX_TITLE_CHARACTERS = 32
 """Maximum number of characters of a line of a panel's title; a longer title is wrapped."""
 
-COLOURS = "viridis"
+HEAT_MAP_COLOURS = "viridis"
 """Colour map that is readable in greyscale and with colour blindness: dark is low, yellow is high."""
 
 
-def draw_best(rows: Sequence[Row], tasks: Sequence[str], path: Path) -> None:
+def draw_best(rows: Sequence[BestTraceRow], tasks: Sequence[str], path: Path) -> None:
     """Draw the scores with a row per task and a column per step, blank after the end and for tasks without runs."""
-    names = {method: fill(name, TITLE) for method, name in titles(dict.fromkeys(row.method for row in rows)).items()}
-    columns = min(MOST_COLUMNS, len(names))
+    names = {
+        method: fill(name, MAX_TITLE_CHARACTERS)
+        for method, name in method_titles(dict.fromkeys(row.method for row in rows)).items()
+    }
+    columns = min(MAX_HEAT_MAP_COLUMNS, len(names))
     lines = -(-len(names) // columns)
     longest = max(len(row.scores) for row in rows)
     margin = 0.055 * max(map(len, tasks)) + 0.9
     heading = 0.2 + 0.15 * max(name.count("\n") + 1 for name in names.values())
-    with picture(path, margin + 2.5 * columns, lines * (max(0.9, 0.17 * len(tasks)) + heading) + 0.45) as figure:
-        panels = grid(figure, len(names), columns)
+    with open_figure(path, margin + 2.5 * columns, lines * (max(0.9, 0.17 * len(tasks)) + heading) + 0.45) as figure:
+        panels = add_panels(figure, len(names), columns)
         for method, panel in zip(names, panels, strict=True):
             scores = {row.task: row.scores for row in rows if row.method == method}
-            image = _map(panel, [_filled(scores.get(task, ()), longest) for task in tasks])
-            _part_groups(panel, tasks)
+            image = _draw_heat_map(panel, [_pad_scores(scores.get(task, ()), longest) for task in tasks])
+            _separate_groups(panel, tasks)
             panel.set_title(names[method])
             panel.set_yticks(range(len(tasks)), tasks, fontsize=7)
         figure.supxlabel("environment step", fontsize=8)
         figure.colorbar(image, ax=panels, label="score so far", shrink=0.9, aspect=30, pad=0.01)
 
 
-def _map(panel: "Axes", scores: Sequence[Sequence[float]]) -> "AxesImage":
+def _draw_heat_map(panel: "Axes", scores: Sequence[Sequence[float]]) -> "AxesImage":
     from matplotlib import colormaps
 
     extent = (0.5, len(scores[0]) + 0.5, len(scores) - 0.5, -0.5)
-    shades = colormaps[COLOURS].with_extremes(bad=BLANK)
+    shades = colormaps[HEAT_MAP_COLOURS].with_extremes(bad=BLANK)
     image = panel.imshow(scores, aspect="auto", interpolation="none", cmap=shades, vmin=0, vmax=100, extent=extent)
     panel.tick_params(axis="y", length=0)
     panel.spines[:].set_visible(False)
     return image
 
 
-def _part_groups(panel: "Axes", tasks: Sequence[str]) -> None:
-    groups = [GROUPS.get(task) for task in tasks]
+def _separate_groups(panel: "Axes", tasks: Sequence[str]) -> None:
+    groups = [TASK_GROUPS.get(task) for task in tasks]
     for line in range(1, len(tasks)):
         wide = 3.0 if groups[line] != groups[line - 1] else 0.7
         panel.axhline(line - 0.5, color="white", linewidth=wide)
 
 
-def _filled(scores: Sequence[float], length: int) -> list[float]:
+def _pad_scores(scores: Sequence[float], length: int) -> list[float]:
     return [*scores, *[nan] * (length - len(scores))]
 
 
 # Table 2 as a figure: STEP with and without its Planner, by task.
 
-WITH, WITHOUT = PALETTE[0], PALETTE[1]
+WITH_COLOUR, WITHOUT_COLOUR = PALETTE[0], PALETTE[1]
 GROUP_NAMES = {"S": "mean of short tasks", "L": "mean of long tasks", "All": "mean of all tasks"}
 
 
-class _Span(NamedTuple):
+class _PlannerSpan(NamedTuple):
     """A row of the figure: a task, or the mean of a group."""
 
     name: str
@@ -110,23 +113,24 @@ class _Span(NamedTuple):
     mean: bool = False
 
 
-def draw_planner(paired: Sequence[Pair], changed: Sequence[Change], path: Path) -> None:
+def draw_planner(paired: Sequence[PlannerPair], changed: Sequence[PlannerChange], path: Path) -> None:
     """Draw a line per task from its score with the Planner to that without; below them the means of the groups."""
-    spans = [_Span(p.task, p.model, p.score, p.score_without) for p in paired]
+    spans = [_PlannerSpan(p.task, p.model, p.score, p.score_without) for p in paired]
     spans += [
-        _Span(f"{GROUP_NAMES[c.group]} ({c.tasks})", c.model, c.score, c.score_without, mean=True) for c in changed
+        _PlannerSpan(f"{GROUP_NAMES[c.group]} ({c.tasks})", c.model, c.score, c.score_without, mean=True)
+        for c in changed
     ]
     several = len({span.model for span in spans}) > 1
-    with picture(path, 5.6, 0.19 * len(spans) + 0.85) as figure:
+    with open_figure(path, 5.6, 0.19 * len(spans) + 0.85) as figure:
         panel = figure.subplots()
-        _frame(panel, [f"{span.name}, {span.model}" if several else span.name for span in spans])
+        _format_planner_axes(panel, [f"{span.name}, {span.model}" if several else span.name for span in spans])
         panel.axhline(len(paired) - 0.5, color=SOFT, linewidth=0.6)
         for row, span in enumerate(spans):
-            _draw(panel, row, span)
+            _draw_span(panel, row, span)
         figure.legend(loc="outside upper right", ncols=2, fontsize=7.5, handletextpad=0.2)
 
 
-def _frame(panel: "Axes", names: Sequence[str]) -> None:
+def _format_planner_axes(panel: "Axes", names: Sequence[str]) -> None:
     panel.set_yticks(range(len(names)), names, fontsize=7)
     panel.set(xlim=(-3, 103), ylim=(len(names) - 0.4, -0.6), xlabel="mean score of the best episode")
     panel.text(1.09, 1.0, "change", transform=panel.transAxes, ha="right", va="bottom", fontsize=7, color=SOFT)
@@ -135,12 +139,12 @@ def _frame(panel: "Axes", names: Sequence[str]) -> None:
     panel.set_axisbelow(True)
 
 
-def _draw(panel: "Axes", row: int, span: _Span) -> None:
+def _draw_span(panel: "Axes", row: int, span: _PlannerSpan) -> None:
     size, marker = (34, "D") if span.mean else (24, "o")
     ends, heights = (span.score, span.without), (row, row)
     panel.plot(ends, heights, color=INK if span.mean else SOFT, linewidth=1.6 if span.mean else 0.9, zorder=1)
     labels = ("STEP", "STEP (planner=none)") if row == 0 else ("", "")
-    panel.scatter(span.score, row, s=size, color=WITH, marker=marker, linewidths=0, zorder=2, label=labels[0])
+    panel.scatter(span.score, row, s=size, color=WITH_COLOUR, marker=marker, linewidths=0, zorder=2, label=labels[0])
     # a ring, so that both of two equal scores are visible
     panel.scatter(
         span.without,
@@ -148,7 +152,7 @@ def _draw(panel: "Axes", row: int, span: _Span) -> None:
         s=size,
         marker=marker,
         facecolors="none" if span.score == span.without else "white",
-        edgecolors=WITHOUT,
+        edgecolors=WITHOUT_COLOUR,
         linewidths=1.2,
         zorder=3,
         label=labels[1],
@@ -159,36 +163,40 @@ def _draw(panel: "Axes", row: int, span: _Span) -> None:
 
 # Figure 4: reward by step with its standard deviation, one panel per task.
 
-REWARD_COLUMNS = 4
-DASHES: dict[Episodes, Any] = {
+MAX_REWARD_COLUMNS = 4
+LINE_STYLES: dict[Episodes, Any] = {
     "all": "solid",
     "first": (0, (1.2, 1.2)),
     "last": "solid",
 }
-MEANING: dict[Episodes, str] = {"all": "all episodes, mean ± SD", "first": "first episode", "last": "last episode"}
+EPISODE_LABELS: dict[Episodes, str] = {
+    "all": "all episodes, mean ± SD",
+    "first": "first episode",
+    "last": "last episode",
+}
 
 
-def draw_rewards(curves: Sequence[Curve], path: Path) -> None:
+def draw_rewards(curves: Sequence[RewardCurve], path: Path) -> None:
     """Draw the means over episodes, with the standard deviation of curves over all episodes."""
     tasks = list(dict.fromkeys(curve.task for curve in curves))
-    columns = min(REWARD_COLUMNS, len(tasks))
-    names = titles(dict.fromkeys(curve.method for curve in curves))
-    colour = colours(list(names.values()))
+    columns = min(MAX_REWARD_COLUMNS, len(tasks))
+    names = method_titles(dict.fromkeys(curve.method for curve in curves))
+    colour = assign_colours(list(names.values()))
     kinds = list(dict.fromkeys(curve.episodes for curve in curves))
     width = max(3.6, 2.0 * columns + 0.3)
-    legend_columns, legend_rows = _legend_shape([*colour, *(MEANING[kind] for kind in kinds)], width)
-    with picture(path, width, 1.5 * -(-len(tasks) // columns) + 0.5 + 0.16 * legend_rows) as figure:
-        for task, panel in zip(tasks, grid(figure, len(tasks), columns), strict=True):
+    legend_columns, legend_rows = _legend_shape([*colour, *(EPISODE_LABELS[kind] for kind in kinds)], width)
+    with open_figure(path, width, 1.5 * -(-len(tasks) // columns) + 0.5 + 0.16 * legend_rows) as figure:
+        for task, panel in zip(tasks, add_panels(figure, len(tasks), columns), strict=True):
             shown = [curve for curve in curves if curve.task == task]
-            _reward_frame(panel, task, max(len(curve.mean) for curve in shown) - 1)
+            _format_reward_axes(panel, task, max(len(curve.mean) for curve in shown) - 1)
             for curve in shown:
-                _line(panel, curve, colour[names[curve.method]])
+                _draw_curve(panel, curve, colour[names[curve.method]])
         figure.supxlabel("environment step", fontsize=8)
         figure.supylabel("score so far", fontsize=8)
-        _legend(figure, colour, kinds, legend_columns)
+        _draw_legend(figure, colour, kinds, legend_columns)
 
 
-def _reward_frame(panel: "Axes", task: str, last: int) -> None:
+def _format_reward_axes(panel: "Axes", task: str, last: int) -> None:
     panel.set_title(task, fontsize=6.5)
     panel.set(xlim=(0, last), ylim=(0, 103), yticks=(0, 25, 50, 75, 100))
     panel.locator_params(axis="x", integer=True, nbins=5)
@@ -196,9 +204,9 @@ def _reward_frame(panel: "Axes", task: str, last: int) -> None:
     panel.set_axisbelow(True)
 
 
-def _line(panel: "Axes", curve: Curve, colour: str) -> None:
+def _draw_curve(panel: "Axes", curve: RewardCurve, colour: str) -> None:
     steps = range(len(curve.mean))
-    panel.plot(steps, curve.mean, color=colour, linestyle=DASHES[curve.episodes], linewidth=1.3)
+    panel.plot(steps, curve.mean, color=colour, linestyle=LINE_STYLES[curve.episodes], linewidth=1.3)
     if curve.episodes == "all":
         spread = list(zip(curve.mean, curve.sd, strict=True))
         low, high = [max(0.0, mean - sd) for mean, sd in spread], [min(100.0, mean + sd) for mean, sd in spread]
@@ -211,11 +219,13 @@ def _legend_shape(names: Sequence[str], width: float) -> tuple[int, int]:
     return columns, -(-len(names) // columns)
 
 
-def _legend(figure: "Figure", colour: dict[str, str], kinds: Sequence[Episodes], columns: int) -> None:
+def _draw_legend(figure: "Figure", colour: dict[str, str], kinds: Sequence[Episodes], columns: int) -> None:
     from matplotlib.lines import Line2D
 
     methods = [Line2D([], [], color=shade, linewidth=1.3, label=name) for name, shade in colour.items()]
-    lines = [Line2D([], [], color=SOFT, linewidth=1.3, linestyle=DASHES[k], label=MEANING[k]) for k in kinds]
+    lines = [
+        Line2D([], [], color=SOFT, linewidth=1.3, linestyle=LINE_STYLES[k], label=EPISODE_LABELS[k]) for k in kinds
+    ]
     handles = [*methods, *lines]
     figure.legend(handles=handles, loc="outside upper left", ncols=columns, fontsize=7.5)
 
@@ -223,20 +233,22 @@ def _legend(figure: "Figure", colour: dict[str, str], kinds: Sequence[Episodes],
 # All figures of several runs, with their data as CSV.
 
 
-class Drawn(Record):
+class DrawnFigures(Record):
     """Written files, number of episodes, accidental wins among them, and the runs that were left out."""
 
     files: tuple[Path, ...]
     episodes: int
-    accidents: tuple[Accident, ...]
+    accidents: tuple[AccidentalWin, ...]
     left_out: tuple[Path, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[PlannerChange, ...]
 
 
 def draw_figures(
     folders: Iterable[Path], out: Path, *, data: str | None = None, with_accidental: bool = False
-) -> Drawn:
-    """Write the figures `rewards` and `best`, `learning` for runs with several episodes, `planner` for pairs of runs.
+) -> DrawnFigures:
+    """Write the figures `rewards` and `best`.
+
+    Also `learning_curves` for runs with several episodes, and `planner` for pairs of runs.
 
     Each is a .png, a .svg and a .csv; the scores of single tasks are in planner_tasks.csv.
 
@@ -249,68 +261,74 @@ def draw_figures(
     Raises:
         Fault: there is no episode to draw, or matplotlib is missing.
     """
-    equipped("figures", "matplotlib")
+    check_evaluation_packages("figures", "matplotlib")
     traces, left_out = read_traces(folders)
     golds = gold_scores(data)
-    results = [(trace, accident_of(trace, golds)) for trace in traces]
+    results = [(trace, find_accident(trace, golds)) for trace in traces]
     accidents = tuple(accident for _, accident in results if accident)
     included = [trace for trace, accident in results if with_accidental or not accident]
     if not included:
         raise Fault("data", f"all {len(traces)} episodes were won by accident: add --with-accidental to keep them")
     out.mkdir(parents=True, exist_ok=True)
-    write_csv(out / "accidental.csv", list(Accident.model_fields), [accident.model_dump() for accident in accidents])
-    planner = pairs(included)
+    write_rounded_csv(
+        out / "accidental.csv", list(AccidentalWin.model_fields), [accident.model_dump() for accident in accidents]
+    )
+    planner = planner_pairs(included)
     files = [
-        *_rewards(curves(included), out / "rewards"),
-        *_rewards(learning(included), out / "learning"),
-        *_best(included, out),
-        *_planner(planner, out),
+        *_write_rewards(reward_curves(included), out / "rewards"),
+        *_write_rewards(learning_curves(included), out / "learning"),
+        *_write_best(included, out),
+        *_write_planner(planner, out),
         out / "accidental.csv",
     ]
-    return Drawn(
+    return DrawnFigures(
         files=tuple(files),
         episodes=len(traces),
         accidents=accidents,
         left_out=tuple(left_out),
-        changes=tuple(changes(planner)),
+        changes=tuple(planner_changes(planner)),
     )
 
 
-def _rewards(curves_to_draw: Sequence[Curve], path: Path) -> list[Path]:
+def _write_rewards(curves_to_draw: Sequence[RewardCurve], path: Path) -> list[Path]:
     if not curves_to_draw:
         return []
     draw_rewards(curves_to_draw, path)
-    write_csv(
-        path.with_suffix(".csv"), [*SERIES, "episodes", "n", "step", "mean", "sd"], list(curve_lines(curves_to_draw))
+    write_rounded_csv(
+        path.with_suffix(".csv"),
+        [*SERIES_COLUMNS, "episodes", "n", "step", "mean", "sd"],
+        list(curve_lines(curves_to_draw)),
     )
-    return _three(path)
+    return _figure_files(path)
 
 
-def _best(traces: Sequence[Trace], out: Path) -> list[Path]:
-    rows = best_rows(traces)
+def _write_best(traces: Sequence[EpisodeTrace], out: Path) -> list[Path]:
+    rows = best_trace_rows(traces)
     draw_best(rows, tasks_of(traces), out / "best")
-    write_csv(out / "best.csv", [*SERIES, "runs", "step", "score"], list(row_lines(rows)))
-    return _three(out / "best")
+    write_rounded_csv(out / "best.csv", [*SERIES_COLUMNS, "runs", "step", "score"], list(best_trace_lines(rows)))
+    return _figure_files(out / "best")
 
 
-def _planner(paired: Sequence[Pair], out: Path) -> list[Path]:
+def _write_planner(paired: Sequence[PlannerPair], out: Path) -> list[Path]:
     if not paired:
         return []
-    changed = changes(paired)
+    changed = planner_changes(paired)
     draw_planner(paired, changed, out / "planner")
-    write_csv(out / "planner.csv", list(Change.model_fields), [change.model_dump() for change in changed])
-    write_csv(out / "planner_tasks.csv", list(Pair.model_fields), [pair.model_dump() for pair in paired])
-    return [*_three(out / "planner"), out / "planner_tasks.csv"]
+    write_rounded_csv(
+        out / "planner.csv", list(PlannerChange.model_fields), [change.model_dump() for change in changed]
+    )
+    write_rounded_csv(out / "planner_tasks.csv", list(PlannerPair.model_fields), [pair.model_dump() for pair in paired])
+    return [*_figure_files(out / "planner"), out / "planner_tasks.csv"]
 
 
-def _three(path: Path) -> list[Path]:
+def _figure_files(path: Path) -> list[Path]:
     return [path.with_suffix(suffix) for suffix in (".png", ".svg", ".csv")]
 
 
 # Output of the command `figures`.
 
 
-def print_drawn(drawn: Drawn, *, kept: bool) -> None:
+def print_figures(drawn: DrawnFigures, *, kept: bool) -> None:
     """Print the Planner's effect, accidental wins, runs that were left out, and the files.
 
     Args:
@@ -319,7 +337,7 @@ def print_drawn(drawn: Drawn, *, kept: bool) -> None:
     """
     console = Console(highlight=False, soft_wrap=True)
     if drawn.changes:
-        console.print(_table(drawn.changes))
+        console.print(_planner_table(drawn.changes))
     treated = "kept" if kept else "left out; --with-accidental keeps them"
     console.print(f"{drawn.episodes} episodes, {len(drawn.accidents)} of them won by accident ({treated})")
     for folder in drawn.left_out:
@@ -328,7 +346,7 @@ def print_drawn(drawn: Drawn, *, kept: bool) -> None:
         console.print(str(file), markup=False)
 
 
-def _table(changes: tuple[Change, ...]) -> Table:
+def _planner_table(changes: tuple[PlannerChange, ...]) -> Table:
     table = Table("tasks", "n", "score", "planner=none", "change", "solved %", "planner=none", "change", box=None)
     several = len({change.model for change in changes}) > 1
     for c in changes:

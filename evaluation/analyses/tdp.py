@@ -19,31 +19,31 @@ from rich.console import Console
 from rich.table import Table
 from scipy import stats
 
-from certigraph.adapters.files import whole_file
-from certigraph.adapters.models.schemas import minimal
+from certigraph.adapters.files import replace_file
+from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripted import CHARS_PER_TOKEN, current_situation
 from certigraph.adapters.protocols import Context, Limits, Operator, Responder
-from certigraph.evaluation.compare import PIPED, Order, carry_out
+from certigraph.evaluation.compare import PIPED_WIDTH, ComparisonJob, run_comparison
 from certigraph.evaluation.comparison import (
-    FILE,
-    Cell,
-    Plan,
+    PLAN_FILE,
+    ComparisonCell,
+    ComparisonPlan,
+    build_plan,
     cells_of,
-    done_cells,
-    left,
-    methods_from,
-    plan_of,
+    finished_cells,
+    parse_methods,
     read_plan,
+    unfinished_cells,
 )
-from certigraph.evaluation.comparison_report import FIGURES, answering, write_csv
+from certigraph.evaluation.comparison_report import COMPARISON_STYLE, format_model_note, write_csv
 from certigraph.evaluation.plots import CHART_STYLE as INK
-from certigraph.evaluation.plots import GREY, INKS, written
+from certigraph.evaluation.plots import GREY, SERIES_COLOURS, save_drawing
 from certigraph.evaluation.statistics import CONFIDENCE
-from certigraph.runtime.history import steps_of
-from certigraph.runtime.html import PAGE as LAYOUT
-from certigraph.runtime.html import STYLE, Markup, counted, html_table, joined, tag
+from certigraph.runtime.history import count_steps
+from certigraph.runtime.html import PAGE_STYLE, Markup, format_count, html_table, join_markup, tag
+from certigraph.runtime.html import PAGE_TEMPLATE as LAYOUT
 from certigraph.state.records import Action, Observation, Scores, Task, UnknownName
-from certigraph.state.run import FINISH, SEARCH, parsed
+from certigraph.state.run import FINISH, SEARCH, parse_action
 from certigraph.state.trajectory import Footer, Trajectory
 
 # The scripted agent of the corridor, which answers in the form of any graph's prompts.
@@ -51,10 +51,10 @@ from certigraph.state.trajectory import Footer, Trajectory
 DEEP, WIDE = "deep", "wide"
 """Kinds of task: one subtask with all rooms, or one subtask for every four rooms."""
 
-STRETCH = 4
+SUBTASK_ROOMS = 4
 """Number of rooms of a wide task's subtask."""
 
-RANGE = re.compile(r"rooms (\d+) to (\d+)")
+ROOM_RANGE = re.compile(r"rooms (\d+) to (\d+)")
 
 
 def respond(prompt: str, schema: Mapping[str, Any]) -> Any:
@@ -67,22 +67,22 @@ def respond(prompt: str, schema: Mapping[str, Any]) -> Any:
     if situation is None:
         raise LookupError("the corridor's agent answers only inside a run: use certigraph study tdp")
     task, turns = situation.state["task"], len(situation.state.get("turns", ()))
-    first, last = map(int, RANGE.search(task.goal).groups())  # type: ignore[union-attr]
+    first, last = map(int, ROOM_RANGE.search(task.goal).groups())  # type: ignore[union-attr]
     left = range(first + turns, last + 1)
     if "nodes" in fields:
-        return {"nodes": _nodes(task.id.partition("-")[0], last)}
+        return {"nodes": _build_nodes(task.id.partition("-")[0], last)}
     if "steps" in fields:
         return {"steps": [f"search[room {room:02}]" for room in left] or ["finish[the last word]"]}
     if "tool" in fields:
-        return _move(left, last)
+        return _choose_action(left, last)
     if "status" in fields:
-        return _judgement(left, last)
-    return minimal(dict(schema))
+        return _judge_progress(left, last)
+    return minimal_instance(dict(schema))
 
 
-def _nodes(kind: str, rooms: int) -> list[dict[str, Any]]:
+def _build_nodes(kind: str, rooms: int) -> list[dict[str, Any]]:
     """Subtasks in a chain, each of which needs the one before."""
-    size = STRETCH if kind == WIDE else rooms
+    size = SUBTASK_ROOMS if kind == WIDE else rooms
     firsts = range(1, rooms + 1, size)
     return [
         {
@@ -94,13 +94,13 @@ def _nodes(kind: str, rooms: int) -> list[dict[str, Any]]:
     ]
 
 
-def _move(left: range, last: int) -> dict[str, str]:
+def _choose_action(left: range, last: int) -> dict[str, str]:
     if left:
         return {"thought": "The next room.", "tool": SEARCH, "text": f"room {left[0]:02}"}
     return {"thought": "All rooms are read.", "tool": FINISH, "text": f"word-{last:02}"}
 
 
-def _judgement(left: range, last: int) -> dict[str, Any]:
+def _judge_progress(left: range, last: int) -> dict[str, Any]:
     status = "needs_more_steps" if left else "completed"
     result = f"The last word was word-{last:02}."
     return {"reason": "As planned.", "status": status, "off_plan": False, "guidance": "Go on.", "result": result}
@@ -111,29 +111,29 @@ def _judgement(left: range, last: int) -> dict[str, Any]:
 # The task `deep-40` has forty rooms as one subtask, `wide-40` the same rooms in subtasks of four. All rooms answer with
 # the same number of characters, so that prompts grow only by the amount of history that they hold.
 
-NAME = "corridor"
+CORRIDOR = "corridor"
 
-MOST = 96
+MAX_ROOMS = 96
 """Maximum number of rooms; all numbers have two digits, so that all texts have the same length."""
 
-ROOM = "Room {room:02}: the word is word-{room:02}. Its walls are bare, its lamp is lit, and its door leads on."
+ROOM_TEXT = "Room {room:02}: the word is word-{room:02}. Its walls are bare, its lamp is lit, and its door leads on."
 
 
 class Corridor:
     """Generated benchmark. The correct answer is the word in the last room."""
 
-    name = NAME
+    name = CORRIDOR
     briefing = "A corridor of rooms. search[room 07] tells the word in room 07; finish[...] hands in an answer."
     configurations: Sequence[str] = ("",)
     answers = True
     tools = (SEARCH, FINISH)
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:
-        self.limits = Limits(steps=2 * MOST, nodes=MOST, revisions=MOST)
+        self.limits = Limits(steps=2 * MAX_ROOMS, nodes=MAX_ROOMS, revisions=MAX_ROOMS)
 
     def tasks(self, split: str = "") -> Sequence[Task]:
         """Return the shortest task of each kind."""
-        return [self.task(f"{kind}-{STRETCH:02}") for kind in (DEEP, WIDE)]
+        return [self.task(f"{kind}-{SUBTASK_ROOMS:02}") for kind in (DEEP, WIDE)]
 
     def task(self, task_id: str) -> Task:
         """Return a task by its id.
@@ -142,14 +142,14 @@ class Corridor:
             UnknownName: the id is not of the form `deep-40` or `wide-40`.
         """
         kind, _, rooms = task_id.partition("-")
-        if kind not in (DEEP, WIDE) or not rooms.isdecimal() or not 0 < int(rooms) <= MOST:
-            raise UnknownName(f"no task {task_id!r}; write deep-40 or wide-40, up to {MOST} rooms")
+        if kind not in (DEEP, WIDE) or not rooms.isdecimal() or not 0 < int(rooms) <= MAX_ROOMS:
+            raise UnknownName(f"no task {task_id!r}; write deep-40 or wide-40, up to {MAX_ROOMS} rooms")
         goal = f"Read the words of rooms 01 to {int(rooms):02}, in order, and hand in the last one."
         return Task(benchmark=self.name, id=task_id, goal=goal)
 
-    def open(self, task: Task) -> "Rooms":
+    def open(self, task: Task) -> "CorridorWorld":
         """Open the corridor; tasks differ only in the last room."""
-        return Rooms(f"word-{task.id.partition('-')[2]:0>2}")
+        return CorridorWorld(f"word-{task.id.partition('-')[2]:0>2}")
 
     def operators(self) -> Mapping[str, Operator]:
         """Return no operators."""
@@ -164,7 +164,7 @@ class Corridor:
         return {"n": len(runs)}
 
 
-class Rooms:
+class CorridorWorld:
     """One episode in the corridor. Its only state is the submitted answer."""
 
     concurrent = False
@@ -179,14 +179,14 @@ class Rooms:
 
     def step(self, action: Action) -> Observation:
         """Read a room or submit an answer; other actions are refused."""
-        command = parsed(action)
+        command = parse_action(action)
         if command and command.kind == FINISH:
             self._answer = str(command.args["answer"])
             return Observation(text="Handed in.", done=True)
         room = str(command.args.get("query", "")).removeprefix("room ") if command else ""
-        if not room.isdecimal() or not 0 < int(room) <= MOST:
+        if not room.isdecimal() or not 0 < int(room) <= MAX_ROOMS:
             return Observation(text=f"{action.text!r} is no room: write search[room 07]", accepted=False)
-        return Observation(text=ROOM.format(room=int(room)))
+        return Observation(text=ROOM_TEXT.format(room=int(room)))
 
     def view(self) -> str:
         """Return the view, which is the same in every room."""
@@ -209,7 +209,7 @@ WHOLE_TASK, SUBTASK, TASK_GRAPH = "whole task", "sub-task", "task graph"
 """Scope of a prompt: the complete task, one subtask, or TDP's task graph."""
 
 
-class Size(NamedTuple):
+class PromptSize(NamedTuple):
     """Size of one prompt.
 
     `rooms` is the number of world steps that its task needs, `steps` the number before the prompt. A scripted model
@@ -229,12 +229,12 @@ class Size(NamedTuple):
     """Tokens of the reply."""
 
 
-def sizes_in(plan: Plan, folder: Path) -> list[Size]:
+def read_sizes(plan: ComparisonPlan, folder: Path) -> list[PromptSize]:
     """Read the sizes of the prompts of all finished runs, in the order of the prompts."""
-    return [size for cell, trajectory in done_cells(plan, folder) for size in sizes_of(cell, trajectory)]
+    return [size for cell, trajectory in finished_cells(plan, folder) for size in sizes_of(cell, trajectory)]
 
 
-def sizes_of(cell: Cell, trajectory: Trajectory) -> Iterator[Size]:
+def sizes_of(cell: ComparisonCell, trajectory: Trajectory) -> Iterator[PromptSize]:
     """Yield the sizes of the prompts of one run."""
     kind, _, rooms = cell.task.partition("-")
     nested, steps = any(event.scope for event in trajectory.events), 0
@@ -243,17 +243,17 @@ def sizes_of(cell: Cell, trajectory: Trajectory) -> Iterator[Size]:
         where = (kind, int(rooms), cell.method.name, about, event.node, event.subtask, steps)
         for call in event.calls:
             tokens = int(str(call.get("input_tokens", 0)))
-            yield Size(*where, tokens, tokens * CHARS_PER_TOKEN, int(str(call.get("output_tokens", 0))))
-        steps += steps_of(event)
+            yield PromptSize(*where, tokens, tokens * CHARS_PER_TOKEN, int(str(call.get("output_tokens", 0))))
+        steps += count_steps(event)
 
 
 # The cost of complete episodes by method: calls, prompt tokens and output tokens.
 
 
-class Total(NamedTuple):
+class EpisodeTotal(NamedTuple):
     """Cost of one episode of a task that needs `rooms` world steps.
 
-    `read` are prompt tokens, `written` output tokens.
+    `read` are prompt tokens, `save_drawing` output tokens.
     """
 
     kind: str
@@ -264,42 +264,42 @@ class Total(NamedTuple):
     written: int
 
 
-TOTAL_HEADS = ("task", "steps", "method", "calls", "prompt tokens", "output tokens")
+TOTAL_COLUMNS = ("task", "steps", "method", "calls", "prompt tokens", "output tokens")
 
 
-def totals_of(sizes: Sequence[Size]) -> list[Total]:
+def totals_of(sizes: Sequence[PromptSize]) -> list[EpisodeTotal]:
     """Sum the prompts of every episode, ordered by task, length, and the methods' first occurrence."""
     methods = list(dict.fromkeys(size.method for size in sizes))
     ordered = sorted(sizes, key=lambda size: (size.kind, size.rooms, methods.index(size.method)))
-    return list(_totals(ordered))
+    return list(_group_totals(ordered))
 
 
-def total_cells(total: Total) -> tuple[str, ...]:
+def total_cells(total: EpisodeTotal) -> tuple[str, ...]:
     """Format an episode as cells, in the order of TOTAL_COLUMNS."""
     return total.kind, str(total.rooms), total.method, str(total.calls), f"{total.read:,}", f"{total.written:,}"
 
 
-def _totals(ordered: Sequence[Size]) -> Iterator[Total]:
+def _group_totals(ordered: Sequence[PromptSize]) -> Iterator[EpisodeTotal]:
     for where, prompts in groupby(ordered, key=lambda size: (size.kind, size.rooms, size.method)):
         calls = list(prompts)
-        yield Total(*where, len(calls), sum(call.tokens for call in calls), sum(call.written for call in calls))
+        yield EpisodeTotal(*where, len(calls), sum(call.tokens for call in calls), sum(call.written for call in calls))
 
 
 # Slopes: whether the largest prompt of an episode grows with the number of world steps.
 
-ANY = "largest of all"
+ANY_OPERATOR = "largest of all"
 """In place of an operator's name: the largest prompt of all operators, without TDP's task graph."""
 
-NOTHING = 1e-6
+ROUNDING_SLOPE = 1e-6
 """Slope in characters per step below which a growth is a rounding error."""
 
-LITTLE = 1.0
+MAX_BOUNDED_SLOPE = 1.0
 """Upper bound, in characters per step, of the interval of a slope that counts as bounded."""
 
-LEAST = 3
+MIN_LENGTHS = 3
 """Minimum number of lengths for a slope with an interval."""
 
-Group = tuple[str, str, str, str]
+SlopeGroup = tuple[str, str, str, str]
 """Kind of task, method, scope of a prompt, operator."""
 
 
@@ -323,50 +323,50 @@ class Slope(NamedTuple):
     words: str
 
 
-def slopes_of(sizes: Iterable[Size]) -> list[Slope]:
+def slopes_of(sizes: Iterable[PromptSize]) -> list[Slope]:
     """Compute a slope for every method and operator on each kind of task, that over all operators first."""
-    largest: dict[Group, dict[int, int]] = {}
+    largest: dict[SlopeGroup, dict[int, int]] = {}
     for size in sizes:
         for group in _groups(size):
             by_rooms = largest.setdefault(group, {})
             by_rooms[size.rooms] = max(by_rooms.get(size.rooms, 0), size.characters)
-    return [_slope(group, largest[group]) for group in sorted(largest, key=_place)]
+    return [_slope_of_group(group, largest[group]) for group in sorted(largest, key=_group_order)]
 
 
-def said(low: float | None, high: float | None) -> str:
+def describe_slope(low: float | None, high: float | None) -> str:
     """Describe a slope by the bounds of its interval: growing, bounded, or undecided."""
     if low is None or high is None:
-        return f"too few lengths to tell: it takes {LEAST}"
-    if low > NOTHING:
+        return f"too few lengths to tell: it takes {MIN_LENGTHS}"
+    if low > ROUNDING_SLOPE:
         return "growing"
-    return "bounded" if high < LITTLE else "cannot be told"
+    return "bounded" if high < MAX_BOUNDED_SLOPE else "cannot be told"
 
 
-def _groups(size: Size) -> Iterator[Group]:
+def _groups(size: PromptSize) -> Iterator[SlopeGroup]:
     if size.about != TASK_GRAPH:
-        yield size.kind, size.method, size.about, ANY
+        yield size.kind, size.method, size.about, ANY_OPERATOR
     yield size.kind, size.method, size.about, size.operator
 
 
-def _place(group: Group) -> tuple[str, str, bool, str, bool]:
+def _group_order(group: SlopeGroup) -> tuple[str, str, bool, str, bool]:
     kind, method, about, operator = group
-    return kind, method, about == TASK_GRAPH, about, operator != ANY
+    return kind, method, about == TASK_GRAPH, about, operator != ANY_OPERATOR
 
 
-def _slope(group: Group, largest: Mapping[int, int]) -> Slope:
+def _slope_of_group(group: SlopeGroup, largest: Mapping[int, int]) -> Slope:
     rooms = sorted(largest)
     characters = [largest[length] for length in rooms]
-    slope, low, high = fitted(rooms, characters)
-    return Slope(*group, len(rooms), characters[0], characters[-1], slope, low, high, said(low, high))
+    slope, low, high = fit_slope(rooms, characters)
+    return Slope(*group, len(rooms), characters[0], characters[-1], slope, low, high, describe_slope(low, high))
 
 
-def fitted(lengths: Sequence[float], values: Sequence[float]) -> tuple[float | None, float | None, float | None]:
+def fit_slope(lengths: Sequence[float], values: Sequence[float]) -> tuple[float | None, float | None, float | None]:
     """Fit a least-squares line.
 
     Returns:
         The slope with the bounds of its interval; None for fewer than three points.
     """
-    if len(lengths) < LEAST:
+    if len(lengths) < MIN_LENGTHS:
         return None, None, None
     if len(set(values)) == 1:  # linregress cannot compute an error without spread
         return 0.0, 0.0, 0.0
@@ -377,16 +377,16 @@ def fitted(lengths: Sequence[float], values: Sequence[float]) -> tuple[float | N
 
 # The figure: prompts over the world steps of the longest episode, a panel per kind of task, a line per method.
 
-TITLES = {DEEP: "one sub-task of all steps", WIDE: f"sub-tasks of {STRETCH} steps"}
+PANEL_TITLES = {DEEP: "one sub-task of all steps", WIDE: f"sub-tasks of {SUBTASK_ROOMS} steps"}
 
 
-def growing_prompts(sizes: Sequence[Size]) -> Figure:
+def draw_prompt_growth(sizes: Sequence[PromptSize]) -> Figure:
     """Draw the largest prompt of each method by world step; prompts about TDP's task graph are dashed."""
     figure = Figure(figsize=(10, 3.6), layout="constrained")
-    panels = figure.subplots(1, len(TITLES), sharey=True)
-    for panel, (kind, title) in zip(panels, TITLES.items(), strict=True):
+    panels = figure.subplots(1, len(PANEL_TITLES), sharey=True)
+    for panel, (kind, title) in zip(panels, PANEL_TITLES.items(), strict=True):
         of_kind = [size for size in sizes if size.kind == kind]
-        _panel(panel, [size for size in of_kind if size.rooms == max(size.rooms for size in of_kind)])
+        _draw_panel(panel, [size for size in of_kind if size.rooms == max(size.rooms for size in of_kind)])
         panel.set_title(title, fontsize=9, loc="left")
     panels[0].set_ylim(bottom=0)  # after drawing: the panels share the axis, and a limit stops its autoscaling
     panels[0].set_ylabel("characters of the largest prompt")
@@ -395,24 +395,31 @@ def growing_prompts(sizes: Sequence[Size]) -> Figure:
     return figure
 
 
-def _panel(panel: Any, sizes: Sequence[Size]) -> None:
+def _draw_panel(panel: Any, sizes: Sequence[PromptSize]) -> None:
     for number, method in enumerate(dict.fromkeys(size.method for size in sizes)):
         of_method = [size for size in sizes if size.method == method]
-        _line(panel, _largest(s for s in of_method if s.about != TASK_GRAPH), color=INKS[number], label=method)
-        graph = list(_largest(s for s in of_method if s.about == TASK_GRAPH))
+        _draw_line(
+            panel,
+            _largest_prompts(s for s in of_method if s.about != TASK_GRAPH),
+            color=SERIES_COLOURS[number],
+            label=method,
+        )
+        graph = list(_largest_prompts(s for s in of_method if s.about == TASK_GRAPH))
         if graph:
-            _line(panel, graph, color=INKS[number], label=f"{method}, task graph", linestyle="--", marker=".")
+            _draw_line(
+                panel, graph, color=SERIES_COLOURS[number], label=f"{method}, task graph", linestyle="--", marker="."
+            )
     panel.set_xlabel("world steps taken", color=GREY)
     panel.yaxis.set_major_formatter(EngFormatter(sep=""))
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def _line(panel: Any, points: Iterable[tuple[int, int]], **style: Any) -> None:
+def _draw_line(panel: Any, points: Iterable[tuple[int, int]], **style: Any) -> None:
     steps, characters = zip(*points, strict=True)
     panel.plot(steps, characters, linewidth=1.4, **style)
 
 
-def _largest(sizes: Iterable[Size]) -> Iterator[tuple[int, int]]:
+def _largest_prompts(sizes: Iterable[PromptSize]) -> Iterator[tuple[int, int]]:
     by_step: dict[int, int] = {}
     for size in sizes:
         by_step[size.steps] = max(by_step.get(size.steps, 0), size.characters)
@@ -421,48 +428,58 @@ def _largest(sizes: Iterable[Size]) -> Iterator[tuple[int, int]]:
 
 # The files of the study: sizes, slopes and totals as CSV, the figure, and the page.
 
-PAGE = "study.html"
-TITLE = "Prompts of TDP and of others as episodes grow"
-HEADS = ("task", "method", "prompts about", "operator", "shortest", "longest", "slope", "95 % interval", "in words")
-
-KEY = (
-    "A line is the largest prompt of an episode against the world steps that its task takes, over episodes of "
-    "different lengths: shortest and longest in characters, the slope in characters a step. Growing: the whole "
-    f"interval of the slope is above 0; bounded: it holds 0 or less and stays below {LITTLE:g}. Deep tasks are one "
-    f"sub-task of all steps, wide ones sub-tasks of {STRETCH}, each of which needs the one before; to the other "
-    "methods both are the same task. No prompt holds more than `limits.context` characters of earlier rounds, which "
-    "these episodes stay below."
+STUDY_PAGE = "study.html"
+PAGE_TITLE = "Prompts of TDP and of others as episodes grow"
+SLOPE_COLUMNS = (
+    "task",
+    "method",
+    "prompts about",
+    "operator",
+    "shortest",
+    "longest",
+    "slope",
+    "95 % interval",
+    "in words",
 )
 
-TOTAL_KEY = (
+SLOPE_NOTE = (
+    "A line is the largest prompt of an episode against the world steps that its task takes, over episodes of "
+    "different lengths: shortest and longest in characters, the slope in characters a step. Growing: the whole "
+    f"interval of the slope is above 0; bounded: it holds 0 or less and stays below {MAX_BOUNDED_SLOPE:g}. Deep tasks "
+    f"are one sub-task of all steps, wide ones sub-tasks of {SUBTASK_ROOMS}, each of which needs the one before; "
+    "to the other methods both are the same task. No prompt holds more than `limits.context` characters of earlier "
+    "rounds, which these episodes stay below."
+)
+
+TOTAL_NOTE = (
     "What all calls of an episode read and wrote together. TDP pays for a decomposition, a plan and a revision a "
     "sub-task, and a judgement an action; Plan-and-Act for a plan of all that is left after every action."
 )
 
 
-class Study(NamedTuple):
+class PromptStudy(NamedTuple):
     """Results of the study so far."""
 
-    sizes: list[Size]
+    sizes: list[PromptSize]
     slopes: list[Slope]
-    totals: list[Total]
+    totals: list[EpisodeTotal]
 
 
-def report(plan: Plan, folder: Path) -> Study:
+def write_report(plan: ComparisonPlan, folder: Path) -> PromptStudy:
     """Write the report of the study so far, and return its results.
 
     Writes `study.html`, `prompts.csv` with a row per prompt, `slopes.csv`, `totals.csv` with a row per episode,
     `prompts.png` and `prompts.svg`.
     """
-    sizes = sizes_in(plan, folder)
-    study = Study(sizes, slopes_of(sizes), totals_of(sizes))
+    sizes = read_sizes(plan, folder)
+    study = PromptStudy(sizes, slopes_of(sizes), totals_of(sizes))
     for name, lines in (("prompts", study.sizes), ("slopes", study.slopes), ("totals", study.totals)):
-        with whole_file(folder / f"{name}.csv") as draft:
+        with replace_file(folder / f"{name}.csv") as draft:
             write_csv(draft, [line._asdict() for line in lines])
     with mpl.rc_context(INK):
-        drawing = written(growing_prompts(sizes), folder / "prompts")
-    with whole_file(folder / PAGE) as draft:
-        draft.write_text(_page(plan, study, drawing), encoding="utf-8")
+        drawing = save_drawing(draw_prompt_growth(sizes), folder / "prompts")
+    with replace_file(folder / STUDY_PAGE) as draft:
+        draft.write_text(_format_page(plan, study, drawing), encoding="utf-8")
     return study
 
 
@@ -474,37 +491,37 @@ def slope_cells(slope: Slope) -> tuple[str, ...]:
     return slope.kind, slope.method, slope.about, slope.operator, *sizes, text, between, slope.words
 
 
-def _page(plan: Plan, study: Study, drawing: Markup) -> str:
+def _format_page(plan: ComparisonPlan, study: PromptStudy, drawing: Markup) -> str:
     """The page loads nothing and has no scripts; text from runs is escaped."""
     planned = len(plan.methods) * len(plan.tasks)
     done = len({(size.method, size.kind, size.rooms) for size in study.sizes})
-    missing = f"; {counted(planned - done, 'run')} not finished" if done < planned else ""
-    scope = f"{counted(done, 'scripted run')}{missing}{answering([plan.model])}"
-    lines = html_table(HEADS, map(slope_cells, study.slopes), looks="comparison worded")
-    totals = html_table(TOTAL_HEADS, map(total_cells, study.totals), looks="comparison worded")
-    body = joined(
-        tag("header", tag("p", scope, class_="overline"), tag("h1", TITLE)),
+    missing = f"; {format_count(planned - done, 'run')} not finished" if done < planned else ""
+    scope = f"{format_count(done, 'scripted run')}{missing}{format_model_note([plan.model])}"
+    lines = html_table(SLOPE_COLUMNS, map(slope_cells, study.slopes), looks="comparison worded")
+    totals = html_table(TOTAL_COLUMNS, map(total_cells, study.totals), looks="comparison worded")
+    body = join_markup(
+        tag("header", tag("p", scope, class_="overline"), tag("h1", PAGE_TITLE)),
         tag("section", tag("h2", "Longest episodes"), tag("div", drawing, class_="drawing wide")),
-        tag("section", tag("h2", "Slopes"), lines, tag("p", KEY, class_="key")),
-        tag("section", tag("h2", "Tokens of whole episodes"), totals, tag("p", TOTAL_KEY, class_="key")),
+        tag("section", tag("h2", "Slopes"), lines, tag("p", SLOPE_NOTE, class_="key")),
+        tag("section", tag("h2", "Tokens of whole episodes"), totals, tag("p", TOTAL_NOTE, class_="key")),
     )
-    return Template(LAYOUT).substitute(title=TITLE, style=STYLE + FIGURES, body=body)
+    return Template(LAYOUT).substitute(title=PAGE_TITLE, style=PAGE_STYLE + COMPARISON_STYLE, body=body)
 
 
 # The command `certigraph study tdp`.
 
 COMMAND = "certigraph study tdp"
 
-GRAPHS = ("tdp", "plan_and_act", "cot", "react")
+STUDY_GRAPHS = ("tdp", "plan_and_act", "cot", "react")
 
-EVERY = 2 * STRETCH
+LENGTH_STEP = 2 * SUBTASK_ROOMS
 """Number of world steps between two lengths; the shortest wide task has two subtasks, so that one needs the other."""
 
-LONGEST = 40
+DEFAULT_LONGEST = 40
 """Default number of world steps of the longest episode."""
 
 
-def order_of(longest: int | None, folder: Path) -> Order:
+def build_order(longest: int | None, folder: Path) -> ComparisonJob:
     """Build the study of episodes with up to `longest` steps.
 
     Args:
@@ -516,13 +533,15 @@ def order_of(longest: int | None, folder: Path) -> Order:
     """
     corridor = Corridor()
     context = Context(limits=corridor.limits)
-    plan = plan_of(NAME, methods_from(GRAPHS), _tasks(LONGEST if longest is None else longest), context)
-    if longest is None and (folder / FILE).is_file() and (stored := read_plan(folder)).benchmark == NAME:
+    plan = build_plan(
+        CORRIDOR, parse_methods(STUDY_GRAPHS), _task_ids(DEFAULT_LONGEST if longest is None else longest), context
+    )
+    if longest is None and (folder / PLAN_FILE).is_file() and (stored := read_plan(folder)).benchmark == CORRIDOR:
         plan = stored
-    return Order(plan, context, corridor, COMMAND)
+    return ComparisonJob(plan, context, corridor, COMMAND)
 
 
-def worked_off(order: Order, folder: Path, *, report_only: bool, as_json: bool) -> int:
+def run_command(order: ComparisonJob, folder: Path, *, report_only: bool, as_json: bool) -> int:
     """Execute the unfinished runs of the study, except with `report_only`, and print the report.
 
     Returns:
@@ -535,36 +554,39 @@ def worked_off(order: Order, folder: Path, *, report_only: bool, as_json: bool) 
     if report_only:
         read_plan(folder)
     else:
-        carry_out(order, folder, silent=as_json)
-    study = report(order.plan, folder)
+        run_comparison(order, folder, silent=as_json)
+    study = write_report(order.plan, folder)
     if as_json:
         typer.echo(
             json.dumps({name: [line._asdict() for line in getattr(study, name)] for name in ("slopes", "totals")})
         )
     else:
-        _print(study, folder)
-    return 1 if left(cells_of(order.plan, folder)) else 0
+        _print_report(study, folder)
+    return 1 if unfinished_cells(cells_of(order.plan, folder)) else 0
 
 
-def _tasks(longest: int) -> list[str]:
-    lengths = range(EVERY, longest + 1, EVERY)
-    if len(lengths) < LEAST or longest > MOST:
-        raise UnknownName(f"--longest {longest}: {LEAST} lengths, {EVERY} apart, need {LEAST * EVERY} to {MOST} steps")
+def _task_ids(longest: int) -> list[str]:
+    lengths = range(LENGTH_STEP, longest + 1, LENGTH_STEP)
+    if len(lengths) < MIN_LENGTHS or longest > MAX_ROOMS:
+        raise UnknownName(
+            f"--longest {longest}: {MIN_LENGTHS} lengths, {LENGTH_STEP} apart, "
+            f"need {MIN_LENGTHS * LENGTH_STEP} to {MAX_ROOMS} steps"
+        )
     return [f"{kind}-{length:02}" for kind in (DEEP, WIDE) for length in lengths]
 
 
-def _print(study: Study, folder: Path) -> None:
+def _print_report(study: PromptStudy, folder: Path) -> None:
     console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=PIPED)
-    table = Table(*HEADS, box=None)
+    console = console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
+    table = Table(*SLOPE_COLUMNS, box=None)
     for slope in study.slopes:  # the page has a row for every operator
-        if slope.operator == ANY or slope.about == TASK_GRAPH:
+        if slope.operator == ANY_OPERATOR or slope.about == TASK_GRAPH:
             table.add_row(*slope_cells(slope))
     console.print(table, markup=False)
-    totals = Table(*TOTAL_HEADS, box=None)
+    totals = Table(*TOTAL_COLUMNS, box=None)
     longest = max((total.rooms for total in study.totals), default=0)
     for total in study.totals:
-        if total.rooms in (EVERY, longest):  # the shortest episodes and the longest
+        if total.rooms in (LENGTH_STEP, longest):  # the shortest episodes and the longest
             totals.add_row(*total_cells(total))
     console.print(totals, markup=False)
-    Console(highlight=False, soft_wrap=True).print(f"report: {folder / PAGE}", style="dim", markup=False)
+    Console(highlight=False, soft_wrap=True).print(f"report: {folder / STUDY_PAGE}", style="dim", markup=False)

@@ -11,12 +11,12 @@ from certigraph.adapters import episodes
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.episodes import (
     EPISODES,
-    MOST_COPIES,
-    Episode,
+    MAX_COPIES,
+    LiveEpisode,
     close_episode,
     live_episode,
     new_scope,
-    rehearsed_in,
+    rehearse_in_copy,
 )
 from certigraph.adapters.protocols import Context
 from certigraph.state.records import Action, Fault, Task
@@ -35,14 +35,14 @@ def opened(*keys: str) -> set[str]:
 
 
 def test_of_episodes_that_no_scope_closes_the_oldest_makes_room(monkeypatch):
-    monkeypatch.setattr(episodes, "MOST_EPISODES", 2)
+    monkeypatch.setattr(episodes, "MAX_EPISODES", 2)
     assert opened("one:a", "two:a", "three:a") == {"two:a", "three:a"}
     for key in ("two:a", "three:a"):
         close_episode(key)
 
 
 def test_episodes_of_a_scope_stay_open_until_it_ends_and_take_nobodys_room(monkeypatch):
-    monkeypatch.setattr(episodes, "MOST_EPISODES", 1)
+    monkeypatch.setattr(episodes, "MAX_EPISODES", 1)
     assert opened("own:a") == {"own:a"}
     scope = new_scope()
     with scope.active():
@@ -109,11 +109,11 @@ class Stage:
     def __init__(self, *, owned: bool = True) -> None:
         self.benchmark = WatchedBlocks()
         self.task: Task = self.benchmark.task("4-0")
-        self.live = Episode(self.benchmark.open(self.task), owned=owned)
+        self.live = LiveEpisode(self.benchmark.open(self.task), owned=owned)
         self.runtime: Any = Runtime(context=Context(benchmark=self.benchmark))
 
     def rehearse(self, *path: str) -> Any:
-        return rehearsed_in(self.live, self.task, path, self.runtime)
+        return rehearse_in_copy(self.live, self.task, path, self.runtime)
 
     @property
     def copies(self) -> list[Any]:
@@ -156,7 +156,7 @@ def test_copies_are_few_and_begun_again():
     for action in stage.live.admissible() * 3:
         stage.rehearse(action)
         assert stage.copies[-1].done[-1:]
-    assert len(stage.copies) == MOST_COPIES
+    assert len(stage.copies) == MAX_COPIES
     assert stage.rehearse(UP).observation == stage.live.step(Action(text=UP))
 
 

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from patient import faulty, heard
 
-from certigraph.adapters.faults import MODEL, WORLD, CrashError, Faults, FaultyBenchmark, FaultyEnvironment, begun_again
+from certigraph.adapters.faults import (
+    MODEL_FAULTS,
+    WORLD_FAULTS,
+    CrashError,
+    Faults,
+    FaultyBenchmark,
+    FaultyEnvironment,
+    restarted_context,
+)
 from certigraph.adapters.protocols import Context
 from certigraph.runtime.run import resume, run
 from certigraph.state.records import Action, UnknownName
@@ -31,24 +39,24 @@ def test_no_faults_are_the_empty_text_and_what_is_usual_is_left_out() -> None:
 def test_a_text_that_names_no_faults_is_answered_with_all_that_are_known(text: str) -> None:
     with pytest.raises(UnknownName) as unknown:
         Faults.read(text)
-    assert all(name in str(unknown.value) for name in (repr(text), *MODEL, *WORLD, "seed", "retry_after"))
+    assert all(name in str(unknown.value) for name in (repr(text), *MODEL_FAULTS, *WORLD_FAULTS, "seed", "retry_after"))
 
 
 def test_rates_are_kept_and_one_kinds_rate_changes_nothing_for_another() -> None:
     faults, more = Faults(timeout=0.3), Faults(timeout=0.3, empty=0.5)
-    struck = [faults.draw(MODEL, n) for n in range(500)]
+    struck = [faults.draw(MODEL_FAULTS, n) for n in range(500)]
     assert struck.count("timeout") == pytest.approx(150, abs=40)
-    assert [kind == "timeout" for kind in struck] == [more.draw(MODEL, n) == "timeout" for n in range(500)]
+    assert [kind == "timeout" for kind in struck] == [more.draw(MODEL_FAULTS, n) == "timeout" for n in range(500)]
 
 
 def test_a_question_that_failed_may_be_answered_when_asked_again_and_a_run_begun_again_draws_anew() -> None:
     model = faulty("server_error=0.5,seed=1")
     assert len({heard(model, "the same") for _ in range(20)}) == 2
     context = Context(faults="server_error=0.5,seed=1")
-    again = [begun_again(context, times).faults for times in range(20)]
+    again = [restarted_context(context, times).faults for times in range(20)]
     assert again[:3] == ["server_error=0.5,seed=1", *(f"server_error=0.5,seed=1,start={n}" for n in (1, 2))]
     assert len({heard(faulty(faults), "the same") for faults in again}) == 2
-    assert begun_again(Context(), 3) == Context()
+    assert restarted_context(Context(), 3) == Context()
 
 
 # Injected faults of worlds: steps fail, replays do not, and a world that is opened again fails elsewhere.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from certigraph.adapters.benchmarks import load_benchmark, usable
+from certigraph.adapters.benchmarks import check_ready, load_benchmark
 from certigraph.adapters.files import read_json, read_rows
 from certigraph.state.records import Fault, UnknownName
 
@@ -19,7 +19,7 @@ NEEDING_FILES = ("alfworld", "blocksworld", "hotpotqa", "locomo", "musique", "sw
 def test_a_wrong_data_folder_is_named_with_what_it_should_hold_and_the_call(name: str, tmp_path: Path) -> None:
     benchmark = load_benchmark(name, str(tmp_path))
     with pytest.raises(Fault) as fault:
-        usable(benchmark)
+        check_ready(benchmark)
         benchmark.tasks()
     told = str(fault.value)
     assert told.startswith(f"no {name} data in {tmp_path}: ")
@@ -38,7 +38,7 @@ def test_alfworld_without_any_folder_says_that_it_generates_none(monkeypatch: py
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
     monkeypatch.delenv("ALFWORLD_DATA", raising=False)
     with pytest.raises(Fault, match=r"^alfworld generates no world, it needs ALFWorld's games: give --data DIR"):
-        usable(load_benchmark("alfworld"))
+        check_ready(load_benchmark("alfworld"))
 
 
 @pytest.mark.parametrize(

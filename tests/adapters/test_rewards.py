@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import approx, mark
 
-from certigraph.adapters.rewards import FACTORS, factors_of, needed_factors, routed
-from certigraph.nodes.rewards import cut_off
+from certigraph.adapters.rewards import FACTORS, factors_of, require_factors, route_reward
+from certigraph.nodes.rewards import truncate_reward
 from certigraph.state.records import Fault, Task
-from certigraph.state.rewards import Entity, FactoredState, coarsened, factored, raw
+from certigraph.state.rewards import Entity, FactoredState, coarsen, to_factored, to_raw
 
 # Which worlds are read by rules: by the benchmark or the recording's domain, whatever its configuration.
 
@@ -24,7 +24,7 @@ def test_other_worlds_are_read_by_a_model():
     task = Task(benchmark="hotpotqa:corpus", id="x")
     assert factors_of(task) is None
     with pytest.raises(Fault, match=r"reads hotpotqa, only .*use extract=prompted_state"):
-        needed_factors(task)
+        require_factors(task)
 
 
 COSINES = {("apple", "apple 3"): 0.8, ("apple", "pear"): 0.5, ("place", "location"): 0.9, ("fridge", "table"): 0.4}
@@ -46,7 +46,7 @@ def encode(texts):
 
 
 def reward(goal, state):
-    return routed(factored(goal), factored(state), encode).reward
+    return route_reward(to_factored(goal), to_factored(state), encode).reward
 
 
 class TestByHand:
@@ -54,7 +54,7 @@ class TestByHand:
         goal = {"apple": {"place": "fridge", "heat": "warm"}}
         state = {"apple 3": {"location": "table", "heat": "warm"}, "pear": {"location": "fridge", "heat": "warm"}}
         # apple 3: 0.8 x (0.4 + 1) / 2 = 0.56; pear: 0.5 x (1 + 1) / 2 = 0.5
-        found = routed(factored(goal), factored(state), encode)
+        found = route_reward(to_factored(goal), to_factored(state), encode)
         assert found.reward == approx(0.56, abs=1e-5)
         assert [(match.wanted, match.found) for match in found.matches] == [("apple", "apple 3")]
 
@@ -84,7 +84,7 @@ class TestByHand:
 
     @mark.parametrize(("goal", "state"), [({}, {"apple": {}}), ({"apple": {}}, {}), ({}, {})])
     def test_an_empty_side_is_worth_nothing(self, goal, state):
-        assert routed(factored(goal), factored(state), encode) == (0.0, ())
+        assert route_reward(to_factored(goal), to_factored(state), encode) == (0.0, ())
 
     def test_what_is_opposite_counts_as_unlike(self):
         def opposite(texts):
@@ -92,11 +92,11 @@ class TestByHand:
 
             return np.array([[1.0 if text == "apple" else -1.0] for text in texts], dtype=np.float32)
 
-        assert routed(factored({"apple": {}}), factored({"pear": {}}), opposite).reward == 0.0
+        assert route_reward(to_factored({"apple": {}}), to_factored({"pear": {}}), opposite).reward == 0.0
 
     @mark.parametrize(("whole", "cut"), [(0.5666, 0.56), (0.29, 0.29), (0.9999999, 1.0), (1.0, 1.0), (0.019, 0.01)])
     def test_rewards_are_cut_off_not_rounded(self, whole, cut):
-        assert cut_off(whole, 2) == cut
+        assert truncate_reward(whole, 2) == cut
 
 
 def random_vectors(texts):
@@ -107,26 +107,28 @@ def random_vectors(texts):
 
 
 WORDS = st.sampled_from(["a", "bb", "ccc", "dd d", "e", "ff", "g"])
-STATES = st.dictionaries(WORDS, st.dictionaries(WORDS, WORDS, max_size=3), max_size=5).map(factored)
+STATES = st.dictionaries(WORDS, st.dictionaries(WORDS, WORDS, max_size=3), max_size=5).map(to_factored)
 
 
 class TestProperties:
     @given(STATES, STATES)
     @settings(max_examples=60, deadline=None)
     def test_rewards_are_in_the_unit_interval(self, goal, state):
-        assert 0.0 <= routed(goal, state, random_vectors).reward <= 1.0
+        assert 0.0 <= route_reward(goal, state, random_vectors).reward <= 1.0
 
     @given(STATES.filter(lambda state: state.entities))
     @settings(max_examples=60, deadline=None)
     def test_a_state_fulfils_itself(self, state):
-        assert routed(state, state, random_vectors).reward == approx(1.0, abs=1e-5)
+        assert route_reward(state, state, random_vectors).reward == approx(1.0, abs=1e-5)
 
     @given(STATES, STATES, STATES)
     @settings(max_examples=60, deadline=None)
     def test_more_objects_never_lower_it(self, goal, state, more):
         new = [entity for entity in more.entities if state.get(entity.identity) is None]
         larger = FactoredState(entities=(*state.entities, *new))
-        assert routed(goal, larger, random_vectors).reward >= routed(goal, state, random_vectors).reward - 1e-6
+        assert (
+            route_reward(goal, larger, random_vectors).reward >= route_reward(goal, state, random_vectors).reward - 1e-6
+        )
 
 
 def test_all_texts_are_encoded_by_one_call_and_each_once_a_side():
@@ -136,24 +138,26 @@ def test_all_texts_are_encoded_by_one_call_and_each_once_a_side():
         asked.append(list(texts))
         return encode(texts)
 
-    state = factored({f"thing {n}": {"location": "table"} for n in range(5)})
-    routed(factored({"apple": {"place": "fridge"}}), state, counting)
+    state = to_factored({f"thing {n}": {"location": "table"} for n in range(5)})
+    route_reward(to_factored({"apple": {"place": "fridge"}}), state, counting)
     assert len(asked) == 1 and len(asked[0]) == len(set(asked[0]))
 
 
 def test_coarser_states_tell_the_same_facts_in_one_order():
-    goal = factored({"apple 3": {"location": "fridge"}})
-    state = factored({"cup 1": {"location": "shelf"}, "apple 3": {"state": "hot", "location": "table"}})
-    assert coarsened(state, "textual", goal) == factored({"apple 3: state hot. apple 3: location table": {}})
-    described = coarsened(state, "object", goal).get("apple 3")
+    goal = to_factored({"apple 3": {"location": "fridge"}})
+    state = to_factored({"cup 1": {"location": "shelf"}, "apple 3": {"state": "hot", "location": "table"}})
+    assert coarsen(state, "textual", goal) == to_factored({"apple 3: state hot. apple 3: location table": {}})
+    described = coarsen(state, "object", goal).get("apple 3")
     assert described == Entity(identity="apple 3", attributes={"description": "location table; state hot"})
-    assert coarsened(state, "attribute", goal) == state
+    assert coarsen(state, "attribute", goal) == state
 
 
 def test_flat_text_tells_everything_where_nothing_of_the_goal_is_known():
-    state = factored({"cup 1": {}})
-    assert coarsened(state, "textual", factored({"apple": {}})) == factored({"cup 1": {}})
+    state = to_factored({"cup 1": {}})
+    assert coarsen(state, "textual", to_factored({"apple": {}})) == to_factored({"cup 1": {}})
 
 
 def test_blank_text_is_no_state():
-    assert raw("  \n") == FactoredState() and routed(raw("apple"), raw("pear"), encode).reward == approx(0.5, abs=1e-5)
+    assert to_raw("  \n") == FactoredState() and route_reward(to_raw("apple"), to_raw("pear"), encode).reward == approx(
+        0.5, abs=1e-5
+    )

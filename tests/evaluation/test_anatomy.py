@@ -22,9 +22,9 @@ from certigraph.evaluation.anatomy import ANALYSES, CAUSES, analyse, anatomy_sec
 from certigraph.evaluation.atif import to_atif
 from certigraph.evaluation.comparison_summary import replay_of
 from certigraph.evaluation.export import rows_of
-from certigraph.evaluation.frames import Recorded, find_runs, frames_of, recorded_runs
-from certigraph.evaluation.frames import rows_of as anatomy_rows
-from certigraph.runtime.history import tally
+from certigraph.evaluation.frames import RecordedRun, find_runs, frames_of, read_recorded_runs
+from certigraph.evaluation.frames import frame_rows_of as anatomy_rows
+from certigraph.runtime.history import count_predicates
 from certigraph.runtime.run import run
 from certigraph.state.records import RESTORE, Fault, Predicate, Scores, Task, Usage, Verdict
 from certigraph.state.run import certified_state
@@ -81,7 +81,7 @@ class Tape:
         scores = Scores(value=score, parts=parts)
         footer = Footer(ending=ending, scores=scores, usage=Usage(node="all")) if ending else None
         trajectory = Trajectory(header=self.header, events=self.events, footer=footer)
-        return Recorded(method, self.header.task.id, trial, trajectory)
+        return RecordedRun(method, self.header.task.id, trial, trajectory)
 
 
 def tables(*recorded):
@@ -258,7 +258,7 @@ def test_points_of_a_curve_stay_at_their_category():
             [(name, 3, 0.5, 0.1, 0.9) for name in names], columns=["method", "x", "value", "low", "high"]
         )
         panel = Figure().subplots()
-        plots.lines(panel, found, names, "x", [2, 3])
+        plots.draw_lines(panel, found, names, "x", [2, 3])
         places = [line.get_xdata()[0] for line in panel.get_lines()]
         assert sum(places) / count == pytest.approx(1)
         assert max(places) - min(places) <= 0.2 + 1e-9
@@ -381,7 +381,7 @@ def test_everything_is_written_whole(tmp_path, capsys):
     (tmp_path / "runs" / "c" / "trajectory.jsonl").write_text('{"type":"hea')
     found = find_runs([tmp_path / "runs"])
     out = tmp_path / "out"
-    anatomy = write_anatomy(recorded_runs(found), out)
+    anatomy = write_anatomy(read_recorded_runs(found), out)
     written = {file.relative_to(out).as_posix() for file in out.rglob("*") if file.is_file()}
     assert written == {file.relative_to(out).as_posix() for file in anatomy.files}
     assert {f"{name}.csv" for name in ANALYSES} | {"anatomy.html", "frames/runs.parquet", "rates.svg"} <= written
@@ -404,7 +404,7 @@ def test_bad_folders_say_what_to_do(tmp_path):
     lines = path.read_text().splitlines()
     path.write_text("\n".join([lines[0], '{"torn', *lines[2:]]))
     with pytest.raises(Fault, match=r"trajectory.jsonl:2: not a trajectory line"):
-        list(recorded_runs(find_runs([tmp_path])))
+        list(read_recorded_runs(find_runs([tmp_path])))
     path.write_text("\n".join([lines[1], *lines]))
     with pytest.raises(Fault, match=r"trajectory.jsonl:1: not a header"):
         find_runs([tmp_path])
@@ -426,14 +426,14 @@ def test_methods_are_told_apart_by_what_differs(tmp_path):
     context = Context(model="scripted:expert")
     for graph in ("sdp", "react"):
         run(graph, "blocksworld", "4-0", context=context, out=tmp_path)
-    found = frames_of(recorded_runs(find_runs([tmp_path])))
+    found = frames_of(read_recorded_runs(find_runs([tmp_path])))
     assert sorted(found.runs["method"]) == ["react", "sdp"]
     by_method = found.runs.set_index("method")
     assert by_method.loc["sdp", ["certified", "planned", "horizon_name"]].tolist() == [4, 4, "4 blocks"]
     assert by_method["solved"].all()
     assert figures(analyse(found)["cascade_rate"]) == {"sdp": (0, 4)}
     run("sdp", "blocksworld", "4-0", context=Context(model="scripted:first"), out=tmp_path)
-    names = {r.method for r in recorded_runs(find_runs([tmp_path]))}
+    names = {r.method for r in read_recorded_runs(find_runs([tmp_path]))}
     assert names == {"react, scripted:expert", "sdp, scripted:expert", "sdp, scripted:first"}
 
 
@@ -461,12 +461,12 @@ def test_credit_and_transitions_leave_forced_passes_out(result):
     assert len(result.transitions) == 3
     assert [(known.finding, known.forced) for known in result.findings] == [(FOUND, ""), (GUESSED, "force_pass")]
     assert [predicate.text for predicate in result.uncertified] == ["p2"]
-    assert tally(result.certificates) == (3, 1)
+    assert count_predicates(result.certificates) == (3, 1)
     assert "3 of 4 certified, 1 passed uncertified" in repr(result)
 
 
 def test_anatomy_counts_forced_passes_apart(result):
-    rows = anatomy_rows(Recorded("sdp", "only", 0, result.trajectory))
+    rows = anatomy_rows(RecordedRun("sdp", "only", 0, result.trajectory))
     counts = {name: rows.run[name] for name in ("certified", "forced", "planned", "certificates", "cascades")}
     assert counts == {"certified": 3, "forced": 1, "planned": 4, "certificates": 3, "cascades": 0}
     assert [row["status"] for row in rows.predicates] == ["certified", "forced", "certified", "certified"]
@@ -475,13 +475,13 @@ def test_anatomy_counts_forced_passes_apart(result):
 
 @pytest.mark.slow
 def test_a_failed_run_whose_goal_was_let_pass_stopped_there(tmp_path):
-    from certigraph.evaluation.anatomy import FORCED, stopped_kinds, stopped_places
+    from certigraph.evaluation.anatomy import FORCED_LABEL, stopped_kinds, stopped_places
     from certigraph.evaluation.frames import frames_of
 
     failed = asked(tmp_path, Inquiry(*GOAL_PASSED))
-    frames = frames_of([Recorded("sdp", "only", 0, failed.trajectory)])
+    frames = frames_of([RecordedRun("sdp", "only", 0, failed.trajectory)])
     for stops, column in ((stopped_kinds(frames), "kind"), (stopped_places(frames), "place")):
-        assert stops[stops["value"] > 0][column].tolist() == [FORCED]
+        assert stops[stops["value"] > 0][column].tolist() == [FORCED_LABEL]
 
 
 def test_exported_transitions_reward_no_forced_pass(result):
@@ -525,11 +525,11 @@ class Returning(Script):
 def test_a_return_takes_a_forced_pass_back_too(tmp_path):
     result = run("sdp", Returning(), out=tmp_path)
     certificates = result.certificates
-    assert tally(certificates) == (3, 0)
-    assert tally(certificates).certified == len(certified_state(certificates).predicates)
+    assert count_predicates(certificates) == (3, 0)
+    assert count_predicates(certificates).certified == len(certified_state(certificates).predicates)
     assert result.uncertified == []
     assert result.findings == []
-    rows = anatomy_rows(Recorded("sdp", "only", 0, result.trajectory))
+    rows = anatomy_rows(RecordedRun("sdp", "only", 0, result.trajectory))
     assert [row["status"] for row in rows.predicates] == ["certified", "dropped", "return", "certified", "certified"]
     assert 'class="row undone' in page(result, tmp_path)
 

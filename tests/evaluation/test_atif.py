@@ -9,10 +9,10 @@ from task_graphs import ACTIONS, GRAPHS, Jobs, Pondering, SerialJobs, dag_of
 from certigraph.adapters.protocols import Context
 from certigraph.evaluation.atif import to_atif
 from certigraph.evaluation.export import to_parquet
-from certigraph.evaluation.frames import Recorded, frames_of, rows_of, traces_of
+from certigraph.evaluation.frames import RecordedRun, frame_rows_of, frames_of, traces_of
 from certigraph.evaluation.inspect_log import to_inspect
 from certigraph.graphs import tdp
-from certigraph.runtime.history import row_of
+from certigraph.runtime.history import comparison_row_of
 from certigraph.runtime.run import run
 
 TASK = "deep"
@@ -99,15 +99,20 @@ def test_an_inspect_log_tells_sub_tasks_one_after_the_other(result):
 
 def test_steps_are_those_that_the_nodes_took(result):
     taken = sum(outcome.taken for outcome in result.state["outcomes"])
-    recorded = Recorded("tdp", "1", 0, result.trajectory)
-    assert rows_of(recorded).run["steps"] == row_of("tdp", "1", result.trajectory).steps == taken == len(acts(result))
+    recorded = RecordedRun("tdp", "1", 0, result.trajectory)
+    assert (
+        frame_rows_of(recorded).run["steps"]
+        == comparison_row_of("tdp", "1", result.trajectory).steps
+        == taken
+        == len(acts(result))
+    )
     (trace,) = traces_of(result.trajectory)
     assert len(trace.actions) == taken
 
 
 def test_the_anatomy_of_certified_sub_tasks_is_that_of_each(tmp_path):
     result = certified(tmp_path)
-    frames = frames_of([Recorded("tdp", "1", 0, result.trajectory)])
+    frames = frames_of([RecordedRun("tdp", "1", 0, result.trajectory)])
     (row,) = frames.runs.to_dict("records")
     predicates = sum(len(outcome.certified) for outcome in result.state["outcomes"])
     assert (row["certified"], row["planned"], row["certificates"]) == (predicates, predicates, 7)
@@ -119,7 +124,7 @@ def test_the_anatomy_of_an_uncertified_sub_task_stops_at_one_target(tmp_path):
     graph = tdp.build(decompose=two_parts, revise=unrevised, solve="sdp")
     result = run(graph, Script(verdicts=[1, *[0] * 20], replans=False), out=tmp_path)
     assert result.ending == "gave_up"
-    frames = frames_of([Recorded("tdp", "1", 0, result.trajectory)])
+    frames = frames_of([RecordedRun("tdp", "1", 0, result.trajectory)])
     assert list(frames.predicates["stopped"]) == [False, True, False, False]
     assert frames.runs["first_exhaustion"].iloc[0] == 1
 

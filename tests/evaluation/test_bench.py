@@ -7,19 +7,19 @@ from rich.console import Console
 
 from certigraph.evaluation import bench_loops as bench_world
 from certigraph.evaluation.bench import (
-    SETTINGS,
-    WORKERS,
-    Bench,
-    Spread,
-    Work,
+    LOOP_SETTINGS,
+    WORKER_COUNTS,
+    BenchResult,
+    RayThroughput,
+    Workload,
     _evaluate_on_ray,
-    bench,
-    payload,
+    bench_table,
+    measure_payload,
     print_ray,
-    ratios,
-    table,
+    run_bench,
+    worker_ratios,
 )
-from certigraph.evaluation.bench_loops import Ladder, Setting, bare_graph, ground, lap, plain_loop
+from certigraph.evaluation.bench_loops import Ladder, LoopSetting, bare_graph, initial_state, plain_loop, time_lap
 from certigraph.runtime.run import run
 from certigraph.state.records import Fault
 
@@ -29,8 +29,8 @@ RUNGS = 12
 
 
 @pytest.fixture(scope="module")
-def done() -> Bench:
-    return bench(4 * RUNGS, repetitions=2)
+def done() -> BenchResult:
+    return run_bench(4 * RUNGS, repetitions=2)
 
 
 @pytest.mark.slow
@@ -39,28 +39,28 @@ def test_sdp_climbs_the_ladder_rung_by_rung(tmp_path):
     assert result.terminated
     assert result.scores.value == 1.0
     assert result.credit == [1] * RUNGS
-    assert len(result.trajectory.events) == lap(Setting("sdp", "ainvoke"), RUNGS).supersteps
+    assert len(result.trajectory.events) == time_lap(LoopSetting("sdp", "ainvoke"), RUNGS).supersteps
 
 
 @pytest.mark.slow
 def test_all_loops_do_the_same_climb():
     top = plain_loop(RUNGS)
-    updates = list(bare_graph().stream(ground(RUNGS), {"recursion_limit": 5 * RUNGS}))
-    assert bare_graph().invoke(ground(RUNGS), {"recursion_limit": 5 * RUNGS}) == top
+    updates = list(bare_graph().stream(initial_state(RUNGS), {"recursion_limit": 5 * RUNGS}))
+    assert bare_graph().invoke(initial_state(RUNGS), {"recursion_limit": 5 * RUNGS}) == top
     assert top["head"] == top["height"] == RUNGS
-    assert len(updates) == lap(Setting("bare", "invoke"), RUNGS).supersteps
+    assert len(updates) == time_lap(LoopSetting("bare", "invoke"), RUNGS).supersteps
 
 
 @pytest.mark.slow
 def test_a_climb_that_fails_gives_no_figures(monkeypatch):
-    monkeypatch.setattr(bench_world, "climbed", lambda height, text: height)
+    monkeypatch.setattr(bench_world, "height_after", lambda height, text: height)
     with pytest.raises(Fault, match="rung 0 of 12"):
-        lap(Setting("sdp", "ainvoke"), RUNGS)
+        time_lap(LoopSetting("sdp", "ainvoke"), RUNGS)
 
 
 @pytest.mark.slow
 def test_checkpoints_grow_linearly():
-    short, long = payload(RUNGS), payload(2 * RUNGS)
+    short, long = measure_payload(RUNGS), measure_payload(2 * RUNGS)
     assert long.supersteps == 2 * short.supersteps - 2
     assert long.per_superstep < 1.2 * short.per_superstep
     assert long.per_superstep < 4_000
@@ -69,7 +69,7 @@ def test_checkpoints_grow_linearly():
 
 @pytest.mark.slow
 def test_every_loop_is_measured_and_compared_with_the_bare_one(done):
-    assert [(s.loop, s.call, s.saver) for s in done.speeds] == [tuple(setting) for setting in SETTINGS]
+    assert [(s.loop, s.call, s.saver) for s in done.speeds] == [tuple(setting) for setting in LOOP_SETTINGS]
     assert all(0 < s.best <= s.median and s.own <= s.median for s in done.speeds)
     assert all((s.ratio is not None) == (s.loop == "sdp") for s in done.speeds)
     assert all(s.own < s.median for s in done.speeds if s.loop == "sdp")
@@ -80,9 +80,9 @@ def test_every_loop_is_measured_and_compared_with_the_bare_one(done):
 
 @pytest.mark.slow
 def test_figures_survive_json_and_are_shown(done):
-    assert Bench.model_validate(done.as_json()) == done
+    assert BenchResult.model_validate(done.as_json()) == done
     console = Console(record=True, width=200)
-    console.print(table(done))
+    console.print(bench_table(done))
     shown = console.export_text()
     assert f"{done.payloads[-1].per_superstep:,.0f}" in shown
     assert f"{done.latencies[0].p95:.3f}" in shown
@@ -90,17 +90,17 @@ def test_figures_survive_json_and_are_shown(done):
 
 # What is measured of workers on a cluster: rates after a warm-up, and ratios lap by lap.
 
-WORKS: tuple[Work, ...] = ("waiting", "scripted")
+WORKS: tuple[Workload, ...] = ("waiting", "scripted")
 LAPS = [
-    Spread(work=work, workers=workers, episodes=30, seconds=seconds / max(workers, 1))
+    RayThroughput(work=work, workers=workers, episodes=30, seconds=seconds / max(workers, 1))
     for seconds in (60.0, 90.0)
     for work in WORKS
-    for workers in WORKERS
+    for workers in WORKER_COUNTS
 ]
 
 
 def test_ratios_are_of_the_same_lap_and_rates_the_median(capsys: pytest.CaptureFixture[str]):
-    assert ratios(LAPS, "waiting") == [2.0, 2.0]
+    assert worker_ratios(LAPS, "waiting") == [2.0, 2.0]
     print_ray(LAPS, as_json=False)
     table = capsys.readouterr().out
     assert "2.00, 2.00" in table

@@ -6,13 +6,13 @@ from rich.console import Console
 from certigraph.adapters.retrieval.bm25 import STOPWORDS, terms
 from certigraph.evaluation import bench_retrieval as retrieval
 from certigraph.evaluation.bench_retrieval import (
-    BLOCK,
+    BLOCK_SIZE,
     ENGINES,
-    Abstracts,
+    GeneratedAbstracts,
     RetrievalBench,
     bench_retrieval,
-    in_processes,
-    table,
+    retrieval_table,
+    run_in_processes,
 )
 from certigraph.state.records import Fault
 
@@ -21,13 +21,13 @@ SIZE = 300
 
 @pytest.mark.slow
 def test_abstracts_are_the_same_each_time_and_a_block_alone_is_what_it_is_among_the_others():
-    whole = Abstracts(BLOCK + 50)
-    assert list(whole)[BLOCK:] == list(whole.block(1)) == list(Abstracts(BLOCK + 50).block(1))
-    assert next(iter(whole)) != next(iter(Abstracts(BLOCK + 50, seed=1)))
+    whole = GeneratedAbstracts(BLOCK_SIZE + 50)
+    assert list(whole)[BLOCK_SIZE:] == list(whole.block(1)) == list(GeneratedAbstracts(BLOCK_SIZE + 50).block(1))
+    assert next(iter(whole)) != next(iter(GeneratedAbstracts(BLOCK_SIZE + 50, seed=1)))
 
 
 def test_abstracts_have_a_hundred_words_about_half_of_them_stopwords():
-    made = list(Abstracts(SIZE))
+    made = list(GeneratedAbstracts(SIZE))
     words = [word for passage in made for word in passage.text.split()]
     assert 90 < len(words) / SIZE < 110
     assert 0.3 < sum(word in STOPWORDS for word in words) / len(words) < 0.6
@@ -36,8 +36,8 @@ def test_abstracts_have_a_hundred_words_about_half_of_them_stopwords():
 
 
 def test_queries_are_ten_words_of_a_passage_and_laden_with_nothing_but_stopwords():
-    passages = {passage.id: passage for passage in Abstracts(SIZE)}
-    queries = Abstracts(SIZE).queries(20)
+    passages = {passage.id: passage for passage in GeneratedAbstracts(SIZE)}
+    queries = GeneratedAbstracts(SIZE).queries(20)
     assert len({query.id for query in queries}) == 20
     for query in queries:
         source = passages[query.id]
@@ -60,15 +60,15 @@ def test_every_engine_is_measured_and_finds_what_was_asked_for(monkeypatch: pyte
     )
     assert RetrievalBench.model_validate(done.as_json()) == done
     console = Console(record=True, width=200)
-    console.print(table(done))
+    console.print(retrieval_table(done))
     assert f"{done.rows[0].searched.bare[1]:,.2f}" in console.export_text()
 
 
 def test_engines_that_are_missing_or_not_for_large_corpora_are_said(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(retrieval, "find_spec", lambda name: None if name == "bm25s" else name)
     ours = ["tantivy", "tantivy, two-stage"]
-    assert retrieval._chosen(big=False) == ([*ours, "rank-bm25"], ["bm25s is not installed: pip install bm25s"])
-    chosen, left_out = retrieval._chosen(big=True)
+    assert retrieval._select_engines(big=False) == ([*ours, "rank-bm25"], ["bm25s is not installed: pip install bm25s"])
+    chosen, left_out = retrieval._select_engines(big=True)
     assert chosen == ours
     assert ["bm25s" in left_out[0], "rank-bm25 was not measured" in left_out[1]] == [True, True]
 
@@ -80,4 +80,4 @@ def dying() -> tuple[int, None]:
 @pytest.mark.slow
 def test_a_process_that_dies_is_told():
     with pytest.raises(Fault, match="dying"):
-        in_processes(2, dying)
+        run_in_processes(2, dying)

@@ -8,14 +8,14 @@ import pytest
 from postgres_server import Server
 
 from certigraph import cli
-from certigraph.adapters.models.usage import TABLE
+from certigraph.adapters.models.usage import PRICES_VARIABLE
 from certigraph.adapters.protocols import Budget, Context
-from certigraph.evaluation.compare import Choice, carry_out, compare_logs, order
-from certigraph.evaluation.comparison import methods_from, rows_of
-from certigraph.evaluation.comparison_report import answering, told
+from certigraph.evaluation.compare import Choice, build_job, compare_logs, run_comparison
+from certigraph.evaluation.comparison import comparison_rows_of, parse_methods
+from certigraph.evaluation.comparison_report import comparison_line, format_model_note
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import read_evaluation
-from certigraph.evaluation.sweep import prepared
+from certigraph.evaluation.sweep import prepare_sweep
 from certigraph.state.records import Fault
 
 # Comparison of separate evaluations by their logs, and messages for those that cannot be compared.
@@ -83,8 +83,8 @@ def test_logs_of_two_models_are_told_apart_by_model(full: Path, tmp_path: Path):
     ],
 )
 def test_a_simulated_agent_is_called_so_beside_other_models(models: list[str], said: str):
-    assert answering(models).startswith(said)
-    assert bool(said) == bool(answering(models))
+    assert format_model_note(models).startswith(said)
+    assert bool(said) == bool(format_model_note(models))
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_tasks_with_a_fault_are_left_out_and_errors_of_the_model_are_not(
     monkeypatch.setattr("certigraph.evaluation.compare.read_evaluation", found.__getitem__)
     comparison = compare_logs(list(found))
     assert (comparison.n, comparison.planned, [m.n for m in comparison.methods]) == (n, 6, [n, n])
-    assert ("1 task with a fault left out" in told(comparison)) == (n < 6)
+    assert ("1 task with a fault left out" in comparison_line(comparison)) == (n < 6)
 
 
 @pytest.mark.slow
@@ -137,14 +137,14 @@ def evaluated_by_workers(out: Path) -> None:
 
 
 def compared(out: Path) -> None:
-    order(methods_from(["sdp"]), "blocksworld", Choice(limit=1), Context(model=MINE, budget=Budget(usd=1)))
+    build_job(parse_methods(["sdp"]), "blocksworld", Choice(limit=1), Context(model=MINE, budget=Budget(usd=1)))
 
 
 def swept(out: Path) -> None:
     file = out / "sweep.yaml"
     file.write_text(f"benchmarks: [blocksworld]\ngraphs: [sdp]\nmodel: {MINE}\nlimit: 1\nbudget: {{usd: 1}}\n")
     try:
-        prepared(file, out / "sweep")
+        prepare_sweep(file, out / "sweep")
     finally:
         file.unlink()
 
@@ -154,7 +154,7 @@ def test_dollars_without_a_price_are_refused(
     begin: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("CERTIGRAPH_BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.delenv(TABLE, raising=False)
+    monkeypatch.delenv(PRICES_VARIABLE, raising=False)
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
     with pytest.raises(Fault, match="mine has no known price") as refused:
         begin(tmp_path)
@@ -170,7 +170,7 @@ pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
 
 @pytest.mark.slow
 def test_checkpoints_of_runs_that_are_over_are_deleted(used: Server, tmp_path: Path):
-    given = order(methods_from(["sdp"]), "blocksworld", Choice(["3-0"]), Context())
-    carry_out(given, tmp_path, silent=True)
-    [row] = rows_of(given.plan, tmp_path)
+    given = build_job(parse_methods(["sdp"]), "blocksworld", Choice(["3-0"]), Context())
+    run_comparison(given, tmp_path, silent=True)
+    [row] = comparison_rows_of(given.plan, tmp_path)
     assert used.sql("SELECT count(*) FROM checkpoints WHERE thread_id = %s", row.run) == [(0,)]

@@ -19,23 +19,23 @@ import pytest
 from certigraph import cli
 from certigraph.adapters import benchmarks
 from certigraph.adapters.protocols import Budget, Context
-from certigraph.evaluation.compare import Choice, Order, order, seconds_left, spoken
+from certigraph.evaluation.compare import Choice, ComparisonJob, build_job, format_time_left, seconds_left
 from certigraph.evaluation.comparison import (
-    Outline,
-    carry_out,
+    ComparisonOutline,
+    build_plan,
     cells_of,
     compare,
-    differences,
-    methods_from,
-    plan_of,
-    recorded,
-    rows_of,
-    settle,
+    comparison_rows_of,
+    list_differences,
+    parse_methods,
+    read_cell_trajectory,
+    run_cell,
+    save_or_check_plan,
 )
-from certigraph.evaluation.comparison_report import findings_of, report, write_page
+from certigraph.evaluation.comparison_report import compute_results, write_comparison_report, write_page
 from certigraph.evaluation.comparison_summary import comparison_of
-from certigraph.evaluation.plots import AXES, draw_curves, mean_curve, points_of
-from certigraph.runtime.history import Prompted, Row
+from certigraph.evaluation.plots import AXIS_LABELS, draw_curves, mean_curve, points_of
+from certigraph.runtime.history import ComparisonRow, PromptTokens
 from certigraph.state.records import Fault, Interrupted, Scores, Task, UnknownName, Usage
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 
@@ -48,12 +48,12 @@ ROOT = Path(__file__).parents[2]
 TASKS = ("3-0", "4-0")
 
 
-def asked(*graphs: str, tasks: Sequence[str] = TASKS, calls: int = 6, swaps: Sequence[str] = ()) -> Order:
+def asked(*graphs: str, tasks: Sequence[str] = TASKS, calls: int = 6, swaps: Sequence[str] = ()) -> ComparisonJob:
     context = Context(budget=Budget(calls=calls))
-    return order(methods_from(graphs or ("react", "sdp"), swaps), "blocksworld", Choice(tasks), context)
+    return build_job(parse_methods(graphs or ("react", "sdp"), swaps), "blocksworld", Choice(tasks), context)
 
 
-def done(given: Order, folder: Path) -> list[str]:
+def done(given: ComparisonJob, folder: Path) -> list[str]:
     """Run the comparison and return the cells that were run."""
     told: list[str] = []
     plan, context, benchmark, _ = given
@@ -61,17 +61,17 @@ def done(given: Order, folder: Path) -> list[str]:
     return told
 
 
-def row(method: str, task: str = "t", **figures: Any) -> Row:
+def row(method: str, task: str = "t", **figures: Any) -> ComparisonRow:
     usual = {"ending": "goal", "score": 0.0, "solved": False, "calls": 1, "prompt_tokens": 0, "cached_tokens": 0}
     usual |= {"output_tokens": 0, "steps": 0, "seconds": 0.0, "roles": {}, "run": "r"}
-    return Row.model_validate({"method": method, "task": task, **usual, **figures})
+    return ComparisonRow.model_validate({"method": method, "task": task, **usual, **figures})
 
 
 # --- plans
 
 
 def test_methods_take_names_and_swaps():
-    plain, bare = methods_from(["sdp", "bare=sdp"], ["bare:validate=always_pass"])
+    plain, bare = parse_methods(["sdp", "bare=sdp"], ["bare:validate=always_pass"])
     assert (plain.name, bare.name, bare.graph) == ("sdp", "bare", "sdp")
     assert plain.operators["validate"] != bare.operators["validate"] == {"name": "always_pass", "args": {}}
 
@@ -87,7 +87,7 @@ def test_methods_take_names_and_swaps():
 )
 def test_methods_that_do_not_exist(graphs: list[str], swaps: list[str], fix: str):
     with pytest.raises(UnknownName, match=fix):
-        methods_from(graphs, swaps)
+        parse_methods(graphs, swaps)
 
 
 def test_cells_go_task_by_task(tmp_path: Path):
@@ -97,14 +97,14 @@ def test_cells_go_task_by_task(tmp_path: Path):
 
 
 def test_a_changed_plan_is_refused_with_what_differs(tmp_path: Path):
-    settle(asked().plan, tmp_path)
-    settle(asked().plan, tmp_path)
+    save_or_check_plan(asked().plan, tmp_path)
+    save_or_check_plan(asked().plan, tmp_path)
     changed = asked(tasks=("3-0", "4-1"), calls=7).plan
     with pytest.raises(Fault, match=r'tasks\.2: "4-0" there, "4-1" here; budget\.calls: 6 there, 7 here') as refusal:
-        settle(changed, tmp_path)
+        save_or_check_plan(changed, tmp_path)
     assert f"certigraph compare --out {tmp_path}" in str(refusal.value)
     swapped = asked("react", "sdp", swaps=["sdp:validate=always_pass"]).plan
-    assert [told.partition(":")[0] for told in differences(asked().plan, swapped)] == [
+    assert [told.partition(":")[0] for told in list_differences(asked().plan, swapped)] == [
         "methods.2.operators.validate.name"
     ]
 
@@ -112,7 +112,9 @@ def test_a_changed_plan_is_refused_with_what_differs(tmp_path: Path):
 def test_a_local_model_is_known_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "tiny.gguf").touch()
     monkeypatch.setenv("CERTIGRAPH_GGUF", str(tmp_path / "tiny.gguf"))
-    plan = plan_of("blocksworld", methods_from(["react"]), TASKS, Context(model="local", roles={"planner": "local"}))
+    plan = build_plan(
+        "blocksworld", parse_methods(["react"]), TASKS, Context(model="local", roles={"planner": "local"})
+    )
     assert (plan.model, plan.roles) == ("local:tiny.gguf", {"planner": "local:tiny.gguf"})
 
 
@@ -125,7 +127,7 @@ def test_what_is_done_is_kept(tmp_path: Path):
     files = {path: path.read_bytes() for path in tmp_path.rglob("trajectory.jsonl")}
     assert done(given, tmp_path) == []
     assert {path: path.read_bytes() for path in tmp_path.rglob("trajectory.jsonl")} == files
-    endings = {(r.method, r.task): (r.ending, r.score, r.calls) for r in rows_of(given.plan, tmp_path)}
+    endings = {(r.method, r.task): (r.ending, r.score, r.calls) for r in comparison_rows_of(given.plan, tmp_path)}
     assert endings["sdp", "4-0"] == ("limit:calls", 0.0, 6)
     assert endings["react", "4-0"] == ("goal", 100.0, 4)
 
@@ -134,7 +136,8 @@ def test_checkpoints_are_kept_only_of_runs_that_can_go_on(tmp_path: Path):
     given = asked()
     done(given, tmp_path)
     kept = {
-        row.ending: bool(list(tmp_path.rglob(f"{row.run}/checkpoints.sqlite"))) for row in rows_of(given.plan, tmp_path)
+        row.ending: bool(list(tmp_path.rglob(f"{row.run}/checkpoints.sqlite")))
+        for row in comparison_rows_of(given.plan, tmp_path)
     }
     assert kept == {"limit:calls": True, "goal": False}
 
@@ -172,10 +175,10 @@ def test_errors_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.syspath_prepend(tmp_path)
     given = asked("sdp", "react", tasks=["3-0"], calls=50, swaps=["sdp:validate=touchy_operator:touchy"])
     assert done(given, tmp_path / "out") == ["sdp 3-0", "react 3-0"]
-    assert [r.method for r in rows_of(given.plan, tmp_path / "out")] == ["react"]
+    assert [r.method for r in comparison_rows_of(given.plan, tmp_path / "out")] == ["react"]
     (tmp_path / "mended").touch()
     assert done(given, tmp_path / "out") == ["sdp 3-0"]
-    assert [r.ending for r in rows_of(given.plan, tmp_path / "out")] == ["goal", "goal"]
+    assert [r.ending for r in comparison_rows_of(given.plan, tmp_path / "out")] == ["goal", "goal"]
 
 
 def test_a_run_that_died_before_its_first_line_begins_anew(tmp_path: Path):
@@ -183,9 +186,9 @@ def test_a_run_that_died_before_its_first_line_begins_anew(tmp_path: Path):
     cell = cells_of(given.plan, tmp_path)[0]
     (cell.folder / "20200101-dead").mkdir(parents=True)
     (cell.folder / "20200101-dead" / "trajectory.jsonl").write_text('{"type": "hea')
-    assert recorded(cell) is None
-    carried = asyncio.run(carry_out(cell, given.context, given.benchmark))
-    assert carried.footer == recorded(cell).footer  # type: ignore[union-attr]
+    assert read_cell_trajectory(cell) is None
+    carried = asyncio.run(run_cell(cell, given.context, given.benchmark))
+    assert carried.footer == read_cell_trajectory(cell).footer  # type: ignore[union-attr]
 
 
 def test_one_process_at_a_time(tmp_path: Path):
@@ -235,7 +238,7 @@ def test_time_left_follows_the_calls_that_were_made():
     assert seconds_left(rows, ["react", "sdp", "step"], 30, pace=2.0) == pytest.approx(2.0 * (10 + 20 + 15))
     assert seconds_left([], ["react"], 30, pace=2.0) == 60
     assert seconds_left(rows, ["react"], 30, pace=None) is None
-    assert [spoken(s) for s in (5, 600, 6000)] == [
+    assert [format_time_left(s) for s in (5, 600, 6000)] == [
         "less than a minute left",
         "about 10 min left",
         "about 1 h 40 min left",
@@ -291,11 +294,11 @@ def test_a_mean_curve_steps_where_any_run_does():
 def test_everything_is_written_and_the_curves_end_at_the_table(tmp_path: Path):
     given = asked()
     done(given, tmp_path)
-    comparison = report(given.plan, tmp_path).comparison
+    comparison = write_comparison_report(given.plan, tmp_path).comparison
     assert {m.method: m.score for m in comparison.methods} == {"react": 100, "sdp": 0}
     with (tmp_path / "curves.csv").open() as file:
         last = {(line["axis"], line["method"]): float(line["mean"]) for line in csv.DictReader(file)}
-    assert last == {(axis, m.method): m.score for axis in AXES for m in comparison.methods}
+    assert last == {(axis, m.method): m.score for axis in AXIS_LABELS for m in comparison.methods}
     assert json.loads((tmp_path / "table.json").read_text())["n"] == 2
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     page = (tmp_path / "comparison.html").read_text()
@@ -305,13 +308,13 @@ def test_everything_is_written_and_the_curves_end_at_the_table(tmp_path: Path):
 
 def test_the_page_escapes_what_comes_from_outside(tmp_path: Path):
     plan = asked().plan.model_copy(update={"tasks": ("<script>1</script>",), "model": "<i>m</i>"})
-    findings = findings_of(plan, tmp_path)
-    write_page(plan, findings, draw_curves({a: {} for a in AXES}, tmp_path), tmp_path / "page.html")
+    findings = compute_results(plan, tmp_path)
+    write_page(plan, findings, draw_curves({a: {} for a in AXIS_LABELS}, tmp_path), tmp_path / "page.html")
     assert not re.search("<script|<i>m", (tmp_path / "page.html").read_text())
 
 
 def test_cached_shares():
-    assert (Prompted(prompt_tokens=200, cached_tokens=150).share, Prompted().share) == (0.75, 0.0)
+    assert (PromptTokens(prompt_tokens=200, cached_tokens=150).share, PromptTokens().share) == (0.75, 0.0)
 
 
 # --- the command
@@ -390,7 +393,7 @@ def await_lines(folder: Path, count: int) -> None:
 def test_runs_that_a_method_s_own_limit_ended_are_warned_about():
     ended = [("sdp", "goal"), ("sdp", "limit:plan"), ("step", "limit:subtasks"), ("step", "limit:steps")]
     rows = [row(method, task=f"t{n % 2}", ending=ending) for n, (method, ending) in enumerate(ended)]
-    comparison = comparison_of(Outline("blocksworld", "local", ("sdp", "step"), ("t0", "t1")), rows)
+    comparison = comparison_of(ComparisonOutline("blocksworld", "local", ("sdp", "step"), ("t0", "t1")), rows)
     assert comparison.warnings == (
         "sdp: 1 of 2 runs ended at limit:plan; raise it with --budget plan=N",
         "step: 1 of 2 runs ended at limit:subtasks; raise it with --budget subtasks=N or failures=N",

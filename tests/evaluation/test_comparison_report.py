@@ -15,28 +15,39 @@ from certigraph.adapters import benchmarks
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.evaluation.anatomy import analyse
-from certigraph.evaluation.compare import Choice, compare_logs, order
-from certigraph.evaluation.comparison import Method, Outline, compare, methods_from, plan_of
-from certigraph.evaluation.comparison_report import findings_of, method_table, report, told, write_page
+from certigraph.evaluation.compare import Choice, build_job, compare_logs
+from certigraph.evaluation.comparison import ComparedMethod, ComparisonOutline, build_plan, compare, parse_methods
+from certigraph.evaluation.comparison_report import (
+    comparison_line,
+    compute_results,
+    method_table,
+    write_comparison_report,
+    write_page,
+)
 from certigraph.evaluation.comparison_summary import Comparison, comparison_of
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import print_evaluations
 from certigraph.evaluation.measures import fault_warnings
-from certigraph.evaluation.plots import AXES, draw_curves
-from certigraph.runtime.history import Row
+from certigraph.evaluation.plots import AXIS_LABELS, draw_curves
+from certigraph.runtime.history import ComparisonRow
 from certigraph.state.records import Fault, Task
 
 # Title of the page of a comparison, and trials in its table of runs.
 
 
-def variant(number: int) -> Method:
-    [method] = methods_from(["b=sdp"], [f"b:validate=capped:depth={number}"])
+def variant(number: int) -> ComparedMethod:
+    [method] = parse_methods(["b=sdp"], [f"b:validate=capped:depth={number}"])
     return method.model_copy(update={"name": f"depth {number}"})
 
 
-def page(methods: list[Method], folder: Path, trials: int = 1) -> str:
-    plan = plan_of("blocksworld", methods, ["3-0"], Context(limits=Limits()), trials)
-    write_page(plan, findings_of(plan, folder), draw_curves({axis: {} for axis in AXES}, folder), folder / "page.html")
+def page(methods: list[ComparedMethod], folder: Path, trials: int = 1) -> str:
+    plan = build_plan("blocksworld", methods, ["3-0"], Context(limits=Limits()), trials)
+    write_page(
+        plan,
+        compute_results(plan, folder),
+        draw_curves({axis: {} for axis in AXIS_LABELS}, folder),
+        folder / "page.html",
+    )
     return (folder / "page.html").read_text(encoding="utf-8")
 
 
@@ -53,13 +64,13 @@ def page(methods: list[Method], folder: Path, trials: int = 1) -> str:
     ],
 )
 def test_the_title_is_short(methods: list[str | int], title: str, tmp_path: Path):
-    made = [variant(m) if isinstance(m, int) else methods_from([m])[0] for m in methods]
+    made = [variant(m) if isinstance(m, int) else parse_methods([m])[0] for m in methods]
     assert re.findall("<(?:title|h1)>(.*?)</", page(made, tmp_path)) == [f"{title} on blocksworld"] * 2
 
 
 @pytest.mark.slow
 def test_trials_are_counted_from_zero(tmp_path: Path):
-    [method] = methods_from(["sdp"])
+    [method] = parse_methods(["sdp"])
     assert re.findall(r"<td>(3-0[^<]*)</td>", page([method], tmp_path, trials=2)) == ["3-0 trial 0", "3-0 trial 1"]
     assert "<td>3-0</td>" in page([method], tmp_path)
 
@@ -72,14 +83,14 @@ pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 TASKS = ("3-0", "3-1", "3-2", "3-3")
 
 
-def row(method: str, task: str, ending: str = "goal", score: float = 0.0) -> Row:
+def row(method: str, task: str, ending: str = "goal", score: float = 0.0) -> ComparisonRow:
     figures: dict[str, Any] = dict.fromkeys(("calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps"), 0)
     named = {"method": method, "task": task, "ending": ending, "score": score, "solved": score == 100}
-    return Row(**figures, **named, seconds=0.0, roles={}, run=f"{method}-{task}")
+    return ComparisonRow(**figures, **named, seconds=0.0, roles={}, run=f"{method}-{task}")
 
 
-def compared(*rows: Row) -> Comparison:
-    return comparison_of(Outline("blocksworld", "scripted:expert", ("react", "sdp"), TASKS), rows)
+def compared(*rows: ComparisonRow) -> Comparison:
+    return comparison_of(ComparisonOutline("blocksworld", "scripted:expert", ("react", "sdp"), TASKS), rows)
 
 
 @pytest.fixture
@@ -96,7 +107,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr(BlocksWorld, "open", fails)
 
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
-    benchmarks._load.cache_clear()
+    benchmarks._load_cached.cache_clear()
     return breaking
 
 
@@ -110,7 +121,7 @@ def test_pairs_with_a_fault_in_either_arm_are_left_out_and_counted():
     assert (apart.n, apart.mean, apart.faults) == (2, -50, 2) and "2 pairs left out" in apart.words
     heads, (react, sdp) = method_table(found.methods)
     assert (react[heads.index("faults")], sdp[heads.index("faults")]) == ("0/4", "2/4")
-    assert "2 tasks with a fault left out" in told(found)
+    assert "2 tasks with a fault left out" in comparison_line(found)
     (warning,) = found.warnings
     assert "react 0/4, sdp 2/4" in warning and "shares differ" in warning
 
@@ -171,10 +182,10 @@ def test_logs_are_compared_without_the_pairs_that_a_fault_took(broken, tmp_path:
 @pytest.mark.slow
 def test_comparison_anatomy_and_pages_name_the_faults_and_the_next_call_mends_them(broken, tmp_path: Path, capsys):
     context = Context(budget=Budget(calls=50))
-    given = order(methods_from(("react", "sdp"), ()), "blocksworld", Choice(TASKS), context)
+    given = build_job(parse_methods(("react", "sdp"), ()), "blocksworld", Choice(TASKS), context)
     broken("3-1")
     compare(given.plan, context, given.benchmark, tmp_path, told=lambda *_: None)
-    found = report(given.plan, tmp_path)
+    found = write_comparison_report(given.plan, tmp_path)
     assert [(m.n, m.score, m.faults, m.begun) for m in found.comparison.methods] == [(3, 100, 1, 4), (3, 100, 1, 4)]
     page = (tmp_path / "comparison.html").read_text()
     assert "react 1/4, sdp 1/4" in page and "1 pair left out" in page
@@ -187,5 +198,5 @@ def test_comparison_anatomy_and_pages_name_the_faults_and_the_next_call_mends_th
     assert "faults" in capsys.readouterr().out
     broken()
     compare(given.plan, context, given.benchmark, tmp_path, told=lambda *_: None)
-    mended = report(given.plan, tmp_path).comparison
+    mended = write_comparison_report(given.plan, tmp_path).comparison
     assert (mended.n, mended.faults, mended.warnings, mended.left) == (4, 0, (), 0)

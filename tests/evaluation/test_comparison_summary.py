@@ -15,28 +15,33 @@ from rich.console import Console
 
 from certigraph import cli
 from certigraph.adapters.protocols import Budget, Context, Limits
-from certigraph.evaluation.compare import Choice, carry_out, order
-from certigraph.evaluation.comparison import Outline, cells_of, methods_from, recorded
-from certigraph.evaluation.comparison import carry_out as carry_out_cell
-from certigraph.evaluation.comparison_report import difference_cells, need_table, report, tables
+from certigraph.evaluation.compare import Choice, build_job, run_comparison
+from certigraph.evaluation.comparison import ComparisonOutline, cells_of, parse_methods, read_cell_trajectory
+from certigraph.evaluation.comparison import run_cell as carry_out_cell
+from certigraph.evaluation.comparison_report import (
+    difference_cells,
+    need_table,
+    terminal_tables,
+    write_comparison_report,
+)
 from certigraph.evaluation.comparison_summary import (
-    AMOUNTS,
-    Need,
+    AMOUNT_LABELS,
+    AmountNeed,
     Replay,
+    ablation_methods,
     comparison_of,
-    difference_of,
+    compute_difference,
     estimates_of,
-    exchanged,
+    exchanged_operators,
     needs_of,
     replay_of,
     rule_for,
-    variants,
 )
 from certigraph.evaluation.plots import points_of
-from certigraph.evaluation.statistics import changed
+from certigraph.evaluation.statistics import relative_change
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import give_up
-from certigraph.runtime.history import Row, row_of
+from certigraph.runtime.history import ComparisonRow, comparison_row_of
 from certigraph.runtime.registry import parse_swap
 from certigraph.runtime.run import run
 from certigraph.state.records import Scores, Task, UnknownName, Usage, Verdict
@@ -50,13 +55,13 @@ pytest.importorskip("scipy", reason="pip install 'certigraph[eval]'")
 TASKS = ("3-0", "4-0")
 
 
-def row(method: str, task: str, output: int = 0, prompt: int = 0, calls: int = 1, steps: int = 1) -> Row:
+def row(method: str, task: str, output: int = 0, prompt: int = 0, calls: int = 1, steps: int = 1) -> ComparisonRow:
     amounts = {"calls": calls, "prompt_tokens": prompt, "cached_tokens": 0, "output_tokens": output, "steps": steps}
     usual = {"ending": "goal", "score": 0.0, "solved": False, "seconds": 0.0, "roles": {}, "run": "r"}
-    return Row.model_validate({"method": method, "task": task, **amounts, **usual})
+    return ComparisonRow.model_validate({"method": method, "task": task, **amounts, **usual})
 
 
-def needed(rows: Sequence[Row], *methods: str) -> dict[tuple[str, str], Need]:
+def needed(rows: Sequence[ComparisonRow], *methods: str) -> dict[tuple[str, str], AmountNeed]:
     found = needs_of({name: [row for row in rows if row.method == name] for name in methods})
     return {(need.method, need.amount): need for need in found}
 
@@ -67,19 +72,21 @@ def needed(rows: Sequence[Row], *methods: str) -> dict[tuple[str, str], Need]:
 @pytest.mark.slow
 def test_the_change_is_that_of_the_sums_with_tasks_drawn_in_pairs():
     """Two tasks have three resamples: 100 -> 50 alone, both (400 -> 100), 300 -> 50 alone."""
-    found = changed({"a": [100], "b": [300]}, {"a": [50], "b": [50]})
+    found = relative_change({"a": [100], "b": [300]}, {"a": [50], "b": [50]})
     assert found == pytest.approx((2, -75, -100 * 5 / 6, -50))
 
 
 @pytest.mark.slow
 def test_a_change_that_is_the_same_in_every_task_is_certain_however_much_tasks_differ():
-    assert changed({"a": [1], "b": [1000], "c": [7]}, {"a": [3], "b": [3000], "c": [21]}) == (3, 200, 200, 200)
+    assert relative_change({"a": [1], "b": [1000], "c": [7]}, {"a": [3], "b": [3000], "c": [21]}) == (3, 200, 200, 200)
 
 
 @pytest.mark.slow
 def test_tasks_of_very_different_sizes_are_drawn_with_both_their_amounts():
     first = {f"t{n}": [10.0**n] for n in range(5)}
-    found = changed(first, {task: [amount / 2 + 0.01 * amount * (amount > 50)] for task, [amount] in first.items()})
+    found = relative_change(
+        first, {task: [amount / 2 + 0.01 * amount * (amount > 50)] for task, [amount] in first.items()}
+    )
     assert found.low is not None
     assert -50 <= found.low < found.percent < -48  # type: ignore[operator]
     assert found.high == pytest.approx(-49, abs=0.5)
@@ -87,7 +94,7 @@ def test_tasks_of_very_different_sizes_are_drawn_with_both_their_amounts():
 
 @pytest.mark.slow
 def test_trials_are_summed_and_tasks_of_one_method_left_out():
-    assert changed({"a": [50, 150], "z": [9]}, {"a": [60, 40]}) == (1, -50, None, None)
+    assert relative_change({"a": [50, 150], "z": [9]}, {"a": [60, 40]}) == (1, -50, None, None)
 
 
 @pytest.mark.slow
@@ -96,7 +103,7 @@ def test_trials_are_summed_and_tasks_of_one_method_left_out():
     [({}, {}, None), ({"a": [0]}, {"a": [2]}, None), ({"a": [1], "b": [0]}, {"a": [2], "b": [1]}, 200)],
 )
 def test_of_nothing_there_is_no_change_and_of_next_to_nothing_no_interval(first: Any, other: Any, percent: float):
-    assert changed(first, other)[1:] == (percent, None, None)
+    assert relative_change(first, other)[1:] == (percent, None, None)
 
 
 # --- needs
@@ -126,9 +133,9 @@ def test_trials_of_a_task_count_once():
 @pytest.mark.slow
 def test_needs_are_over_the_tasks_that_all_have_finished():
     rows = [row("a", "t", output=10), row("b", "t", output=5), row("a", "u", output=1000)]
-    found = comparison_of(Outline("blocksworld", "m", ("a", "b"), ("t", "u")), rows).needs
+    found = comparison_of(ComparisonOutline("blocksworld", "m", ("a", "b"), ("t", "u")), rows).needs
     assert [need.mean for need in found if need.amount == "output_tokens"] == [10, 5]
-    assert comparison_of(Outline("blocksworld", "m", ("a", "b"), ("t",)), []).needs == ()
+    assert comparison_of(ComparisonOutline("blocksworld", "m", ("a", "b"), ("t",)), []).needs == ()
 
 
 @pytest.mark.slow
@@ -142,18 +149,18 @@ def test_a_method_without_a_run_is_beside_nothing(missing: str):
 
 @pytest.mark.slow
 def test_a_method_whose_runs_all_failed_leaves_the_others_their_report(tmp_path: Path):
-    given = order(methods_from(("react", "sdp")), "blocksworld", Choice(TASKS), Context())
+    given = build_job(parse_methods(("react", "sdp")), "blocksworld", Choice(TASKS), Context())
     cells = [cell for cell in cells_of(given.plan, tmp_path) if cell.method.name == "react"]
     for cell in cells:
         asyncio.run(carry_out_cell(cell, given.context, given.benchmark))
-    found = report(given.plan, tmp_path)
+    found = write_comparison_report(given.plan, tmp_path)
     assert [(need.method, need.n) for need in found.comparison.needs[:2]] == [("react", 2), ("sdp", 0)]
     assert list(found.curves["calls"]) == ["react"]
 
 
 @pytest.mark.slow
 def test_figures_are_short():
-    found = Need(method="tdp", against="react", amount="output_tokens", n=9, mean=1234.5, difference=-8234.5)
+    found = AmountNeed(method="tdp", against="react", amount="output_tokens", n=9, mean=1234.5, difference=-8234.5)
     heads, [line] = need_table([found])
     assert heads == (
         *("a run", "method", "mean"),
@@ -168,20 +175,20 @@ def test_figures_are_short():
 @pytest.mark.slow
 def test_scripted_methods_need_what_their_runs_were_billed(tmp_path: Path):
     context = Context(budget=Budget(calls=40))
-    given = order(methods_from(("react", "plan_and_solve")), "blocksworld", Choice(TASKS), context)
-    carry_out(given, tmp_path, silent=True)
-    found = report(given.plan, tmp_path).comparison
-    billed = {(c.method.name, c.task): recorded(c).usage for c in cells_of(given.plan, tmp_path)}  # type: ignore[union-attr]
+    given = build_job(parse_methods(("react", "plan_and_solve")), "blocksworld", Choice(TASKS), context)
+    run_comparison(given, tmp_path, silent=True)
+    found = write_comparison_report(given.plan, tmp_path).comparison
+    billed = {(c.method.name, c.task): read_cell_trajectory(c).usage for c in cells_of(given.plan, tmp_path)}  # type: ignore[union-attr]
     for name, needs in (("calls", "calls"), ("output_tokens", "output_tokens"), ("input_tokens", "prompt_tokens")):
         before, after = (sum(getattr(billed[m, t], name) for t in TASKS) for m in ("react", "plan_and_solve"))
         [need] = [n for n in found.needs if n.amount == needs and n.method == "plan_and_solve"]
         assert need.difference == (after - before) / 2
         assert need.percent == pytest.approx(100 * (after - before) / before)
     with (tmp_path / "needs.csv").open() as file:
-        assert len(list(csv.DictReader(file))) == 2 * len(AMOUNTS)
+        assert len(list(csv.DictReader(file))) == 2 * len(AMOUNT_LABELS)
     assert "Tokens, calls and steps" in (tmp_path / "comparison.html").read_text(encoding="utf-8")
     shown = Console(file=io.StringIO(), width=100)
-    shown.print(*tables(found))
+    shown.print(*terminal_tables(found))
     assert "prompt tokens  plan_and_solve" in shown.file.getvalue()  # type: ignore[attr-defined]
 
 
@@ -212,7 +219,7 @@ def test_steps_are_counted_where_they_were_taken_and_scores_where_they_count():
     header = Header(run_id="r", created="", graph="tdp", operators={}, task=task, context={}, versions={})
     footer = Footer(ending="goal", scores=Scores(value=0.4), usage=Usage(node="all"))
     run = Trajectory(header=header, events=events, footer=footer)
-    assert row_of("tdp", "t", run).steps == 3
+    assert comparison_row_of("tdp", "t", run).steps == 3
     assert max(point.score for point in points_of(run)) == 40
 
 
@@ -328,15 +335,15 @@ def _attempts_by_certificate(state: Any) -> list[int]:
 
 
 def test_variants_are_named_after_their_swaps():
-    full, bare, both = variants("sdp", ["validate=always_pass", "replan=give_up+validate=capped:depth=1"])
+    full, bare, both = ablation_methods("sdp", ["validate=always_pass", "replan=give_up+validate=capped:depth=1"])
     assert [m.name for m in (full, bare, both)] == [
         "sdp",
         "validate=always_pass",
         "replan=give_up+validate=capped:depth=1",
     ]
-    assert set(exchanged(full, bare)) == {"validate"}
-    assert set(exchanged(full, both)) == {"replan", "validate"}
-    assert [m.name for m in variants("sdp", [])][1:] == [
+    assert set(exchanged_operators(full, bare)) == {"validate"}
+    assert set(exchanged_operators(full, both)) == {"replan", "validate"}
+    assert [m.name for m in ablation_methods("sdp", [])][1:] == [
         "validate=always_pass",
         "replan=give_up",
         "validate=capped:depth=1",
@@ -355,22 +362,24 @@ def test_variants_are_named_after_their_swaps():
 )
 def test_variants_that_cannot_be(graph: str, swaps: list[str], fix: str):
     with pytest.raises(UnknownName, match=fix):
-        variants(graph, swaps)
+        ablation_methods(graph, swaps)
 
 
 # --- estimates
 
 
-def row_ablating(method: str, task: str, trial: int, score: float) -> Row:
+def row_ablating(method: str, task: str, trial: int, score: float) -> ComparisonRow:
     figures = {"calls": 1, "prompt_tokens": 0, "cached_tokens": 0, "output_tokens": 0, "steps": 0, "seconds": 0.0}
-    return Row(
+    return ComparisonRow(
         method=method, task=task, trial=trial, score=score, ending="goal", solved=True, run="r", roles={}, **figures
     )
 
 
 def test_an_estimate_is_paired_with_what_was_measured():
     tasks = tuple(f"3-{n}" for n in range(8))
-    plan_ = order(variants("sdp", ["validate=always_pass"]), "blocksworld", Choice(tasks, trials=2), Context()).plan
+    plan_ = build_job(
+        ablation_methods("sdp", ["validate=always_pass"]), "blocksworld", Choice(tasks, trials=2), Context()
+    ).plan
     runs = [(task, trial) for task in tasks for trial in (0, 1)]
     rows = [row_ablating("sdp", *at, 100) for at in runs]
     rows += [row_ablating("validate=always_pass", *at, 10.0 * (int(at[0][2:]) % 2)) for at in runs]
@@ -383,7 +392,7 @@ def test_an_estimate_is_paired_with_what_was_measured():
 def test_words_on_several_estimates_go_by_holms_p():
     tasks = tuple(f"3-{n}" for n in range(8))
     swaps = ("validate=always_pass", "replan=give_up", "validate=capped:depth=1")
-    plan_ = order(variants("sdp", swaps), "blocksworld", Choice(tasks), Context()).plan
+    plan_ = build_job(ablation_methods("sdp", swaps), "blocksworld", Choice(tasks), Context()).plan
     # each alone has p = 0.033; three of them are not significant
     apart = (40, 40, 40, 40, 0, 0, 0, 0)
     rows = [row_ablating("sdp", task, 0, 100) for task in tasks]
@@ -395,7 +404,7 @@ def test_words_on_several_estimates_go_by_holms_p():
 
 
 def test_nothing_is_claimed_of_no_task():
-    none = difference_of("a", "b", {}, {})
+    none = compute_difference("a", "b", {}, {})
     assert none.words == "no task that both finished"
     assert difference_cells(none)[2:4] == ("-", "-")
 

@@ -28,9 +28,9 @@ from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.textworld.benchmark import TextWorldBenchmark
 from certigraph.adapters.travelplanner.generated import generate_world
-from certigraph.evaluation.evaluate import RARELY, evaluate, evaluate_retry, seldom_collecting
+from certigraph.evaluation.evaluate import GC_THRESHOLDS, evaluate, evaluate_retry, reduced_garbage_collection
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
-from certigraph.evaluation.inspect_tasks import TASKS, stratified
+from certigraph.evaluation.inspect_tasks import TASKS, select_stratified_tasks
 from certigraph.runtime.run import run
 from certigraph.state.records import Action, Task, UnknownName, Usage
 from certigraph.state.trajectory import Footer, read_trajectory
@@ -229,14 +229,14 @@ def test_a_stratified_sample_takes_every_level_and_length_in_turn():
     days = {0: 3, 1: 5, 2: 7}
     constants = [{"level": level, "days": days[i % 3]} for level in ("easy", "medium", "hard") for i in range(12)]
     tasks = [Task(benchmark="b", id=str(i), constants=c) for i, c in enumerate(constants)]
-    chosen = stratified(tasks, 9)
+    chosen = select_stratified_tasks(tasks, 9)
     assert len({(t.constants["level"], t.constants["days"]) for t in chosen}) == 9
-    assert chosen == [t for t in tasks if t in chosen] == stratified(tasks, 9)
-    assert stratified(tasks, 100) == tasks
+    assert chosen == [t for t in tasks if t in chosen] == select_stratified_tasks(tasks, 9)
+    assert select_stratified_tasks(tasks, 100) == tasks
     kinds = [Task(benchmark="b", id=str(i), constants={"task": "boil" if i < 5 else "melt"}) for i in range(9)]
-    assert [t.id for t in stratified(kinds, 4)] == ["0", "1", "5", "6"]
+    assert [t.id for t in select_stratified_tasks(kinds, 4)] == ["0", "1", "5", "6"]
     bare = [Task(benchmark="b", id=str(i)) for i in range(5)]
-    assert stratified(bare, 2) == bare[:2]
+    assert select_stratified_tasks(bare, 2) == bare[:2]
 
 
 @pytest.mark.slow
@@ -388,8 +388,8 @@ def experts_replies(task_id: str) -> list[str]:
 
 def test_the_collector_is_as_it_was_after_the_block_and_after_an_error_in_it():
     before = gc.get_threshold(), gc.get_freeze_count()
-    with pytest.raises(ZeroDivisionError), seldom_collecting():
-        assert gc.get_threshold() == RARELY
+    with pytest.raises(ZeroDivisionError), reduced_garbage_collection():
+        assert gc.get_threshold() == GC_THRESHOLDS
         raise ZeroDivisionError
     assert (gc.get_threshold(), gc.get_freeze_count()) == before
 
@@ -398,7 +398,7 @@ def test_what_was_frozen_before_stays_frozen():
     gc.freeze()
     try:
         frozen = gc.get_freeze_count()
-        with seldom_collecting(), seldom_collecting():
+        with reduced_garbage_collection(), reduced_garbage_collection():
             pass
         # what dies while it is frozen is counted no more
         assert gc.get_freeze_count() > frozen * 0.9

@@ -12,14 +12,14 @@ from inspect_ai.log import list_eval_logs, read_eval_log, write_eval_log
 
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.evaluation.atif import to_atif
-from certigraph.evaluation.export import SCHEMA, export, exported, to_parquet
+from certigraph.evaluation.export import SCHEMA, export, format_exported_files, to_parquet
 from certigraph.evaluation.inspect_log import to_inspect, usage_by
 from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.records import RESTORE, Fault, Predicate, UnknownName, Usage
 from certigraph.state.run import certified_states
-from certigraph.state.trajectory import Event, Resumed, parse_line, read_trajectory, with_number
+from certigraph.state.trajectory import Event, Resumed, add_line_number, parse_line, read_trajectory
 
 SHORT = Limits(attempts=2, replans=1, steps=4, trials=2)
 HOSTILE = '<script>alert("x")</script>\x00 attachment://0 \u202e [bold]\N{PILE OF POO}'
@@ -267,8 +267,8 @@ def test_an_episode_is_done_once_however_long_its_run_went_on(tmp_path):
 
 def test_the_command_names_few_files_and_counts_many(tmp_path):
     files = [tmp_path / f"{number}.json" for number in range(2744)]
-    assert exported(files[:2]) == f"{files[0]}\n{files[1]}"
-    assert exported(files) == f"2,744 files in {tmp_path}"
+    assert format_exported_files(files[:2]) == f"{files[0]}\n{files[1]}"
+    assert format_exported_files(files) == f"2,744 files in {tmp_path}"
 
 
 def test_uncertified_attempts_are_rows_that_change_no_state(runs, tmp_path):
@@ -306,7 +306,7 @@ def test_superseded_work_is_paid_and_not_shown(tmp_path):
     header, *rest = file_of(whole).read_text(encoding="utf-8").splitlines()
     ahead = [header, *rest[:6], Resumed(superstep=2).model_dump_json(), *rest[2:]]
     plain = [parse_line(text).model_dump_json() for text in ahead]
-    numbered = [with_number(text, number) for number, text in enumerate(plain, 1)]
+    numbered = [add_line_number(text, number) for number, text in enumerate(plain, 1)]
     again = rewritten(whole, lambda text: "\n".join(numbered) + "\n")
     assert len(again.trajectory.superseded) == 4
     assert len(document(again).steps) == len(document(whole).steps)

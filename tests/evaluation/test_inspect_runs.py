@@ -22,7 +22,7 @@ from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.evaluation_results import Evaluation
-from certigraph.evaluation.inspect_runs import BridgedChat, Cell, Journal
+from certigraph.evaluation.inspect_runs import BridgedChat, RunJournal, SampleRun
 from certigraph.state.records import Fault
 from certigraph.state.trajectory import read_trajectory
 
@@ -213,19 +213,19 @@ def test_an_evaluation_killed_twice_and_retried_after_its_end_still_runs_nothing
 @pytest.mark.slow
 @pytest.mark.usefixtures("_slow_operator")
 def test_the_journal_survives_a_torn_line(tmp_path: Path):
-    journal = Journal(tmp_path, "journal")
+    journal = RunJournal(tmp_path, "journal")
     for run in ("run-a", "run-b"):
         (tmp_path / run).mkdir()
         (tmp_path / run / "trajectory.jsonl").write_text("{}\n")
-    journal.record(Cell("4-0", 0), "run-a")
+    journal.record(SampleRun("4-0", 0), "run-a")
     with (tmp_path / "journal.jsonl").open("a") as file:
         file.write('\n["4-0", 1, "ru')
-    later = Journal(tmp_path, "journal")
-    assert later.begun(Cell("4-0", 1)) is None
-    later.record(Cell("4-0", 1), "run-b")
-    last = Journal(tmp_path, "journal")
-    assert last.begun(Cell("4-0", 0)) == tmp_path / "run-a"
-    assert last.begun(Cell("4-0", 1)) == tmp_path / "run-b"
+    later = RunJournal(tmp_path, "journal")
+    assert later.begun(SampleRun("4-0", 1)) is None
+    later.record(SampleRun("4-0", 1), "run-b")
+    last = RunJournal(tmp_path, "journal")
+    assert last.begun(SampleRun("4-0", 0)) == tmp_path / "run-a"
+    assert last.begun(SampleRun("4-0", 1)) == tmp_path / "run-b"
 
 
 @pytest.mark.slow
@@ -242,7 +242,7 @@ def test_a_journal_names_runs_beside_it_and_none_elsewhere(tmp_path: Path):
         '["4-0"]',
     ):
         (tmp_path / "runs" / "journal.jsonl").write_text(line)
-        assert Journal(tmp_path / "runs", "journal").begun(Cell("4-0", 0)) is None
+        assert RunJournal(tmp_path / "runs", "journal").begun(SampleRun("4-0", 0)) is None
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from certigraph.adapters.protocols import Context
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.evaluation_results import Evaluation, evaluation_of, intervals_of
 from certigraph.evaluation.inspect_tasks import TASKS, task_of
-from certigraph.runtime.result import Row
+from certigraph.runtime.result import BenchmarkRow
 from certigraph.runtime.run import run
 from certigraph.state.records import Fault, Scores, UnknownName, Usage
 from certigraph.state.trajectory import Footer, read_trajectory
@@ -62,7 +62,7 @@ def _no_data_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def header(out: Path, row: Row) -> Any:
+def header(out: Path, row: BenchmarkRow) -> Any:
     return read_trajectory(out / row.run).header
 
 
@@ -265,9 +265,11 @@ def test_a_retry_of_a_file_that_is_no_log_says_what_to_give(content: str | None,
         evaluate_retry(path)
 
 
-def rows_of(values: dict[str, list[float]]) -> list[Row]:
+def rows_of(values: dict[str, list[float]]) -> list[BenchmarkRow]:
     return [
-        Row(id=task, trial=trial, footer=Footer(ending="goal", scores=Scores(value=value), usage=Usage(node="all")))
+        BenchmarkRow(
+            id=task, trial=trial, footer=Footer(ending="goal", scores=Scores(value=value), usage=Usage(node="all"))
+        )
         for task, trials in values.items()
         for trial, value in enumerate(trials)
     ]

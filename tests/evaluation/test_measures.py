@@ -10,27 +10,31 @@ from rich.console import Console
 from statsmodels.stats.proportion import proportion_confint
 
 from certigraph.adapters.protocols import Context
-from certigraph.evaluation.comparison import Outline
-from certigraph.evaluation.comparison_report import line_of, method_table
+from certigraph.evaluation.comparison import ComparisonOutline
+from certigraph.evaluation.comparison_report import flatten_record, method_table
 from certigraph.evaluation.comparison_summary import comparison_of
 from certigraph.evaluation.evaluation_results import Evaluation, print_evaluations
-from certigraph.evaluation.measures import GoalPrecision, Outcome, goal_precision
-from certigraph.evaluation.sweep import amounts
-from certigraph.runtime.history import Row
+from certigraph.evaluation.measures import GoalPrecision, RunOutcome, goal_precision
+from certigraph.evaluation.sweep import format_costs
+from certigraph.runtime.history import ComparisonRow
 from certigraph.runtime.live import LiveView
 from certigraph.runtime.report import write_report
-from certigraph.runtime.result import Row as EvalRow
+from certigraph.runtime.result import BenchmarkRow as EvalRow
 from certigraph.runtime.run import run
 from certigraph.state.records import Scores, Usage
 from certigraph.state.trajectory import Footer
 
 
-def outcomes(confirmed: int, denied: int) -> list[Outcome]:
-    return [Outcome(f"t{n}", "goal", n < confirmed) for n in range(confirmed + denied)]
+def outcomes(confirmed: int, denied: int) -> list[RunOutcome]:
+    return [RunOutcome(f"t{n}", "goal", n < confirmed) for n in range(confirmed + denied)]
 
 
 def test_the_share_of_goal_runs_that_are_solved_with_wilsons_interval():
-    others = [Outcome("x", "limit:steps", False), Outcome("y", "world_ended", True), Outcome("z", "goal", None)]
+    others = [
+        RunOutcome("x", "limit:steps", False),
+        RunOutcome("y", "world_ended", True),
+        RunOutcome("z", "goal", None),
+    ]
     found = goal_precision([*outcomes(3, 1), *others])
     assert (found.n, found.confirmed, found.value) == (4, 3, 0.75)
     assert (found.low, found.high) == pytest.approx(proportion_confint(3, 4, method="wilson"))
@@ -49,24 +53,26 @@ def test_no_rounding_shows_at_the_ends_of_an_interval(n: int):
 
 
 def test_without_a_scored_goal_there_is_no_precision():
-    assert goal_precision([Outcome("x", "goal", None), Outcome("y", "gave_up", False)]) == GoalPrecision()
+    assert goal_precision([RunOutcome("x", "goal", None), RunOutcome("y", "gave_up", False)]) == GoalPrecision()
     assert str(GoalPrecision()) == "-"
 
 
-def row(task: str, ending: str, score: float, scored: bool = True) -> Row:
+def row(task: str, ending: str, score: float, scored: bool = True) -> ComparisonRow:
     spent = {"calls": 1, "prompt_tokens": 1, "cached_tokens": 0, "output_tokens": 1, "steps": 1, "seconds": 1.0}
     solved = {"score": score, "solved": score >= 100, "scored": scored}
-    return Row(method="sdp", task=task, ending=ending, run="r", roles={}, **spent, **solved)
+    return ComparisonRow(method="sdp", task=task, ending=ending, run="r", roles={}, **spent, **solved)
 
 
 def test_comparisons_show_it_beside_the_successes():
     rows = [row("a", "goal", 100), row("b", "goal", 0), row("c", "limit:steps", 0)]
-    (summary,) = comparison_of(Outline("toy", "m", ("sdp",), ("a", "b", "c")), rows).methods
+    (summary,) = comparison_of(ComparisonOutline("toy", "m", ("sdp",), ("a", "b", "c")), rows).methods
     heads, (line,) = method_table([summary])
     assert dict(zip(heads, line, strict=True))["goal precision"].startswith("1/2, 50 %")
-    assert line_of(summary.model_dump())["goal_precision_value"] == 0.5
-    assert "goal 2 (1 confirmed)" in amounts([summary])[0]
-    (unscored,) = comparison_of(Outline("toy", "m", ("sdp",), ("a",)), [row("a", "goal", 0, scored=False)]).methods
+    assert flatten_record(summary.model_dump())["goal_precision_value"] == 0.5
+    assert "goal 2 (1 confirmed)" in format_costs([summary])[0]
+    (unscored,) = comparison_of(
+        ComparisonOutline("toy", "m", ("sdp",), ("a",)), [row("a", "goal", 0, scored=False)]
+    ).methods
     assert str(unscored.goals) == "-"
 
 

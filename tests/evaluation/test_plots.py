@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from certigraph.evaluation import plots
-from certigraph.evaluation.plots import AXES, Knot
+from certigraph.evaluation.plots import AXIS_LABELS, CurvePoint
 
 pytest.importorskip("matplotlib", reason="pip install 'certigraph[eval]'")
 
@@ -25,9 +25,9 @@ NAMES += ["gate=exhaustion_gate:jaccard=0.6,upr=0.3,patience=2", "react", "a" * 
 @pytest.fixture
 def figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Figure:
     kept: list[Figure] = []
-    monkeypatch.setattr(plots, "written", lambda figure, path: kept.append(figure))
-    curve = [Knot(0, 0, 0, 9), Knot(123_456, 50, 5, 9)]
-    plots.draw_curves({axis: dict.fromkeys(NAMES, curve) for axis in AXES}, tmp_path)
+    monkeypatch.setattr(plots, "save_drawing", lambda figure, path: kept.append(figure))
+    curve = [CurvePoint(0, 0, 0, 9), CurvePoint(123_456, 50, 5, 9)]
+    plots.draw_curves({axis: dict.fromkeys(NAMES, curve) for axis in AXIS_LABELS}, tmp_path)
     kept[0].draw_without_rendering()
     return kept[0]
 

@@ -10,17 +10,28 @@ from statistics import median
 
 import pytest
 
-from certigraph.evaluation.soak import GRAPHS, Disk, Plan, Row, Soak, figures, held, on_disk, read_rows, soak
+from certigraph.evaluation.soak import (
+    SOAK_GRAPHS,
+    DiskUsage,
+    SoakPlan,
+    SoakResult,
+    SoakRun,
+    measure_disk,
+    read_process,
+    read_soak_runs,
+    run_soak,
+    soak_figures,
+)
 from certigraph.runtime.run import run
 
-PLAN = Plan(episodes=1_000, at_once=40, delay=0.5)
+PLAN = SoakPlan(episodes=1_000, at_once=40, delay=0.5)
 
 
-def row(number: int, **changes: object) -> Row:
+def row(number: int, **changes: object) -> SoakRun:
     """A run that made two calls, 100 ms later each than the endpoint took; each costs 20 ms of processor time."""
-    usual = Row(
+    usual = SoakRun(
         number=number,
-        graph=GRAPHS[number % 2],
+        graph=SOAK_GRAPHS[number % 2],
         run=f"run-{number}",
         ending="goal",
         seconds=1.5,
@@ -31,13 +42,13 @@ def row(number: int, **changes: object) -> Row:
     return usual.model_copy(update=changes)
 
 
-held_at_start = held()
+held_at_start = read_process()
 
 
-def told(rows: list[Row], finished: int) -> Soak:
-    disk = Disk(finished=frozenset(f"run-{n}" for n in range(finished)), trajectories=1.0, rest=2.0)
+def told(rows: list[SoakRun], finished: int) -> SoakResult:
+    disk = DiskUsage(finished=frozenset(f"run-{n}" for n in range(finished)), trajectories=1.0, rest=2.0)
     end = held_at_start.model_copy(update={"cpu": held_at_start.cpu + 20.0, "memory": rows[-1].memory})
-    return figures(PLAN, len(rows), rows, disk, (held_at_start, end), 40.0)
+    return soak_figures(PLAN, len(rows), rows, disk, (held_at_start, end), 40.0)
 
 
 def test_overheads_are_what_the_endpoint_did_not_take():
@@ -72,7 +83,7 @@ def test_a_run_without_a_footer_is_lost(tmp_path: Path):
     kept, cut = (run("react", "blocksworld", "3-0", out=tmp_path).folder for _ in range(2))
     lines = (cut / "trajectory.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     (cut / "trajectory.jsonl").write_text("".join(lines[:-1]), encoding="utf-8")
-    found = on_disk(tmp_path)
+    found = measure_disk(tmp_path)
     assert found.finished == {kept.name}
     assert found.trajectories > 0.002
     assert found.rest > 0.01, "checkpoints"
@@ -87,18 +98,18 @@ def test_a_soak_that_was_interrupted_early_has_figures_too():
 @pytest.mark.alone
 def test_hundreds_of_runs_at_once_lose_nothing_and_leak_nothing(tmp_path: Path):
     said: list[str] = []
-    done = soak(Plan(episodes=450, at_once=50, delay=0.4), tmp_path / "soak", said=said.append)
+    done = run_soak(SoakPlan(episodes=450, at_once=50, delay=0.4), tmp_path / "soak", said=said.append)
     assert (done.begun, done.ended, done.lost) == (450, 450, 0)
-    assert done.endings == {graph: {"goal": 50} for graph in GRAPHS}
+    assert done.endings == {graph: {"goal": 50} for graph in SOAK_GRAPHS}
     assert done.end.worlds == done.start.worlds
     assert done.end.files <= done.start.files + 2
     assert done.end.threads <= done.start.threads + 1
     assert done.call.p50 > 0
     assert 0.6 < done.flat < 1.6
-    memory = [row.memory for row in read_rows(tmp_path / "soak" / "runs.jsonl")]
+    memory = [row.memory for row in read_soak_runs(tmp_path / "soak" / "runs.jsonl")]
     assert median(memory[-100:]) < 1.05 * median(memory[100:200])
     assert len(said) == 20
-    assert Soak.model_validate_json((tmp_path / "soak" / "soak.json").read_text(encoding="utf-8")) == done
+    assert SoakResult.model_validate_json((tmp_path / "soak" / "soak.json").read_text(encoding="utf-8")) == done
     assert {file.name for file in (tmp_path / "soak").iterdir()} == {"runs.jsonl", "soak.json"}
 
 
@@ -126,7 +137,7 @@ def test_ctrl_c_tells_what_was_measured_so_far(tmp_path: Path):
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         printed, _ = process.communicate(timeout=60)
-    done = Soak.model_validate(json.loads(printed))
+    done = SoakResult.model_validate(json.loads(printed))
     assert 20 < done.ended < done.begun < 10_000
     assert done.lost == 0
     assert process.returncode == 0

@@ -18,18 +18,18 @@ from statsmodels.stats.multitest import multipletests
 
 from certigraph.evaluation import statistics as pairs
 from certigraph.evaluation.statistics import (
-    Estimate,
-    Paired,
-    detectable,
-    holm,
-    interval,
+    MeanEstimate,
+    PairedDifference,
+    adjust_p_values,
+    bootstrap_interval,
+    compare_paired,
+    detectable_difference,
+    is_significant,
     mean_of,
-    paired,
     paired_p,
     pass_hat_k,
     standard_error,
-    told_apart,
-    wilson,
+    wilson_interval,
 )
 from certigraph.state.records import Fault
 
@@ -61,16 +61,16 @@ def test_the_clustered_error_by_hand():
 @pytest.mark.parametrize(
     ("scores", "clusters", "found"),
     [
-        ([], [], Estimate(0, 0, 0.0, 0.0, None, None)),
-        ([40], ["a"], Estimate(1, 1, 40.0, 0.0, None, None)),
-        ([40, 60], ["a", "a"], Estimate(2, 1, 50.0, 0.0, None, None)),
-        ([40, 40, 40], None, Estimate(3, 3, 40.0, 0.0, None, None)),
-        ([0.1] * 7, None, Estimate(7, 7, 0.1, 0.0, None, None)),
-        ([0, 100, 100, 0], ["a", "a", "b", "b"], Estimate(4, 2, 50.0, 0.0, None, None)),
+        ([], [], MeanEstimate(0, 0, 0.0, 0.0, None, None)),
+        ([40], ["a"], MeanEstimate(1, 1, 40.0, 0.0, None, None)),
+        ([40, 60], ["a", "a"], MeanEstimate(2, 1, 50.0, 0.0, None, None)),
+        ([40, 40, 40], None, MeanEstimate(3, 3, 40.0, 0.0, None, None)),
+        ([0.1] * 7, None, MeanEstimate(7, 7, 0.1, 0.0, None, None)),
+        ([0, 100, 100, 0], ["a", "a", "b", "b"], MeanEstimate(4, 2, 50.0, 0.0, None, None)),
     ],
 )
 def test_without_spread_between_tasks_there_is_no_interval(
-    scores: list[float], clusters: list[str] | None, found: Estimate
+    scores: list[float], clusters: list[str] | None, found: MeanEstimate
 ):
     assert mean_of(scores, clusters) == mean_of(scores, clusters, top=100) == found
 
@@ -98,12 +98,12 @@ def test_each_score_needs_its_cluster():
 
 def test_wilson():
     """By hand for 8 of 10: (p + z2/2n +- z sqrt(p(1-p)/n + z2/4n2)) / (1 + z2/n), z2 = 3.84146."""
-    assert wilson(8, 10) == pytest.approx((0.490162, 0.943318), abs=1e-6)
+    assert wilson_interval(8, 10) == pytest.approx((0.490162, 0.943318), abs=1e-6)
     told = stats.binomtest(3, 7).proportion_ci(method="wilson")
-    assert wilson(3, 7) == pytest.approx((told.low, told.high))
-    assert (wilson(0, 0), wilson(0, 5)[0], wilson(5, 5)[1]) == ((0, 1), 0, 1)
+    assert wilson_interval(3, 7) == pytest.approx((told.low, told.high))
+    assert (wilson_interval(0, 0), wilson_interval(0, 5)[0], wilson_interval(5, 5)[1]) == ((0, 1), 0, 1)
     with pytest.raises(ValueError, match="7 successes in 5"):
-        wilson(7, 5)
+        wilson_interval(7, 5)
 
 
 # --- pairs
@@ -112,47 +112,55 @@ def test_wilson():
 def test_known_values():
     assert standard_error([1, 2, 3, 4, 5]) == pytest.approx(0.70711, abs=1e-5)
     assert paired_p([0] * 5, [1, 2, 3, 4, 5]) == pytest.approx(0.013236, abs=1e-6)  # t = 4.2426 with 4 degrees
-    assert holm([0.01, 0.04, None, 0.03]) == pytest.approx([0.03, 0.06, None, 0.06])
-    assert holm([0.6, 0.9]) == [1.0, 1.0]
-    assert (holm([]), holm([None])) == ([], [None])
+    assert adjust_p_values([0.01, 0.04, None, 0.03]) == pytest.approx([0.03, 0.06, None, 0.06])
+    assert adjust_p_values([0.6, 0.9]) == [1.0, 1.0]
+    assert (adjust_p_values([]), adjust_p_values([None])) == ([], [None])
 
 
 def test_trials_are_averaged_within_their_task():
     first = {"a": [0, 100], "b": [20], "c": [30, 40, 50], "d": [1]}
     other = {"c": [60], "b": [40, 20], "a": [90], "e": [1]}
-    found = paired(first, other)
+    found = compare_paired(first, other)
     apart = [40, 10, 20]
     assert (found.n, found.mean) == (3, pytest.approx(70 / 3))
     assert found.p == pytest.approx(stats.ttest_1samp(apart, 0).pvalue)
-    assert (found.low, found.high, found.detectable) == (*(interval(apart) or ()), detectable(apart))
+    assert (found.low, found.high, found.detectable) == (
+        *(bootstrap_interval(apart) or ()),
+        detectable_difference(apart),
+    )
 
 
 def test_what_cannot_be_paired():
-    assert paired({}, {}) == Paired(0, 0.0, None, None, None, None)
-    assert paired({"a": [1]}, {"a": [3], "b": [9]}) == Paired(1, 2, None, None, None, None)
-    assert paired({"a": [1], "b": [2]}, {"a": [3], "b": [4]}) == Paired(2, 2, 2, 2, 0.5, None)
+    assert compare_paired({}, {}) == PairedDifference(0, 0.0, None, None, None, None)
+    assert compare_paired({"a": [1]}, {"a": [3], "b": [9]}) == PairedDifference(1, 2, None, None, None, None)
+    assert compare_paired({"a": [1], "b": [2]}, {"a": [3], "b": [4]}) == PairedDifference(2, 2, 2, 2, 0.5, None)
     with pytest.raises(Fault, match=r"no task in common \(one has '3-0', the other '4-0'"):
-        paired({"3-0": [1]}, {"4-0": [1]})
+        compare_paired({"3-0": [1]}, {"4-0": [1]})
 
 
 def test_the_bootstrap_agrees_with_theory_where_there_is_one():
     normal = [-1.64, -1.04, -0.67, -0.39, -0.13, 0.13, 0.39, 0.67, 1.04, 1.64] * 10
-    low, high = interval([10 + x for x in normal]) or (0, 0)
+    low, high = bootstrap_interval([10 + x for x in normal]) or (0, 0)
     assert (low, high) == pytest.approx((10 - 1.96 * 0.0925, 10 + 1.96 * 0.0925), abs=0.02)
-    assert interval(normal) == interval(normal)
+    assert bootstrap_interval(normal) == bootstrap_interval(normal)
 
 
 @pytest.mark.parametrize("apart", [[0.0] * 29 + [1.0], [0.0, 1.0], [-1.0, 1.0], [0.0, 0.0, 1e-9]])
 def test_the_bootstrap_of_hardly_any_spread_is_a_number(apart: list[float]):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        low, high = interval(apart) or (math.nan, math.nan)
+        low, high = bootstrap_interval(apart) or (math.nan, math.nan)
     assert min(apart) <= low <= mean(apart) <= high <= max(apart)
 
 
 def test_without_spread_there_is_nothing_to_compute():
-    assert interval([5.0] * 8) == (5.0, 5.0)
-    assert (interval([5.0]), paired_p([1], [2]), detectable([5.0] * 8), standard_error([5.0])) == (None, None, None, 0)
+    assert bootstrap_interval([5.0] * 8) == (5.0, 5.0)
+    assert (bootstrap_interval([5.0]), paired_p([1], [2]), detectable_difference([5.0] * 8), standard_error([5.0])) == (
+        None,
+        None,
+        None,
+        0,
+    )
 
 
 def test_equal_differences_have_the_sign_tests_p():
@@ -173,12 +181,12 @@ def test_equal_differences_have_the_sign_tests_p():
     ],
 )
 def test_what_can_be_told_from_noise(found: tuple[float, float] | None, n: int, p: float | None, apart: bool):
-    assert told_apart(found, n, p) is apart
+    assert is_significant(found, n, p) is apart
 
 
 def test_the_detectable_difference_by_the_noncentral_t():
     apart = [1, 2, 3, 4, 5, 9]
-    shift = (detectable(apart) or 0) / standard_error(apart)
+    shift = (detectable_difference(apart) or 0) / standard_error(apart)
     limit = stats.t.ppf(0.975, 5)
     assert stats.nct.sf(limit, 5, shift) + stats.nct.cdf(-limit, 5, shift) == pytest.approx(0.8, abs=1e-6)
 
@@ -190,7 +198,7 @@ def test_the_detectable_difference_by_the_noncentral_t():
 @settings(max_examples=5, deadline=None)
 @pytest.mark.slow
 def test_holm_is_that_of_statsmodels(ps: list[float]):
-    assert holm(ps) == pytest.approx(multipletests(ps, method="holm")[1].tolist())
+    assert adjust_p_values(ps) == pytest.approx(multipletests(ps, method="holm")[1].tolist())
 
 
 # --- trials
@@ -208,7 +216,7 @@ def test_pass_k_by_hand():
     assert (found.n, found.mean) == (3, pytest.approx((3 / 6 + 1 + 0) / 3))
     assert found.stderr == pytest.approx(stdev([0.5, 1, 0]) / math.sqrt(3))
     assert (found.low, found.high) == (0, 1)
-    assert pass_hat_k({"a": [True] * 3, "b": [True] * 3}, 3)[2:] == (1, 0, *wilson(2, 2))
+    assert pass_hat_k({"a": [True] * 3, "b": [True] * 3}, 3)[2:] == (1, 0, *wilson_interval(2, 2))
 
 
 def test_too_few_trials():
@@ -256,7 +264,7 @@ def test_holm_keeps_the_rate_of_any_false_claim():
     chance = np.random.default_rng(3)
     families = chance.uniform(size=(1000, 5)).tolist()
     bare = mean(any(map(significant, ps)) for ps in families)
-    held = mean(any(map(significant, holm(ps))) for ps in families)
+    held = mean(any(map(significant, adjust_p_values(ps))) for ps in families)
     assert bare == pytest.approx(1 - 0.95**5, abs=within(0.226, 1000))
     assert held <= 0.05 + within(0.05, 1000)
 
@@ -281,7 +289,7 @@ def test_intervals_of_differences_cover(monkeypatch: pytest.MonkeyPatch):
     chance = np.random.default_rng(5)
 
     def holds() -> bool:
-        low, high = interval(chance.exponential(1.0, 40)) or (0, 0)
+        low, high = bootstrap_interval(chance.exponential(1.0, 40)) or (0, 0)
         return low < 1 < high
 
     assert rates(600, holds) == pytest.approx(0.935, abs=within(0.935, 600))
@@ -293,15 +301,15 @@ def test_equal_methods_are_seldom_told_apart(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pairs, "RESAMPLES", 400)
     chance = np.random.default_rng(6)
     drawn = [{str(task): [score] for task, score in enumerate(scores)} for scores in chance.normal(size=(600, 6))]
-    found = [paired({task: [0.0] for task in scores}, scores) for scores in drawn]
-    claimed = mean(told_apart((d.low, d.high), d.n, d.p) for d in found)
+    found = [compare_paired({task: [0.0] for task in scores}, scores) for scores in drawn]
+    claimed = mean(is_significant((d.low, d.high), d.n, d.p) for d in found)
     assert claimed == pytest.approx(0.05, abs=within(0.05, 600))
-    assert mean(told_apart((d.low, d.high), d.n) for d in found) > 0.09
+    assert mean(is_significant((d.low, d.high), d.n) for d in found) > 0.09
 
 
 @pytest.mark.parametrize("n", [6, 30])
 def test_four_of_five_samples_show_the_detectable_difference(n: int):
     chance = np.random.default_rng(n)
     spread = [x * 7 / stdev(range(n)) for x in range(n)]  # whose standard deviation is 7
-    shown = [paired_p([0.0] * n, sample) for sample in chance.normal(detectable(spread), 7, size=(2000, n))]
+    shown = [paired_p([0.0] * n, sample) for sample in chance.normal(detectable_difference(spread), 7, size=(2000, n))]
     assert mean(map(significant, shown)) == pytest.approx(0.8, abs=within(0.8, 2000))

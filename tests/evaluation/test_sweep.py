@@ -19,12 +19,12 @@ from sweeps import RUNS, TEXT, ended, file, runs_left, table, worked
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.evaluation import sweep
 from certigraph.evaluation import workers as cluster
-from certigraph.evaluation.comparison import Workers
-from certigraph.evaluation.sweep import carried_out, prepared
+from certigraph.evaluation.comparison import ClusterWorkers
+from certigraph.evaluation.sweep import prepare_sweep, run_sweep
+from certigraph.evaluation.sweep_report import run_command
 from certigraph.evaluation.sweep_report import sweep as sweep_sweep_report
-from certigraph.evaluation.sweep_report import worked_off
-from certigraph.evaluation.workers import Job, Worker
-from certigraph.runtime.result import Row
+from certigraph.evaluation.workers import RunJob, RunWorker
+from certigraph.runtime.result import BenchmarkRow
 from certigraph.state.records import Fault, Interrupted
 from certigraph.state.trajectory import read_trajectory
 
@@ -97,7 +97,7 @@ def test_ctrl_c_names_the_command_that_goes_on(tmp_path: Path, monkeypatch: pyte
 
     given, out = file(tmp_path), tmp_path / "out"
     with monkeypatch.context() as patch:
-        patch.setattr(sweep.Purse, "note", interrupt)
+        patch.setattr(sweep.TotalBudget, "note", interrupt)
         with pytest.raises(Interrupted, match=f"go on with: certigraph sweep {given} --out {out}$"):
             worked(given, out)
     kept = ended(out)
@@ -129,8 +129,8 @@ def test_workers_carry_out_the_same_runs(tmp_path: Path, monkeypatch: pytest.Mon
     class Pool:  # a worker's own code without Ray, which tests/evaluation/test_scaling*.py have
         workers, at_once = 1, 2
 
-        async def done(self, job: Job) -> Row:
-            return await Worker([]).done(job.to_portable())
+        async def done(self, job: RunJob) -> BenchmarkRow:
+            return await RunWorker([]).done(job.to_portable())
 
     asked: list[tuple[Any, ...]] = []
 
@@ -139,9 +139,9 @@ def test_workers_carry_out_the_same_runs(tmp_path: Path, monkeypatch: pytest.Mon
         asked.append((address, model, counts))
         yield Pool()
 
-    monkeypatch.setattr(cluster, "pooled", pooled)
+    monkeypatch.setattr(cluster, "worker_pool", pooled)
     given, out = file(tmp_path), tmp_path / "out"
-    assert carried_out(prepared(given, out, Workers("local", 1)), silent=True) == []
+    assert run_sweep(prepare_sweep(given, out, ClusterWorkers("local", 1)), silent=True) == []
     assert asked == 2 * [("local", "simulated:act=0.2,seed=3", {"workers": 1, "at_once": None})]
     worked(given, tmp_path / "here")
     assert table(given, out) == table(given, tmp_path / "here")
@@ -152,7 +152,7 @@ def test_workers_carry_out_the_same_runs(tmp_path: Path, monkeypatch: pytest.Mon
 def test_two_processes_do_not_share_a_folder(tmp_path: Path):
     given, out = file(tmp_path), tmp_path / "out"
     out.mkdir()
-    with sweep.alone(out), pytest.raises(Fault, match="another process"):
+    with sweep.lock_folder(out), pytest.raises(Fault, match="another process"):
         worked(given, out)
 
 
@@ -208,7 +208,7 @@ def test_a_benchmark_may_be_added_and_nothing_else_changed(tmp_path: Path):
     with pytest.raises(Fault, match=r"has runs of blocksworld, which are not in .*sweep.yaml"):
         worked(file(tmp_path, small.replace("{name: blocksworld", "{label: b, name: blocksworld")), out)
     with pytest.raises(Fault, match=r"another sweep.yaml \(trials"):  # nor is a report of other runs written
-        worked_off(file(tmp_path, small + "trials: 2\n"), out, report_only=True, as_json=True)
+        run_command(file(tmp_path, small + "trials: 2\n"), out, report_only=True, as_json=True)
     assert ended(out) == before
     worked(file(tmp_path, TEXT.replace("limit: 3", "limit: 1") + "at_once: 2\n"), out)
     assert before.items() <= ended(out).items()

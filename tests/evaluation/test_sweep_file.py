@@ -6,8 +6,8 @@ import pytest
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.protocols import Budget
-from certigraph.evaluation.sweep import prepared
-from certigraph.evaluation.sweep_file import LARGEST, Case, Sweep, expanded, read_sweep
+from certigraph.evaluation.sweep import prepare_sweep
+from certigraph.evaluation.sweep_file import MAX_FILE_BYTES, Sweep, SweepBenchmark, expand_sweep, read_sweep
 from certigraph.state.records import Fault, UnknownName
 
 # A sweep's file: what it may say, what is refused and how that is told.
@@ -99,7 +99,7 @@ def test_growing_files_cost_nothing(tmp_path: Path):
     with pytest.raises(Fault, match="aliases"):
         read_sweep(file(tmp_path, laughs))
     with pytest.raises(Fault, match="bytes; a sweep's file has at most"):
-        read_sweep(file(tmp_path, "#" * (LARGEST + 1)))
+        read_sweep(file(tmp_path, "#" * (MAX_FILE_BYTES + 1)))
     with pytest.raises(Fault, match=r"no file .*certigraph sweep"):
         read_sweep(tmp_path / "missing.yaml")
 
@@ -116,13 +116,13 @@ def _generated_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def asked(*graphs: str, operators: tuple[dict[str, str], ...] = ({},)) -> Sweep:
-    return Sweep(benchmarks=(Case(name="blocksworld"),), graphs=graphs, operators=operators)
+    return Sweep(benchmarks=(SweepBenchmark(name="blocksworld"),), graphs=graphs, operators=operators)
 
 
 @pytest.mark.usefixtures("_generated_worlds")
 def test_every_graph_with_every_variant_that_fits_it():
     variants = ({}, {"validate": "always_pass"}, {"validate": "capped:depth=1", "replan": "give_up"})
-    methods, left_out = expanded(asked("sdp", "react", operators=variants))
+    methods, left_out = expand_sweep(asked("sdp", "react", operators=variants))
     assert [method.name for method in methods] == [
         "sdp",
         "sdp validate=always_pass",
@@ -138,7 +138,7 @@ def test_every_graph_with_every_variant_that_fits_it():
 
 @pytest.mark.usefixtures("_generated_worlds")
 def test_a_variant_that_changes_nothing_is_run_once():
-    methods, left_out = expanded(asked("sdp", operators=({}, {"validate": "validate"})))
+    methods, left_out = expand_sweep(asked("sdp", operators=({}, {"validate": "validate"})))
     assert [method.name for method in methods] == ["sdp"]
     assert left_out == ("sdp validate=validate has the operators of sdp: run once",)
 
@@ -159,7 +159,7 @@ def test_a_variant_that_changes_nothing_is_run_once():
 )
 def test_names_that_do_not_exist(graph: str, operators: dict[str, str], told: str):
     with pytest.raises(UnknownName, match=told):
-        expanded(asked(graph, operators=(operators,)))
+        expand_sweep(asked(graph, operators=(operators,)))
 
 
 @pytest.mark.usefixtures("_generated_worlds")
@@ -175,7 +175,7 @@ cache: replies
 faults: crash=0.5
 checkpoints: ""
 """
-    given = prepared(file(tmp_path, text), tmp_path / "out")
+    given = prepare_sweep(file(tmp_path, text), tmp_path / "out")
     blocks, travel = (arm.order for arm in given.arms)
     assert [arm.folder.name for arm in given.arms] == ["blocksworld", "travelplanner"]
     assert (blocks.plan.tasks, len(travel.plan.tasks)) == (("4-0",), 2)
@@ -188,13 +188,15 @@ checkpoints: ""
 @pytest.mark.usefixtures("_generated_worlds")
 def test_spread_over_difficulty_where_that_is_asked_for(tmp_path: Path):
     pytest.importorskip("inspect_ai")
-    from certigraph.evaluation.inspect_tasks import stratified
+    from certigraph.evaluation.inspect_tasks import select_stratified_tasks
 
     text = "benchmarks: [travelplanner]\ngraphs: [sdp]\nlimit: 4\n"
     live = load_benchmark("travelplanner")
-    first, spread = (prepared(file(tmp_path, text + more)).arms[0].order.plan.tasks for more in ("", "stratify: yes\n"))
+    first, spread = (
+        prepare_sweep(file(tmp_path, text + more)).arms[0].order.plan.tasks for more in ("", "stratify: yes\n")
+    )
     assert list(first) == [task.id for task in live.tasks()[:4]]
-    assert list(spread) == [task.id for task in stratified(live.tasks(), 4)]
+    assert list(spread) == [task.id for task in select_stratified_tasks(live.tasks(), 4)]
 
 
 @pytest.mark.usefixtures("_generated_worlds")
@@ -203,5 +205,5 @@ def test_shared_dollars_need_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("CERTIGRAPH_BASE_URL", raising=False)
     text = LEAST + "most: {usd: 1}\nmodel: openai:"
     with pytest.raises(Fault, match=r"a-model.* has no known price"):
-        prepared(file(tmp_path, text + "a-model\n"))
-    assert prepared(file(tmp_path, text + "gpt-4o-mini\n")).sweep.most.usd == 1
+        prepare_sweep(file(tmp_path, text + "a-model\n"))
+    assert prepare_sweep(file(tmp_path, text + "gpt-4o-mini\n")).sweep.most.usd == 1

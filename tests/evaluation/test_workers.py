@@ -35,9 +35,18 @@ from certigraph.evaluation import workers as cluster
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
 from certigraph.evaluation.soak import slow_endpoint
-from certigraph.evaluation.workers import ALONE, Job, Pool, Shared, active_pool, own_models, pooled, working
-from certigraph.runtime.registry import load_local
-from certigraph.runtime.result import Row
+from certigraph.evaluation.workers import (
+    LOCAL_ENVIRONMENT,
+    RunJob,
+    RunStorage,
+    WorkerPool,
+    active_pool,
+    check_worker_models,
+    run_slots,
+    worker_pool,
+)
+from certigraph.runtime.registry import load_settings
+from certigraph.runtime.result import BenchmarkRow
 from certigraph.state.records import Fault, UnknownName, Usage
 from certigraph.state.trajectory import Footer
 
@@ -61,11 +70,11 @@ def _cluster_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in OURS:
             patch.delenv(name, raising=False)
         known = {"XDG_CACHE_HOME": cache, "CERTIGRAPH_BASE_URL": url, "CERTIGRAPH_PRICES": str(prices)}
-        for name, value in {**known, **cluster.ALONE}.items():
+        for name, value in {**known, **cluster.LOCAL_ENVIRONMENT}.items():
             patch.setenv(name, value)
         import ray  # which reads how far it listens
 
-        ray.init(address="local", num_cpus=2, **cluster.QUIET)
+        ray.init(address="local", num_cpus=2, **cluster.QUIET_OPTIONS)
         yield
         ray.shutdown()
 
@@ -171,7 +180,7 @@ def test_a_worker_and_the_postgres_server_are_killed_and_nothing_certified_is_lo
     done = read_evaluation(log)
     assert_all_there(done, undisturbed, out)
     assert 0 < len(resumed(out)) <= 4
-    assert {load_local(out / row.run).checkpoints for row in done.rows} == {"postgres"}
+    assert {load_settings(out / row.run).checkpoints for row in done.rows} == {"postgres"}
     names = [row.run for row in done.rows]
     assert server.sql("SELECT count(*) FROM checkpoints WHERE thread_id = ANY(%s)", names) == [(0,)]  # all are over
 
@@ -244,7 +253,7 @@ class Actor:
         if self.ray.lacks:
             raise RayError(f"created with an error:\n{self.ray.lacks}")
 
-    async def _done(self, job: Job) -> Row:
+    async def _done(self, job: RunJob) -> BenchmarkRow:
         self.ray.tries[job.task] += 1
         self.busy += 1
         self.ray.most = max(self.ray.most, self.busy)
@@ -255,7 +264,7 @@ class Actor:
             self.dead.set()
         if job.task.startswith("wrong"):
             raise RayTaskError("traceback")
-        return Row(id=job.task, footer=Footer(ending="goal", usage=Usage(node="all")))
+        return BenchmarkRow(id=job.task, footer=Footer(ending="goal", usage=Usage(node="all")))
 
 
 class Ray:
@@ -283,14 +292,14 @@ class Ray:
         pass
 
 
-def job(task: str, **given: Any) -> Job:
+def job(task: str, **given: Any) -> RunJob:
     plain = {"graph": "sdp", "operators": {}, "benchmark": "blocksworld", "context": Context(), "out": "o", "run": "r"}
-    return Job.model_validate({**plain, "task": task, **given})
+    return RunJob.model_validate({**plain, "task": task, **given})
 
 
-def rows(ray: Any, *tasks: str, workers: int = 2, at_once: int = 3) -> list[Row]:
-    async def all_done() -> list[Row]:
-        pool = Pool(ray, workers, at_once)
+def rows(ray: Any, *tasks: str, workers: int = 2, at_once: int = 3) -> list[BenchmarkRow]:
+    async def all_done() -> list[BenchmarkRow]:
+        pool = WorkerPool(ray, workers, at_once)
         try:
             return await asyncio.gather(*(pool.done(job(task)) for task in tasks))
         finally:
@@ -333,12 +342,12 @@ def test_workers_that_cannot_come_up_are_told_of_and_not_waited_for():
 
 
 def test_what_workers_cannot_ask_is_refused_and_without_a_cluster_there_are_none():
-    own_models("openai:gpt-4o", "scripted:expert", "local", "openai:org/name", "simulated:act=0.2,seed=3")
+    check_worker_models("openai:gpt-4o", "scripted:expert", "local", "openai:org/name", "simulated:act=0.2,seed=3")
     with pytest.raises(UnknownName, match="--ray runs models on its workers, where inspect's model 'anthropic/claude'"):
-        own_models("scripted:expert", "anthropic/claude")
-    with pytest.raises(UnknownName, match="--ray local"), working(None, "local", 2, None):
+        check_worker_models("scripted:expert", "anthropic/claude")
+    with pytest.raises(UnknownName, match="--ray local"), run_slots(None, "local", 2, None):
         pass
-    with working(None, "local", None, None, usual=4) as at_once:
+    with run_slots(None, "local", None, None, usual=4) as at_once:
         assert (at_once, active_pool()) == (4, None)
 
 
@@ -346,7 +355,7 @@ def test_without_ray_the_command_that_brings_it_is_told(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
         pytest.raises(Fault, match=r"--ray needs ray, missing here: pip install 'certigraph\[ray\]'"),
-        pooled("local", ""),
+        worker_pool("local", ""),
     ):
         pass
 
@@ -358,13 +367,13 @@ def test_a_cluster_of_this_machine_is_kept_to_it_before_ray_is_imported(monkeypa
         found.update(os.environ)
         raise Fault("environment", "seen")
 
-    for name in ALONE:
+    for name in LOCAL_ENVIRONMENT:
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
-    monkeypatch.setattr(cluster, "library", library)
-    with pytest.raises(Fault, match="seen"), pooled("local", ""):
+    monkeypatch.setattr(cluster, "import_extra", library)
+    with pytest.raises(Fault, match="seen"), worker_pool("local", ""):
         pass
-    assert ALONE.items() <= found.items()
+    assert LOCAL_ENVIRONMENT.items() <= found.items()
 
 
 def test_checkpoints_are_where_the_machine_that_hands_jobs_out_has_them(monkeypatch: pytest.MonkeyPatch):
@@ -383,7 +392,10 @@ def test_a_job_means_the_same_wherever_it_is_done(tmp_path: Path, monkeypatch: p
 
 
 def test_a_cluster_that_does_not_answer_is_told_at_once():
-    with pytest.raises(Fault, match=r"nothing answers at 127\.0\.0\.1:1"), pooled("127.0.0.1:1", "scripted:expert"):
+    with (
+        pytest.raises(Fault, match=r"nothing answers at 127\.0\.0\.1:1"),
+        worker_pool("127.0.0.1:1", "scripted:expert"),
+    ):
         pass
 
 
@@ -400,24 +412,24 @@ def test_a_run_is_found_again_in_a_folder_and_in_a_store(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     out = tmp_path / "out"
     out.mkdir()
-    shared = Shared(place(out))
+    shared = RunStorage(place(out))
     shared.fetch_run("r").mkdir(parents=True)
     (shared.fetch_run("r") / "trajectory.jsonl").write_text("{}\n")
     shared.fetch_file("journal.jsonl").write_text("noted")
     for name in ("r", "journal.jsonl"):
         shared.upload(name)
     assert (out / "r" / "trajectory.jsonl").read_text() == "{}\n"
-    again = Shared(place(out))
+    again = RunStorage(place(out))
     assert (again.fetch_run("r") / "trajectory.jsonl").read_text() == "{}\n"
     assert again.fetch_file("journal.jsonl").read_text() == "noted"
     assert not again.fetch_file("other.jsonl").exists()
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Shared:
+def store(tmp_path: Path) -> RunStorage:
     pytest.importorskip("fsspec", reason="pip install 'certigraph[ray]'")
     (tmp_path / "store" / "r").mkdir(parents=True)
-    return Shared((tmp_path / "store").as_uri())
+    return RunStorage((tmp_path / "store").as_uri())
 
 
 @pytest.fixture
@@ -437,7 +449,9 @@ def length(folder: Path) -> int:
 
 @pytest.mark.usefixtures("_cache")
 @pytest.mark.parametrize(("here", "there", "found"), [(3, 5, 5), (5, 3, 5), (4, 4, 4)])
-def test_a_run_is_taken_where_it_has_come_furthest(here: int, there: int, found: int, store: Shared, tmp_path: Path):
+def test_a_run_is_taken_where_it_has_come_furthest(
+    here: int, there: int, found: int, store: RunStorage, tmp_path: Path
+):
     lines(tmp_path / "store" / "r", there)
     (lines(store.folder / "r", here) / "checkpoints.sqlite").touch()
     assert length(store.fetch_run("r")) == found
@@ -446,7 +460,7 @@ def test_a_run_is_taken_where_it_has_come_furthest(here: int, there: int, found:
 
 @pytest.mark.usefixtures("_cache")
 @pytest.mark.parametrize(("here", "there", "kept"), [(5, 5, False), (3, 5, False), (5, 3, True), (5, 0, True)])
-def test_only_what_the_store_has_is_forgotten(here: int, there: int, kept: bool, store: Shared, tmp_path: Path):
+def test_only_what_the_store_has_is_forgotten(here: int, there: int, kept: bool, store: RunStorage, tmp_path: Path):
     lines(tmp_path / "store" / "r", there)
     folder = lines(store.folder / "r", here)
     store.drop_copy("r")
@@ -456,5 +470,5 @@ def test_only_what_the_store_has_is_forgotten(here: int, there: int, kept: bool,
 @pytest.mark.usefixtures("_cache")
 def test_a_folder_is_no_copy_and_is_kept(tmp_path: Path):
     folder = lines(tmp_path / "r", 2)
-    Shared(str(tmp_path)).drop_copy("r")
+    RunStorage(str(tmp_path)).drop_copy("r")
     assert length(folder) == 2

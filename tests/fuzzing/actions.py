@@ -6,18 +6,18 @@ from typing import Any
 
 from fuzzing.target import Target, of_text, of_texts, scratch, several
 
-from certigraph.adapters.benchmarks import _load
+from certigraph.adapters.benchmarks import _load_cached
 from certigraph.adapters.blocksworld.domain import parse_action
-from certigraph.adapters.blocksworld.expert import conditions_in, goal_in, state_in
-from certigraph.adapters.research.world import Memory
-from certigraph.adapters.scienceworld.operators import draft
-from certigraph.adapters.scienceworld.prompts import names, read
-from certigraph.adapters.scienceworld.world import choose
+from certigraph.adapters.blocksworld.expert import parse_conditions, parse_state, parse_task_goal
+from certigraph.adapters.research.world import EpisodeMemory
+from certigraph.adapters.scienceworld.operators import draft_conditions
+from certigraph.adapters.scienceworld.prompts import may_mean, parse_condition
+from certigraph.adapters.scienceworld.world import choose_option
 from certigraph.adapters.swe_qa import world as tools
 from certigraph.adapters.swe_qa.questions import write_repository
-from certigraph.adapters.swe_qa.world import Repository, RepositoryLibrary, symbols
+from certigraph.adapters.swe_qa.world import Repository, RepositoryRetriever, find_symbols
 from certigraph.state.records import Action, UnknownName
-from certigraph.state.run import asked_for
+from certigraph.state.run import query_of
 
 WORLDS = {
     "blocksworld": (b"pick up the red block", b"(stack red blue)"),
@@ -38,7 +38,7 @@ WORLDS = {
 @cache
 def _world(name: str) -> Any:
     plain, _, config = name.partition(":")
-    benchmark = _load(plain, config, None)
+    benchmark = _load_cached(plain, config, None)
     return benchmark.open(benchmark.tasks()[0])
 
 
@@ -57,16 +57,16 @@ def _repository() -> Repository:
 
 
 def _blocks(text: str) -> object:
-    return parse_action(text), state_in(text), goal_in(text), conditions_in(text)
+    return parse_action(text), parse_state(text), parse_task_goal(text), parse_conditions(text)
 
 
 def _looked(text: str) -> object:
     repository = _repository()
     return (
-        tools.find(repository, text),
-        tools.grep(repository, text),
-        tools.read(repository, text),
-        symbols(repository, text),
+        tools.find_paths(repository, text),
+        tools.find_lines(repository, text),
+        tools.resolve_lines(repository, text),
+        find_symbols(repository, text),
     )
 
 
@@ -77,20 +77,31 @@ TARGETS = (
     ),
     Target("act.code", of_text(_looked), (), (b"router.py:3-9", b"*.py", b"Router.depot_for", b"def ")),
     Target(
-        "act.lines", of_text(lambda t: RepositoryLibrary(_repository()).passage(t)), (UnknownName,), (b"README.md:1-3",)
+        "act.lines",
+        of_text(lambda t: RepositoryRetriever(_repository()).passage(t)),
+        (UnknownName,),
+        (b"README.md:1-3",),
     ),
     Target(
-        "act.choice", of_texts(lambda a, *o: choose(a, o), 3), (), (several("1", "a", "b"), several("the a one", "a"))
+        "act.choice",
+        of_texts(lambda a, *o: choose_option(a, o), 3),
+        (),
+        (several("1", "a", "b"), several("the a one", "a")),
     ),
     Target(
         "act.conditions",
-        of_texts(lambda a, b: (read(a), draft(a), names(a, b)), 2),
+        of_texts(lambda a, b: (parse_condition(a), draft_conditions(a), may_mean(a, b)), 2),
         (),
         (
             several("the water is in the cup", "cup"),
             several("First, focus on the seed. Then, move it to the red box.", ""),
         ),
     ),
-    Target("act.asked_for", of_text(lambda t: asked_for(Action(text=t))), (), (b"search[ x ]",)),
-    Target("act.memory", of_text(lambda t: Memory(t).listed()), (), (b"see https://example.org/a, and http://b.org.",)),
+    Target("act.asked_for", of_text(lambda t: query_of(Action(text=t))), (), (b"search[ x ]",)),
+    Target(
+        "act.memory",
+        of_text(lambda t: EpisodeMemory(t).listed()),
+        (),
+        (b"see https://example.org/a, and http://b.org.",),
+    ),
 )

@@ -6,20 +6,20 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.faults import Faults
 from certigraph.adapters.locomo.benchmark import ConversationBank
 from certigraph.adapters.locomo.conversations import Conversation
-from certigraph.adapters.models.chat_models import check_model
+from certigraph.adapters.models.chat_models import check_model_name
 from certigraph.adapters.protocols import Limits
 from certigraph.adapters.scienceworld.splits import setting_of
-from certigraph.adapters.swe_qa.questions import origin_of
-from certigraph.adapters.textworld.world import named
-from certigraph.adapters.web.sources import _listed, _provider
-from certigraph.evaluation.analyses.rewards import _predictor
-from certigraph.evaluation.comparison import methods_from
-from certigraph.evaluation.judges import rubric
+from certigraph.adapters.swe_qa.questions import parse_origin
+from certigraph.adapters.textworld.world import parse_name
+from certigraph.adapters.web.sources import _create_provider, _split_names
+from certigraph.evaluation.analyses.rewards import _parse_predictor
+from certigraph.evaluation.comparison import parse_methods
+from certigraph.evaluation.judges import rubric_by_name
 from certigraph.evaluation.sweep_file import read_sweep
 from certigraph.graphs.assembly import operators_of
-from certigraph.runtime.registry import allowance, build_graph, parse_swap, roles_in
+from certigraph.runtime.registry import build_graph, parse_budget, parse_roles, parse_swap
 from certigraph.state.records import Fault, UnknownName
-from certigraph.state.search import asked
+from certigraph.state.search import create_question_task
 
 GRAPHS = ("sdp", "ircot", "tdp")
 """Their slots take operators of most kinds."""
@@ -36,16 +36,16 @@ def _swapped(text: str) -> None:
 
 
 def _engines(text: str) -> object:
-    return [_provider(name) for name in _listed(text) if not name.startswith("local:")]
+    return [_create_provider(name) for name in _split_names(text) if not name.startswith("local:")]
 
 
 def _named(text: str) -> object:
     """A method with swaps; no module of a user's is imported."""
-    return None if text.count(":") > 1 else _predictor(text)
+    return None if text.count(":") > 1 else _parse_predictor(text)
 
 
 def _methods(one: str, other: str, swap: str) -> object:
-    return None if swap.count(":") > 1 else methods_from([one, other], [swap] if swap else [])
+    return None if swap.count(":") > 1 else parse_methods([one, other], [swap] if swap else [])
 
 
 def _split(text: str) -> object:
@@ -68,19 +68,19 @@ NAMES = (UnknownName, Fault)
 TARGETS = (
     Target(
         "command.budget",
-        of_texts(lambda *t: allowance([one for one in t if one], Limits()), 2),
+        of_texts(lambda *t: parse_budget([one for one in t if one], Limits()), 2),
         (UnknownName,),
         (several("steps=120", "usd=0.5"),),
     ),
     Target(
         "command.roles",
-        of_texts(lambda *t: roles_in([one for one in t if one]), 2),
+        of_texts(lambda *t: parse_roles([one for one in t if one]), 2),
         (UnknownName,),
         (several("executor=local", "judge=openai/gpt"),),
     ),
     Target(
         "command.model",
-        of_text(check_model),
+        of_text(check_model_name),
         (UnknownName,),
         (b"simulated:act=0.3,seed=1", b"openai:gpt?effort=low", b"local:a.gguf"),
     ),
@@ -91,8 +91,8 @@ TARGETS = (
     Target("command.predictor", of_text(_named), (UnknownName,), (b"statefactory", b"x=monotonic")),
     Target("command.faults", of_text(Faults.read), (UnknownName,), (b"timeout=0.1,crash=0.01,seed=3", b"")),
     Target("command.sweep", of_file(read_sweep, "sweep.yaml"), (Fault,), (SWEEP,)),
-    Target("command.question", of_text(asked), (UnknownName,), (b"How old is the Eiffel Tower?",)),
-    Target("command.rubric", of_text(rubric), (UnknownName,), (b"tdp",)),
+    Target("command.question", of_text(create_question_task), (UnknownName,), (b"How old is the Eiffel Tower?",)),
+    Target("command.rubric", of_text(rubric_by_name), (UnknownName,), (b"tdp",)),
     Target("command.engines", of_text(_engines), NAMES, (b"",)),
     Target("command.benchmark", of_text(load_benchmark), NAMES, (b"travelplanner:paper", b"blocksworld")),
     Target(
@@ -102,7 +102,7 @@ TARGETS = (
         (b"blocksworld/4-0", b"scienceworld/gold/boil:0", b"webshop/G039837515-1"),
     ),
     Target("command.scienceworld", of_text(setting_of), (UnknownName,), (b"gold/boil:0", b"boil:0")),
-    Target("command.textworld", of_text(named), (UnknownName,), (b"cooking-1-0",)),
+    Target("command.textworld", of_text(parse_name), (UnknownName,), (b"cooking-1-0",)),
     Target("command.split", of_text(_split), (UnknownName,), (b"swapped-3-1", b"cgdp")),
-    Target("command.repository", of_texts(origin_of, 2), (), (several("https://github.com/a/b.git", "00"),)),
+    Target("command.repository", of_texts(parse_origin, 2), (), (several("https://github.com/a/b.git", "00"),)),
 )

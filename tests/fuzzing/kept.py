@@ -9,15 +9,14 @@ from fuzzing.target import Read, Target, of_file, of_text
 from langgraph.runtime import Runtime
 from langgraph.store.memory import InMemoryStore
 
-from certigraph.adapters.alfworld.benchmark import _read as _read_plan
-from certigraph.adapters.models.calls import Kept, _file
-from certigraph.adapters.models.usage import EXAMPLE
-from certigraph.adapters.models.usage import _read as _read_prices
+from certigraph.adapters.alfworld.benchmark import _read_plan
+from certigraph.adapters.models.calls import ReplyCacheEntry, _cache_file
+from certigraph.adapters.models.usage import PRICES_EXAMPLE, _read_prices
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.web.protocol import Page
-from certigraph.adapters.web.sources import PAGE, WebCache
-from certigraph.nodes.step import namespace, recall
-from certigraph.state.records import Fault, Task, json_value
+from certigraph.adapters.web.protocol import WebPage
+from certigraph.adapters.web.sources import PAGE_TYPE, WebCache
+from certigraph.nodes.step import namespace_of, recall
+from certigraph.state.records import Fault, Task, parse_json
 
 LESSON: dict[str, Any] = {"trial": 1, "report": "Done.", "run": "r", "written": 1.0}
 
@@ -25,14 +24,14 @@ LESSON: dict[str, Any] = {"trial": 1, "report": "Done.", "run": "r", "written": 
 def _recalled(text: str) -> object:
     """Lessons in a store that others write to as well."""
     try:
-        values = json_value(text)
+        values = parse_json(text)
     except ValueError:
         return None
     store, runtime = InMemoryStore(), Runtime(context=Context(memory="shared"))
     task = Task(benchmark="b", id="t")
     for number, value in enumerate(values if isinstance(values, list) else []):
         if isinstance(value, dict):  # all that a store takes
-            store.put(namespace(task, runtime), str(number), value)
+            store.put(namespace_of(task, runtime), str(number), value)
     told: Any = {"task": task, "lessons": (), "trial": 1}
     return asyncio.run(recall(told, runtime.override(store=store)))
 
@@ -42,18 +41,18 @@ def _priced(path: Path) -> object:
 
 
 def _reply(path: Path) -> object:
-    return asyncio.run(Kept(path, "k").find())
+    return asyncio.run(ReplyCacheEntry(path, "k").find())
 
 
 def _reply_row(path: Path) -> object:
     """A reply whose text in the file these bytes are."""
     row, file = path.read_text(errors="replace"), path.with_suffix(".sqlite")
-    _file(file).use(lambda opened: opened.execute("REPLACE INTO replies VALUES ('k', ?)", (row,)))
+    _cache_file(file).use(lambda opened: opened.execute("REPLACE INTO replies VALUES ('k', ?)", (row,)))
     return _reply(file)
 
 
 def _page(path: Path) -> object:
-    return WebCache(path.parent, path.stem).get("who", "what", PAGE, lambda: Page(url="u", title="t", text="x"))
+    return WebCache(path.parent, path.stem).get("who", "what", PAGE_TYPE, lambda: WebPage(url="u", title="t", text="x"))
 
 
 def _page_row(path: Path) -> object:
@@ -77,7 +76,7 @@ def _whole(read: Any, name: str) -> Read:
 
 
 TARGETS = (
-    Target("kept.prices", of_file(_priced, "p.toml"), (Fault,), (EXAMPLE.encode(),)),
+    Target("kept.prices", of_file(_priced, "p.toml"), (Fault,), (PRICES_EXAMPLE.encode(),)),
     Target("kept.world_plan", of_file(_read_plan, "plan.json"), (Fault,), (b'["go to fridge 1"]',)),
     Target("kept.lessons", of_text(_recalled), (Fault,), (json.dumps([LESSON]).encode(),)),
     Target("kept.replies", _whole(_reply, "replies.sqlite"), (Fault,), (b"",)),

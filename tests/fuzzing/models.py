@@ -7,23 +7,23 @@ from fuzzing.target import Target, of_text, of_texts, several
 from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.hotpotqa.benchmark import answer_scores
-from certigraph.adapters.locomo.benchmark import abstains, stemmed_f1
-from certigraph.adapters.matching import ranked
-from certigraph.adapters.models.calls import quoted, unquoted
-from certigraph.adapters.models.schemas import ParseError, parse, schema_of
-from certigraph.adapters.redaction import redact, redacted
-from certigraph.adapters.research.operators import as_text
+from certigraph.adapters.locomo.benchmark import is_abstention, stemmed_f1
+from certigraph.adapters.matching import rank_actions
+from certigraph.adapters.models.calls import quote, unquote_line
+from certigraph.adapters.models.schemas import ParseError, parse_reply, schema_of
+from certigraph.adapters.redaction import redact, redact_record
+from certigraph.adapters.research.operators import join_answers
 from certigraph.adapters.research.plans import Decomposition, Found, Tools
-from certigraph.adapters.research.scoring import score
+from certigraph.adapters.research.scoring import score_answer
 from certigraph.adapters.travelplanner.written_plans import MalformedPlanError, read_plan, read_turn
-from certigraph.nodes.beliefs import Findings, noted
-from certigraph.nodes.factored_states import Objects, merged
+from certigraph.nodes.beliefs import Findings, parse_notes
+from certigraph.nodes.factored_states import Objects, merge_answer
 from certigraph.nodes.sdp import Holds
-from certigraph.nodes.tdp import Subtasks, nodes_of
-from certigraph.runtime.html import answer_texts
+from certigraph.nodes.tdp import Subtasks, to_nodes
+from certigraph.runtime.html import split_answer
 from certigraph.state.records import Observation
 from certigraph.state.rewards import FactoredState
-from certigraph.state.tdp import Dag, flaws, mended
+from certigraph.state.tdp import Dag, decomposition_problems, repair_nodes
 
 ANSWER = b'{"reason": "it is", "holds": 1}'
 STEPS = b'{"steps": [{"kind": "collect", "goal": "List the gyms."}]}'
@@ -49,20 +49,20 @@ def _form(text: str) -> None:
     for form in FORMS:
         schema = schema_of(form)
         try:
-            _stored(form.model_validate(parse(text, schema)).model_dump(mode="json"))
+            _stored(form.model_validate(parse_reply(text, schema)).model_dump(mode="json"))
         except (ParseError, ValidationError):
             continue
 
 
 def _task_graph(text: str) -> Dag:
     """A task graph that was refused is mended into one that is taken."""
-    nodes = nodes_of(Subtasks.model_validate(parse(text, schema_of(Subtasks))).nodes)
-    list(flaws(nodes, 8))
-    return Dag(nodes=mended(nodes, goal="settle it", most=8).nodes)
+    nodes = to_nodes(Subtasks.model_validate(parse_reply(text, schema_of(Subtasks))).nodes)
+    list(decomposition_problems(nodes, 8))
+    return Dag(nodes=repair_nodes(nodes, goal="settle it", most=8).nodes)
 
 
 def _factored(text: str) -> FactoredState:
-    return merged(FactoredState(), Objects.model_validate(parse(text, schema_of(Objects))))
+    return merge_answer(FactoredState(), Objects.model_validate(parse_reply(text, schema_of(Objects))))
 
 
 def _deliver(text: str) -> None:
@@ -70,31 +70,36 @@ def _deliver(text: str) -> None:
 
 
 def _quoted(text: str) -> None:
-    assert quoted(text).count("</world>") == 1
-    unquoted(text)
+    assert quote(text).count("</world>") == 1
+    unquote_line(text)
 
 
 def _redacted(text: str) -> object:
     """What a world says; half a surrogate pair is refused before."""
     whole = text.encode(errors="replace").decode()
-    return redact(text), redacted(Observation(text=whole, sources=(whole,)))
+    return redact(text), redact_record(Observation(text=whole, sources=(whole,)))
 
 
 TARGETS = (
     Target(
-        "model.json", of_text(lambda t: _stored(parse(t, PIECE))), (ParseError,), (b'{"choice": "go"}', b"choice: go")
+        "model.json",
+        of_text(lambda t: _stored(parse_reply(t, PIECE))),
+        (ParseError,),
+        (b'{"choice": "go"}', b"choice: go"),
     ),
-    Target("model.array", of_text(lambda t: _stored(parse(t, {"type": "array"}))), (ParseError,), (b"[1, {}]", DAY)),
+    Target(
+        "model.array", of_text(lambda t: _stored(parse_reply(t, {"type": "array"}))), (ParseError,), (b"[1, {}]", DAY)
+    ),
     Target(
         "model.forms", of_text(_form), (), (ANSWER, STEPS, NODES, FACTS, OBJECTS, b"<think>x</think>```json\n{}```")
     ),
     Target("model.task_graph", of_text(_task_graph), (ParseError, ValidationError), (NODES,)),
     Target("model.factors", of_text(_factored), (ParseError, ValidationError), (OBJECTS,)),
     Target("model.plan", of_text(_deliver), (MalformedPlanError,), (b"Thought: so\nAction: deliver\n" + DAY, DAY)),
-    Target("model.notes", of_text(noted), (), (b"- A is B\n* nothing new", b"Nothing new.")),
+    Target("model.notes", of_text(parse_notes), (), (b"- A is B\n* nothing new", b"Nothing new.")),
     Target(
         "model.action",
-        of_texts(lambda t, *known: ranked(t, known), 4),
+        of_texts(lambda t, *known: rank_actions(t, known), 4),
         (),
         (several("I will go north", "go north", "take egg", "go to fridge 1"),),
     ),
@@ -105,21 +110,24 @@ TARGETS = (
         (),
         (b"Bearer abcdefghijklmnopqrst sk-abcdefghijklmnopqrstu http://a:b@c",),
     ),
-    Target("answer.lines", of_text(answer_texts), (), (b'["a", "b"]', b"a\nb")),
+    Target("answer.lines", of_text(split_answer), (), (b'["a", "b"]', b"a\nb")),
     Target(
         "answer.handed_in",
-        of_texts(lambda *t: as_text(t), 3),
+        of_texts(lambda *t: join_answers(t), 3),
         (),
         (several("one", "two"), several('{"a": 1}', '{"b": 2}')),
     ),
     Target(
         "answer.assistantbench",
-        of_texts(score, 2),
+        of_texts(score_answer, 2),
         (),
         (several('[{"a": "1"}]', '{"a": "1"}'), several("$1,010", "1010"), several('["x y"]', "x y\nz")),
     ),
     Target("answer.hotpotqa", of_texts(answer_scores, 2), (), (several("the yes", "yes"), several("A. B", "a b"))),
     Target(
-        "answer.locomo", of_texts(lambda a, b: (stemmed_f1(a, b), abstains(a)), 2), (), (several("he runs", "running"),)
+        "answer.locomo",
+        of_texts(lambda a, b: (stemmed_f1(a, b), is_abstention(a)), 2),
+        (),
+        (several("he runs", "running"),),
     ),
 )

@@ -4,13 +4,13 @@ from functools import partial
 
 from fuzzing.target import Target, of_text, of_texts, several
 
-from certigraph.adapters.alfworld.factors import read_goal
-from certigraph.adapters.qa.benchmark import sentences_of, supporting_sentence, supporting_sentences
-from certigraph.adapters.rewards import needed_factors
-from certigraph.adapters.scienceworld.world import classify, options_in, room_in, tidied
-from certigraph.adapters.textworld.factors import recipe_wishes, wishes_in
-from certigraph.adapters.webshop.products import nouns
-from certigraph.adapters.webshop.world import proposals
+from certigraph.adapters.alfworld.factors import parse_goal
+from certigraph.adapters.qa.benchmark import find_supporting_sentence, find_supporting_sentences, split_sentences
+from certigraph.adapters.rewards import require_factors
+from certigraph.adapters.scienceworld.world import classify_reply, parse_options, parse_room, simplify_view
+from certigraph.adapters.textworld.factors import parse_objective, parse_recipe
+from certigraph.adapters.webshop.products import nouns_in
+from certigraph.adapters.webshop.world import propose_keywords
 from certigraph.state.records import Task
 from certigraph.state.rewards import FactoredState
 
@@ -58,7 +58,7 @@ WEBSHOP = several(
 
 def _episode(domain: str, goal: str, *told: str) -> FactoredState:
     """The state after a few steps, as the rules of a world follow it, with the goal anew at each."""
-    factors = needed_factors(Task(benchmark=domain, id="fuzzed"))
+    factors = require_factors(Task(benchmark=domain, id="fuzzed"))
     state, wanted = FactoredState(), FactoredState()
     for action, observation in zip(told[::2], told[1::2], strict=False):
         state = factors.extract(state, goal, action, observation)
@@ -71,12 +71,12 @@ def _seen(domain: str, *seeds: bytes) -> Target:
 
 
 def _reply(text: str) -> object:
-    return classify(text), options_in(text), room_in(text), tidied(text)
+    return classify_reply(text), parse_options(text), parse_room(text), simplify_view(text)
 
 
 def _sentence(finding: str, text: str) -> object:
-    sentences = sentences_of(text)
-    return supporting_sentence(finding, sentences), supporting_sentences(finding, sentences)
+    sentences = split_sentences(text)
+    return find_supporting_sentence(finding, sentences), find_supporting_sentences(finding, sentences)
 
 
 TARGETS = (
@@ -87,7 +87,7 @@ TARGETS = (
     _seen("webshop", WEBSHOP),
     Target(
         "seen.alfworld_goal",
-        of_text(read_goal),
+        of_text(parse_goal),
         (),
         (b"put two soapbar in cabinet.", b"examine the cd with the desklamp."),
     ),
@@ -100,13 +100,17 @@ TARGETS = (
             b"You move to the kitchen.",
         ),
     ),
-    Target("seen.objective", of_text(wishes_in), (), (b"Open the chest, and put the key on the floor. Go north.",)),
+    Target(
+        "seen.objective", of_text(parse_objective), (), (b"Open the chest, and put the key on the floor. Go north.",)
+    ),
     Target(
         "seen.recipe",
-        of_text(recipe_wishes),
+        of_text(parse_recipe),
         (),
         (b"Ingredients:\n  carrot\nDirections:\n  chop the carrot\n  prepare meal",),
     ),
-    Target("seen.instruction", of_text(lambda t: (proposals(t), nouns(t))), (), (WEBSHOP.partition(b"\x1e")[0],)),
+    Target(
+        "seen.instruction", of_text(lambda t: (propose_keywords(t), nouns_in(t))), (), (WEBSHOP.partition(b"\x1e")[0],)
+    ),
     Target("seen.sentences", of_texts(_sentence, 2), (), (several("Ada was born", "Ada was born in 1815. She died."),)),
 )

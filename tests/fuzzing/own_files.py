@@ -9,20 +9,20 @@ from typing import Any
 import numpy
 from fuzzing.target import Target, of_file, of_folder, of_text
 
-from certigraph.adapters.alfworld.benchmark import _key
-from certigraph.adapters.matching import WIDTH
-from certigraph.adapters.retrieval.dense import _opened
-from certigraph.adapters.retrieval.index import Journal, Manifest, goes_on, read_manifest
+from certigraph.adapters.alfworld.benchmark import _cache_key
+from certigraph.adapters.matching import VECTOR_WIDTH
+from certigraph.adapters.retrieval.dense import _open_vectors
+from certigraph.adapters.retrieval.index import BuildJournal, Manifest, is_resumable, read_manifest
 from certigraph.adapters.rewardprediction.dataset import read_pairs
-from certigraph.adapters.rewards import Card, Head, load_heads
+from certigraph.adapters.rewards import Head, HeadsMetadata, load_heads
 from certigraph.evaluation.analyses.reward_data import read_counts
-from certigraph.evaluation.analyses.rewards import read_rated
+from certigraph.evaluation.analyses.rewards import read_rated_pairs
 from certigraph.evaluation.comparison import read_plan
-from certigraph.evaluation.inspect_runs import Cell
-from certigraph.evaluation.inspect_runs import Journal as Samples
+from certigraph.evaluation.inspect_runs import RunJournal as Samples
+from certigraph.evaluation.inspect_runs import SampleRun
 from certigraph.evaluation.judges import read_judgements
-from certigraph.runtime.registry import load_local
-from certigraph.runtime.run import _names, find_journals
+from certigraph.runtime.registry import load_settings
+from certigraph.runtime.run import _names_run, find_journals
 from certigraph.state.records import Fault
 
 PLAN: dict[str, Any] = {
@@ -58,7 +58,7 @@ def _lines(*values: object) -> bytes:
 
 def _heads() -> bytes:
     """A file of one reward head."""
-    card = Card(encoder="e", domains=("d",), folds=1, tasks=1, seed=0)
+    card = HeadsMetadata(encoder="e", domains=("d",), folds=1, tasks=1, seed=0)
     arrays = {f"0.{name}": numpy.zeros(2, dtype=numpy.float32) for name in Head._fields}
     file = io.BytesIO()
     numpy.savez(file, card=numpy.array(card.model_dump_json()), **arrays)
@@ -68,23 +68,23 @@ def _heads() -> bytes:
 def _vectors() -> bytes:
     """A file of one passage's vector."""
     file = io.BytesIO()
-    numpy.save(file, numpy.zeros((1, WIDTH), dtype=numpy.float32))
+    numpy.save(file, numpy.zeros((1, VECTOR_WIDTH), dtype=numpy.float32))
     return file.getvalue()
 
 
 def _begun(folder: Path) -> object:
-    return goes_on(folder), Journal(folder).digest_at(3)
+    return is_resumable(folder), BuildJournal(folder).digest_at(3)
 
 
 def _samples(folder: Path) -> object:
-    return Samples(folder, "runs").begun(Cell("a", 0))
+    return Samples(folder, "runs").begun(SampleRun("a", 0))
 
 
 TARGETS = (
     Target("own.plan", of_folder(read_plan, "comparison.json"), (Fault,), (_json(PLAN),)),
-    Target("own.local", of_folder(load_local, "local.json"), (Fault,), (b"{}", b'{"model": "local", "budget": {}}')),
+    Target("own.local", of_folder(load_settings, "local.json"), (Fault,), (b"{}", b'{"model": "local", "budget": {}}')),
     Target("own.judgements", of_file(read_judgements, "j.jsonl"), (Fault,), (_lines(JUDGED, JUDGED),)),
-    Target("own.rated", of_file(read_rated, "r.jsonl"), (Fault,), (_lines(RATED, RATED),)),
+    Target("own.rated", of_file(read_rated_pairs, "r.jsonl"), (Fault,), (_lines(RATED, RATED),)),
     Target("own.counts", of_folder(read_counts, "counts.json"), (Fault,), (_json([COUNT]),)),
     Target("own.pairs", of_folder(read_pairs, "d.jsonl"), (Fault,), (_lines(PAIR),)),
     Target("own.manifest", of_folder(read_manifest, "manifest.json"), (Fault,), (MANIFEST.model_dump_json().encode(),)),
@@ -92,11 +92,11 @@ TARGETS = (
     Target("own.samples", of_folder(_samples, "runs.jsonl"), (Fault,), (b'\n["a", 0, "r"]',)),
     Target(
         "own.journals",
-        of_file(lambda path: (list(find_journals(path.parent / "r")), _key(path, [])), "journal-0.jsonl"),
+        of_file(lambda path: (list(find_journals(path.parent / "r")), _cache_key(path, [])), "journal-0.jsonl"),
         (Fault,),
         (b'["a", 0, "r"]',),
     ),
-    Target("own.struck", of_text(lambda line: _names(line, "r")), (), (b'["a", 0, "r"]',)),
-    Target("own.vectors", of_file(partial(_opened, count=1), "v.npy"), (Fault,), (_vectors(),)),
+    Target("own.struck", of_text(lambda line: _names_run(line, "r")), (), (b'["a", 0, "r"]',)),
+    Target("own.vectors", of_file(partial(_open_vectors, count=1), "v.npy"), (Fault,), (_vectors(),)),
     Target("own.heads", of_file(load_heads, "heads.npz"), (Fault,), (_heads(),)),
 )

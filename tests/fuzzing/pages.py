@@ -8,13 +8,13 @@ from typing import Any
 import httpx
 from fuzzing.target import BETWEEN, Target, of_file, of_text, of_texts, scratch, several
 
-from certigraph.adapters.http import Refused, unpacked
-from certigraph.adapters.retrieval.bm25 import Pool
-from certigraph.adapters.web.addresses import Addresses, is_public, parsed, plain
-from certigraph.adapters.web.pages import Fetcher, decoded, kind, readable
-from certigraph.adapters.web.protocol import found_in
-from certigraph.adapters.web.sources import SCHEME, LocalPages
-from certigraph.adapters.web.transport import Answer, Deadline, Robots
+from certigraph.adapters.http import PageRefused, unpack_body
+from certigraph.adapters.retrieval.bm25 import PassagePool
+from certigraph.adapters.web.addresses import Addresses, is_public, parse_ip, parse_url
+from certigraph.adapters.web.pages import Fetcher, decode_body, parse_content_type, read_page
+from certigraph.adapters.web.protocol import search_pages
+from certigraph.adapters.web.sources import LOCAL_SCHEME, LocalPages
+from certigraph.adapters.web.transport import Deadline, PageResponse, Robots
 from certigraph.state.records import Fault
 from certigraph.state.search import Passage
 
@@ -33,9 +33,9 @@ class _Sent:
 
     body, headers = b"", httpx.Headers()
 
-    def followed(self, url: httpx.URL, asked: Any) -> Answer:
+    def followed(self, url: httpx.URL, asked: Any) -> PageResponse:
         asked.wanted(self.headers)
-        return Answer(url, 200, self.headers, self.body)
+        return PageResponse(url, 200, self.headers, self.body)
 
 
 def _robots(data: bytes) -> None:
@@ -54,11 +54,11 @@ def _fetched(data: bytes) -> object:
 
 
 def _inflated(encoding: str) -> Callable[[bytes], bytes]:
-    return lambda data: unpacked([data[:5], data[5:]], encoding, 1_000_000)
+    return lambda data: unpack_body([data[:5], data[5:]], encoding, 1_000_000)
 
 
 def _plain_text(text: str) -> object:
-    return readable(text.encode(errors="replace"), "text/plain; charset=utf-8")
+    return read_page(text.encode(errors="replace"), "text/plain; charset=utf-8")
 
 
 @cache
@@ -70,7 +70,7 @@ def _folder() -> LocalPages:
 
 def _local(path: Path) -> object:
     pages = LocalPages(path.parent)
-    return pages.search("open gym", 2), pages.page(f"{SCHEME}{path.name}")
+    return pages.search("open gym", 2), pages.page(f"{LOCAL_SCHEME}{path.name}")
 
 
 def _hosts(entry: str, host: str) -> object:
@@ -79,50 +79,50 @@ def _hosts(entry: str, host: str) -> object:
 
 
 def _snippets(query: str, text: str) -> object:
-    return found_in(Pool([Passage(id="u", title="t", text=f"{text} gym")]), query, 3)
+    return search_pages(PassagePool([Passage(id="u", title="t", text=f"{text} gym")]), query, 3)
 
 
 TARGETS = (
     Target(
         "web.url",
-        of_texts(lambda a, b: parsed(a, HERE) and parsed(b), 2),
-        (Refused,),
+        of_texts(lambda a, b: parse_url(a, HERE) and parse_url(b), 2),
+        (PageRefused,),
         (several("../b#c", "http://a.org:80/x?y=1"), several("/b?c", "https://xn--mnchen-3ya.de")),
     ),
     Target(
         "web.host",
         of_texts(_hosts, 2),
-        (Refused, Fault, ValueError),
+        (PageRefused, Fault, ValueError),
         (several("10.0.0.0/8", "10.0.0.1"), several("intranet:8080", "a.example")),
     ),
     Target(
         "web.address",
-        of_text(lambda t: is_public(plain(t))),
+        of_text(lambda t: is_public(parse_ip(t))),
         (ValueError,),
         (b"64:ff9b::a00:1", b"2002:7f00:1::", b"fe80::1%eth0"),
     ),
     Target(
         "web.content_type",
-        lambda data: kind(data.decode("latin-1")),
-        (Refused,),
+        lambda data: parse_content_type(data.decode("latin-1")),
+        (PageRefused,),
         (b"text/html; charset=utf-8", b"text/plain;charset*=utf-8''a"),
     ),
     Target(
         "web.charset",
-        lambda data: decoded(data.partition(BETWEEN)[2], data.partition(BETWEEN)[0].decode("latin-1")),
+        lambda data: decode_body(data.partition(BETWEEN)[2], data.partition(BETWEEN)[0].decode("latin-1")),
         (),
         (b"utf-16\x1ea\0b\0", b"\x1e<meta charset='shift_jis'>\x83\x82"),
     ),
     Target(
         "web.gzip",
         _inflated("gzip"),
-        (Refused,),
+        (PageRefused,),
         (b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03K\x04\x00C\xbe\xb7\xe8\x01\x00\x00\x00",),
     ),
-    Target("web.deflate", _inflated("deflate"), (Refused,), (b"K\x04\x00", b"x\x9cK\x04\x00\x00b\x00b")),
-    Target("web.robots", _robots, (Refused,), (ROBOTS, b"User-agent: certigraph\nAllow: /\n")),
-    Target("web.html", lambda data: readable(data, "text/html"), (Refused,), (PAGE,)),
-    Target("web.text", of_text(_plain_text), (Refused,), (b"It is open till 6. " * 8,)),
+    Target("web.deflate", _inflated("deflate"), (PageRefused,), (b"K\x04\x00", b"x\x9cK\x04\x00\x00b\x00b")),
+    Target("web.robots", _robots, (PageRefused,), (ROBOTS, b"User-agent: certigraph\nAllow: /\n")),
+    Target("web.html", lambda data: read_page(data, "text/html"), (PageRefused,), (PAGE,)),
+    Target("web.text", of_text(_plain_text), (PageRefused,), (b"It is open till 6. " * 8,)),
     Target("web.fetched", _fetched, (), (b"text/html; charset=latin-1" + BETWEEN + b"300" + BETWEEN + PAGE,)),
     Target("web.local_file", of_file(_local, "a.html"), (Fault,), (PAGE,)),
     Target("web.local_note", of_file(_local, "a.md"), (Fault,), (b"# Gym\nopen till 6",)),

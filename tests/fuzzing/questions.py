@@ -8,8 +8,8 @@ from typing import Any
 
 from fuzzing.target import Read, Target, of_file, of_folder
 
-from certigraph.adapters.assistantbench.benchmark import read_seen, read_split, read_submission
-from certigraph.adapters.files import Row, read_rows
+from certigraph.adapters.assistantbench.benchmark import read_page_parts, read_split, read_submission
+from certigraph.adapters.files import JsonRow, read_rows
 from certigraph.adapters.hotpotqa import benchmark as hotpotqa_predictions
 from certigraph.adapters.locomo.benchmark import ConversationBank
 from certigraph.adapters.locomo.conversations import read_conversations
@@ -61,8 +61,8 @@ PREDICTED = b'{"answer": {"1": "Ada"}, "sp": {"1": [["A", 0]]}}'
 FOLLOWED = b'{"id": "1", "predicted_answer": "Ada", "predicted_support_idxs": [0], "predicted_answerable": true}'
 PASSAGE = b'{"id": "1", "title": "A", "text": "Ada."}\n'
 
-ONE_HOTPOT = list(hotpotqa_predictions.parse_questions([Row("here", HOTPOT)]).values())
-ONE_MUSIQUE = list(musique_predictions.parse_questions([Row("here", MUSIQUE)]).values())
+ONE_HOTPOT = list(hotpotqa_predictions.parse_questions([JsonRow("here", HOTPOT)]).values())
+ONE_MUSIQUE = list(musique_predictions.parse_questions([JsonRow("here", MUSIQUE)]).values())
 
 
 def _json(value: object) -> bytes:
@@ -106,7 +106,7 @@ TARGETS = (
         (Fault,),
         (_json(ASSISTANT),),
     ),
-    Target("questions.seen", of_folder(_all(read_seen), "whowhen_trajectories.jsonl"), (Fault,), (_json(SEEN),)),
+    Target("questions.seen", of_folder(_all(read_page_parts), "whowhen_trajectories.jsonl"), (Fault,), (_json(SEEN),)),
     Target(
         "questions.swe_qa",
         of_file(partial(read_swe, origins={}), "flask.jsonl"),

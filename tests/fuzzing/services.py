@@ -9,20 +9,27 @@ import httpx
 from fuzzing.target import Read, Target, of_text, of_texts, several
 from langchain_core.messages import AIMessage
 
-from certigraph.adapters.retrieval.opensearch import Document, Found, Server, Uploaded, _asked_wait, _told
-from certigraph.adapters.web.protocol import hits
+from certigraph.adapters.retrieval.opensearch import (
+    PassageReply,
+    SearchReply,
+    SearchServer,
+    UploadReply,
+    _describe_failure,
+    _retry_after,
+)
+from certigraph.adapters.web.protocol import to_hits
 from certigraph.adapters.web.search import (
     SEARXNG,
     SERPER,
     Brave,
     HttpProvider,
-    Reply,
-    Requests,
     SearXNG,
     Serper,
-    advice,
+    ServiceClient,
+    ServiceReply,
+    advise_refusal,
 )
-from certigraph.adapters.web.sources import Completion
+from certigraph.adapters.web.sources import CitingCompletion
 from certigraph.state.records import Fault
 
 CLIENT = httpx.Client()
@@ -48,7 +55,7 @@ def _searched(make: Callable[..., HttpProvider]) -> Read:
     """A provider whose service answers with these bytes."""
 
     def searched(data: bytes) -> object:
-        with patch.object(Requests, "request", lambda *a, **k: Reply(200, data, "")):
+        with patch.object(ServiceClient, "request", lambda *a, **k: ServiceReply(200, data, "")):
             return _provider(make).search("open gym", 5)
 
     return searched
@@ -58,14 +65,14 @@ def _refused(data: bytes) -> object:
     """A service that refuses; what it says begins with a status and when to come again."""
     status, again, content = [*data.split(b"\x1e", 2), b"", b""][:3]
     code = int(status) if status.isdigit() and len(status) < 4 else 500
-    reply = Reply(code, content, again.decode("latin-1"))
-    with patch.object(Requests, "request", lambda *a, **k: reply):
-        return _provider(Serper).search("open gym", 5), advice(SEARXNG, code, content)
+    reply = ServiceReply(code, content, again.decode("latin-1"))
+    with patch.object(ServiceClient, "request", lambda *a, **k: reply):
+        return _provider(Serper).search("open gym", 5), advise_refusal(SEARXNG, code, content)
 
 
 def _cited(data: bytes) -> object:
-    completion = Completion.model_validate_json(data)
-    return hits(completion.to_results(), 5), AIMessage("x", usage_metadata=completion.used())
+    completion = CitingCompletion.model_validate_json(data)
+    return to_hits(completion.to_results(), 5), AIMessage("x", usage_metadata=completion.used())
 
 
 def _addressed(text: str) -> object:
@@ -76,15 +83,15 @@ def _addressed(text: str) -> object:
 
 
 def _served(text: str) -> object:
-    return Server(text, CLIENT, 1.0).shown
+    return SearchServer(text, CLIENT, 1.0).shown
 
 
 def _stored(data: bytes) -> object:
-    server, reply = Server("https://example.org", CLIENT, 1.0), httpx.Response(200, content=data)
-    return [_read(server, reply, form) for form in (Found, Document, Uploaded)], _told(reply)
+    server, reply = SearchServer("https://example.org", CLIENT, 1.0), httpx.Response(200, content=data)
+    return [_read(server, reply, form) for form in (SearchReply, PassageReply, UploadReply)], _describe_failure(reply)
 
 
-def _read(server: Server, reply: httpx.Response, form: type[Found | Document | Uploaded]) -> object:
+def _read(server: SearchServer, reply: httpx.Response, form: type[SearchReply | PassageReply | UploadReply]) -> object:
     try:
         return server.read(reply, form)
     except Fault:
@@ -95,7 +102,7 @@ def _waited(text: str, body: str) -> object:
     reply = httpx.Response(
         503, headers={"Retry-After": text.encode("latin-1", "ignore")}, content=body.encode(errors="replace")
     )
-    return _asked_wait(reply, 1.0), _told(reply)
+    return _retry_after(reply, 1.0), _describe_failure(reply)
 
 
 TARGETS = (

@@ -6,14 +6,15 @@ import pytest
 from fuzzing.trajectories import EVENT, HEADER, RUN
 
 from certigraph.adapters import files
-from certigraph.adapters.models.schemas import MAX_CHARS, MAX_DEPTH, ParseError, parse
+from certigraph.adapters.models.schemas import MAX_CHARS, MAX_REPLY_DEPTH, ParseError, parse_reply
 from certigraph.adapters.retrieval.index import read_manifest
 from certigraph.evaluation.comparison import read_plan
 from certigraph.runtime import files as endings
-from certigraph.runtime.files import _last_line, has_header
-from certigraph.runtime.registry import load_local
+from certigraph.runtime.files import _read_last_line, has_header
+from certigraph.runtime.registry import load_settings
 from certigraph.state import trajectory
-from certigraph.state.records import DEEPEST, Fault, json_value
+from certigraph.state.records import MAX_DEPTH as DEEPEST
+from certigraph.state.records import Fault, parse_json
 
 
 def nested(levels: int) -> str:
@@ -21,31 +22,31 @@ def nested(levels: int) -> str:
 
 
 def test_json_is_read_to_its_depth_and_no_deeper() -> None:
-    assert json_value(nested(DEEPEST))
+    assert parse_json(nested(DEEPEST))
     for text in (nested(DEEPEST + 1), nested(100_000), '{"a":' * 101 + "1" + "}" * 101):
         with pytest.raises(ValueError, match="nested deeper than 100 levels"):
-            json_value(text)
+            parse_json(text)
 
 
 def test_many_brackets_beside_one_another_are_not_deep() -> None:
-    assert len(json_value("[" + "[]," * 1_000 + '{"a": [1]}]')) == 1_001
+    assert len(parse_json("[" + "[]," * 1_000 + '{"a": [1]}]')) == 1_001
 
 
 @pytest.mark.parametrize("text", [b'"\\ud800"', '"\\uDC00x"', b'{"\\ud83d": 1}', b'"\xed\xa0\x80"'])
 def test_half_a_surrogate_pair_in_a_data_file_is_refused(text: str | bytes) -> None:
     with pytest.raises(Fault, match="here: not JSON"):
-        files.parsed(text, "here")
+        files.decode_json(text, "here")
 
 
 def test_a_whole_surrogate_pair_is_a_character() -> None:
-    assert files.parsed(b'"\\ud83d\\ude00"', "here") == "\U0001f600"
+    assert files.decode_json(b'"\\ud83d\\ude00"', "here") == "\U0001f600"
 
 
 def test_an_answer_too_long_or_too_deep_is_refused() -> None:
     with pytest.raises(ParseError, match=r"100,001 characters, 100,000 are allowed"):
-        parse("x" * (MAX_CHARS + 1), {"type": "array"})
-    with pytest.raises(ParseError, match=f"deeper than {MAX_DEPTH}"):
-        parse(nested(MAX_DEPTH + 2), {"type": "array"})
+        parse_reply("x" * (MAX_CHARS + 1), {"type": "array"})
+    with pytest.raises(ParseError, match=f"deeper than {MAX_REPLY_DEPTH}"):
+        parse_reply(nested(MAX_REPLY_DEPTH + 2), {"type": "array"})
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.gz"])
@@ -54,19 +55,19 @@ def test_a_file_larger_than_is_read_is_refused_packed_or_not(name, tmp_path, mon
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     assert list(files.read_rows(tmp_path / name))
     with pytest.raises(Fault, match=r"has more than 4,000 bytes, unpacked"):
-        files.file_text(tmp_path / name, 4_000)
+        files.read_text(tmp_path / name, 4_000)
 
 
 def test_a_packed_file_is_not_unpacked_beyond_what_is_read(tmp_path) -> None:
     path = tmp_path / "bomb.jsonl.gz"
     path.write_bytes(gzip.compress(b"\0" * 50_000_000, 1))
     with pytest.raises(Fault, match="has more than"):
-        files.file_bytes(path, 1_000)
+        files.read_bytes(path, 1_000)
 
 
 @pytest.mark.parametrize("last", [b"", b"\n"])
 def test_a_line_longer_than_a_trajectory_has_is_no_torn_one(last, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(trajectory, "LONGEST_LINE", 1_000)
+    monkeypatch.setattr(trajectory, "MAX_TRAJECTORY_LINE", 1_000)
     path = tmp_path / "trajectory.jsonl"
     path.write_bytes(HEADER + EVENT.replace(b'"a"', b'"' + b"a" * 2_000 + b'"').rstrip() + last)
     with pytest.raises(Fault, match=r"trajectory.jsonl:2: a line has more than 1,000 bytes: restore the file"):
@@ -76,20 +77,20 @@ def test_a_line_longer_than_a_trajectory_has_is_no_torn_one(last, tmp_path, monk
 def test_only_so_much_of_a_first_or_last_line_is_read(tmp_path, monkeypatch) -> None:
     path = tmp_path / "trajectory.jsonl"
     path.write_bytes(b"x" * 300_000 + b"\n")
-    monkeypatch.setattr(trajectory, "LONGEST_LINE", 1_000)
-    monkeypatch.setattr(endings, "LONGEST_LINE", 1_000)
-    assert trajectory.first_line(path) == b""
+    monkeypatch.setattr(trajectory, "MAX_TRAJECTORY_LINE", 1_000)
+    monkeypatch.setattr(endings, "MAX_TRAJECTORY_LINE", 1_000)
+    assert trajectory.read_header_line(path) == b""
     assert not has_header(path)
     with path.open("rb") as file:
-        assert len(_last_line(file.fileno(), 300_001, 16)) <= 1_024
+        assert len(_read_last_line(file.fileno(), 300_001, 16)) <= 1_024
 
 
 @pytest.mark.parametrize(
     ("read", "name"),
-    [(read_plan, "comparison.json"), (load_local, "local.json"), (read_manifest, "manifest.json")],
+    [(read_plan, "comparison.json"), (load_settings, "local.json"), (read_manifest, "manifest.json")],
 )
 def test_settings_larger_than_any_are_not_read(read, name, tmp_path) -> None:
-    (tmp_path / name).write_bytes(b" " * (files.MOST_SETTINGS + 1))
+    (tmp_path / name).write_bytes(b" " * (files.MAX_SETTINGS_BYTES + 1))
     with pytest.raises(Fault, match="has more than"):
         read(tmp_path)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from certigraph.adapters import files
 from certigraph.adapters.retrieval.sources import read_passages
-from certigraph.evaluation.inspect_runs import Cell, Journal
+from certigraph.evaluation.inspect_runs import RunJournal, SampleRun
 from certigraph.evaluation.judges import read_judgements
 from certigraph.state import records
 from certigraph.state.records import Fault
@@ -104,7 +104,7 @@ def write_endless(path):
 
 
 def test_a_line_that_is_too_long_is_named_with_its_number_and_the_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(records.read_bounded_lines, "__defaults__", (50, records.CORRECT))
+    monkeypatch.setattr(records.read_bounded_lines, "__defaults__", (50, records.SPLIT_LINE_ADVICE))
     long = b'{"text": "' + b"x" * 60 + b'"}'
     for name, content in (("a.jsonl", b"{}\n" + long + b"\n{}\n"), ("b.jsonl.gz", gzip.compress(b"{}\n" + long))):
         (tmp_path / name).write_bytes(content)
@@ -113,7 +113,10 @@ def test_a_line_that_is_too_long_is_named_with_its_number_and_the_limit(tmp_path
     with pytest.raises(Fault, match=r"c\.jsonl:1: a line has more than 50 bytes"):
         (tmp_path / "c.jsonl").write_bytes(long)
         list(read_passages(tmp_path / "c.jsonl"))
-    for read in (lambda: Journal(tmp_path, "d").begun(Cell("a", 1)), lambda: read_judgements(tmp_path / "d.jsonl")):
+    for read in (
+        lambda: RunJournal(tmp_path, "d").begun(SampleRun("a", 1)),
+        lambda: read_judgements(tmp_path / "d.jsonl"),
+    ):
         (tmp_path / "d.jsonl").write_bytes(long + b"\n")
         with pytest.raises(Fault, match=r"d\.jsonl:1: a line has more than 50 bytes: \w+"):
             read()
@@ -121,20 +124,20 @@ def test_a_line_that_is_too_long_is_named_with_its_number_and_the_limit(tmp_path
 
 @pytest.mark.parametrize("size", [1, 2, 7, 100])
 def test_lines_are_the_same_however_they_are_cut(size, monkeypatch):
-    monkeypatch.setattr(records, "_PIECE", size)
+    monkeypatch.setattr(records, "_CHUNK_BYTES", size)
     for content in (b"", b"\n", b"a", b"abc\n\nde\nf", b"x" * 20 + b"\n" + b"y" * 20):
         assert list(records.read_bounded_lines(io.BytesIO(content), "f")) == content.splitlines(keepends=True)
 
 
 @pytest.mark.parametrize("size", [1, 3, 1_000])
 def test_only_what_follows_the_last_newline_is_dropped(size, tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "_PIECE", size)
+    monkeypatch.setattr(records, "_CHUNK_BYTES", size)
     path = tmp_path / "f"
-    records.drop_torn_line(path)
+    records.drop_incomplete_line(path)
     for content, kept in ((b"", b""), (b"ab", b""), (b"ab\n", b"ab\n"), (b"a\nbcdef", b"a\n"), (b"a\n\nb", b"a\n\n")):
         path.write_bytes(content)
-        assert records.ends_line(path) == (content == kept)
-        records.drop_torn_line(path)
+        assert records.ends_with_newline(path) == (content == kept)
+        records.drop_incomplete_line(path)
         assert path.read_bytes() == kept
 
 
@@ -149,13 +152,13 @@ VALUES = st.recursive(
 def test_a_list_read_in_pieces_is_the_list(values, size, indent, escaped):
     text = json.dumps(values, indent=indent, ensure_ascii=escaped).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "PIECE", size)
+        patch.setattr(files, "CHUNK_BYTES", size)
         assert [row.value for row in files.read_list(io.BytesIO(text), "f")] == values
 
 
 @pytest.mark.parametrize("size", [1, 5, 1_000])
 @pytest.mark.parametrize("text", ["[", "[1", "[1,", "[1 2]", "[1]]", "[,1]", "[1,]", '["a', "[tru]", "[[1]", '{"a"'])
 def test_a_list_that_is_cut_or_malformed_is_refused(text, size, monkeypatch):
-    monkeypatch.setattr(files, "PIECE", size)
+    monkeypatch.setattr(files, "CHUNK_BYTES", size)
     with pytest.raises(Fault, match=r"^f:( row)? ?\d+: not JSON"):
         list(files.read_list(io.BytesIO(text.encode()), "f"))

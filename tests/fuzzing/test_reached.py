@@ -25,24 +25,25 @@ METHODS = {"model_validate_json", "validate_json"}
 
 OTHERWISE: Mapping[str, str] = {
     **dict.fromkeys(("adapters/models/calls.py:ask", "adapters/models/calls.py:_choice_form"), "in forms: model.forms"),
-    "adapters/retrieval/dense.py:_part": "as own.vectors; what is spoilt is made anew",
+    "adapters/retrieval/dense.py:_load_part": "as own.vectors; what is spoilt is made anew",
     "runtime/recorder.py:__init__": "lines of the run itself: trajectory.line",
     **dict.fromkeys(
-        ("evaluation/analyses/reward_data.py:dropped_in", "evaluation/analyses/reward_data.py:pairs_in"), "as own.rated"
+        ("evaluation/analyses/reward_data.py:read_dropped", "evaluation/analyses/reward_data.py:read_pairs"),
+        "as own.rated",
     ),
     "evaluation/analyses/rewards_report.py:_measure_speeds": "as own.rated",
-    "evaluation/analyses/rewards.py:probed": "as own.rated",
-    "evaluation/analyses/rewards_report.py:_drawings": "one value, of rows.plain's reader",
-    **dict.fromkeys(("runtime/postgres.py:loaded", "runtime/postgres.py:unescaped"), "test_postgres_hostile"),
+    "evaluation/analyses/rewards.py:probe_encoders": "as own.rated",
+    "evaluation/analyses/rewards_report.py:_draw_figures": "one value, of rows.plain's reader",
+    **dict.fromkeys(("runtime/postgres.py:load_json", "runtime/postgres.py:unescape_value"), "test_postgres_hostile"),
     "adapters/assistantbench/server.py:_found": "asked by our own client",
-    "adapters/models/faults.py:spoiled_body": "serves the tests of users, and spoils on purpose",
+    "adapters/models/faults.py:corrupt_body": "serves the tests of users, and spoils on purpose",
     "adapters/models/faults.py:_request_answer": "serves the tests of users",
     **dict.fromkeys(
         (
-            *("evaluation/soak.py:read_rows", "evaluation/soak.py:soak"),
-            *("evaluation/soak.py:_exchange", "evaluation/export.py:submitted"),
-            *("evaluation/analyses/retrieval.py:write_recall", "evaluation/analyses/cgdp.py:plain"),
-            *("evaluation/analyses/rewards.py:_graph", "evaluation/workers.py:_graph"),
+            *("evaluation/soak.py:read_soak_runs", "evaluation/soak.py:run_soak"),
+            *("evaluation/soak.py:_handle_connection", "evaluation/export.py:format_submission"),
+            *("evaluation/analyses/retrieval.py:write_recall", "evaluation/analyses/cgdp.py:to_json"),
+            *("evaluation/analyses/rewards.py:_build_predictor", "evaluation/workers.py:_graph"),
         ),
         "what this very process, or the one that started it, has just written",
     ),

@@ -10,8 +10,8 @@ from fuzzing.trajectories import EVENT, FILE, FOOTER, HEADER, RUN
 
 from certigraph.evaluation.atif import write_atif
 from certigraph.evaluation.export import rows_of as transitions
-from certigraph.evaluation.frames import find_runs, recorded_runs, rows_of, traces_of
-from certigraph.runtime.history import row_of
+from certigraph.evaluation.frames import find_runs, frame_rows_of, read_recorded_runs, traces_of
+from certigraph.runtime.history import comparison_row_of
 from certigraph.runtime.report import write_report
 from certigraph.state.records import Fault
 from certigraph.state.trajectory import Trajectory, read_trajectory
@@ -87,7 +87,9 @@ def _told(name: str, tell: Callable[[Trajectory, Path], object]) -> Target:
 
 
 def _rows(run: Trajectory, folder: Path) -> object:
-    return row_of("m", "t", run), [rows_of(recorded) for recorded in recorded_runs(find_runs([folder]))]
+    return comparison_row_of("m", "t", run), [
+        frame_rows_of(recorded) for recorded in read_recorded_runs(find_runs([folder]))
+    ]
 
 
 TARGETS = (

@@ -5,9 +5,9 @@ from pathlib import Path
 from fuzzing.target import Target, of_file, of_folder, of_text
 
 from certigraph.evaluation.frames import find_runs
-from certigraph.runtime.files import has_header, last_footer, read_run_id
+from certigraph.runtime.files import has_header, read_last_footer, read_run_id
 from certigraph.state.records import Fault
-from certigraph.state.trajectory import parse_line, read_trajectory, with_number
+from certigraph.state.trajectory import add_line_number, parse_line, read_trajectory
 
 HEADER = (
     b'{"type": "header", "schema_version": 4, "run_id": "r", "created": "2026-01-01T00:00:00+00:00", "graph": "sdp",'
@@ -21,7 +21,7 @@ BEGUN = b'{"type": "call_begun", "id": 1, "t": 0.1, "superstep": 1, "node": "pro
 RESUMED = b'{"type": "resumed", "superstep": 1}\n'
 FOOTER = b'{"type": "footer", "ending": "goal", "scores": {"value": 1.0}, "usage": {"node": "all"}}\n'
 RUN = HEADER + BEGUN + EVENT + RESUMED + FOOTER
-NUMBERED = b"".join(with_number(line.decode(), n).encode() + b"\n" for n, line in enumerate(RUN.splitlines(), 1))
+NUMBERED = b"".join(add_line_number(line.decode(), n).encode() + b"\n" for n, line in enumerate(RUN.splitlines(), 1))
 
 FILE = "trajectory.jsonl"
 
@@ -36,6 +36,6 @@ TARGETS = (
     Target("trajectory.header", of_folder(lambda folder: find_runs([folder]), FILE), (Fault,), (RUN,)),
     Target("trajectory.begun", of_file(has_header, FILE), (), (RUN, HEADER[:40])),
     Target("trajectory.run_id", of_file(read_run_id, FILE), (), (RUN, HEADER[:40])),
-    Target("trajectory.footer", of_file(last_footer, FILE), (), (RUN, RUN + FOOTER[:20])),
+    Target("trajectory.footer", of_file(read_last_footer, FILE), (), (RUN, RUN + FOOTER[:20])),
     Target("trajectory.state", of_file(_state, FILE), (Fault,), (RUN,)),
 )

@@ -9,15 +9,21 @@ from typing import Any
 
 from fuzzing.target import BETWEEN, Read, Target, of_file, of_folder, of_text
 
-from certigraph.adapters.alfworld.benchmark import _extract, goal_of
+from certigraph.adapters.alfworld.benchmark import _extract_archive, read_goal
 from certigraph.adapters.blocksworld.benchmark import read_problem, read_problems
 from certigraph.adapters.retrieval.sources import read_passages
 from certigraph.adapters.scienceworld.recordings import read_recordings
-from certigraph.adapters.textworld.world import Library
+from certigraph.adapters.textworld.world import GameLibrary
 from certigraph.adapters.travelplanner.plans import read_plans
 from certigraph.adapters.travelplanner.queries import read_queries
-from certigraph.adapters.travelplanner.sandbox import Sources, read_tables
-from certigraph.adapters.webshop.products import INSTRUCTIONS, PRODUCTS, goals, read_catalogue, written_goals
+from certigraph.adapters.travelplanner.sandbox import TableSources, read_tables
+from certigraph.adapters.webshop.products import (
+    INSTRUCTIONS,
+    PRODUCTS,
+    build_goals,
+    build_written_goals,
+    read_catalogue,
+)
 from certigraph.state.records import Fault
 
 PROBLEM = (
@@ -79,11 +85,11 @@ def _archive(name: str, content: bytes, mode: str) -> bytes:
 
 def _tables(path: Path) -> object:
     """Six tables after one another in one file, so that a fuzzer may change each."""
-    paths = [path.with_name(f"{name}.csv") for name in Sources._fields]
+    paths = [path.with_name(f"{name}.csv") for name in TableSources._fields]
     parts = path.read_bytes().split(BETWEEN)
     for place, table in enumerate(paths):
         table.write_bytes(parts[place] if place < len(parts) else TABLES[place])
-    return [list(rows) for rows in read_tables(Sources(*paths))]
+    return [list(rows) for rows in read_tables(TableSources(*paths))]
 
 
 def _shop(path: Path) -> object:
@@ -91,15 +97,15 @@ def _shop(path: Path) -> object:
     (path.parent / PRODUCTS).write_bytes(gzip.compress(products, 1))
     (path.parent / INSTRUCTIONS).write_bytes(gzip.compress(instructions, 1))
     catalogue = read_catalogue(path.parent)
-    return goals(catalogue), written_goals(catalogue)
+    return build_goals(catalogue), build_written_goals(catalogue)
 
 
 def _game(folder: Path) -> object:
-    return Library(folder).game("coin_collector-1-0")
+    return GameLibrary(folder).game("coin_collector-1-0")
 
 
 def _unpacked(path: Path) -> None:
-    _extract(path, path.parent)
+    _extract_archive(path, path.parent)
 
 
 TARGETS = (
@@ -107,7 +113,9 @@ TARGETS = (
     Target("world.problems", of_file(read_problems, "p.pddl"), (Fault,), (PROBLEM,)),
     Target("world.problem_archive", of_file(read_problems, "p.tar"), (Fault,), (_archive("a.pddl", PROBLEM, "w"),)),
     Target("world.games", of_file(_unpacked, "a.tar.xz"), (Fault,), (_archive("a/game.tw-pddl", b"{}", "w:xz"),)),
-    Target("world.alfworld", of_file(goal_of, "game.tw-pddl"), (Fault,), (b'{"grammar": "Your task is to: go.\\"" }',)),
+    Target(
+        "world.alfworld", of_file(read_goal, "game.tw-pddl"), (Fault,), (b'{"grammar": "Your task is to: go.\\"" }',)
+    ),
     Target(
         "world.textworld",
         of_folder(_game, "coin_collector-1-0/game.json"),

@@ -13,13 +13,13 @@ import pandas as pd
 from golden.normalise import ROOT, line
 from golden.tables import csv_lines, untimed
 
-from certigraph.evaluation.analyses.cgdp_frames import EPISODES, REPLAYS, ROUNDS, Frames
+from certigraph.evaluation.analyses.cgdp_frames import EPISODE_COLUMNS, REPLAY_COLUMNS, ROUND_COLUMNS, StudyFrames
 from certigraph.evaluation.analyses.cgdp_tables import tables_of
-from certigraph.evaluation.analyses.rewards import Rated, lines_of
-from certigraph.evaluation.analyses.tdp import Size, slopes_of, totals_of
-from certigraph.evaluation.comparison import Outline
+from certigraph.evaluation.analyses.rewards import RatedPair, predictor_lines
+from certigraph.evaluation.analyses.tdp import PromptSize, slopes_of, totals_of
+from certigraph.evaluation.comparison import ComparisonOutline
 from certigraph.evaluation.comparison_summary import comparison_of
-from certigraph.runtime.history import Row
+from certigraph.runtime.history import ComparisonRow
 
 RESULTS = ROOT / "results"
 
@@ -41,7 +41,7 @@ def comparison(folder: Path, prefix: str) -> str:
     """
     plan = json.loads(_text(folder / f"{prefix}comparison.json"))
     names = tuple(method["name"] for method in plan["methods"])
-    outline = Outline(plan["benchmark"], plan["model"], names, tuple(plan["tasks"]), plan.get("trials", 1))
+    outline = ComparisonOutline(plan["benchmark"], plan["model"], names, tuple(plan["tasks"]), plan.get("trials", 1))
     rows = [_row(row) for row in csv.DictReader(io.StringIO(_text(folder / f"{prefix}rows.csv")))]
     found = comparison_of(outline, rows).model_dump(mode="json")
     parts = [found.pop(name) for name in ("methods", "differences", "needs")]
@@ -49,16 +49,16 @@ def comparison(folder: Path, prefix: str) -> str:
     return "".join(f"{line(untimed(one, {}))}\n" for one in [found, *(one for part in parts for one in part)])
 
 
-def _row(row: dict[str, str]) -> Row:
-    known = {key: value for key, value in row.items() if key in Row.model_fields and value != ""}
-    return Row.model_validate({**known, "seconds": 0, "roles": {}})
+def _row(row: dict[str, str]) -> ComparisonRow:
+    known = {key: value for key, value in row.items() if key in ComparisonRow.model_fields and value != ""}
+    return ComparisonRow.model_validate({**known, "seconds": 0, "roles": {}})
 
 
 def rewards() -> str:
     """EPIC distances by predictor and domain, from the rated pairs."""
-    rows = [Rated.model_validate_json(row) for row in _text(RESULTS / "rewards/rows.jsonl").splitlines()]
+    rows = [RatedPair.model_validate_json(row) for row in _text(RESULTS / "rewards/rows.jsonl").splitlines()]
     names = list(dict.fromkeys(row.predictor for row in rows))
-    return "".join(f"{line(untimed(_named(one), {}))}\n" for one in lines_of(rows, names))
+    return "".join(f"{line(untimed(_named(one), {}))}\n" for one in predictor_lines(rows, names))
 
 
 def _named(found: Any) -> dict[str, Any]:
@@ -70,10 +70,10 @@ def search() -> str:
     """The tables of CGDP's study, from its episodes and rounds; without `gate_replay`, whose rows are not committed."""
     read = [
         pd.read_csv(RESULTS / "search-qwen" / f"{name}.csv", keep_default_na=False, na_values=[""]).astype(columns)
-        for name, columns in (("episodes", EPISODES), ("rounds", ROUNDS))
+        for name, columns in (("episodes", EPISODE_COLUMNS), ("rounds", ROUND_COLUMNS))
     ]
-    replays = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in REPLAYS.items()})
-    return "".join(_frames(tables_of(Frames(*read, replays))))
+    replays = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in REPLAY_COLUMNS.items()})
+    return "".join(_frames(tables_of(StudyFrames(*read, replays))))
 
 
 def _frames(tables: Any) -> Iterator[str]:
@@ -85,7 +85,9 @@ def _frames(tables: Any) -> Iterator[str]:
 def prompts() -> str:
     """Slopes and totals of TDP's prompt sizes."""
     rows = csv.DictReader(io.StringIO(_text(RESULTS / "tdp-prompts/prompts.csv")))
-    sizes = [Size(**{key: int(value) if value.isdigit() else value for key, value in row.items()}) for row in rows]
+    sizes = [
+        PromptSize(**{key: int(value) if value.isdigit() else value for key, value in row.items()}) for row in rows
+    ]
     found = [*slopes_of(sizes), *totals_of(sizes)]
     return "".join(f"{line(untimed(one._asdict(), {}))}\n" for one in found)
 

@@ -11,16 +11,16 @@ from golden.normalise import lines
 from golden.runs import caches
 
 from certigraph.adapters.hotpotqa.benchmark import read_questions as read_hotpotqa
-from certigraph.adapters.hotpotqa.benchmark import scores as hotpotqa_scores
-from certigraph.adapters.locomo.benchmark import abstains, official
+from certigraph.adapters.hotpotqa.benchmark import score_prediction as hotpotqa_scores
+from certigraph.adapters.locomo.benchmark import is_abstention, official_score
 from certigraph.adapters.locomo.conversations import read_conversations
 from certigraph.adapters.musique.benchmark import read_questions as read_musique
-from certigraph.adapters.musique.benchmark import scores as musique_scores
-from certigraph.adapters.qa.scoring import measured
-from certigraph.adapters.research.scoring import score as research_score
-from certigraph.adapters.travelplanner.queries import read_queries, split_file
+from certigraph.adapters.musique.benchmark import score_prediction as musique_scores
+from certigraph.adapters.qa.scoring import measure_answer
+from certigraph.adapters.research.scoring import score_answer as research_score
+from certigraph.adapters.travelplanner.queries import find_split_file, read_queries
 from certigraph.adapters.travelplanner.sandbox import open_store
-from certigraph.adapters.travelplanner.scoring import aggregate, score_plan
+from certigraph.adapters.travelplanner.scoring import aggregate_scores, score_plan
 
 QUESTIONS = 40
 """Questions of each benchmark."""
@@ -62,7 +62,7 @@ def travelplanner() -> str:
     """Each recorded plan: what passed (1), failed (0) or was not evaluated (-), and the rates of each model."""
     folder = _folder("travelplanner")
     sandbox = open_store(folder / "database", Path(caches()))
-    queries = {query.idx: query for query in read_queries(split_file(folder, "validation"))}
+    queries = {query.idx: query for query in read_queries(find_split_file(folder, "validation"))}
     signs = {True: "1", False: "0", None: "-"}
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -76,7 +76,7 @@ def travelplanner() -> str:
             }
             yield {"model": row["model"][:12], "idx": row["idx"], "cost": score.cost, **verdicts}
         for model, scores in by_model.items():
-            yield {"model": model, **aggregate([*scores, score_plan(queries[2], None, sandbox)])}
+            yield {"model": model, **aggregate_scores([*scores, score_plan(queries[2], None, sandbox)])}
 
     return _lines(rows())
 
@@ -129,8 +129,8 @@ def locomo() -> str:
     def rows() -> Iterator[dict[str, Any]]:
         for talk in read_conversations(_folder("locomo") / "locomo10.shared.json.gz").values():
             for number, question in enumerate(talk.questions[: QUESTIONS * 4 : 8]):
-                scores = {name: official(answer, question) for name, answer in _answers(question.answer).items()}
-                denied = [name for name, answer in _answers(question.answer).items() if abstains(answer)]
+                scores = {name: official_score(answer, question) for name, answer in _answers(question.answer).items()}
+                denied = [name for name, answer in _answers(question.answer).items() if is_abstention(answer)]
                 yield {"id": f"{talk.id}/{8 * number}", "category": question.category, "abstains": denied, **scores}
 
     return _lines(rows())
@@ -143,7 +143,7 @@ def swe_qa() -> str:
         for row in _rows(_folder("swe_qa") / "flask.jsonl.gz")[: QUESTIONS // 2]:
             gold = row["answer"]
             answers = {"gold": gold, "sentence": gold.split(". ")[0], "half": gold[: len(gold) // 2], "wrong": "No."}
-            yield {name: measured(answer, [gold]) for name, answer in answers.items()}
+            yield {name: measure_answer(answer, [gold]) for name, answer in answers.items()}
 
     return _lines(rows())
 

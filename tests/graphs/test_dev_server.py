@@ -15,7 +15,7 @@ import httpx
 import pytest
 from jvms import becomes, jvms, watched
 
-from certigraph.runtime.registry import GRAPHS, REWARDS, SEARCHES
+from certigraph.runtime.registry import GRAPHS, REWARD_GRAPHS, SEARCH_GRAPHS
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ LANGGRAPH = Path(sys.executable).with_name("langgraph")
 TASK = {"task": {"benchmark": "blocksworld", "id": "4-0"}}
 QUESTION = {"task": {"benchmark": "musique", "id": "2hop__dev_0"}}
 RECORDED = {"task": {"benchmark": "rewardprediction", "id": "blocksworld/3-0"}}
-ASKED = {**dict.fromkeys(SEARCHES, QUESTION), **dict.fromkeys(REWARDS, RECORDED)}
+ASKED = {**dict.fromkeys(SEARCH_GRAPHS, QUESTION), **dict.fromkeys(REWARD_GRAPHS, RECORDED)}
 READY_WITHIN = 120
 """Seconds; about 10 are usual."""
 

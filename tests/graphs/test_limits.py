@@ -14,24 +14,24 @@ from real_data import data_folder
 from certigraph import Limits, resume, run
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.blocksworld.expert import respond
-from certigraph.adapters.models.schemas import MOST_READ
+from certigraph.adapters.blocksworld.expert import answer_prompt
+from certigraph.adapters.models.schemas import MAX_READ_ITEMS
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import PAPER_LIMITS, Context
 from certigraph.evaluation.comparison_summary import replay_of
-from certigraph.evaluation.frames import Recorded, frames_of
+from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.graphs import sdp, step
-from certigraph.nodes.plans import outline_of, steps_form
+from certigraph.nodes.plans import steps_form, to_outline
 from certigraph.nodes.react import Thought
 from certigraph.nodes.sdp import Holds, give_up
 from certigraph.nodes.step import Completion, Next
 from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.runtime.report import write_report
-from certigraph.runtime.report_plan import read_story
+from certigraph.runtime.report_plan import read_plan_history
 from certigraph.runtime.result import Result
-from certigraph.runtime.terminal import Watched
+from certigraph.runtime.terminal import RunView
 from certigraph.state.records import LimitReached, Predicate
-from certigraph.state.sdp import extends, plan_of
+from certigraph.state.sdp import build_plan, needs_rest_of_plan
 
 GOAL = Predicate(text="goal", kind="goal")
 
@@ -39,7 +39,7 @@ TOWER = "tower-12"
 """22 moves."""
 
 
-def limited(graph: Any, out: Path, task: str = TOWER, model: Any = respond, **limits: int) -> Result:
+def limited(graph: Any, out: Path, task: str = TOWER, model: Any = answer_prompt, **limits: int) -> Result:
     """A run of the expert, or of another script, under limits of its own."""
     context = Context(chat=ScriptedChat(responder=model), limits=Limits(**limits))
     return run(graph, BlocksWorld(), task, context=context, out=out)
@@ -86,10 +86,10 @@ def test_what_steps_public_code_fixes_for_scienceworld_stays():
     ],
 )
 def test_a_plan_that_reaches_its_limit_is_marked(texts: list[str], conditions: list[str], cut: bool):
-    plan = plan_of(texts, GOAL, 3)
+    plan = build_plan(texts, GOAL, 3)
     assert [p.text for p in plan] == [*conditions, "goal"]
-    assert extends({"plan": plan, "head": len(plan) - 1}) is cut  # type: ignore[typeddict-item]
-    assert plan_of([], GOAL, 3) == []
+    assert needs_rest_of_plan({"plan": plan, "head": len(plan) - 1}) is cut  # type: ignore[typeddict-item]
+    assert build_plan([], GOAL, 3) == []
 
 
 @pytest.mark.parametrize("most", [1, 5, 21])
@@ -103,15 +103,15 @@ def test_a_plan_that_is_cut_is_extended_once_it_is_certified(most: int, tmp_path
 
 
 def test_views_count_an_extension_neither_as_a_replan_nor_as_tries_used_up(tmp_path: Path):
-    watched = Watched()
-    context = Context(chat=ScriptedChat(responder=respond), limits=Limits(plan=2))
+    watched = RunView()
+    context = Context(chat=ScriptedChat(responder=answer_prompt), limits=Limits(plan=2))
     result = run("sdp", BlocksWorld(), "6-0", context=context, out=tmp_path, listener=watched.take)
     assert (result.ending, result.state["replans"]) == ("goal", 0)
-    figures = frames_of([Recorded("sdp", "6-0", 0, result.trajectory)]).runs.iloc[0]
+    figures = frames_of([RecordedRun("sdp", "6-0", 0, result.trajectory)]).runs.iloc[0]
     assert figures.replans == 0
-    assert frames_of([Recorded("sdp", "6-0", 0, result.trajectory)]).runs["first_exhaustion"].isna().all()
+    assert frames_of([RecordedRun("sdp", "6-0", 0, result.trajectory)]).runs["first_exhaustion"].isna().all()
     assert replay_of(result.trajectory).exhausted_at is None
-    assert (watched.replans, read_story(result.trajectory).replans) == (0, 0)
+    assert (watched.replans, read_plan_history(result.trajectory).replans) == (0, 0)
     page = write_report(result.trajectory, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "extended the plan" in page
     assert "replanned" not in page
@@ -138,11 +138,11 @@ def test_a_cut_plan_without_a_rest_ends_by_its_limit_and_says_so(tmp_path: Path)
 def test_a_run_that_ended_by_its_plan_goes_on_with_a_longer_one(tmp_path: Path):
     def no_rest(prompt: str, form: dict[str, Any]) -> Any:
         extending = "conditions" in form.get("properties", {}) and "The plan ends here" in prompt
-        return {"conditions": []} if extending else respond(prompt, form)
+        return {"conditions": []} if extending else answer_prompt(prompt, form)
 
     stopped = limited("sdp", tmp_path, model=no_rest, plan=5)
     assert stopped.ending == "limit:plan"
-    chat = ScriptedChat(responder=respond)
+    chat = ScriptedChat(responder=answer_prompt)
     assert resume(stopped.folder, limits=Limits(plan=50), benchmark=BlocksWorld(), chat=chat).ending == "goal"
 
 
@@ -150,7 +150,7 @@ def test_a_plan_of_tdp_inside_which_a_plan_ends_goes_on_with_another_sub_task(tm
     def planning(prompt: str, form: dict[str, Any]) -> Any:
         answers = {"conditions": {"conditions": ["a", "b"]}, "holds": {"reason": "it does", "holds": 1}}
         asked = [name for name in answers if name in form.get("properties", {})]
-        return answers[asked[0]] if asked else respond(prompt, form)
+        return answers[asked[0]] if asked else answer_prompt(prompt, form)
 
     graph = build_graph("tdp", dict([parse_swap("solve=sdp:replan=give_up")]))
     result = limited(graph, tmp_path, "4-0", model=planning, plan=1)
@@ -168,14 +168,14 @@ def test_an_outline_is_as_long_as_the_task_and_says_where_it_was_cut(graph: str,
     assert (whole.ending, cut.ending) == ("goal", "goal")
 
 
-@pytest.mark.parametrize("most", [5, MOST_READ, MOST_READ + 50])
+@pytest.mark.parametrize("most", [5, MAX_READ_ITEMS, MAX_READ_ITEMS + 50])
 def test_an_outline_that_is_cut_says_so_at_any_limit(most: int):
     answer = steps_form(most).model_validate({"steps": [f"step {n}" for n in range(most + 20)]})
-    outline = outline_of(answer.steps, most)
+    outline = to_outline(answer.steps, most)
     assert len(outline) == most + 1
     assert f"{most} steps" in outline[-1]
     whole = steps_form(most).model_validate({"steps": answer.steps[:most]})
-    assert outline_of(whole.steps, most) == outline[:-1]
+    assert to_outline(whole.steps, most) == outline[:-1]
 
 
 def forms() -> list[type[BaseModel]]:
@@ -235,10 +235,10 @@ def test_an_episode_that_subtasks_ended_is_not_repeated_if_nothing_was_learnt(tm
     assert "5 completed subtasks; its limit is 4" in stopped.message
     assert "--budget subtasks=10" in stopped.message
     assert [(t.ending, t.steps) for t in stopped.state["trials"]] == [("limit:subtasks", 5)]
-    again = resume(stopped.folder, benchmark=BlocksWorld(), chat=ScriptedChat(responder=respond))
+    again = resume(stopped.folder, benchmark=BlocksWorld(), chat=ScriptedChat(responder=answer_prompt))
     assert (again.ending, again.usage.calls) == ("limit:subtasks", stopped.usage.calls)
     more = Limits(subtasks=30)
-    went_on = resume(stopped.folder, limits=more, benchmark=BlocksWorld(), chat=ScriptedChat(responder=respond))
+    went_on = resume(stopped.folder, limits=more, benchmark=BlocksWorld(), chat=ScriptedChat(responder=answer_prompt))
     assert (went_on.ending, [t.ending for t in went_on.state["trials"]]) == ("goal", ["limit:subtasks", "goal"])
 
 
@@ -247,7 +247,7 @@ def test_an_episode_that_taught_something_is_followed_by_others_up_to_their_numb
 
     def learning(prompt: str, form: dict[str, Any]) -> Any:
         insights = "insights" in form["properties"] and "subtask" not in form["properties"]
-        return {"insights": [f"X{next(episodes)} MAY BE NECESSARY to Y"]} if insights else respond(prompt, form)
+        return {"insights": [f"X{next(episodes)} MAY BE NECESSARY to Y"]} if insights else answer_prompt(prompt, form)
 
     stopped = limited("step", tmp_path, model=learning, subtasks=4, trials=3)
     assert (stopped.ending, len(stopped.state["trials"])) == ("limit:subtasks", 3)
@@ -255,7 +255,9 @@ def test_an_episode_that_taught_something_is_followed_by_others_up_to_their_numb
 
 def test_failed_subtasks_name_their_own_limit(tmp_path: Path):
     def failing(prompt: str, form: dict[str, Any]) -> Any:
-        return {"reason": "no", "completed": False} if "completed" in form["properties"] else respond(prompt, form)
+        return (
+            {"reason": "no", "completed": False} if "completed" in form["properties"] else answer_prompt(prompt, form)
+        )
 
     stopped = limited("step", tmp_path, model=failing, failures=2, substeps=1)
     assert (stopped.ending, "--budget failures=6" in stopped.message) == ("limit:subtasks", True)
@@ -281,7 +283,7 @@ def test_episodes_that_use_up_their_steps_say_so(tmp_path: Path):
 def test_a_run_that_uses_up_its_steps_says_so_and_goes_on_with_more(graph: str, tmp_path: Path):
     stopped = limited(graph, tmp_path, "4-0", steps=2)
     assert (stopped.ending, "--budget steps=4" in stopped.message) == ("limit:steps", True)
-    chat = ScriptedChat(responder=respond)
+    chat = ScriptedChat(responder=answer_prompt)
     went_on = resume(stopped.folder, limits=Limits(steps=60), benchmark=BlocksWorld(), chat=chat)
     assert (went_on.ending, went_on.scores.value if went_on.scores else 0) == ("goal", 1.0)
 

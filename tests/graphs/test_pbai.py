@@ -16,13 +16,13 @@ from certigraph.graphs import hypotheses, ircot, iter_retgen, memgpt, pbai, reac
 from certigraph.graphs.hypotheses import explore
 from certigraph.nodes.beliefs import lobotomized
 from certigraph.nodes.gates import exhaustion_gate, no_gate
-from certigraph.nodes.search import hypothesise, majority, remembering
+from certigraph.nodes.search import add_core_note, hypothesise, majority_answer
 from certigraph.runtime.registry import GRAPHS, build_graph, parse_swap
 from certigraph.runtime.run import run
 from certigraph.state.records import Fault, LimitReached, UnknownName
 from certigraph.state.run import Belief
 from certigraph.state.search import Branch
-from certigraph.state.trajectory import STATES, read_trajectory
+from certigraph.state.trajectory import GRAPH_STATES, read_trajectory
 
 ROUNDS = {pbai: 10, ircot: 10, react: 7, memgpt: 12, iter_retgen: 4}
 CONDITIONS = ("native", "lobotomized", "structured", "freeform")
@@ -141,10 +141,10 @@ def test_memgpt_is_warned_flushes_its_queue_and_keeps_three_turns_and_a_summary(
 def test_core_memory_is_bounded_and_the_oldest_note_goes():
     belief = Belief()
     for n in range(30):
-        belief = remembering(belief, f"{n:03} {'x' * 200}", n)
+        belief = add_core_note(belief, f"{n:03} {'x' * 200}", n)
     assert sum(map(len, belief.notes)) <= 2_000
     assert belief.notes[-1].startswith("029")
-    assert remembering(belief, "  ", 30).notes == belief.notes
+    assert add_core_note(belief, "  ", 30).notes == belief.notes
 
 
 def test_searches_ask_for_a_page_in_memgpt_and_by_weight_everywhere():
@@ -186,7 +186,7 @@ def test_where_the_searches_disagree_a_model_chooses():
     [(["A", "a.", "B"], "A"), (["A", "B"], ""), (["", "B", ""], "B"), (["", ""], ""), (["A", "B", "B", "A"], "")],
 )
 def test_a_majority_is_more_than_half_of_those_that_answered(answers: list[str], winner: str):
-    assert majority([Branch(number=n, hypothesis="", answer=a) for n, a in enumerate(answers, 1)]) == winner
+    assert majority_answer([Branch(number=n, hypothesis="", answer=a) for n, a in enumerate(answers, 1)]) == winner
 
 
 @pytest.mark.parametrize("harness", ["ircot", "iter_retgen", "memgpt", "pbai", "react"])
@@ -259,7 +259,7 @@ def test_a_graph_is_known_everywhere_and_drawn_with_distinct_edges(name: str):
     root = Path(__file__).parents[2]
     served = json.loads((root / "langgraph.json").read_text(encoding="utf-8"))["graphs"]
     assert served[name] == f"{GRAPHS[name]}:graph"
-    assert name in STATES
+    assert name in GRAPH_STATES
     edges = [edge for edge in build_graph(name).get_graph().edges if edge.conditional]
     labels = [(edge.source, edge.data) for edge in edges]
     assert edges

@@ -7,12 +7,12 @@ import pytest
 
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.rewards import Card, Head, Heads, fold_of, load_heads, prefix_features, save_heads
+from certigraph.adapters.rewards import Head, Heads, HeadsMetadata, fold_of, load_heads, prefix_features, save_heads
 from certigraph.graphs import monotonic, reward_head, reward_judge
 from certigraph.nodes import rewards as supervised_node
-from certigraph.nodes.rewards import BELIEF, OBSERVATION, WITHIN, constant, judge_reward, supervised
+from certigraph.nodes.rewards import MAX_BELIEF, MAX_OBSERVATION, MAX_TRAJECTORY, constant, judge_reward, supervised
 from certigraph.state.records import Fault, Task, UnknownName
-from certigraph.state.rewards import DOMAIN, RECORDINGS, Seen, by_recording
+from certigraph.state.rewards import DOMAIN, RECORDINGS, RecordedStep, group_by_recording
 
 STEPS = [
     [{"action": "open the fridge", "observation": "It is open."}, {"action": "", "observation": "You see milk."}],
@@ -27,7 +27,7 @@ def task(recordings=None, goal="put the milk on the table"):
 
 def rewards(graph, chat=None, given=None):
     final = graph.invoke({"task": given or task()}, context=Context(chat=chat))
-    return by_recording(final["rewards"])
+    return group_by_recording(final["rewards"])
 
 
 def test_the_monotonic_baseline_grows_evenly_along_each_recording():
@@ -100,7 +100,7 @@ class TestJudge:
             return {"reward": 0.5}
 
         rewards(reward_judge.graph, ScriptedChat(responder=judge), task(long))
-        assert max(map(len, asked)) < WITHIN + 2 * OBSERVATION + 2_000
+        assert max(map(len, asked)) < MAX_TRAJECTORY + 2 * MAX_OBSERVATION + 2_000
         assert "act 39" in asked[-1] and "act 0\n" not in asked[-1]
 
     def test_a_belief_is_cut_to_its_size(self):
@@ -110,7 +110,7 @@ class TestJudge:
 
         graph = reward_judge.build(rate=judge_reward(stateful=True))
         final = graph.invoke({"task": task()}, context=Context(chat=ScriptedChat(responder=rambling)))
-        assert len(final["note"]) == BELIEF
+        assert len(final["note"]) == MAX_BELIEF
 
     def test_a_reward_outside_the_unit_interval_is_asked_for_again(self):
         chat = ScriptedChat(replies=(json.dumps({"reward": 7}), *[json.dumps({"reward": 0.7})] * 6))
@@ -129,7 +129,11 @@ class Encoder:
     encode_once = encode
 
 
-SEEN = [Seen(action="open", observation="air"), Seen(observation="oil"), Seen(action="eat", observation="egg")]
+SEEN = [
+    RecordedStep(action="open", observation="air"),
+    RecordedStep(observation="oil"),
+    RecordedStep(action="eat", observation="egg"),
+]
 
 
 def heads(folds=3):
@@ -145,7 +149,7 @@ def heads(folds=3):
         )
         for fold in range(folds)
     ]
-    return Heads(Card(encoder="letters", domains=("kitchen",), folds=folds, tasks=9, seed=0), tuple(made))
+    return Heads(HeadsMetadata(encoder="letters", domains=("kitchen",), folds=folds, tasks=9, seed=0), tuple(made))
 
 
 class TestHeads:
@@ -182,12 +186,12 @@ class TestHeads:
         assert set(folds) == set(range(5)) and folds == [fold_of(f"kitchen/{n}", 5) for n in range(200)]
 
     def test_the_graph_rates_each_step_by_the_head_of_the_tasks_fold(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(supervised_node, "needed_encoder", lambda name: {"letters": Encoder()}[name])
+        monkeypatch.setattr(supervised_node, "load_encoder", lambda name: {"letters": Encoder()}[name])
         save_heads(tmp_path / "h.npz", heads())
         found = rewards(reward_head.build(rate=supervised(head=str(tmp_path / "h.npz"))))
         head = heads().heads[fold_of("kitchen/1", 3)]
         for ours, steps in zip(found, STEPS, strict=True):
-            expected = head.rewards(prefix_features(task().goal, [Seen(**step) for step in steps], Encoder()))
+            expected = head.rewards(prefix_features(task().goal, [RecordedStep(**step) for step in steps], Encoder()))
             assert ours == pytest.approx(expected.tolist(), abs=1e-6)
 
     def test_without_a_file_it_says_how_to_train_one(self):

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from lookahead import RATING, Mind, WatchedBlocks, played, taking
 
-from certigraph.adapters.blocksworld.expert import respond
+from certigraph.adapters.blocksworld.expert import answer_prompt
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.graphs import react, react_reward
-from certigraph.nodes.lookahead import greedy, listed, predicted, propose_actions, ranking, shortlisted
+from certigraph.nodes.lookahead import greedy, listed, predicted, propose_actions, rank_appraisals, shortlisted
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
 from certigraph.state.rewards import Appraisal
@@ -22,8 +22,8 @@ def gains(result: Result) -> dict[str, float]:
 
 
 def test_the_expert_goes_the_way_that_it_goes_in_react(tmp_path: Path):
-    rewarded = played(react_reward.build(**RATING), tmp_path / "a", respond)
-    plain = played(react.build(), tmp_path / "b", respond)
+    rewarded = played(react_reward.build(**RATING), tmp_path / "a", answer_prompt)
+    plain = played(react.build(), tmp_path / "b", answer_prompt)
     assert rewarded.ending == "goal"
     assert [t.action for t in rewarded.state["turns"]] == [t.action for t in plain.state["turns"]]
 
@@ -52,7 +52,7 @@ def test_the_most_gain_is_taken_without_a_question(tmp_path: Path):
 
 def test_the_best_gain_wins_and_of_equals_the_first_proposed():
     offered = {"a": 0.1, "b": 0.3, "c": 0.3, "d": -0.2}
-    order = ranking([Appraisal(action=a, reward=0.5 + g, gain=g) for a, g in offered.items()])
+    order = rank_appraisals([Appraisal(action=a, reward=0.5 + g, gain=g) for a, g in offered.items()])
     assert [one.action for one in order] == ["b", "c", "a", "d"]
 
 
@@ -74,7 +74,7 @@ def test_who_is_greedy_does_not_go_in_circles(tmp_path: Path):
 
 
 def test_rehearsals_leave_the_live_world_alone(tmp_path: Path):
-    benchmark, mind = WatchedBlocks(), ScriptedChat(responder=respond)
+    benchmark, mind = WatchedBlocks(), ScriptedChat(responder=answer_prompt)
     result = run(react_reward.build(**RATING), benchmark, "4-0", context=Context(chat=mind), out=tmp_path)
     live, *copies = benchmark.worlds
     assert live.done == [turn.action for turn in result.state["turns"]]
@@ -108,14 +108,14 @@ def test_who_may_do_no_more_than_k_is_not_asked_to_propose(k: int, calls: int, t
 
 
 def test_a_model_that_foresees_right_serves_as_well_as_the_simulator(tmp_path: Path):
-    told = played(react_reward.build(**RATING, imagine=predicted), tmp_path / "a", respond, task="3-1", steps=2)
-    known = played(react_reward.build(**RATING), tmp_path / "b", respond, task="3-1", steps=2)
+    told = played(react_reward.build(**RATING, imagine=predicted), tmp_path / "a", answer_prompt, task="3-1", steps=2)
+    known = played(react_reward.build(**RATING), tmp_path / "b", answer_prompt, task="3-1", steps=2)
     assert gains(told) == gains(known)
     assert told.usage.calls == known.usage.calls + 2
 
 
 def test_a_shortlist_is_k_actions_near_the_assignment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("certigraph.nodes.lookahead.encoder", lambda: None)
+    monkeypatch.setattr("certigraph.nodes.lookahead.find_encoder", lambda: None)
     graph = react_reward.build(**RATING, propose=shortlisted(k=2), choose=greedy)
     assert len(played(graph, tmp_path, task="6-1", steps=1).state["candidates"]) == 2
 
@@ -129,7 +129,7 @@ def test_it_is_stopped_where_it_goes_round_in_circles_and_its_trajectory_adds_up
 
 
 def test_the_budget_counts_proposals_and_choices(tmp_path: Path):
-    result = played(react_reward.build(**RATING, propose=propose_actions(k=2)), tmp_path, respond)
+    result = played(react_reward.build(**RATING, propose=propose_actions(k=2)), tmp_path, answer_prompt)
     turns, calls = len(result.state["turns"]), {e.node: 0 for e in result.trajectory.events}
     for event in result.trajectory.events:
         calls[event.node] += event.usage.calls

@@ -30,11 +30,11 @@ from certigraph.graphs.tdp import solve
 from certigraph.nodes.gates import exhaustion_gate, judged_gate
 from certigraph.nodes.react import execute, pursue
 from certigraph.nodes.world import reset
-from certigraph.runtime.registry import rebuilt_graph
+from certigraph.runtime.registry import rebuild_graph
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume
 from certigraph.state.records import Action, LimitReached, Observation, Spent, Step
-from certigraph.state.run import Entry, Evidence
+from certigraph.state.run import Evidence, NestedStart
 from certigraph.state.tdp import Dag, Outcome, SolveView
 
 # TDP's schedule on random task graphs: what runs when, in which world, and what of it depends on the clock.
@@ -468,7 +468,7 @@ def test_a_model_that_gives_no_answer_stops_the_run_and_leaves_the_others_as_the
 
 def test_a_run_goes_on_with_the_operators_that_were_given_inside_its_subtasks():
     given = operators_of(tdp.build(memory="structured", gate=judged_gate(stance="neutral")))
-    assert operators_of(rebuilt_graph("tdp", given)) == given
+    assert operators_of(rebuild_graph("tdp", given)) == given
     assert "neutral" in str(given["solve"])
 
 
@@ -489,7 +489,7 @@ def twice(prompt: str, schema: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("kind", [Jobs, SerialJobs])
 def test_an_inner_node_finds_the_world_as_the_outer_ones_left_it(kind: type[Jobs]):
-    entries = list[tuple[Entry, int]]()
+    entries = list[tuple[NestedStart, int]]()
 
     async def begin(state: Any, runtime: Any) -> dict[str, Any]:
         entries.append((runtime.context.entry, runtime.context.limits.steps))

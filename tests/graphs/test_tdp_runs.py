@@ -30,16 +30,16 @@ from certigraph.adapters.episodes import EPISODES, close_episode
 from certigraph.adapters.hotpotqa.benchmark import HotpotQA
 from certigraph.adapters.models.scripted import current_situation
 from certigraph.adapters.protocols import Budget, Context
-from certigraph.adapters.scienceworld.recordings import Recording, read_recordings
-from certigraph.adapters.scienceworld.splits import ids
+from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
+from certigraph.adapters.scienceworld.splits import list_ids
 from certigraph.adapters.travelplanner.benchmark import TravelPlanner
 from certigraph.evaluation.frames import find_runs
-from certigraph.evaluation.judges import WordJudge, cases_in, judge, rubric
+from certigraph.evaluation.judges import WordJudge, cases_of, judge, rubric_by_name
 from certigraph.graphs import cot, plan_and_act, react, sdp, subtask, tdp
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.sdp import always_pass, capped, validate
 from certigraph.nodes.tdp import decompose, undivided, unrevised
-from certigraph.runtime.registry import build_graph, parse_swap, rebuilt_graph
+from certigraph.runtime.registry import build_graph, parse_swap, rebuild_graph
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
 from certigraph.state.records import LimitReached, UnknownName
@@ -292,7 +292,7 @@ def test_operators_of_the_inner_graph_are_kept_in_the_header_and_made_again():
     graph = tdp.build(solve=sdp.build(validate=capped(validate, depth=1)))
     given = operators_of(graph)
     assert given["solve"]["args"]["validate"]["name"] == "capped"  # type: ignore[index,call-overload]
-    assert operators_of(rebuilt_graph("tdp", given)) == given
+    assert operators_of(rebuild_graph("tdp", given)) == given
 
 
 @pytest.mark.usefixtures("_generated")
@@ -559,7 +559,7 @@ RECORDED = ("find-plant", "identify-life-stages-2", "inclined-plane-determine-an
 
 @pytest.fixture
 def no_encoder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr("certigraph.adapters.retrieval.dense.encoder", lambda: None)
+    monkeypatch.setattr("certigraph.adapters.retrieval.dense.find_encoder", lambda: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("CERTIGRAPH_INDEX", raising=False)
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
@@ -654,7 +654,7 @@ def test_blocks_are_stacked_condition_by_condition_each_certified(tmp_path: Path
 
 
 @cache
-def recordings() -> list[Recording]:
+def recordings() -> list[GoldRecording]:
     return read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")
 
 
@@ -677,8 +677,8 @@ def test_a_recorded_gold_path_is_followed_to_100(name: str, family: str, tmp_pat
 @pytest.mark.usefixtures("no_encoder")
 def test_a_judge_scores_the_answers_of_finished_runs(tmp_path: Path):
     ran_benchmarks(tdp.build(), "hotpotqa", "dev-bridge-0", tmp_path / "runs")
-    cases = cases_in(find_runs([tmp_path / "runs"]))
-    done = judge(cases.ended, rubric("tdp"), Context(benchmark=WordJudge()), tmp_path / "judged.jsonl")
+    cases = cases_of(find_runs([tmp_path / "runs"]))
+    done = judge(cases.ended, rubric_by_name("tdp"), Context(benchmark=WordJudge()), tmp_path / "judged.jsonl")
     [case] = cases.ended
     assert (case.method, case.answer) == ("tdp", HotpotQA().gold(case.task).answers[0])
     assert [judgement.score for judgement in done.judgements] == [100.0]
@@ -712,7 +712,7 @@ def test_real_questions_of_other_kinds_are_answered(graph: str, benchmark: str, 
 @pytest.mark.usefixtures("no_encoder")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PLANNERS)
-@pytest.mark.parametrize("task", [*ids("short"), "tdp-100/find-non-living-thing:244"])
+@pytest.mark.parametrize("task", [*list_ids("short"), "tdp-100/find-non-living-thing:244"])
 def test_the_real_simulator_is_walked_to_100(name: str, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("XDG_CACHE_HOME")
     build, benchmark = PLANNERS[name]

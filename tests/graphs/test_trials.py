@@ -15,12 +15,12 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.memory import InMemoryStore
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.blocksworld.expert import respond
-from certigraph.adapters.models.schemas import minimal
+from certigraph.adapters.blocksworld.expert import answer_prompt
+from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import clin, plan_and_solve, react, reflexion, step
-from certigraph.nodes.step import none, planner, report
+from certigraph.nodes.step import format_report, none, planner
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.records import Action, Observation, Task
@@ -47,7 +47,7 @@ class Mind:
         fields = frozenset(schema.get("properties", ()))
         self.asked.append((fields, prompt))
         given = self.answers(prompt, fields) if self.answers else None
-        return minimal(schema) if given is None else given
+        return minimal_instance(schema) if given is None else given
 
     def prompts(self, field: str) -> list[str]:
         return [prompt for fields, prompt in self.asked if field in fields]
@@ -60,7 +60,7 @@ def played(graph: Any, tmp_path: Path, mind: Any = None, task: str = "4-0", **li
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_expert_reaches_the_goal_through_every_graph(name: str, tmp_path: Path):
-    result = played(ALL[name].build(), tmp_path, respond)
+    result = played(ALL[name].build(), tmp_path, answer_prompt)
     assert result.ending == "goal"
     assert result.scores.value == 1.0  # type: ignore[union-attr]
 
@@ -91,7 +91,9 @@ def test_an_episode_that_reaches_the_goal_is_the_last(name: str, tmp_path: Path)
         nonlocal turns
         turns += "thought" in schema.get("properties", ())
         return (
-            respond(prompt, schema) if turns > 6 or "thought" not in schema.get("properties", ()) else minimal(schema)
+            answer_prompt(prompt, schema)
+            if turns > 6 or "thought" not in schema.get("properties", ())
+            else minimal_instance(schema)
         )
 
     result = played(LEARNING[name].build(), tmp_path, late, steps=6, trials=5, repeats=0)
@@ -187,7 +189,7 @@ def _thinking(mind: Mind) -> Callable[[str, dict[str, Any]], Any]:
         answer = mind(prompt, schema)
         if "thought" not in schema.get("properties", ()):
             return answer
-        return {**minimal(schema), "thought": "CANARY-THOUGHT"}
+        return {**minimal_instance(schema), "thought": "CANARY-THOUGHT"}
 
     return answering
 
@@ -316,7 +318,7 @@ class Learner:
             self.lessons += 1
             self.reflected.append(prompt)
             return {"insights": [f"LESSON-{self.lessons} MAY CONTRIBUTE to Y"]}
-        return minimal(schema)
+        return minimal_instance(schema)
 
     def shown(self) -> list[list[str]]:
         """The lessons in each prompt for an action."""
@@ -356,7 +358,7 @@ def test_a_resumed_run_does_not_know_the_lessons_that_lie_ahead_of_its_checkpoin
 
 
 def minimal_mind(prompt: str, schema: dict[str, Any]) -> Any:
-    return minimal(schema) if schema.get("properties") else "LESSON"
+    return minimal_instance(schema) if schema.get("properties") else "LESSON"
 
 
 def test_runs_that_share_a_memory_see_the_latest_lessons_whoever_learnt_them(tmp_path: Path):
@@ -404,7 +406,7 @@ def test_runs_without_a_thread_are_apart_too(tmp_path: Path):
 async def forgetful(state: Any, runtime: Any) -> dict[str, Any]:
     """A memory of a user's own: it returns a lesson and stores nothing."""
     trial = state["trial"]
-    lesson = Lesson(trial=trial.number, report=report(trial), insights=(f"LESSON-{trial.number}",))
+    lesson = Lesson(trial=trial.number, report=format_report(trial), insights=(f"LESSON-{trial.number}",))
     return {"lessons": (*state["lessons"], lesson)}
 
 
@@ -436,7 +438,7 @@ def test_a_model_is_asked_for_short_insights_and_long_ones_are_cut(tmp_path: Pat
 
     def mind(prompt: str, schema: dict[str, Any]) -> Any:
         if "insights" not in schema.get("properties", ()):
-            return minimal(schema)
+            return minimal_instance(schema)
         shapes.append(schema["properties"]["insights"]["items"])
         return {"insights": ["A MAY CONTRIBUTE to B " * 20]}
 
@@ -455,7 +457,7 @@ def test_steps_executor_and_evaluator_do_not_read_the_task_in_the_worlds_answers
     def mind(prompt: str, schema: dict[str, Any]) -> Any:
         if {"thought", "completed"} & set(schema.get("properties", ())):
             scoped.append(prompt)
-        return minimal(schema)
+        return minimal_instance(schema)
 
     telling = Telling(lambda task, number: f"Task description:\n{task.goal}")
     result = played_learning_runs(step.build(), tmp_path, mind, telling, steps=3, trials=1)
@@ -475,7 +477,7 @@ def test_a_refusal_does_not_bring_the_refused_action_onto_the_shortlist(tmp_path
             return {"thought": "", "choice": offered[-1][-1]}
         if "forbidden" in fields:
             return {"reason": "it does not help", "forbidden": True}
-        return {"insights": ["A DOES NOT CONTRIBUTE to B"]} if set(fields) == {"insights"} else minimal(schema)
+        return {"insights": ["A DOES NOT CONTRIBUTE to B"]} if set(fields) == {"insights"} else minimal_instance(schema)
 
     played_learning_runs(step.build(), tmp_path, mind, Shortlisting(), steps=1, trials=2, options=6)
     first_episode, *asked_again = offered

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from certigraph.state.tdp import Dag, Node, Status
+from certigraph.state.tdp import Dag, Node, NodeStatus
 
 
 def for_all(*strategies: st.SearchStrategy[object]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -14,7 +14,7 @@ def for_all(*strategies: st.SearchStrategy[object]) -> Callable[[Callable[..., N
 
 
 IDS = ["a", "b", "c", "d", "e", "f"]
-STATUSES: tuple[Status, ...] = ("pending", "completed", "failed")
+STATUSES: tuple[NodeStatus, ...] = ("pending", "completed", "failed")
 
 ids = st.sampled_from(["", *IDS])
 written = st.lists(

@@ -15,7 +15,7 @@ from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits, Operator
 from certigraph.graphs import sdp
 from certigraph.state.records import Action, Observation, Predicate, Scores, Task, Verdict
-from certigraph.state.trajectory import Line
+from certigraph.state.trajectory import TrajectoryLine
 
 
 class Script:
@@ -159,11 +159,11 @@ def invoked(script: Script, **operators: Operator) -> dict[str, Any]:
     return sdp.build(**operators).invoke(given(script), context=Context(benchmark=script))
 
 
-def after_events(count: int, act: Callable[[], None]) -> Callable[[Line], None]:
+def after_events(count: int, act: Callable[[], None]) -> Callable[[TrajectoryLine], None]:
     """A listener that acts when `count` events are written."""
     left = [act, *[lambda: None] * (count - 1)]
 
-    def listener(line: Line) -> None:
+    def listener(line: TrajectoryLine) -> None:
         if line.type == "event" and left:
             left.pop()()
 

@@ -2,8 +2,8 @@
 
 from certigraph.state.records import Action, Observation, Scores, Step, Task, Usage
 from certigraph.state.run import Turn
-from certigraph.state.step import Approval, Lesson, Subtask, Trial
-from certigraph.state.trajectory import Event, Footer, Header, Trajectory, assembled
+from certigraph.state.step import Approval, Lesson, StepSubtask, Trial
+from certigraph.state.trajectory import Event, Footer, Header, Trajectory, assemble_trajectory
 
 TASK = Task(benchmark="toy", id="1", goal="boil water")
 CONTEXT = {"model": "scripted:x", "limits": {"trials": 3, "steps": 40}}
@@ -35,7 +35,7 @@ class EpisodeTape:
         return self.event("reset", tuple(logs), trial=self.trial, observation=first, **logs)
 
     def plan(self, text: str) -> "EpisodeTape":
-        self.subtask = Subtask(text=text)
+        self.subtask = StepSubtask(text=text)
         return self.event("planner", subtask=self.subtask.as_json())
 
     def refuse(self, action: str, reason: str) -> "EpisodeTape":
@@ -64,7 +64,7 @@ class EpisodeTape:
     def trajectory(self, ending: str = "") -> Trajectory:
         scores = Scores(value=max(self.score, 0) / 100)
         footer = [Footer(ending=ending, scores=scores, usage=Usage(node="all"))] if ending else []
-        return assembled([self.header, *self.lines, *footer])
+        return assemble_trajectory([self.header, *self.lines, *footer])
 
 
 def two_episodes() -> EpisodeTape:

@@ -31,7 +31,7 @@ def carry(case: Case, url: str, out: Path) -> None:
     """Begin the run of a case in `out`, or go on with it, in this process."""
     os.environ["CERTIGRAPH_BASE_URL"] = url
     os.environ.pop("CERTIGRAPH_DATA", None)  # the generated worlds
-    trying.PAUSES = (0.001, 0.001)
+    trying.RETRY_PAUSES = (0.001, 0.001)
     if folder := run_folder(out):
         resume(folder)
     else:

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld, BlocksWorldEnvironment
-from certigraph.adapters.blocksworld.domain import State, parse_facts, parse_goal, parse_observed
-from certigraph.adapters.models.schemas import minimal
+from certigraph.adapters.blocksworld.domain import BlocksState, parse_facts, parse_goal, parse_observed
+from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
 from certigraph.state.records import Action, Observation, Task
-from certigraph.state.rewards import FactoredState, factored
+from certigraph.state.rewards import FactoredState, to_factored
 
 
 async def seen(state: Any, runtime: Any) -> dict[str, Any]:
@@ -35,14 +35,14 @@ RATING: dict[str, Any] = {"extract": seen, "interpret": wanted, "route": counted
 """Operators that rate states as simply as can be."""
 
 
-def _places(facts: State) -> FactoredState:
+def _places(facts: BlocksState) -> FactoredState:
     told = {"on": lambda fact: fact.args[1], "ontable": lambda _: "table", "holding": lambda _: "hand"}
-    return factored({fact.args[0]: {"place": told[fact.name](fact)} for fact in sorted(facts) if fact.name in told})
+    return to_factored({fact.args[0]: {"place": told[fact.name](fact)} for fact in sorted(facts) if fact.name in told})
 
 
 def played(graph: Any, tmp_path: Path, mind: Any = None, task: str = "4-0", **limits: Any) -> Result:
     """A run in BlocksWorld; without a mind the answers are the least."""
-    chat = ScriptedChat(responder=mind or (lambda prompt, form: minimal(form)))
+    chat = ScriptedChat(responder=mind or (lambda prompt, form: minimal_instance(form)))
     return run(graph, BlocksWorld(), task, context=Context(chat=chat, limits=Limits(**limits)), out=tmp_path)
 
 
@@ -54,7 +54,7 @@ class Mind:
 
     def __call__(self, prompt: str, form: dict[str, Any]) -> Any:
         self.asked.append((sorted(form["properties"]), prompt))
-        return minimal(form)
+        return minimal_instance(form)
 
     def prompts(self, field: str) -> list[str]:
         return [prompt for fields, prompt in self.asked if field in fields]

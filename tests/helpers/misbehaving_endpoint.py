@@ -18,9 +18,9 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from certigraph.adapters.blocksworld.expert import respond
-from certigraph.adapters.models.schemas import minimal
-from certigraph.adapters.models.scripted import TEXT
+from certigraph.adapters.blocksworld.expert import answer_prompt
+from certigraph.adapters.models.schemas import minimal_instance
+from certigraph.adapters.models.scripted import TEXT_SCHEMA
 
 Answer = Callable[[dict[str, Any]], str]
 """A request's JSON body -> the text of the answer."""
@@ -199,7 +199,7 @@ def expert(asked: dict[str, Any]) -> str:
     prompt = "\n\n".join(str(message["content"]) for message in asked["messages"])
     form = asked.get("response_format")
     schema = form["json_schema"]["schema"] if form else _written_schema(prompt)
-    value = respond(prompt, schema or TEXT)
+    value = answer_prompt(prompt, schema or TEXT_SCHEMA)
     return json.dumps(value) if schema else str(value)
 
 
@@ -207,7 +207,7 @@ def least(asked: dict[str, Any]) -> str:
     """The least answer of the wanted form: in worlds without an expert a run then loops until a limit ends it."""
     form = asked.get("response_format")
     schema = form["json_schema"]["schema"] if form else _written_schema(str(asked["messages"][-1]["content"]))
-    return json.dumps(minimal(schema)) if schema else "nothing"
+    return json.dumps(minimal_instance(schema)) if schema else "nothing"
 
 
 def _written_schema(prompt: str) -> Any:

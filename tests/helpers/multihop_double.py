@@ -6,12 +6,12 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.models.schemas import minimal
+from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits, Operator
 from certigraph.adapters.qa.benchmark import SearchWorld
-from certigraph.adapters.qa.operators import operators
-from certigraph.adapters.retrieval.bm25 import Pool
+from certigraph.adapters.qa.operators import create_operators
+from certigraph.adapters.retrieval.bm25 import PassagePool
 from certigraph.graphs import sdp
 from certigraph.state.records import Scores, Task
 from certigraph.state.search import Passage
@@ -69,11 +69,11 @@ class Quiz:
             given=() if self.retrieves else self.passages,
         )
 
-    def library(self, task: Task) -> Pool:
-        return Pool(self.passages)
+    def library(self, task: Task) -> PassagePool:
+        return PassagePool(self.passages)
 
     def operators(self) -> Mapping[str, Operator]:
-        return operators(self, **self.options)
+        return create_operators(self, **self.options)
 
 
 class Mind:
@@ -93,7 +93,7 @@ class Mind:
         self.prompts.setdefault(kind, []).append(prompt)
         given = self.answers[kind]
         answer = given.pop(0) if len(given) > 1 else given[0]
-        return {**minimal(schema), **(answer if isinstance(answer, dict) else {kind: answer})}
+        return {**minimal_instance(schema), **(answer if isinstance(answer, dict) else {kind: answer})}
 
     def asked(self, kind: str) -> int:
         return len(self.prompts.get(kind, ()))

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from certigraph.adapters.models.schemas import minimal
+from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.state.records import Action, Observation, Scores, Task
-from certigraph.state.run import FINISH, parsed
+from certigraph.state.run import FINISH, parse_action
 
 GOAL = "Who mapped the river that feeds Lake Osk?"
 
@@ -67,7 +67,7 @@ class Library:
 
     def step(self, action: Action) -> Observation:
         self.actions.append(action)
-        meant = parsed(action)
+        meant = parse_action(action)
         if meant and meant.kind == FINISH:
             self.answer = str(meant.args["answer"])
             return Observation(text="Handed in.", done=True)
@@ -104,7 +104,7 @@ class Mind:
         fields = frozenset(schema.get("properties", {"text"}))
         times = sum(fields == before for before, _ in self.asked)
         self.asked.append((fields, prompt))
-        given = next((self.answers[field] for field in self.answers if field in fields), minimal(dict(schema)))
+        given = next((self.answers[field] for field in self.answers if field in fields), minimal_instance(dict(schema)))
         return given(prompt, times) if callable(given) else given
 
     def prompts(self, field: str) -> list[str]:

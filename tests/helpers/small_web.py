@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from certigraph.adapters.models.schemas import minimal
+from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.research.benchmark import ResearchBenchmark
 from certigraph.adapters.research.plans import ResearchQuestion
-from certigraph.adapters.web.protocol import Hit, Page, Unreadable
+from certigraph.adapters.web.protocol import SearchHit, Unreadable, WebPage
 from certigraph.adapters.web.sources import Web
 from certigraph.state.records import Task
 
@@ -26,18 +26,18 @@ class SmallWeb:
         self.searched: list[str] = []
         self.fetched: list[str] = []
 
-    def search(self, query: str, k: int) -> Sequence[Hit]:
+    def search(self, query: str, k: int) -> Sequence[SearchHit]:
         self.searched.append(query)
         wanted = set(WORD.findall(query.lower()))
         found = [url for url, text in self.pages.items() if wanted & set(WORD.findall(f"{url} {text}".lower()))]
-        return [Hit(title=f"About {url}", url=url, snippet=self.pages[url][:60]) for url in found[:k]]
+        return [SearchHit(title=f"About {url}", url=url, snippet=self.pages[url][:60]) for url in found[:k]]
 
-    def page(self, url: str) -> Page | Unreadable:
+    def page(self, url: str) -> WebPage | Unreadable:
         self.fetched.append(url)
         text = self.pages[url]
         if text.startswith("!"):
             return Unreadable(url=url, reason=text.strip("! "), lasting=text.startswith("!!"))
-        return Page(url=url, title=url.rsplit("/", 1)[-1], text=text)
+        return WebPage(url=url, title=url.rsplit("/", 1)[-1], text=text)
 
 
 Mind = Mapping[str, Callable[[str], dict[str, Any]] | dict[str, Any]]
@@ -70,7 +70,7 @@ class SmallResearch(ResearchBenchmark):
             if field in self._mind:
                 answer = self._mind[field]
                 return answer(prompt) if callable(answer) else answer
-        return minimal(schema)
+        return minimal_instance(schema)
 
 
 RIGHT: Mind = {

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from certigraph.adapters.models.schemas import minimal
+from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripted import current_situation
 from certigraph.adapters.protocols import Limits, Operator, Responder
-from certigraph.adapters.qa.benchmark import Outcome, SearchWorld
+from certigraph.adapters.qa.benchmark import SearchOutcome, SearchWorld
 from certigraph.adapters.qa.scoring import token_f1
-from certigraph.adapters.retrieval.bm25 import Pool
+from certigraph.adapters.retrieval.bm25 import PassagePool
 from certigraph.state.records import Record, Scores, Task
 from certigraph.state.search import Passage
 
@@ -72,7 +72,7 @@ class Riddles:
 
     def __init__(self, data: Path | None = None, config: str = "", *, limits: Limits | None = None) -> None:
         self.limits = limits or Limits(steps=40, passages=2)
-        self.pool = Pool(list(PASSAGES.values()))
+        self.pool = PassagePool(list(PASSAGES.values()))
 
     def tasks(self, split: str = "") -> Sequence[Task]:
         return [self.task(name) for name in QUESTIONS]
@@ -91,7 +91,7 @@ class Riddles:
     def score_answer(self, task: Task, answer: str) -> Scores:
         return Scores(value=token_f1(answer, QUESTIONS[task.id].answer), answer=answer)
 
-    def judged(self, task: Task, outcome: Outcome) -> Scores:
+    def judged(self, task: Task, outcome: SearchOutcome) -> Scores:
         return self.score_answer(task, outcome.answer or "")
 
     def operators(self) -> dict[str, Operator]:
@@ -113,14 +113,14 @@ def respond(prompt: str, schema: dict[str, Any]) -> Any:
         return {"sentence": _sentence(task, turns)}
     if {"tool", "text"} <= fields:
         tool, text = _move(task, turns)
-        return {**minimal(schema), "thought": "so", "tool": tool, "text": text}
+        return {**minimal_instance(schema), "thought": "so", "tool": tool, "text": text}
     if fields == {"answer"}:
         return {"answer": _final(task, turns)}
     if "resolved" in fields:
         return {"facts": _facts(turns), "resolved": [], "questions": ["no evidence yet"] if task == "looped" else []}
     if fields in FIXED:
         return FIXED[fields]
-    return f"note {turns}, fresh" if schema.get("type") == "string" else minimal(schema)
+    return f"note {turns}, fresh" if schema.get("type") == "string" else minimal_instance(schema)
 
 
 def _facts(turns: int) -> list[dict[str, str]]:

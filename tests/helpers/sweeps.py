@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from certigraph.evaluation.comparison import left, rows_of
-from certigraph.evaluation.sweep import carried_out, prepared
+from certigraph.evaluation.comparison import comparison_rows_of, unfinished_cells
+from certigraph.evaluation.sweep import prepare_sweep, run_sweep
 from certigraph.state.trajectory import read_trajectory
 
 TEXT = """
@@ -29,11 +29,11 @@ def file(folder: Path, text: str = TEXT) -> Path:
 
 def worked(given: Path, out: Path) -> list[str]:
     """Carry the sweep out without a report; why runs are left."""
-    return carried_out(prepared(given, out), silent=True)
+    return run_sweep(prepare_sweep(given, out), silent=True)
 
 
 def runs_left(given: Path, out: Path) -> list[int]:
-    return [len(left(arm.cells)) for arm in prepared(given, out).arms]
+    return [len(unfinished_cells(arm.cells)) for arm in prepare_sweep(given, out).arms]
 
 
 def table(given: Path, out: Path) -> dict[tuple[str, str, str], Any]:
@@ -45,8 +45,8 @@ def table(given: Path, out: Path) -> dict[tuple[str, str, str], Any]:
             row.steps,
             row.calls - redone(out, row.run),
         )
-        for arm in prepared(given, out).arms
-        for row in rows_of(arm.order.plan, arm.folder)
+        for arm in prepare_sweep(given, out).arms
+        for row in comparison_rows_of(arm.order.plan, arm.folder)
     }
 
 

@@ -3,7 +3,7 @@
 from certigraph.state.records import Action, Certificate, Observation, Predicate, Step, Task, Usage
 from certigraph.state.run import Turn
 from certigraph.state.tdp import Node, Outcome, Progress
-from certigraph.state.trajectory import Event, Footer, Header, assembled
+from certigraph.state.trajectory import Event, Footer, Header, assemble_trajectory
 
 CONTEXT = {"model": "scripted:x", "limits": {"steps": 40}}
 
@@ -65,7 +65,7 @@ class TDPTape:
 
     def trajectory(self, ending=""):
         footer = [Footer(ending=ending, usage=Usage(node="all"))] if ending else []
-        return assembled([self.header, *self.lines, *footer])
+        return assemble_trajectory([self.header, *self.lines, *footer])
 
 
 def small(**options):

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
-from certigraph.adapters.scienceworld.expert import respond_for
-from certigraph.adapters.scienceworld.recordings import Recording, twin
+from certigraph.adapters.scienceworld.expert import create_expert
+from certigraph.adapters.scienceworld.recordings import GoldRecording, create_replay_world
 from certigraph.adapters.scienceworld.world import ScienceWorld
 from certigraph.state.records import Task
 
@@ -18,7 +18,7 @@ class Twins(ScienceWorldBenchmark):
         config: of SDP's operators.
     """
 
-    def __init__(self, recordings: Sequence[Recording], config: str = "") -> None:
+    def __init__(self, recordings: Sequence[GoldRecording], config: str = "") -> None:
         super().__init__(None, config)
         self.recorded = {recording.id: recording for recording in recordings}
 
@@ -26,8 +26,8 @@ class Twins(ScienceWorldBenchmark):
         return self.recorded[task_id].as_task()
 
     def open(self, task: Task) -> ScienceWorld:
-        return twin(self.recorded[task.id])
+        return create_replay_world(self.recorded[task.id])
 
     def expert(self) -> Responder:
         paths = {(r.task, r.variation, r.simplification): r for r in self.recorded.values()}
-        return respond_for(lambda *key: paths[key])
+        return create_expert(lambda *key: paths[key])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from certigraph.adapters.assistantbench.server import Server
+from certigraph.adapters.assistantbench.server import GeneratedWebServer
 
 
 def log_requests(path: Path, most: int = 0) -> None:
@@ -14,10 +14,10 @@ def log_requests(path: Path, most: int = 0) -> None:
 
     Where `most` is given, the process dies with that line.
     """
-    recorded = Server.recorded
+    recorded = GeneratedWebServer.recorded
 
     @contextmanager
-    def logging(self: Server, method: str, host: str, asked: str) -> Iterator[None]:
+    def logging(self: GeneratedWebServer, method: str, host: str, asked: str) -> Iterator[None]:
         with recorded(self, method, host, asked):
             yield
         with path.open("a", encoding="utf-8") as log:
@@ -25,4 +25,4 @@ def log_requests(path: Path, most: int = 0) -> None:
         if most and path.read_text(encoding="utf-8").count("\n") >= most:  # another thread may have counted on
             os.kill(os.getpid(), signal.SIGKILL)
 
-    Server.recorded = logging  # type: ignore[method-assign]
+    GeneratedWebServer.recorded = logging  # type: ignore[method-assign]

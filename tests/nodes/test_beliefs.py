@@ -15,9 +15,9 @@ from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import iter_retgen, memgpt, pbai, react, sdp, step
-from certigraph.nodes.beliefs import anchored, filtered, freeform, grounded, structured
+from certigraph.nodes.beliefs import filtered, freeform, grounded, is_anchored, structured
 from certigraph.state.records import Observation, UnknownName
-from certigraph.state.run import Belief, Fact
+from certigraph.state.run import Belief, BelievedFact
 
 SEEN = Observation(text="Osk: Lake Osk is fed by the Ren.\nRen: Ada Lov mapped the Ren.", sources=("Osk", "Ren"))
 
@@ -35,10 +35,12 @@ def extracted(memory: Any, mind: Mind, before: Belief | None = None, seen: Obser
 
 
 def test_facts_are_appended_resolved_questions_go_and_new_ones_come():
-    before = Belief(form="structured", facts=(Fact(text="known"),), questions=("who mapped it?", "which river?"))
+    before = Belief(
+        form="structured", facts=(BelievedFact(text="known"),), questions=("who mapped it?", "which river?")
+    )
     mind = Mind(facts=found("Ada  mapped it", "KNOWN", resolved=["which river is it"], questions=["when?"]))
     after = extracted(structured(), mind, before)
-    assert after.facts == (Fact(text="known"), Fact(text="Ada mapped it", source="Ren"))
+    assert after.facts == (BelievedFact(text="known"), BelievedFact(text="Ada mapped it", source="Ren"))
     assert after.questions == ("who mapped it?", "when?")
 
 
@@ -56,7 +58,7 @@ def test_nothing_new_adds_nothing(said: str):
 
 @pytest.mark.parametrize("memory", [structured, freeform])
 def test_what_was_believed_under_another_memory_is_wiped(memory: Any):
-    before = Belief(notes=("core memory",), facts=(Fact(text="summary"),), window=9)
+    before = Belief(notes=("core memory",), facts=(BelievedFact(text="summary"),), window=9)
     mind = Mind()
     after = extracted(memory(), mind, before)
     assert (after.items, after.window) == (0, 1)
@@ -110,7 +112,7 @@ def test_a_reorganisation_that_comes_back_empty_keeps_the_latest(memory: Any):
     old = [f"fact {n}" for n in range(10)]
     before = Belief(form=form, **({"notes": tuple(old)} if form == "freeform" else {}))
     if form == "structured":
-        before = before.model_copy(update={"facts": tuple(Fact(text=text) for text in old)})
+        before = before.model_copy(update={"facts": tuple(BelievedFact(text=text) for text in old)})
     once = Mind(
         facts=lambda prompt, times: found("the latest") if "Just found" in prompt else {"facts": [], "questions": []},
         text=lambda prompt, times: "the latest" if "Just found" in prompt else "",
@@ -132,7 +134,7 @@ def test_what_a_belief_holds_is_one_line_each_and_no_empty_one():
 
 
 def test_a_reorganisation_orders_and_joins_and_is_cut_to_the_target():
-    before = Belief(form="structured", facts=tuple(Fact(text=f"fact {n}") for n in range(10)), questions=("q",))
+    before = Belief(form="structured", facts=tuple(BelievedFact(text=f"fact {n}") for n in range(10)), questions=("q",))
     curated = {
         "facts": [{"fact": f"joined {n}", "source": "s"} for n in range(9)],
         "questions": ["q1", "q2", "q3"],
@@ -234,7 +236,7 @@ def test_notes_are_grounded_too_and_old_ones_are_not_asked_for_again():
     [("Ada mapped it", True), ("it was Ada", True), ("it was Eve", False), ("in 1843", True), ("in 1", False)],
 )
 def test_names_and_numbers_must_stand_somewhere(text: str, stands: bool):
-    assert anchored(text, "Ada and the Ren, 1843") is stands
+    assert is_anchored(text, "Ada and the Ren, 1843") is stands
 
 
 def test_only_the_lines_that_are_kept_reach_the_extractor():

@@ -8,20 +8,20 @@ from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import statefactory
 from certigraph.nodes.factored_states import (
-    MOST_KEPT,
+    MAX_STATE_OBJECTS,
     Attribute,
     Object,
     Objects,
     Sentences,
-    in_hindsight,
-    merged,
+    format_state,
+    merge_answer,
     offline_goal,
     prompted_goal,
     prompted_state,
-    written,
+    replace_values,
 )
 from certigraph.state.records import Fault, Task, UnknownName
-from certigraph.state.rewards import DOMAIN, RECORDINGS, FactoredState, FactorView, Seen, factored
+from certigraph.state.rewards import DOMAIN, RECORDINGS, FactoredState, FactorView, RecordedStep, to_factored
 
 STEPS = [
     {"action": "look", "observation": "You see an apple 3 on the table."},
@@ -116,20 +116,22 @@ def test_a_granularity_that_no_model_is_asked_for_is_refused(make, granularity):
 
 class TestBooks:
     def test_what_an_answer_leaves_out_stays(self):
-        before = factored({"cup": {"location": "shelf", "heat": "warm"}, "door": {"state": "shut"}})
+        before = to_factored({"cup": {"location": "shelf", "heat": "warm"}, "door": {"state": "shut"}})
         told = Objects(objects=[Object(object="cup", attributes=[Attribute(name="location", value="sink")])])
-        assert merged(before, told) == factored(
+        assert merge_answer(before, told) == to_factored(
             {"door": {"state": "shut"}, "cup": {"location": "sink", "heat": "warm"}}
         )
 
     def test_sentences_are_told_anew_and_once(self):
-        assert merged(factored({"old": {}}), Sentences(sentences=["a", "b", "a"])) == factored({"a": {}, "b": {}})
+        assert merge_answer(to_factored({"old": {}}), Sentences(sentences=["a", "b", "a"])) == to_factored(
+            {"a": {}, "b": {}}
+        )
 
     def test_states_are_bounded_and_the_oldest_make_room(self):
         state = FactoredState()
-        for n in range(MOST_KEPT + 5):
-            state = merged(state, Objects(objects=[Object(object=f"thing {n}", attributes=[])]))
-        assert len(state.entities) == MOST_KEPT and state.get("thing 4") is None and state.get("thing 5")
+        for n in range(MAX_STATE_OBJECTS + 5):
+            state = merge_answer(state, Objects(objects=[Object(object=f"thing {n}", attributes=[])]))
+        assert len(state.entities) == MAX_STATE_OBJECTS and state.get("thing 4") is None and state.get("thing 5")
 
     def test_prompts_are_bounded_and_their_delimiters_cannot_be_closed(self):
         asked = []
@@ -147,8 +149,8 @@ class TestBooks:
         )
 
     def test_states_are_written_a_line_each(self):
-        assert written(factored({"cup": {"a": "1", "b": "2"}, "door": {}})) == "cup: a = 1; b = 2\ndoor"
-        assert written(FactoredState()) == "(nothing)"
+        assert format_state(to_factored({"cup": {"a": "1", "b": "2"}, "door": {}})) == "cup: a = 1; b = 2\ndoor"
+        assert format_state(FactoredState()) == "(nothing)"
 
 
 async def goal_after(answers, goal, state, granularity="attribute"):
@@ -156,12 +158,12 @@ async def goal_after(answers, goal, state, granularity="attribute"):
 
     operator = prompted_goal(granularity=granularity)
     chat = ScriptedChat(replies=tuple(json.dumps(one) for one in answers))
-    view = FactorView(task=task(), step=Seen(observation=""), factored=state, goal=goal)
+    view = FactorView(task=task(), step=RecordedStep(observation=""), factored=state, goal=goal)
     return (await operator(view, Runtime(context=Context(chat=chat, benchmark=Unrated()))))["goal"]
 
 
 class TestEdits:
-    GOAL = factored({"apple": {"location": "fridge"}, "fridge": {"contents": "apple"}})
+    GOAL = to_factored({"apple": {"location": "fridge"}, "fridge": {"contents": "apple"}})
 
     def edited(self, anchors, milestones=(), state=None, goal=GOAL):
         import asyncio
@@ -170,11 +172,11 @@ class TestEdits:
             "anchors": [{"wanted": wanted, "found": found} for wanted, found in anchors],
             "milestones": {"objects": list(milestones)},
         }
-        seen = factored({"apple 3": {"location": "table 1"}, "fridge 1": {}}) if state is None else state
+        seen = to_factored({"apple 3": {"location": "table 1"}, "fridge 1": {}}) if state is None else state
         return asyncio.run(goal_after([edits], goal, seen))
 
     def test_an_anchor_renames_the_object_wherever_it_is_mentioned(self):
-        assert self.edited([("apple", "apple 3")]) == factored(
+        assert self.edited([("apple", "apple 3")]) == to_factored(
             {"apple 3": {"location": "fridge"}, "fridge": {"contents": "apple 3"}}
         )
 
@@ -182,15 +184,15 @@ class TestEdits:
         assert self.edited([("apple", "apple 9")]) == self.GOAL
 
     def test_names_are_whole_words(self):
-        goal = factored({"pot": {"location": "potato shelf"}, "pot 12": {}})
-        assert self.edited([("pot", "pot 1")], state=factored({"pot 1": {}}), goal=goal) == factored(
+        goal = to_factored({"pot": {"location": "potato shelf"}, "pot 12": {}})
+        assert self.edited([("pot", "pot 1")], state=to_factored({"pot 1": {}}), goal=goal) == to_factored(
             {"pot 1": {"location": "potato shelf"}, "pot 12": {}}
         )
-        assert self.edited([("pot", "pot 1")], state=factored({"pot 12": {}}), goal=goal) == goal
+        assert self.edited([("pot", "pot 1")], state=to_factored({"pot 12": {}}), goal=goal) == goal
 
     def test_two_names_of_one_object_become_one_that_lacks_nothing(self):
-        goal = factored({"apple": {"location": "fridge"}, "fruit": {"heat": "cold"}})
-        assert self.edited([("apple", "apple 3"), ("fruit", "apple 3")], goal=goal) == factored(
+        goal = to_factored({"apple": {"location": "fridge"}, "fruit": {"heat": "cold"}})
+        assert self.edited([("apple", "apple 3"), ("fruit", "apple 3")], goal=goal) == to_factored(
             {"apple 3": {"location": "fridge", "heat": "cold"}}
         )
 
@@ -204,26 +206,26 @@ class TestEdits:
 
 class TestHindsight:
     def test_values_are_those_of_the_final_state_where_it_has_them(self):
-        goal = factored({"apple 3": {"location": "some shelf", "heat": "hot"}, "lamp": {"state": "on"}})
-        final = factored({"apple 3": {"location": "fridge 1", "colour": "red"}, "cup": {}})
-        assert in_hindsight(goal, final) == factored(
+        goal = to_factored({"apple 3": {"location": "some shelf", "heat": "hot"}, "lamp": {"state": "on"}})
+        final = to_factored({"apple 3": {"location": "fridge 1", "colour": "red"}, "cup": {}})
+        assert replace_values(goal, final) == to_factored(
             {"apple 3": {"location": "fridge 1", "heat": "hot"}, "lamp": {"state": "on"}}
         )
 
     def test_the_goal_is_read_off_the_experts_last_step_and_stays(self):
         async def extract(state, runtime):
-            return {"factored": factored({"apple": {"location": state["step"].observation}})}
+            return {"factored": to_factored({"apple": {"location": state["step"].observation}})}
 
         async def interpret(state, runtime):
-            return {"goal": factored({"apple": {"location": "held"}})}
+            return {"goal": to_factored({"apple": {"location": "held"}})}
 
-        oracle = [Seen(observation="table"), Seen(action="take", observation="left hand")]
+        oracle = [RecordedStep(observation="table"), RecordedStep(action="take", observation="left hand")]
         steps = [{"observation": "table"}, {"action": "take", "observation": "left hand"}]
         graph = statefactory.build(
             extract=extract, interpret=offline_goal(extract=extract, interpret=interpret), route=matched
         )
         final = graph.invoke({"task": task(steps)}, context=Context(benchmark=Unrated(oracle)))
-        assert final["goal"] == factored({"apple": {"location": "left hand"}})
+        assert final["goal"] == to_factored({"apple": {"location": "left hand"}})
         assert [one.reward for one in final["rewards"]] == [0.0, 1.0, 0.0]
 
     def test_on_blocks_it_wants_what_the_expert_left_and_no_step_on_the_way(self):
@@ -233,7 +235,7 @@ class TestHindsight:
         apart = told("the red block is on the table", "the blue block is on the table", "the red block is clear")
         held = told("the hand is currently holding the red block", "the blue block is on the table")
         stacked = told("the red block is on top of the blue block", "the blue block is on the table")
-        oracle = [Seen(observation=apart), Seen(observation=held), Seen(observation=stacked)]
+        oracle = [RecordedStep(observation=apart), RecordedStep(observation=held), RecordedStep(observation=stacked)]
         steps = [{"observation": text} for text in (apart, held, stacked)]
         given = Task(benchmark="kitchen", id="b", goal="My goal is that the red block is on top of the blue block.")
         given = given.model_copy(update={"constants": {DOMAIN: "blocksworld", RECORDINGS: [steps]}})
@@ -247,7 +249,7 @@ class TestHindsight:
         for build in ({"interpret": offline_goal()}, {}):
             statefactory.build(route=noted, **build).invoke({"task": given}, context=context)
         offline, online = goals[:3], goals[3:]
-        wanted = factored({"red block": {"below": "blue block"}, "blue block": {"above": "red block"}})
+        wanted = to_factored({"red block": {"below": "blue block"}, "blue block": {"above": "red block"}})
         assert offline == [wanted] * 3
         assert online[-1] == wanted != online[0]  # until then the red block is wanted in the hand
 

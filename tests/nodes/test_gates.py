@@ -26,17 +26,19 @@ from certigraph.nodes.gates import (
     shadow,
     smooth_gate,
 )
-from certigraph.nodes.slots import operator_from, spec_of
+from certigraph.nodes.slots import build_operator, spec_of
 from certigraph.nodes.world import act
 from certigraph.runtime.registry import OPERATORS, build_graph, parse_swap
 from certigraph.state.records import Action, Observation, UnknownName
-from certigraph.state.run import Belief, CertifiedState, Evidence, Round, Stagnation, round_of
-from certigraph.state.search import ending
+from certigraph.state.run import Belief, CertifiedState, Evidence, SearchRound, Stagnation, round_of
+from certigraph.state.search import search_ending
 
 ANSWER = {"answer": "Ada"}
 
 
-def judged(gate: Any, rounds: list[Round], before: Stagnation | None = None, mind: Mind | None = None) -> Stagnation:
+def judged(
+    gate: Any, rounds: list[SearchRound], before: Stagnation | None = None, mind: Mind | None = None
+) -> Stagnation:
     world = Seeking()
     view = {
         "task": world.task("only"),
@@ -53,7 +55,7 @@ def judged(gate: Any, rounds: list[Round], before: Stagnation | None = None, min
 
 def stops(gate: Any, signals: list[tuple[float, float]]) -> list[bool]:
     """Whether the gate stops after each round, were it not heeded."""
-    rounds = [Round(action="a", chunks=(), jaccard=j, upr=u) for j, u in signals]
+    rounds = [SearchRound(action="a", chunks=(), jaccard=j, upr=u) for j, u in signals]
     told, stagnation = [], Stagnation()
     for n in range(1, len(rounds) + 1):
         stagnation = judged(gate, rounds[:n], stagnation)
@@ -88,7 +90,7 @@ def test_a_smooth_gate_needs_the_averages_to_turn():
     st.lists(st.tuples(st.sampled_from(["", "a", "a b", "b c"]), st.sets(st.integers(0, 9), max_size=2)), max_size=6)
 )
 def test_a_search_that_brings_more_new_than_old_is_never_stopped(found: list[tuple[str, set[int]]]):
-    rounds: list[Round] = []
+    rounds: list[SearchRound] = []
     for n, (query, old) in enumerate(found):
         ids = (f"{n} new one", f"{n} new two", *map(str, sorted(old)))
         observation = Observation(text="\n".join(ids), sources=ids)
@@ -135,7 +137,7 @@ def test_the_grid_has_sixteen_labelled_settings_that_a_command_line_takes():
     assert {"s_j0.6_u0.1_p2", "s_j0.6_u0.15_p2", "f_j0.6_u0.3_p3"} <= set(grid)
     for spec in grid.values():
         slot, parsed = parse_swap(f"gate={spec}")
-        assert (slot, spec_of(operator_from(parsed, OPERATORS))) == ("gate", spec)
+        assert (slot, spec_of(build_operator(parsed, OPERATORS))) == ("gate", spec)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +180,7 @@ def test_settings_out_of_range_are_refused(wrong: Any):
 )
 def test_a_judged_gate_stops_at_exhausted_alone(verdict: str, stop: bool, streak: int):
     mind = Mind(verdict={"reason": "why", "verdict": verdict})
-    rounds = [Round(action=f"query{n}", chunks=(), glimpse=f"glimpse{n}", jaccard=0, upr=1) for n in range(5)]
+    rounds = [SearchRound(action=f"query{n}", chunks=(), glimpse=f"glimpse{n}", jaccard=0, upr=1) for n in range(5)]
     told = judged(judged_gate(window=2), rounds, Stagnation(streak=2), mind)
     assert (told.stop, told.streak, told.reason) == (stop, streak, "why")
     [prompt] = mind.prompts("verdict")
@@ -188,7 +190,7 @@ def test_a_judged_gate_stops_at_exhausted_alone(verdict: str, stop: bool, streak
 
 def test_the_two_stances_ask_differently():
     conservative, neutral = Mind(), Mind()
-    rounds = [Round(action="a", chunks=(), jaccard=0, upr=1)]
+    rounds = [SearchRound(action="a", chunks=(), jaccard=0, upr=1)]
     judged(judged_gate(), rounds, mind=conservative)
     judged(judged_gate(stance="neutral"), rounds, mind=neutral)
     assert "It goes on unless" in conservative.prompts("verdict")[0]
@@ -214,7 +216,7 @@ def test_the_advice_of_a_gate_that_is_only_watched_reaches_nobody():
 
 def test_resampling_leaves_the_advice_of_its_gate():
     gaps = Mind(unresolved={"unresolved": ["who?"], "answerable": False})
-    rounds = [Round(action="a", chunks=(), jaccard=0, upr=1)]
+    rounds = [SearchRound(action="a", chunks=(), jaccard=0, upr=1)]
     assert "who?" in judged(resampling(gap_gate()), rounds, Stagnation(advice="old"), gaps).advice
 
 
@@ -249,7 +251,7 @@ def test_of_two_gates_that_disagree_the_one_that_stops_gives_the_reason():
     async def stopping(state: Any, runtime: Any) -> dict[str, Any]:
         return {"stagnation": Stagnation(streak=3, stop=True, reason="dry")}
 
-    rounds = [Round(action="a", chunks=(), jaccard=0, upr=1)]
+    rounds = [SearchRound(action="a", chunks=(), jaccard=0, upr=1)]
     expected = Stagnation(streak=3, stop=True, reason="dry", advice="go on")
     assert judged(either(going_on, stopping), rounds) == judged(either(stopping, going_on), rounds) == expected
 
@@ -317,7 +319,7 @@ def test_a_gate_ends_an_episode_of_step():
 def test_a_world_that_ends_in_the_round_in_which_a_gate_stops_gives_the_ending():
     for solved, expected in ((True, "goal"), (False, "world_ended")):
         observation = Observation(text="over", done=True, solved=solved)
-        assert ending({"observation": observation, "stagnation": Stagnation(stop=True)}) == expected
+        assert search_ending({"observation": observation, "stagnation": Stagnation(stop=True)}) == expected
 
 
 def test_what_a_gate_advises_and_a_memory_holds_reaches_sdps_realize():

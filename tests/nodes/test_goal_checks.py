@@ -17,25 +17,25 @@ from rich.console import Console
 
 from certigraph import recheck, votes, world_check
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.blocksworld.expert import respond
-from certigraph.adapters.models.experts import least
+from certigraph.adapters.blocksworld.expert import answer_prompt
+from certigraph.adapters.models.experts import minimal_answer
 from certigraph.adapters.models.schemas import schema_of
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.processes import wait_for
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.evaluation.comparison_summary import replay_of
-from certigraph.evaluation.frames import Recorded, frames_of
+from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.graphs import sdp
 from certigraph.nodes import sdp as sdp_slots
 from certigraph.nodes.goal_checks import GoalCheck
 from certigraph.nodes.sdp import give_up
-from certigraph.nodes.slots import Slot, as_node
+from certigraph.nodes.slots import Slot, create_node
 from certigraph.runtime.live import LiveView
 from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.runtime.report import write_report
-from certigraph.runtime.report_plan import read_story
+from certigraph.runtime.report_plan import read_plan_history
 from certigraph.runtime.run import run
-from certigraph.runtime.terminal import Watched
+from certigraph.runtime.terminal import RunView
 from certigraph.state.records import (
     RESTORE,
     Action,
@@ -360,7 +360,7 @@ def test_a_return_brings_back_what_was_invalidated_after_the_state_it_returns_to
         return {"plan": [back, *predicates("again", 1)]}
 
     graph = sdp.build(revalidate=finding([0]), replan=returning)
-    watched = Watched()
+    watched = RunView()
     result = run(
         graph,
         Script(plan=3, verdicts=[1, 1, 0]),
@@ -371,10 +371,10 @@ def test_a_return_brings_back_what_was_invalidated_after_the_state_it_returns_to
     assert [(i.predicate.text, i.step) for i in result.invalidations] == [("p1", 3)]
     assert [p.text for p in result.certified.predicates] == ["p1", "again1"]
     assert watched.standing == 2
-    story = read_story(result.trajectory)
+    story = read_plan_history(result.trajectory)
     assert [row.status for row in story.rows] == ["certified", "undone", "restored", "certified"]
     assert story.standing == [(1, 1), (2, 2), (4, 1), (5, 2)]
-    frames = frames_of([Recorded("sdp", "only", 0, result.trajectory)])
+    frames = frames_of([RecordedRun("sdp", "only", 0, result.trajectory)])
     assert list(frames.predicates["status"]) == ["certified", "undone", "return", "certified"]
 
 
@@ -446,7 +446,7 @@ def test_the_trajectory_has_it_all_and_so_have_reports_and_tables(tmp_path: Path
     page = write_report(result.trajectory, tmp_path / "report.html").read_text(encoding="utf-8")
     assert '<li class="row undone' in page
     assert "seen through" in page
-    frames = frames_of([Recorded("sdp", "only", 0, result.trajectory)])
+    frames = frames_of([RecordedRun("sdp", "only", 0, result.trajectory)])
     assert list(frames.predicates["status"]).count("undone") == 1
     assert frames.runs["first_exhaustion"].isna().all(), "neither replan came of tries that were used up"
     assert replay_of(result.trajectory).exhausted_at is None
@@ -469,7 +469,7 @@ def seen_by(slot: Slot, state: SDPState) -> Any:
         seen.append(view)
         return ANSWERS[slot.name]
 
-    wait_for(as_node(slot, recording).afunc(state, {}, replace(RUNTIME)))  # type: ignore[misc]
+    wait_for(create_node(slot, recording).afunc(state, {}, replace(RUNTIME)))  # type: ignore[misc]
     return seen[0] if seen else None
 
 
@@ -533,7 +533,7 @@ def test_the_expert_confirms_what_the_scorer_confirms(benchmark: str, tmp_path: 
 
 
 def test_outside_a_run_no_expert_confirms_a_goal():
-    assert least(schema_of(GoalCheck))["reached"] is False
+    assert minimal_answer(schema_of(GoalCheck))["reached"] is False
 
 
 async def holding_all(state: Any, runtime: Any) -> dict[str, Any]:
@@ -554,7 +554,7 @@ def test_the_expert_names_what_the_goal_lost_and_nothing_that_was_a_step_on_the_
     prompted = "Task: {}\nThe world now:\n{}\nConditions, in order:\n{}\n"
     conditions = "\n".join(f"{n}. {text}" for n, text in enumerate(held, 1))
     form = {"properties": {"undone": {}}}
-    assert respond(prompted.format(goal, world.view(), conditions), form)["undone"] == [2]
+    assert answer_prompt(prompted.format(goal, world.view(), conditions), form)["undone"] == [2]
     for action in ("pick up the blue block", "stack the blue block on top of the orange block"):
         world.step(Action(text=action))
-    assert respond(prompted.format(goal, world.view(), conditions), form)["undone"] == []
+    assert answer_prompt(prompted.format(goal, world.view(), conditions), form)["undone"] == []

@@ -12,7 +12,7 @@ from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.travelplanner.benchmark import TravelPlanner
 from certigraph.nodes import plans
-from certigraph.nodes.plans import MOST_RESULT, plan, replan, supervise
+from certigraph.nodes.plans import MAX_RESULT, plan, replan, supervise
 from certigraph.state.records import Task
 from certigraph.state.run import Belief, Evidence, Turn
 from certigraph.state.tdp import Progress
@@ -43,7 +43,7 @@ def test_what_a_model_writes_too_long_is_cut_and_not_asked_for_again():
     assert [len(step) for step in steps] == [499] * 60
     assert "60 steps" in note
     judged = asked(supervise, Mind(status={**JUDGEMENT, "reason": "r" * 900, "result": "x" * 2_000}))["progress"]
-    assert (len(judged.reason), len(judged.result)) == (160, MOST_RESULT)
+    assert (len(judged.reason), len(judged.result)) == (160, MAX_RESULT)
     assert len(mind.asked) == 1
 
 

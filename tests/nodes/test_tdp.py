@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from supervising import GOOD, SEEN, TASK, Model, answered, changes, nodes, subtask
 
-from certigraph.adapters.models.schemas import MOST_READ
-from certigraph.nodes.tdp import KEPT, MOST_FLAW, MOST_OUTCOMES, decompose, revise
+from certigraph.adapters.models.schemas import MAX_READ_ITEMS
+from certigraph.nodes.tdp import MAX_FLAW, MAX_OUTCOMES, UNCHANGED_NOTE, decompose, revise
 from certigraph.state.records import Observation
 from certigraph.state.tdp import Dag, Node, Outcome
 
@@ -99,14 +99,14 @@ def test_numbers_are_ids_too():
 def test_a_graph_of_any_size_is_mended_in_no_time_and_told_in_few_words(bad: Any):
     given = answered(decompose, SEEN, Model(bad))
     assert 1 <= len(given["dag"].nodes) <= 4
-    assert max(map(len, given["notes"])) <= MOST_FLAW + len("refused: ")
-    assert len(given["notes"]) <= MOST_READ
+    assert max(map(len, given["notes"])) <= MAX_FLAW + len("refused: ")
+    assert len(given["notes"]) <= MAX_READ_ITEMS
 
 
 def test_as_many_sub_tasks_as_are_allowed_are_read_however_many():
-    chain = nodes(*(subtask(f"s{n}", *([f"s{n - 1}"] if n else [])) for n in range(MOST_READ + 50)))
-    given = answered(decompose, SEEN, Model(chain), most=MOST_READ + 50)
-    assert (len(given["dag"].nodes), given["notes"]) == (MOST_READ + 50, ())
+    chain = nodes(*(subtask(f"s{n}", *([f"s{n - 1}"] if n else [])) for n in range(MAX_READ_ITEMS + 50)))
+    given = answered(decompose, SEEN, Model(chain), most=MAX_READ_ITEMS + 50)
+    assert (len(given["dag"].nodes), given["notes"]) == (MAX_READ_ITEMS + 50, ())
 
 
 # Self-Revision under models that sharpen the task graph, and under those that would undo what has run.
@@ -145,7 +145,7 @@ def test_a_revision_of_what_has_run_is_refused_and_the_graph_stays():
     given = answered(revise, after(BATCH), model)
     assert given["dag"] == BATCH
     assert len(model.prompts) == 2
-    assert [note.partition(":")[0] for note in given["notes"]] == ["refused", "refused", KEPT]
+    assert [note.partition(":")[0] for note in given["notes"]] == ["refused", "refused", UNCHANGED_NOTE]
     assert "a: what has run" in given["notes"][0]
     assert "b: what has run" in given["notes"][1]
 
@@ -190,11 +190,11 @@ def test_numbers_are_ids_in_every_list():
 
 
 def test_of_many_outcomes_the_latest_are_told():
-    ran = tuple(Node(id=f"s{n}", task=f"find {n}", status="completed") for n in range(MOST_OUTCOMES + 30))
+    ran = tuple(Node(id=f"s{n}", task=f"find {n}", status="completed") for n in range(MAX_OUTCOMES + 30))
     dag, model = Dag(nodes=(*ran, Node(id="g", task="tell it", needs=tuple(n.id for n in ran)))), Model(changes())
     answered(revise, after(dag, [f"result of {node.id} " + "x" * 900 for node in ran]), model, most=len(ran) + 1)
     assert f"- {ran[-1].id}: result of {ran[-1].id} " in model.prompts[0]
-    assert f"result of {ran[-MOST_OUTCOMES - 1].id} " not in model.prompts[0]
+    assert f"result of {ran[-MAX_OUTCOMES - 1].id} " not in model.prompts[0]
 
 
 def test_what_settles_the_task_is_not_removed_with_nothing_in_its_place():

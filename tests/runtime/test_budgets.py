@@ -14,7 +14,7 @@ from task_graphs import Jobs, Pondering
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.models.usage import TABLE
+from certigraph.adapters.models.usage import PRICES_VARIABLE
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.graphs import tdp
 from certigraph.runtime.recorder import Recorder
@@ -23,7 +23,7 @@ from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun, resume, run
 from certigraph.state.records import LimitReached
 from certigraph.state.serialization import serializer
-from certigraph.state.trajectory import CallBegun, read_trajectory, total
+from certigraph.state.trajectory import CallStarted, read_trajectory, total_usage
 
 # A model that never makes progress stops exactly at its limit in every graph; the ending names the limit.
 
@@ -56,7 +56,7 @@ class Looping(ScriptedChat):
 def prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = tmp_path / "prices.toml"
     table.write_text("[looping]\nread = 90.0\nwritten = 100.0\n")  # a cent a call
-    monkeypatch.setenv(TABLE, str(table))
+    monkeypatch.setenv(PRICES_VARIABLE, str(table))
 
 
 def able() -> Looping:
@@ -133,7 +133,7 @@ def test_what_was_done_is_kept_and_scored(tmp_path: Path) -> None:
 def test_dollars_are_not_granted_to_a_model_without_a_price(tmp_path: Path, limit: dict[str, float]) -> None:
     refused = looped(tmp_path, **limit)
     assert (refused.ending, refused.usage.calls) == ("error:model", 0)
-    assert "looping has no known price" in refused.message and TABLE in refused.message
+    assert "looping has no known price" in refused.message and PRICES_VARIABLE in refused.message
 
 
 def test_without_a_limit_of_dollars_a_price_is_not_asked_for(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_calls_that_no_event_records_count_and_are_named(tmp_path: Path) -> None
     before = stopped.usage.calls
     with Recorder(path) as recorder:
         for _ in range(2):
-            recorder.begin_call(CallBegun(node="validate", model="m", input_tokens=7), max_calls=9)
+            recorder.begin_call(CallStarted(node="validate", model="m", input_tokens=7), max_calls=9)
     lost = read_trajectory(path)
     assert lost.usage.calls == before + 2
     assert [event.usage.input_tokens for event in lost.superseded] == [7, 7]
@@ -195,7 +195,7 @@ def test_parallel_parts_together_begin_no_more_calls_than_the_run_is_granted(tmp
     stopped = begun(tmp_path, "sdp", calls=2)
     with Recorder(stopped.folder / "trajectory.jsonl") as recorder, pytest.raises(LimitReached, match="4 of 4 calls"):
         for _ in range(9):
-            recorder.begin_call(CallBegun(node="solve"), max_calls=4)
+            recorder.begin_call(CallStarted(node="solve"), max_calls=4)
     assert read_trajectory(stopped.folder).usage.calls == 4
 
 
@@ -220,7 +220,7 @@ def booked(result: Result) -> Any:
 def assert_paid_once(result: Result) -> None:
     """Every call is either in the checkpoint or in a superseded line, and in one of them only."""
     failed = [event for event in result.trajectory.events if event.update is None]
-    elsewhere = total(event.usage for event in [*failed, *result.trajectory.superseded]).spent()
+    elsewhere = total_usage(event.usage for event in [*failed, *result.trajectory.superseded]).spent()
     kept, told = booked(result), result.state["spent"]
     assert (kept.calls, kept.tokens) == (told.calls, told.tokens)
     assert kept.calls + elsewhere.calls == result.usage.calls

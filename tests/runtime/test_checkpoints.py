@@ -95,7 +95,7 @@ def test_where_ids_cannot_be_made_to_follow_the_run_stops_and_says_so(
     """A LangGraph that generates its ids in another way."""
     clock(0)
     stopped = started("sdp", tmp_path, calls=4)
-    monkeypatch.setattr(savers, "_GENERATED", "elsewhere")
+    monkeypatch.setattr(savers, "_TIMESTAMP_ATTRIBUTE", "elsewhere")
     clock(-3600)
     result = resume(stopped.folder, budget=Budget())
     assert result.ending == "error:data"

@@ -23,14 +23,14 @@ from certigraph.adapters.blocksworld.benchmark import BlocksWorld, BlocksWorldEn
 from certigraph.adapters.episodes import EPISODES, live_episode
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.adapters.web.pages import Fetcher
-from certigraph.adapters.web.sources import Web, WebCache, providers
-from certigraph.runtime.checkpoints import Saver
-from certigraph.runtime.driver import own_worlds
+from certigraph.adapters.web.sources import Web, WebCache, create_providers
+from certigraph.runtime.checkpoints import SqliteCheckpointSaver
+from certigraph.runtime.driver import keep_worlds_open
 from certigraph.runtime.registry import AnyGraph, build_graph
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun, resume, run
 from certigraph.state.records import Fault, Task
-from certigraph.state.trajectory import Event, Line
+from certigraph.state.trajectory import Event, TrajectoryLine
 
 # Worlds of runs: hundreds of parallel runs keep their own worlds open, and all are closed when their run ends.
 
@@ -53,7 +53,7 @@ class Counting(BlocksWorld):
 
 
 def test_runs_at_once_open_one_world_each_however_few_are_left_open_for_others(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(episodes, "MOST_EPISODES", 1)
+    monkeypatch.setattr(episodes, "MAX_EPISODES", 1)
     benchmark = Counting()
 
     async def together() -> None:
@@ -76,7 +76,7 @@ def test_worlds_are_closed_also_where_their_run_fails():
     benchmark = Counting()
 
     async def failing() -> None:
-        async with own_worlds():
+        async with keep_worlds_open():
             live_episode("fails:a", benchmark.task("3-0"), [], Runtime(context=Context(benchmark=benchmark)))
             raise RuntimeError("on the way")
 
@@ -160,19 +160,19 @@ def test_a_checkpoint_that_is_not_the_latest_is_never_scored(
     behind: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """The state of a run that its budget stopped is read from its checkpoints."""
-    read, stale = Saver.get_tuple, list[bool]()
+    read, stale = SqliteCheckpointSaver.get_tuple, list[bool]()
 
-    def read_stale(self: Saver, config: Any) -> Any:
+    def read_stale(self: SqliteCheckpointSaver, config: Any) -> Any:
         found = read(self, config)
         for _ in range(behind if stale else 0):
             found = read(self, found.parent_config)
         return found
 
-    def stop(line: Line) -> None:
+    def stop(line: TrajectoryLine) -> None:
         if isinstance(line, Event) and line.update is None:
             stale.append(True)
 
-    monkeypatch.setattr(Saver, "get_tuple", read_stale)
+    monkeypatch.setattr(SqliteCheckpointSaver, "get_tuple", read_stale)
     result = run("sdp", "blocksworld", "4-0", context=Context(budget=Budget(calls=7)), out=tmp_path, listener=stop)
     assert stale
     assert result.scores is None
@@ -194,7 +194,7 @@ class Served(SmallResearch):
         self._fetcher, self._folder = Fetcher(hosts={".example": site.place}), folder
 
     def web(self, task: Task) -> Web:
-        return Web(providers(), self._fetcher, WebCache(self._folder / "cache"))
+        return Web(create_providers(), self._fetcher, WebCache(self._folder / "cache"))
 
 
 @pytest.fixture

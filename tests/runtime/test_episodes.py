@@ -17,11 +17,11 @@ from certigraph.evaluation.export import rows_of
 from certigraph.evaluation.inspect_log import to_inspect
 from certigraph.graphs import mcts, react_reward, statefactory
 from certigraph.nodes.lookahead import listed
-from certigraph.runtime.episodes import MOST_OTHERS, Candidate, Prospect, read_episodes, read_rating
+from certigraph.runtime.episodes import MAX_OTHER_CANDIDATES, Candidate, Prospect, read_episodes, read_rating
 from certigraph.runtime.live import LiveView, plain_lines
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
-from certigraph.runtime.terminal import Watched
+from certigraph.runtime.terminal import RunView
 from certigraph.state.trajectory import read_trajectory
 
 # Runs that look ahead in live views, reports and exports: candidates with their values, and the reward.
@@ -86,7 +86,7 @@ def test_of_a_search_visits_and_values_are_told(watched: dict[str, Watching]):
 
 
 def test_a_line_marks_the_chosen_one_and_counts_what_it_leaves_out():
-    offered = tuple(Candidate(f"a{n}", f"+0.{n}") for n in reversed(range(MOST_OTHERS + 3)))
+    offered = tuple(Candidate(f"a{n}", f"+0.{n}") for n in reversed(range(MAX_OTHER_CANDIDATES + 3)))
     line = Prospect(0.25, offered, "a0").line
     assert line == "reward 0.25 · ▸ +0.0 · +0.5 a5 · +0.4 a4 · +0.3 a3 · 2 more"
 
@@ -193,7 +193,7 @@ def test_a_task_of_ones_own_without_a_domain_is_read_by_a_model():
 
 
 def test_a_watcher_hears_of_each_step_once(watched_reward_views):
-    run = Watched()
+    run = RunView()
     said = [text for line in watched_reward_views[1] for text in (run.take(line), *plain_lines(run, line))[1:]]
     assert said[0].startswith("statefactory on rewardprediction mine, model ")
     assert said[2:4] == [

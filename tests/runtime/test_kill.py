@@ -24,7 +24,7 @@ from task_graphs import Jobs, Pondering, SerialJobs
 
 from certigraph.adapters import benchmarks
 from certigraph.adapters.protocols import Budget, Context, Limits
-from certigraph.adapters.web.sources import AT_ONCE
+from certigraph.adapters.web.sources import MAX_PARALLEL_PAGES
 from certigraph.graphs import mcts, react_reward, sdp, tdp
 from certigraph.nodes.lookahead import listed
 from certigraph.runtime.result import Result
@@ -429,7 +429,7 @@ def test_killed_while_it_fetches_it_repeats_at_most_what_was_under_way(
 ):
     out, log, cache = tmp_path / "runs", tmp_path / "log", tmp_path / "cache"
     assert child_web(STARTED, cache, out, log, NEVER, requests) == -signal.SIGKILL
-    under_way = set(pages(log)[-AT_ONCE:])
+    under_way = set(pages(log)[-MAX_PARALLEL_PAGES:])
     assert child_web(RESUMED, cache, out, log, NEVER) == 0
     result = Result(next(out.iterdir()))
     assert (result.ending, result.certificates) == (whole_web.ending, whole_web.certificates)

@@ -15,7 +15,7 @@ from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import pbai
 from certigraph.runtime.live import LiveView
 from certigraph.runtime.run import run
-from certigraph.runtime.terminal import clean
+from certigraph.runtime.terminal import clean_line
 from certigraph.state.records import (
     Action,
     Attempt,
@@ -191,7 +191,7 @@ def test_world_text_cannot_steer_the_terminal():
     assert "\x1b[2J" not in shown.file.getvalue()
     assert "]0;owned\x07" not in shown.file.getvalue()
     assert "[bold]markup[/bold]" in shown.file.getvalue()
-    assert clean("a\x1b\n\tb") == "a b"
+    assert clean_line("a\x1b\n\tb") == "a b"
 
 
 def test_frame_of_an_episode_has_its_subtask_its_turns_and_the_scores_before():

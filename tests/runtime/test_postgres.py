@@ -24,19 +24,19 @@ from certigraph.evaluation.evaluate import evaluate
 from certigraph.runtime import postgres as leases
 from certigraph.runtime.postgres import (
     Connection,
-    Lease,
     PostgresLessons,
     PostgresSaver,
-    dumped,
-    escaped,
-    key_of,
-    loaded,
-    place_of,
+    ThreadLease,
+    dump_json,
+    escape_value,
+    load_json,
+    lock_key_of,
+    namespace_of,
 )
-from certigraph.runtime.registry import GRAPHS, SEARCHES, build_graph, load_local
+from certigraph.runtime.registry import GRAPHS, SEARCH_GRAPHS, build_graph, load_settings
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun, resume, run
-from certigraph.runtime.storage import delete_thread, drop_checkpoints, opened, usual_checkpoints
+from certigraph.runtime.storage import default_checkpoints, delete_thread, drop_checkpoints, open_storage
 from certigraph.state.records import Fault
 from certigraph.state.trajectory import read_lines
 
@@ -53,9 +53,9 @@ SOON, LATER = Budget(calls=5), Budget(calls=15)
 
 
 def begun(graph: str, out: Path, **more: Any) -> Result:
-    world = Riddles() if graph in SEARCHES else BlocksWorld()
+    world = Riddles() if graph in SEARCH_GRAPHS else BlocksWorld()
     context = Context(limits=SMALL, budget=SOON, **more)
-    return run(graph, world, "looped" if graph in SEARCHES else "4-0", context=context, out=out)
+    return run(graph, world, "looped" if graph in SEARCH_GRAPHS else "4-0", context=context, out=out)
 
 
 def gone_on(result: Result) -> Result:
@@ -66,7 +66,7 @@ def gone_on(result: Result) -> Result:
 def checkpointed(result: Result) -> dict[str, Any]:
     async def read() -> dict[str, Any]:
         graph = build_graph(result.trajectory.header.graph)
-        async with opened(graph, result.folder, load_local(result.folder), resuming=True) as (saver, _):
+        async with open_storage(graph, result.folder, load_settings(result.folder), resuming=True) as (saver, _):
             found = await graph.copy({"checkpointer": saver}).aget_state(
                 {"configurable": {"thread_id": result.folder.name}}
             )
@@ -113,7 +113,7 @@ def test_every_graph_comes_to_what_it_comes_to_with_files(
     assert told(there) == told(file)
     assert resumed(there) == resumed(file)
     assert plain(checkpointed(there)) == plain(checkpointed(file)) == plain(there.state)
-    assert there.trajectory.header.context["checkpoints"] == load_local(there.folder).checkpoints == "postgres"
+    assert there.trajectory.header.context["checkpoints"] == load_settings(there.folder).checkpoints == "postgres"
     assert not list(there.folder.glob("*.sqlite*"))
 
 
@@ -133,7 +133,7 @@ def test_what_was_written_after_the_latest_checkpoint_is_forgotten_and_nothing_e
     [(late, all_before)] = used.sql(asked, thread)
 
     async def forget() -> None:
-        async with Lease.acquire(thread) as lease:
+        async with ThreadLease.acquire(thread) as lease:
             await PostgresSaver(lease).prepare_resume(thread)
 
     asyncio.run(forget())
@@ -170,8 +170,8 @@ def test_lessons_come_back_as_they_were_given():
     odd = {"text": "NUL \0, half \ud800, \x1b[0m, 'quote\\u0000", "number": 1.0, "huge": 1e300, "none": None}
 
     async def kept() -> list[Any]:
-        async with Lease.acquire("store", new=True) as lease:
-            one, other = (PostgresLessons(lease, place_of(name)) for name in ("one", "one more"))
+        async with ThreadLease.acquire("store", new=True) as lease:
+            one, other = (PostgresLessons(lease, namespace_of(name)) for name in ("one", "one more"))
             await asyncio.to_thread(one.put, ("lessons", "a", "odd % _name"), "k1", odd, False)
             await one.aput(("lessons", "b"), "k2", {"n": 2}, False)
             spaces = await one.alist_namespaces(prefix=("lessons",))
@@ -206,7 +206,7 @@ def rows(server: Server, thread: str) -> list[int]:
 
 
 def lessons_of(result: Result) -> str:
-    return ".".join(place_of(result.folder.name))
+    return ".".join(namespace_of(result.folder.name))
 
 
 @pytest.mark.slow
@@ -248,9 +248,9 @@ async def backend(connection: Connection) -> int:
 @pytest.mark.slow
 def test_who_lost_the_connection_writes_nothing_once_another_worker_had_the_run(used: Server):
     async def overtaken() -> None:
-        async with Lease.acquire("t", new=True) as mine:
+        async with ThreadLease.acquire("t", new=True) as mine:
             used.sql("SELECT pg_terminate_backend(%s)", await mine.use(backend))
-            async with Lease.acquire("t"):
+            async with ThreadLease.acquire("t"):
                 pass  # somebody else went on with it, and is through with it already
             with pytest.raises(Fault, match="run t was resumed by another worker"):
                 await mine.use(alive)
@@ -262,14 +262,14 @@ def test_who_lost_the_connection_writes_nothing_once_another_worker_had_the_run(
 
 @pytest.mark.slow
 def test_who_lost_the_connection_waits_for_its_own_ghost_and_goes_on(used: Server, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(leases, "GRACE", 0.1)
+    monkeypatch.setattr(leases, "LOCK_SECONDS", 0.1)
 
     async def haunted() -> bool:
-        async with Lease.acquire("g", new=True) as mine:
+        async with ThreadLease.acquire("g", new=True) as mine:
             pid = await mine.use(backend)
             with psycopg.connect(used.url, autocommit=True) as ghost:
                 used.sql("SELECT pg_terminate_backend(%s)", pid)
-                ghost.execute("SELECT pg_advisory_lock(%s)", (key_of("g"),))
+                ghost.execute("SELECT pg_advisory_lock(%s)", (lock_key_of("g"),))
                 going_on = asyncio.create_task(mine.use(alive))
                 await asyncio.sleep(0.5)
                 assert not going_on.done()
@@ -280,12 +280,12 @@ def test_who_lost_the_connection_waits_for_its_own_ghost_and_goes_on(used: Serve
 
 @pytest.mark.slow
 def test_a_lease_is_one_workers(used: Server, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(leases, "GRACE", 0.1)
+    monkeypatch.setattr(leases, "LOCK_SECONDS", 0.1)
 
     async def both() -> None:
-        async with Lease.acquire("l"), Lease.acquire("l2"):
+        async with ThreadLease.acquire("l"), ThreadLease.acquire("l2"):
             with pytest.raises(Fault, match="run l is running in another worker"):
-                async with Lease.acquire("l"):
+                async with ThreadLease.acquire("l"):
                     pass
 
     asyncio.run(both())
@@ -297,7 +297,7 @@ def test_workers_that_come_first_lay_the_tables_out_once(server: Server, monkeyp
     monkeypatch.setenv(VARIABLE, server.url.removesuffix("postgres") + "fresh")
 
     async def one(number: int) -> bool:
-        async with Lease.acquire(f"t{number}") as lease:
+        async with ThreadLease.acquire(f"t{number}") as lease:
             return await lease.use(alive)
 
     async def all_at_once() -> list[bool]:
@@ -326,16 +326,16 @@ def refusable(value: Any) -> bool:
 
 @given(VALUES)
 def test_every_value_comes_back(value: Any):
-    text = dumped(value)
-    assert loaded(text) == loaded(text.encode()) == value
-    assert json.dumps(loaded(text)) == json.dumps(value)  # 1.0 is not 1
+    text = dump_json(value)
+    assert load_json(text) == load_json(text.encode()) == value
+    assert json.dumps(load_json(text)) == json.dumps(value)  # 1.0 is not 1
     assert "\\u0000" not in text.replace("\\\\", "")
-    assert refusable(value) or escaped(value) == value
+    assert refusable(value) or escape_value(value) == value
 
 
 def test_what_is_no_number_comes_back_as_that():
-    assert math.isnan(loaded(dumped([math.nan]))[0])
-    assert loaded(dumped(-math.inf)) == -math.inf
+    assert math.isnan(load_json(dump_json([math.nan]))[0])
+    assert load_json(dump_json(-math.inf)) == -math.inf
 
 
 # Selection of a server for checkpoints, messages when it cannot be used, and the server in the documentation.
@@ -351,7 +351,7 @@ def test_files_are_the_rule_and_a_server_what_the_machine_names(monkeypatch: pyt
         monkeypatch.delenv("CERTIGRAPH_POSTGRES", raising=False)
         if address is not None:
             monkeypatch.setenv("CERTIGRAPH_POSTGRES", address)
-        assert usual_checkpoints() == expected
+        assert default_checkpoints() == expected
 
 
 def test_without_the_extra_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -24,7 +24,7 @@ from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import Evaluation
 from certigraph.graphs import sdp
 from certigraph.runtime import postgres as leases
-from certigraph.runtime.checkpoints import AWAY
+from certigraph.runtime.checkpoints import UNREACHABLE_SERVER
 from certigraph.runtime.postgres import delete_rows, open_thread
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
@@ -153,12 +153,15 @@ def test_a_server_that_is_killed_costs_a_run_nothing(used: Server, whole: Result
 def test_where_the_server_stays_away_the_run_ends_and_goes_on_when_it_is_back(
     used: Server, whole: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(leases, "PATIENCE", 0.5)
+    monkeypatch.setattr(leases, "RETRY_SECONDS", 0.5)
     stopped = run("sdp", Slow(), out=tmp_path, listener=after_events(30, used.kill))  # type: ignore[arg-type]
     assert stopped.ending == "error:data"
-    assert stopped.message.startswith(AWAY) and f"certigraph resume FOLDER/{stopped.folder.name}" in stopped.message
+    assert (
+        stopped.message.startswith(UNREACHABLE_SERVER)
+        and f"certigraph resume FOLDER/{stopped.folder.name}" in stopped.message
+    )
     assert len(stopped.trajectory.events) <= 31  # no step was made that could not be kept
-    with pytest.raises(Fault, match=AWAY):
+    with pytest.raises(Fault, match=UNREACHABLE_SERVER):
         resume(stopped.folder)
     used.start()
     assert_as_if_nothing_happened(resume(stopped.folder), whole)
@@ -372,7 +375,7 @@ def test_the_password_is_written_nowhere(used: Server, tmp_path: Path):
 def test_an_address_that_leads_nowhere_is_told_without_its_password(
     form: str, told: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(leases, "PATIENCE", 0.2)
+    monkeypatch.setattr(leases, "RETRY_SECONDS", 0.2)
     monkeypatch.setenv(VARIABLE, form.format(password=server.password, port=server.port))
     with pytest.raises(Fault, match=told) as refused:
         run("sdp", "blocksworld", "3-0", out=tmp_path)

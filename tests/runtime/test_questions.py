@@ -13,11 +13,11 @@ from small_web import RIGHT, TEXT, SmallWeb
 
 import certigraph
 from certigraph import Context, RunFailed
-from certigraph.adapters.models.schemas import minimal
+from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Limits
-from certigraph.cli.output import closing_lines, finish
-from certigraph.runtime.questions import closing_of
+from certigraph.cli.output import closing_lines, print_result
+from certigraph.runtime.questions import research_summary_of
 from certigraph.runtime.run import run
 from certigraph.state.records import Fault, UnknownName, Verdict
 
@@ -30,7 +30,9 @@ def knowing() -> Context:
     """A scripted model that takes its finding from the first source."""
 
     def respond(prompt: str, schema: dict[str, Any]) -> Any:
-        return next((RIGHT[field] for field in schema.get("properties", {}) if field in RIGHT), minimal(schema))
+        return next(
+            (RIGHT[field] for field in schema.get("properties", {}) if field in RIGHT), minimal_instance(schema)
+        )
 
     return Context(chat=ScriptedChat(responder=respond))
 
@@ -94,7 +96,7 @@ FORCED = (PASSED.model_copy(update={"finding": None, "forced": "force_accept"}),
 
 
 def said(result):
-    return list(closing_lines(closing_of(result)))
+    return list(closing_lines(research_summary_of(result)))
 
 
 def test_a_certified_answer_comes_with_its_findings_their_sources_and_what_was_only_let_pass(tmp_path):
@@ -137,7 +139,7 @@ def test_several_answers_are_a_line_each(answer, lines, tmp_path):
 
 def test_searches_and_pages_are_counted_and_dead_pages_once(tmp_path):
     result = asked(tmp_path, Inquiry())
-    cost = closing_of(result).cost
+    cost = research_summary_of(result).cost
     steps = len(result.state["history"])
     assert (cost.searches, cost.pages, cost.unreadable) == (2 * steps, 3 * steps, 1)
     assert "0 model calls, 0 tokens, $0.00, 10 searches, 15 pages asked for (1 unreadable), " in said(result)[8]
@@ -167,7 +169,7 @@ def test_after_a_fault_the_command_has_no_budget(tmp_path):
 def test_a_run_that_never_planned_has_a_summary_too(tmp_path):
     result = asked(tmp_path, Inquiry(fails={"open": Fault("environment", "no key")}))
     assert said(result)[0] == "no answer was given"
-    assert closing_of(result).unsettled == ()
+    assert research_summary_of(result).unsettled == ()
 
 
 def test_what_pages_wrote_cannot_steer_the_terminal_or_pass_for_another_line(tmp_path):
@@ -182,7 +184,7 @@ def test_what_pages_wrote_cannot_steer_the_terminal_or_pass_for_another_line(tmp
 def test_json_has_the_same(tmp_path, capsys):
     result = asked(tmp_path, Inquiry(*FORCED))
     with pytest.raises(typer.Exit) as left:
-        finish(result, as_json=True)
+        print_result(result, as_json=True)
     assert left.value.exit_code == 1
     told = json.loads(capsys.readouterr().out)
     assert (told["answer"], told["answer_certified"], told["answer_forced"]) == ("20\nor 21", False, "force_accept")
@@ -195,6 +197,6 @@ def test_json_has_the_same(tmp_path, capsys):
 def test_other_runs_are_closed_as_ever(tmp_path, capsys):
     result = run("sdp", "blocksworld", "4-0", out=tmp_path)
     with pytest.raises(typer.Exit) as left:
-        finish(result, as_json=False)
+        print_result(result, as_json=False)
     assert left.value.exit_code == 0
     assert capsys.readouterr().out.startswith("report: ")

@@ -11,10 +11,10 @@ from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.graphs import pbai
 from certigraph.runtime.episodes import read_episodes
-from certigraph.runtime.history import standing
-from certigraph.runtime.html import Markup, clock, compact, tag
+from certigraph.runtime.history import valid_certificates
+from certigraph.runtime.html import Markup, format_compact, format_duration, tag
 from certigraph.runtime.report import write_report
-from certigraph.runtime.report_plan import read_story
+from certigraph.runtime.report_plan import read_plan_history
 from certigraph.runtime.run import run
 from certigraph.state.records import (
     RESTORE,
@@ -32,7 +32,7 @@ from certigraph.state.records import (
     Verdict,
 )
 from certigraph.state.run import certified_state
-from certigraph.state.trajectory import Event, Footer, Header, Resumed, assembled
+from certigraph.state.trajectory import Event, Footer, Header, Resumed, assemble_trajectory
 
 EVIL = '<script>alert(1)</script>"onload="alert(2)\' &amp;'
 
@@ -94,7 +94,7 @@ class Tape:
 
     def trajectory(self, ending=None, scores=None, **changes):
         footer = [Footer(ending=ending, scores=scores, usage=Usage(node="all"))] if ending else []
-        return assembled([header(**changes), *self.lines, *footer])
+        return assemble_trajectory([header(**changes), *self.lines, *footer])
 
 
 def page(trajectory, tmp_path):
@@ -150,7 +150,7 @@ def test_return_to_an_earlier_state_takes_certificates_back(tmp_path):
     back = Predicate(text="as before", kind=RESTORE, args={"to": 1})
     tape.replan(back, Predicate(text="b again"), Predicate(text="c")).certify(1, "undo", restores=1).attempt(1)
     trajectory = tape.trajectory("limit:calls")
-    story, state = read_story(trajectory), trajectory.state()
+    story, state = read_plan_history(trajectory), trajectory.state()
     assert [row.status for row in story.rows] == ["certified", "undone", "restored", "certified", "target"]
     assert story.count("certified") == len(certified_state(state["certificates"]).predicates)
     assert story.standing == [(1, 1), (2, 2), (3, 1), (4, 2)]
@@ -165,7 +165,7 @@ def test_a_return_takes_invalidations_back_with_the_state(tmp_path):
     tape.replan(back, Predicate(text="b again"), Predicate(text="c"))
     tape.steps += 1
     tape.certify(1, "undo", restores=1)
-    story = read_story(tape.trajectory("limit:calls"))
+    story = read_plan_history(tape.trajectory("limit:calls"))
     assert [row.status for row in story.rows] == ["certified", "undone", "restored", "target", "waiting"]
     assert story.standing == [(1, 1), (3, 1), (5, 1)]
 
@@ -188,7 +188,7 @@ def test_interrupted_run_renders(tmp_path):
     html = page(Tape("a", "b").attempt(1).trajectory(), tmp_path)
     assert rows(html) == ["certified", "target"]
     assert '<span class="badge idle">interrupted</span>' in html
-    assert "No predicate was proposed." in page(assembled([header()]), tmp_path)
+    assert "No predicate was proposed." in page(assemble_trajectory([header()]), tmp_path)
 
 
 def test_graph_without_plan_and_head_shows_certificates_and_attempts(tmp_path):
@@ -197,13 +197,13 @@ def test_graph_without_plan_and_head_shows_certificates_and_attempts(tmp_path):
         line.model_copy(update={"update": {k: v for k, v in line.update.items() if k not in ("plan", "head")}})
         for line in tape.lines
     ]
-    html = page(assembled([header(), *without, Footer(ending="gave_up", usage=Usage(node="all"))]), tmp_path)
+    html = page(assemble_trajectory([header(), *without, Footer(ending="gave_up", usage=Usage(node="all"))]), tmp_path)
     assert rows(html) == ["certified", "failed"]
 
 
 def test_superseded_work_is_paid_but_not_shown(tmp_path):
     tape = Tape("a").attempt(1)
-    html = page(assembled([header(), *tape.lines, Resumed(superstep=1)]), tmp_path)
+    html = page(assemble_trajectory([header(), *tape.lines, Resumed(superstep=1)]), tmp_path)
     assert rows(html) == ["target"]
     assert "1 node run, 3 redone" in html
     assert "<dd>4<small>" in html
@@ -222,12 +222,17 @@ def test_standing_of_long_runs_with_many_returns_is_fast():
     targets = (Predicate(text="p"),)
     plain = Certificate(step=1, position=0, targets=targets, action=Action(text="a"), digest="d")
     back = plain.model_copy(update={"restores": 10_000})
-    assert standing([*[plain] * 20_000, back, plain]) == {*range(10_000), 20_001}
+    assert valid_certificates([*[plain] * 20_000, back, plain]) == {*range(10_000), 20_001}
 
 
 @pytest.mark.parametrize(
     ("shown", "expected"),
-    [(compact(1_234_567), "1.23M"), (compact(999), "999"), (clock(0.25), "250 ms"), (clock(3_700), "1 h 01 min")],
+    [
+        (format_compact(1_234_567), "1.23M"),
+        (format_compact(999), "999"),
+        (format_duration(0.25), "250 ms"),
+        (format_duration(3_700), "1 h 01 min"),
+    ],
 )
 def test_figures_are_short(shown, expected):
     assert shown == expected

@@ -93,11 +93,11 @@ def test_a_script_that_does_not_know_the_question_is_refused_before_the_run(tmp_
 
 def test_comparisons_and_evaluations_count_failures_and_do_not_warn(tmp_path: Path) -> None:
     from certigraph.runtime.registry import build_graph
-    from certigraph.runtime.run import completed
+    from certigraph.runtime.run import complete_run
 
     script = Script(verdicts=[])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = asyncio.run(completed(tmp_path / "one", build_graph("react"), script, "a", UNUSABLE))
-        again = asyncio.run(completed(tmp_path / "one", build_graph("react"), script, "a", UNUSABLE))
+        result = asyncio.run(complete_run(tmp_path / "one", build_graph("react"), script, "a", UNUSABLE))
+        again = asyncio.run(complete_run(tmp_path / "one", build_graph("react"), script, "a", UNUSABLE))
     assert result.failed and again.failed

@@ -35,7 +35,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], Script]:
 
     def register(script: Script) -> Script:
         monkeypatch.setitem(benchmarks.BENCHMARKS, script.name, "doubles:Script")
-        monkeypatch.setattr(benchmarks, "_load", lambda *_: script)
+        monkeypatch.setattr(benchmarks, "_load_cached", lambda *_: script)
         return script
 
     return register
@@ -580,7 +580,7 @@ def test_a_memory_whose_making_was_cut_off_is_made_by_the_resume(tmp_path: Path,
         return ["CREATE TABLE store (a)", "no SQL: the process ends between two statements"]
 
     with monkeypatch.context() as patched, pytest.raises(sqlite3.OperationalError):
-        patched.setattr("certigraph.runtime.storage._layout", killed)
+        patched.setattr("certigraph.runtime.storage._schema_statements", killed)
         run("clin", "blocksworld", "3-0", out=tmp_path)
     [folder] = tmp_path.iterdir()
     assert Result(folder).ending == "interrupted"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from certigraph.adapters.models.scripted import SLIP, current_situation
+from certigraph.adapters.models.scripted import INVALID_ACTION, current_situation
 from certigraph.adapters.protocols import Budget, Context, Limits, Responder
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import give_up
@@ -193,7 +193,7 @@ def test_the_share_of_exhausted_targets_is_the_error_rate_to_the_number_of_attem
         limits = Buttons.limits.model_copy(update={"attempts": attempts})
         context = Context(model=model, benchmark=Buttons(), limits=limits, budget=Budget(calls=10**6, seconds=10**6))
         state = sdp.build().invoke({"task": TASK}, {"recursion_limit": 10**5}, context=context)
-        assert {attempt.action.text == SLIP for attempt in state["attempts"]} == {True, False}
+        assert {attempt.action.text == INVALID_ACTION for attempt in state["attempts"]} == {True, False}
         exhausted += failed_whole(state["attempts"], attempts)
         met += len(state["certificates"])
     share, targets = rate**attempts, exhausted + met

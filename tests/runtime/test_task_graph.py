@@ -9,16 +9,16 @@ from tdp_tape import TDPTape, eventful, small, wide
 
 from certigraph.graphs import tdp
 from certigraph.runtime.episodes import read_episodes
-from certigraph.runtime.history import row_of
+from certigraph.runtime.history import comparison_row_of
 from certigraph.runtime.live import LiveView
 from certigraph.runtime.report import write_report
-from certigraph.runtime.report_tasks import inner_run, lay_out, timeline
+from certigraph.runtime.report_tasks import inner_run_of, layout_graph, timeline
 from certigraph.runtime.run import run
 from certigraph.runtime.task_graph import TaskGraph, read_task_graph
-from certigraph.runtime.terminal import Watched, frame
+from certigraph.runtime.terminal import RunView, draw_frame
 from certigraph.state.records import Scores, Usage
 from certigraph.state.tdp import Node
-from certigraph.state.trajectory import Footer, Resumed, assembled
+from certigraph.state.trajectory import Footer, Resumed, assemble_trajectory
 
 EVIL = '<script>alert(1)</script>"onload="alert(2)\' &amp;'
 
@@ -79,7 +79,7 @@ def test_what_a_resume_drops_is_paid_by_its_node_and_time_goes_on():
     tape = small().begin("a").act("a", "search A")
     resumed = [*tape.lines, Resumed(superstep=2, scopes={"solve:a": 2})]
     after = tape.lines[4].model_copy(update={"t": 0.75, "superstep": 3})
-    tasks = read_task_graph(assembled([tape.header, *resumed, after]))
+    tasks = read_task_graph(assemble_trajectory([tape.header, *resumed, after]))
     assert (tasks.nodes["a"].calls, tasks.nodes["a"].steps) == (6, 0)
     assert tasks.resume_times == [4.0]
     assert tasks.nodes["a"].spans[-1] == (4.25, 4.75)
@@ -103,7 +103,7 @@ def test_a_node_that_is_to_be_done_again_waits_without_its_first_outcome():
 
 def test_an_inner_run_stands_alone():
     tape = small().begin("a").act("a", "search A")
-    inner = inner_run(read_task_graph(tape.trajectory()).nodes["a"], tape.trajectory())
+    inner = inner_run_of(read_task_graph(tape.trajectory()).nodes["a"], tape.trajectory())
     assert inner.header.graph == "subtask"
     assert [turn.action for turn in inner.state()["turns"]] == ["search A"]
 
@@ -112,7 +112,7 @@ def test_events_of_graphs_nested_deeper_are_charged_to_the_node():
     tape = small().begin("a").own("act", (), "solve:a|solve:x", "x", history=[{}])
     worked = read_task_graph(tape.trajectory()).nodes["a"]
     assert (worked.calls, worked.steps) == (3, 1)
-    assert inner_run(worked, tape.trajectory()).events[-1].scope == "solve:x"
+    assert inner_run_of(worked, tape.trajectory()).events[-1].scope == "solve:x"
 
 
 def test_frame_has_every_node_with_its_state_and_what_it_does_now():
@@ -138,7 +138,7 @@ def test_inner_plans_and_certificates_are_no_plan_of_the_run():
     frame = watched(tape.header, *tape.lines)
     assert "1/2 certified" in line_with("▸ a", frame)
     assert not any("p holds" in line for line in frame)
-    fold = Watched()
+    fold = RunView()
     for line in (tape.header, *tape.lines):
         fold.take(line)
     assert (fold.plan, fold.certificates, fold.tasks.nodes["a"].certified) == ([], [], 1)
@@ -230,14 +230,14 @@ def test_a_long_run_has_a_short_timeline():
 def test_nodes_stand_below_what_they_need():
     sources = [Node(id=name, task="find") for name in "xyz"]
     crossed = [Node(id=f"{need}2", task="tell", needs=(need,)) for need in "zyx"]
-    boxes = lay_out(read_task_graph(TDPTape(*sources, *crossed).trajectory())).boxes
+    boxes = layout_graph(read_task_graph(TDPTape(*sources, *crossed).trajectory())).boxes
     assert all(boxes[f"{need}2"].middle == boxes[need].middle for need in "xyz")
     assert all(boxes[f"{need}2"].y > boxes[need].y + boxes[need].height for need in "xyz")
 
 
 def test_a_copy_of_the_world_begins_its_episode_after_what_was_repeated():
     tape = small().begin("b", before=3).act("b", "search B", off_plan=True).at("b", "replan", outline=["other"])
-    inner = inner_run(read_task_graph(tape.trajectory()).nodes["b"], tape.trajectory())
+    inner = inner_run_of(read_task_graph(tape.trajectory()).nodes["b"], tape.trajectory())
     episode = read_episodes(inner).now
     assert [entry.number for entry in episode.entries()] == [1]
     assert [remark.text for remark in episode.supervision.remarks(1)] == ["off plan", "⟲ plan made anew: 1 other"]
@@ -245,7 +245,7 @@ def test_a_copy_of_the_world_begins_its_episode_after_what_was_repeated():
 
 def test_a_plan_that_stays_as_it_was_is_not_said_again():
     tape = small().begin("a").act("a", "search").at("a", "replan", outline=["look for a", "hand it in"])
-    inner = inner_run(read_task_graph(tape.trajectory()).nodes["a"], tape.trajectory())
+    inner = inner_run_of(read_task_graph(tape.trajectory()).nodes["a"], tape.trajectory())
     assert read_episodes(inner).now.supervision.remarks(1) == []
 
 
@@ -270,15 +270,15 @@ def test_long_texts_leave_room_for_the_rest(tmp_path):
 
 @pytest.mark.parametrize(("value", "ink"), [(0.0, "yellow"), (1.0, "green"), (None, "green")])
 def test_a_goal_that_scores_nothing_is_not_praised(value, ink):
-    fold, scores = Watched(), None if value is None else Scores(value=value)
+    fold, scores = RunView(), None if value is None else Scores(value=value)
     for line in (small().header, Footer(ending="goal", usage=Usage(node="all"), scores=scores)):
         fold.take(line)
-    assert frame(fold, height=30, steps=None, seconds=0).subtitle.style == f"bold {ink}"
+    assert draw_frame(fold, height=30, steps=None, seconds=0).subtitle.style == f"bold {ink}"
 
 
 def test_runs_that_were_stopped_early_render(tmp_path):
     header = small().header
-    assert "The task was not decomposed." in page(assembled([header]), tmp_path)
+    assert "The task was not decomposed." in page(assemble_trajectory([header]), tmp_path)
     assert "No node was dispatched." in page(small().trajectory("error:model"), tmp_path)
     assert line_with("no task graph yet", watched(header))
 
@@ -296,7 +296,7 @@ def test_a_real_run_is_watched_and_reported(tmp_path):
     with LiveView(console) as view:
         result = run("tdp", "blocksworld", "4-0", out=tmp_path, listener=view)
     frame = console.export_text()
-    frame = frame[frame.rindex("╭") :].splitlines()
+    frame = draw_frame[draw_frame.rindex("╭") :].splitlines()
     live = len(result.state["dag"].nodes)
     assert line_with(f"sub-tasks {live}/{live}   steps {len(result.state['history'])}", frame)
     html = page(result.trajectory, tmp_path)
@@ -307,7 +307,7 @@ def test_a_real_run_is_watched_and_reported(tmp_path):
 
 def test_task_graphs_within_nodes_are_unfolded_there(tmp_path):
     result = run(tdp.build(solve="tdp"), "hotpotqa:interactive", out=tmp_path)
-    taken = row_of("tdp", "1", result.trajectory).steps
+    taken = comparison_row_of("tdp", "1", result.trajectory).steps
     assert read_task_graph(result.trajectory).steps == taken
     assert page(result.trajectory, tmp_path).count('<details class="turn') == taken
 

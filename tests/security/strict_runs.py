@@ -8,12 +8,12 @@ from typing import Any
 from study_world import Riddles
 
 from certigraph.nodes.slots import Spec
-from certigraph.runtime.checkpoints import Saver
-from certigraph.runtime.registry import GRAPHS, REWARDS, SEARCHES, AnyGraph, build_graph
+from certigraph.runtime.checkpoints import SqliteCheckpointSaver
+from certigraph.runtime.registry import GRAPHS, REWARD_GRAPHS, SEARCH_GRAPHS, AnyGraph, build_graph
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.records import Record
-from certigraph.state.trajectory import Line
+from certigraph.state.trajectory import TrajectoryLine
 
 VARYING = {"episode", "usage", "spent"}
 """What differs from run to run."""
@@ -33,11 +33,11 @@ def shape(value: Any) -> Any:
     return type(value).__name__
 
 
-def cut_off_after(events: int) -> Callable[[Line], None]:
+def cut_off_after(events: int) -> Callable[[TrajectoryLine], None]:
     """A listener that fails once, at the event of that number."""
     seen = [0]
 
-    def listener(line: Line) -> None:
+    def listener(line: TrajectoryLine) -> None:
         seen[0] += line.type == "event"
         if line.type == "event" and seen[0] == events:
             raise ConnectionAbortedError
@@ -48,7 +48,7 @@ def cut_off_after(events: int) -> Callable[[Line], None]:
 def kept(graph: AnyGraph, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The state as a graph reads it from its checkpoints, and the channels as they come without its types."""
     config: Any = {"configurable": {"thread_id": folder.name}}
-    with Saver.open(folder / "checkpoints.sqlite") as saver:
+    with SqliteCheckpointSaver.open(folder / "checkpoints.sqlite") as saver:
         found = saver.get_tuple(config)
         assert found
         channels = found.checkpoint["channel_values"]
@@ -67,8 +67,10 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> None:
 def checked(name: str, out: Path) -> None:
     """Run one graph whole and cut off, and compare."""
     graph = build_graph(name, SWAPS.get(name, {}))
-    benchmark: Any = Riddles() if name in SEARCHES else "rewardprediction" if name in REWARDS else "blocksworld"
-    task = "looped" if name in SEARCHES else None if name in REWARDS else "3-0"
+    benchmark: Any = (
+        Riddles() if name in SEARCH_GRAPHS else "rewardprediction" if name in REWARD_GRAPHS else "blocksworld"
+    )
+    task = "looped" if name in SEARCH_GRAPHS else None if name in REWARD_GRAPHS else "3-0"
     whole = run(graph, benchmark, task, out=out)
     cut = run(graph, benchmark, task, out=out, listener=cut_off_after(len(whole.trajectory.events) // 2))
     assert cut.ending == "error:operator", cut.ending

@@ -21,17 +21,17 @@ from hypothesis import strategies as st
 from leaks import leaks
 from pydantic import BaseModel
 
-from certigraph.adapters.models.endpoint import explained
+from certigraph.adapters.models.endpoint import format_endpoint_error
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.adapters.redaction import (
-    ADDRESSES,
-    KEYS,
+    ADDRESS_VARIABLES,
+    KEY_VARIABLES,
     MASK,
     mask_logs,
     redact,
     redact_message,
-    redacted,
+    redact_record,
     remember_address,
     show_address,
 )
@@ -48,7 +48,7 @@ TOKEN = "tok3n-Zx81Qw72Rt63"
 
 @pytest.fixture(autouse=True)
 def no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*KEYS, *ADDRESSES):
+    for name in (*KEY_VARIABLES, *ADDRESS_VARIABLES):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -127,7 +127,7 @@ def test_a_short_or_ordinary_key_that_an_endpoint_repeats_is_not_in_its_error(ke
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        told = explained(Refused(f"Incorrect API key provided: {key}. Or '{key}'."), ScriptedChat())
+        told = format_endpoint_error(Refused(f"Incorrect API key provided: {key}. Or '{key}'."), ScriptedChat())
         assert key not in told and told.count(MASK) == 2
         assert redact_message(f"x{key}y") == f"x{key}y"  # a part of another word
 
@@ -136,7 +136,7 @@ def test_a_short_or_ordinary_key_that_an_endpoint_repeats_is_not_in_its_error(ke
 def test_a_short_key_that_is_no_word_is_masked_wherever_it_stands_alone(key, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", key)
     assert redact(f'{{"a": "{key}", "b": "x\\n{key}"}}') == f'{{"a": "{MASK}", "b": "x\\n{MASK}"}}'
-    assert redacted(Observation(text=f"line\n{key}, x{key}")).text == f"line\n{MASK}, x{key}"
+    assert redact_record(Observation(text=f"line\n{key}, x{key}")).text == f"line\n{MASK}, x{key}"
 
 
 @pytest.mark.parametrize("key", ["none", "EMPTY", "not-needed", "abc", ""])
@@ -271,19 +271,19 @@ def test_no_name_of_certigraph_is_masked(monkeypatch: pytest.MonkeyPatch):
             warnings.simplefilter("ignore")
             update = {name: {name: 1, "kind": name, "digest": name}}
             event = Event(t=0, superstep=0, node=name, usage=Usage(node=name), update=update, replaced=[name])
-            assert redacted(event) == event, name
+            assert redact_record(event) == event, name
 
 
 def test_names_of_a_record_are_kept_and_its_texts_masked(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", key := "task-7f3k9")
     task = Task(benchmark=key, id=key, goal=f"do {key}", constants={key: {key: [key]}, "n": 1})
     kept = Task(benchmark=key, id=key, goal=f"do {MASK}", constants={MASK: {MASK: [MASK]}, "n": 1})
-    assert redacted(task) == kept
+    assert redact_record(task) == kept
 
 
 def test_two_keys_that_become_the_same_are_both_kept(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", key := "task-7f3k9")
-    seen = redacted(Observation(text="", data={key: 1, MASK: 2}))
+    seen = redact_record(Observation(text="", data={key: 1, MASK: 2}))
     assert sorted(seen.data.values()) == [1, 2]
 
 
@@ -319,4 +319,4 @@ class Foreign(BaseModel):
 def test_records_of_other_libraries_are_masked_but_for_their_tags(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", TOKEN)
     answer = Foreign(type="reply", id=f"x-{TOKEN}", model=TOKEN, parts=[{"id": TOKEN}])
-    assert redacted(answer) == Foreign(type="reply", id=f"x-{MASK}", model=MASK, parts=[{"id": MASK}])
+    assert redact_record(answer) == Foreign(type="reply", id=f"x-{MASK}", model=MASK, parts=[{"id": MASK}])

@@ -11,13 +11,13 @@ pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Budget, Context
-from certigraph.evaluation.analyses.rewards import Failed
-from certigraph.evaluation.analyses.rewards_report import Told, page_of
-from certigraph.evaluation.compare import Choice, order
-from certigraph.evaluation.comparison import compare, methods_from
-from certigraph.evaluation.comparison_report import report
+from certigraph.evaluation.analyses.rewards import FailedPair
+from certigraph.evaluation.analyses.rewards_report import RewardFindings, format_page
+from certigraph.evaluation.compare import Choice, build_job
+from certigraph.evaluation.comparison import compare, parse_methods
+from certigraph.evaluation.comparison_report import write_comparison_report
 from certigraph.evaluation.evaluate import evaluate
-from certigraph.evaluation.inspect_tasks import dataset
+from certigraph.evaluation.inspect_tasks import create_dataset
 from certigraph.state.records import Fault, Task
 from certigraph.state.trajectory import read_trajectory
 
@@ -55,15 +55,17 @@ def test_an_evaluation_of_hostile_tasks_stays_in_its_folder(hostile: None, tmp_p
 
 def test_an_id_that_a_log_would_cut_off_is_refused() -> None:
     with pytest.raises(Fault, match="without NUL"):
-        dataset("x", [Task(benchmark="x", id="a"), Task(benchmark="x", id="a\0b")])
+        create_dataset("x", [Task(benchmark="x", id="a"), Task(benchmark="x", id="a\0b")])
 
 
 def test_a_comparison_of_hostile_tasks_stays_in_its_folder_and_is_text(hostile: None, tmp_path: Path) -> None:
     out = tmp_path / "a" / "b" / "compared"
     context = Context(budget=Budget(calls=2))
-    plan, context, benchmark, _ = order(methods_from(["react", "sdp"], ()), "blocksworld", Choice(tuple(IDS)), context)
+    plan, context, benchmark, _ = build_job(
+        parse_methods(["react", "sdp"], ()), "blocksworld", Choice(tuple(IDS)), context
+    )
     compare(plan, context, benchmark, out, told=lambda cell, trajectory: None)
-    report(plan, out)
+    write_comparison_report(plan, out)
     stays(tmp_path, out)
     assert_inert((out / "comparison.html").read_text(encoding="utf-8"))
     with (out / "rows.csv").open(newline="") as file:
@@ -72,5 +74,5 @@ def test_a_comparison_of_hostile_tasks_stays_in_its_folder_and_is_text(hostile: 
 
 
 def test_a_measurement_of_hostile_pairs_is_text() -> None:
-    failed = [Failed(predictor=HOSTILE, pair=HOSTILE, reason=HOSTILE)]
-    assert_inert(page_of(Told(lines=(), findings=[HOSTILE], failed=failed, notes=[HOSTILE]), {}))
+    failed = [FailedPair(predictor=HOSTILE, pair=HOSTILE, reason=HOSTILE)]
+    assert_inert(format_page(RewardFindings(lines=(), findings=[HOSTILE], failed=failed, notes=[HOSTILE]), {}))

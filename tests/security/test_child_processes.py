@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from langchain_core.runnables.graph import Graph
 
-from certigraph.adapters.processes import KEPT, child_environment
-from certigraph.adapters.redaction import ADDRESSES, KEYS
+from certigraph.adapters.processes import PASSED_VARIABLES, child_environment
+from certigraph.adapters.redaction import ADDRESS_VARIABLES, KEY_VARIABLES
 from certigraph.runtime.drawing import draw_png
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +26,9 @@ OWN_WORKERS = {
 }
 """Files that start Python processes of certigraph's own, which run the same code with the same settings."""
 
-SECRETS = {name: f"secret-of-{name.lower()}" for name in (*KEYS, *ADDRESSES)} | {"MY_SERVICE_TOKEN": "secret-of-mine"}
+SECRETS = {name: f"secret-of-{name.lower()}" for name in (*KEY_VARIABLES, *ADDRESS_VARIABLES)} | {
+    "MY_SERVICE_TOKEN": "secret-of-mine"
+}
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +43,7 @@ def test_what_programs_need_is_handed_on_and_nothing_else(monkeypatch: pytest.Mo
     given = child_environment()
     assert {"PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "JAVA_HOME"} <= given.keys()
     assert not SECRETS.keys() & given.keys()
-    assert all(name in KEPT or name.startswith("LC_") for name in given)
+    assert all(name in PASSED_VARIABLES or name.startswith("LC_") for name in given)
     assert child_environment("MY_SERVICE_TOKEN") == {**given, "MY_SERVICE_TOKEN": "secret-of-mine"}
 
 
@@ -124,13 +126,13 @@ def program(path: Path, line: str) -> None:
 @pytest.mark.slow
 def test_the_compilers_of_textworld_see_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("textworld")
-    from certigraph.adapters.textworld.world import Library
+    from certigraph.adapters.textworld.world import GameLibrary
 
     seen = tmp_path / "seen"
     program(tmp_path / "share/inform7/Compilers/ni", f"env > {seen}; exit 1")
     monkeypatch.setenv("INFORM_HOME", str(tmp_path))
     with pytest.raises(Exception, match=r"(?i)compil"):
-        Library(tmp_path / "games").game("cooking-1-0")
+        GameLibrary(tmp_path / "games").game("cooking-1-0")
     assert "PATH=" in seen.read_text()
     assert "secret-of" not in seen.read_text()
 

@@ -15,12 +15,12 @@ import pytest
 from doubles import Script
 
 from certigraph.adapters.files import cache_folder
-from certigraph.adapters.models.calls import FILE as REPLIES
-from certigraph.adapters.models.calls import Kept
+from certigraph.adapters.models.calls import CACHE_FILE as REPLIES
+from certigraph.adapters.models.calls import ReplyCacheEntry
 from certigraph.adapters.protocols import Context, Limits
-from certigraph.adapters.web.sources import HITS, web_cache
+from certigraph.adapters.web.sources import HITS_TYPE, web_cache
 from certigraph.evaluation.judges import read_judgements
-from certigraph.runtime.files import MEMORY, trajectory_files
+from certigraph.runtime.files import MEMORY_FILE, find_trajectories
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.records import Fault
@@ -108,7 +108,7 @@ def test_files_of_a_run_folder_that_are_pickles_are_told_and_not_opened(stopped:
         (stopped.folder / name).write_bytes(spoilt)
     assert go_on(stopped.folder).ending == "goal"
     (stopped.folder / "trajectory.jsonl").write_bytes(spoilt + b"\n{}\n")
-    for read in (read_trajectory, go_on, lambda folder: [*map(read_trajectory, trajectory_files(folder))]):
+    for read in (read_trajectory, go_on, lambda folder: [*map(read_trajectory, find_trajectories(folder))]):
         with pytest.raises(Fault, match=r"trajectory\.jsonl"):
             read(stopped.folder)
 
@@ -122,7 +122,7 @@ def test_a_pickle_where_settings_or_checkpoints_were_is_a_plain_error(name: str,
 
 def test_lessons_that_are_pickles_are_a_plain_error(tmp_path: Path, made: Path):
     stopped = run("clin", Script(), context=Context(limits=Limits(steps=1, trials=2)), out=tmp_path)  # type: ignore[arg-type]
-    with closing(sqlite3.connect(stopped.folder / MEMORY)) as opened, opened:
+    with closing(sqlite3.connect(stopped.folder / MEMORY_FILE)) as opened, opened:
         opened.execute(
             "INSERT INTO store (prefix, key, value) VALUES ('lessons', 'x', ?)", (pickle.dumps(Payload(made)),)
         )
@@ -143,10 +143,10 @@ def test_caches_that_are_pickles_are_plain_errors(tmp_path: Path, made: Path, mo
     (cache_folder() / "web").mkdir(parents=True)
     (cache_folder() / "web" / "web.sqlite").write_bytes(pickle.dumps(Payload(made)))
     with pytest.raises(Fault, match=r"web\.sqlite"):
-        web_cache().get("anybody", "anything", HITS, tuple)
+        web_cache().get("anybody", "anything", HITS_TYPE, tuple)
     (tmp_path / REPLIES).write_bytes(pickle.dumps(Payload(made)))
     with pytest.raises(Fault, match=r"replies\.sqlite"):
-        asyncio.run(Kept(tmp_path / REPLIES, "a key").find())
+        asyncio.run(ReplyCacheEntry(tmp_path / REPLIES, "a key").find())
 
 
 def test_a_judgement_file_that_is_a_pickle_is_a_plain_error(tmp_path: Path, made: Path):
@@ -167,6 +167,6 @@ def test_vectors_with_objects_are_a_plain_error(wrapped: bool, tmp_path: Path, m
     from certigraph.adapters.retrieval import dense
 
     (tmp_path / "v.npy").write_bytes(arrays(made) if wrapped else pickle.dumps(Payload(made)))
-    opened: Callable[..., Any] = dense._opened
+    opened: Callable[..., Any] = dense._open_vectors
     with pytest.raises(Fault, match="delete the file"):
         opened(tmp_path / "v.npy", 1)

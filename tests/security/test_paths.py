@@ -10,9 +10,9 @@ import pytest
 from doubles import Script
 
 from certigraph.adapters.protocols import Context, Limits
-from certigraph.evaluation.export import _Names, export
+from certigraph.evaluation.export import _FileNames, export
 from certigraph.graphs import sdp
-from certigraph.runtime.files import MEMORY, own_slug, slug
+from certigraph.runtime.files import MEMORY_FILE, slug_of, unique_slug_of
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
@@ -92,18 +92,18 @@ def test_a_memory_is_a_file_beside_the_runs_whatever_it_is_called(called: str, t
     [memory] = [path for path in tmp_path.rglob("memory*") if path.suffix == ".sqlite"]
     assert memory.parent == out
     assert "store" in tables(memory)
-    assert not (result.folder / MEMORY).exists()
+    assert not (result.folder / MEMORY_FILE).exists()
 
 
 def test_memories_of_other_names_are_other_files():
-    names = [own_slug(text, 60) for text in [*PATHS, *SQL, "a-b", "a/b", "a b", "x" * 299]]
+    names = [unique_slug_of(text, 60) for text in [*PATHS, *SQL, "a-b", "a/b", "a b", "x" * 299]]
     assert len(set(names)) == len(names)
-    assert own_slug("name-1_x", 60) == "name-1_x"
+    assert unique_slug_of("name-1_x", 60) == "name-1_x"
 
 
 @pytest.mark.parametrize("called", PATHS + SQL)
 def test_names_made_of_them_are_plain(called: str):
-    for name in (slug(called, 60), _Names().new(called, ".json")):
+    for name in (slug_of(called, 60), _FileNames().new(called, ".json")):
         assert Path(name).name == name and len(name.encode()) < 256 and name.isprintable()
 
 

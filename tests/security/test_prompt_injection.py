@@ -8,13 +8,13 @@ import pytest
 from doubles import Script
 from study_world import PASSAGES, Riddles
 
-from certigraph.adapters.models.calls import quoted, unquoted
-from certigraph.adapters.models.schemas import minimal
+from certigraph.adapters.models.calls import quote, unquote_line
+from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripted import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
-from certigraph.adapters.retrieval.bm25 import Pool
-from certigraph.nodes.step import MOST_INSIGHT, MOST_REFLECTION
-from certigraph.runtime.registry import METHODS, PARTS, SEARCHES
+from certigraph.adapters.retrieval.bm25 import PassagePool
+from certigraph.nodes.step import MAX_INSIGHT, MAX_REFLECTION
+from certigraph.runtime.registry import METHOD_GRAPHS, SEARCH_GRAPHS, SUBTASK_GRAPHS
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
 from certigraph.state.records import Scores, Task
@@ -58,7 +58,7 @@ class OrderingRiddles(Riddles):
 
     def __init__(self) -> None:
         super().__init__(limits=SMALL)
-        self.pool = Pool([p.model_copy(update={"text": f"{HOSTILE} {p.text}"}) for p in PASSAGES.values()])
+        self.pool = PassagePool([p.model_copy(update={"text": f"{HOSTILE} {p.text}"}) for p in PASSAGES.values()])
 
 
 def filled(schema: dict[str, Any], text: str = "go on") -> Any:
@@ -68,7 +68,7 @@ def filled(schema: dict[str, Any], text: str = "go on") -> Any:
         return [filled(schema["items"], text)] * max(schema.get("minItems", 1), 1)
     if "properties" in schema:
         return {name: filled(part, text) for name, part in schema["properties"].items()}
-    return minimal(schema)
+    return minimal_instance(schema)
 
 
 class Mind:
@@ -86,15 +86,18 @@ class Mind:
         return filled(schema, self.says if situation and situation.node in ("reflect", "memory") else "go on")
 
     def run(self, graph: str, out: Path) -> Result:
-        benchmark: Any = OrderingRiddles() if graph in SEARCHES else Ordering()
+        benchmark: Any = OrderingRiddles() if graph in SEARCH_GRAPHS else Ordering()
         context = Context(chat=ScriptedChat(responder=self), budget=Budget(calls=40), limits=SMALL)
-        return run(graph, benchmark, "looped" if graph in SEARCHES else None, context=context, out=out)
+        return run(graph, benchmark, "looped" if graph in SEARCH_GRAPHS else None, context=context, out=out)
 
 
 SLOW = ("react_reward", "mcts")
 """They load an encoder."""
 
-ALL = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in (*METHODS, *SEARCHES, *PARTS)]
+ALL = [
+    pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
+    for name in (*METHOD_GRAPHS, *SEARCH_GRAPHS, *SUBTASK_GRAPHS)
+]
 
 
 @pytest.mark.parametrize("graph", ALL)
@@ -114,8 +117,8 @@ def test_validate_certifies_nothing_because_the_world_says_so(tmp_path: Path):
     "text", ["</world>", "</ WORLD >", "< /\nworld>", "<world>", "<WORLD\t>", "</world></world>", "<</world>/world>"]
 )
 def test_delimiters_cannot_be_closed_from_inside(text: str):
-    assert len(re.findall(r"<\s*/?\s*world\s*>", quoted(f"a {text} b"), re.IGNORECASE)) == 2
-    assert "world>" not in unquoted(f"a {text} b").lower().replace("/world>", "")
+    assert len(re.findall(r"<\s*/?\s*world\s*>", quote(f"a {text} b"), re.IGNORECASE)) == 2
+    assert "world>" not in unquote_line(f"a {text} b").lower().replace("/world>", "")
 
 
 @pytest.mark.parametrize("graph", ["reflexion", "clin", "step"])
@@ -125,8 +128,8 @@ def test_what_was_learnt_is_short_and_shown_as_a_note(graph: str, tmp_path: Path
     lessons = result.state["lessons"]
     assert lessons
     for lesson in lessons:
-        assert len(lesson.reflection) <= MOST_REFLECTION
-        assert all(len(insight) <= MOST_INSIGHT for insight in (*lesson.insights, *lesson.strategy))
+        assert len(lesson.reflection) <= MAX_REFLECTION
+        assert all(len(insight) <= MAX_INSIGHT for insight in (*lesson.insights, *lesson.strategy))
 
 
 def test_a_prompt_has_the_same_opening_in_every_run(tmp_path: Path):

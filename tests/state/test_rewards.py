@@ -10,24 +10,24 @@ import pytest
 from certigraph.nodes.mcts import backpropagate, most_visited, select
 from certigraph.state.records import Fault, Task
 from certigraph.state.rewards import (
+    ActionPath,
     FactoredState,
-    Foreseen,
-    Node,
-    Path,
+    PredictedOutcome,
+    SearchNode,
     Simulation,
-    below,
-    digest,
-    factored,
-    leaf_of,
-    solution,
-    tally,
+    count_visits,
+    digest_of,
+    select_leaf,
+    shortest_solution,
+    subtree_of,
+    to_factored,
 )
 
 
-def node(*path: str, place: str = "", reward: float = 0.5, **foreseen: Any) -> Node:
-    outcome = Foreseen(action=path[-1], observation=place, **foreseen)
-    state = factored({"block": {"location": place or "/".join(path)}})
-    return Node(path=path, foreseen=outcome, reward=reward, factored=state, goal=FactoredState())
+def node(*path: str, place: str = "", reward: float = 0.5, **foreseen: Any) -> SearchNode:
+    outcome = PredictedOutcome(action=path[-1], observation=place, **foreseen)
+    state = to_factored({"block": {"location": place or "/".join(path)}})
+    return SearchNode(path=path, foreseen=outcome, reward=reward, factored=state, goal=FactoredState())
 
 
 def passed(**values: float) -> list[Simulation]:
@@ -39,7 +39,7 @@ TREE = [node("a"), node("b"), node("a", "c")]
 PASSES = passed(a=0.2, b=0.6, ac=0.8)
 
 
-def view(tree: Any = (), passes: Any = (), leaf: Path = (), imagined: Any = (), **more: Any) -> Any:
+def view(tree: Any = (), passes: Any = (), leaf: ActionPath = (), imagined: Any = (), **more: Any) -> Any:
     task = Task(benchmark="blocksworld", id="4-0", goal="x")
     seen = {"task": task, "tree": tree, "simulations": passes, "leaf": leaf, "imagined": imagined}
     return {"searched": 0, "visited": [], **seen, **more}
@@ -50,22 +50,22 @@ def backed(**given: Any) -> dict[str, Any]:
 
 
 def test_a_simulation_counts_for_every_node_on_its_path():
-    counts = tally(PASSES)
+    counts = count_visits(PASSES)
     assert counts.visits == {(): 3, ("a",): 2, ("b",): 1, ("a", "c"): 1}
     assert counts.mean(("a",)) == pytest.approx(0.5)
     assert counts.mean(()) == pytest.approx(1.6 / 3)
 
 
 def test_uct_is_the_mean_and_what_was_visited_little():
-    counts = tally(PASSES)
+    counts = count_visits(PASSES)
     assert counts.uct(("a",), 0.3) == pytest.approx(0.5 + 0.3 * sqrt(log(3) / 2))
     assert counts.uct(("a",), 0.0) == pytest.approx(0.5)
     assert counts.uct(("new",), 0.0) == float("inf")
 
 
 @pytest.mark.parametrize(("c", "leaf"), [(0.0, ("b",)), (0.3, ("b",))])
-def test_the_leaf_is_found_by_the_highest_bound(c: float, leaf: Path):
-    assert leaf_of(TREE, tally(PASSES), c, Random(0)) == leaf
+def test_the_leaf_is_found_by_the_highest_bound(c: float, leaf: ActionPath):
+    assert select_leaf(TREE, count_visits(PASSES), c, Random(0)) == leaf
 
 
 def test_a_node_that_did_well_often_gives_way_to_one_that_was_hardly_seen():
@@ -73,20 +73,20 @@ def test_a_node_that_did_well_often_gives_way_to_one_that_was_hardly_seen():
     assert [selected(many, c=c) for c in (0.0, 0.3)] == [("a", "c"), ("b",)]
 
 
-def selected(passes: list[Simulation], **options: Any) -> Path:
+def selected(passes: list[Simulation], **options: Any) -> ActionPath:
     return tuple(asyncio.run(select(**options)(view(TREE, passes), None))["leaf"])  # type: ignore[arg-type]
 
 
 def test_equals_are_drawn_the_same_way_for_the_same_seed():
     tree = [node(name) for name in "abcdefgh"]
-    counts = tally([Simulation(path=one.path, value=0.5) for one in tree])
-    drawn = [leaf_of(tree, counts, 0.3, Random(seed)) for seed in range(20)]
-    assert drawn == [leaf_of(tree, counts, 0.3, Random(seed)) for seed in range(20)]
+    counts = count_visits([Simulation(path=one.path, value=0.5) for one in tree])
+    drawn = [select_leaf(tree, counts, 0.3, Random(seed)) for seed in range(20)]
+    assert drawn == [select_leaf(tree, counts, 0.3, Random(seed)) for seed in range(20)]
     assert len({selected([], seed=seed) for seed in range(20)}) > 1
     assert len(set(drawn)) > 1
 
 
-def taken(tree: list[Node]) -> str:
+def taken(tree: list[SearchNode]) -> str:
     return str(asyncio.run(most_visited(view(tree, PASSES), None))["action"].text)  # type: ignore[arg-type]
 
 
@@ -105,7 +105,7 @@ def test_a_state_that_is_known_is_no_new_node_and_its_leaf_counts_for_nothing():
 
 def test_at_the_root_a_way_back_is_better_than_none():
     imagined = [node("a", place="here")]
-    update = backed(imagined=imagined, visited=[digest(imagined[0].factored)])
+    update = backed(imagined=imagined, visited=[digest_of(imagined[0].factored)])
     assert update["tree"] == imagined
 
 
@@ -124,11 +124,11 @@ def test_the_most_visited_action_is_taken_but_for_a_known_way_to_the_goal():
     assert taken(TREE) == "a"
     solved = [*TREE, node("b", "e", solved=True)]
     assert taken(solved) == "b"
-    assert solution(solved) == ("b", "e")
+    assert shortest_solution(solved) == ("b", "e")
 
 
 def test_what_was_searched_below_an_action_is_kept_without_it():
-    tree, passes = below(TREE, PASSES, "a")
+    tree, passes = subtree_of(TREE, PASSES, "a")
     assert [one.path for one in tree] == [("c",)]
     assert passes == [Simulation(path=(), value=0.2), Simulation(path=("c",), value=0.8)]
 
@@ -147,5 +147,5 @@ def test_where_the_world_ended_a_leaf_counts_again_for_what_it_was_worth():
 def test_a_state_is_the_same_in_whatever_order_it_came_to_be_known():
     facts = {"apple": {"location": "desk", "heat": "warm"}, "agent": {"location": "desk"}}
     other = {name: dict(reversed(has.items())) for name, has in reversed(facts.items())}
-    assert digest(factored(facts)) == digest(factored(other))
-    assert digest(factored(facts)) != digest(factored({**facts, "agent": {"location": "shelf"}}))
+    assert digest_of(to_factored(facts)) == digest_of(to_factored(other))
+    assert digest_of(to_factored(facts)) != digest_of(to_factored({**facts, "agent": {"location": "shelf"}}))

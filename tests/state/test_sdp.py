@@ -19,7 +19,7 @@ from certigraph.adapters.processes import wait_for
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import sdp
 from certigraph.nodes import sdp as sdp_slots
-from certigraph.nodes.slots import Slot, as_node
+from certigraph.nodes.slots import Slot, create_node
 from certigraph.runtime.recorder import Recorder
 from certigraph.runtime.run import run
 from certigraph.state.records import (
@@ -35,8 +35,8 @@ from certigraph.state.records import (
     Usage,
     Verdict,
 )
-from certigraph.state.run import CertifiedState, Evidence, Known, certified_state, certified_states, transitions
-from certigraph.state.sdp import SDPState, propose_view, realize_view, replan_view, validate_view
+from certigraph.state.run import CertifiedState, Evidence, KnownFinding, certified_state, certified_states, transitions
+from certigraph.state.sdp import SDPState, propose_view, realize_view, sdp_replan_view, validate_view
 from certigraph.state.serialization import serializer
 from certigraph.state.trajectory import Event, read_trajectory
 
@@ -122,7 +122,7 @@ def seen_by(slot: Slot, state: SDPState) -> Any:
         return ANSWERS[slot.name]
 
     ample = Context(benchmark=Script(limits=Limits(replans=99)))
-    node = as_node(slot, recording)
+    node = create_node(slot, recording)
     wait_for(node.afunc(state, {}, replace(RUNTIME, context=ample)))  # type: ignore[misc]
     return seen[0]
 
@@ -188,7 +188,7 @@ def test_validate_sees_the_plan_tail_and_the_new_observation_alone(state: SDPSta
 @for_all(states(), states())
 def test_replan_sees_all_but_bookkeeping(state: SDPState, other: SDPState):
     view = seen_by(sdp_slots.REPLAN, state)
-    assert view == seen_by(sdp_slots.REPLAN, poisoned(state, other, BOOKKEEPING)) == replan_view(state)
+    assert view == seen_by(sdp_slots.REPLAN, poisoned(state, other, BOOKKEEPING)) == sdp_replan_view(state)
     told = ("plan", "head", "certificates", "attempts", "evidence", "replans")
     whole = {key: tuple(v) if isinstance(v := state[key], list) else v for key in told}  # type: ignore[literal-required]
     assert {key: view[key] for key in told} == whole  # type: ignore[literal-required]
@@ -232,7 +232,7 @@ def extended(state: CertifiedState, new: Sequence[Certificate]) -> CertifiedStat
         predicates=state.predicates + tuple(p for c in certified for p in c.targets),
         actions=state.actions + tuple(c.action for c in certified),
         evidence=state.evidence + tuple(c.evidence for c in certified),
-        known=state.known + tuple(Known(finding=c.finding, forced=c.forced) for c in new if c.finding),
+        known=state.known + tuple(KnownFinding(finding=c.finding, forced=c.forced) for c in new if c.finding),
     )
 
 

@@ -11,17 +11,17 @@ from pydantic import ValidationError
 from certigraph.state.serialization import serializer
 from certigraph.state.tdp import (
     Dag,
+    GraphRevision,
     Node,
-    Revision,
-    cycle_in,
-    effective,
-    flaws,
-    mended,
+    apply_revision,
+    decomposition_problems,
+    drop_repetitions,
+    find_cycle,
+    graph_problems,
     new_ids,
-    problems,
-    refusals,
-    revised,
-    room,
+    refusal_reasons,
+    remaining_capacity,
+    repair_nodes,
     sinks,
 )
 
@@ -32,7 +32,7 @@ from certigraph.state.tdp import (
 
 @for_all(written)
 def test_a_graph_is_made_exactly_where_nothing_is_wrong_with_its_nodes(nodes: list[Node]):
-    assert accepted(nodes) == (not list(problems(nodes)))
+    assert accepted(nodes) == (not list(graph_problems(nodes)))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_what_is_none_is_refused_with_the_ids_at_fault(nodes: list[Node], told: 
 
 @for_all(written)
 def test_each_of_a_cycle_is_needed_by_the_next(nodes: list[Node]):
-    cycle = cycle_in({node.id: node for node in nodes}.values())
+    cycle = find_cycle({node.id: node for node in nodes}.values())
     needs = {node.id: node.needs for node in nodes}
     assert all(before in needs[after] for before, after in pairwise(cycle))
     assert cycle[:1] == cycle[-1:]
@@ -130,21 +130,21 @@ new = written.map(lambda nodes: [node.model_copy(update={"status": "pending"}) f
 
 @for_all(new, st.integers(1, 6))
 def test_whatever_is_written_is_mended_into_a_graph_that_nothing_is_wrong_with(nodes: list[Node], most: int):
-    made = mended(nodes, goal="all of it", most=most)
+    made = repair_nodes(nodes, goal="all of it", most=most)
     assert accepted([*made.nodes])
-    assert not list(flaws(made.nodes, most))
-    assert mended(made.nodes, goal="all of it", most=most) == (made.nodes, ())
-    assert bool(made.notes) == bool(list(flaws(tuple(nodes), most)))
+    assert not list(decomposition_problems(made.nodes, most))
+    assert repair_nodes(made.nodes, goal="all of it", most=most) == (made.nodes, ())
+    assert bool(made.notes) == bool(list(decomposition_problems(tuple(nodes), most)))
 
 
 @for_all(graphs())
 def test_a_graph_without_flaws_stays_as_it_is(dag: Dag):
-    assert mended(dag.nodes, goal="all of it", most=6) == (dag.nodes, ())
+    assert repair_nodes(dag.nodes, goal="all of it", most=6) == (dag.nodes, ())
 
 
 @for_all(graphs(), st.integers(1, 5))
 def test_of_too_many_nodes_the_goal_and_what_can_be_done_first_are_kept(dag: Dag, most: int):
-    kept = Dag(nodes=mended(dag.nodes, goal="all of it", most=most).nodes)
+    kept = Dag(nodes=repair_nodes(dag.nodes, goal="all of it", most=most).nodes)
     assert dag.goal is not None
     assert kept.goal is not None
     assert kept.goal.id == dag.goal.id
@@ -163,7 +163,7 @@ def test_mending_says_what_it_did():
         Node(id="d", task="find D"),
         Node(id="e", task="find D"),
     ]
-    made = mended(nodes, goal="all of it", most=8)
+    made = repair_nodes(nodes, goal="all of it", most=8)
     assert [(node.id, node.needs) for node in made.nodes] == [("a", ()), ("b", ("a",)), ("d", ("b",))]
     assert made.notes == (
         "mended: left out c, without id or text",
@@ -176,7 +176,7 @@ def test_mending_says_what_it_did():
 
 
 def test_of_nothing_the_task_itself_is_made():
-    made = mended([], goal="all of it", most=8)
+    made = repair_nodes([], goal="all of it", most=8)
     assert made == ((Node(id="task", task="all of it"),), ("mended: the task is its only sub-task",))
 
 
@@ -184,29 +184,29 @@ def test_of_nothing_the_task_itself_is_made():
 
 
 @st.composite
-def revisions(draw: st.DrawFn, dag: Dag) -> Revision:
+def revisions(draw: st.DrawFn, dag: Dag) -> GraphRevision:
     """Any revision; mostly one to be refused."""
     known = [node.id for node in dag.nodes] + new_ids(dag, 2)
     some = st.lists(st.sampled_from(known), max_size=2)
     needs = st.lists(st.sampled_from(known), max_size=3, unique=True)
     change, add = ([Node(id=i, task="anew", needs=tuple(draw(needs))) for i in draw(some)] for _ in range(2))
-    return Revision(tuple(change), tuple(add), tuple(draw(some)))
+    return GraphRevision(tuple(change), tuple(add), tuple(draw(some)))
 
 
 @st.composite
-def sound_revisions(draw: st.DrawFn, dag: Dag) -> Revision:
+def sound_revisions(draw: st.DrawFn, dag: Dag) -> GraphRevision:
     """One that takes nodes out, adds some that rest on completed ones, and leads all that is left to one end."""
     remove = [node.id for node in dag.pending if node != dag.goal and draw(st.booleans())]
     usable = [node.id for node in dag.nodes if node.status == "completed"]
     add = list[Node]()
-    for id_ in new_ids(dag, draw(st.integers(0, min(room(dag, 6), 2)))):
+    for id_ in new_ids(dag, draw(st.integers(0, min(remaining_capacity(dag, 6), 2)))):
         needs = draw(st.lists(st.sampled_from(usable), unique=True)) if usable else []
         add.append(Node(id=id_, task="new", needs=tuple(needs)))
         usable.append(id_)
     dead = {*remove, *(node.id for node in dag.nodes if node.status == "failed")}
     left = [node for node in dag.pending if node.id not in remove]
     kept = [Node(id=n.id, task="anew", needs=tuple(need for need in n.needs if need not in dead)) for n in left]
-    return Revision(*_to_one_end(kept, add), tuple(remove))
+    return GraphRevision(*_to_one_end(kept, add), tuple(remove))
 
 
 def _to_one_end(kept: list[Node], add: list[Node]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
@@ -224,8 +224,8 @@ def _to_one_end(kept: list[Node], add: list[Node]) -> tuple[tuple[Node, ...], tu
 @for_all(running(), st.data())
 def test_a_sound_revision_is_carried_out_and_the_graph_still_knows_what_settles_the_task(dag: Dag, data: st.DataObject):
     revision = data.draw(sound_revisions(dag))
-    assert not list(refusals(dag, revision, 6))
-    after = Dag(nodes=revised(dag, revision))
+    assert not list(refusal_reasons(dag, revision, 6))
+    after = Dag(nodes=apply_revision(dag, revision))
     assert all(after.by_id[node.id] == node for node in (*revision.change, *revision.add))
     assert {*after.by_id} == {*dag.by_id, *(node.id for node in revision.add)} - {*revision.remove}
     goal = after.goal
@@ -240,10 +240,10 @@ def test_a_sound_revision_is_carried_out_and_the_graph_still_knows_what_settles_
 @for_all(running(), st.data())
 def test_whatever_the_revision_what_has_run_stays_byte_identical(dag: Dag, data: st.DataObject):
     revision = data.draw(revisions(dag) | sound_revisions(dag))
-    if not list(refusals(dag, revision, 6)):
+    if not list(refusal_reasons(dag, revision, 6)):
         dumps = [
             [n.model_dump_json() for n in g.nodes if n.status != "pending"]
-            for g in (dag, Dag(nodes=revised(dag, revision)))
+            for g in (dag, Dag(nodes=apply_revision(dag, revision)))
         ]
         assert dumps[0] == dumps[1]
 
@@ -261,32 +261,45 @@ DONE = Dag(
 @pytest.mark.parametrize(
     ("revision", "told"),
     [
-        (Revision(remove=("a",)), "a: what has run cannot be changed or removed; add a new sub-task with a new id"),
-        (Revision(change=(Node(id="b", task="w"),)), "b: what has run cannot be changed"),
-        (Revision(remove=("z",)), "there is no sub-task z to change or remove"),
-        (Revision(remove=("c",)), "needs that are no sub-task: g needs c"),
-        (Revision(remove=("c", "g")), "c, g: without them nothing is left that settles the task"),
-        (Revision(change=(Node(id="c", task="w", needs=("g",)),)), "sub-tasks that wait for each other: g -> c -> g"),
-        (Revision(change=(Node(id="c", task="w", needs=("b",)),)), "c needs b, which failed: it would never be done"),
-        (Revision(add=(Node(id="d", task="w"),)), "several ends: g, d"),
-        (Revision(add=(Node(id="a", task="w"),)), "ids used twice: a"),
         (
-            Revision(add=tuple(Node(id=f"n{n}", task="w") for n in range(3))),
+            GraphRevision(remove=("a",)),
+            "a: what has run cannot be changed or removed; add a new sub-task with a new id",
+        ),
+        (GraphRevision(change=(Node(id="b", task="w"),)), "b: what has run cannot be changed"),
+        (GraphRevision(remove=("z",)), "there is no sub-task z to change or remove"),
+        (GraphRevision(remove=("c",)), "needs that are no sub-task: g needs c"),
+        (GraphRevision(remove=("c", "g")), "c, g: without them nothing is left that settles the task"),
+        (
+            GraphRevision(change=(Node(id="c", task="w", needs=("g",)),)),
+            "sub-tasks that wait for each other: g -> c -> g",
+        ),
+        (
+            GraphRevision(change=(Node(id="c", task="w", needs=("b",)),)),
+            "c needs b, which failed: it would never be done",
+        ),
+        (GraphRevision(add=(Node(id="d", task="w"),)), "several ends: g, d"),
+        (GraphRevision(add=(Node(id="a", task="w"),)), "ids used twice: a"),
+        (
+            GraphRevision(add=tuple(Node(id=f"n{n}", task="w") for n in range(3))),
             "6 sub-tasks that have not failed, at most 5",
         ),
-        (Revision(change=(Node(id="c", task="w"),), remove=("c",)), "c: changed twice, or changed and removed"),
+        (GraphRevision(change=(Node(id="c", task="w"),), remove=("c",)), "c: changed twice, or changed and removed"),
     ],
 )
-def test_what_cannot_be_carried_out_is_refused_with_the_ids(revision: Revision, told: str):
-    assert any(told in refusal for refusal in refusals(DONE, revision, 5))
+def test_what_cannot_be_carried_out_is_refused_with_the_ids(revision: GraphRevision, told: str):
+    assert any(told in refusal for refusal in refusal_reasons(DONE, revision, 5))
 
 
 def test_models_repeat_what_is_there_and_that_is_no_change():
-    repeated = Revision(change=tuple(node.model_copy(update={"status": "pending"}) for node in DONE.nodes))
-    assert effective(DONE, repeated) == Revision()
+    repeated = GraphRevision(change=tuple(node.model_copy(update={"status": "pending"}) for node in DONE.nodes))
+    assert drop_repetitions(DONE, repeated) == GraphRevision()
 
 
 def test_room_is_what_the_nodes_leave_that_have_not_failed():
     dag = Dag(nodes=(Node(id="a", task="x"), Node(id="g", task="y", needs=("a",))))
-    assert (room(dag, 3), room(dag.with_status({"a": "failed"}), 3), room(dag, 1)) == (1, 2, 0)
+    assert (
+        remaining_capacity(dag, 3),
+        remaining_capacity(dag.with_status({"a": "failed"}), 3),
+        remaining_capacity(dag, 1),
+    ) == (1, 2, 0)
     assert new_ids(Dag(nodes=(Node(id="n2", task="x"),)), 2) == ["n1", "n3"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from certigraph.adapters.processes import extra_of, lacking
+from certigraph.adapters.processes import extra_of, missing_packages_fault
 from certigraph.cli.artifacts import (
     anatomy_command,
     export_command,
@@ -80,29 +80,29 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         sys.exit(app(arguments, standalone_mode=False) or 0)
     except (UnknownName, Fault) as error:
-        _stop(str(error), 2)
+        _exit_with_message(str(error), 2)
     except Interrupted as interrupt:
-        _stop(str(interrupt), 130)
+        _exit_with_message(str(interrupt), 130)
     except (KeyboardInterrupt, typer.Abort):
-        _stop("interrupted", 130)
+        _exit_with_message("interrupted", 130)
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
         if (extra := extra_of(module)) is None:
             raise
-        _stop(str(lacking("this command needs", [module], extra)), 2)
+        _exit_with_message(str(missing_packages_fault("this command needs", [module], extra)), 2)
     except OSError as error:
-        _stop(_file_error(error), 2)
+        _exit_with_message(_file_error(error), 2)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
-        _stop(str(error.format_message()) or "name a command, for example: certigraph list", 2)
+        _exit_with_message(str(error.format_message()) or "name a command, for example: certigraph list", 2)
 
 
 def _file_error(error: OSError) -> str:
-    from certigraph.runtime.files import lacks_space
+    from certigraph.runtime.files import is_disk_full
 
     fix = "name another with --out, --data or --plans"
-    if lacks_space(error):
+    if is_disk_full(error):
         fix = "free space, then repeat the command; a run that was started is resumed with: certigraph resume FOLDER"
     return f"{error.filename or 'a file'}: {error.strerror or error}: {fix}"
 
@@ -119,10 +119,10 @@ def _format_warning(
 _FORMAT_WARNING = warnings.formatwarning
 
 
-def _stop(message: str, status: int) -> None:
+def _exit_with_message(message: str, status: int) -> None:
     from certigraph.adapters.redaction import redact_message
-    from certigraph.runtime.terminal import harmless
+    from certigraph.runtime.terminal import clean_lines
 
-    text = harmless(f"certigraph: {redact_message(message)}")
+    text = clean_lines(f"certigraph: {redact_message(message)}")
     Console(stderr=True, highlight=False, soft_wrap=True).print(text, markup=False)
     sys.exit(status)

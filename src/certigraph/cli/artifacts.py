@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from certigraph.adapters.matching import NAME
-from certigraph.adapters.processes import TABLES, equipped
-from certigraph.adapters.rewards import BASE
+from certigraph.adapters.matching import DEFAULT_ENCODER
+from certigraph.adapters.processes import TABLE_PACKAGES, check_evaluation_packages
+from certigraph.adapters.rewards import DEFAULT_BASE_MODEL
 from certigraph.cli.options import AsJson, Budgets, Cache, Data, GraphName, Model, Roles, Swaps
 from certigraph.state.records import Interrupted
 
@@ -40,9 +40,9 @@ def figures_command(
     data: Data = None,
 ) -> None:
     """Draw figures of runs: reward by step, the best traces side by side, and STEP's loss without its Planner."""
-    from certigraph.evaluation.analyses.step_figures import draw_figures, print_drawn
+    from certigraph.evaluation.analyses.step_figures import draw_figures, print_figures
 
-    print_drawn(draw_figures(folders, out, data=data, with_accidental=with_accidental), kept=with_accidental)
+    print_figures(draw_figures(folders, out, data=data, with_accidental=with_accidental), kept=with_accidental)
 
 
 def anatomy_command(
@@ -50,14 +50,14 @@ def anatomy_command(
     out: Annotated[Path, typer.Option(help="Folder for the page, figures, CSV and Parquet.")] = Path("anatomy"),
 ) -> None:
     """Analyse where runs succeed, stall and spend: one page, figures, and a table for each analysis."""
-    equipped("analyses", "pyarrow", *TABLES)
+    check_evaluation_packages("analyses", "pyarrow", *TABLE_PACKAGES)
     from certigraph.evaluation.analyses.sdp import print_anatomy, write_anatomy
-    from certigraph.evaluation.frames import find_runs, recorded_runs, scored
+    from certigraph.evaluation.frames import find_runs, read_recorded_runs, select_scored
 
     runs = find_runs(folders)
-    with_score = scored(runs)
+    with_score = select_scored(runs)
     without_score = len(runs.runs) - len(with_score.runs)
-    print_anatomy(write_anatomy(recorded_runs(with_score), out), out, runs.unbegun, without_score)
+    print_anatomy(write_anatomy(read_recorded_runs(with_score), out), out, runs.unbegun, without_score)
 
 
 def export_command(
@@ -68,10 +68,14 @@ def export_command(
 ) -> None:
     """Write runs in another format: ATIF documents, logs for inspect_ai, a Parquet table for offline RL, or a
     submission to AssistantBench's leaderboard, which takes the latest finished run of each task."""
-    from certigraph.evaluation.export import export, exported, submitted
+    from certigraph.evaluation.export import export, format_exported_files, format_submission
 
     files = export(folders, to, out, data=data)
-    typer.echo("\n".join([exported(files), *(submitted(file) for file in files if to == "assistantbench")]))
+    typer.echo(
+        "\n".join(
+            [format_exported_files(files), *(format_submission(file) for file in files if to == "assistantbench")]
+        )
+    )
 
 
 def list_command(as_json: AsJson = False) -> None:
@@ -96,27 +100,27 @@ def index_command(
 ) -> None:
     """Index a corpus for search by BM25. If it was killed or interrupted, the same command resumes it."""
     if "://" in out:
-        _upload(corpus, out, as_json=as_json)
+        _upload_passages(corpus, out, as_json=as_json)
     else:
-        _index(corpus, Path(out or f"{corpus.name.partition('.')[0]}.index"), as_json=as_json)
+        _build_index(corpus, Path(out or f"{corpus.name.partition('.')[0]}.index"), as_json=as_json)
 
 
-def _upload(corpus: Path, address: str, *, as_json: bool) -> None:
-    from certigraph.adapters.retrieval.opensearch import at_address
+def _upload_passages(corpus: Path, address: str, *, as_json: bool) -> None:
+    from certigraph.adapters.retrieval.opensearch import open_address
     from certigraph.adapters.retrieval.sources import read_passages
 
-    uploaded = at_address(address).upload(read_passages(corpus))
+    uploaded = open_address(address).upload(read_passages(corpus))
     typer.echo(json.dumps({"passages": uploaded}) if as_json else f"{uploaded:,} passages uploaded")
 
 
-def _index(corpus: Path, folder: Path, *, as_json: bool) -> None:
+def _build_index(corpus: Path, folder: Path, *, as_json: bool) -> None:
     from certigraph.adapters.retrieval.index import build_index
     from certigraph.adapters.retrieval.index import index_command as command
     from certigraph.adapters.retrieval.sources import read_passages
 
     started = perf_counter()
     try:
-        with nullcontext(_silent) if as_json else _shown() as progress:
+        with nullcontext(_ignore_progress) if as_json else _show_progress() as progress:
             manifest = build_index(read_passages(corpus), folder, source=str(corpus), progress=progress)
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; resume with: {command(str(corpus), folder)}") from None
@@ -130,12 +134,12 @@ def _index(corpus: Path, folder: Path, *, as_json: bool) -> None:
         typer.echo(f"{folder}: {indexed}, {size / 1e6:,.1f} MB")
 
 
-def _silent(done: int) -> None:
+def _ignore_progress(done: int) -> None:
     """Show no progress, because only JSON may be printed."""
 
 
 @contextmanager
-def _shown() -> Iterator[Callable[[int], None]]:
+def _show_progress() -> Iterator[Callable[[int], None]]:
     columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} passages"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=None)
@@ -144,7 +148,7 @@ def _shown() -> Iterator[Callable[[int], None]]:
 
 # RewardPrediction: build its pairs of trajectories, and measure reward predictors on them.
 
-Named = list[str] | None
+Names = list[str] | None
 
 rewards_app = typer.Typer(help="RewardPrediction: build trajectories with rewards, and measure and train predictors.")
 
@@ -153,11 +157,11 @@ rewards_app = typer.Typer(help="RewardPrediction: build trajectories with reward
 def build_command(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the data; an unfinished build is resumed.")],
     domain: Annotated[
-        Named, typer.Option(metavar="BENCHMARK", help="Repeat for more; by default the five published ones.")
+        Names, typer.Option(metavar="BENCHMARK", help="Repeat for more; by default the five published ones.")
     ] = None,
     pairs: Annotated[int, typer.Option(min=0, help="Pairs of each domain; 0: as many as published.")] = 0,
     split: Annotated[
-        Named, typer.Option(help="Split to draw tasks from; repeat for more; by default the paper's.")
+        Names, typer.Option(help="Split to draw tasks from; repeat for more; by default the paper's.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the drawn tasks and of the random steps.")] = 0,
     data: Data = None,
@@ -165,10 +169,10 @@ def build_command(
     as_json: AsJson = False,
 ) -> None:
     """Build pairs of trajectories with rewards: OUT/BENCHMARK.jsonl, and the numbers of pairs in OUT/counts.json."""
-    from certigraph.evaluation.analyses.reward_data import Asked, chosen_domains
-    from certigraph.evaluation.analyses.reward_data import build_all as build_pairs
+    from certigraph.evaluation.analyses.reward_data import BuildRequest, select_domains
+    from certigraph.evaluation.analyses.reward_data import build_command as build_pairs
 
-    builds = [Asked(name, seed, pairs, tuple(split or ()), data) for name in chosen_domains(domain or ())]
+    builds = [BuildRequest(name, seed, pairs, tuple(split or ()), data) for name in select_domains(domain or ())]
     raise typer.Exit(build_pairs(builds, out, at_once=at_once, as_json=as_json))
 
 
@@ -178,14 +182,14 @@ def measure_command(
         Path, typer.Argument(metavar="DATA", help="Folder in the layout of `rewards build` or of the paper's authors.")
     ],
     predictor: Annotated[
-        Named,
+        Names,
         typer.Option(help="GRAPH, GRAPH:SLOT=OPERATOR+..., NAME=...; repeat for more; the first is the baseline."),
     ] = None,
     encoder: Annotated[
-        Named, typer.Option(help="Also measure StateFactory with this sentence encoder; repeat for more.")
+        Names, typer.Option(help="Also measure StateFactory with this sentence encoder; repeat for more.")
     ] = None,
     domain: Annotated[
-        Named, typer.Option(metavar="BENCHMARK", help="Only the pairs of this benchmark; repeat for more.")
+        Names, typer.Option(metavar="BENCHMARK", help="Only the pairs of this benchmark; repeat for more.")
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="Maximum number of pairs of each domain; 0: all.")] = 0,
     model: Model = "scripted:expert",
@@ -199,17 +203,17 @@ def measure_command(
     as_json: AsJson = False,
 ) -> None:
     """Predict the rewards of recorded trajectories, and measure their EPIC distance to the true ones."""
-    equipped("measurements", *TABLES)
+    check_evaluation_packages("measurements", *TABLE_PACKAGES)
     from certigraph.cli.output import announce_models
-    from certigraph.evaluation.analyses.rewards import predictors
-    from certigraph.evaluation.analyses.rewards_report import measure
-    from certigraph.runtime.registry import context_from
+    from certigraph.evaluation.analyses.rewards import parse_predictors
+    from certigraph.evaluation.analyses.rewards_report import measure_rewards
+    from certigraph.runtime.registry import create_context
 
     announce_models(model, role)
-    methods = predictors(predictor or (), encoder or ())
-    context = context_from(model, role, str(data), budget, "rewardprediction", cache)
+    methods = parse_predictors(predictor or (), encoder or ())
+    context = create_context(model, role, str(data), budget, "rewardprediction", cache)
     raise typer.Exit(
-        measure(methods, context, out, domains=domain or (), limit=limit, at_once=at_once, as_json=as_json)
+        measure_rewards(methods, context, out, domains=domain or (), limit=limit, at_once=at_once, as_json=as_json)
     )
 
 
@@ -234,14 +238,14 @@ def train_command(
     data: Pairs = None,
     out: Annotated[Path, typer.Option(help="File of the heads.")] = Path("head.npz"),
     domain: Domains = None,
-    encoder: Encoder = NAME,
+    encoder: Encoder = DEFAULT_ENCODER,
     folds: Folds = 5,
     limit: Limit = 0,
     seed: Seed = 0,
 ) -> None:
     """Train heads that rank steps, on frozen features and a CPU; use them with the graph `reward_head` and
     --swap rate=supervised:head=FILE."""
-    equipped("reward heads", *TABLES)
+    check_evaluation_packages("reward heads", *TABLE_PACKAGES)
     from certigraph.evaluation.analyses.reward_heads import train_command as train
 
     domains, maximum = domain or (), limit or None
@@ -254,7 +258,7 @@ def tune_command(
     out: Annotated[Path, typer.Option(help="Folder of the tuned model.")] = Path("tuned"),
     base: Annotated[
         str, typer.Option(metavar="MODEL", help="Language model that is installed on this machine.")
-    ] = BASE,
+    ] = DEFAULT_BASE_MODEL,
     domain: Domains = None,
     limit: Limit = 0,
     seed: Seed = 0,
@@ -270,7 +274,7 @@ def tune_command(
 def transfer_command(
     data: Pairs = None,
     domain: Domains = None,
-    encoder: Encoder = NAME,
+    encoder: Encoder = DEFAULT_ENCODER,
     folds: Folds = 5,
     limit: Limit = 0,
     seed: Seed = 0,
@@ -279,7 +283,7 @@ def transfer_command(
     ] = Path("rewards"),
 ) -> None:
     """Train on each domain and on all together, and measure each head on each domain."""
-    equipped("reward heads", *TABLES)
+    check_evaluation_packages("reward heads", *TABLE_PACKAGES)
     from certigraph.evaluation.analyses.reward_heads import print_transfer
     from certigraph.evaluation.analyses.reward_heads import transfer_command as transfer
     from certigraph.evaluation.analyses.rewards_report import write_transfer

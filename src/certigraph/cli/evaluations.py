@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from certigraph.adapters.files import expanded
-from certigraph.adapters.processes import TABLES, equipped
+from certigraph.adapters.files import expand_path
+from certigraph.adapters.processes import TABLE_PACKAGES, check_evaluation_packages
 from certigraph.cli.options import (
     AsJson,
     BenchmarkName,
@@ -27,7 +27,7 @@ from certigraph.state.records import Fault, UnknownName
 
 # A benchmark: run it, or score the answers of another system.
 
-MALFORMED_SHOWN = 5
+MAX_MALFORMED_SHOWN = 5
 """Maximum number of malformed plans that `score` names."""
 
 
@@ -75,8 +75,8 @@ def eval_command(
     as_json: AsJson = False,
 ) -> None:
     """Run a graph on a benchmark's tasks with inspect_ai, and print the official figures with their intervals."""
-    equipped("benchmarks", "inspect_ai", *TABLES)
-    from certigraph.cli.output import announce_models, said_source
+    check_evaluation_packages("benchmarks", "inspect_ai", *TABLE_PACKAGES)
+    from certigraph.cli.output import announce_models, announce_source
     from certigraph.evaluation.evaluate import evaluate, evaluate_retry
     from certigraph.evaluation.evaluation_results import print_evaluations
 
@@ -91,7 +91,7 @@ def eval_command(
     else:
         announce_models(model, role)
         others = [*(also or ()), *(beside or ())]
-        said_source(benchmark, data)
+        announce_source(benchmark, data)
         results = [
             evaluate(
                 graph,
@@ -145,10 +145,10 @@ def score_command(
     assistantbench: JSON lines with `id` and `answer`, a text, number, list or object.
     """
     from certigraph.adapters.benchmarks import load_benchmark
-    from certigraph.cli.output import print_figures, said_source
-    from certigraph.evaluation.statistics import resampled
+    from certigraph.cli.output import announce_source, print_figures
+    from certigraph.evaluation.statistics import bootstrap_intervals
 
-    said_source(benchmark, data)
+    announce_source(benchmark, data)
     live: Any = load_benchmark(benchmark, data)
     scorer = getattr(live, "score_file", None)
     if scorer is None:
@@ -156,12 +156,12 @@ def score_command(
             f"benchmark {benchmark!r} cannot score a file; assistantbench, travelplanner, hotpotqa and musique can"
         )
     scores = scorer(answers, split)
-    bounds_by_name = resampled([[score] for score in scores], live.rates)
+    bounds_by_name = bootstrap_intervals([[score] for score in scores], live.rates)
     intervals = {name: bounds for name, bounds in bounds_by_name.items() if not name.endswith("_stderr")}
     print_figures(f"{benchmark}: {answers.name}", live.rates(scores), intervals, as_json=as_json)
     malformed = [f"idx {score.idx}: {score.malformed}" for score in scores if getattr(score, "malformed", "")]
     if malformed:
-        shown = "; ".join(malformed[:MALFORMED_SHOWN]) + ("; ..." if malformed[MALFORMED_SHOWN:] else "")
+        shown = "; ".join(malformed[:MAX_MALFORMED_SHOWN]) + ("; ..." if malformed[MAX_MALFORMED_SHOWN:] else "")
         typer.echo(f"{len(malformed)} of {len(scores)} plans are malformed and pass nothing ({shown})", err=as_json)
 
 
@@ -201,26 +201,26 @@ def compare_command(
 
     Given two or more logs of `certigraph eval` (LOG.eval) instead of graphs, it compares them and writes no files.
     """
-    equipped("comparisons", *TABLES)
-    from certigraph.cli.output import said_source
-    from certigraph.evaluation.compare import Choice, order, order_in, print_logs, worked_off
-    from certigraph.evaluation.comparison import methods_from
-    from certigraph.runtime.registry import context_from
+    check_evaluation_packages("comparisons", *TABLE_PACKAGES)
+    from certigraph.cli.output import announce_source
+    from certigraph.evaluation.compare import Choice, build_job, finish_comparison, load_job, print_logs
+    from certigraph.evaluation.comparison import parse_methods
+    from certigraph.runtime.registry import create_context
 
     if logs := [name for name in graphs or [] if name.endswith(".eval")]:
         if len(logs) < 2 or len(logs) < len(graphs or []):
             raise UnknownName(f"a log can only be compared with other logs: certigraph compare {logs[0]} OTHER.eval")
-        equipped("logs", "inspect_ai")
+        check_evaluation_packages("logs", "inspect_ai")
         print_logs([Path(name) for name in logs], as_json=as_json)
         return
     if graphs and not report_only:
-        said_source(on, data)
-        methods = methods_from(graphs, swap or [])
+        announce_source(on, data)
+        methods = parse_methods(graphs, swap or [])
         choice = Choice(task or [], split, limit, trials)
-        given = order(methods, on, choice, context_from(model, role, data, budget, on, cache))
+        given = build_job(methods, on, choice, create_context(model, role, data, budget, on, cache))
     else:
-        given = order_in(out)
-    raise typer.Exit(worked_off(given, out, at_once=at_once, report_only=report_only, as_json=as_json))
+        given = load_job(out)
+    raise typer.Exit(finish_comparison(given, out, at_once=at_once, report_only=report_only, as_json=as_json))
 
 
 def ablate_command(
@@ -245,19 +245,19 @@ def ablate_command(
     as_json: AsJson = False,
 ) -> None:
     """Run a graph and its variants, each with swapped operators, on the same tasks, and compare with a replay."""
-    equipped("comparisons", *TABLES)
-    from certigraph.cli.output import said_source
-    from certigraph.evaluation.compare import Choice, order, order_in, worked_off
-    from certigraph.evaluation.comparison_summary import variants
-    from certigraph.runtime.registry import context_from
+    check_evaluation_packages("comparisons", *TABLE_PACKAGES)
+    from certigraph.cli.output import announce_source
+    from certigraph.evaluation.compare import Choice, build_job, finish_comparison, load_job
+    from certigraph.evaluation.comparison_summary import ablation_methods
+    from certigraph.runtime.registry import create_context
 
     if report_only:
-        given = order_in(out)
+        given = load_job(out)
     else:
-        said_source(benchmark, data)
-        methods, choice = variants(graph, swap or []), Choice(task or [], split, limit, trials)
-        given = order(methods, benchmark, choice, context_from(model, role, data, budget, benchmark, cache))
-    raise typer.Exit(worked_off(given, out, at_once=at_once, report_only=report_only, as_json=as_json))
+        announce_source(benchmark, data)
+        methods, choice = ablation_methods(graph, swap or []), Choice(task or [], split, limit, trials)
+        given = build_job(methods, benchmark, choice, create_context(model, role, data, budget, benchmark, cache))
+    raise typer.Exit(finish_comparison(given, out, at_once=at_once, report_only=report_only, as_json=as_json))
 
 
 # Sweeps over graphs, operators and benchmarks.
@@ -286,19 +286,19 @@ def sweep_command(
     """Run graphs x operators x benchmarks from one file. The same command resumes an unfinished sweep."""
     if workers and not ray:
         raise UnknownName("--workers needs a Ray cluster: add --ray local, or --ray ADDRESS")
-    equipped("sweeps", "yaml", *TABLES)
-    from certigraph.evaluation.comparison import Workers
-    from certigraph.evaluation.sweep_report import forecast, worked_off
+    check_evaluation_packages("sweeps", "yaml", *TABLE_PACKAGES)
+    from certigraph.evaluation.comparison import ClusterWorkers
+    from certigraph.evaluation.sweep_report import print_forecast, run_command
 
     if dry_run:
-        raise typer.Exit(forecast(file, out, as_json=as_json))
-    cluster = Workers(ray, workers) if ray else None
-    raise typer.Exit(worked_off(file, out, cluster, report_only=report_only, as_json=as_json))
+        raise typer.Exit(print_forecast(file, out, as_json=as_json))
+    cluster = ClusterWorkers(ray, workers) if ray else None
+    raise typer.Exit(run_command(file, out, cluster, report_only=report_only, as_json=as_json))
 
 
 # Studies: CGDP's search agents, memory conditions and gate; the length of TDP's prompts; recall of retrievers.
 
-Named = list[str] | None
+Names = list[str] | None
 
 study_app = typer.Typer(help="Run studies of agents, each in a resumable folder with tables, figures and a page.")
 
@@ -307,19 +307,19 @@ study_app = typer.Typer(help="Run studies of agents, each in a resumable folder 
 def cgdp_command(
     on: Annotated[str | None, typer.Option(metavar="BENCHMARK", help="BENCHMARK or BENCHMARK:CONFIGURATION.")] = None,
     harness: Annotated[
-        Named, typer.Option(help="Search agent: ircot, react, memgpt or iter_retgen; repeat for more; by default all.")
+        Names, typer.Option(help="Search agent: ircot, react, memgpt or iter_retgen; repeat for more; by default all.")
     ] = None,
     memory: Annotated[
-        Named, typer.Option(help="native, lobotomized, structured or freeform; repeat for more; by default all.")
+        Names, typer.Option(help="native, lobotomized, structured or freeform; repeat for more; by default all.")
     ] = None,
     gate: Annotated[
-        Named,
+        Names,
         typer.Option(help="shadow (default: one run gives both results), on or off; repeat for more."),
     ] = None,
     gate_operator: Annotated[
         str, typer.Option(metavar="OPERATOR", help="The gate: smooth_gate:upr=0.1, judged_gate:stance=neutral.")
     ] = "exhaustion_gate",
-    beside: Annotated[Named, typer.Option(metavar="GRAPH", help="Also run this graph, such as sdp.")] = None,
+    beside: Annotated[Names, typer.Option(metavar="GRAPH", help="Also run this graph, such as sdp.")] = None,
     ablate: Annotated[Literal["alpha", "k", "depth"] | None, typer.Option(help="An ablation of appendix H.")] = None,
     split: Split = "",
     task: Tasks = None,
@@ -335,21 +335,23 @@ def cgdp_command(
     as_json: AsJson = False,
 ) -> None:
     """Run CGDP's study. With the same options, or with --out alone, an unfinished study is resumed."""
-    equipped("studies", *TABLES)
-    from certigraph.cli.output import said_source
-    from certigraph.evaluation.analyses.cgdp import Asked, methods_of, worked_off
-    from certigraph.evaluation.compare import Choice, order, order_in
-    from certigraph.runtime.registry import context_from
+    check_evaluation_packages("studies", *TABLE_PACKAGES)
+    from certigraph.cli.output import announce_source
+    from certigraph.evaluation.analyses.cgdp import StudySelection, methods_of, run_command
+    from certigraph.evaluation.compare import Choice, build_job, load_job
+    from certigraph.runtime.registry import create_context
 
     if on and not report_only:
-        selection = Asked(harness or (), memory or (), gate or ("shadow",), ablate or "", beside or (), gate_operator)
+        selection = StudySelection(
+            harness or (), memory or (), gate or ("shadow",), ablate or "", beside or (), gate_operator
+        )
         methods = methods_of(selection)
-        said_source(on, data)
-        context = context_from(model, role, data, budget, on, cache)
-        given = order(methods, on, Choice(task or [], split, limit), context)
+        announce_source(on, data)
+        context = create_context(model, role, data, budget, on, cache)
+        given = build_job(methods, on, Choice(task or [], split, limit), context)
     else:
-        given = order_in(out)
-    raise typer.Exit(worked_off(given, out, at_once=at_once, report_only=report_only, as_json=as_json))
+        given = load_job(out)
+    raise typer.Exit(run_command(given, out, at_once=at_once, report_only=report_only, as_json=as_json))
 
 
 @study_app.command("tdp")
@@ -362,25 +364,25 @@ def tdp_command(
     as_json: AsJson = False,
 ) -> None:
     """Measure how prompts grow with an episode, for TDP and other methods: scripted episodes, no model, seconds."""
-    equipped("studies", *TABLES)
-    from certigraph.evaluation.analyses.tdp import order_of, worked_off
+    check_evaluation_packages("studies", *TABLE_PACKAGES)
+    from certigraph.evaluation.analyses.tdp import build_order, run_command
 
-    raise typer.Exit(worked_off(order_of(longest, out), out, report_only=report_only, as_json=as_json))
+    raise typer.Exit(run_command(build_order(longest, out), out, report_only=report_only, as_json=as_json))
 
 
 @study_app.command("retrieval")
 def retrieval_command(
-    split: Annotated[Named, typer.Option(help="'hotpotqa train', 'musique dev', ...; repeat for more.")] = None,
+    split: Annotated[Names, typer.Option(help="'hotpotqa train', 'musique dev', ...; repeat for more.")] = None,
     dense: Annotated[bool, typer.Option(help="Also measure dense and hybrid retrieval.")] = True,
     data: Data = None,
     out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("recall"),
     as_json: AsJson = False,
 ) -> None:
     """Measure passage recall of BM25, two-stage, dense and hybrid retrieval, for complete questions and hop by hop."""
-    equipped("studies", *TABLES)
-    from certigraph.evaluation.analyses.retrieval import FILES, print_recall, recall_study, write_recall
+    check_evaluation_packages("studies", *TABLE_PACKAGES)
+    from certigraph.evaluation.analyses.retrieval import SPLIT_FILES, print_recall, recall_study, write_recall
 
-    study = recall_study(_root(data), splits=split or tuple(FILES), dense=dense)
+    study = recall_study(_data_root(data), splits=split or tuple(SPLIT_FILES), dense=dense)
     files = write_recall(study, out)
     if as_json:
         typer.echo(study.model_dump_json())
@@ -389,12 +391,12 @@ def retrieval_command(
         typer.echo(f"written: {', '.join(map(str, files))}")
 
 
-def _root(data: str | None) -> Path:
+def _data_root(data: str | None) -> Path:
     """Return the folder that has one subfolder for each benchmark."""
     folder = data or os.environ.get("CERTIGRAPH_DATA")
     if not folder:
         raise Fault("data", "the study needs hotpotqa/ and musique/: give their folder with --data or CERTIGRAPH_DATA")
-    return expanded(folder)
+    return expand_path(folder)
 
 
 # Judging of recorded answers.
@@ -418,24 +420,24 @@ def judge_command(
     as_json: AsJson = False,
 ) -> None:
     """Judge recorded answers against their references, by a model or by text measures. The same command resumes it."""
-    equipped("judgements", *TABLES)
-    from certigraph.adapters.models.chat_models import is_scripted, ready
+    check_evaluation_packages("judgements", *TABLE_PACKAGES)
+    from certigraph.adapters.models.chat_models import check_model_available, is_scripted
     from certigraph.adapters.protocols import Context, Limits
     from certigraph.evaluation.frames import find_runs
-    from certigraph.evaluation.judges import Rubric, cases_in, judge, print_judged, watching
-    from certigraph.evaluation.judges import rubric as rubric_named
-    from certigraph.runtime.registry import allowance
+    from certigraph.evaluation.judges import Rubric, cases_of, judge, judging_progress, print_judging_result
+    from certigraph.evaluation.judges import rubric_by_name as rubric_named
+    from certigraph.runtime.registry import parse_budget
 
     chosen = rubric_named(rubric)
     if isinstance(chosen, Rubric):
-        ready(model)
+        check_model_available(model)
         if is_scripted(model):
             typer.echo("the judge is a scripted model, whose grades mean nothing: name a model with --model", err=True)
-    context = Context(model=model, budget=allowance(budget or [], Limits()).budget, cache=cache)
-    cases = cases_in(find_runs(folders), data)
-    with watching(len(cases.ended), silent=as_json) as listener:
+    context = Context(model=model, budget=parse_budget(budget or [], Limits()).budget, cache=cache)
+    cases = cases_of(find_runs(folders), data)
+    with judging_progress(len(cases.ended), silent=as_json) as listener:
         judged = judge(cases.ended, chosen, context, out, told=listener)
-    print_judged(judged, cases, str(out), as_json=as_json)
+    print_judging_result(judged, cases, str(out), as_json=as_json)
     raise typer.Exit(1 if judged.left else 0)
 
 
@@ -465,9 +467,9 @@ def bench_command(
 ) -> None:
     """Measure the overhead of certigraph compared with a bare LangGraph loop and a plain Python loop."""
     if not (rewards or soak):
-        equipped("these measurements", "numpy", *TABLES)
+        check_evaluation_packages("these measurements", "numpy", *TABLE_PACKAGES)
     if retrieval:
-        _retrieval(retrieval, as_json)
+        _bench_retrieval(retrieval, as_json)
     elif rewards:
         from certigraph.evaluation.bench import bench_rewards, print_rewards
 
@@ -477,23 +479,23 @@ def bench_command(
 
         print_ray(bench_ray(ray), as_json=as_json)
     elif soak:
-        _soak(soak, out, as_json)
+        _bench_soak(soak, out, as_json)
     else:
-        from certigraph.evaluation.bench import bench, print_bench
+        from certigraph.evaluation.bench import print_bench, run_bench
 
-        print_bench(bench(supersteps, big=big, episodes=episodes), as_json=as_json)
+        print_bench(run_bench(supersteps, big=big, episodes=episodes), as_json=as_json)
 
 
-def _retrieval(abstracts: int, as_json: bool) -> None:
+def _bench_retrieval(abstracts: int, as_json: bool) -> None:
     from certigraph.evaluation.bench_retrieval import bench_retrieval, print_retrieval
 
     print_line = (lambda line: None) if as_json else typer.echo
     print_retrieval(bench_retrieval(abstracts, big=abstracts >= 500_000, said=print_line), as_json=as_json)
 
 
-def _soak(episodes: int, out: Path | None, as_json: bool) -> None:
-    from certigraph.evaluation.soak import AT_ONCE, DELAY, Plan, print_soak, soak
+def _bench_soak(episodes: int, out: Path | None, as_json: bool) -> None:
+    from certigraph.evaluation.soak import DEFAULT_AT_ONCE, DEFAULT_DELAY, SoakPlan, print_soak, run_soak
 
     folder = out or Path(f"soak-{datetime.datetime.now():%Y%m%d-%H%M%S}")
     print_line = (lambda line: None) if as_json else typer.echo
-    print_soak(soak(Plan(episodes, AT_ONCE, DELAY), folder, said=print_line), as_json=as_json)
+    print_soak(run_soak(SoakPlan(episodes, DEFAULT_AT_ONCE, DEFAULT_DELAY), folder, said=print_line), as_json=as_json)

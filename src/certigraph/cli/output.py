@@ -13,27 +13,34 @@ from rich.console import Console
 from rich.table import Table
 
 from certigraph.adapters.benchmarks import BENCHMARKS, data_folder, load_benchmark
-from certigraph.adapters.models.chat_models import FORMS, describe_models, is_scripted
+from certigraph.adapters.models.chat_models import MODEL_FORMS, describe_models, is_scripted
 from certigraph.adapters.protocols import Budget, Limits
-from certigraph.evaluation.measures import SCORES
-from certigraph.runtime.files import REPORT
-from certigraph.runtime.html import answer_texts, clock, contradiction, counted
-from certigraph.runtime.questions import Closing, Cost, closing_of
+from certigraph.evaluation.measures import SCORE_METHODS
+from certigraph.runtime.files import REPORT_FILE
+from certigraph.runtime.html import format_contradiction, format_count, format_duration, split_answer
+from certigraph.runtime.questions import ResearchCost, ResearchSummary, research_summary_of
 from certigraph.runtime.recorder import Listener
-from certigraph.runtime.registry import GRAPHS, OPERATORS, Allowance, allowance, graph_module, load_local
+from certigraph.runtime.registry import GRAPHS, OPERATORS, BudgetAndLimits, graph_module, load_settings, parse_budget
 from certigraph.runtime.report import write_report
-from certigraph.runtime.result import ASK, Result, is_denied, is_own, is_solved, verdict_on
+from certigraph.runtime.result import (
+    ASK_BENCHMARK,
+    Result,
+    is_goal_denied,
+    is_solved,
+    is_user_question,
+    verdict_scores_of,
+)
 from certigraph.runtime.task_graph import read_task_graph
-from certigraph.runtime.terminal import clean, harmless
+from certigraph.runtime.terminal import clean_line, clean_lines
 from certigraph.state.records import WORLD_ENDED, Interrupted
-from certigraph.state.run import Known
+from certigraph.state.run import KnownFinding
 from certigraph.state.search import BY_GATE, BY_METHOD, BY_ROUNDS, BY_STEPS
-from certigraph.state.trajectory import Line, read_trajectory
+from certigraph.state.trajectory import TrajectoryLine, read_trajectory
 
 # The budget of a run that is resumed.
 
 
-def enlarged(folder: Path, budget: Sequence[str] | None) -> Allowance:
+def load_allowance(folder: Path, budget: Sequence[str] | None) -> BudgetAndLimits:
     """Return budget and limits of a recorded run, with the changes of `--budget`.
 
     Args:
@@ -41,8 +48,8 @@ def enlarged(folder: Path, budget: Sequence[str] | None) -> Allowance:
         budget: changes, each KEY=N.
     """
     read_trajectory(folder / "trajectory.jsonl")
-    context = load_local(folder)
-    return allowance(budget or [], context.limits or Limits(), context.budget)
+    context = load_settings(folder)
+    return parse_budget(budget or [], context.limits or Limits(), context.budget)
 
 
 # The inventory: all names that the command line accepts.
@@ -52,11 +59,11 @@ def inventory() -> dict[str, Any]:
     """Return all names that the command line accepts, by kind."""
     return {
         "graphs": {name: list(graph_module(name).Operators.__annotations__) for name in GRAPHS},
-        "benchmarks": {name: list(load_benchmark(name).configurations) for name in BENCHMARKS if name != ASK},
-        "questions of your own": {ASK: f'certigraph {ASK} "QUESTION"'},
-        "operators": {name: _described(OPERATORS[name]) for name in sorted(OPERATORS)},
-        "models": FORMS.split(", "),
-        "budget": {name: str(field.description) for name, field in sorted(_AMOUNTS.items())},
+        "benchmarks": {name: list(load_benchmark(name).configurations) for name in BENCHMARKS if name != ASK_BENCHMARK},
+        "questions of your own": {ASK_BENCHMARK: f'certigraph {ASK_BENCHMARK} "QUESTION"'},
+        "operators": {name: _describe_operator(OPERATORS[name]) for name in sorted(OPERATORS)},
+        "models": MODEL_FORMS.split(", "),
+        "budget": {name: str(field.description) for name, field in sorted(_BUDGET_FIELDS.items())},
     }
 
 
@@ -73,10 +80,10 @@ def print_inventory(names_by_kind: Mapping[str, Any], *, as_json: bool) -> None:
             typer.echo(f"  {name}{': ' + description if description else ''}")
 
 
-_AMOUNTS = {**Budget.model_fields, **Limits.model_fields}
+_BUDGET_FIELDS = {**Budget.model_fields, **Limits.model_fields}
 
 
-def _described(operator: Callable[..., Any]) -> str:
+def _describe_operator(operator: Callable[..., Any]) -> str:
     """Describe an operator by the first line of its docstring and, if it is a factory, by its arguments."""
     summary = (inspect.getdoc(operator) or "").partition("\n")[0]
     if not getattr(operator, "makes_operator", False):
@@ -89,7 +96,7 @@ def _described(operator: Callable[..., Any]) -> str:
 
 
 @contextmanager
-def watching(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[Listener]:
+def watch_run(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[Listener]:
     """Provide a listener that shows the progress of a run, unless it is silent.
 
     Args:
@@ -105,7 +112,7 @@ def watching(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[List
     view = LiveView(steps=limits.steps if limits else None)
     runs: list[str] = []
 
-    def listener(line: Line) -> None:
+    def listener(line: TrajectoryLine) -> None:
         if line.type == "header":
             runs.append(line.run_id)
         if not silent:
@@ -118,7 +125,7 @@ def watching(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[List
         raise Interrupted(f"interrupted; resume with: certigraph resume {out / ''.join(runs)}") from None
 
 
-def said_source(benchmark: str, data: str | None) -> None:
+def announce_source(benchmark: str, data: str | None) -> None:
     """Print a line if a benchmark has no data, so that a generated world is used."""
     name = benchmark.partition(":")[0]
     if data_folder(name, data) is None and not getattr(load_benchmark(benchmark, data), "simulated", False):
@@ -136,7 +143,7 @@ def announce_models(model: str, roles: Sequence[str] | None) -> None:
 
 # The result of a user's question, as lines or as the fields of a JSON object.
 
-FORCED = {
+FORCE_REASONS = {
     BY_STEPS: "the steps were used up",
     BY_METHOD: "the plan was given up",
     BY_GATE: "the gate ended the search",
@@ -144,77 +151,77 @@ FORCED = {
 }
 """Descriptions of what forced an answer. Names that are missing here are policies, which are shown as they are."""
 
-LONGEST = 4_000
+MAX_LINE_LENGTH = 4_000
 """Maximum number of characters of a line, because text of pages and models may have any length."""
 
 
-def print_closing(closing: Closing) -> None:
+def print_closing(closing: ResearchSummary) -> None:
     """Print the answer, the findings with their sources, open steps, the cost, and the command that resumes the run."""
     console = Console(highlight=False, soft_wrap=True, emoji=False)
     for line in closing_lines(closing):
         console.print(line, markup=False)
 
 
-def closing_fields(closing: Closing) -> dict[str, Any]:
+def closing_fields(closing: ResearchSummary) -> dict[str, Any]:
     """Return the result of a question as the fields of a JSON object."""
     findings = [{**k.finding.model_dump(), "certified": not k.forced, "forced": k.forced} for k in closing.findings]
     return {**closing.model_dump(mode="json"), "findings": findings}
 
 
-def closing_lines(closing: Closing) -> Iterator[str]:
+def closing_lines(closing: ResearchSummary) -> Iterator[str]:
     """Generate the lines of the result of a question."""
-    yield from _answer(closing)
+    yield from _closing_answer_lines(closing)
     for known in closing.findings:
-        yield from _finding(known)
-    yield from (clean(f"not settled: {step}", LONGEST) for step in closing.unsettled)
-    yield f"cost: {_spent(closing.cost)}"
+        yield from _finding_lines(known)
+    yield from (clean_line(f"not settled: {step}", MAX_LINE_LENGTH) for step in closing.unsettled)
+    yield f"cost: {_format_cost(closing.cost)}"
     yield f"run: {closing.run}"
     if closing.resume:
         yield f"resume with: {closing.resume}"
 
 
-def delivered_lines(answer: JsonValue) -> Iterator[str]:
+def answer_lines(answer: JsonValue) -> Iterator[str]:
     """Format the delivered answer of a run, one line for each part; no lines if there is none."""
     if isinstance(answer, list) and all(isinstance(part, dict) for part in answer):
         for part in answer:
             fields = "; ".join(f"{name}: {value}" for name, value in part.items())  # type: ignore[union-attr]
-            yield clean(f"answer: {fields}", LONGEST)
+            yield clean_line(f"answer: {fields}", MAX_LINE_LENGTH)
     elif not isinstance(answer, dict):  # an object is a record of the world, such as rewards, and not an answer
-        yield from (f"answer: {clean(text, LONGEST)}" for text in answer_texts(answer) if text)
+        yield from (f"answer: {clean_line(text, MAX_LINE_LENGTH)}" for text in split_answer(answer) if text)
 
 
-def _answer(closing: Closing) -> Iterator[str]:
-    answers = [clean(text, LONGEST) for text in answer_texts(closing.answer) if text]
+def _closing_answer_lines(closing: ResearchSummary) -> Iterator[str]:
+    answers = [clean_line(text, MAX_LINE_LENGTH) for text in split_answer(closing.answer) if text]
     if not answers:
         yield "no answer was given"
     elif closing.answer_certified:
         yield from (f"answer: {text}" for text in answers)
     else:
-        reason = FORCED.get(closing.answer_forced, clean(closing.answer_forced))
+        reason = FORCE_REASONS.get(closing.answer_forced, clean_line(closing.answer_forced))
         forced = f" ({reason})" if reason else ""
         yield from (f"answer, uncertified{forced}: {text}" for text in answers)
 
 
-def _finding(known: Known) -> Iterator[str]:
+def _finding_lines(known: KnownFinding) -> Iterator[str]:
     finding = known.finding
     mark = f"uncertified ({known.forced})" if known.forced else "certified"
-    yield clean(f"{mark}: {finding.about} → {finding.text}", LONGEST)
-    yield from (f"  {clean(url, LONGEST)}" for url in finding.sources)
-    if dispute := contradiction(finding):
-        yield f"  {clean(dispute, LONGEST)}"
+    yield clean_line(f"{mark}: {finding.about} → {finding.text}", MAX_LINE_LENGTH)
+    yield from (f"  {clean_line(url, MAX_LINE_LENGTH)}" for url in finding.sources)
+    if dispute := format_contradiction(finding):
+        yield f"  {clean_line(dispute, MAX_LINE_LENGTH)}"
 
 
-def _spent(cost: Cost) -> str:
+def _format_cost(cost: ResearchCost) -> str:
     failed = f" ({cost.unreadable} unreadable)" if cost.unreadable else ""
     usd = f"${cost.usd:,.4f}" if 0 < cost.usd < 1 else f"${cost.usd:,.2f}"
     return ", ".join(
         [
-            counted(cost.calls, "model call"),
-            counted(cost.tokens, "token"),
+            format_count(cost.calls, "model call"),
+            format_count(cost.tokens, "token"),
             usd,
             f"{cost.searches:,} search{'' if cost.searches == 1 else 'es'}",
-            f"{counted(cost.pages, 'page')} asked for{failed}",
-            clock(cost.seconds),
+            f"{format_count(cost.pages, 'page')} asked for{failed}",
+            format_duration(cost.seconds),
         ]
     )
 
@@ -222,42 +229,42 @@ def _spent(cost: Cost) -> str:
 # Output at the end of a command: a result or figures, as text or as one JSON object.
 
 
-def finish(result: Result, *, as_json: bool) -> None:
+def print_result(result: Result, *, as_json: bool) -> None:
     """Write the report, print the result, and exit.
 
     Raises:
         typer.Exit: always; the status is 0 if the run reached its goal or gave an answer, else 1.
     """
-    report = write_report(result.trajectory, result.folder / REPORT)
+    report = write_report(result.trajectory, result.folder / REPORT_FILE)
     if as_json:
-        typer.echo(json.dumps(_summary(result), ensure_ascii=False))
+        typer.echo(json.dumps(_result_fields(result), ensure_ascii=False))
     else:
         console = Console(highlight=False, soft_wrap=True, emoji=False)
         if result.message:
-            console.print(harmless(result.message), markup=False)
+            console.print(clean_lines(result.message), markup=False)
         _print_answer(result, console)
         console.print(f"report: {report}", style="dim", markup=False)
-    raise typer.Exit(0 if result.terminated or _handed_in(result) else 1)
+    raise typer.Exit(0 if result.terminated or _has_answer(result) else 1)
 
 
 def _print_answer(result: Result, console: Console) -> None:
     header = result.trajectory.header
-    if is_own(header) or result.findings:
+    if is_user_question(header) or result.findings:
         if console.is_terminal:  # the live view cuts long questions; plain output starts with the complete question
-            console.print(harmless(f"question: {header.task.goal}"), markup=False)
-        print_closing(closing_of(result))
+            console.print(clean_lines(f"question: {header.task.goal}"), markup=False)
+        print_closing(research_summary_of(result))
     elif result.scores:
-        for line in delivered_lines(result.scores.answer):
+        for line in answer_lines(result.scores.answer):
             console.print(line, markup=False)
 
 
-def _handed_in(result: Result) -> bool:
+def _has_answer(result: Result) -> bool:
     """Whether the method gave an answer or rewards, which counts as success for methods without a goal."""
     answered = bool(result.scores and result.scores.parts.get("answered"))
     return result.ending == WORLD_ENDED and (answered or bool(result.state.get("rewards")))
 
 
-def _progress(result: Result) -> dict[str, Any]:
+def _progress_fields(result: Result) -> dict[str, Any]:
     """Return the number of world steps; for a task graph those of all sub-tasks, and the sub-tasks by status."""
     tasks = read_task_graph(result.trajectory)
     if not tasks.drawn:
@@ -271,17 +278,17 @@ def print_figures(
 ) -> None:
     """Print figures with their 95 % intervals, as one JSON object or as a table."""
     if as_json:
-        typer.echo(json.dumps({**figures, "intervals": intervals, "statistics": SCORES}))
+        typer.echo(json.dumps({**figures, "intervals": intervals, "statistics": SCORE_METHODS}))
         return
     table = Table("figure", title, "95 % interval", box=None)
     for name, value in figures.items():
         interval = " to ".join(f"{bound:.1%}" for bound in intervals.get(name, ()))
         table.add_row(name, f"{value:g}" if name == "n" else f"{value:.1%}", interval)
     Console().print(table)
-    typer.echo(f"intervals: {SCORES['intervals']}")
+    typer.echo(f"intervals: {SCORE_METHODS['intervals']}")
 
 
-def _summary(result: Result) -> dict[str, Any]:
+def _result_fields(result: Result) -> dict[str, Any]:
     state, header = result.state, result.trajectory.header
     model = str(header.context.get("model"))
     return {
@@ -293,13 +300,13 @@ def _summary(result: Result) -> dict[str, Any]:
         "language_model": not is_scripted(model),
         "ending": result.ending,
         "terminated": result.terminated,
-        "goal_denied": is_denied(result.ending, is_solved(verdict_on(header, result.trajectory.footer))),
+        "goal_denied": is_goal_denied(result.ending, is_solved(verdict_scores_of(header, result.trajectory.footer))),
         "message": result.message,
         "run": str(result.folder),
         "certified": len(result.certified.predicates),
         "plan": len(state.get("plan", [])),
-        **_progress(result),
+        **_progress_fields(result),
         "scores": result.scores.model_dump() if result.scores else None,
         "usage": result.usage.model_dump(exclude={"node"}),
-        **(closing_fields(closing_of(result)) if is_own(header) else {}),
+        **(closing_fields(research_summary_of(result)) if is_user_question(header) else {}),
     }

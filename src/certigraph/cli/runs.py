@@ -20,7 +20,7 @@ from certigraph.cli.options import (
     Swaps,
 )
 from certigraph.state.records import Fault, UnknownName
-from certigraph.state.search import GENERATED, MODEL, asked
+from certigraph.state.search import DEFAULT_MODEL, GENERATED_WEB, create_question_task
 
 # One run: start it, resume it, write its report.
 
@@ -41,27 +41,27 @@ def run_command(
 ) -> None:
     """Run a graph on one task, and show which predicates are certified."""
     from certigraph.adapters.benchmarks import load_benchmark
-    from certigraph.cli.output import finish, said_source, watching
+    from certigraph.cli.output import announce_source, print_result, watch_run
     from certigraph.graphs.assembly import operators_of
     from certigraph.runtime.registry import (
-        SEARCHES,
+        SEARCH_GRAPHS,
         build_graph,
         check_encoders,
-        context_from,
-        must_take_answers,
+        check_takes_answers,
+        create_context,
         parse_swap,
     )
     from certigraph.runtime.run import run
 
     compiled = build_graph(graph, dict(map(parse_swap, swap or [])))
     check_encoders(operators_of(compiled))
-    context = context_from(model, role, data, budget, benchmark, cache).model_copy(update={"faults": faults})
-    if graph in SEARCHES:
-        must_take_answers(graph, load_benchmark(benchmark, data))
-    said_source(benchmark, data)
-    with watching(out, context.limits, silent=as_json) as listener:
+    context = create_context(model, role, data, budget, benchmark, cache).model_copy(update={"faults": faults})
+    if graph in SEARCH_GRAPHS:
+        check_takes_answers(graph, load_benchmark(benchmark, data))
+    announce_source(benchmark, data)
+    with watch_run(out, context.limits, silent=as_json) as listener:
         result = run(compiled, benchmark, task, context=context, out=out, listener=listener, on_error="ignore")
-    finish(result, as_json=as_json)
+    print_result(result, as_json=as_json)
 
 
 def resume_command(
@@ -70,22 +70,22 @@ def resume_command(
     as_json: AsJson = False,
 ) -> None:
     """Resume a run that was killed, interrupted or stopped by its budget."""
-    from certigraph.cli.output import enlarged, finish, watching
+    from certigraph.cli.output import load_allowance, print_result, watch_run
     from certigraph.runtime.run import resume
 
-    new_budget, limits = enlarged(folder, budget)
-    with watching(folder.parent, limits, silent=as_json) as listener:
+    new_budget, limits = load_allowance(folder, budget)
+    with watch_run(folder.parent, limits, silent=as_json) as listener:
         result = resume(folder, budget=new_budget, limits=limits, listener=listener, on_error="ignore")
-    finish(result, as_json=as_json)
+    print_result(result, as_json=as_json)
 
 
 def report_command(folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]) -> None:
     """Write the HTML report of a run again."""
-    from certigraph.runtime.files import REPORT
+    from certigraph.runtime.files import REPORT_FILE
     from certigraph.runtime.report import write_report
     from certigraph.state.trajectory import read_trajectory
 
-    typer.echo(write_report(read_trajectory(folder / "trajectory.jsonl"), folder / REPORT))
+    typer.echo(write_report(read_trajectory(folder / "trajectory.jsonl"), folder / REPORT_FILE))
 
 
 # A user's question, researched on the web.
@@ -95,7 +95,7 @@ def ask_command(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="In quotes; at most 2,000 characters.")],
     model: Annotated[
         str, typer.Option(help="openai:NAME, local:qwen-0.5b, ...; `certigraph list` shows all forms.")
-    ] = MODEL,
+    ] = DEFAULT_MODEL,
     search: Annotated[
         str,
         typer.Option(
@@ -116,37 +116,39 @@ def ask_command(
 ) -> None:
     """Answer a question from the web, with the sources of each finding, what is not certified, and the cost."""
     from certigraph.adapters.benchmarks import load_benchmark
-    from certigraph.cli.output import finish, watching
-    from certigraph.runtime.questions import ask, check_script
-    from certigraph.runtime.registry import build_graph, context_from, parse_swap
-    from certigraph.runtime.result import ASK
+    from certigraph.cli.output import print_result, watch_run
+    from certigraph.runtime.questions import ask, check_scripted_model
+    from certigraph.runtime.registry import build_graph, create_context, parse_swap
+    from certigraph.runtime.result import ASK_BENCHMARK
 
     if pages and search:
         raise UnknownName(f"--pages {pages} cannot be combined with --search: leave out --search {search}")
-    task = asked(question, search)
+    task = create_question_task(question, search)
     compiled = build_graph("sdp", dict(map(parse_swap, swap or [])))
     if pages and not Path(pages).is_dir():
         raise UnknownName(f"{pages}: no such folder: correct --pages DIR")
     try:
-        context = context_from(model, role, pages, budget, ASK, cache)
+        context = create_context(model, role, pages, budget, ASK_BENCHMARK, cache)
     except Fault as fault:
-        raise _with_another(fault) from None
-    live = load_benchmark(ASK, pages)
-    check_script(live, task, context)
+        raise _add_model_advice(fault) from None
+    live = load_benchmark(ASK_BENCHMARK, pages)
+    check_scripted_model(live, task, context)
     live.open(task).close()  # raises an error for a missing key before the run starts
-    with watching(out, context.limits, silent=as_json) as listener:
+    with watch_run(out, context.limits, silent=as_json) as listener:
         result = ask(
             question, search=search, graph=compiled, context=context, out=out, listener=listener, on_error="ignore"
         )
-    finish(result, as_json=as_json)
+    print_result(result, as_json=as_json)
 
 
-def _with_another(fault: Fault) -> Fault:
+def _add_model_advice(fault: Fault) -> Fault:
     """Add models that need no key to the error of an OpenAI-compatible model without one."""
     if not str(fault).startswith("openai:"):
         return fault
     local = "or use a model on this machine: --model local:qwen-0.5b"
-    return Fault(fault.boundary, f"{fault}; {local}; to try the command: --model scripted:expert --search {GENERATED}")
+    return Fault(
+        fault.boundary, f"{fault}; {local}; to try the command: --model scripted:expert --search {GENERATED_WEB}"
+    )
 
 
 # Deletion of runs.
@@ -157,18 +159,20 @@ def delete_command(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Delete runs completely: their files, checkpoints on a server, and lines in journals."""
-    from certigraph.runtime.run import delete, must_be_run
-    from certigraph.runtime.terminal import clean
+    from certigraph.runtime.run import delete, resolve_run_folder
+    from certigraph.runtime.terminal import clean_line
 
     for folder in folders:
-        must_be_run(folder)
+        resolve_run_folder(folder)
     if not yes:
-        _agreed(folders)
+        _confirm_deletion(folders)
     remaining = dict.fromkeys(left for folder in folders for left in delete(folder))
-    typer.echo("\n".join(["deleted: " + ", ".join(clean(str(folder)) for folder in folders), *map(clean, remaining)]))
+    typer.echo(
+        "\n".join(["deleted: " + ", ".join(clean_line(str(folder)) for folder in folders), *map(clean_line, remaining)])
+    )
 
 
-def _agreed(folders: list[Path]) -> None:
+def _confirm_deletion(folders: list[Path]) -> None:
     if not sys.stdin.isatty():
         raise UnknownName(f"no user can confirm here that {len(folders)} runs are deleted: add --yes")
     typer.confirm(f"Delete {', '.join(map(str, folders))} permanently?", abort=True)

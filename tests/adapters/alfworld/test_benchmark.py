@@ -13,8 +13,17 @@ from real_data import data_folder
 
 from certigraph.adapters.alfworld import benchmark
 from certigraph.adapters.alfworld import benchmark as games
-from certigraph.adapters.alfworld.benchmark import GAME, ALFWorld, AlfWorld, Game, Games, Reply, planned, sight
-from certigraph.adapters.episodes import Episode
+from certigraph.adapters.alfworld.benchmark import (
+    GAME_FILE,
+    ALFWorld,
+    AlfworldEnvironment,
+    AlfworldGame,
+    GameFiles,
+    GameReply,
+    describe_sight,
+    load_plan,
+)
+from certigraph.adapters.episodes import LiveEpisode
 from certigraph.adapters.protocols import Context
 from certigraph.runtime.run import run
 from certigraph.state.records import Action, Fault, UnknownName
@@ -47,8 +56,8 @@ def test_sight_is_told_in_the_worlds_words_and_in_order():
         }
     )
     told = "The fridge 1 is closed.\nOn the shelf 1, you see a egg 9, and a egg 10.\nYou are not carrying anything."
-    assert sight(facts) == told
-    opened = sight(facts | {("opened", "fridge 1"), ("holds", "agent1", "cup 2")})
+    assert describe_sight(facts) == told
+    opened = describe_sight(facts | {("opened", "fridge 1"), ("holds", "agent1", "cup 2")})
     assert opened.startswith("The fridge 1 is open. In it, you see a cup 1.")
     assert opened.endswith("You are carrying: a cup 2.")
 
@@ -93,10 +102,10 @@ def test_a_world_reset_in_the_middle_is_the_one_that_began():
 def test_what_was_done_is_repeated_to_the_letter_by_a_fresh_world():
     benchmark = ALFWorld(data_folder("alfworld"))
     task = benchmark.task(CLOCK)
-    episode = Episode(benchmark.open(task))
+    episode = LiveEpisode(benchmark.open(task))
     for action in ("look", "fumble", *benchmark.demonstration(task)):
         episode.step(Action(text=action))
-    again = Episode(benchmark.open(task))
+    again = LiveEpisode(benchmark.open(task))
     again.replay(episode.log)
     assert again.evidence() == episode.evidence()
     assert (again.ended, again.score().value) == (True, 1.0)
@@ -123,7 +132,7 @@ ARCHIVE = "valid_unseen.games.tar.xz"
 ID = "pick_and_place_simple-Cup-None-Shelf-1/trial_T1"
 
 
-def laid_out(root: Path, *, name: str = GAME, text: str | None = None) -> Path:
+def laid_out(root: Path, *, name: str = GAME_FILE, text: str | None = None) -> Path:
     """A folder of unpacked games that holds one."""
     game = root / "json_2.1.1" / "valid_unseen" / ID / name
     game.parent.mkdir(parents=True)
@@ -178,11 +187,11 @@ def test_a_broken_archive_is_told_in_one_line_and_leaves_nothing_behind(
 
 def test_two_that_unpack_at_once_both_have_the_games(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder = packed(laid_out(tmp_path / "plain"), tmp_path / "archives")
-    extract = games._extract
+    extract = games._extract_archive
 
     def unpacked(wait: Callable[[], int]) -> list[str]:
-        monkeypatch.setattr(games, "_extract", lambda *given: (extract(*given), wait()))
-        return Games(folder).ids("valid_unseen")
+        monkeypatch.setattr(games, "_extract_archive", lambda *given: (extract(*given), wait()))
+        return GameFiles(folder).ids("valid_unseen")
 
     assert together(unpacked) == [[ID], [ID]]
     assert len(list(cache.iterdir())) == 1
@@ -194,12 +203,12 @@ def test_a_kill_while_unpacking_leaves_no_half_of_the_games(
     folder = packed(laid_out(tmp_path / "plain"), tmp_path / "archives")
 
     def unpack(die: Callable[[], None]) -> None:
-        monkeypatch.setattr(games, "_extract", lambda archive, into: ((into / "json_2.1.1").mkdir(), die()))
-        Games(folder).ids("valid_unseen")
+        monkeypatch.setattr(games, "_extract_archive", lambda archive, into: ((into / "json_2.1.1").mkdir(), die()))
+        GameFiles(folder).ids("valid_unseen")
 
     assert killed(unpack) == -9
     assert [path.suffix for path in cache.iterdir()] == [".unfinished"]
-    assert Games(folder).ids("valid_unseen") == [ID]
+    assert GameFiles(folder).ids("valid_unseen") == [ID]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +237,7 @@ def test_without_games_one_line_tells_the_fix(tmp_path: Path, monkeypatch: pytes
             ALFWorld(folder).tasks()
         assert "\n" not in str(told.value)
     monkeypatch.setenv("ALFWORLD_DATA", str(laid_out(tmp_path)))
-    assert Games(None).splits() == ["valid_unseen"]
+    assert GameFiles(None).splits() == ["valid_unseen"]
 
 
 @pytest.mark.parametrize("ask", [lambda b: b.tasks(), lambda b: b.task(ID)])
@@ -256,12 +265,12 @@ class Played:
         type(self).opened += 1
         self.done: list[str] = []
 
-    def reset(self) -> Reply:
+    def reset(self) -> GameReply:
         return self.step("")
 
-    def step(self, command: str) -> Reply:
+    def step(self, command: str) -> GameReply:
         self.done += [command] if command else []
-        return Reply("", (), tuple(self.done) == WAY, frozenset())
+        return GameReply("", (), tuple(self.done) == WAY, frozenset())
 
     def plan(self) -> tuple[str, ...]:
         return () if "break cup 1" in self.done else WAY[len(self.done) :]
@@ -274,27 +283,27 @@ class Played:
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A game that the stand-in plays."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(benchmark, "Game", Played)
+    monkeypatch.setattr(benchmark, "AlfworldGame", Played)
     monkeypatch.setattr(Played, "opened", 0)
     (tmp_path / "game.tw-pddl").write_text("a game")
     return tmp_path / "game.tw-pddl"
 
 
 def test_a_way_is_worked_out_once_from_each_past(file: Path, monkeypatch: pytest.MonkeyPatch):
-    ways = {past: planned(file, past) for past in ((), WAY[:1], WAY)}
+    ways = {past: load_plan(file, past) for past in ((), WAY[:1], WAY)}
     assert ways == {(): list(WAY), WAY[:1]: list(WAY[1:]), WAY: []}
     assert Played.opened == 0, "every game was closed"
-    monkeypatch.setattr(benchmark, "Game", None)
-    assert {past: planned(file, past) for past in ways} == ways
+    monkeypatch.setattr(benchmark, "AlfworldGame", None)
+    assert {past: load_plan(file, past) for past in ways} == ways
     file.write_text("another game")
     with pytest.raises(TypeError):
-        planned(file)
+        load_plan(file)
 
 
 def test_where_no_way_leads_on_that_is_told_and_not_kept(file: Path):
     for _ in range(2):
         with pytest.raises(Fault, match=r"no plan for .* after break cup 1"):
-            planned(file, ["break cup 1"])
+            load_plan(file, ["break cup 1"])
     assert Played.opened == 0
 
 
@@ -315,41 +324,41 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Simulator]:
         found.append(Simulator())
         return found[-1]
 
-    monkeypatch.setattr(benchmark, "_IDLE", [])
-    monkeypatch.setattr(benchmark, "_simulator", simulator)
+    monkeypatch.setattr(benchmark, "_FREE_SIMULATORS", [])
+    monkeypatch.setattr(benchmark, "_create_simulator", simulator)
     return found
 
 
 def test_games_one_after_the_other_share_a_simulator_and_two_at_once_do_not(made: list[Simulator]):
     for _ in range(3):
-        one = Game(Path("a"))
+        one = AlfworldGame(Path("a"))
         one.close()
         one.close()
     assert len(made) == 1
-    both = Game(Path("a")), Game(Path("b"))
+    both = AlfworldGame(Path("a")), AlfworldGame(Path("b"))
     assert len(made) == 2 and both[0]._env is not both[1]._env
 
 
 def test_a_simulator_outlives_games_that_are_forgotten_or_broken(made: list[Simulator]):
-    Game(Path("forgotten"))
+    AlfworldGame(Path("forgotten"))
     for _ in range(2):
         with pytest.raises(Fault, match=r"broken cannot be loaded: KeyError.*unpacked again"):
-            Game(Path("broken"))
-    assert made == benchmark._IDLE and len(made) == 1
+            AlfworldGame(Path("broken"))
+    assert made == benchmark._FREE_SIMULATORS and len(made) == 1
 
 
 def test_without_the_package_one_command_is_named(monkeypatch: pytest.MonkeyPatch):
     def missing(name: str) -> Any:
         raise ImportError(f"No module named {name!r}")
 
-    monkeypatch.setattr(benchmark, "_IDLE", [])
+    monkeypatch.setattr(benchmark, "_FREE_SIMULATORS", [])
     monkeypatch.setattr(benchmark, "import_module", missing)
     with pytest.raises(Fault, match=r"No module named 'textworld'.*pip install 'certigraph\[alfworld\]'"):
-        AlfWorld(Path("any")).reset()
+        AlfworldEnvironment(Path("any")).reset()
 
 
 def test_a_world_that_was_never_reset_says_so():
-    world = AlfWorld(Path("any"))
+    world = AlfworldEnvironment(Path("any"))
     for ask in (world.view, world.admissible, world.score, lambda: world.step(Action(text="look"))):
         with pytest.raises(Fault, match=r"never reset: call reset\(\) first"):
             ask()

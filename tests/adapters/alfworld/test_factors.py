@@ -2,7 +2,7 @@
 
 import pytest
 
-from certigraph.adapters.alfworld.factors import AlfworldFactors, Goal, read_goal
+from certigraph.adapters.alfworld.factors import AlfworldFactors, AlfworldGoal, parse_goal
 from certigraph.state.rewards import FactoredState
 
 Steps = tuple[tuple[str, str], ...]
@@ -107,16 +107,16 @@ def test_a_goal_in_other_words_is_its_own_text():
 @pytest.mark.parametrize(
     ("text", "goal"),
     [
-        ("put some alarmclock on desk.", Goal("alarmclock", place="desk")),
-        ("examine the cd with the desklamp", Goal("cd", lamp="desklamp")),
-        ("look at cd under the desklamp.", Goal("cd", lamp="desklamp")),
-        ("put a clean egg in garbagecan.", Goal("egg", treatment="clean", place="garbagecan")),
-        ("cool some cup and put it in cabinet.", Goal("cup", treatment="cool", place="cabinet")),
-        ("put a hot cup in shelf.", Goal("cup", treatment="heat", place="shelf")),
-        ("put two book in desk.", Goal("book", 2, place="desk")),
-        ("find two box and put them in coffeetable.", Goal("box", 2, place="coffeetable")),
+        ("put some alarmclock on desk.", AlfworldGoal("alarmclock", place="desk")),
+        ("examine the cd with the desklamp", AlfworldGoal("cd", lamp="desklamp")),
+        ("look at cd under the desklamp.", AlfworldGoal("cd", lamp="desklamp")),
+        ("put a clean egg in garbagecan.", AlfworldGoal("egg", treatment="clean", place="garbagecan")),
+        ("cool some cup and put it in cabinet.", AlfworldGoal("cup", treatment="cool", place="cabinet")),
+        ("put a hot cup in shelf.", AlfworldGoal("cup", treatment="heat", place="shelf")),
+        ("put two book in desk.", AlfworldGoal("book", 2, place="desk")),
+        ("find two box and put them in coffeetable.", AlfworldGoal("box", 2, place="coffeetable")),
         ("Hold the clock and turn on the lamp.", None),
     ],
 )
-def test_goals_are_read_from_their_templates(text: str, goal: Goal | None):
-    assert read_goal(text) == goal
+def test_goals_are_read_from_their_templates(text: str, goal: AlfworldGoal | None):
+    assert parse_goal(text) == goal

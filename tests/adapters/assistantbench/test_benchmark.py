@@ -12,16 +12,16 @@ from typer.testing import CliRunner
 
 from certigraph.adapters.assistantbench.benchmark import (
     AssistantBench,
-    read_seen,
+    load_recorded_web,
+    read_page_parts,
     read_submission,
-    recorded_web,
     write_submission,
 )
 from certigraph.adapters.research.plans import ResearchQuestion
-from certigraph.adapters.research.scoring import rates, scores
-from certigraph.adapters.web.protocol import Page, Unreadable
+from certigraph.adapters.research.scoring import official_scores, research_figures
+from certigraph.adapters.web.protocol import Unreadable, WebPage
 from certigraph.cli import app
-from certigraph.evaluation.export import export, submitted
+from certigraph.evaluation.export import export, format_submission
 from certigraph.runtime.run import run
 from certigraph.state.records import Fault, UnknownName
 
@@ -100,7 +100,14 @@ HARD, EASY = (
 
 
 def test_figures_are_the_official_aggregates():
-    figures = rates([(HARD, scores("a b", "a b")), (HARD, scores("", "a b")), (EASY, scores("x", "20")), (EASY, None)])
+    figures = research_figures(
+        [
+            (HARD, official_scores("a b", "a b")),
+            (HARD, official_scores("", "a b")),
+            (EASY, official_scores("x", "20")),
+            (EASY, None),
+        ]
+    )
     assert figures == {
         "n": 4,
         "accuracy": 0.25,
@@ -115,16 +122,18 @@ def test_figures_are_the_official_aggregates():
 
 
 def test_precision_is_of_answers_and_forced_ones_are_told():
-    figures = rates([(HARD, scores("b", "a b", forced=1)), (HARD, scores("", "a b", forced=0))])
+    figures = research_figures(
+        [(HARD, official_scores("b", "a b", forced=1)), (HARD, official_scores("", "a b", forced=0))]
+    )
     assert figures["precision"] == figures["accuracy"] * 2 == pytest.approx(1.0)  # "b" against "b": no articles
     assert (figures["forced"], figures["exact_string"]) == (0.5, 0.0)
-    assert rates([(HARD, None)])["precision"] == 0.0
-    assert rates([]) == {"n": 0}
+    assert research_figures([(HARD, None)])["precision"] == 0.0
+    assert research_figures([]) == {"n": 0}
 
 
 def test_nothing_is_said_of_answers_that_nobody_can_judge():
     unknown = HARD.model_copy(update={"answer": None})
-    assert rates([(unknown, scores("x", None)), (unknown, None)]) == {"n": 2, "answer_rate": 0.5}
+    assert research_figures([(unknown, official_scores("x", None)), (unknown, None)]) == {"n": 2, "answer_rate": 0.5}
 
 
 def test_without_a_search_key_nothing_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -183,20 +192,20 @@ def recorded(folder: Path, *histories: object) -> Path:
 
 
 def test_a_page_is_put_together_from_all_that_was_seen_of_it(tmp_path: Path):
-    page = recorded_web(recorded(tmp_path, HISTORY)).page("https://root.example/gym#hours")
-    assert isinstance(page, Page)
+    page = load_recorded_web(recorded(tmp_path, HISTORY)).page("https://root.example/gym#hours")
+    assert isinstance(page, WebPage)
     assert (page.url, page.title) == ("https://root.example/gym#hours", "The Root - Gym")
     assert page.text == "A gym in Point Pleasant.\n\nOpens at five.\nCloses at nine."
 
 
 def test_nothing_is_taken_from_agents_and_search_pages(tmp_path: Path):
-    seen = list(read_seen(recorded(tmp_path, HISTORY)))
+    seen = list(read_page_parts(recorded(tmp_path, HISTORY)))
     assert {piece.url for piece in seen} == {"https://root.example/gym", "https://muscle.example/"}
     assert {piece.task for piece in seen} == {"task 0"}
 
 
 def test_search_finds_pages_by_their_words(tmp_path: Path):
-    web = recorded_web(recorded(tmp_path, HISTORY, [HISTORY[0]]))
+    web = load_recorded_web(recorded(tmp_path, HISTORY, [HISTORY[0]]))
     (hit,) = web.search("when does the gym close? closes", 1)
     assert (hit.url, hit.title) == ("https://root.example/gym", "The Root - Gym")
     assert "Closes at nine." in hit.snippet
@@ -204,23 +213,23 @@ def test_search_finds_pages_by_their_words(tmp_path: Path):
 
 
 def test_what_was_never_seen_cannot_be_read(tmp_path: Path):
-    gone = recorded_web(recorded(tmp_path, HISTORY)).page("https://else.example/")
+    gone = load_recorded_web(recorded(tmp_path, HISTORY)).page("https://else.example/")
     assert gone == Unreadable(url="https://else.example/", reason="never recorded")
 
 
 def test_missing_recordings_are_told(tmp_path: Path):
     with pytest.raises(Fault, match=r"no whowhen_trajectories\.jsonl: .* leave out :recorded"):
-        recorded_web(tmp_path)
+        load_recorded_web(tmp_path)
 
 
 def test_the_recorded_web_is_as_large_as_measured():
     folder = data_folder("assistantbench")
-    seen = [piece for piece in read_seen(folder) if piece.text]
+    seen = [piece for piece in read_page_parts(folder) if piece.text]
     assert (len({piece.url for piece in seen}), len({piece.task for piece in seen})) == (306, 23)
     made = AssistantBench(folder, "recorded")
     web = made.web(made.tasks()[0])
     hits = web.search(web.provider, "monday.com executives at its IPO", 5)
-    assert len(hits) == 5 and isinstance(web.read([hits[0].url])[0], Page)
+    assert len(hits) == 5 and isinstance(web.read([hits[0].url])[0], WebPage)
 
 
 # Submissions to AssistantBench's leaderboard: scored, written, read, and made of runs.
@@ -313,7 +322,7 @@ def test_the_latest_answers_of_runs_become_a_submission(tmp_path: Path):
     (path,) = export([tmp_path / "runs"], "assistantbench", tmp_path / "out", data=str(data))
     assert path.name == "assistantbench_dev.jsonl"
     assert read_submission(path, ["a", "b", "c"]) == {"a": "new", "b": "", "c": ""}
-    assert submitted(path) == "assistantbench_dev.jsonl: 3 tasks, 2 of them without an answer"
+    assert format_submission(path) == "assistantbench_dev.jsonl: 3 tasks, 2 of them without an answer"
 
 
 @pytest.mark.parametrize(

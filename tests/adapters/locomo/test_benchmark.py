@@ -8,8 +8,20 @@ from typing import Any
 import pytest
 from real_data import data_folder
 
-from certigraph.adapters.locomo.benchmark import LoCoMo, abstains, exchanged, official, stemmed_f1, swapped_questions
-from certigraph.adapters.locomo.conversations import Question, generated_conversations, read_conversations, turn_ids
+from certigraph.adapters.locomo.benchmark import (
+    LoCoMo,
+    is_abstention,
+    official_score,
+    stemmed_f1,
+    swap_questions,
+    swap_speaker,
+)
+from certigraph.adapters.locomo.conversations import (
+    DialogueQuestion,
+    generate_conversations,
+    parse_turn_ids,
+    read_conversations,
+)
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.runtime.run import run
@@ -22,7 +34,7 @@ PEOPLE = ("Ann", "Bob")
 @pytest.fixture(autouse=True)
 def no_encoder(monkeypatch: pytest.MonkeyPatch):
     """BM25 alone: torch takes seconds to load."""
-    monkeypatch.setattr("certigraph.adapters.retrieval.dense.encoder", lambda: None)
+    monkeypatch.setattr("certigraph.adapters.retrieval.dense.find_encoder", lambda: None)
 
 
 def sample(*questions: dict[str, Any]) -> dict[str, Any]:
@@ -54,8 +66,8 @@ def written(folder: Path, *questions: dict[str, Any]) -> LoCoMo:
     return LoCoMo(folder)
 
 
-def gold(answer: str, category: int) -> Question:
-    return Question(text="?", answer=answer, evidence=(), category=category)
+def gold(answer: str, category: int) -> DialogueQuestion:
+    return DialogueQuestion(text="?", answer=answer, evidence=(), category=category)
 
 
 def test_turns_come_in_the_order_of_sessions_and_dates_without_a_session_are_left_out(tmp_path: Path):
@@ -83,7 +95,7 @@ def test_integers_become_texts_and_adversarial_answers_are_never_gold(tmp_path: 
     ],
 )
 def test_malformed_evidence_is_taken_apart(evidence: list[str], turns: tuple[str, ...]):
-    assert turn_ids(evidence) == turns
+    assert parse_turn_ids(evidence) == turns
 
 
 def test_evidence_that_no_turn_has_is_left_out(tmp_path: Path):
@@ -111,7 +123,7 @@ def test_another_layout_is_named_with_its_file(tmp_path: Path):
     ],
 )
 def test_official_scores_by_category(answer: str, reference: str, category: int, score: float):
-    assert official(answer, gold(reference, category)) == pytest.approx(score)
+    assert official_score(answer, gold(reference, category)) == pytest.approx(score)
 
 
 def test_normalisation_deletes_punctuation_before_it_looks_for_words():
@@ -123,12 +135,12 @@ def test_normalisation_deletes_punctuation_before_it_looks_for_words():
     "answer", ["UNANSWERABLE", "That is not mentioned.", "I don\u2019t know", "No information available"]
 )
 def test_abstentions(answer: str):
-    assert abstains(answer)
+    assert is_abstention(answer)
 
 
 @pytest.mark.parametrize("answer", ["", "No", "a boat", "Bob mentioned a kite"])
 def test_no_abstentions(answer: str):
-    assert not abstains(answer)
+    assert not is_abstention(answer)
 
 
 def test_an_abstention_is_right_where_nothing_is_told_and_wrong_elsewhere(tmp_path: Path):
@@ -150,7 +162,7 @@ def test_an_abstention_is_right_where_nothing_is_told_and_wrong_elsewhere(tmp_pa
     ],
 )
 def test_the_one_speaker_that_is_named_is_exchanged(text: str, swapped: str):
-    assert exchanged(text, PEOPLE) == swapped
+    assert swap_speaker(text, PEOPLE) == swapped
 
 
 @pytest.mark.parametrize(
@@ -206,10 +218,10 @@ def test_unknown_splits_and_tasks_name_known_ones():
 
 
 def test_the_generated_conversations_have_every_category_and_some_to_swap():
-    talk = generated_conversations()["made-0"]
+    talk = generate_conversations()["made-0"]
     assert {question.category for question in talk.questions} == {1, 2, 3, 4, 5}
-    assert swapped_questions(talk)
-    assert generated_conversations()["made-0"] == talk
+    assert swap_questions(talk)
+    assert generate_conversations()["made-0"] == talk
 
 
 def test_evidence_found_is_the_share_of_the_gold_turns():

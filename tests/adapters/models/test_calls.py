@@ -21,11 +21,18 @@ from pydantic import Field
 
 from certigraph import Context as Context_certigraph
 from certigraph import ScriptedModelWarning
-from certigraph.adapters.models.calls import Prompt, ask, ask_text, choose, warn_of_default
+from certigraph.adapters.models.calls import Prompt, ask, ask_text, choose, warn_scripted_default
 from certigraph.adapters.models.chat_models import chat_model, describe_model, describe_models
-from certigraph.adapters.models.schemas import MAX_CHARS, ParseError, bounded, minimal, parse, schema_of
+from certigraph.adapters.models.schemas import (
+    MAX_CHARS,
+    ParseError,
+    bound_schema,
+    minimal_instance,
+    parse_reply,
+    schema_of,
+)
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.models.usage import FREE, Call, Meter, current_meter, metering, price_of, usd
+from certigraph.adapters.models.usage import FREE_PRICE, Call, Meter, cost_in_usd, current_meter, metering, price_of
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.adapters.redaction import redact
 from certigraph.graphs import sdp
@@ -179,7 +186,7 @@ def test_spent_calls_stop_the_next_call_but_not_a_step_that_needs_none() -> None
     meter = Meter("act", Budget(calls=1, usd=0))
     meter.charge(Call(role="x", model="m", schema_name="s", input_tokens=3))
     meter.check()
-    with pytest.raises(LimitReached), meter.open_call(Call(role="x", model="m", schema_name="s"), FREE):
+    with pytest.raises(LimitReached), meter.open_call(Call(role="x", model="m", schema_name="s"), FREE_PRICE):
         pytest.fail("the call must not happen")
 
 
@@ -208,7 +215,7 @@ noise = st.lists(fragments | st.text(max_size=5), max_size=40).map("".join)
 @given(noise | st.text() | json_like.map(json.dumps))
 def test_parsing_raises_nothing_but_its_own_error_and_returns_what_can_be_stored(text: str) -> None:
     try:
-        value = parse(text, SCHEMA)
+        value = parse_reply(text, SCHEMA)
     except ParseError:
         return
     assert isinstance(value, dict)
@@ -226,7 +233,7 @@ def test_the_same_answer_is_read_from_each_of_its_disguises(hotel: str, nights: 
         plain.replace('"', "'"),
         f"hotel: {hotel}\nnights = {nights}",
     ]
-    assert [parse(before + text, SCHEMA) for text in disguises] == [expected] * len(disguises)
+    assert [parse_reply(before + text, SCHEMA) for text in disguises] == [expected] * len(disguises)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +252,7 @@ def test_the_same_answer_is_read_from_each_of_its_disguises(hotel: str, nights: 
 )
 def test_hostile_answers_are_refused_for_what_they_are(text: str, why: str) -> None:
     with pytest.raises(ParseError, match=why):
-        parse(text, SCHEMA)
+        parse_reply(text, SCHEMA)
 
 
 # --- schemas and scripted models ------------------------------------------------------------------------------------
@@ -254,7 +261,7 @@ def test_hostile_answers_are_refused_for_what_they_are(text: str, why: str) -> N
 @pytest.mark.parametrize("model", [Stay, Everything, Tree])
 def test_the_least_instance_fits_its_schema(model: type[Record]) -> None:
     for schema in (model.model_json_schema(), schema_of(model)):
-        model.model_validate(minimal(schema))
+        model.model_validate(minimal_instance(schema))
 
 
 def test_schemas_are_bounded_everywhere_and_free_of_references_unless_recursive() -> None:
@@ -270,7 +277,7 @@ def test_schemas_are_bounded_everywhere_and_free_of_references_unless_recursive(
     assert "$ref" not in json.dumps(schema_of(Everything)) and "$ref" in json.dumps(schema_of(Tree))
     assert not open_ended(schema_of(Tree))
     kept = {"type": "object", "properties": {"title": {"type": "string", "maxLength": 5}}}
-    assert bounded(kept) == kept
+    assert bound_schema(kept) == kept
 
 
 def test_a_scripted_run_imports_no_endpoint_client() -> None:
@@ -404,7 +411,7 @@ def test_a_bug_of_the_caller_is_not_blamed_on_the_model() -> None:
 
 
 def cost(name: str, usage: Any) -> float:
-    return usd(price_of(chat_model(name)), usage)
+    return cost_in_usd(price_of(chat_model(name)), usage)
 
 
 def test_prices_apply_to_openais_own_endpoint_and_cached_tokens_are_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -489,7 +496,7 @@ TASK = {"task": {"benchmark": "blocksworld", "id": "4-0"}}
 
 @pytest.mark.parametrize("context", [None, Context_certigraph(), {"memory": ""}])
 def test_the_default_model_is_announced_once(context: object) -> None:
-    warn_of_default.cache_clear()
+    warn_scripted_default.cache_clear()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         sdp.graph.invoke(TASK, context=context)  # type: ignore[arg-type]

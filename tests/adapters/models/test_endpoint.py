@@ -23,13 +23,13 @@ from pydantic import BaseModel, SecretStr
 from certigraph.adapters.faults import Faults
 from certigraph.adapters.models import calls as trying
 from certigraph.adapters.models.calls import Prompt, ask, ask_text
-from certigraph.adapters.models.chat_models import find_refused
-from certigraph.adapters.models.endpoint import LONGEST_WAIT, PassingFault, fault_of
-from certigraph.adapters.models.faults import FaultyModel, client_error, faulty_endpoint
+from certigraph.adapters.models.chat_models import find_refused_parameter
+from certigraph.adapters.models.endpoint import MAX_WAIT_SECONDS, TransientFault, fault_of
+from certigraph.adapters.models.faults import FaultyModel, create_client_error, faulty_endpoint
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Budget, Context
-from certigraph.adapters.web.sources import Asked
+from certigraph.adapters.web.sources import ModelSearch
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
 from certigraph.state.records import Fault, LimitReached
@@ -118,7 +118,7 @@ def test_the_parameter_that_an_endpoint_names_is_found(message: str, param: str 
     error = ValueError(message)
     error.param = param  # type: ignore[attr-defined]
     sent = {"temperature", "max_tokens", "reasoning_effort", "seed", "response_format"}
-    assert find_refused(error, sent) == left_out
+    assert find_refused_parameter(error, sent) == left_out
 
 
 def test_parameters_of_a_chat_object_of_ones_own_are_left_out_too() -> None:
@@ -206,10 +206,10 @@ def test_each_request_of_a_searching_model_is_a_call(monkeypatch: pytest.MonkeyP
     with misbehaving_endpoint("fails_first", lambda _: "nothing") as server:
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
         with metering(Meter("act", Budget())) as meter:
-            Asked("gpt-4o-search-preview", sleep=lambda _: None).search("gyms", 3)
+            ModelSearch("gpt-4o-search-preview", sleep=lambda _: None).search("gyms", 3)
         assert server.count == meter.calls == 2
         with metering(Meter("act", Budget(calls=1))) as meter, pytest.raises(Exception, match="1 of 1 calls"):
-            Asked("gpt-4o-search-preview", sleep=lambda _: None).search("gyms", 3)
+            ModelSearch("gpt-4o-search-preview", sleep=lambda _: None).search("gyms", 3)
         assert meter.calls == 1 and server.count == 3
 
 
@@ -249,7 +249,7 @@ def test_an_endless_answer_ends_the_run_and_costs_little_memory(kind: str, tmp_p
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits long where an endpoint asks for nothing."""
-    monkeypatch.setattr(trying, "PAUSES", (99.0, 99.0))
+    monkeypatch.setattr(trying, "RETRY_PAUSES", (99.0, 99.0))
 
 
 def asked(url: str, **budget: Any) -> tuple[Any, Meter]:
@@ -304,7 +304,16 @@ def test_the_seconds_of_the_budget_go_on_while_it_is_waited() -> None:
 
 @pytest.mark.parametrize(
     ("told", "seconds"),
-    [("7", 7), ("0.5", 0.5), ("", 0), ("soon", 0), ("-3", 0), ("nan", 0), ("inf", LONGEST_WAIT), ("999", LONGEST_WAIT)],
+    [
+        ("7", 7),
+        ("0.5", 0.5),
+        ("", 0),
+        ("soon", 0),
+        ("-3", 0),
+        ("nan", 0),
+        ("inf", MAX_WAIT_SECONDS),
+        ("999", MAX_WAIT_SECONDS),
+    ],
 )
 def test_what_an_endpoint_asks_to_wait_is_read_and_bounded(told: str, seconds: float) -> None:
     assert waits(told) == seconds
@@ -317,11 +326,11 @@ def test_a_date_until_which_to_wait_is_read_too() -> None:
 
 
 def waits(told: str) -> float:
-    error = client_error("rate_limit", Faults(retry_after=1))
+    error = create_client_error("rate_limit", Faults(retry_after=1))
     assert isinstance(error, openai.RateLimitError)
     error.response.headers["retry-after"] = told
     fault = fault_of(error, ScriptedChat())
-    assert isinstance(fault, PassingFault)
+    assert isinstance(fault, TransientFault)
     return fault.wait
 
 
@@ -349,5 +358,5 @@ def test_a_body_that_is_no_completion_is_the_endpoints_fault_and_was_paid_for(bo
     with stub(GOOD) as server:
         server.body = body
         fault, meter = asked(server.url)
-    assert isinstance(fault, PassingFault) and "CERTIGRAPH_BASE_URL" in str(fault) and "\n" not in str(fault)
+    assert isinstance(fault, TransientFault) and "CERTIGRAPH_BASE_URL" in str(fault) and "\n" not in str(fault)
     assert len(server.requests) == meter.calls == 3

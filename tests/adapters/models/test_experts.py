@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.models.experts import MOST_TEXT, demonstrated
-from certigraph.adapters.models.schemas import minimal, schema_of
-from certigraph.adapters.models.scripted import Situation, situated
+from certigraph.adapters.models.experts import MAX_SEGMENT_NAME, demonstration_expert
+from certigraph.adapters.models.schemas import minimal_instance, schema_of
+from certigraph.adapters.models.scripted import Situation, use_situation
 from certigraph.adapters.protocols import Context, Responder
 from certigraph.nodes.plans import Judgement
 from certigraph.nodes.sdp import Conditions, Holds
@@ -31,7 +31,7 @@ class Shown(BlocksWorld):
         return self.demonstration(task, before)
 
     def expert(self) -> Responder:
-        return demonstrated(self.counted)
+        return demonstration_expert(self.counted)
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
@@ -61,8 +61,8 @@ def answer(form: type, done: int, *, goal: str = TASK.goal, seen: Observation | 
     steps = [Step(action=Action(text=text), digest="-") for text in PATH[:done]]
     task = TASK.model_copy(update={"goal": goal})
     shown = {"task": task, "history": steps, "observation": seen or Observation(text=""), **state}
-    respond = demonstrated(lambda task, before: PATH[len(before) :])
-    with situated(Situation("node", 1, shown)):
+    respond = demonstration_expert(lambda task, before: PATH[len(before) :])
+    with use_situation(Situation("node", 1, shown)):
         return respond("", schema_of(form))
 
 
@@ -80,7 +80,7 @@ def test_conditions_name_what_is_left_and_hold_once_no_more_is():
 def test_a_subtask_and_a_sub_task_end_where_they_say():
     text = answer(Next, 2)["subtask"]
     assert text.startswith("10 actions to go after: walk 3; walk 4")
-    assert len(text) <= MOST_TEXT
+    assert len(text) <= MAX_SEGMENT_NAME
     assert [answer(Completion, done, goal=text)["completed"] for done in (9, 10, 11)] == [False, True, True]
     assert [answer(Judgement, done, goal=text)["status"] for done in (9, 10)] == ["needs_more_steps", "completed"]
     assert answer(Conditions, 2, goal=text)["conditions"][-1] == "10 actions to go after: walk 10"
@@ -89,4 +89,4 @@ def test_a_subtask_and_a_sub_task_end_where_they_say():
 def test_a_world_that_is_over_leaves_nothing_to_do_or_nothing_to_say():
     solved, lost = Observation(text="", done=True, solved=True), Observation(text="", done=True)
     assert answer(Completion, 3, seen=solved)["completed"] is True
-    assert answer(Judgement, 3, seen=lost) == minimal(schema_of(Judgement))
+    assert answer(Judgement, 3, seen=lost) == minimal_instance(schema_of(Judgement))

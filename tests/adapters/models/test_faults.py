@@ -18,8 +18,8 @@ from langgraph.types import RetryPolicy
 from patient import CALL, GOOD, Patient, faulty, heard
 from pydantic import BaseModel, SecretStr
 
-from certigraph.adapters.faults import ANSWERING, FAILING, MODEL
-from certigraph.adapters.models.calls import FILE, Prompt, ask, ask_text, model_for
+from certigraph.adapters.faults import ANSWER_FAULTS, MODEL_FAULTS, REQUEST_FAULTS
+from certigraph.adapters.models.calls import CACHE_FILE, Prompt, ask, ask_text, model_for
 from certigraph.adapters.models.chat_models import model_label
 from certigraph.adapters.models.faults import FaultyEndpoint, FaultyModel, faulty_endpoint
 from certigraph.adapters.models.scripted import ScriptedChat
@@ -53,7 +53,7 @@ def test_a_request_that_fails_raises_what_the_client_would_and_is_not_asked(kind
         assert error.value.response.headers["retry-after"] == "7"
 
 
-@pytest.mark.parametrize("kind", ANSWERING)
+@pytest.mark.parametrize("kind", ANSWER_FAULTS)
 def test_an_answer_that_is_spoiled_was_asked_for_and_is_billed(kind: str) -> None:
     model = faulty(f"{kind}=1")
     for answer in (model.invoke("?"), asyncio.run(model.ainvoke("?"))):
@@ -81,7 +81,7 @@ async def _timed(model: FaultyModel) -> float:
 
 
 def test_what_strikes_depends_on_the_question_and_how_often_it_was_asked_and_on_nothing_else() -> None:
-    rates = ",".join(f"{kind}=0.08" for kind in MODEL) + ",delay=0,seed=5"
+    rates = ",".join(f"{kind}=0.08" for kind in MODEL_FAULTS) + ",delay=0,seed=5"
     questions = [f"question {n % 40}" for n in range(120)]
     one = faulty(rates)
     inturn = [heard(one, question) for question in questions]
@@ -89,7 +89,7 @@ def test_what_strikes_depends_on_the_question_and_how_often_it_was_asked_and_on_
     batched = asyncio.run(_together(other, questions))
     assert Counter(batched) == Counter(inturn)
     assert one.injected == other.injected
-    assert set(one.injected) == set(MODEL)
+    assert set(one.injected) == set(MODEL_FAULTS)
     assert [heard(faulty(rates + "1"), question) for question in questions] != inturn
 
 
@@ -140,7 +140,7 @@ class Talk(TypedDict):
     said: str
 
 
-@pytest.mark.parametrize("kind", FAILING)
+@pytest.mark.parametrize("kind", REQUEST_FAULTS)
 def test_in_a_graph_of_ones_own_a_node_that_is_retried_gets_its_answer(kind: str) -> None:
     model = faulty(f"{kind}=0.5,seed=4")
 
@@ -185,9 +185,9 @@ def test_an_injected_fault_is_no_reply_to_keep(tmp_path: Path) -> None:
         return ask_text(Prompt("s", "u"), role="planner", runtime=runtime)
 
     assert asking(call, "refusal=1", cache=str(tmp_path)) == "I cannot help with that."
-    assert not (tmp_path / FILE).exists()
+    assert not (tmp_path / CACHE_FILE).exists()
     assert asking(call, "", cache=str(tmp_path)) == GOOD
-    assert (tmp_path / FILE).exists()
+    assert (tmp_path / CACHE_FILE).exists()
 
 
 def test_the_context_puts_faults_on_every_role_and_none_where_it_names_none() -> None:
@@ -282,7 +282,7 @@ def test_a_slow_body_comes_in_pieces() -> None:
 
 @pytest.mark.slow
 def test_the_same_requests_meet_the_same_faults() -> None:
-    rates = ",".join(f"{kind}=0.08" for kind in MODEL if kind != "timeout") + ",delay=0,seed=5"
+    rates = ",".join(f"{kind}=0.08" for kind in MODEL_FAULTS if kind != "timeout") + ",delay=0,seed=5"
     told = []
     for _ in range(2):
         with faulty_endpoint(rates, good) as server:

@@ -14,9 +14,9 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, SecretStr
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.models.calls import FILE, Kept, Prompt, ask, ask_text
+from certigraph.adapters.models.calls import CACHE_FILE, Prompt, ReplyCacheEntry, ask, ask_text
 from certigraph.adapters.models.clients import ONE_REQUEST
-from certigraph.adapters.models.endpoint import Reply
+from certigraph.adapters.models.endpoint import ModelReply
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.models.usage import NO_USAGE, Call, Meter, metering
 from certigraph.adapters.protocols import Budget, Context
@@ -115,7 +115,7 @@ def test_prose_is_kept_too_and_a_script_is_not(tmp_path: Path):
     with stub("Ünïcode ☃", "else") as server:
         assert say(chat(server)) == say(chat(server)) == "Ünïcode ☃"
     say(ScriptedChat())
-    with sqlite3.connect(tmp_path / FILE) as replies:
+    with sqlite3.connect(tmp_path / CACHE_FILE) as replies:
         assert [json.loads(text) for (text,) in replies.execute("SELECT reply FROM replies")] == [{"text": "Ünïcode ☃"}]
 
 
@@ -131,25 +131,25 @@ def test_prose_of_another_length_is_another_question_and_the_endpoint_is_told(tm
 
 @pytest.mark.parametrize("broken", [b"no database", b"SQLite format 3\x00" + b"\xff" * 4_000])
 def test_a_corrupt_file_is_a_clear_fault(broken: bytes, tmp_path: Path):
-    (tmp_path / FILE).write_bytes(broken)
+    (tmp_path / CACHE_FILE).write_bytes(broken)
     with stub('{"value": 1}') as server, pytest.raises(Fault, match=r"replies\.sqlite cannot serve.*--cache FOLDER"):
         asked(tmp_path, chat(server))
 
 
 @pytest.mark.parametrize("statement", ["PRAGMA user_version = 9", "CREATE TABLE mine (a)"])
 def test_another_programs_database_is_left_alone(statement: str, tmp_path: Path):
-    with sqlite3.connect(tmp_path / FILE) as mine:
+    with sqlite3.connect(tmp_path / CACHE_FILE) as mine:
         mine.execute(statement)
-    before = (tmp_path / FILE).read_bytes()
+    before = (tmp_path / CACHE_FILE).read_bytes()
     with stub('{"value": 1}') as server, pytest.raises(Fault, match="another program's"):
         asked(tmp_path, chat(server))
-    assert (tmp_path / FILE).read_bytes() == before
+    assert (tmp_path / CACHE_FILE).read_bytes() == before
 
 
 def test_a_row_that_somebody_changed_is_a_fault(tmp_path: Path):
     with stub('{"value": 1}') as server:
         asked(tmp_path, chat(server))
-        with sqlite3.connect(tmp_path / FILE) as replies:
+        with sqlite3.connect(tmp_path / CACHE_FILE) as replies:
             replies.execute("UPDATE replies SET reply = '[1'")
         with pytest.raises(Fault, match="cannot serve"):
             asked(tmp_path, chat(server))
@@ -158,18 +158,18 @@ def test_a_row_that_somebody_changed_is_a_fault(tmp_path: Path):
 def test_many_writers_at_once_lose_nothing_and_the_first_reply_stays(tmp_path: Path):
     def write(number: int) -> None:
         for key in ("shared", f"own-{number}"):
-            asyncio.run(Kept(tmp_path / FILE, key).store(Reply(f"{number}", NO_USAGE, 0.0, "")))
+            asyncio.run(ReplyCacheEntry(tmp_path / CACHE_FILE, key).store(ModelReply(f"{number}", NO_USAGE, 0.0, "")))
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    found = [asyncio.run(Kept(tmp_path / FILE, f"own-{number}").load()) for number in range(8)]
+    found = [asyncio.run(ReplyCacheEntry(tmp_path / CACHE_FILE, f"own-{number}").load()) for number in range(8)]
     assert [reply.text for reply in found if reply] == [str(number) for number in range(8)]
-    shared = asyncio.run(Kept(tmp_path / FILE, "shared").load())
-    asyncio.run(Kept(tmp_path / FILE, "shared").store(Reply("late", NO_USAGE, 0.0, "")))
-    assert shared and asyncio.run(Kept(tmp_path / FILE, "shared").load()) == shared
+    shared = asyncio.run(ReplyCacheEntry(tmp_path / CACHE_FILE, "shared").load())
+    asyncio.run(ReplyCacheEntry(tmp_path / CACHE_FILE, "shared").store(ModelReply("late", NO_USAGE, 0.0, "")))
+    assert shared and asyncio.run(ReplyCacheEntry(tmp_path / CACHE_FILE, "shared").load()) == shared
 
 
 def test_a_run_again_sends_no_request_and_has_the_same_trajectory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

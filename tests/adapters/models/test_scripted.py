@@ -15,20 +15,20 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.models.chat_models import FORMS, chat_model, check_model, is_scripted, model_label
-from certigraph.adapters.models.schemas import Schema, minimal, schema_of
+from certigraph.adapters.models.chat_models import MODEL_FORMS, chat_model, check_model_name, is_scripted, model_label
+from certigraph.adapters.models.schemas import Schema, minimal_instance, schema_of
 from certigraph.adapters.models.scripted import (
-    AGAIN,
-    SLIP,
-    Errors,
+    INVALID_ACTION,
+    REPEATED_SUFFIX,
+    ErrorRates,
     Situation,
-    by_chance,
-    errors_named,
+    inject_errors,
     is_impossible,
-    name_of,
-    simulated,
-    situated,
-    spoiled,
+    parse_error_rates,
+    random_responder,
+    simulated_name,
+    simulated_responder,
+    use_situation,
 )
 from certigraph.adapters.models.usage import Call, Meter, metering
 from certigraph.adapters.protocols import Budget, Context
@@ -53,25 +53,25 @@ MANY = 2_000
 
 
 def test_its_name_is_one_of_the_forms():
-    assert "scripted:random" in FORMS and check_model("scripted:random") == "scripted:random"
+    assert "scripted:random" in MODEL_FORMS and check_model_name("scripted:random") == "scripted:random"
     assert is_scripted("scripted:random")
     assert model_label(chat_model("scripted:random")) == "scripted:random"
 
 
 def test_every_option_is_as_likely_and_the_rest_is_least():
-    answers = [by_chance()(f"question {n}", CHOICE) for n in range(MANY)]
+    answers = [random_responder()(f"question {n}", CHOICE) for n in range(MANY)]
     assert {answer["thought"] for answer in answers} == {"x"}
     counts = Counter(answer["choice"] for answer in answers)
     deviation = (MANY * 0.25 * 0.75) ** 0.5
     assert all(abs(counts[option] - MANY / 4) < 4 * deviation for option in OPTIONS), counts
-    assert by_chance()("free", schema_of(NextAction)) == by_chance(1)("other", schema_of(NextAction))
+    assert random_responder()("free", schema_of(NextAction)) == random_responder(1)("other", schema_of(NextAction))
 
 
 def test_a_question_is_drawn_anew_in_each_trial_superstep_and_task():
     def choices(trial: int, superstep: int, task: str) -> list[str]:
         state = {"task": Task(benchmark="b", id=task, goal="g")}
-        with situated(Situation("decide", superstep, state)):
-            return [by_chance(trial)(f"{n}", CHOICE)["choice"] for n in range(30)]
+        with use_situation(Situation("decide", superstep, state)):
+            return [random_responder(trial)(f"{n}", CHOICE)["choice"] for n in range(30)]
 
     drawn = [choices(0, 0, "t"), choices(1, 0, "t"), choices(0, 1, "t"), choices(0, 0, "u")]
     assert choices(0, 0, "t") == drawn[0]
@@ -79,8 +79,8 @@ def test_a_question_is_drawn_anew_in_each_trial_superstep_and_task():
 
 
 def test_it_names_one_condition_for_without_any_sdp_would_give_up_at_once(tmp_path: Path):
-    assert by_chance()("plan", schema_of(Conditions)) == {"conditions": ["x"]}
-    assert by_chance()("plan", schema_of(Next)) == minimal(schema_of(Next)), "other lists stay empty"
+    assert random_responder()("plan", schema_of(Conditions)) == {"conditions": ["x"]}
+    assert random_responder()("plan", schema_of(Next)) == minimal_instance(schema_of(Next)), "other lists stay empty"
     result = run("sdp", BlocksWorld(), "4-0", context=Context(model="scripted:random"), out=tmp_path)
     assert len({step.action.text for step in result.state["history"]}) > 2, result.ending
     assert result.scores and result.scores.value < 1.0
@@ -96,20 +96,20 @@ def test_draws_are_the_same_in_every_process():
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": "1"}
     told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
     form: Schema = {"type": "object", "properties": {"choice": {"enum": list("abcd")}}, "required": ["choice"]}
-    assert told.strip() == "".join(by_chance(3)(str(n), form)["choice"] for n in range(20))
+    assert told.strip() == "".join(random_responder(3)(str(n), form)["choice"] for n in range(20))
 
 
 # The simulated agent: its names, its rates, what it leaves as it is, and that nothing but its draws decides.
 
 MANY_SIMULATED = 4_000
-NEVER = Errors(propose=0, act=0, accept=0, reject=0)
+NEVER = ErrorRates(propose=0, act=0, accept=0, reject=0)
 CHOICE_SIMULATED: Schema = {"type": "object", "properties": {"choice": {"type": "string", "enum": OPTIONS}}}
 DONE = {"reason": "r", "completed": True}
 
 
 def drawn(answer: dict[str, Any], schema: Schema, **given: Any) -> list[dict[str, Any]]:
-    errors = NEVER.model_copy(update={k: given.pop(k) for k in list(given) if k in Errors.model_fields})
-    return [spoiled(answer, schema, errors, Random(f"{n}"), **given) for n in range(MANY_SIMULATED)]
+    errors = NEVER.model_copy(update={k: given.pop(k) for k in list(given) if k in ErrorRates.model_fields})
+    return [inject_errors(answer, schema, errors, Random(f"{n}"), **given) for n in range(MANY_SIMULATED)]
 
 
 def assert_share(found: int, rate: float, of: int = MANY_SIMULATED) -> None:
@@ -118,14 +118,16 @@ def assert_share(found: int, rate: float, of: int = MANY_SIMULATED) -> None:
 
 
 def test_a_name_gives_the_rates_and_what_it_leaves_out_is_usual():
-    assert errors_named("simulated") == Errors()
-    assert errors_named("simulated:act=0.3,seed=7") == Errors(act=0.3, seed=7)
-    assert errors_named("simulated: reject=1 , accept=0") == Errors(reject=1, accept=0)
-    odd = Errors(propose=1 / 3, act=1e-9, seed=12345678901234567890)
-    assert errors_named(name_of(odd)) == odd
-    assert name_of(Errors()) == "simulated:propose=0.1,split=0,act=0.2,accept=0.1,reject=0.1,seed=0"
-    assert check_model("simulated:act=0") == "simulated:act=0"
-    assert model_label(chat_model("simulated:seed=3")) == name_of(Errors(seed=3)), "every rate is in the records"
+    assert parse_error_rates("simulated") == ErrorRates()
+    assert parse_error_rates("simulated:act=0.3,seed=7") == ErrorRates(act=0.3, seed=7)
+    assert parse_error_rates("simulated: reject=1 , accept=0") == ErrorRates(reject=1, accept=0)
+    odd = ErrorRates(propose=1 / 3, act=1e-9, seed=12345678901234567890)
+    assert parse_error_rates(simulated_name(odd)) == odd
+    assert simulated_name(ErrorRates()) == "simulated:propose=0.1,split=0,act=0.2,accept=0.1,reject=0.1,seed=0"
+    assert check_model_name("simulated:act=0") == "simulated:act=0"
+    assert model_label(chat_model("simulated:seed=3")) == simulated_name(ErrorRates(seed=3)), (
+        "every rate is in the records"
+    )
     assert is_scripted("simulated") and is_scripted("simulated:act=0") and is_scripted("scripted:first")
     assert not is_scripted("openai:simulated") and not is_scripted("local")
 
@@ -134,7 +136,7 @@ def test_a_plan_cut_too_finely_names_conditions_twice():
     plans = [
         a["conditions"] for a in drawn({"conditions": ["one", "goal"]}, schema_of(Conditions), split=0.3, goal="goal")
     ]
-    assert {tuple(plan) for plan in plans} == {("one", "goal"), ("one", f"one{AGAIN}", "goal")}
+    assert {tuple(plan) for plan in plans} == {("one", "goal"), ("one", f"one{REPEATED_SUFFIX}", "goal")}
     assert_share(sum(len(plan) == 3 for plan in plans), 0.3)
 
 
@@ -144,7 +146,7 @@ def test_steps_that_are_objects_are_spoiled_in_their_text_and_keep_their_kind():
     assert_share(sum(is_impossible(plan[1]["goal"]) for plan in plans), 0.3)
     assert all([step["kind"] for step in plan] == ["collect", "filter"] for plan in plans)
     (cut,) = {str(a["steps"]) for a in drawn({"steps": steps[:1]}, schema_of(Decomposition), split=1)}
-    assert cut == str([steps[0], {"kind": "collect", "goal": f"one{AGAIN}"}])
+    assert cut == str([steps[0], {"kind": "collect", "goal": f"one{REPEATED_SUFFIX}"}])
 
 
 def test_in_research_adequate_is_a_verdict_and_what_is_looked_up_and_found_stays_right():
@@ -153,7 +155,9 @@ def test_in_research_adequate_is_a_verdict_and_what_is_looked_up_and_found_stays
     assert_share(sum(a["adequate"] for a in drawn(poor, schema_of(Adequacy), accept=0.2)), 0.2)
     found = {"finding": "f", "supported_by": [1], "contradicted_by": [2], "dispute": "d"}
     for right, form in (({"queries": ["q"], "pages": [1]}, Tools), (found, Found)):
-        assert spoiled(right, schema_of(form), Errors(propose=1, act=1, accept=1, reject=1), Random(1)) == right
+        assert (
+            inject_errors(right, schema_of(form), ErrorRates(propose=1, act=1, accept=1, reject=1), Random(1)) == right
+        )
 
 
 @pytest.mark.parametrize(
@@ -162,7 +166,7 @@ def test_in_research_adequate_is_a_verdict_and_what_is_looked_up_and_found_stays
 )
 def test_a_wrong_name_is_refused_with_the_right_form(rates: str):
     with pytest.raises(UnknownName, match=r"write simulated, or simulated:propose=0\.1,act=0\.2,.*rates from 0 to 1"):
-        check_model(f"simulated:{rates}")
+        check_model_name(f"simulated:{rates}")
 
 
 def test_proposals_are_exchanged_at_their_rate_for_impossible_ones_and_the_goal_never():
@@ -183,8 +187,8 @@ def test_a_wrong_choice_is_any_other_option_alike_and_a_wrong_text_a_slip():
     for option in ("a", "c", "d"):
         assert_share(chosen.count(option), 0.2)
     written = [answer["action"] for answer in drawn({"action": "go"}, schema_of(NextAction), act=0.6)]
-    assert_share(written.count(SLIP), 0.6)
-    assert set(written) == {"go", SLIP}
+    assert_share(written.count(INVALID_ACTION), 0.6)
+    assert set(written) == {"go", INVALID_ACTION}
     only: Schema = {"properties": {"choice": {"enum": ["b"]}}}
     assert drawn({"choice": "b"}, only, act=1)[0] == {"choice": "b"}
 
@@ -194,7 +198,7 @@ def test_an_impossible_target_gets_any_option_and_only_slips_whatever_the_rate()
     chosen = [answer["choice"] for answer in drawn({"choice": "b"}, CHOICE_SIMULATED, target=lost)]
     for option in OPTIONS:
         assert_share(chosen.count(option), 0.25)
-    assert {a["action"] for a in drawn({"action": "go"}, schema_of(NextAction), target=lost)} == {SLIP}
+    assert {a["action"] for a in drawn({"action": "go"}, schema_of(NextAction), target=lost)} == {INVALID_ACTION}
 
 
 @pytest.mark.parametrize("held", [0, 1, 3])
@@ -220,12 +224,12 @@ def test_yes_and_no_err_at_their_own_rates():
 
 def asked(*, seed: int = 0, trial: int = 0, step: int = 1, task: str = "t", before: int = 0, prompt: str = "?") -> str:
     """Forty choices, as text, of an agent that errs half the time."""
-    mind = simulated(Errors(act=0.5, seed=seed), lambda prompt, schema: {"choice": "b"}, trial)
+    mind = simulated_responder(ErrorRates(act=0.5, seed=seed), lambda prompt, schema: {"choice": "b"}, trial)
     meter = Meter("realize", Budget())
     for _ in range(before):
         meter.charge(Call(role="", model="", schema_name=""))
     state = {"task": Task(benchmark="x", id=task)}
-    with metering(meter), situated(Situation("realize", step, state)):
+    with metering(meter), use_situation(Situation("realize", step, state)):
         return "".join(mind(f"{prompt}{n}", CHOICE_SIMULATED)["choice"] for n in range(40))
 
 
@@ -265,16 +269,16 @@ ANSWERS: dict[type[BaseModel], Callable[[], st.SearchStrategy[dict[str, Any]]]] 
 @pytest.mark.parametrize("form", ANSWERS)
 @given(
     data=st.data(),
-    errors=st.builds(Errors, propose=rates, split=rates, act=rates, accept=rates, reject=rates),
+    errors=st.builds(ErrorRates, propose=rates, split=rates, act=rates, accept=rates, reject=rates),
     seed=st.integers(),
 )
 def test_a_spoiled_answer_fits_its_form_and_without_errors_it_is_the_right_one(
-    form: type[BaseModel], data: Any, errors: Errors, seed: int
+    form: type[BaseModel], data: Any, errors: ErrorRates, seed: int
 ):
     answer = data.draw(ANSWERS[form]())
-    form.model_validate(spoiled(answer, schema_of(form), errors, Random(seed)))
-    assert spoiled(answer, schema_of(form), NEVER, Random(seed)) == answer
-    assert spoiled("prose", {"type": "string"}, errors, Random(seed)) == "prose"
+    form.model_validate(inject_errors(answer, schema_of(form), errors, Random(seed)))
+    assert inject_errors(answer, schema_of(form), NEVER, Random(seed)) == answer
+    assert inject_errors("prose", {"type": "string"}, errors, Random(seed)) == "prose"
 
 
 UNDONE: Schema = {

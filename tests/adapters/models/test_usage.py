@@ -9,7 +9,15 @@ from langchain_core.messages.ai import UsageMetadata
 
 from certigraph.adapters.models.chat_models import chat_model
 from certigraph.adapters.models.scripted import ScriptedChat
-from certigraph.adapters.models.usage import FREE, NO_USAGE, TABLE, Price, cached_tokens, price_of, usage_of
+from certigraph.adapters.models.usage import (
+    FREE_PRICE,
+    NO_USAGE,
+    PRICES_VARIABLE,
+    Price,
+    cached_tokens,
+    price_of,
+    usage_of,
+)
 from certigraph.state.records import Fault
 
 # The user's table of prices: whose names it knows, and what a file that is none is answered with.
@@ -25,7 +33,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def write(text: str | bytes) -> Path:
         path = tmp_path / "prices.toml"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        monkeypatch.setenv(TABLE, str(path))
+        monkeypatch.setenv(PRICES_VARIABLE, str(path))
         return path
 
     return write
@@ -64,7 +72,7 @@ def test_cached_tokens_cost_what_the_table_says_or_as_much_as_others(table: Any)
 
 
 def test_scripts_cost_nothing() -> None:
-    assert price_of(chat_model("scripted:first")) == FREE
+    assert price_of(chat_model("scripted:first")) == FREE_PRICE
 
 
 @pytest.mark.parametrize(
@@ -91,7 +99,7 @@ def test_a_file_that_is_no_table_is_told_with_an_entry_that_would_do(table: Any,
 
 @pytest.mark.parametrize("path", ["/nowhere/prices.toml", "~nosuchuser/prices.toml"])
 def test_a_table_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    monkeypatch.setenv(TABLE, path)
+    monkeypatch.setenv(PRICES_VARIABLE, path)
     with pytest.raises(Fault, match=path):
         named("qwen")
 

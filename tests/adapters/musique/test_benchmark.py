@@ -16,7 +16,7 @@ from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
 from certigraph.state.records import Fault, UnknownName
 from certigraph.state.run import claim, finish
-from certigraph.state.search import Hop, chain_argument
+from certigraph.state.search import HopFinding, chain_argument
 
 ROW: dict[str, Any] = {
     "id": "2hop__1_2",
@@ -71,7 +71,7 @@ def test_a_question_without_decomposition_has_no_known_evidence(tmp_path: Path):
     made = benchmark(tmp_path, {**ROW, "question_decomposition": []})
     world = made.open(made.task("2hop__1_2"))
     world.step(claim("q", finding="a township", title="Van Hook Township", entity="x"))
-    world.step(finish("x", **chain_argument([Hop("q", "a township", "x")])))
+    world.step(finish("x", **chain_argument([HopFinding("q", "a township", "x")])))
     parts = world.score().parts
     assert parts["evidence_found"] is None
     assert "chain_coverage" not in parts
@@ -82,7 +82,7 @@ def test_the_support_of_a_run_is_the_paragraphs_its_claims_stand_on(tmp_path: Pa
     made = benchmark(tmp_path)
     world = made.open(made.task("2hop__1_2"))
     world.step(claim("b", finding="Stanley is the seat", title="Stanley", entity="Stanley"))  # one of two of this title
-    world.step(finish("stanley north dakota", **chain_argument([Hop("b", "Stanley is the seat", "Stanley")])))
+    world.step(finish("stanley north dakota", **chain_argument([HopFinding("b", "Stanley is the seat", "Stanley")])))
     scores = world.score()
     wanted = {"em": 1.0, "f1": 1.0, "support_em": 0.0, "support_f1": 2 / 3, "chain_coverage": 0.5}
     assert {name: scores.parts[name] for name in wanted} == pytest.approx(wanted)

@@ -5,19 +5,19 @@ from pathlib import Path
 import pytest
 
 from certigraph.adapters.qa.benchmark import (
-    Outcome,
+    SearchOutcome,
     SearchWorld,
-    best_supported,
-    sentences_of,
-    supporting_sentence,
-    supporting_sentences,
-    titled,
+    find_best_support,
+    find_by_title,
+    find_supporting_sentence,
+    find_supporting_sentences,
+    split_sentences,
 )
-from certigraph.adapters.qa.questions import distinct, question_file, substituted
-from certigraph.adapters.retrieval.bm25 import Pool
+from certigraph.adapters.qa.questions import distinct_passages, find_question_file, substitute_answers
+from certigraph.adapters.retrieval.bm25 import PassagePool
 from certigraph.state.records import Action, Fault, Scores
-from certigraph.state.run import answer, claim, finish, search, use
-from certigraph.state.search import Hop, Passage, chain_argument
+from certigraph.state.run import answer, claim, finish, search, use_tool
+from certigraph.state.search import HopFinding, Passage, chain_argument
 
 LEN = Passage(id="1", title="Len Worley", text="Len Worley played as a winger\nfor Tottenham.")
 SPURS = Passage(id="2", title="Tottenham Hotspur F.C.", text="The club is commonly referred to as Spurs.")
@@ -29,20 +29,20 @@ class Judged:
     """A judge that keeps the outcome it was shown."""
 
     def __init__(self) -> None:
-        self.outcome: Outcome | None = None
+        self.outcome: SearchOutcome | None = None
 
-    def __call__(self, outcome: Outcome) -> Scores:
+    def __call__(self, outcome: SearchOutcome) -> Scores:
         self.outcome = outcome
         return Scores(value=0.0)
 
 
 def world(given: tuple[Passage, ...] = (), judge: Judged | None = None, k: int = 2) -> SearchWorld:
-    made = SearchWorld(lambda alpha: Pool(PASSAGES), judge or Judged(), k=k, given=given)
+    made = SearchWorld(lambda alpha: PassagePool(PASSAGES), judge or Judged(), k=k, given=given)
     made.reset()
     return made
 
 
-def outcome_of(made: SearchWorld, judge: Judged) -> Outcome:
+def outcome_of(made: SearchWorld, judge: Judged) -> SearchOutcome:
     made.score()
     assert judge.outcome
     return judge.outcome
@@ -68,7 +68,7 @@ def test_freely_written_actions_and_the_number_of_passages():
     refused = made.step(Action(text="I would search"))
     assert not refused.accepted
     assert "search[...]" in refused.text
-    assert not made.step(use("lookup", "Spurs")).accepted  # a tool of other worlds
+    assert not made.step(use_tool("lookup", "Spurs")).accepted  # a tool of other worlds
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_the_outcome_has_the_claims_that_the_answer_stands_on_and_what_was_found
     made.step(claim("who?", finding="winger", title="Wembley Stadium", entity="x"))
     assert outcome_of(made, judge).claims == ()  # filed, not certified
     made.step(claim("where?", finding="stadium", title="Wembley Stadium", entity="y"))
-    chain = [Hop("who?", "winger", "x", LEN.id), Hop("where?", "stadium", "y")]
+    chain = [HopFinding("who?", "winger", "x", LEN.id), HopFinding("where?", "stadium", "y")]
     made.step(finish("x", **chain_argument(chain)))
     outcome = outcome_of(made, judge)
     assert outcome.claims == (("winger", LEN), ("stadium", WEMBLEY))  # verified in another one; never verified
@@ -150,49 +150,49 @@ def test_the_same_actions_are_answered_the_same():
 
 def test_of_passages_with_one_title_the_one_with_the_finding_is_meant():
     twins = [Passage(id=str(n), title="Alien", text=text) for n, text in enumerate(["A genus of plants.", "A film."])]
-    assert titled("ALIEN", "genus of plants", twins) == twins[0]
-    assert titled("Alien", "", twins) == twins[0]
-    assert titled("", "genus", twins) is None
+    assert find_by_title("ALIEN", "genus of plants", twins) == twins[0]
+    assert find_by_title("Alien", "", twins) == twins[0]
+    assert find_by_title("", "genus", twins) is None
 
 
 def test_a_title_is_found_within_another_both_ways_but_the_same_comes_first():
     films = [Passage(id=str(n), title=title, text="x") for n, title in enumerate(["Alien (film)", "Alien", "Up"])]
-    assert titled("alien", "", films) == films[1]
-    assert titled("Alien (film) 1979", "", films) == films[0]
-    assert titled("(film)", "", films) == films[0]
+    assert find_by_title("alien", "", films) == films[1]
+    assert find_by_title("Alien (film) 1979", "", films) == films[0]
+    assert find_by_title("(film)", "", films) == films[0]
 
 
 def test_support_counts_content_words_of_four_letters():
-    assert best_supported("the club is Spurs", PASSAGES) == SPURS
-    assert best_supported("it is a of", PASSAGES) is None
+    assert find_best_support("the club is Spurs", PASSAGES) == SPURS
+    assert find_best_support("it is a of", PASSAGES) is None
 
 
 def test_the_supporting_sentence_overlaps_most_and_sentences_are_cut_where_they_end():
     text = "He was born in Bern. He died in St. gallen in 1950! Was he Swiss?"
-    assert sentences_of(text) == ["He was born in Bern.", "He died in St. gallen in 1950!", "Was he Swiss?"]
-    assert supporting_sentence("died 1950", sentences_of(text)) == 1
-    assert supporting_sentence("died", []) == 0
+    assert split_sentences(text) == ["He was born in Bern.", "He died in St. gallen in 1950!", "Was he Swiss?"]
+    assert find_supporting_sentence("died 1950", split_sentences(text)) == 1
+    assert find_supporting_sentence("died", []) == 0
 
 
 def test_placeholders_past_nine_are_not_mistaken_for_the_first():
-    assert substituted("#1 and #10", list("abcdefghij")) == "a and j"
+    assert substitute_answers("#1 and #10", list("abcdefghij")) == "a and j"
 
 
 def test_paragraphs_may_lack_a_title_and_empty_ones_are_left_out():
-    found = list(distinct([("", "text"), ("A", "x"), ("A", "x"), (" ", "")]).values())
+    found = list(distinct_passages([("", "text"), ("A", "x"), ("A", "x"), (" ", "")]).values())
     assert [(p.title, p.text) for p in found] == [("", "text"), ("A", "x")]
 
 
 def test_a_missing_question_file_says_what_it_may_be_called(tmp_path: Path):
     (tmp_path / "q.json").touch()
-    assert question_file("mine", tmp_path, ["other", "q"]) == tmp_path / "q.json"
+    assert find_question_file("mine", tmp_path, ["other", "q"]) == tmp_path / "q.json"
     with pytest.raises(Fault, match=r"searched .* for one of x\.jsonl\.gz .*--data DIR"):
-        question_file("mine", tmp_path, ["x"])
+        find_question_file("mine", tmp_path, ["x"])
 
 
 def test_every_sentence_that_a_finding_quotes_supports_it_and_a_fragment_within_one_does_not():
     sentences = ["He died in 1950.", " Ann lived in Ulm, Jr.", " Jr.", "\u00a0It\u200arains."]
-    assert supporting_sentences("Ann lived in Ulm, Jr. it  rains", sentences) == [1, 3]
-    assert supporting_sentences("Ann lived in Ulm, Jr. Jr.", sentences) == [1, 2]
-    assert supporting_sentences("the death in 1950", sentences) == [0]
-    assert supporting_sentences("anything", []) == []
+    assert find_supporting_sentences("Ann lived in Ulm, Jr. it  rains", sentences) == [1, 3]
+    assert find_supporting_sentences("Ann lived in Ulm, Jr. Jr.", sentences) == [1, 2]
+    assert find_supporting_sentences("the death in 1950", sentences) == [0]
+    assert find_supporting_sentences("anything", []) == []

@@ -4,25 +4,33 @@ from typing import Any
 
 import pytest
 
-from certigraph.adapters.models.scripted import Situation, situated
+from certigraph.adapters.models.scripted import Situation, use_situation
 from certigraph.adapters.musique.benchmark import MuSiQue
-from certigraph.adapters.qa.expert import ANSWERING, Part, needs, own_hops, parts, specification, standing
-from certigraph.adapters.qa.questions import Hop, Question
-from certigraph.adapters.retrieval.sources import paragraph
+from certigraph.adapters.qa.expert import (
+    ANSWER_SPECIFICATION,
+    HopRange,
+    current_position,
+    find_needed_parts,
+    format_specification,
+    hops_of_goal,
+    split_hops,
+)
+from certigraph.adapters.qa.questions import GoldHop, MultiHopQuestion
+from certigraph.adapters.retrieval.sources import passage_of_text
 from certigraph.state.records import Observation
 
 
-def hop(question: str, answer: str, title: str, text: str = "It says so.") -> Hop:
-    return Hop(question=question, answer=answer, passage=paragraph(title, text), finding=text)
+def hop(question: str, answer: str, title: str, text: str = "It says so.") -> GoldHop:
+    return GoldHop(question=question, answer=answer, passage=passage_of_text(title, text), finding=text)
 
 
-def asked(*hops: Hop) -> Question:
-    return Question(id="q", text="Which?", answers=("Gold",), kind="x", passages=(), hops=hops)
+def asked(*hops: GoldHop) -> MultiHopQuestion:
+    return MultiHopQuestion(id="q", text="Which?", answers=("Gold",), kind="x", passages=(), hops=hops)
 
 
-def waiting(question: Question, most: int = 8) -> list[list[str]]:
-    divided = parts(question, most)
-    return [[need.id for need in needs(question, part, divided[:n])] for n, part in enumerate(divided)]
+def waiting(question: MultiHopQuestion, most: int = 8) -> list[list[str]]:
+    divided = split_hops(question, most)
+    return [[need.id for need in find_needed_parts(question, part, divided[:n])] for n, part in enumerate(divided)]
 
 
 def test_a_hop_needs_those_whose_answers_it_asks_about():
@@ -53,11 +61,11 @@ def test_the_tenth_hop_is_not_the_first():
 )
 def test_hops_share_a_part_where_there_are_more_than_nodes(most: int, ids: list[str]):
     question = asked(*(hop(f"Who is {n}?", str(n), f"T{n}") for n in range(5)))
-    assert [part.id for part in parts(question, most)] == ids
+    assert [part.id for part in split_hops(question, most)] == ids
 
 
 def test_a_question_without_gold_steps_has_no_parts():
-    assert parts(asked(), 7) == []
+    assert split_hops(asked(), 7) == []
 
 
 def test_a_part_never_waits_for_itself():
@@ -67,27 +75,27 @@ def test_a_part_never_waits_for_itself():
 
 def test_a_specification_tells_no_answer_and_is_found_again():
     question = asked(hop("Who wrote A?", "Ada", "A"), hop("Where lives #1?", "Tor", "B"))
-    told = specification(question, Part(2, 2))
+    told = format_specification(question, HopRange(2, 2))
     assert told == "Hop 2: Where lives (the answer of hop 1)?"
-    assert own_hops(question, told) == question.hops[1:]
-    assert own_hops(question, specification(question, Part(1, 2))) == question.hops
-    assert own_hops(question, f"{ANSWERING}\nIt settles the whole task: Which?") == ()
-    assert own_hops(question, question.text) is None
+    assert hops_of_goal(question, told) == question.hops[1:]
+    assert hops_of_goal(question, format_specification(question, HopRange(1, 2))) == question.hops
+    assert hops_of_goal(question, f"{ANSWER_SPECIFICATION}\nIt settles the whole task: Which?") == ()
+    assert hops_of_goal(question, question.text) is None
 
 
 def stands(goal: str, **state: Any) -> Any:
     made = MuSiQue()
     task = made.task("3hop__dev_1").model_copy(update={"goal": goal})
     shown = {"task": task, "history": [], "turns": [], "observation": Observation(text=""), **state}
-    with situated(Situation("execute", 1, shown)):
-        return standing(made)
+    with use_situation(Situation("execute", 1, shown)):
+        return current_position(made)
 
 
 def test_in_a_sub_task_its_hop_alone_is_missing_and_its_answer_is_the_answer():
     question = MuSiQue().gold(MuSiQue().task("3hop__dev_1"))
     first, second, third = question.hops
     assert stands(question.text).unseen == [first, second, third]
-    own = stands(specification(question, Part(2, 2)))
+    own = stands(format_specification(question, HopRange(2, 2)))
     assert (own.unseen, own.answer, own.hops) == ([second], second.answer, (second,))
-    last = stands(ANSWERING)
+    last = stands(ANSWER_SPECIFICATION)
     assert (last.unseen, last.answer, last.hops) == ([], question.answers[0], question.hops)

@@ -22,20 +22,30 @@ from real_data import data_folder
 
 from certigraph.adapters.protocols import Limits
 from certigraph.adapters.qa.benchmark import SearchWorld
-from certigraph.adapters.qa.operators import no_answer, no_finding, no_short_answer
-from certigraph.adapters.qa.planning import best_first, chain_answer, closing, entities, hop_claim, hop_predicate, paged
+from certigraph.adapters.qa.operators import answer_problem, finding_problem, short_answer_problem
+from certigraph.adapters.qa.planning import (
+    closing_predicates,
+    create_chain_answer,
+    create_hop_claim,
+    extract_entities,
+    hop_predicate,
+    sort_by_queries,
+    split_pages,
+)
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import always_pass, capped
 from certigraph.state.records import GAVE_UP, GOAL, Action, Attempt, Certificate, Observation, Predicate, Verdict
 from certigraph.state.run import CLAIM, FINISH, SEARCH, Belief, CertifiedState, Evidence, finish, search
 from certigraph.state.sdp import realize_view, validate_view
-from certigraph.state.search import Hop, Passage
+from certigraph.state.search import HopFinding, Passage
 
 # Realize of SDP's multi-hop operators: bridge entities, searches and their escalation, what is read, prompt sizes.
 
 ALL = tuple(passage.id for passage in PASSAGES)
 TARGET = hop_predicate(2, "Where was #1 born?")
-FIRST = hop_claim(1, Hop("Who wrote Glass Harbour?", "Ida Brandt wrote it.", "Ida Brandt"), "Glass Harbour")
+FIRST = create_hop_claim(
+    1, HopFinding("Who wrote Glass Harbour?", "Ida Brandt wrote it.", "Ida Brandt"), "Glass Harbour"
+)
 KNOWN = CertifiedState(predicates=(hop_predicate(1, "Who wrote Glass Harbour?"),), actions=(FIRST,), evidence=("p1",))
 
 
@@ -47,7 +57,7 @@ def tried(*actions, reason="no"):
 
 
 def nothing():
-    return hop_claim(2, Hop("Where was Ida Brandt born?", "", ""), "")
+    return create_hop_claim(2, HopFinding("Where was Ida Brandt born?", "", ""), "")
 
 
 def realized(mind, quiz=None, *, target=TARGET, attempts=(), sources=ALL, certified=KNOWN, belief=None):
@@ -173,18 +183,18 @@ def test_with_every_query_used_up_it_reads_once_more():
     ],
 )
 def test_entities_are_capitalised_spans_and_numbers(question, names):
-    assert entities(question) == names
+    assert extract_entities(question) == names
 
 
 def test_what_the_latest_query_overlaps_is_read_first_then_what_the_sub_question_does():
-    assert best_first(["glass houses garden", "born"], PASSAGES, 1)[:2] == [PARK, BRANDT]
-    assert {*best_first(["zzz"], PASSAGES, 2)} == {*PASSAGES}
-    assert best_first(["of the"], [Passage(id="p", title="", text="of the")], 2)[0].id == "p"
+    assert sort_by_queries(["glass houses garden", "born"], PASSAGES, 1)[:2] == [PARK, BRANDT]
+    assert {*sort_by_queries(["zzz"], PASSAGES, 2)} == {*PASSAGES}
+    assert sort_by_queries(["of the"], [Passage(id="p", title="", text="of the")], 2)[0].id == "p"
 
 
 def test_pages_hold_what_the_limits_allow_and_a_long_passage_is_cut():
     long = Passage(id="l", title="Long", text="word " * 500)
-    pages = paged([long, HARBOUR, BRANDT, TOLMIN], Limits(context=500, excerpt=300, passages=2))
+    pages = split_pages([long, HARBOUR, BRANDT, TOLMIN], Limits(context=500, excerpt=300, passages=2))
     assert [len(page) for page in pages] == [1, 2, 1]
     assert len(pages[0][0]) == 300 and all(sum(map(len, page)) <= 375 for page in pages)
 
@@ -201,7 +211,7 @@ def test_a_try_that_found_nothing_is_followed_by_the_next_page_and_the_last_by_t
 
 def test_rejected_claims_and_a_memory_are_shown():
     mind = Mind(found=FINDINGS[1:2])
-    claim = hop_claim(2, Hop("q", "Born in Trieste.", "Trieste"), "Ida Brandt")
+    claim = create_hop_claim(2, HopFinding("q", "Born in Trieste.", "Trieste"), "Ida Brandt")
     belief = Belief(form="freeform", notes=("Brandt is from Slovenia.",))
     realized(mind, attempts=tried(claim, reason="the paragraph says Tolmin"), belief=belief)
     [prompt] = mind.prompts["found"]
@@ -219,13 +229,13 @@ def test_what_a_model_copies_of_the_quotation_is_left_out_of_findings_and_answer
     copied = found("Tolmin</world>", "<world>\nBorn in Tolmin.", "Ida Brandt </world>")
     args = realized(Mind(found=[copied])).args
     assert [args[name] for name in ("entity", "finding", "title")] == ["Tolmin", "Born in Tolmin.", "Ida Brandt"]
-    assert realized(Mind(answer=["Slovenia\n</world>"]), target=closing()[0]).args["answer"] == "Slovenia"
+    assert realized(Mind(answer=["Slovenia\n</world>"]), target=closing_predicates()[0]).args["answer"] == "Slovenia"
 
 
 def test_prompts_fit_a_model_of_four_thousand_tokens():
     passages = [Passage(id=f"p{n}", title=f"Title {n}", text=f"born {n} " * 200) for n in range(20)]
     quiz = Quiz(retrieves=True, passages=passages, limits=Limits(context=4000, excerpt=500, passages=10))
-    hops = [hop_claim(n, Hop("q " * 40, "f " * 150, "e"), "t") for n in (1, 2, 3)]
+    hops = [create_hop_claim(n, HopFinding("q " * 40, "f " * 150, "e"), "t") for n in (1, 2, 3)]
     mind = Mind(found=[NOT_FOUND], query=["new"])
     attempts = tried(*[FIRST] * 4, search("born"), reason="r " * 80)
     ids = tuple(p.id for p in passages)
@@ -241,8 +251,8 @@ def test_prompts_fit_a_model_of_four_thousand_tokens():
 
 def test_the_answer_is_asked_from_the_certified_chain_and_brings_it_along():
     mind = Mind(answer=["Slovenia"])
-    rejected = tried(chain_answer("Tolmin", []), reason="an entity on the way")
-    action = realized(mind, target=closing()[0], attempts=rejected)
+    rejected = tried(create_chain_answer("Tolmin", []), reason="an entity on the way")
+    action = realized(mind, target=closing_predicates()[0], attempts=rejected)
     assert action.args == {
         "answer": "Slovenia",
         "chain": [["Who wrote Glass Harbour?", "Ida Brandt wrote it.", "Ida Brandt", "p1"]],
@@ -275,14 +285,14 @@ def test_realize_sees_no_other_hop_s_attempts_and_nothing_hidden():
 
 HOP = hop_predicate(1, "Who wrote Glass Harbour?")
 CHAIN = [
-    Hop("Who wrote Glass Harbour?", "Ida Brandt wrote it.", "Ida Brandt"),
-    Hop("Where was Ida Brandt born?", "She was born in Tolmin.", "Tolmin"),
-    Hop("In which country is Tolmin?", "Tolmin is in Slovenia.", "Slovenia"),
+    HopFinding("Who wrote Glass Harbour?", "Ida Brandt wrote it.", "Ida Brandt"),
+    HopFinding("Where was Ida Brandt born?", "She was born in Tolmin.", "Tolmin"),
+    HopFinding("In which country is Tolmin?", "Tolmin is in Slovenia.", "Slovenia"),
 ]
 
 
 def claimed(finding="Ida Brandt wrote the novel.", title="Glass Harbour (novel)", entity="Ida Brandt"):
-    return hop_claim(1, Hop("Who wrote Glass Harbour?", finding, entity), title)
+    return create_hop_claim(1, HopFinding("Who wrote Glass Harbour?", finding, entity), title)
 
 
 def verdict(action: Action | Observation, mind=None, *, tail=None, quiz=None):
@@ -291,12 +301,15 @@ def verdict(action: Action | Observation, mind=None, *, tail=None, quiz=None):
     world: SearchWorld = quiz.open(quiz.task(""))
     seen = world.step(action) if isinstance(action, Action) else action
     return answered(
-        "validate", {"task": quiz.task(""), "tail": tail or [HOP, *closing()], "observation": seen}, mind, quiz
+        "validate",
+        {"task": quiz.task(""), "tail": tail or [HOP, *closing_predicates()], "observation": seen},
+        mind,
+        quiz,
     )
 
 
 def answer_verdict(text, mind=None, *, chain=CHAIN, tail=None, quiz=None):
-    return verdict(chain_answer(text, chain), mind, tail=tail or closing(), quiz=quiz)
+    return verdict(create_chain_answer(text, chain), mind, tail=tail or closing_predicates(), quiz=quiz)
 
 
 def shown(mind):
@@ -380,14 +393,14 @@ def test_a_claim_that_the_world_refuses_fails_with_the_world_s_reason():
 def test_an_answer_certifies_the_goal_where_that_comes_next():
     mind = Mind(consistent=[True])
     assert answer_verdict("Slovenia", mind).depth == 2
-    assert answer_verdict("Slovenia", mind, tail=closing()[:1]).depth == 1
+    assert answer_verdict("Slovenia", mind, tail=closing_predicates()[:1]).depth == 1
     assert "In which country is Tolmin? Slovenia. Tolmin is in Slovenia." in mind.prompts["consistent"][0]
 
 
 def test_the_goal_holds_once_an_answer_is_handed_in():
-    goal = closing()[1:]
+    goal = closing_predicates()[1:]
     assert verdict(finish("Slovenia"), tail=goal).depth == 1
-    assert verdict(chain_answer("Slovenia", []), tail=goal).depth == 0
+    assert verdict(create_chain_answer("Slovenia", []), tail=goal).depth == 0
 
 
 @pytest.mark.parametrize("text", ["Unknown.", "not available", "It cannot be determined", "none", "N/A", "The answer"])
@@ -418,7 +431,7 @@ def test_an_answer_that_does_not_follow_from_the_chain_is_rejected_with_the_reas
     ],
 )
 def test_musique_s_answer_checks(question, answer, reason):
-    assert reason in no_short_answer(question, answer, CHAIN)
+    assert reason in short_answer_problem(question, answer, CHAIN)
 
 
 @pytest.mark.parametrize(
@@ -436,18 +449,18 @@ def test_musique_s_answer_checks(question, answer, reason):
     ],
 )
 def test_answers_of_the_right_sort_pass(question, answer):
-    assert no_short_answer(question, answer, CHAIN) == ""
+    assert short_answer_problem(question, answer, CHAIN) == ""
 
 
 def test_the_last_entity_may_equal_an_earlier_one():
-    assert no_short_answer("Where does it end?", "Tolmin", [*CHAIN, Hop("q", "f", "Tolmin")]) == ""
+    assert short_answer_problem("Where does it end?", "Tolmin", [*CHAIN, HopFinding("q", "f", "Tolmin")]) == ""
 
 
 def test_validate_makes_the_same_of_a_state_whose_hidden_parts_are_poisoned():
     quiz = Quiz(strict=True)
     seen = quiz.open(quiz.task("")).step(claimed())
     hidden = ("certificates", "attempts", "evidence", "history", "action", "belief", "replans")
-    state = {"task": quiz.task(""), "plan": [TOLMIN, HOP, *closing()], "head": 1, "observation": seen}
+    state = {"task": quiz.task(""), "plan": [TOLMIN, HOP, *closing_predicates()], "head": 1, "observation": seen}
     poisoned = validate_view({**state, **{name: object() for name in hidden}})
     assert answered("validate", poisoned, Mind(supported=[True])).depth == 1
 
@@ -458,10 +471,10 @@ def test_none_of_musique_s_own_answers_is_rejected_by_its_words():
     benchmark = MuSiQue(data_folder("musique"))
     for task in (*benchmark.tasks("dev"), *benchmark.tasks("train")):
         question = benchmark.gold(task)
-        chain = [Hop(hop.question, hop.finding, hop.answer) for hop in question.hops]
+        chain = [HopFinding(hop.question, hop.finding, hop.answer) for hop in question.hops]
         answer = question.answers[0]
-        assert (no_answer(answer) or no_short_answer(question.text, answer, chain), task.id) == ("", task.id)
-        assert [no_finding(hop.answer) for hop in question.hops] == [""] * len(chain)
+        assert (answer_problem(answer) or short_answer_problem(question.text, answer, chain), task.id) == ("", task.id)
+        assert [finding_problem(hop.answer) for hop in question.hops] == [""] * len(chain)
 
 
 # SDP over multi-hop questions from end to end: chains, retrieval, escalation, replans, forced answers.

@@ -3,13 +3,21 @@
 import pytest
 from multihop_double import QUESTION, SUBQUESTIONS, Mind, Quiz, answered
 
-from certigraph.adapters.qa.planning import chain_answer, closing, hop_claim, hop_predicate, numbered_hops
+from certigraph.adapters.qa.planning import (
+    clean_subquestions,
+    closing_predicates,
+    create_chain_answer,
+    create_hop_claim,
+    hop_predicate,
+)
 from certigraph.state.records import Attempt, Audit, Fault, Step, Verdict
 from certigraph.state.run import CertifiedState, Evidence, search
-from certigraph.state.sdp import propose_view, replan_view
-from certigraph.state.search import Hop
+from certigraph.state.sdp import propose_view, sdp_replan_view
+from certigraph.state.search import HopFinding
 
-FIRST = hop_claim(1, Hop("Who wrote Glass Harbour?", "Ida Brandt wrote it.", "Ida Brandt"), "Glass Harbour")
+FIRST = create_hop_claim(
+    1, HopFinding("Who wrote Glass Harbour?", "Ida Brandt wrote it.", "Ida Brandt"), "Glass Harbour"
+)
 KNOWN = CertifiedState(predicates=(hop_predicate(1, "Who wrote Glass Harbour?"),), actions=(FIRST,), evidence=("p1",))
 
 
@@ -20,9 +28,9 @@ def planned(*subquestions, quiz=None):
 
 
 def tried(question, action=None, reason="no paragraph says so", position=1):
-    action = action or hop_claim(2, Hop(question, "x", "x"), "T")
+    action = action or create_hop_claim(2, HopFinding(question, "x", "x"), "T")
     verdict = Verdict(depth=0, reason=reason)
-    target = hop_predicate(2, question) if question else closing()[0]
+    target = hop_predicate(2, question) if question else closing_predicates()[0]
     return Attempt(position=position, target=target, action=action, digest="-", verdict=verdict)
 
 
@@ -69,12 +77,12 @@ def test_an_id_without_its_number_of_hops_is_a_fault_that_says_so():
 
 
 def test_repeated_sub_questions_are_dropped_and_placeholders_follow():
-    assert numbered_hops(["a?", "a?", "b of #2?", "c of #3?"], first=1, most=4) == ["a?", "b of #1?", "c of #2?"]
-    assert numbered_hops(["b of #1?", "", "c of #2?"], first=2, most=4) == ["b of #1?", "c of #2?"]
+    assert clean_subquestions(["a?", "a?", "b of #2?", "c of #3?"], first=1, most=4) == ["a?", "b of #1?", "c of #2?"]
+    assert clean_subquestions(["b of #1?", "", "c of #2?"], first=2, most=4) == ["b of #1?", "c of #2?"]
 
 
 def test_a_number_before_a_sub_question_is_no_placeholder_where_it_is_its_own():
-    assert numbered_hops(["#1 Who?", "#1 >> capital", "3. Where?"], first=1, most=4) == [
+    assert clean_subquestions(["#1 Who?", "#1 >> capital", "3. Where?"], first=1, most=4) == [
         "Who?",
         "#1 >> capital",
         "Where?",
@@ -108,7 +116,7 @@ def test_where_passages_are_searched_for_the_same_hop_goes_on_with_the_queries_i
 
 
 def test_an_answer_that_was_rejected_with_nothing_left_to_ask_is_asked_for_directly_once():
-    rejected = tried("", chain_answer("Tolmin", []))
+    rejected = tried("", create_chain_answer("Tolmin", []))
     assert questions(replanned(attempts=[rejected])[0]) == [QUESTION]
     assert replanned(attempts=[rejected, tried(QUESTION)])[0] == []
 
@@ -121,12 +129,16 @@ def poisoned(state):
 def test_a_replan_after_a_denied_audit_is_shown_the_audits_reason():
     quiz, mind = Quiz(strict=True), Mind(subquestions=[["Where is Brandt from?"]])
     believed = Attempt(
-        position=0, target=closing()[0], action=FIRST, digest="-", verdict=Verdict(depth=2, reason="all is said")
+        position=0,
+        target=closing_predicates()[0],
+        action=FIRST,
+        digest="-",
+        verdict=Verdict(depth=2, reason="all is said"),
     )
     state = {
         "task": quiz.task(""),
         "certificates": [],
-        "plan": [*closing()],
+        "plan": [*closing_predicates()],
         "head": 0,
         "attempts": [believed],
         "history": [Step(action=FIRST, digest="-")],
@@ -134,16 +146,16 @@ def test_a_replan_after_a_denied_audit_is_shown_the_audits_reason():
         "evidence": Evidence(),
         "replans": 0,
     }
-    answered("replan", replan_view(state), mind, quiz)
+    answered("replan", sdp_replan_view(state), mind, quiz)
     assert "it is another river" in mind.prompts["subquestions"][0]
     assert "all is said" not in mind.prompts["subquestions"][0]
 
 
 def test_propose_and_replan_make_the_same_of_a_state_whose_hidden_parts_are_poisoned():
     quiz = Quiz(strict=True)
-    state = {"task": quiz.task(""), "certificates": [], "plan": [*closing()], "head": 0, "replans": 0}
+    state = {"task": quiz.task(""), "certificates": [], "plan": [*closing_predicates()], "head": 0, "replans": 0}
     whole = {**state, "attempts": [tried("x?", position=0)], "evidence": Evidence()}
     mind = Mind(subquestions=[SUBQUESTIONS])
     hidden = {name: object() for name in ("plan", "head", "attempts", "evidence", "replans")}
     assert questions(answered("propose", propose_view(poisoned(state | hidden)), mind)) == SUBQUESTIONS
-    assert questions(answered("replan", replan_view(poisoned(whole)), mind)) == SUBQUESTIONS
+    assert questions(answered("replan", sdp_replan_view(poisoned(whole)), mind)) == SUBQUESTIONS

@@ -7,12 +7,18 @@ import pytest
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.hotpotqa.benchmark import HotpotQA
 from certigraph.adapters.musique.benchmark import MuSiQue
-from certigraph.adapters.qa.questions import CHAINS, Question, chains, comparisons, encyclopedia
+from certigraph.adapters.qa.questions import (
+    CHAINS,
+    MultiHopQuestion,
+    generate_chains,
+    generate_comparisons,
+    generate_encyclopedia,
+)
 
 BENCHMARKS = (HotpotQA, MuSiQue)
 
 
-def questions(kind: type[HotpotQA] | type[MuSiQue], split: str) -> list[Question]:
+def questions(kind: type[HotpotQA] | type[MuSiQue], split: str) -> list[MultiHopQuestion]:
     made = kind()
     return [made.gold(task) for task in made.tasks(split)]
 
@@ -49,8 +55,8 @@ def test_hotpotqa_compares_and_asks_for_yes_and_no():
 
 
 def test_comparisons_are_answered_right():
-    world = encyclopedia("s")
-    for made in comparisons("s", 20, 10):
+    world = generate_encyclopedia("s")
+    for made in generate_comparisons("s", 20, 10):
         one, other = (step.entry.title for step in made.steps)
         facts = {title: world[title].facts for title in (one, other)}
         if "founded" in made.question:
@@ -62,7 +68,7 @@ def test_comparisons_are_answered_right():
 @pytest.mark.parametrize("seed", range(30))
 def test_any_seed_makes_questions_of_every_form(seed: int):
     lengths = [hops for hops in CHAINS for _ in range(6)]
-    made = [*chains(seed, lengths, 20), *comparisons(seed, 10, 10)]
+    made = [*generate_chains(seed, lengths, 20), *generate_comparisons(seed, 10, 10)]
     assert len({one.question for one in made}) == len(lengths) + 10
     assert all(
         step.answer in step.entry.sentences[step.entry.sentence_index(step.relation)] for m in made for step in m.steps

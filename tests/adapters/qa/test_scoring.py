@@ -9,12 +9,12 @@ from certigraph.adapters.hotpotqa import benchmark as hotpotqa
 from certigraph.adapters.musique import benchmark as musique
 from certigraph.adapters.qa.scoring import (
     MEASURES,
-    Scored,
+    ScoredQuestion,
+    answer_figures,
     exact_match,
-    measured,
+    measure_answer,
     meteor,
-    normalised,
-    rates,
+    normalise_answer,
     rouge1,
     similarities,
     token_f1,
@@ -56,10 +56,10 @@ def test_meteor_matches_stems_and_no_synonyms():
 
 
 def test_an_answer_counts_with_its_best_reference():
-    found = measured("the Spurs", ["Tottenham Hotspur", "Spurs"])
+    found = measure_answer("the Spurs", ["Tottenham Hotspur", "Spurs"])
     assert set(found) == set(MEASURES)
     assert (found["em"], found["f1"]) == (1.0, 1.0)
-    assert measured("x", [], ["f1"]) == {"f1": 0.0}
+    assert measure_answer("x", [], ["f1"]) == {"f1": 0.0}
 
 
 def test_similarity_is_the_cosine_of_each_pair():
@@ -73,7 +73,7 @@ def test_a_missing_library_is_named_with_its_command(monkeypatch: pytest.MonkeyP
 
 
 def test_without_an_encoder_there_is_no_similarity(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("certigraph.adapters.qa.scoring.encoder", lambda: None)
+    monkeypatch.setattr("certigraph.adapters.qa.scoring.find_encoder", lambda: None)
     assert similarities(["a"], ["b"]) is None
 
 
@@ -94,7 +94,7 @@ def test_without_an_encoder_there_is_no_similarity(monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_normalisation(text: str, normal: str):
-    assert normalised(text) == normal
+    assert normalise_answer(text) == normal
 
 
 def test_exact_match_is_of_normalised_strings():
@@ -115,7 +115,7 @@ def test_token_f1_counts_tokens_as_often_as_they_occur():
     ("answer", "gold"), [("yes", "yes it is"), ("yes it is", "yes"), ("no", "no way"), ("noanswer", "noanswer known")]
 )
 def test_hotpotqa_gives_nothing_for_a_verdict_that_differs(answer: str, gold: str):
-    assert hotpotqa.token_overlap(answer, gold) == (0.0, 0.0, 0.0)
+    assert hotpotqa.hotpot_overlap(answer, gold) == (0.0, 0.0, 0.0)
 
 
 def test_hotpotqa_verdicts_that_agree_once_normalised_are_right():
@@ -175,32 +175,34 @@ def test_chain_coverage_is_the_share_of_hops_whose_paragraph_was_predicted():
 
 def test_rates_divide_by_all_questions_and_leave_out_what_nobody_predicted():
     right, absent = {"em": 1.0, "f1": 1.0, "sp_em": 1.0}, {"em": 0.0, "f1": 0.0}
-    figures = rates([Scored("bridge", right), Scored("bridge", absent), Scored("comparison", absent)])
+    figures = answer_figures(
+        [ScoredQuestion("bridge", right), ScoredQuestion("bridge", absent), ScoredQuestion("comparison", absent)]
+    )
     assert figures["n"] == 3
     assert figures["em"] == figures["sp_em"] == pytest.approx(1 / 3)
     assert figures["em_stderr"] == pytest.approx(1 / 3)  # stdev of 1, 0, 0 is 1/sqrt(3)
     assert (figures["em_bridge"], figures["em_comparison"]) == (0.5, 0.0)
-    assert "sp_em" not in rates([Scored("bridge", absent)])
+    assert "sp_em" not in answer_figures([ScoredQuestion("bridge", absent)])
 
 
 def test_evidence_is_the_mean_over_the_questions_whose_evidence_is_known():
     known = {"em": 0.0, "f1": 0.0, "evidence_found": 0.5}
     unknown = {"em": 0.0, "f1": 0.0, "evidence_found": None}
-    assert rates([Scored("x", known), Scored("x", unknown)])["evidence_found"] == 0.5
+    assert answer_figures([ScoredQuestion("x", known), ScoredQuestion("x", unknown)])["evidence_found"] == 0.5
 
 
 def test_delivered_accuracy_is_of_answers_that_were_not_forced():
-    def one(em: float, answered: float, forced: float) -> Scored:
-        return Scored("x", {"em": em, "f1": em, "answered": answered, "forced": forced})
+    def one(em: float, answered: float, forced: float) -> ScoredQuestion:
+        return ScoredQuestion("x", {"em": em, "f1": em, "answered": answered, "forced": forced})
 
-    figures = rates([one(1, 1, 0), one(1, 1, 1), one(0, 1, 0), one(0, 0, 0), one(1, 1, 0)])
+    figures = answer_figures([one(1, 1, 0), one(1, 1, 1), one(0, 1, 0), one(0, 0, 0), one(1, 1, 0)])
     assert (figures["accuracy"], figures["delivered_accuracy"]) == pytest.approx((3 / 5, 2 / 3))
     assert figures["average"] == pytest.approx((3 / 5 + 2 / 3) / 2)
-    lost = rates([one(1, 1, 0), Scored("x", {})])
+    lost = answer_figures([one(1, 1, 0), ScoredQuestion("x", {})])
     assert (lost["accuracy"], lost["delivered_accuracy"]) == (0.5, 1.0)
-    none = rates([one(0, 0, 0)])
+    none = answer_figures([one(0, 0, 0)])
     assert (none["accuracy"], none["delivered_accuracy"], none["average"]) == (0, 0, 0)
 
 
 def test_predictions_made_elsewhere_do_not_say_how_they_were_delivered():
-    assert "delivered_accuracy" not in rates([Scored("x", {"em": 1.0, "f1": 1.0})])
+    assert "delivered_accuracy" not in answer_figures([ScoredQuestion("x", {"em": 1.0, "f1": 1.0})])

@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 from real_data import data_folder
 
-from certigraph.adapters.research.scoring import aligned, best_partners, gold_of, score
+from certigraph.adapters.research.scoring import find_best_pairing, mean_best_gain, parse_gold, score_answer
 
 # AssistantBench's official score: each rule worked by hand, and all golden vectors.
 
 
 def accuracy(prediction: JsonValue, gold: str) -> float:
-    return score(prediction, gold).accuracy
+    return score_answer(prediction, gold).accuracy
 
 
 @pytest.mark.parametrize("line", range(33))
 def test_the_golden_vectors_come_out_to_the_bit(line: int):
     with gzip.open(data_folder("assistantbench") / "scorer_golden.jsonl.gz", "rt", encoding="utf-8") as file:
         row = [json.loads(text) for text in file][line]
-    got = score(row["answer"], row["gold_answer"])
+    got = score_answer(row["answer"], row["gold_answer"])
     assert (got.accuracy, got.answered) == (row["score"], bool(row["has_ans"]))
 
 
@@ -46,7 +46,7 @@ def test_the_golden_vectors_come_out_to_the_bit(line: int):
     ],
 )
 def test_rule_2_tells_what_a_gold_answer_is(gold: str, kind: str, value: Any):
-    assert gold_of(gold) == (kind, value)
+    assert parse_gold(gold) == (kind, value)
 
 
 @pytest.mark.parametrize(
@@ -139,12 +139,12 @@ def test_objects_are_compared_field_by_field(prediction: JsonValue, gold: str, e
 
 @pytest.mark.parametrize("nothing", ["", [], {}, [""], ["", []], None, [None], float("nan"), "nan", [float("nan")]])
 def test_what_is_empty_is_no_answer(nothing: JsonValue):
-    assert (accuracy(nothing, "cat"), score(nothing, "cat").answered) == (0.0, False)
+    assert (accuracy(nothing, "cat"), score_answer(nothing, "cat").answered) == (0.0, False)
 
 
 @pytest.mark.parametrize("something", ["x", 0, ["", "x"], [0], "0", {"a": ""}, "true", False])
 def test_whatever_is_wrong_is_an_answer(something: JsonValue):
-    assert (accuracy(something, "cat"), score(something, "cat").answered) == (0.0, True)
+    assert (accuracy(something, "cat"), score_answer(something, "cat").answered) == (0.0, True)
 
 
 def test_null_and_truth_values_match_no_text():
@@ -153,7 +153,7 @@ def test_null_and_truth_values_match_no_text():
 
 
 def test_exact_is_full_accuracy_or_the_same_text():
-    got = [score(answer, "The Cat") for answer in ("cat", "The Cat", "dog")]
+    got = [score_answer(answer, "The Cat") for answer in ("cat", "The Cat", "dog")]
     assert [(one.exact, one.exact_string) for one in got] == [(True, False), (True, True), (False, False)]
 
 
@@ -178,7 +178,7 @@ def test_any_answer_has_a_score(prediction: Any, gold: str):
 @given(LINES)
 def test_the_gold_itself_is_perfect_in_any_order(lines: list[str]):
     gold = "\n".join(lines)
-    if gold_of(gold).kind == "texts" and len(lines) > 1:
+    if parse_gold(gold).kind == "texts" and len(lines) > 1:
         assert {accuracy(list(order), gold) for order in permutations(lines)} == {1.0}
 
 
@@ -202,7 +202,7 @@ def test_the_pairing_is_the_best_there_is(shape: tuple[int, int]):
             for places in permutations(range(max(shape)), min(shape))
         )
         for table in (gains, flipped):
-            pairs = best_partners(table)
+            pairs = find_best_pairing(table)
             assert sum(table[row][column] for row, column in pairs.items()) == pytest.approx(best)
             assert len(set(pairs.values())) == len(pairs) == min(shape)
 
@@ -212,9 +212,9 @@ def test_thirty_lines_are_paired_as_well_as_by_scipy():
     draw = Random(30)
     gains = [[draw.random() for _ in range(30)] for _ in range(30)]
     rows, columns = optimize.linear_sum_assignment(gains, maximize=True)
-    assert best_partners(gains) == dict(zip(rows.tolist(), columns.tolist(), strict=True))
+    assert find_best_pairing(gains) == dict(zip(rows.tolist(), columns.tolist(), strict=True))
 
 
 def test_whatever_finds_no_partner_counts_nothing():
-    assert aligned(["a"], ["a", "b"], lambda one, right: float(one == right)) == 0.5
-    assert aligned(["a"], [], lambda one, right: 1.0) == 0.0
+    assert mean_best_gain(["a"], ["a", "b"], lambda one, right: float(one == right)) == 0.5
+    assert mean_best_gain(["a"], [], lambda one, right: 1.0) == 0.0

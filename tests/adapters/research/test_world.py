@@ -3,12 +3,12 @@
 import pytest
 from small_web import TEXT, SmallResearch, SmallWeb
 
-from certigraph.adapters.research.plans import results, unread
+from certigraph.adapters.research.plans import format_results, unread_urls
 from certigraph.adapters.research.world import ResearchWorld
 from certigraph.adapters.web.sources import Web
 from certigraph.state.records import Action, Observation, Scores
 from certigraph.state.run import Evidence, finish, search
-from certigraph.state.search import open_page, research
+from certigraph.state.search import open_page, research_step
 
 HALL, HOUSE, DEAD, DEAD_TOO = (
     "http://a.example/hall",
@@ -30,7 +30,7 @@ def world(web: SmallWeb, second: SmallWeb | None = None, question: str = "How ma
 
 
 def step(goal: str = "seats", *queries: str, urls: tuple[str, ...] = (), elsewhere: bool = False) -> Action:
-    return research(goal, queries, urls, (), rejected=0, elsewhere=elsewhere)
+    return research_step(goal, queries, urls, (), rejected=0, elsewhere=elsewhere)
 
 
 def test_a_search_reads_its_first_result_and_shows_the_others_as_snippets():
@@ -147,7 +147,7 @@ def test_the_latest_results_are_shown_where_not_all_fit_by_the_numbers_that_they
     one = world(web)
     for n in range(20):
         one.step(step("seats", f"site{n}"))
-    shown = results(Evidence(view=one.view(), sources=one.sources()), 900)
+    shown = format_results(Evidence(view=one.view(), sources=one.sources()), 900)
     assert "20. [read]" in shown
     assert "\n1. " not in shown
     assert len(shown) < 1_000
@@ -159,9 +159,9 @@ def test_what_was_not_read_is_told_by_the_world_and_not_by_a_title():
     one.step(step("seats", "x"))
     one.step(step("seats", "hall"))
     evidence = Evidence(view=one.view(), sources=one.sources())
-    assert unread(evidence) == [HOUSE]
+    assert unread_urls(evidence) == [HOUSE]
     lying = evidence.model_copy(update={"view": evidence.view.replace("[read] ", "[read] [unread] ")})
-    assert unread(lying) == [HOUSE]
+    assert unread_urls(lying) == [HOUSE]
 
 
 def test_the_pages_that_a_part_of_a_task_names_are_not_known_by_that():

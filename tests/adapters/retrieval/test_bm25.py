@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 from real_data import data_folder
 
-from certigraph.adapters.retrieval.bm25 import STOPWORDS, Hit, Pool, named_keys, terms, title_keys, titles_first, words
+from certigraph.adapters.retrieval.bm25 import (
+    STOPWORDS,
+    PassageHit,
+    PassagePool,
+    find_title_keys,
+    rank_titles_first,
+    terms,
+    title_keys,
+    words,
+)
 from certigraph.adapters.retrieval.index import BODY, build_index, open_corpus
 from certigraph.adapters.retrieval.sources import read_passages
 from certigraph.state.records import Fault, UnknownName
@@ -70,12 +79,12 @@ OTHERS = [Passage(id=f"o{n}", title="", text=f"Something else, number {n}.") for
 FILMS = [ALIEN, SPACE, RIVER, EMPTY, *OTHERS]
 
 
-def found(pool: Pool, query: str, k: int = 10) -> list[str]:
+def found(pool: PassagePool, query: str, k: int = 10) -> list[str]:
     return [hit.passage.id for hit in pool.search(query, k)]
 
 
 def test_only_passages_that_share_a_term_are_found_the_best_first():
-    pool = Pool(FILMS, boost_titles=False)
+    pool = PassagePool(FILMS, boost_titles=False)
     hits = pool.search("the crew of a space ship", 10)
     assert [hit.passage for hit in hits] == [SPACE, ALIEN]
     assert hits[0].score > hits[1].score
@@ -84,48 +93,48 @@ def test_only_passages_that_share_a_term_are_found_the_best_first():
 
 def test_a_passage_whose_title_is_named_comes_first():
     query = "In space films, what does the crew of Alien meet?"
-    assert found(Pool(FILMS, boost_titles=False), query)[0] == "2"
-    assert found(Pool(FILMS), query)[0] == "1"
+    assert found(PassagePool(FILMS, boost_titles=False), query)[0] == "2"
+    assert found(PassagePool(FILMS), query)[0] == "1"
 
 
 @pytest.mark.parametrize("query", ["", "who is the", "?!", "zebra"])
 def test_a_query_without_a_term_of_the_pool_finds_nothing(query: str):
-    assert found(Pool(FILMS), query) == []
+    assert found(PassagePool(FILMS), query) == []
 
 
 @pytest.mark.parametrize("k", [0, -1])
 def test_no_passages_are_found_where_none_are_asked_for(k: int):
-    assert found(Pool(FILMS), "space", k) == []
+    assert found(PassagePool(FILMS), "space", k) == []
 
 
 def test_a_pool_of_one_passage_finds_it():
-    assert found(Pool([ALIEN]), "a creature") == ["1"]
+    assert found(PassagePool([ALIEN]), "a creature") == ["1"]
 
 
 def test_equal_passages_stay_in_order():
     same = [Passage(id=id, title="", text="equal text") for id in "zyxabc"]
-    assert found(Pool([*same, *FILMS]), "equal") == list("zyxabc")
+    assert found(PassagePool([*same, *FILMS]), "equal") == list("zyxabc")
 
 
 def test_a_passage_is_had_by_its_id_and_an_unknown_one_lists_those_there_are():
-    assert Pool(FILMS).passage("3") == RIVER
+    assert PassagePool(FILMS).passage("3") == RIVER
     with pytest.raises(UnknownName, match=r"'9'.*1, 2, 3, 4, o0"):
-        Pool(FILMS).passage("9")
+        PassagePool(FILMS).passage("9")
 
 
 @pytest.mark.parametrize("passages", [[], [EMPTY], [Passage(id="5", title="The", text="who?")]])
 def test_a_pool_with_nothing_to_search_is_refused(passages: list[Passage]):
     with pytest.raises(Fault, match=r"without a searchable term|no passages to search"):
-        Pool(passages)
+        PassagePool(passages)
 
 
 def test_ids_given_twice_are_refused():
     with pytest.raises(Fault, match="'1'"):
-        Pool([ALIEN, RIVER, ALIEN])
+        PassagePool([ALIEN, RIVER, ALIEN])
 
 
 def test_many_threads_search_one_pool():
-    pool = Pool(FILMS)
+    pool = PassagePool(FILMS)
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(lambda _: found(pool, "space crew"), range(64))) == [["2", "1"]] * 64
 
@@ -167,31 +176,31 @@ def test_a_title_is_found_whole_and_without_its_suffix(title: str, keys: tuple[s
     ],
 )
 def test_titles_that_a_question_names(question: str, titles: set[str], named: list[str]):
-    assert named_keys(question, titles.__contains__) == named
+    assert find_title_keys(question, titles.__contains__) == named
 
 
-def hits(*scored: tuple[str, float]) -> list[Hit]:
-    return [Hit(Passage(id=id, title="", text=id), score) for id, score in scored]
+def hits(*scored: tuple[str, float]) -> list[PassageHit]:
+    return [PassageHit(Passage(id=id, title="", text=id), score) for id, score in scored]
 
 
-def ids(found: list[Hit]) -> list[str]:
+def ids(found: list[PassageHit]) -> list[str]:
     return [hit.passage.id for hit in found]
 
 
 def test_three_named_passages_at_most_come_first_and_once():
     named, ranked = hits(*[(id, 1.0) for id in "abcd"]), hits(("x", 9.0), ("d", 5.0), ("b", 1.0), ("y", 0.5))
-    assert ids(titles_first(named, ranked, 10)) == ["a", "b", "c", "x", "d", "y"]
-    assert ids(titles_first(named, ranked, 2)) == ["a", "b"]
+    assert ids(rank_titles_first(named, ranked, 10)) == ["a", "b", "c", "x", "d", "y"]
+    assert ids(rank_titles_first(named, ranked, 2)) == ["a", "b"]
 
 
 @pytest.mark.parametrize("shift", [0.0, -20.0])
 def test_scores_never_rise_along_the_list(shift: float):
     named, ranked = hits(("a", 3.0 + shift), ("b", 1.0 + shift)), hits(("x", 9.0 + shift), ("a", 3.0 + shift))
-    scores = [hit.score for hit in titles_first(named, ranked, 10)]
+    scores = [hit.score for hit in rank_titles_first(named, ranked, 10)]
     assert scores == sorted(scores, reverse=True)
 
 
 def test_without_named_passages_the_ranking_stays_as_it_is():
     ranked = hits(("x", 9.0), ("y", 1.0))
-    assert titles_first([], ranked, 10) == ranked
-    assert titles_first(ranked, [], 10) == ranked
+    assert rank_titles_first([], ranked, 10) == ranked
+    assert rank_titles_first(ranked, [], 10) == ranked

@@ -5,8 +5,8 @@ import pytest
 
 from certigraph.adapters.retrieval import dense
 from certigraph.adapters.retrieval import dense as hybrid
-from certigraph.adapters.retrieval.bm25 import Hit, Pool
-from certigraph.adapters.retrieval.dense import Dense, Hybrid, mixed, stored_vectors
+from certigraph.adapters.retrieval.bm25 import PassageHit, PassagePool
+from certigraph.adapters.retrieval.dense import Dense, Hybrid, combine_retrievers, load_vectors
 from certigraph.state.records import Fault, UnknownName
 from certigraph.state.search import Passage
 
@@ -105,48 +105,48 @@ class TestVectorsOnDisk:
             (["ab"], ByWords()),
             (["a", "b"], other),
         ):
-            stored_vectors(texts, encoder, tmp_path)
+            load_vectors(texts, encoder, tmp_path)
         assert len(list(tmp_path.iterdir())) == 4
 
     def test_what_was_cut_off_goes_on_after_its_last_part(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(dense, "PART", 2)
+        monkeypatch.setattr(dense, "PART_TEXTS", 2)
         texts = [passage.text for passage in CORPUS]
         with pytest.raises(KeyboardInterrupt):
-            stored_vectors(texts, ByWords(breaks_at=4), tmp_path)
+            load_vectors(texts, ByWords(breaks_at=4), tmp_path)
         assert not list(tmp_path.glob("*.npy")) and not list(tmp_path.glob("*.unfinished"))
         second, told = ByWords(), []
-        rows = stored_vectors(texts, second, tmp_path, lambda done, total: told.append(done))
+        rows = load_vectors(texts, second, tmp_path, lambda done, total: told.append(done))
         assert second.read == ["boats"] and told == [2, 4, 5]
         assert rows.tolist() == ByWords().encode(texts).tolist() and isinstance(rows, np.memmap)
 
     @pytest.mark.parametrize("content", [b"", b"no vectors", None])
     def test_a_spoilt_file_is_a_fault_that_names_it(self, tmp_path, content):
-        stored_vectors(["a"], ByWords(), tmp_path)
+        load_vectors(["a"], ByWords(), tmp_path)
         [path] = tmp_path.iterdir()
         if content is None:
             np.save(path, np.zeros((3, 384), dtype=np.float32))
         else:
             path.write_bytes(content)
         with pytest.raises(Fault, match="delete the file") as fault:
-            stored_vectors(["a"], ByWords(), tmp_path)
+            load_vectors(["a"], ByWords(), tmp_path)
         assert str(path) in str(fault.value)
 
     def test_pickled_objects_are_refused(self, tmp_path):
-        stored_vectors(["a"], ByWords(), tmp_path)
+        load_vectors(["a"], ByWords(), tmp_path)
         [path] = tmp_path.iterdir()
         np.save(path, np.array([{"an": "object"}], dtype=object), allow_pickle=True)
         with pytest.raises(Fault, match="delete the file"):
-            stored_vectors(["a"], ByWords(), tmp_path)
+            load_vectors(["a"], ByWords(), tmp_path)
 
 
 @pytest.mark.slow
 def test_the_real_encoder_finds_what_is_meant_and_agrees_with_itself(tmp_path):
-    from certigraph.adapters.matching import encoder
+    from certigraph.adapters.matching import find_encoder
 
     corpus = passages("A feline rested on a rug.", "Stock markets fell sharply.", "The ship left the harbour.")
     texts = [passage.text for passage in corpus]
-    assert np.abs(encoder().encode_once(texts) - encoder().encode(texts)).max() < 1e-5
-    retriever = Dense(corpus, encoder(), folder=tmp_path)
+    assert np.abs(find_encoder().encode_once(texts) - find_encoder().encode(texts)).max() < 1e-5
+    retriever = Dense(corpus, find_encoder(), folder=tmp_path)
     assert found(retriever, "a cat on a mat", 1) == ["p0"] and found(retriever, "shares lost value", 1) == ["p1"]
 
 
@@ -165,7 +165,7 @@ class Leg:
 
     def search(self, query, k):
         self.asked.append(k)
-        return [Hit(NAMED[name], score) for name, score in sorted(self.scores.items(), key=lambda s: -s[1])][:k]
+        return [PassageHit(NAMED[name], score) for name, score in sorted(self.scores.items(), key=lambda s: -s[1])][:k]
 
     def passage(self, id):
         if id not in NAMED:
@@ -228,7 +228,7 @@ def test_a_weight_that_is_no_share_is_refused(alpha):
     with pytest.raises(Fault, match=f"alpha={alpha:g}"):
         Hybrid(lexical(), dense_hybrid(), alpha=alpha)
     with pytest.raises(Fault, match=f"alpha={alpha:g}"):
-        mixed(lexical(), CORPUS_HYBRID, alpha)
+        combine_retrievers(lexical(), CORPUS_HYBRID, alpha)
 
 
 def test_passages_are_had_by_id_hybrid():
@@ -250,22 +250,22 @@ class Encoder:
 
 
 def test_mixed_tells_by_name_what_it_became(monkeypatch):
-    pool = Pool(CORPUS_HYBRID, boost_titles=False)
-    monkeypatch.setattr(hybrid, "encoder", Encoder)
-    assert [mixed(pool, CORPUS_HYBRID, alpha).name for alpha in (0, 0.5, 0.9, 1)] == [
+    pool = PassagePool(CORPUS_HYBRID, boost_titles=False)
+    monkeypatch.setattr(hybrid, "find_encoder", Encoder)
+    assert [combine_retrievers(pool, CORPUS_HYBRID, alpha).name for alpha in (0, 0.5, 0.9, 1)] == [
         "minilm",
         "hybrid 0.5",
         "hybrid 0.9",
         "bm25",
     ]
-    monkeypatch.setattr(hybrid, "encoder", lambda: None)
-    assert mixed(pool, CORPUS_HYBRID, 0.5) is pool
+    monkeypatch.setattr(hybrid, "find_encoder", lambda: None)
+    assert combine_retrievers(pool, CORPUS_HYBRID, 0.5) is pool
 
 
 def test_vectors_of_a_corpus_are_counted_in_the_log_while_they_are_made(monkeypatch, tmp_path, caplog):
     passages = [Passage(id=str(n), title="", text=f"text {n}") for n in range(600)]
-    monkeypatch.setattr(hybrid, "encoder", Encoder)
+    monkeypatch.setattr(hybrid, "find_encoder", Encoder)
     for _ in range(2):  # the second time they are read
-        mixed(Pool(passages), passages, 0.5, folder=tmp_path)
+        combine_retrievers(PassagePool(passages), passages, 0.5, folder=tmp_path)
     (told,) = (record.getMessage() for record in caplog.records)
     assert told.startswith("vectors, computed once and stored: 512 of 600 passages (without them: ")

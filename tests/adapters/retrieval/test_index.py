@@ -15,11 +15,11 @@ import pytest
 from real_data import data_folder
 
 from certigraph.adapters.retrieval import index
-from certigraph.adapters.retrieval.bm25 import Pool, Retriever
+from certigraph.adapters.retrieval.bm25 import PassagePool, Retriever
 from certigraph.adapters.retrieval.index import (
     JOURNAL,
     MANIFEST,
-    Corpus,
+    IndexedCorpus,
     Manifest,
     build_index,
     open_corpus,
@@ -27,7 +27,7 @@ from certigraph.adapters.retrieval.index import (
     unfinished_folder,
     write_manifest,
 )
-from certigraph.adapters.retrieval.sources import paragraph, read_passages
+from certigraph.adapters.retrieval.sources import passage_of_text, read_passages
 from certigraph.state.records import Fault, UnknownName
 from certigraph.state.search import Passage
 
@@ -54,13 +54,13 @@ def begun(folder: Path, number: int = 25, batch: int = 10) -> None:
 def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids of the passages that are written, as opposed to skipped."""
     ids: list[str] = []
-    document = index.document
+    document = index.build_document
 
     def noted(passage: Passage, place: int) -> object:
         ids.append(passage.id)
         return document(passage, place)
 
-    monkeypatch.setattr(index, "document", noted)
+    monkeypatch.setattr(index, "build_document", noted)
     return ids
 
 
@@ -301,8 +301,8 @@ class Real(NamedTuple):
     questions: list[tuple[str, set[str]]]
     """Each with the ids of its evidence."""
     passages: list[Passage]
-    plain: Corpus
-    two_stage: Corpus
+    plain: IndexedCorpus
+    two_stage: IndexedCorpus
 
 
 @pytest.fixture(scope="module")
@@ -324,7 +324,7 @@ def evidence(line: bytes) -> tuple[str, set[str]]:
         gold = [(title, "".join(sentences)) for title, sentences in row["context"] if title in titles]
     else:
         gold = [(one["title"], one["paragraph_text"]) for one in row["paragraphs"] if one["is_supporting"]]
-    return row["question"], {paragraph(title, text).id for title, text in gold}
+    return row["question"], {passage_of_text(title, text).id for title, text in gold}
 
 
 def recall(retriever: Retriever, questions: list[tuple[str, set[str]]], k: int) -> float:
@@ -333,7 +333,7 @@ def recall(retriever: Retriever, questions: list[tuple[str, set[str]]], k: int) 
 
 def test_the_first_ten_are_rank_bm25s_on_real_questions(real):
     train = real("hotpotqa", "train_distractor.jsonl.gz")
-    pool = Pool(train.passages, boost_titles=False)
+    pool = PassagePool(train.passages, boost_titles=False)
     pairs = [(set(found(pool, asked)), set(found(train.plain, asked))) for asked, _ in train.questions[:40]]
     assert sum(len(ours & theirs) / 10 for ours, theirs in pairs) / len(pairs) > 0.85  # k1 and idf differ
 

@@ -15,7 +15,7 @@ from certigraph import cli
 from certigraph.adapters.hotpotqa.benchmark import HotpotQA
 from certigraph.adapters.retrieval import opensearch
 from certigraph.adapters.retrieval import opensearch as opensearch_http
-from certigraph.adapters.retrieval.bm25 import Pool
+from certigraph.adapters.retrieval.bm25 import PassagePool
 from certigraph.adapters.retrieval.opensearch import OpenSearch
 from certigraph.state.records import Fault, UnknownName
 from certigraph.state.run import search
@@ -100,7 +100,9 @@ class Handler(BaseHTTPRequestHandler):
 
 def found(stored, asked):
     assert asked["query"]["multi_match"]["fields"] == ["title^2", "text"]
-    pool = Pool([Passage(id=s["id"], title=s["title"], text=s["text"]) for s in stored.values()], boost_titles=False)
+    pool = PassagePool(
+        [Passage(id=s["id"], title=s["title"], text=s["text"]) for s in stored.values()], boost_titles=False
+    )
     hits = pool.search(asked["query"]["multi_match"]["query"], asked["size"])
     sources = [{name: stored[hit.passage.id][name] for name in asked["_source"]} for hit in hits]
     return {"hits": {"hits": [{"_score": h.score, "_source": s} for h, s in zip(hits, sources, strict=True)]}}
@@ -154,7 +156,7 @@ def test_what_was_uploaded_is_found_and_had_by_id(stub):
 
 
 def test_an_upload_makes_the_index_once_and_goes_in_parts(stub, monkeypatch):
-    monkeypatch.setattr(opensearch, "BULK", 3)
+    monkeypatch.setattr(opensearch, "BULK_PASSAGES", 3)
     retriever = OpenSearch(stub.url, "wiki")
     assert retriever.upload(iter(CORPUS)) == retriever.upload(CORPUS) == 4
     sent = [(method, path) for method, path, _, _ in stub.requests]
@@ -188,7 +190,7 @@ def test_a_missing_index_is_a_fault_with_the_call_that_makes_it(stub):
 def test_a_busy_server_is_asked_again_when_it_says(filled, waits):
     filled.failures = [(429, {}, [("Retry-After", "3")]), (503, {}), (429, {}, [("Retry-After", "9999")])]
     assert ids(OpenSearch(filled.url, "wiki").search("water", 1)) == ["c"]
-    assert waits == [3.0, 2.0, opensearch_http.LONGEST_WAIT]
+    assert waits == [3.0, 2.0, opensearch_http.MAX_WAIT_SECONDS]
 
 
 def test_a_server_that_stays_busy_is_a_fault(filled, waits):

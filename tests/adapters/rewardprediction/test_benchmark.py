@@ -10,8 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.rewardprediction.benchmark import UNCORRELATED, RewardPrediction, epic_distance, figures
-from certigraph.adapters.rewardprediction.dataset import Recording, Reward, RewardRow, paired, read_pairs
+from certigraph.adapters.rewardprediction.benchmark import (
+    UNCORRELATED_DISTANCE,
+    RewardPrediction,
+    epic_distance,
+    reward_figures,
+)
+from certigraph.adapters.rewardprediction.dataset import (
+    RewardRow,
+    RewardTrajectory,
+    TrueReward,
+    read_pairs,
+    require_pair,
+)
 from certigraph.state.records import Fault, Task, UnknownName
 
 REWARDS = st.lists(st.integers(-50, 50).map(lambda n: n / 10), min_size=3, max_size=12).filter(
@@ -42,12 +53,12 @@ def test_epic_knows_no_scale_and_no_offset_and_is_symmetric(true, scale, shift, 
     assert 0 <= distance <= 1
     assert epic_distance(true, predicted) == pytest.approx(distance, abs=1e-6)
     assert epic_distance([scale * one + shift for one in predicted], true) == pytest.approx(distance, abs=1e-4)
-    assert epic_distance([0.3] * len(true), true) == pytest.approx(UNCORRELATED)
+    assert epic_distance([0.3] * len(true), true) == pytest.approx(UNCORRELATED_DISTANCE)
 
 
 @pytest.mark.parametrize("n", [2, 57])
 def test_two_constants_are_uncorrelated_whatever_their_means_round_to(n: int):
-    assert epic_distance([25 / 37] * n, [25 / 31] * n) == UNCORRELATED
+    assert epic_distance([25 / 37] * n, [25 / 31] * n) == UNCORRELATED_DISTANCE
 
 
 def test_unequal_lengths_are_refused():
@@ -64,19 +75,19 @@ def trajectory(*rewards: float, goal: str = "stack", expert: bool = False) -> di
 
 
 def test_figures_pool_the_recordings_and_take_them_apart():
-    up, flat = (Recording.model_validate(trajectory(*rewards)) for rewards in ((0.5, 1.0), (0.0, 0.0)))
-    told = figures((up, flat), [[0.5, 1.0], [0.0, 0.0]])
+    up, flat = (RewardTrajectory.model_validate(trajectory(*rewards)) for rewards in ((0.5, 1.0), (0.0, 0.0)))
+    told = reward_figures((up, flat), [[0.5, 1.0], [0.0, 0.0]])
     assert (told["epic"], told["epic_each"]) == (0.0, 0.0)
-    assert told["epic_raw"] == pytest.approx(UNCORRELATED)  # the world's own rewards are all 0
+    assert told["epic_raw"] == pytest.approx(UNCORRELATED_DISTANCE)  # the world's own rewards are all 0
     assert (told["final_positive"], told["final_negative"]) == (1.0, 0.0)
-    rising = figures((up, flat), [[0.5, 1.0], [0.5, 1.0]])
+    rising = reward_figures((up, flat), [[0.5, 1.0], [0.5, 1.0]])
     assert rising["epic"] == pytest.approx(sqrt((1 - 0.125 / sqrt(0.25 * 0.6875)) / 2))
-    assert rising["epic_each"] == pytest.approx(UNCORRELATED / 2)
+    assert rising["epic_each"] == pytest.approx(UNCORRELATED_DISTANCE / 2)
 
 
 def test_a_pair_is_expert_steps_between_random_ones_and_a_random_failure():
     world = BlocksWorld()
-    pair = paired(world, world.task("5-3"))
+    pair = require_pair(world, world.task("5-3"))
     rows = pair.positive.trajectory
     expert = [place for place, row in enumerate(rows) if row.reward.is_expert]
     assert expert == list(range(expert[0], expert[-1] + 1))
@@ -97,7 +108,7 @@ def test_a_pair_is_expert_steps_between_random_ones_and_a_random_failure():
 def test_the_same_seed_builds_the_same_pair_and_another_another():
     world = BlocksWorld()
     task = world.task("5-1")
-    assert paired(world, task, 1) == paired(world, task, 1) != paired(world, task, 2)
+    assert require_pair(world, task, 1) == require_pair(world, task, 1) != require_pair(world, task, 2)
 
 
 class Lost(BlocksWorld):
@@ -110,7 +121,7 @@ class Lost(BlocksWorld):
 def test_a_demonstration_that_misses_the_goal_is_told():
     world = Lost()
     with pytest.raises(Fault, match="its demonstration ends at 0 of 1"):
-        paired(world, world.task("5-1"))
+        require_pair(world, world.task("5-1"))
 
 
 def test_a_demonstration_counts_up_to_the_goal():
@@ -120,7 +131,7 @@ def test_a_demonstration_counts_up_to_the_goal():
             return [*done, f"put down {done[-1].split(' ', 1)[1]}"]
 
     world = Chatty()
-    pair = paired(world, world.task("5-1"))
+    pair = require_pair(world, world.task("5-1"))
     last = [row for row in pair.positive.trajectory if row.reward.is_expert][-1]
     assert (last.reward.raw, last.reward.shaped) == (1.0, 1.0)
 
@@ -150,7 +161,7 @@ def test_rows_named_by_id_are_read(tmp_path):
 
 def test_what_is_built_is_read_again_with_its_expert(tmp_path):
     world = BlocksWorld()
-    pair = paired(world, world.task("4-0"))
+    pair = require_pair(world, world.task("4-0"))
     (tmp_path / "blocksworld.jsonl").write_text(pair.model_dump_json() + "\n")
     benchmark = RewardPrediction(tmp_path)
     task = benchmark.task("blocksworld/4-0")
@@ -206,4 +217,4 @@ def test_a_domain_of_only_positives_beside_a_whole_one_is_told_when_it_is_asked_
 def test_a_row_needs_its_reward():
     with pytest.raises(ValueError, match="reward"):
         RewardRow.model_validate({"action": "a", "observation": "o"})
-    assert Reward().shaped == 0.0
+    assert TrueReward().shaped == 0.0

@@ -12,27 +12,32 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.scienceworld import pool as descriptions
 from certigraph.adapters.scienceworld import simulator
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
-from certigraph.adapters.scienceworld.pool import Pool
-from certigraph.adapters.scienceworld.recordings import Recording, read_recordings, twin, write_recordings
+from certigraph.adapters.scienceworld.pool import SimulatorPool
+from certigraph.adapters.scienceworld.recordings import (
+    GoldRecording,
+    create_replay_world,
+    read_recordings,
+    write_recordings,
+)
 from certigraph.adapters.scienceworld.splits import (
     FAMILIES,
     SPLITS,
     STEP_LONG,
     STEP_SHORT,
-    Setting,
-    Tally,
-    figures,
-    ids,
+    EpisodeSetting,
+    EpisodeTally,
+    compute_figures,
+    list_ids,
     setting_of,
 )
 from certigraph.adapters.scienceworld.world import (
-    CANCELLED,
+    CANCELLED_REPLY,
     ScienceWorld,
-    choose,
-    classify,
+    choose_option,
+    classify_reply,
     is_exception,
-    options_in,
-    room_in,
+    parse_options,
+    parse_room,
 )
 from certigraph.state.records import Action, Fault, Observation, Scores, UnknownName
 from certigraph.state.trajectory import Footer
@@ -89,7 +94,7 @@ class Fake:
 
 def world_of(fake: Fake, **changes: object) -> ScienceWorld:
     setting = SPLITS["variation-0"].setting("boil", 0).model_copy(update=changes)
-    world = ScienceWorld(setting, Pool(lambda: fake, max_free=1))
+    world = ScienceWorld(setting, SimulatorPool(lambda: fake, max_free=1))
     world.reset()
     return world
 
@@ -109,7 +114,7 @@ def step(world: ScienceWorld, text: str) -> Observation:
         ("No known action matches that input.", "rejected"),
         (ASKED, "ambiguous"),
         ("Ambiguous request: Multiple different possible actions were matched to this input (3).", "rejected"),
-        (CANCELLED, "cancelled"),
+        (CANCELLED_REPLY, "cancelled"),
         ("The door is not open.", "failed"),
         ("The door is already open.", "failed"),
         ("The sink is already activated.", "failed"),
@@ -125,15 +130,15 @@ def step(world: ScienceWorld, text: str) -> Observation:
     ],
 )
 def test_a_reply_is_told_by_its_text(reply: str, result: str):
-    assert classify(reply) == result
+    assert classify_reply(reply) == result
 
 
 def test_rooms_are_read_from_what_says_where_one_is():
-    assert room_in(KITCHEN) == "kitchen"
-    assert room_in("This outside location is called the outside. Here you see: ") == "outside"
-    assert room_in("You move to the art studio.") == room_in("You teleport to the art studio.") == "art studio"
-    assert room_in("You move through the door to the hallway.") == "hallway"
-    assert room_in("You move the orange to the inventory.") == room_in("The door is now open.") == ""
+    assert parse_room(KITCHEN) == "kitchen"
+    assert parse_room("This outside location is called the outside. Here you see: ") == "outside"
+    assert parse_room("You move to the art studio.") == parse_room("You teleport to the art studio.") == "art studio"
+    assert parse_room("You move through the door to the hallway.") == "hallway"
+    assert parse_room("You move the orange to the inventory.") == parse_room("The door is now open.") == ""
 
 
 def test_an_exception_of_the_simulator_is_not_taken_for_a_reply():
@@ -145,13 +150,13 @@ def test_an_exception_of_the_simulator_is_not_taken_for_a_reply():
 
 def test_options_are_chosen_by_text_or_number_and_equal_ones_by_the_first():
     same = ("move seed to pot 2", "move seed to pot 2", "move seed to pot 21")
-    assert options_in(ASKED) == ORANGES
-    assert choose("  PICK UP orange (in inventory, in  agent, in kitchen)", ORANGES) == 1
-    assert choose("I mean: pick up orange (in bowl, in counter, in kitchen).", ORANGES) == 0
-    assert choose("1", ORANGES) == 1
-    assert [choose(text, ORANGES) for text in ("2", "-1", "", "pick up orange", "look around")] == [None] * 5
-    assert choose("move seed to pot 2", same) == 0
-    assert choose("the option move seed to pot 21", same) == 2
+    assert parse_options(ASKED) == ORANGES
+    assert choose_option("  PICK UP orange (in inventory, in  agent, in kitchen)", ORANGES) == 1
+    assert choose_option("I mean: pick up orange (in bowl, in counter, in kitchen).", ORANGES) == 0
+    assert choose_option("1", ORANGES) == 1
+    assert [choose_option(text, ORANGES) for text in ("2", "-1", "", "pick up orange", "look around")] == [None] * 5
+    assert choose_option("move seed to pot 2", same) == 0
+    assert choose_option("the option move seed to pot 21", same) == 2
 
 
 def test_a_pending_question_lets_only_its_answers_through():
@@ -172,7 +177,7 @@ def test_a_pending_question_lets_only_its_answers_through():
 
 
 def test_cancel_drops_the_question_and_only_then():
-    fake = Fake({"take orange": ASKED, "": CANCELLED})
+    fake = Fake({"take orange": ASKED, "": CANCELLED_REPLY})
     world = world_of(fake)
     step(world, "cancel")
     step(world, "take orange")
@@ -245,7 +250,10 @@ def test_rewards_add_up_to_the_score_and_a_fatal_mistake_keeps_what_was_earned()
 
 
 def test_the_rules_differ_where_a_score_fell_to_nothing():
-    scores = {rule: Tally(Setting(**{**SETTING, "rule": rule})) for rule in ("last_non_negative", "last_positive")}
+    scores = {
+        rule: EpisodeTally(EpisodeSetting(**{**SETTING, "rule": rule}))
+        for rule in ("last_non_negative", "last_positive")
+    }
     for tally in scores.values():
         for score in (8, 0, -100):
             tally.record(score, 1)
@@ -272,7 +280,7 @@ def test_a_pool_lends_again_what_comes_back_alive_and_closes_the_rest():
         made.append(Fake())
         return made[-1]
 
-    pool = Pool(start, max_free=1)
+    pool = SimulatorPool(start, max_free=1)
     first, second = pool.borrow(), pool.borrow()
     pool.give_back(first)
     pool.give_back(second)
@@ -292,7 +300,7 @@ def test_a_pool_lends_again_what_comes_back_alive_and_closes_the_rest():
 
 def test_a_world_whose_simulator_died_gets_another_at_the_next_reset():
     fakes = [Fake(), Fake()]
-    world = ScienceWorld(Setting(**SETTING), Pool(iter(fakes).__next__, max_free=1))
+    world = ScienceWorld(EpisodeSetting(**SETTING), SimulatorPool(iter(fakes).__next__, max_free=1))
     world.reset()
     fakes[0].alive = False
     world.reset()
@@ -304,7 +312,7 @@ def test_a_world_whose_simulator_died_gets_another_at_the_next_reset():
 
 
 def test_the_splits_are_the_published_ones():
-    sizes = {name: len(ids(name)) for name in SPLITS}
+    sizes = {name: len(list_ids(name)) for name in SPLITS}
     expected = {"variation-0": 30, "gold": 30, "short": 3, "swiftsage-90": 90, "swiftsage-271": 271}
     assert sizes == {**expected, "step-18": 18, "tdp-100": 100, "small-20": 20}
     assert Counter(family.group for family in FAMILIES.values()) == {"short": 10, "medium": 8, "long": 12}
@@ -312,7 +320,9 @@ def test_the_splits_are_the_published_ones():
     assert sum(len(family.test_variations) for family in FAMILIES.values()) == 1819
     assert SPLITS["swiftsage-271"].variations["boil"] == tuple(range(21, 30))
     assert SPLITS["swiftsage-271"].variations["find-plant"] == tuple(range(225, 235))
-    assert set(ids("swiftsage-90")) == {id_.replace("271", "90") for id_ in ids("swiftsage-271") if _position(id_) < 3}
+    assert set(list_ids("swiftsage-90")) == {
+        id_.replace("271", "90") for id_ in list_ids("swiftsage-271") if _position(id_) < 3
+    }
 
 
 def _position(task_id: str) -> int:
@@ -328,9 +338,9 @@ def test_the_hundred_of_tdp_are_test_variations_spread_over_all_tasks_and_never_
 
 
 def test_tdps_configuration_means_its_hundred_and_its_limit(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("certigraph.adapters.scienceworld.benchmark.describe", lambda *setting: "a goal")
+    monkeypatch.setattr("certigraph.adapters.scienceworld.benchmark.load_goal", lambda *setting: "a goal")
     tdp = load_benchmark("scienceworld:tdp")
-    assert [task.id for task in tdp.tasks()] == ids("tdp-100")
+    assert [task.id for task in tdp.tasks()] == list_ids("tdp-100")
     assert {task.benchmark for task in tdp.tasks("short")} == {"scienceworld:tdp"}
     assert (tdp.limits.steps, load_benchmark("scienceworld").limits.steps) == (60, 500)
     assert len(load_benchmark("scienceworld").tasks()) == 30
@@ -349,7 +359,7 @@ def test_limits_are_each_protocols_own():
     assert limits("step-18/boil:1") == ("moves", 70, 500, "last_positive", "easy")
     assert limits("swiftsage-90/boil:21") == ("moves", 100, 200, "last_non_negative", "easy")
     assert limits("swiftsage-271/boil:29") == ("moves", 300, 600, "last_non_negative", "easy")
-    assert limits(ids("tdp-100")[0]) == ("calls", 60, 60, "last_non_negative", "easy")
+    assert limits(list_ids("tdp-100")[0]) == ("calls", 60, 60, "last_non_negative", "easy")
     assert limits("boil:7") == ("calls", 500, 500, "last_non_negative", "easy")
     assert limits("gold/boil:0") == ("calls", None, None, "last_non_negative", "")
     assert (len(STEP_SHORT), len(STEP_LONG), SPLITS["step-18"].episodes) == (9, 9, 5)
@@ -358,7 +368,7 @@ def test_limits_are_each_protocols_own():
 def test_ids_of_the_paper_and_of_the_usual_split_mean_the_same_task():
     assert setting_of("4-2:0") == setting_of("find-non-living-thing:0") == setting_of("variation-0/4-2:0")
     assert setting_of("step-18/1-1:1")[0] == "step-18/boil:1"
-    assert all(setting_of(task_id)[0] == task_id for split in SPLITS for task_id in ids(split))
+    assert all(setting_of(task_id)[0] == task_id for split in SPLITS for task_id in list_ids(split))
 
 
 @pytest.mark.parametrize(
@@ -374,7 +384,7 @@ def test_ids_of_the_paper_and_of_the_usual_split_mean_the_same_task():
     ],
 )
 def test_unknown_names_list_what_there_is_and_start_no_java(task_id: str, said: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(simulator, "launch", _no_java)
+    monkeypatch.setattr(simulator, "launch_jvm", _no_java)
     with pytest.raises(UnknownName) as problem:
         ScienceWorldBenchmark().task(task_id)
     assert said in str(problem.value)
@@ -399,10 +409,10 @@ def test_the_benchmark_is_listed_and_refuses_what_it_does_not_know():
 def test_a_goal_is_asked_for_once_and_a_task_opens_from_its_constants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     fake = Fake()
-    pool = Pool(lambda: fake, max_free=1)
-    said = [descriptions.describe("boil", 0, "easy", pool) for _ in range(2)]
+    pool = SimulatorPool(lambda: fake, max_free=1)
+    said = [descriptions.load_goal("boil", 0, "easy", pool) for _ in range(2)]
     assert (said, fake.loads) == (["Your task is to wonder."] * 2, 1)
-    descriptions.describe("boil", 0, "", pool)
+    descriptions.load_goal("boil", 0, "", pool)
     assert fake.loads == 2
     task = ScienceWorldBenchmark().task("boil:0")
     assert task.goal == "Your task is to wonder."
@@ -413,11 +423,11 @@ def test_a_goal_is_asked_for_once_and_a_task_opens_from_its_constants(tmp_path: 
 
 def test_figures_weigh_every_task_the_same():
     runs = [("boil:0", 0.2), ("boil:1", 0.4), ("find-plant:0", 1.0), ("step-18/find-plant:1", None)]
-    found = figures([(task_id, _footer(value)) for task_id, value in runs])
+    found = compute_figures([(task_id, _footer(value)) for task_id, value in runs])
     assert found == pytest.approx(
         {"n": 4, "score": 0.4, "score_stderr": 0.21602469, "solved": 0.25, "overall": 0.4, "short": 0.5, "long": 0.3}
     )
-    assert figures([]) == {"n": 0, "score": 0.0, "score_stderr": 0.0, "solved": 0, "overall": 0.0}
+    assert compute_figures([]) == {"n": 0, "score": 0.0, "score_stderr": 0.0, "solved": 0, "overall": 0.0}
 
 
 def _footer(value: float | None) -> Footer:
@@ -447,17 +457,20 @@ ROW = {
 
 
 def test_a_recording_names_the_options_that_its_numbers_chose():
-    recording = Recording.model_validate(ROW)
+    recording = GoldRecording.model_validate(ROW)
     assert recording.actions == ("go to kitchen", "look around", "take orange", ORANGES[1])
     assert recording.as_task().id == "gold/boil:0"
     assert recording.as_task().constants == setting_of("gold/boil:0")[1].model_dump()
 
 
 def test_a_path_that_drops_a_question_says_so_and_its_twin_follows():
-    gold, obs = ["take orange", "dance", "wait"], [KITCHEN, ASKED, CANCELLED, "You decide to wait for 10 iterations."]
-    recording = Recording.model_validate({**ROW, "gold": gold, "obs": obs, "scores": [0, 0, 100], "firstdone": 3})
+    gold, obs = (
+        ["take orange", "dance", "wait"],
+        [KITCHEN, ASKED, CANCELLED_REPLY, "You decide to wait for 10 iterations."],
+    )
+    recording = GoldRecording.model_validate({**ROW, "gold": gold, "obs": obs, "scores": [0, 0, 100], "firstdone": 3})
     assert recording.actions == ("take orange", "cancel", "wait")
-    world = twin(recording)
+    world = create_replay_world(recording)
     world.reset()
     seen = [step(world, action) for action in recording.actions]
     assert [observation.text for observation in seen] == obs[1:]
@@ -465,7 +478,7 @@ def test_a_path_that_drops_a_question_says_so_and_its_twin_follows():
 
 
 def test_recordings_are_stored_to_the_byte_and_changed_ones_are_found_out(tmp_path: Path):
-    recordings = (Recording.model_validate(ROW),)
+    recordings = (GoldRecording.model_validate(ROW),)
     first, second = tmp_path / "a.jsonl.gz", tmp_path / "b.jsonl.gz"
     for path in (first, second):
         write_recordings(path, recordings)
@@ -479,7 +492,7 @@ def test_recordings_are_stored_to_the_byte_and_changed_ones_are_found_out(tmp_pa
 
 
 def test_the_twin_walks_the_recorded_path_looks_left_out_or_not():
-    world = twin(Recording.model_validate(ROW))
+    world = create_replay_world(GoldRecording.model_validate(ROW))
     assert world.reset().text == ROW["obs"][0]
     assert step(world, "take orange").data["result"] == "rejected"
     assert step(world, "look around").text == ROW["obs"][0]
@@ -495,9 +508,9 @@ def test_the_twin_walks_the_recorded_path_looks_left_out_or_not():
 
 def test_the_twin_reaches_100_on_every_recorded_task_by_texts_alone():
     recordings = read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")
-    assert {recording.id for recording in recordings} == set(ids("gold"))
+    assert {recording.id for recording in recordings} == set(list_ids("gold"))
     for recording in recordings:
-        world = twin(recording)
+        world = create_replay_world(recording)
         world.reset()
         seen = [step(world, action) for action in recording.actions]
         assert [observation.text for observation in seen] == list(recording.obs[1 : recording.firstdone + 1])

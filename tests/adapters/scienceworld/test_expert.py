@@ -12,13 +12,20 @@ from real_data import data_folder
 from twins import Twins
 
 from certigraph.adapters.models.schemas import schema_of
-from certigraph.adapters.models.scripted import IMPOSSIBLE, SLIP, Situation, situated
+from certigraph.adapters.models.scripted import IMPOSSIBLE_PREFIX, INVALID_ACTION, Situation, use_situation
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.scienceworld import benchmark, recordings
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
-from certigraph.adapters.scienceworld.expert import IDLE, Milestone, joined, milestones, respond_for, walked
+from certigraph.adapters.scienceworld.expert import (
+    IDLE_ACTION,
+    Milestone,
+    count_done,
+    create_expert,
+    join_milestones,
+    milestones_of,
+)
 from certigraph.adapters.scienceworld.operators import Holds, Written
-from certigraph.adapters.scienceworld.recordings import Recording, read_recordings
+from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
 from certigraph.graphs import sdp
 from certigraph.nodes.plans import Judgement, steps_form
 from certigraph.nodes.sdp import Conditions, always_pass, capped, give_up
@@ -40,7 +47,7 @@ SWAPS = {
 
 
 @cache
-def recordings_expert() -> dict[str, Recording]:
+def recordings_expert() -> dict[str, GoldRecording]:
     return {r.task: r for r in read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")}
 
 
@@ -48,40 +55,44 @@ def told(action: str, **args: Any) -> Step:
     return Step(action=Action(text=action, args=args), digest="-")
 
 
-def answer(gold: Recording, form: Any, history: list[Step], score: int, prompt: str = "", **state: Any) -> Any:
+def answer(gold: GoldRecording, form: Any, history: list[Step], score: int, prompt: str = "", **state: Any) -> Any:
     """What the expert answers where a run stands so."""
     seen = Observation(text="", data={"score": score})
     shown = {"task": gold.as_task(), "history": history, "observation": seen, **state}
-    with situated(Situation("realize", 1, shown)):
-        return respond_for(lambda *key: gold)(prompt, schema_of(form))
+    with use_situation(Situation("realize", 1, shown)):
+        return create_expert(lambda *key: gold)(prompt, schema_of(form))
 
 
 def test_what_is_done_is_found_in_the_history_in_order_with_anything_between():
     path = ["look", "open door", "look", "go"]
-    assert walked(path, []) == 0
-    assert walked(path, [told("open door"), told("go")]) == 0
-    assert walked(path, [told("LOOK"), told(SLIP), told("go"), told("open  door")]) == 2
-    assert walked(path, [told("look"), told("open the door", written="open door")]) == 2
-    assert walked(path, [told(action) for action in [*path, *path]]) == 4
+    assert count_done(path, []) == 0
+    assert count_done(path, [told("open door"), told("go")]) == 0
+    assert count_done(path, [told("LOOK"), told(INVALID_ACTION), told("go"), told("open  door")]) == 2
+    assert count_done(path, [told("look"), told("open the door", written="open door")]) == 2
+    assert count_done(path, [told(action) for action in [*path, *path]]) == 4
 
 
 def test_the_next_action_is_the_paths_next_one_whatever_the_target():
     gold = recordings_expert()["boil"]
     for done in (0, 1, 5):
-        history = [step for action in gold.actions[:done] for step in (told(SLIP), told(action), told(SLIP))]
+        history = [
+            step
+            for action in gold.actions[:done]
+            for step in (told(INVALID_ACTION), told(action), told(INVALID_ACTION))
+        ]
         assert answer(gold, Written, history, 0, "Condition to make true: anything")["action"] == gold.actions[done]
 
 
 def test_a_plan_names_the_milestones_ahead_and_none_of_those_reached():
     gold = recordings_expert()["boil"]
-    rises = milestones(gold)
+    rises = milestones_of(gold)
     assert answer(gold, Conditions, [], gold.start)["conditions"] == [rise.text() for rise in rises]
     assert answer(gold, Conditions, [], rises[1].score)["conditions"] == [rise.text() for rise in rises[2:]]
 
 
 def test_a_verdict_counts_the_milestones_reached_up_to_the_first_condition_that_it_does_not_know():
     gold = recordings_expert()["boil"]
-    rises = milestones(gold)
+    rises = milestones_of(gold)
 
     def held(*texts: str, score: int) -> int:
         listed = "".join(f"{n}. {text}\n" for n, text in enumerate(texts, 1))
@@ -90,7 +101,7 @@ def test_a_verdict_counts_the_milestones_reached_up_to_the_first_condition_that_
 
     texts = [rise.text() for rise in rises[:3]]
     assert [held(*texts, score=score) for score in (0, rises[0].score, rises[2].score)] == [0, 1, 3]
-    assert held(texts[0], f"{IMPOSSIBLE} (2).", texts[2], score=100) == 1
+    assert held(texts[0], f"{IMPOSSIBLE_PREFIX} (2).", texts[2], score=100) == 1
 
 
 class Graph(BaseModel):
@@ -99,31 +110,38 @@ class Graph(BaseModel):
     nodes: list[dict[str, Any]] = Field(json_schema_extra={"maxItems": 8})
 
 
-def sub_task(gold: Recording, goal: str) -> Task:
+def sub_task(gold: GoldRecording, goal: str) -> Task:
     return gold.as_task().model_copy(update={"goal": goal})
 
 
 def test_a_task_graph_is_a_chain_of_the_milestones_ahead_neighbours_joined_where_there_are_many():
     gold = recordings_expert()["mendelian-genetics-known-plant"]
-    rises = milestones(gold)
+    rises = milestones_of(gold)
     chain = answer(gold, Graph, [], rises[0].score)["nodes"]
     assert len(rises) > 8 >= len(chain)
     assert [node["needs"] for node in chain] == [[], *([node["id"]] for node in chain[:-1])]
-    assert chain[0]["task"].startswith(f"Milestone {joined(rises[1:], 8)[0].number}: actions {rises[1].first} to")
+    assert chain[0]["task"].startswith(
+        f"Milestone {join_milestones(rises[1:], 8)[0].number}: actions {rises[1].first} to"
+    )
     assert chain[-1]["task"].endswith(f"to {rises[-1].last} of the gold path, score 100.")
 
 
 def test_joined_milestones_lead_the_same_way():
     rises = [Milestone(n, 2 * n - 1, 2 * n, 10 * n) for n in range(1, 11)]
-    assert joined(rises, 10) == rises
-    assert joined(rises, 4) == [Milestone(3, 1, 6, 30), Milestone(6, 7, 12, 60), Milestone(9, 13, 18, 90), rises[9]]
-    assert joined(rises, 1) == [Milestone(10, 1, 20, 100)]
-    assert joined([], 3) == []
+    assert join_milestones(rises, 10) == rises
+    assert join_milestones(rises, 4) == [
+        Milestone(3, 1, 6, 30),
+        Milestone(6, 7, 12, 60),
+        Milestone(9, 13, 18, 90),
+        rises[9],
+    ]
+    assert join_milestones(rises, 1) == [Milestone(10, 1, 20, 100)]
+    assert join_milestones([], 3) == []
 
 
 def test_a_plan_of_steps_ends_where_the_sub_task_does():
     gold = recordings_expert()["boil"]
-    second = milestones(gold)[1]
+    second = milestones_of(gold)[1]
     steps = answer(gold, steps_form(8), [], 0, task=sub_task(gold, second.text()))["steps"]
     assert steps == list(gold.actions[: min(second.last, 8)])
     assert answer(gold, steps_form(8), [], 0)["steps"] == list(gold.actions[:8])
@@ -133,7 +151,7 @@ def test_a_plan_of_steps_ends_where_the_sub_task_does():
 
 def test_a_sub_task_is_completed_by_its_score_or_its_actions_and_the_last_one_by_its_score_alone():
     gold = recordings_expert()["boil"]
-    rises = milestones(gold)
+    rises = milestones_of(gold)
 
     def status(rise: Milestone, done: int, score: int) -> str:
         history = [told(action) for action in gold.actions[:done]]
@@ -160,8 +178,8 @@ def test_errors_of_every_kind_delay_the_expert_and_do_not_stop_it(family: str, t
     assert result.scores and result.scores.value == 1.0, result.ending
     taken = [step.action.text for step in result.state["history"]]
     gold = recordings_expert()[family].actions
-    assert taken.count(SLIP) > 0
-    assert set(Counter(taken) - Counter(gold)) <= {SLIP, IDLE}
+    assert taken.count(INVALID_ACTION) > 0
+    assert set(Counter(taken) - Counter(gold)) <= {INVALID_ACTION, IDLE_ACTION}
     along = iter(taken)
     assert all(action in along for action in gold), "the gold path, in its order"
 
@@ -181,7 +199,7 @@ def test_the_real_simulator_refuses_a_slip_and_stays_as_it_was():
     benchmark = ScienceWorldBenchmark()
     world = benchmark.open(benchmark.task("gold/use-thermometer:0"))
     world.reset()
-    before, seen = world.view(), world.step(Action(text=SLIP))
+    before, seen = world.view(), world.step(Action(text=INVALID_ACTION))
     assert (seen.accepted, seen.data["moves"], world.view()) == (False, 0, before)
     world.close()
 
@@ -203,16 +221,16 @@ TASKS = ("boil", "find-plant", "use-thermometer")
 
 
 @pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Recording]:
+def recorded(monkeypatch: pytest.MonkeyPatch) -> dict[str, GoldRecording]:
     """The gold paths by task, which demonstrations are read from."""
     found = read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")
     paths = {(one.task, one.variation, one.simplification): one for one in found}
-    monkeypatch.setattr(benchmark, "gold_recording", lambda *key: paths[key])
+    monkeypatch.setattr(benchmark, "load_gold_recording", lambda *key: paths[key])
     return {one.task: one for one in found}
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_demonstration_reaches_the_goal_and_is_the_same_from_anywhere(name: str, recorded: dict[str, Recording]):
+def test_a_demonstration_reaches_the_goal_and_is_the_same_from_anywhere(name: str, recorded: dict[str, GoldRecording]):
     world = Twins([recorded[name]])
     task = world.task(recorded[name].id)
     way = world.demonstration(task)

@@ -6,8 +6,8 @@ import json
 import pytest
 from real_data import data_folder
 
-from certigraph.adapters.scienceworld.factors import ScienceWorldFactors, animal, is_kind
-from certigraph.state.rewards import FactoredState, as_mapping
+from certigraph.adapters.scienceworld.factors import ScienceWorldFactors, animal_in, is_kind
+from certigraph.state.rewards import FactoredState, to_mapping
 
 READING = ScienceWorldFactors()
 FIND = "Your task is to find a(n) animal. First, focus on the thing. Then, move it to the red box in the kitchen."
@@ -30,7 +30,7 @@ def played(goal: str, *steps: tuple[str, str]) -> tuple[dict, dict]:
     for action, observation in steps:
         state = READING.extract(state, goal, action, observation)
         wanted = READING.interpret(goal, state, wanted)
-    return as_mapping(state), as_mapping(wanted)
+    return to_mapping(state), to_mapping(wanted)
 
 
 def fulfilled(goal: str, *steps: tuple[str, str]) -> float:
@@ -90,7 +90,7 @@ def test_kinds(thing, kind, is_one):
 
 
 def test_the_name_of_an_animal_is_the_longest_that_fits():
-    assert animal("hatchling giant tortoise") == "giant tortoise"
+    assert animal_in("hatchling giant tortoise") == "giant tortoise"
 
 
 def test_the_animal_that_lives_longest_is_one_of_those_met():

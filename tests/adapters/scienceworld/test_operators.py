@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 from real_data import data_folder
 
-from certigraph.adapters.models.schemas import minimal
+from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.scienceworld import operators as acting
 from certigraph.adapters.scienceworld import operators as offering
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
-from certigraph.adapters.scienceworld.operators import GOAL, REJECTED, ROOMS, draft, offers
-from certigraph.adapters.scienceworld.prompts import read, settled
-from certigraph.adapters.scienceworld.recordings import Recording, read_recordings
+from certigraph.adapters.scienceworld.operators import GOAL, REJECTED, ROOMS, draft_conditions, select_target_actions
+from certigraph.adapters.scienceworld.prompts import judge_condition, parse_condition
+from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
 from certigraph.state.records import Action, Attempt, Audit, Invalidation, Observation, Predicate, Task, Verdict
 from certigraph.state.run import CertifiedState, Evidence
 
@@ -57,12 +57,12 @@ FORMS = ("be", "found", "focus", "have", "placed", "made")
 @pytest.fixture(autouse=True)
 def _words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """No sentence vectors: what is tested here does not depend on them, and torch takes seconds to load."""
-    monkeypatch.setattr(offering, "encoder", lambda: None)
-    monkeypatch.setattr(acting, "encoder", lambda: None)
+    monkeypatch.setattr(offering, "find_encoder", lambda: None)
+    monkeypatch.setattr(acting, "find_encoder", lambda: None)
 
 
 @cache
-def recordings() -> tuple[Recording, ...]:
+def recordings() -> tuple[GoldRecording, ...]:
     return read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")
 
 
@@ -82,7 +82,7 @@ class Mind:
         self.prompts.append(prompt)
         parts = schema["properties"]
         self.options.append(parts.get("choice", {}).get("enum", []))
-        return {**minimal(schema), **{name: answer for name, answer in self.answers.items() if name in parts}}
+        return {**minimal_instance(schema), **{name: answer for name, answer in self.answers.items() if name in parts}}
 
 
 def answered(operator: str, state: Any, mind: Any = None, *, config: str = "", actions: Sequence[str] = ACTIONS) -> Any:
@@ -114,8 +114,8 @@ def attempt(action: str, target: str = "x", reason: str = "no", evidence: str = 
 
 def test_every_task_text_has_a_draft_in_known_wordings_that_names_real_rooms_only():
     for recording in recordings():
-        lines = draft(recording.desc)
-        conditions = [read(line) for line in lines]
+        lines = draft_conditions(recording.desc)
+        conditions = [parse_condition(line) for line in lines]
         assert lines and None not in conditions, recording.task
         assert {c.place for c in conditions if c and c.kind == "be"} <= set(ROOMS), recording.task
         assert len(set(lines)) == len(lines)
@@ -166,17 +166,17 @@ def test_every_task_text_has_a_draft_in_known_wordings_that_names_real_rooms_onl
     ],
 )
 def test_a_draft_is_what_the_sentences_order_in_their_order(task: str, expected: list[str]):
-    assert draft(goal_of(task)) == expected
+    assert draft_conditions(goal_of(task)) == expected
 
 
 @given(st.text(max_size=200))
 def test_any_text_has_a_draft_and_a_reading(text: str):
-    assert all(read(line) for line in draft(f"Your task is to find a(n) {text}."))
-    assert settled(text, seen()) in (True, False, None)
+    assert all(parse_condition(line) for line in draft_conditions(f"Your task is to find a(n) {text}."))
+    assert judge_condition(text, seen()) in (True, False, None)
 
 
 def test_each_wording_is_read_as_its_own_kind():
-    found = [read(text) for text in WORDED]
+    found = [parse_condition(text) for text in WORDED]
     assert [c.kind for c in found if c] == list(FORMS)
     assert [(c.thing, c.place) for c in found if c] == [
         ("", "kitchen"),
@@ -186,7 +186,7 @@ def test_each_wording_is_read_as_its_own_kind():
         ("orange", "red box"),
         ("green paint", ""),
     ]
-    assert read("The score is 100, and all is well.") is None
+    assert parse_condition("The score is 100, and all is well.") is None
 
 
 MOVED = "You move the {} to the {}."
@@ -227,29 +227,34 @@ MOVED = "You move the {} to the {}."
 def test_the_worlds_words_settle_a_condition_or_leave_it_open(
     condition: str, observation: Observation, holds: bool | None
 ):
-    assert settled(condition, observation) is holds
+    assert judge_condition(condition, observation) is holds
 
 
 def test_a_known_kind_of_target_gets_the_actions_of_its_kind():
-    assert offers("The agent is in the kitchen.", ACTIONS, VIEW) == ["teleport to kitchen"]
-    assert offers("The agent is in the hallway.", ("go to hallway", "go to outside"), VIEW) == ["go to hallway"]
-    assert offers("The inventory contains the orange.", ACTIONS, VIEW) == ["pick up orange"]
-    assert offers("The orange is in the red box.", ACTIONS, VIEW)[0] == "move orange to red box"
-    assert offers("The orange is in focus.", ACTIONS, VIEW) == ["focus on orange"]
-    assert set(offers("The plant is in focus.", ACTIONS, VIEW)) == {"focus on orange", "focus on peach tree"}
+    assert select_target_actions("The agent is in the kitchen.", ACTIONS, VIEW) == ["teleport to kitchen"]
+    assert select_target_actions("The agent is in the hallway.", ("go to hallway", "go to outside"), VIEW) == [
+        "go to hallway"
+    ]
+    assert select_target_actions("The inventory contains the orange.", ACTIONS, VIEW) == ["pick up orange"]
+    assert select_target_actions("The orange is in the red box.", ACTIONS, VIEW)[0] == "move orange to red box"
+    assert select_target_actions("The orange is in focus.", ACTIONS, VIEW) == ["focus on orange"]
+    assert set(select_target_actions("The plant is in focus.", ACTIONS, VIEW)) == {
+        "focus on orange",
+        "focus on peach tree",
+    }
 
 
 def test_what_was_focused_on_is_what_a_kind_of_thing_means_from_then_on():
-    found = offers("The inventory contains the plant.", ACTIONS, VIEW, focused="orange")
+    found = select_target_actions("The inventory contains the plant.", ACTIONS, VIEW, focused="orange")
     assert found == ["pick up orange"]
-    assert len(offers("The inventory contains the plant.", ACTIONS, VIEW)) == 2
+    assert len(select_target_actions("The inventory contains the plant.", ACTIONS, VIEW)) == 2
 
 
 def test_to_find_a_thing_only_rooms_are_offered_that_were_not_seen():
-    found = offers("The location of the plant is known.", ACTIONS, VIEW)
+    found = select_target_actions("The location of the plant is known.", ACTIONS, VIEW)
     assert found == ["teleport to art studio", "teleport to greenhouse"]
-    assert offers("The location of the plant is known.", ACTIONS, VIEW, few=1) == found[:1]
-    assert len(offers("All is well.", ACTIONS, VIEW, most=4, few=1)) == 4
+    assert select_target_actions("The location of the plant is known.", ACTIONS, VIEW, few=1) == found[:1]
+    assert len(select_target_actions("All is well.", ACTIONS, VIEW, most=4, few=1)) == 4
 
 
 class Greenhouses:
@@ -264,9 +269,11 @@ class Greenhouses:
 
 
 def test_with_sentence_vectors_the_room_that_is_nearest_in_meaning_comes_first(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(offering, "encoder", Greenhouses)
+    monkeypatch.setattr(offering, "find_encoder", Greenhouses)
     for thing in ("plant", "living thing"):
-        assert offers(f"The location of the {thing} is known.", ACTIONS, VIEW, few=1) == ["teleport to greenhouse"]
+        assert select_target_actions(f"The location of the {thing} is known.", ACTIONS, VIEW, few=1) == [
+            "teleport to greenhouse"
+        ]
 
 
 targets = st.sampled_from([*WORDED, "All is well.", GOAL.text]) | st.text(max_size=60)
@@ -274,7 +281,7 @@ targets = st.sampled_from([*WORDED, "All is well.", GOAL.text]) | st.text(max_si
 
 @given(targets, st.lists(st.sampled_from(ACTIONS), unique=True))
 def test_a_focus_is_offered_only_for_a_target_that_speaks_of_focus(target: str, actions: list[str]):
-    found = offers(target, actions, VIEW)
+    found = select_target_actions(target, actions, VIEW)
     assert set(found) <= set(actions)
     assert "focus" in target.lower() or not [action for action in found if action.startswith("focus")]
 
@@ -389,7 +396,7 @@ def test_the_draft_is_a_hint_to_the_model_the_plan_of_small_ones_and_unknown_to_
     assert propose(paper, "paper") == ["a", GOAL.text]
     assert line in told.prompts[0]
     assert line not in paper.prompts[0]
-    assert propose(config="drafted") == [*draft(goal_of("find-plant")), GOAL.text]
+    assert propose(config="drafted") == [*draft_conditions(goal_of("find-plant")), GOAL.text]
     assert propose(Mind(conditions=["a"]), "drafted", "Wonder.") == ["a", GOAL.text]
     assert propose(Mind(conditions=[])) == []
 

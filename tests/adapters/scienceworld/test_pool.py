@@ -13,11 +13,11 @@ import pytest
 
 from certigraph.adapters.episodes import new_scope
 from certigraph.adapters.models.chat_models import chat_model
-from certigraph.adapters.processes import off_loop_waiting
+from certigraph.adapters.processes import run_in_waiting_thread
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.scienceworld import pool as pools
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
-from certigraph.adapters.scienceworld.pool import Pool, simulator_limit
+from certigraph.adapters.scienceworld.pool import SimulatorPool, simulator_limit
 from certigraph.adapters.scienceworld.splits import SPLITS
 from certigraph.adapters.scienceworld.world import ScienceWorld
 from certigraph.graphs import mcts, react
@@ -92,11 +92,11 @@ def becomes(true: Callable[[], bool], within: float = 5.0) -> bool:
 
 
 @pytest.fixture
-def pool() -> Pool:
-    return Pool(Simulator, max_free=1, limit=2, linger=0.05, idle=30.0, patience=0.6)
+def pool() -> SimulatorPool:
+    return SimulatorPool(Simulator, max_free=1, limit=2, linger=0.05, idle=30.0, patience=0.6)
 
 
-def opened(pool: Pool) -> ScienceWorld:
+def opened(pool: SimulatorPool) -> ScienceWorld:
     world = ScienceWorld(SETTING, pool)
     world.reset()
     return world
@@ -106,7 +106,7 @@ def step(world: ScienceWorld, text: str = "wait") -> str:
     return world.step(Action(text=text)).text
 
 
-def test_never_more_than_the_limit_run_and_everybody_has_a_turn(pool: Pool):
+def test_never_more_than_the_limit_run_and_everybody_has_a_turn(pool: SimulatorPool):
     def episode(_: int) -> float:
         world = opened(pool)
         while not world.step(Action(text="wait")).done:
@@ -119,7 +119,7 @@ def test_never_more_than_the_limit_run_and_everybody_has_a_turn(pool: Pool):
     assert Simulator.most == 2
 
 
-def test_a_world_that_is_not_used_lends_its_simulator_and_continues_where_it_was(pool: Pool):
+def test_a_world_that_is_not_used_lends_its_simulator_and_continues_where_it_was(pool: SimulatorPool):
     first = opened(pool)
     seen = [step(first), step(first), first.view()]
     rest = [opened(pool) for _ in range(3)]
@@ -134,7 +134,7 @@ def test_a_world_that_is_not_used_lends_its_simulator_and_continues_where_it_was
 
 
 def test_a_run_that_needs_a_second_one_takes_its_own_at_once():
-    pool = Pool(Simulator, max_free=1, limit=1, linger=0.05, patience=60.0)
+    pool = SimulatorPool(Simulator, max_free=1, limit=1, linger=0.05, patience=60.0)
     scope = new_scope()
     began = time.monotonic()
     with scope.active():
@@ -150,7 +150,7 @@ def test_a_run_that_needs_a_second_one_takes_its_own_at_once():
     assert Simulator.most == 1
 
 
-def test_a_replay_that_differs_is_a_fault(pool: Pool):
+def test_a_replay_that_differs_is_a_fault(pool: SimulatorPool):
     world = opened(pool)
     step(world)
     world._inputs = [("wait", "something else")]
@@ -162,7 +162,7 @@ def test_a_replay_that_differs_is_a_fault(pool: Pool):
 
 
 def test_a_world_in_the_middle_of_a_call_keeps_its_simulator_and_the_wait_ends_with_what_to_set():
-    pool = Pool(Simulator, max_free=0, limit=1, patience=0.0, wait=0.3)
+    pool = SimulatorPool(Simulator, max_free=0, limit=1, patience=0.0, wait=0.3)
     world = opened(pool)
     with world._lock:
         with (
@@ -176,7 +176,7 @@ def test_a_world_in_the_middle_of_a_call_keeps_its_simulator_and_the_wait_ends_w
 
 
 def test_what_nobody_has_is_closed_soon_and_what_nobody_uses_later():
-    pool = Pool(Simulator, max_free=4, limit=4, linger=0.1, idle=0.4)
+    pool = SimulatorPool(Simulator, max_free=4, limit=4, linger=0.1, idle=0.4)
     world = opened(pool)
     opened(pool).close()
     assert Simulator.running == 2
@@ -195,18 +195,18 @@ def test_a_start_that_fails_makes_room_for_the_next():
             raise found
         return Simulator()
 
-    pool = Pool(start, max_free=0, limit=1)
+    pool = SimulatorPool(start, max_free=0, limit=1)
     with pytest.raises(Fault, match="no Java"):
         pool.borrow()
     pool.give_back(pool.borrow())
 
 
 def test_whoever_is_cancelled_leaves_the_queue():
-    pool = Pool(Simulator, max_free=0, limit=1, patience=60.0)
+    pool = SimulatorPool(Simulator, max_free=0, limit=1, patience=60.0)
     lent = pool.borrow()
 
     async def cancelled() -> None:
-        waiting = asyncio.create_task(off_loop_waiting(pool.borrow))
+        waiting = asyncio.create_task(run_in_waiting_thread(pool.borrow))
         await asyncio.sleep(0.05)
         waiting.cancel()
         await asyncio.wait([waiting])
@@ -232,14 +232,14 @@ def test_a_limit_that_is_none_is_named(given: str, monkeypatch: pytest.MonkeyPat
 def test_without_the_setting_half_of_the_memory_holds_them(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("CERTIGRAPH_SIMULATORS", raising=False)
     for gigabytes, limit in ((64, 8), (4, 4), (1, 1), (0.25, 1)):
-        monkeypatch.setattr(pools, "_memory", lambda gigabytes=gigabytes: int(gigabytes * 1024**3))
+        monkeypatch.setattr(pools, "_physical_memory", lambda gigabytes=gigabytes: int(gigabytes * 1024**3))
         assert simulator_limit() == limit
 
 
 class Waiting(ScienceWorldBenchmark):
     """ScienceWorld over the counting simulators."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: SimulatorPool) -> None:
         super().__init__()
         self.pool, self.opened = pool, 0
 
@@ -254,7 +254,7 @@ class Waiting(ScienceWorldBenchmark):
         """None: the first action is as good as any."""
 
 
-def test_graphs_at_once_share_the_simulators_and_leave_none(pool: Pool):
+def test_graphs_at_once_share_the_simulators_and_leave_none(pool: SimulatorPool):
     benchmark = Waiting(pool)
     context = Context(benchmark=benchmark, model="scripted:first")
     ticks = []
@@ -278,7 +278,7 @@ def test_graphs_at_once_share_the_simulators_and_leave_none(pool: Pool):
     assert max(later - earlier for earlier, later in pairwise(ticks)) < 1, "the event loop was held up"
 
 
-def test_runs_at_once_are_scored_before_their_worlds_close(tmp_path: Path, pool: Pool):
+def test_runs_at_once_are_scored_before_their_worlds_close(tmp_path: Path, pool: SimulatorPool):
     benchmark = Waiting(pool)
     context = Context(model="scripted:first")
 
@@ -294,7 +294,7 @@ def test_runs_at_once_are_scored_before_their_worlds_close(tmp_path: Path, pool:
 
 
 def test_look_ahead_with_copies_works_with_one_simulator():
-    benchmark = Waiting(Pool(Simulator, max_free=0, limit=1, patience=60.0))
+    benchmark = Waiting(SimulatorPool(Simulator, max_free=0, limit=1, patience=60.0))
     context = Context(benchmark=benchmark, model="scripted:first")
     state = mcts.graph.invoke({"task": benchmark.task("one")}, context=context)
     assert state["history"]
@@ -302,7 +302,7 @@ def test_look_ahead_with_copies_works_with_one_simulator():
 
 
 def test_cancelled_graphs_leave_no_simulator():
-    benchmark = Waiting(Pool(lambda: Simulator(0.05), max_free=1, limit=2, linger=0.05))
+    benchmark = Waiting(SimulatorPool(lambda: Simulator(0.05), max_free=1, limit=2, linger=0.05))
     context = Context(benchmark=benchmark, model="scripted:first")
 
     async def cancelled() -> None:

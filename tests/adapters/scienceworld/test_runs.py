@@ -20,14 +20,14 @@ from certigraph.adapters.models.calls import OPENING
 from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.scienceworld import operators
 from certigraph.adapters.scienceworld import operators as offers
-from certigraph.adapters.scienceworld.expert import milestones
+from certigraph.adapters.scienceworld.expert import milestones_of
 from certigraph.adapters.scienceworld.prompts import BRIEFING
 from certigraph.adapters.scienceworld.recordings import read_recordings
-from certigraph.adapters.scienceworld.splits import ids
+from certigraph.adapters.scienceworld.splits import list_ids
 from certigraph.graphs import clin, plan_and_solve, react, reflexion, sdp, step
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
-from certigraph.state.trajectory import Line
+from certigraph.state.trajectory import TrajectoryLine
 
 # ScienceWorld through the graphs: gold paths on the twin and the real simulator, processes that die, prompts.
 #
@@ -100,7 +100,7 @@ def test_every_rise_of_the_score_is_a_predicate_that_is_certified_at_its_step(fa
     recordings = read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")
     live = Twins(recordings, "paper")
     result = run("sdp", live, f"gold/{family}:0", context=UNLIMITED, out=tmp_path)
-    rises = milestones(live.recorded[f"gold/{family}:0"])
+    rises = milestones_of(live.recorded[f"gold/{family}:0"])
     assert [rise.score for rise in rises] == sorted({rise.score for rise in rises})
     assert rises[-1].score == 100
     assert [c.step for c in result.certificates] == [rise.last for rise in rises]
@@ -109,14 +109,14 @@ def test_every_rise_of_the_score_is_a_predicate_that_is_certified_at_its_step(fa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GRAPHS)
-@pytest.mark.parametrize("task", ids("short"))
+@pytest.mark.parametrize("task", list_ids("short"))
 def test_the_expert_reaches_100_on_the_real_simulator(name: str, task: str, tmp_path: Path):
     result = golden(name, task, tmp_path)
     assert reached(result), result.message
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ids("gold"))
+@pytest.mark.parametrize("task", list_ids("gold"))
 def test_react_follows_every_gold_path_of_the_real_simulator(task: str, tmp_path: Path):
     assert reached(golden("react", task, tmp_path))
 
@@ -151,7 +151,7 @@ def test_a_jvm_that_dies_in_mid_run_is_the_worlds_fault_and_the_run_is_resumed(
 ):
     acted = 0
 
-    def kill_the_jvm(line: Line) -> None:
+    def kill_the_jvm(line: TrajectoryLine) -> None:
         nonlocal acted
         acted += line.type == "event" and line.node == "act"
         if acted == steps:

@@ -15,11 +15,11 @@ from certigraph.adapters.episodes import close_episode, live_episode
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.scienceworld import recordings
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
-from certigraph.adapters.scienceworld.pool import POOL, Pool
-from certigraph.adapters.scienceworld.recordings import read_recordings, twin
+from certigraph.adapters.scienceworld.pool import DEFAULT_POOL, SimulatorPool
+from certigraph.adapters.scienceworld.recordings import create_replay_world, read_recordings
 from certigraph.adapters.scienceworld.simulator import JVM_FLAGS, JavaSimulator
 from certigraph.adapters.scienceworld.splits import SPLITS
-from certigraph.adapters.scienceworld.world import ScienceWorld, room_in
+from certigraph.adapters.scienceworld.world import ScienceWorld, parse_room
 from certigraph.state.records import Action, Fault, Observation
 
 LIGHTER = ("open door to kitchen", "go to kitchen", "focus on lighter", "move lighter to red box")
@@ -27,13 +27,13 @@ SHORT = ("find-non-living-thing:0", "lifespan-longest-lived:0", "find-plant:0")
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[Pool]:
-    lent = Pool(max_free=1)
+def pool() -> Iterator[SimulatorPool]:
+    lent = SimulatorPool(max_free=1)
     yield lent
     lent.close()
 
 
-def world_of(pool: Pool, task: str, split: str = "gold") -> ScienceWorld:
+def world_of(pool: SimulatorPool, task: str, split: str = "gold") -> ScienceWorld:
     world = ScienceWorld(SPLITS[split].setting(task, 0), pool)
     world.reset()
     return world
@@ -50,7 +50,7 @@ def process_of(world: ScienceWorld) -> "subprocess.Popen[bytes]":
 
 
 @pytest.mark.slow
-def test_a_short_task_reaches_100(pool: Pool):
+def test_a_short_task_reaches_100(pool: SimulatorPool):
     world = world_of(pool, "find-non-living-thing")
     seen = [step(world, action) for action in LIGHTER]
     assert [observation.data["score"] for observation in seen] == [8, 25, 75, 100]
@@ -60,7 +60,7 @@ def test_a_short_task_reaches_100(pool: Pool):
 
 
 @pytest.mark.slow
-def test_a_wrong_focus_is_fatal_and_keeps_what_was_earned(pool: Pool):
+def test_a_wrong_focus_is_fatal_and_keeps_what_was_earned(pool: SimulatorPool):
     world = world_of(pool, "find-plant", "variation-0")
     step(world, "teleport to greenhouse")
     earned = world.score().value
@@ -75,7 +75,7 @@ def test_a_wrong_focus_is_fatal_and_keeps_what_was_earned(pool: Pool):
 
 
 @pytest.mark.slow
-def test_costs_refusals_and_questions_are_as_the_sheet_says(pool: Pool):
+def test_costs_refusals_and_questions_are_as_the_sheet_says(pool: SimulatorPool):
     world = world_of(pool, "find-non-living-thing", "variation-0")
     said = [
         step(world, text) for text in ("teleport to kitchen", "look around", "dance", "open door to hallway", "wait")
@@ -95,7 +95,7 @@ def test_costs_refusals_and_questions_are_as_the_sheet_says(pool: Pool):
 
 
 @pytest.mark.slow
-def test_the_room_that_is_followed_is_the_room_one_is_in(pool: Pool):
+def test_the_room_that_is_followed_is_the_room_one_is_in(pool: SimulatorPool):
     world = world_of(pool, "boil", "variation-0")
     for text in (
         "go to kitchen",
@@ -105,7 +105,7 @@ def test_the_room_that_is_followed_is_the_room_one_is_in(pool: Pool):
         "go through door to hallway",
     ):
         observation = step(world, text)
-        assert observation.data["room"] == room_in(world.view())
+        assert observation.data["room"] == parse_room(world.view())
     world.close()
 
 
@@ -134,13 +134,13 @@ def test_a_killed_jvm_is_a_fault_and_a_fresh_one_goes_on(monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_recordings_replay_to_the_byte_in_other_processes_and_the_twin_agrees(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], pool: Pool
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], pool: SimulatorPool
 ):
     file = tmp_path / "gold.jsonl.gz"
     assert recordings.main([*SHORT, "--check", "--out", str(file)]) == 0
     assert capsys.readouterr().out.count("identical in 3 processes") == len(SHORT)
     for recording in read_recordings(file):
-        live, dead = world_of(pool, recording.task), twin(recording)
+        live, dead = world_of(pool, recording.task), create_replay_world(recording)
         assert dead.reset() == live.reset()
         assert [_told(step(dead, a)) for a in recording.actions] == [_told(step(live, a)) for a in recording.actions]
         live.close()
@@ -149,9 +149,9 @@ def test_recordings_replay_to_the_byte_in_other_processes_and_the_twin_agrees(
 @pytest.mark.slow
 def test_a_gold_path_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    first = recordings.gold_recording("find-non-living-thing")
-    monkeypatch.setattr(recordings, "POOL", None)
-    assert recordings.gold_recording("find-non-living-thing") == first
+    first = recordings.load_gold_recording("find-non-living-thing")
+    monkeypatch.setattr(recordings, "DEFAULT_POOL", None)
+    assert recordings.load_gold_recording("find-non-living-thing") == first
     assert (first.scores[first.firstdone - 1], first.setting) == (100, SPLITS["gold"].setting(first.task, 0))
 
 
@@ -162,7 +162,7 @@ def _told(observation: Observation) -> Observation:
 
 
 @pytest.mark.slow
-def test_a_step_costs_little_more_than_the_simulators_own_and_memory_stays_bounded(pool: Pool):
+def test_a_step_costs_little_more_than_the_simulators_own_and_memory_stays_bounded(pool: SimulatorPool):
     world = world_of(pool, "boil")
     process = process_of(world)
     raw, whole = list[float](), list[float]()
@@ -222,7 +222,7 @@ def test_without_java_one_reads_what_to_install(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(POOL, "_idle", [])
+    monkeypatch.setattr(DEFAULT_POOL, "_idle", [])
     with pytest.raises(Fault, match=r"needs Java 17 or newer.*(apt|brew|https)") as fault:
         ScienceWorldBenchmark().task("boil:0")
     assert fault.value.ending == "error:environment"
@@ -245,7 +245,7 @@ def test_without_the_package_one_reads_how_to_install_it(monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
-def test_recorded_steps_replay_in_the_stock_simulator(pool: Pool, monkeypatch: pytest.MonkeyPatch):
+def test_recorded_steps_replay_in_the_stock_simulator(pool: SimulatorPool, monkeypatch: pytest.MonkeyPatch):
     world = world_of(pool, "find-non-living-thing", "variation-0")
     asked = ("teleport to kitchen", "pick up orange", "cancel", "pick up orange", "dance", "OPTION", *LIGHTER)
     recorded: list[tuple[str, Observation]] = []

@@ -9,21 +9,21 @@ import pytest
 from real_data import data_folder
 
 from certigraph.adapters.swe_qa.benchmark import SweQA
-from certigraph.adapters.swe_qa.questions import origin_of, write_repository
+from certigraph.adapters.swe_qa.questions import parse_origin, write_repository
 from certigraph.adapters.swe_qa.world import (
-    LARGEST,
-    MOST,
-    MOST_READ,
+    MAX_FILE_BYTES,
+    MAX_MATCHES,
+    MAX_READ_LINES,
     Repository,
     RepositoryWorld,
-    find,
-    grep,
-    read,
-    symbols,
+    find_lines,
+    find_paths,
+    find_symbols,
+    resolve_lines,
 )
 from certigraph.runtime.run import run
 from certigraph.state.records import Fault, UnknownName
-from certigraph.state.run import finish, search, use
+from certigraph.state.run import finish, search, use_tool
 
 SECRET = "the secret outside"
 
@@ -38,7 +38,7 @@ def repository(tmp_path: Path) -> Repository:
     (root / "link.txt").symlink_to(tmp_path / "secret.txt")
     (root / "folder").symlink_to(tmp_path / "outside")
     (root / "binary.dat").write_bytes(b"parcel\0\x01")
-    (root / "large.txt").write_text("parcel\n" * (LARGEST // 7 + 1), encoding="utf-8")
+    (root / "large.txt").write_text("parcel\n" * (MAX_FILE_BYTES // 7 + 1), encoding="utf-8")
     (root / ".env").write_text(SECRET, encoding="utf-8")
     return Repository(root)
 
@@ -82,8 +82,8 @@ def test_links_hidden_binary_and_large_files_are_no_part(repository: Repository)
 )
 def test_what_leaves_the_root_is_refused_and_never_read(repository: Repository, path: str):
     assert repository.path_of(path) is None
-    assert isinstance(read(repository, path), str)
-    assert isinstance(read(repository, f"{path}:1-5"), str)
+    assert isinstance(resolve_lines(repository, path), str)
+    assert isinstance(resolve_lines(repository, f"{path}:1-5"), str)
     with pytest.raises(Fault, match="is not, or no longer, a file of"):
         repository.lines(path)
 
@@ -93,9 +93,9 @@ def test_an_absolute_path_into_the_root_is_refused_too(repository: Repository):
 
 
 def test_no_tool_shows_what_is_outside(repository: Repository):
-    assert grep(repository, "secret outside") == []
-    assert find(repository, "secret") == find(repository, "more.py") == []
-    assert find(repository, "../*") == []
+    assert find_lines(repository, "secret outside") == []
+    assert find_paths(repository, "secret") == find_paths(repository, "more.py") == []
+    assert find_paths(repository, "../*") == []
 
 
 def test_a_file_that_became_a_link_is_not_followed(repository: Repository, tmp_path: Path):
@@ -108,8 +108,8 @@ def test_a_file_that_became_a_link_is_not_followed(repository: Repository, tmp_p
 
 def test_a_file_that_grew_is_read_no_further_than_the_limit(repository: Repository):
     assert "README.md" in repository.paths
-    (repository.root / "README.md").write_text("x" * (LARGEST + 1_000), encoding="utf-8")
-    assert len(repository.lines("README.md")[0]) == LARGEST
+    (repository.root / "README.md").write_text("x" * (MAX_FILE_BYTES + 1_000), encoding="utf-8")
+    assert len(repository.lines("README.md")[0]) == MAX_FILE_BYTES
 
 
 def test_a_file_that_is_gone_while_it_is_listed_is_no_part(repository: Repository, monkeypatch: pytest.MonkeyPatch):
@@ -125,25 +125,25 @@ def test_a_file_that_is_gone_while_it_is_listed_is_no_part(repository: Repositor
 
 
 def test_paths_are_found_by_part_and_by_pattern(repository: Repository):
-    assert find(repository, "ROUTES") == ["parcels/routes.py"]
-    assert find(repository, "*.js") == ["web/badge.js"]
-    assert find(repository, "parcels/e*") == ["parcels/errors.py"]
-    assert find(repository, "./parcels/routes.py") == []
+    assert find_paths(repository, "ROUTES") == ["parcels/routes.py"]
+    assert find_paths(repository, "*.js") == ["web/badge.js"]
+    assert find_paths(repository, "parcels/e*") == ["parcels/errors.py"]
+    assert find_paths(repository, "./parcels/routes.py") == []
 
 
 def test_grep_compares_text_word_for_word(repository: Repository):
-    assert [str(where) for where in grep(repository, "raise unknownzone")] == ["parcels/routes.py:19"]
-    assert grep(repository, "RAISE") == []  # upper case is meant
-    assert grep(repository, "r.ise") == []
-    assert grep(repository, "(a+)+$") == []
+    assert [str(where) for where in find_lines(repository, "raise unknownzone")] == ["parcels/routes.py:19"]
+    assert find_lines(repository, "RAISE") == []  # upper case is meant
+    assert find_lines(repository, "r.ise") == []
+    assert find_lines(repository, "(a+)+$") == []
 
 
 def test_looks_are_bounded(tmp_path: Path):
     repository = lines(tmp_path / "repo", 500)
-    where = read(repository, "long.py:10-400")
+    where = resolve_lines(repository, "long.py:10-400")
     assert not isinstance(where, str)
-    assert (where.first, where.last) == (10, 10 + MOST_READ - 1)
-    assert len(grep(repository, "x = 1")) == MOST
+    assert (where.first, where.last) == (10, 10 + MAX_READ_LINES - 1)
+    assert len(find_lines(repository, "x = 1")) == MAX_MATCHES
 
 
 @pytest.mark.parametrize(
@@ -157,27 +157,27 @@ def test_looks_are_bounded(tmp_path: Path):
     ],
 )
 def test_reading_takes_a_path_and_lines(tmp_path: Path, asked: str, shown: str):
-    assert str(read(lines(tmp_path / "repo", 20), asked)) == shown
+    assert str(resolve_lines(lines(tmp_path / "repo", 20), asked)) == shown
 
 
 @pytest.mark.parametrize("asked", ["long.py:21-30", "long.py:9-3"])
 def test_lines_that_are_not_there_are_refused(tmp_path: Path, asked: str):
-    assert "has 20 lines" in str(read(lines(tmp_path / "repo", 20), asked))
+    assert "has 20 lines" in str(resolve_lines(lines(tmp_path / "repo", 20), asked))
 
 
 def test_a_line_of_megabytes_is_cut(tmp_path: Path):
     repository = lines(tmp_path / "repo", 1, "x" * 10_000)
-    where = read(repository, "long.py")
+    where = resolve_lines(repository, "long.py")
     assert not isinstance(where, str)
     assert len(repository.passage(where).text) == 300
 
 
 def test_symbols_by_name_and_by_qualified_name(repository: Repository):
-    assert [str(s.lines) for s in symbols(repository, "depot_for")] == ["parcels/routes.py:14-19"]
-    assert [s.name for s in symbols(repository, "Router.depot_for()")] == ["Router.depot_for"]
-    assert [s.name for s in symbols(repository, "drawbadge")] == ["drawBadge"]
-    assert {s.name for s in symbols(repository, "Parcel")} == {"ParcelError"}
-    assert symbols(repository, "") == symbols(repository, "depot_for.x") == []
+    assert [str(s.lines) for s in find_symbols(repository, "depot_for")] == ["parcels/routes.py:14-19"]
+    assert [s.name for s in find_symbols(repository, "Router.depot_for()")] == ["Router.depot_for"]
+    assert [s.name for s in find_symbols(repository, "drawbadge")] == ["drawBadge"]
+    assert {s.name for s in find_symbols(repository, "Parcel")} == {"ParcelError"}
+    assert find_symbols(repository, "") == find_symbols(repository, "depot_for.x") == []
 
 
 @pytest.mark.parametrize(
@@ -185,20 +185,20 @@ def test_symbols_by_name_and_by_qualified_name(repository: Repository):
 )
 def test_symbols_survive_what_python_cannot_parse(tmp_path: Path, text: str):
     (tmp_path / "odd.py").write_text(text.replace("\0", "\x0c"), encoding="utf-8")
-    assert [s.name for s in symbols(Repository(tmp_path), "f")] == ["f"]
+    assert [s.name for s in find_symbols(Repository(tmp_path), "f")] == ["f"]
 
 
 def test_symbols_survive_a_thousand_elifs(tmp_path: Path):
     branches = "".join(f"    elif x == {n}:\n        pass\n" for n in range(1_500))
     text = f"def parse(x):\n    if x:\n        pass\n{branches}    def inner(): ..."
-    assert [s.name for s in symbols(lines(tmp_path / "repo", 1, text), "inner")] == ["parse.inner"]
+    assert [s.name for s in find_symbols(lines(tmp_path / "repo", 1, text), "inner")] == ["parse.inner"]
 
 
 def test_tools_answer_with_places_as_sources(world: RepositoryWorld):
-    shown = world.step(use("read", "parcels/routes.py:14-16"))
+    shown = world.step(use_tool("read", "parcels/routes.py:14-16"))
     assert shown.text.splitlines()[0].startswith("14     def depot_for")
     assert shown.sources == ("parcels/routes.py:14-16",) * 3
-    found = world.step(use("symbols", "send"))
+    found = world.step(use_tool("symbols", "send"))
     assert found.sources == ("parcels/sending.py:9-17",)
     assert set(world.sources()) == {"parcels/routes.py:14-16", "parcels/sending.py:9-17"}
 
@@ -208,7 +208,7 @@ def test_tools_answer_with_places_as_sources(world: RepositoryWorld):
     [("read", "../x"), ("grep", "nowhere"), ("symbols", "nobody"), ("find", "*.rs"), ("grep", "")],
 )
 def test_what_is_not_there_is_refused_with_the_reason(world: RepositoryWorld, tool: str, text: str):
-    answer = world.step(use(tool, text))
+    answer = world.step(use_tool(tool, text))
     assert not answer.accepted
     assert answer.text
 
@@ -216,7 +216,12 @@ def test_what_is_not_there_is_refused_with_the_reason(world: RepositoryWorld, to
 def test_every_source_is_a_passage_of_the_library(world: RepositoryWorld):
     benchmark = SweQA()
     library = benchmark.library(benchmark.task("made/0"))
-    for action in (search("depot"), use("grep", "depot"), use("symbols", "Router"), use("read", "README.md")):
+    for action in (
+        search("depot"),
+        use_tool("grep", "depot"),
+        use_tool("symbols", "Router"),
+        use_tool("read", "README.md"),
+    ):
         assert all(library.passage(id_).text for id_ in world.step(action).sources)
     with pytest.raises(UnknownName, match="PATH:FIRST-LAST"):
         library.passage("../secret.txt:1-2")
@@ -226,7 +231,7 @@ def test_a_line_number_of_thousands_of_digits_names_nothing(world: RepositoryWor
     endless = "9" * 5_000
     with pytest.raises(UnknownName, match="PATH:FIRST-LAST"):
         SweQA().library(SweQA().task("made/0")).passage(f"README.md:{endless}")
-    assert not world.step(use("read", f"README.md:{endless}")).accepted
+    assert not world.step(use_tool("read", f"README.md:{endless}")).accepted
     world.step(finish(f"see README.md: line {endless}"))
     assert world.score().value >= 0
 
@@ -235,7 +240,7 @@ def test_evidence_is_the_share_of_cited_files(world: RepositoryWorld):
     world.step(finish("no idea"))
     assert world.score().parts["evidence_found"] == 0.0
     world.reset()
-    world.step(use("read", "parcels/routes.py:1-2"))
+    world.step(use_tool("read", "parcels/routes.py:1-2"))
     world.step(finish("UnknownZone"))
     assert world.score().parts["evidence_found"] == 1.0
 
@@ -286,7 +291,7 @@ def test_the_layouts_of_both_benchmarks(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("name", ["../../etc", "..", "a/b/c", "plain", "own/..", "https://x/own/../er"])
 def test_a_name_that_leads_elsewhere_is_no_origin(name: str):
-    assert origin_of(name, "abc") is None
+    assert parse_origin(name, "abc") is None
 
 
 def test_a_missing_checkout_comes_with_its_commands(monkeypatch: pytest.MonkeyPatch):

@@ -8,7 +8,7 @@ import pytest
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.textworld.benchmark import TextWorldBenchmark
-from certigraph.adapters.textworld.world import TextWorld, tidied
+from certigraph.adapters.textworld.world import TextWorldEnvironment, clean_text
 from certigraph.runtime.run import run
 from certigraph.state.records import Action, Fault
 
@@ -27,15 +27,15 @@ def benchmark() -> TextWorldBenchmark:
 
 
 @pytest.fixture
-def world(benchmark: TextWorldBenchmark) -> TextWorld:
+def world(benchmark: TextWorldBenchmark) -> TextWorldEnvironment:
     return benchmark.open(benchmark.task(QUEST))
 
 
-def played(world: TextWorld, actions: list[str]) -> list[str]:
+def played(world: TextWorldEnvironment, actions: list[str]) -> list[str]:
     return [world.reset().text, *(world.step(Action(text=action)).text for action in actions)]
 
 
-def test_the_demonstration_wins_and_the_world_says_so(benchmark: TextWorldBenchmark, world: TextWorld):
+def test_the_demonstration_wins_and_the_world_says_so(benchmark: TextWorldBenchmark, world: TextWorldEnvironment):
     world.reset()
     for action in benchmark.demonstration(benchmark.task(QUEST)):
         seen = world.step(Action(text=action))
@@ -44,19 +44,19 @@ def test_the_demonstration_wins_and_the_world_says_so(benchmark: TextWorldBenchm
     assert world.admissible() == [] and not world.step(Action(text="look")).accepted
 
 
-def test_a_demonstration_goes_on_from_elsewhere(benchmark: TextWorldBenchmark, world: TextWorld):
+def test_a_demonstration_goes_on_from_elsewhere(benchmark: TextWorldBenchmark, world: TextWorldEnvironment):
     task = benchmark.task(QUEST)
     first, *rest = benchmark.demonstration(task)
     assert benchmark.demonstration(task, ["look", first]) == rest
     assert benchmark.demonstration(task, [first, *rest]) == []
 
 
-def test_actions_replayed_lead_to_the_same_texts(benchmark: TextWorldBenchmark, world: TextWorld):
+def test_actions_replayed_lead_to_the_same_texts(benchmark: TextWorldBenchmark, world: TextWorldEnvironment):
     actions = ["look", "inventory", *benchmark.demonstration(benchmark.task(QUEST))[:3]]
     assert played(world, actions) == played(benchmark.open(benchmark.task(QUEST)), actions)
 
 
-def test_looking_changes_nothing(world: TextWorld):
+def test_looking_changes_nothing(world: TextWorldEnvironment):
     world.reset()
     before = world.view(), world.admissible()
     assert (world.view(), world.admissible()) == before
@@ -64,7 +64,7 @@ def test_looking_changes_nothing(world: TextWorld):
 
 
 @pytest.mark.parametrize("text", ["restart", "quit", "undo", "tw-trace-actions", "", "look. inventory", "xyzzy"])
-def test_what_is_not_for_the_world_is_refused(world: TextWorld, text: str):
+def test_what_is_not_for_the_world_is_refused(world: TextWorldEnvironment, text: str):
     world.reset()
     before = world.view()
     assert not world.step(Action(text=text)).accepted
@@ -89,10 +89,10 @@ def test_two_worlds_at_once_do_not_mix(benchmark: TextWorldBenchmark):
 
 def test_texts_lose_what_a_terminal_needs():
     raw = "\nYou open it.\n\n\n>                                           -= Attic =-0/3"
-    assert tidied(raw) == "You open it."
+    assert clean_text(raw) == "You open it."
 
 
-def test_a_closed_world_asks_to_be_reset(world: TextWorld):
+def test_a_closed_world_asks_to_be_reset(world: TextWorldEnvironment):
     world.reset()
     world.close()
     for ask in (world.view, world.admissible, world.score, lambda: world.step(Action(text="look"))):

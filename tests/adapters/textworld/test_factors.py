@@ -2,7 +2,7 @@
 
 import pytest
 
-from certigraph.adapters.textworld.factors import STATUS, TextWorldFactors, Wish, recipe_wishes, wishes_in
+from certigraph.adapters.textworld.factors import STATUS, QuestStep, TextWorldFactors, parse_objective, parse_recipe
 from certigraph.state.rewards import FactoredState
 
 QUEST = (
@@ -40,12 +40,12 @@ def reached(goal: str, steps: list[tuple[str, str]]) -> list[int]:
 
 
 def test_an_objective_is_read_instruction_by_instruction():
-    assert wishes_in(QUEST) == (
-        Wish("take", "type t keycard", "floor of the cellar"),
-        Wish("unlock", "cuboid chest", "type t keycard"),
-        Wish("open", "cuboid chest"),
-        Wish("take", "knife", "cuboid chest"),
-        Wish("put", "knife", "board"),
+    assert parse_objective(QUEST) == (
+        QuestStep("take", "type t keycard", "floor of the cellar"),
+        QuestStep("unlock", "cuboid chest", "type t keycard"),
+        QuestStep("open", "cuboid chest"),
+        QuestStep("take", "knife", "cuboid chest"),
+        QuestStep("put", "knife", "board"),
     )
 
 
@@ -61,7 +61,7 @@ def test_an_objective_is_read_instruction_by_instruction():
     ],
 )  # fmt: skip
 def test_wordings_of_instructions(text: str, wishes: list[tuple[str, str]]):
-    assert [(wish.kind, wish.thing) for wish in wishes_in(text)] == wishes
+    assert [(wish.kind, wish.thing) for wish in parse_objective(text)] == wishes
 
 
 def test_each_step_of_the_quest_brings_one_thing_about():
@@ -118,7 +118,7 @@ def test_a_dish_is_known_once_the_cookbook_is_read():
     state = reading.extract(state, COOK, "examine cookbook", RECIPE)
     after = reading.interpret(COOK, state, before)
     assert after.get("take red apple") and after.get("fry red apple")
-    assert recipe_wishes(RECIPE)[2:4] == (Wish("slice", "red apple"), Wish("fry", "red apple"))
+    assert parse_recipe(RECIPE)[2:4] == (QuestStep("slice", "red apple"), QuestStep("fry", "red apple"))
 
 
 def test_cooking_goes_on_to_the_meal():

@@ -8,9 +8,16 @@ import pytest
 from races import killed, together
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.processes import TEXTWORLD
+from certigraph.adapters.processes import TEXTWORLD_LOCK
 from certigraph.adapters.textworld import world
-from certigraph.adapters.textworld.world import DESCRIPTION, STORY, Game, Library, TextWorld, named
+from certigraph.adapters.textworld.world import (
+    DESCRIPTION,
+    STORY,
+    GameLibrary,
+    TextWorldEnvironment,
+    TextWorldGame,
+    parse_name,
+)
 from certigraph.state.records import Action, Fault, UnknownName
 
 pytest.importorskip("textworld", reason="pip install 'certigraph[textworld]'")
@@ -24,7 +31,7 @@ def compiled(kind: str, level: int, seed: int, folder: Path) -> None:
     (folder / DESCRIPTION).write_text(json.dumps({"objective": "Win.", "metadata": {"walkthrough": ["look"]}}))
 
 
-def held(game: Game) -> tuple[str, str, bool]:
+def held(game: TextWorldGame) -> tuple[str, str, bool]:
     return game.name, game.objective, game.story.is_file()
 
 
@@ -34,7 +41,7 @@ WHOLE = (QUEST, "Win.", True)
 @pytest.mark.parametrize("name", ["chess-1-0", "cooking-9-0", "cooking-0-0", "cooking-1", "cooking-1-01", "../x", ""])
 def test_a_wrong_name_is_refused_with_the_right_form(name: str):
     with pytest.raises(UnknownName, match="cooking-1-0"):
-        named(name)
+        parse_name(name)
 
 
 def test_an_unknown_split_or_configuration_is_refused():
@@ -47,14 +54,14 @@ def test_an_unknown_split_or_configuration_is_refused():
 def test_without_the_package_one_command_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(world, "find_spec", lambda name: None)
     with pytest.raises(Fault, match=r"pip install 'certigraph\[textworld\]'"):
-        Library(tmp_path).game(QUEST)
+        GameLibrary(tmp_path).game(QUEST)
 
 
 @pytest.mark.slow
 def test_a_seed_makes_the_same_game_in_every_library(tmp_path: Path):
-    first, again = (Library(tmp_path / name).game(QUEST) for name in ("a", "b"))
+    first, again = (GameLibrary(tmp_path / name).game(QUEST) for name in ("a", "b"))
     assert (again.objective, again.walkthrough) == (first.objective, first.walkthrough)
-    worlds = TextWorld(first), TextWorld(again)
+    worlds = TextWorldEnvironment(first), TextWorldEnvironment(again)
     assert worlds[0].reset() == worlds[1].reset()
     for action in ("look", *first.walkthrough):
         assert worlds[0].step(Action(text=action)) == worlds[1].step(Action(text=action))
@@ -62,10 +69,10 @@ def test_a_seed_makes_the_same_game_in_every_library(tmp_path: Path):
 
 
 def test_a_game_is_made_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(world, "_compile", compiled)
-    assert held(Library(tmp_path).game(QUEST)) == WHOLE
-    monkeypatch.setattr(world, "_compile", None)
-    assert held(Library(tmp_path).game(QUEST)) == WHOLE
+    monkeypatch.setattr(world, "_compile_game", compiled)
+    assert held(GameLibrary(tmp_path).game(QUEST)) == WHOLE
+    monkeypatch.setattr(world, "_compile_game", None)
+    assert held(GameLibrary(tmp_path).game(QUEST)) == WHOLE
 
 
 def test_a_game_that_is_not_finished_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -74,7 +81,7 @@ def test_a_game_that_is_not_finished_leaves_nothing(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(world, "make_game", broken)
     with pytest.raises(Fault, match="no room"):
-        Library(tmp_path).game(QUEST)
+        GameLibrary(tmp_path).game(QUEST)
     assert not list(tmp_path.iterdir())
 
 
@@ -85,18 +92,18 @@ class Turn:
         self.wait = wait
 
     def __enter__(self) -> None:
-        TEXTWORLD.acquire()
+        TEXTWORLD_LOCK.acquire()
 
     def __exit__(self, *_: object) -> None:
-        TEXTWORLD.release()
+        TEXTWORLD_LOCK.release()
         self.wait()
 
 
 def test_two_that_make_one_game_at_once_both_have_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     def made(wait: Callable[[], int]) -> tuple[str, str, bool]:
-        monkeypatch.setattr(world, "_compile", compiled)
-        monkeypatch.setattr(world, "TEXTWORLD", Turn(wait))
-        return held(Library(tmp_path).game(QUEST))
+        monkeypatch.setattr(world, "_compile_game", compiled)
+        monkeypatch.setattr(world, "TEXTWORLD_LOCK", Turn(wait))
+        return held(GameLibrary(tmp_path).game(QUEST))
 
     assert together(made) == [WHOLE, WHOLE]
     assert [path.name for path in tmp_path.iterdir()] == [QUEST]
@@ -104,13 +111,13 @@ def test_two_that_make_one_game_at_once_both_have_it(monkeypatch: pytest.MonkeyP
 
 def test_a_kill_in_the_middle_leaves_no_half_of_a_game(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     def make(die: Callable[[], None]) -> None:
-        monkeypatch.setattr(world, "_compile", lambda *asked: ((asked[-1] / STORY).write_text("half"), die()))
-        Library(tmp_path).game(QUEST)
+        monkeypatch.setattr(world, "_compile_game", lambda *asked: ((asked[-1] / STORY).write_text("half"), die()))
+        GameLibrary(tmp_path).game(QUEST)
 
     assert killed(make) == -9
     assert [path.suffix for path in tmp_path.iterdir()] == [".unfinished"]
-    monkeypatch.setattr(world, "_compile", compiled)
-    assert held(Library(tmp_path).game(QUEST)) == WHOLE
+    monkeypatch.setattr(world, "_compile_game", compiled)
+    assert held(GameLibrary(tmp_path).game(QUEST)) == WHOLE
 
 
 @pytest.mark.parametrize("text", ["", "{}", None])
@@ -119,4 +126,4 @@ def test_a_damaged_game_is_named_with_what_to_do(text: str | None, monkeypatch: 
     if text is not None:
         (tmp_path / QUEST / DESCRIPTION).write_text(text)
     with pytest.raises(Fault, match=rf"{QUEST} is corrupted .*: delete it"):
-        Library(tmp_path).game(QUEST)
+        GameLibrary(tmp_path).game(QUEST)

@@ -13,20 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certigraph.adapters.travelplanner.generated import generate_world
-from certigraph.adapters.travelplanner.options import Catalog, Leg, Trip, trip_of
+from certigraph.adapters.travelplanner.options import Trip, TripCatalog, TripLeg, trip_of
 from certigraph.adapters.travelplanner.planning import cheapest_cost
-from certigraph.adapters.travelplanner.queries import LocalConstraint, Query, Transportation
+from certigraph.adapters.travelplanner.queries import LocalConstraint, Transportation, TravelQuery
 from certigraph.adapters.travelplanner.sandbox import (
     Accommodation,
     Attraction,
     Distance,
     Flight,
     Restaurant,
-    Store,
+    SandboxStore,
     open_store,
 )
 
-World = tuple[Path, Store, list[dict[str, Any]]]
+World = tuple[Path, SandboxStore, list[dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +71,9 @@ def route(query: dict[str, Any]) -> list[str]:
     return [title.removeprefix("Attractions in ") for title in titles if title.startswith("Attractions in ")]
 
 
-def catalog_of(store: Store, line: dict[str, Any], cities: Sequence[str] | None = None) -> Catalog:
-    query = Query.model_validate(line)
-    return Catalog(query.people_number, query.local_constraint, trip_of(query, cities), store)
+def catalog_of(store: SandboxStore, line: dict[str, Any], cities: Sequence[str] | None = None) -> TripCatalog:
+    query = TravelQuery.model_validate(line)
+    return TripCatalog(query.people_number, query.local_constraint, trip_of(query, cities), store)
 
 
 def test_the_stored_costs_are_those_of_the_files(world: World) -> None:
@@ -216,7 +216,7 @@ def test_the_cheapest_transport_is_that_of_trying_everything(
     ]
     roads = {pair: road for pair, road in drawn.items() if road}
     sandbox = FREE._replace(flight_rows=flights, roads=roads)
-    catalog = Catalog(people, LocalConstraint(transportation=banned), trip, sandbox)
+    catalog = TripCatalog(people, LocalConstraint(transportation=banned), trip, sandbox)
     assert cheapest_cost(catalog, every_meal=True) == finite(try_all_transports(sandbox, trip, people, banned))
 
 
@@ -229,7 +229,7 @@ def try_all_transports(sandbox: Tiny, trip: Trip, people: int, banned: str | Non
     return best
 
 
-def transports(sandbox: Tiny, leg: Leg, people: int) -> list[tuple[str, float]]:
+def transports(sandbox: Tiny, leg: TripLeg, people: int) -> list[tuple[str, float]]:
     """Each way to travel with its cost, called by the wish that rules it out."""
     found = [("no flight", row.price * people) for row in sandbox.flights(leg.origin, leg.destination, leg.date)]
     road = sandbox.distance(leg.origin, leg.destination)
@@ -278,7 +278,7 @@ def test_the_cheapest_room_is_that_of_trying_everything(
     home = FREE.accommodation_rows[0]._replace(
         room_type=ROOM_TYPES.get(str(wishes.room_type), "Private room"), house_rules=""
     )
-    catalog = Catalog(people, wishes, trip, FREE._replace(accommodation_rows=[home, *rows]))
+    catalog = TripCatalog(people, wishes, trip, FREE._replace(accommodation_rows=[home, *rows]))
     assert cheapest_cost(catalog, every_meal=True) == finite(best)
 
 
@@ -301,7 +301,7 @@ def test_the_cheapest_meals_are_those_of_trying_everything(
         served = ", ".join(row.cuisines for row in chain(*menu))
         if all(cuisine in served for cuisine in cuisines):
             best = min(best, people * sum(row.cost for row in chain(*menu)))
-    catalog = Catalog(people, LocalConstraint(cuisine=cuisines), trip, sandbox)
+    catalog = TripCatalog(people, LocalConstraint(cuisine=cuisines), trip, sandbox)
     assert cheapest_cost(catalog, every_meal=every_meal) == finite(best)
 
 

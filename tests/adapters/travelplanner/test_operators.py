@@ -20,18 +20,18 @@ from certigraph.adapters.travelplanner.benchmark import TravelPlanner
 from certigraph.adapters.travelplanner.generated import generate_world
 from certigraph.adapters.travelplanner.options import (
     NOTHING,
-    Catalog,
     Draft,
     Option,
-    Slot,
+    PlanSlot,
     Trip,
+    TripCatalog,
     draft_of,
-    plan_of,
+    predicates_of,
     trip_of,
 )
-from certigraph.adapters.travelplanner.planning import Chooser, Lookahead, choices, taken
+from certigraph.adapters.travelplanner.planning import Lookahead, OptionChooser, book_option, choices_of
 from certigraph.adapters.travelplanner.plans import MEALS, match_accommodation, match_restaurant
-from certigraph.adapters.travelplanner.queries import LocalConstraint, Query
+from certigraph.adapters.travelplanner.queries import LocalConstraint, TravelQuery
 from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant, Sandbox
 from certigraph.adapters.travelplanner.scoring import score_plan
 from certigraph.graphs import sdp
@@ -98,11 +98,11 @@ def sandbox(cities: str = "A", **tables: Any) -> TableSandbox:
     return TableSandbox(**{**plain, **tables})
 
 
-def query(cities: str = "A", budget: int = 1000, people: int = 1, **wanted: Any) -> Query:
+def query(cities: str = "A", budget: int = 1000, people: int = 1, **wanted: Any) -> TravelQuery:
     days = DAYS[len(cities)]
     dates = [f"2022-03-0{day}" for day in range(1, days + 1)]
     stops = zip(f"O{cities}", f"{cities}O", dates[::2], strict=True)
-    return Query(
+    return TravelQuery(
         idx=1,
         org="O",
         dest="Here",
@@ -119,25 +119,25 @@ def query(cities: str = "A", budget: int = 1000, people: int = 1, **wanted: Any)
 
 
 class Tiny(TravelPlanner):
-    def __init__(self, asked: Query, tables: TableSandbox, config: str = "") -> None:
+    def __init__(self, asked: TravelQuery, tables: TableSandbox, config: str = "") -> None:
         super().__init__(Path("made by hand"), config)
         self.asked, self.sandbox = asked, tables
 
     def task(self, task_id: str = "1") -> Task:
         return Task(benchmark=self.name, id=task_id, goal=self.asked.query)
 
-    def query(self, task: Task) -> Query:
+    def query(self, task: Task) -> TravelQuery:
         return self.asked
 
 
-def catalog_of(benchmark: TravelPlanner, task: Task) -> Catalog:
+def catalog_of(benchmark: TravelPlanner, task: Task) -> TripCatalog:
     asked = benchmark.query(task)
     return benchmark.catalog(asked, benchmark.trip(asked).cities)
 
 
 def plan(benchmark: TravelPlanner, task: Task) -> list[Predicate]:
     asked = benchmark.query(task)
-    return plan_of(asked, benchmark.trip(asked))
+    return predicates_of(asked, benchmark.trip(asked))
 
 
 def dearest(prompt: str, schema: dict[str, Any]) -> dict[str, str]:
@@ -177,11 +177,11 @@ def walk(benchmark: TravelPlanner, task: Task, pick: Pick) -> Iterator[Taken]:
     draft, spent = Draft(), 0.0
     for target in plan(benchmark, task):
         chooser = benchmark.chooser(task, target)
-        for choice in choices(chooser.catalog, target):
+        for choice in choices_of(chooser.catalog, target):
             offered = chooser.offer(choice, draft, target)
             assert offered.options, offered.diagnosis
             option = pick(offered.options)
-            draft, spent = taken(draft, choice, option), spent + option.cost
+            draft, spent = book_option(draft, choice, option), spent + option.cost
             yield Taken(draft, spent)
 
 
@@ -207,7 +207,7 @@ def test_any_walk_through_the_options_of_a_generated_task_passes(generated: Trav
 def test_a_task_without_a_dollar_to_spare_passes_however_dear_the_choices(generated: TravelPlanner) -> None:
     for task in generated.tasks()[::4]:
         catalog = catalog_of(generated, task)
-        chooser = Chooser(catalog, generated.query(task).budget, lookahead=True)
+        chooser = OptionChooser(catalog, generated.query(task).budget, lookahead=True)
         assert chooser.money_left(Draft()) == Lookahead(catalog, every_meal=True).lowest_cost(Draft())
         check_walk(generated, task, lambda options: options[-1])
 
@@ -226,7 +226,7 @@ PRICES = st.sampled_from((0, 5, 10, 20, 40))
 
 
 @st.composite
-def tiny_worlds(draw: st.DrawFn) -> tuple[Query, TableSandbox]:
+def tiny_worlds(draw: st.DrawFn) -> tuple[TravelQuery, TableSandbox]:
     """Three days in A. Everything has few candidates; names contain one another now and then."""
     names = draw(st.lists(st.sampled_from(("x", "y", "xy", "z", "yz")), min_size=3, max_size=4, unique=True))
     dishes = st.lists(st.sampled_from(CUISINES), min_size=1, max_size=2).map(", ".join)
@@ -251,7 +251,7 @@ def tiny_worlds(draw: st.DrawFn) -> tuple[Query, TableSandbox]:
     return asked, tables
 
 
-def all_plans(asked: Query, tables: TableSandbox) -> Iterator[dict[str, str]]:
+def all_plans(asked: TravelQuery, tables: TableSandbox) -> Iterator[dict[str, str]]:
     """Every way to fill the slots, good or bad, but for sights, which are free and told apart by nothing."""
     legs = [ways(tables, *leg) for leg in (("O", "A", asked.date[0]), ("A", "O", asked.date[2]))]
     beds = [f"{row.name}, A" for row in tables.accommodations("A")]
@@ -292,7 +292,7 @@ class Way(NamedTuple):
     cost: float
 
 
-def good_ways(asked: Query, tables: TableSandbox) -> list[Way]:
+def good_ways(asked: TravelQuery, tables: TableSandbox) -> list[Way]:
     """The plans that the official scorer passes, whatever they cost."""
     rich, trip = asked.model_copy(update={"budget": 10**9}), trip_of(asked)
     plans = [(booked, Draft(booked).plan(trip)) for booked in all_plans(asked, tables)]
@@ -303,7 +303,9 @@ def good_ways(asked: Query, tables: TableSandbox) -> list[Way]:
 @settings(deadline=None, max_examples=40)
 @given(tiny_worlds(), st.data())
 @pytest.mark.slow
-def test_the_offers_are_those_of_trying_everything(world: tuple[Query, TableSandbox], data: st.DataObject) -> None:
+def test_the_offers_are_those_of_trying_everything(
+    world: tuple[TravelQuery, TableSandbox], data: st.DataObject
+) -> None:
     asked, tables = world
     ways_left = good_ways(asked, tables)
     costs = sorted({way.cost for way in ways_left})
@@ -313,7 +315,7 @@ def test_the_offers_are_those_of_trying_everything(world: tuple[Query, TableSand
     task, draft = benchmark.task(), Draft()
     for target in plan(benchmark, task):
         chooser = benchmark.chooser(task, target)
-        for choice in choices(chooser.catalog, target):
+        for choice in choices_of(chooser.catalog, target):
             slot = str(choice.slots[0])
             options = chooser.offer(choice, draft, target).options
             if choice.slots[0].entry == "attraction":
@@ -323,7 +325,7 @@ def test_the_offers_are_those_of_trying_everything(world: tuple[Query, TableSand
                 if not options:
                     return
                 option = data.draw(st.sampled_from(options))
-            draft = taken(draft, choice, option)
+            draft = book_option(draft, choice, option)
             ways_left = [way for way in ways_left if way.booked[slot] == option.text]
 
 
@@ -377,12 +379,12 @@ DIAGNOSES = [
 
 @pytest.mark.parametrize(("number", "name", "tables", "asked", "booked"), DIAGNOSES)
 def test_the_diagnosis_names_the_filter_that_let_nothing_through(
-    number: int, name: str, tables: TableSandbox, asked: Query, booked: dict[str, str]
+    number: int, name: str, tables: TableSandbox, asked: TravelQuery, booked: dict[str, str]
 ) -> None:
     benchmark = Tiny(asked, tables, "paper")
     target = plan(benchmark, benchmark.task())[number]
     chooser = benchmark.chooser(benchmark.task(), target)
-    choice = choices(chooser.catalog, target)[0]
+    choice = choices_of(chooser.catalog, target)[0]
     offered = chooser.offer(choice, Draft(booked), target)
     assert not offered.options
     assert offered.blocked_by == name
@@ -397,7 +399,7 @@ def test_the_look_ahead_says_that_money_is_short_for_what_is_to_come() -> None:
         benchmark = Tiny(query(budget=budget), inn)
         target = plan(benchmark, benchmark.task())[OUTBOUND]
         chooser = benchmark.chooser(benchmark.task(), target)
-        offers[budget] = chooser.offer(choices(chooser.catalog, target)[0], Draft(), target)
+        offers[budget] = chooser.offer(choices_of(chooser.catalog, target)[0], Draft(), target)
     assert offers[63].blocked_by == "affordability with what is still to come"
     assert [option.kind for option in offers[64].options] == ["self-driving"]
 
@@ -413,7 +415,7 @@ def test_the_papers_options_are_those_of_its_five_filters(folder: Path, data: st
     asked, trip, draft, pick = benchmark.query(task), benchmark.trip(benchmark.query(task)), Draft(), data.draw(PICKS)
     for target in plan(benchmark, task):
         chooser = benchmark.chooser(task, target)
-        for choice in choices(chooser.catalog, target):
+        for choice in choices_of(chooser.catalog, target):
             spent = score_plan(asked, draft.plan(trip), benchmark.sandbox).cost or 0
             candidates = five_filters(asked, trip, choice.slots, draft, benchmark.sandbox)
             found = [(o.text, o.cost) for o in chooser.offer(choice, draft, target).options]
@@ -421,7 +423,7 @@ def test_the_papers_options_are_those_of_its_five_filters(folder: Path, data: st
             assert found == sorted(found, key=lambda option: option[1])
             if not found:
                 return
-            draft = taken(draft, choice, pick(chooser.offer(choice, draft, target).options))
+            draft = book_option(draft, choice, pick(chooser.offer(choice, draft, target).options))
 
 
 @cache
@@ -430,7 +432,7 @@ def paper(folder: Path) -> TravelPlanner:
 
 
 def five_filters(
-    asked: Query, trip: Trip, slots: Sequence[Slot], draft: Draft, tables: Sandbox
+    asked: TravelQuery, trip: Trip, slots: Sequence[PlanSlot], draft: Draft, tables: Sandbox
 ) -> list[tuple[str, float]]:
     """Appendix A.2 without affordability: (plan entry, dollars for everybody)."""
     (day, entry), people, city = slots[0], asked.people_number, trip.city_on(slots[0].day)
@@ -458,7 +460,7 @@ def suits(row: Accommodation, wanted: LocalConstraint) -> bool:
     return right and not shared and f"No {wanted.house_rule}" not in row.house_rules
 
 
-def transports(asked: Query, trip: Trip, day: int, draft: Draft, tables: Sandbox) -> list[tuple[str, float]]:
+def transports(asked: TravelQuery, trip: Trip, day: int, draft: Draft, tables: Sandbox) -> list[tuple[str, float]]:
     leg = next(leg for leg in trip.legs if leg.day == day)
     ends, way = (leg.origin, leg.destination), f"from {leg.origin} to {leg.destination}"
     wanted, people = asked.local_constraint.transportation, asked.people_number
@@ -553,7 +555,7 @@ DEAD_ENDS = [  # how many decisions each return keeps
 
 @pytest.mark.parametrize(("asked", "tables", "mind", "returns"), DEAD_ENDS)
 def test_a_run_returns_from_a_dead_end_to_a_certified_state(
-    asked: Query, tables: TableSandbox, mind: Any, returns: list[int], tmp_path: Path
+    asked: TravelQuery, tables: TableSandbox, mind: Any, returns: list[int], tmp_path: Path
 ) -> None:
     context = Context(chat=ScriptedChat(responder=mind))
     stuck = run("sdp", Tiny(asked, tables, "paper"), "1", context=context, out=tmp_path)
@@ -693,7 +695,7 @@ VIOLATIONS = [
 
 @pytest.mark.parametrize(("number", "asked", "book", "before", "reason"), VIOLATIONS)
 def test_the_validator_rejects_an_accepted_booking_that_breaks_a_rule_and_says_which(
-    number: int, asked: Query, book: dict[str, str], before: dict[str, str], reason: str
+    number: int, asked: TravelQuery, book: dict[str, str], before: dict[str, str], reason: str
 ) -> None:
     verdict = validated(Tiny(asked, BEDS), number, [before, book] if before else [book])
     assert verdict.depth == 0

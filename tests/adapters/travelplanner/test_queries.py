@@ -7,7 +7,14 @@ import json
 import pytest
 from travelplanner_sandbox import DATA, needs_data
 
-from certigraph.adapters.travelplanner.queries import ListedLeg, Query, legs, read_queries, split_file, visited_cities
+from certigraph.adapters.travelplanner.queries import (
+    ListedLeg,
+    TravelQuery,
+    find_split_file,
+    legs_of,
+    read_queries,
+    visited_cities_of,
+)
 from certigraph.state.records import Fault
 
 ROW = {
@@ -58,7 +65,7 @@ def write_csv(path, rows):
 @needs_data
 @pytest.mark.parametrize(("split", "count"), [("validation", 120), ("train", 45)])
 def test_both_layouts_hold_the_same_queries(tmp_path, split, count):
-    original = split_file(DATA, split)
+    original = find_split_file(DATA, split)
     with gzip.open(original, "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     queries = read_queries(original)
@@ -70,12 +77,12 @@ def test_both_layouts_hold_the_same_queries(tmp_path, split, count):
 
 @needs_data
 def test_legs_of_the_public_queries_are_round_trips_through_as_many_cities_as_asked():
-    queries = [query for split in ("validation", "train") for query in read_queries(split_file(DATA, split))]
-    trips = [legs(query) for query in queries]
+    queries = [query for split in ("validation", "train") for query in read_queries(find_split_file(DATA, split))]
+    trips = [legs_of(query) for query in queries]
     assert sum(len(trip) for trip in trips) == 498
     assert sum(leg.has_flights for trip in trips for leg in trip) == 247
     for query, trip in zip(queries, trips, strict=True):
-        assert len(visited_cities(query)) == query.visiting_city_number
+        assert len(visited_cities_of(query)) == query.visiting_city_number
         assert (trip[0].date, trip[-1].date) == (query.date[0], query.date[-1])
 
 
@@ -93,24 +100,24 @@ def test_every_layout_reads_the_same_row(tmp_path):
     assert plain == packed == table == pair
     assert plain[0].local_constraint.cuisine == ("Indian", "French")
     assert plain[0].annotated_plan[0]["current_city"] == "from Ames to Tulsa"
-    assert Query.model_validate(plain[0].as_json()) == plain[0]
+    assert TravelQuery.model_validate(plain[0].as_json()) == plain[0]
 
 
 def test_legs_and_cities_come_in_the_order_given():
-    query = Query.model_validate(ROW)
-    assert legs(query) == (
+    query = TravelQuery.model_validate(ROW)
+    assert legs_of(query) == (
         ListedLeg("Ames", "Tulsa", "2022-03-01", True),
         ListedLeg("Tulsa", "Enid", "2022-03-03", False),
         ListedLeg("Enid", "Ames", "2022-03-05", True),
     )
-    assert visited_cities(query) == ("Tulsa", "Enid")
+    assert visited_cities_of(query) == ("Tulsa", "Enid")
 
 
 @pytest.mark.parametrize("kept", [(), (1,), (1, 4), (2, 4)])
 def test_flights_that_do_not_chain_are_refused(kept):
     reference = [ROW["reference_information"][index] for index in kept]
     with pytest.raises(Fault, match=r"query 1: .* is no round trip from Ames"):
-        legs(Query.model_validate(ROW | {"reference_information": reference}))
+        legs_of(TravelQuery.model_validate(ROW | {"reference_information": reference}))
 
 
 MALFORMED = [
@@ -152,9 +159,9 @@ def test_a_split_is_found_under_any_known_name_and_missed_with_the_fix(tmp_path)
     with pytest.raises(
         Fault, match=r"train.jsonl.gz, train.jsonl, train.csv.*--data DIR .or CERTIGRAPH_DATA=DIR"
     ) as raised:
-        split_file(tmp_path, "train")
+        find_split_file(tmp_path, "train")
     assert str(tmp_path) in str(raised.value)
     table = write_csv(tmp_path / "train.csv", [ROW])
-    assert split_file(tmp_path, "train") == table
+    assert find_split_file(tmp_path, "train") == table
     packed = write_jsonl(tmp_path / "train.jsonl.gz", [ROW])
-    assert split_file(tmp_path, "train") == packed
+    assert find_split_file(tmp_path, "train") == packed

@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from certigraph.adapters.travelplanner.generated import generate_store, generate_world
-from certigraph.adapters.travelplanner.sandbox import Distance, Store, find_sources, load_store, open_store, read_tables
+from certigraph.adapters.travelplanner.sandbox import (
+    Distance,
+    SandboxStore,
+    find_sources,
+    load_store,
+    open_store,
+    read_tables,
+)
 from certigraph.state.records import Fault
 
 DATA = os.environ.get("CERTIGRAPH_DATA")
@@ -31,7 +38,7 @@ def database(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def official(tmp_path_factory: pytest.TempPathFactory) -> Store:
+def official(tmp_path_factory: pytest.TempPathFactory) -> SandboxStore:
     return open_store(Path(str(DATA)) / "travelplanner" / "database", tmp_path_factory.mktemp("cache"))
 
 
@@ -51,7 +58,7 @@ def test_the_official_tables_have_the_known_number_of_usable_rows() -> None:
 
 
 @needs_data
-def test_the_official_rows_come_typed_and_by_city(official: Store) -> None:
+def test_the_official_rows_come_typed_and_by_city(official: SandboxStore) -> None:
     museum = official.attractions("Tucson")[0]
     lodging = next(row for row in official.accommodations("Tucson") if row.name.startswith("Cozy place to stay 7"))
     [flight] = [row for row in official.flights("Oakland", "Tucson", "2022-03-15") if row.number == "F4002752"]
@@ -63,7 +70,7 @@ def test_the_official_rows_come_typed_and_by_city(official: Store) -> None:
 
 
 @needs_data
-def test_of_duplicate_distances_the_first_row_counts(official: Store) -> None:
+def test_of_duplicate_distances_the_first_row_counts(official: SandboxStore) -> None:
     path = Path(str(DATA)) / "travelplanner" / "database" / "distance.csv.gz"
     first: dict[tuple[str, str], Distance] = {}
     with gzip.open(path, "rt", newline="") as file:
@@ -171,7 +178,7 @@ def test_threads_read_what_one_thread_reads(database: Path, tmp_path: Path) -> N
         assert all(rows == expected for rows in pool.map(everything, [shared] * 16))
 
 
-def everything(store: Store) -> list[object]:
+def everything(store: SandboxStore) -> list[object]:
     cities = store.cities()
     by_city = [(store.restaurants(c), store.accommodations(c), store.attractions(c), store.state_of(c)) for c in cities]
     return by_city + [(store.flights(a, b), store.distance(a, b)) for a in cities for b in cities]
@@ -193,7 +200,7 @@ def test_a_world_of_the_official_size_opens_and_answers_at_once(tmp_path: Path) 
     assert seconds[1_900] < 0.005
 
 
-def query_seconds(store: Store, draw: random.Random) -> float:
+def query_seconds(store: SandboxStore, draw: random.Random) -> float:
     """All options of a leg and of the city it leads to."""
     origin, destination = draw.sample(store.cities(), 2)
     started = time.perf_counter()

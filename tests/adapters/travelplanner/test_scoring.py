@@ -12,16 +12,16 @@ from travelplanner_sandbox import DATA, TableSandbox, needs_data, read_sandbox
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.travelplanner.plans import (
     accommodation_cost,
-    item,
     match_restaurant,
     meal_cost,
+    parse_place,
     read_plans,
     total_cost,
     transport_cost,
 )
-from certigraph.adapters.travelplanner.queries import LocalConstraint, Query, read_queries, split_file
+from certigraph.adapters.travelplanner.queries import LocalConstraint, TravelQuery, find_split_file, read_queries
 from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
-from certigraph.adapters.travelplanner.scoring import COMMONSENSE, HARD, aggregate, score_plan
+from certigraph.adapters.travelplanner.scoring import COMMONSENSE, HARD, aggregate_scores, score_plan
 from certigraph.cli import main
 from certigraph.state.records import Fault
 
@@ -53,7 +53,7 @@ def sandbox():
 
 @pytest.fixture(scope="module")
 def scored(sandbox):
-    queries = {query.idx: query for query in read_queries(split_file(DATA, "validation"))}
+    queries = {query.idx: query for query in read_queries(find_split_file(DATA, "validation"))}
     with gzip.open(DATA / "scored_plans.jsonl.gz", "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     return [(row, score_plan(queries[row["idx"]], row["plan"], sandbox)) for row in rows]
@@ -91,7 +91,7 @@ def test_hard_verdicts_and_costs_equal_the_recorded_ones(scored):
 @needs_data
 @pytest.mark.parametrize("model", PASSED)
 def test_aggregates_equal_the_published_counts(scored, model):
-    rates = aggregate([score for row, score in scored if row["model"] == model])
+    rates = aggregate_scores([score for row, score in scored if row["model"] == model])
     micro, macro, hard_micro, hard_macro, final = PASSED[model]
     assert rates == {
         "n": 120,
@@ -106,9 +106,9 @@ def test_aggregates_equal_the_published_counts(scored, model):
 
 @needs_data
 def test_human_plans_pass_everything_and_any_split_of_one_into_day_costs_sums_to_its_cost(sandbox):
-    train = read_queries(split_file(DATA, "train"))
+    train = read_queries(find_split_file(DATA, "train"))
     scores = [score_plan(query, query.annotated_plan, sandbox) for query in train]
-    assert aggregate(scores)["final_pass"] == aggregate(scores)["hard_micro"] == 1.0
+    assert aggregate_scores(scores)["final_pass"] == aggregate_scores(scores)["hard_micro"] == 1.0
     assert len(scores) == 45
     for query, score in zip(train, scores, strict=True):
         days = query.annotated_plan[: query.days]
@@ -178,7 +178,7 @@ PLAN = (
 
 
 def a_query(**constraints):
-    return Query(
+    return TravelQuery(
         idx=1,
         org="Ames",
         dest="Tulsa",
@@ -357,7 +357,7 @@ def test_items_cost_by_the_head_the_room_and_the_car():
     ],
 )
 def test_items_split_at_the_last_comma(text, name, city):
-    assert item(text) == (name, city)
+    assert parse_place(text) == (name, city)
 
 
 TEXTS = ["-", "", "from Ames to Tulsa", "from Ames", "Tulsa", "Loft, Tulsa", "Zoo, Tulsa;", ";,;", "flight number: 1"]
@@ -376,7 +376,7 @@ def test_no_plan_is_too_malformed_to_score(plan):
 
 def test_an_undelivered_plan_counts_in_every_denominator():
     query = a_query(house_rule="smoking")
-    rates = aggregate([score_plan(query, plan, WORLD) for plan in (PLAN, None, [], [{}])])
+    rates = aggregate_scores([score_plan(query, plan, WORLD) for plan in (PLAN, None, [], [{}])])
     assert rates == {
         "n": 4,
         "delivery": 0.5,
@@ -407,7 +407,7 @@ def test_a_plan_without_a_key_that_the_official_code_reads_is_malformed_and_pass
     score = score_plan(a_query(), plan, WORLD)
     assert score.malformed == f"day {day + 1} has no {key}" and score.delivered and not score.passed
     assert {judgement.passed for judgement in (*score.commonsense.values(), *score.hard.values())} == {None}
-    assert aggregate([score])["commonsense_micro"] == 0
+    assert aggregate_scores([score])["commonsense_micro"] == 0
 
 
 def test_score_counts_and_names_malformed_plans(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

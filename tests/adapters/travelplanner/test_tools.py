@@ -14,22 +14,28 @@ from langgraph.runtime import Runtime
 from real_data import data_folder
 
 from certigraph.adapters.models.schemas import schema_of
-from certigraph.adapters.models.scripted import TEXT, ScriptedChat, Situation, situated
+from certigraph.adapters.models.scripted import TEXT_SCHEMA, ScriptedChat, Situation, use_situation
 from certigraph.adapters.protocols import PAPER_LIMITS, Context
-from certigraph.adapters.travelplanner.benchmark import TravelPlanner, average
-from certigraph.adapters.travelplanner.expert import Errand, ToolUse, errands, gold_of, left
+from certigraph.adapters.travelplanner.benchmark import TravelPlanner, average_rate
+from certigraph.adapters.travelplanner.expert import (
+    GoldSubtask,
+    ToolUse,
+    build_gold_itinerary,
+    gold_subtasks,
+    remaining_calls,
+)
 from certigraph.adapters.travelplanner.generated import generate_world
-from certigraph.adapters.travelplanner.queries import Splits
+from certigraph.adapters.travelplanner.queries import QuerySplits
 from certigraph.adapters.travelplanner.tools import (
     FORMS,
     MAKE_PLAN,
+    MAX_ROWS,
     MODES,
-    MOST,
-    PLAN_ASKED,
+    PLAN_REQUEST,
     TOOLS,
     WRITE,
     Move,
-    tool_used,
+    create_tool_action,
 )
 from certigraph.adapters.travelplanner.written_plans import COST, DELIVER
 from certigraph.runtime.result import Result
@@ -61,7 +67,7 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> TravelPlanner:
     made = tmp_path_factory.mktemp("cut")
     generate_world(made, seed=7, cities=16, tasks=12)
     table = made / "database" / "flights" / "clean_Flights_2022.csv"
-    listed = {leg[:3] for leg in Splits(made).legs()}
+    listed = {leg[:3] for leg in QuerySplits(made).legs()}
     head, *rows = table.read_text(encoding="utf-8").splitlines()
     kept = [row for row in rows if (cells := row.split(","))[6:8] and (*cells[6:8], cells[5]) in listed]
     table.unlink()
@@ -94,7 +100,7 @@ def prices(seen: Observation) -> list[float]:
 
 def legs(benchmark: TravelPlanner, *, flown: bool) -> list[tuple[str, str, str]]:
     """Legs of the validation queries' reference information."""
-    shown = [leg for leg in Splits(benchmark.folder).legs() if leg.has_flights == flown]
+    shown = [leg for leg in QuerySplits(benchmark.folder).legs() if leg.has_flights == flown]
     return [leg[:3] for leg in shown][:20]
 
 
@@ -110,8 +116,8 @@ def test_a_city_is_told_from_the_database_and_the_cheapest_come_first(world: Tra
         assert [seen.data["rows"] for seen in (stays, eating, sights)] == [
             len(found(city)) for found in (data.accommodations, data.restaurants, data.attractions)
         ]
-        assert prices(stays) == sorted(row.price for row in data.accommodations(city))[:MOST]
-        assert prices(eating) == sorted(float(row.cost) for row in data.restaurants(city))[:MOST]
+        assert prices(stays) == sorted(row.price for row in data.accommodations(city))[:MAX_ROWS]
+        assert prices(eating) == sorted(float(row.cost) for row in data.restaurants(city))[:MAX_ROWS]
         assert [row.name for row in data.attractions(city)] == rows(sights)
         assert all(seen.accepted and not seen.done for seen in (stays, eating, sights))
 
@@ -120,8 +126,8 @@ def test_what_does_not_fit_into_an_answer_is_counted():
     real = TravelPlanner(data_folder("travelplanner"), "tools")
     city = max(real.sandbox.cities(), key=lambda city: len(real.sandbox.restaurants(city)))
     [seen] = told(real, f"RestaurantSearch[{city}]")
-    assert len(rows(seen)) == MOST
-    assert seen.text.endswith(f"({len(real.sandbox.restaurants(city)) - MOST} more are left out)")
+    assert len(rows(seen)) == MAX_ROWS
+    assert seen.text.endswith(f"({len(real.sandbox.restaurants(city)) - MAX_ROWS} more are left out)")
 
 
 def test_the_flights_of_a_leg_can_be_copied_into_a_plan(world: TravelPlanner):
@@ -129,7 +135,7 @@ def test_the_flights_of_a_leg_can_be_copied_into_a_plan(world: TravelPlanner):
         [seen] = told(world, f"FlightSearch[{', '.join(leg)}]")
         flights = world.sandbox.flights(*leg)
         assert {row.split(",")[0] for row in rows(seen)} <= {f"Flight Number: {flight.number}" for flight in flights}
-        assert prices(seen) == sorted(flight.price for flight in flights)[:MOST]
+        assert prices(seen) == sorted(flight.price for flight in flights)[:MAX_ROWS]
         assert all(row.endswith(" a person") and f"from {leg[0]} to {leg[1]}" in row for row in rows(seen))
 
 
@@ -172,7 +178,7 @@ def test_a_leg_that_is_listed_without_flights_has_none(world: TravelPlanner, cut
 
 
 def test_a_leg_that_a_cut_table_does_not_hold_is_not_in_the_data(cut: TravelPlanner):
-    known = {leg[:3] for leg in Splits(cut.folder).legs()}
+    known = {leg[:3] for leg in QuerySplits(cut.folder).legs()}
     (origin, destination, date), other = sorted(known)[0], "2022-04-30"
     elsewhere = next(city for city in cut.sandbox.cities() if (origin, city, date) not in known)
     late, astray = told(
@@ -194,7 +200,7 @@ def test_of_a_whole_table_absence_is_an_answer(generated: TravelPlanner):
 
 def test_the_real_table_is_cut_and_every_listed_leg_is_told_as_listed():
     real = TravelPlanner(data_folder("travelplanner"), "tools")
-    listed = Splits(real.folder).legs()
+    listed = QuerySplits(real.folder).legs()
     seen = told(real, *(f"FlightSearch[{', '.join(leg[:3])}]" for leg in listed))
     assert len(listed) == 498
     assert [bool(rows(s)) for s in seen] == [leg.has_flights for leg in listed]
@@ -314,7 +320,7 @@ def test_copies_of_the_world_give_the_same_answers_in_any_order(generated: Trave
 
 
 def gold(benchmark: TravelPlanner, **change: str) -> str:
-    found = gold_of(benchmark, benchmark.query(benchmark.tasks()[0]))
+    found = build_gold_itinerary(benchmark, benchmark.query(benchmark.tasks()[0]))
     plan = found.draft.plan(found.trip)
     return json.dumps([{**plan[0], **change}, *plan[1:]])
 
@@ -374,7 +380,7 @@ PUBLISHED: list[tuple[tuple[float, ...], int]] = [
 
 @pytest.mark.parametrize(("rates", "published"), PUBLISHED)
 def test_the_average_is_the_papers(rates: tuple[float, ...], published: int):
-    assert round(average({"n": 120, **dict(zip(RATES, rates, strict=True))})) == published
+    assert round(average_rate({"n": 120, **dict(zip(RATES, rates, strict=True))})) == published
 
 
 @pytest.mark.parametrize("config", ["", "tools"])
@@ -423,7 +429,7 @@ class Mind:
 
     def __call__(self, prompt: str, form: dict[str, Any]) -> Any:
         self.prompts.append(prompt)
-        return "[a plan]" if form == TEXT else self.move
+        return "[a plan]" if form == TEXT_SCHEMA else self.move
 
 
 def decided(benchmark: TravelPlanner, mind: Mind, *, slot: str = "decide", **given: Any) -> dict[str, Any]:
@@ -510,15 +516,15 @@ def test_the_last_advice_is_told_however_much_there_is(benchmark: TravelPlanner)
 
 
 def test_a_long_note_is_whole_in_the_arguments_and_short_in_the_text():
-    action = tool_used(WRITE, "x" * 900)
+    action = create_tool_action(WRITE, "x" * 900)
     assert (len(action.args["query"]), len(action.text)) == (900, 175)  # type: ignore[arg-type]
 
 
 # --- the expert's answers
 
 
-def made(benchmark: TravelPlanner, task_id: str) -> list[Errand]:
-    return errands(gold_of(benchmark, benchmark.query(benchmark.task(task_id))))
+def made(benchmark: TravelPlanner, task_id: str) -> list[GoldSubtask]:
+    return gold_subtasks(build_gold_itinerary(benchmark, benchmark.query(benchmark.task(task_id))))
 
 
 def answered(
@@ -527,14 +533,14 @@ def answered(
     """The expert's answer in a run of a query, or of the sub-task that `goal` specifies."""
     found = benchmark.task(task)
     state = {"task": found.model_copy(update={"goal": goal or found.goal}), "history": history}
-    with situated(Situation("any", 1, state)):
+    with use_situation(Situation("any", 1, state)):
         expert = benchmark.expert()
         assert expert
         return expert("?", {"type": "object", "properties": FORMS_AGENTS[form]})
 
 
 def steps(calls: Sequence[ToolUse]) -> list[Step]:
-    return [Step(action=tool_used(*call), digest="") for call in calls]
+    return [Step(action=create_tool_action(*call), digest="") for call in calls]
 
 
 def test_the_expert_decomposes_into_a_graph_with_one_end(benchmark: TravelPlanner):
@@ -569,12 +575,12 @@ def test_a_subtask_is_known_by_its_specification_and_worked_off_after_its_predec
 
 
 def test_the_experts_plan_has_what_its_prompt_has_noted_and_no_more(benchmark: TravelPlanner):
-    gold = gold_of(benchmark, benchmark.query(benchmark.task("3")))
+    gold = build_gold_itinerary(benchmark, benchmark.query(benchmark.task("3")))
     days = gold.draft.plan(gold.trip)
-    expert, told = benchmark.expert(), [PLAN_ASKED, *(str(value) for value in days[0].values())]
-    with situated(Situation("any", 1, {"task": benchmark.task("3"), "history": ()})):
+    expert, told = benchmark.expert(), [PLAN_REQUEST, *(str(value) for value in days[0].values())]
+    with use_situation(Situation("any", 1, {"task": benchmark.task("3"), "history": ()})):
         assert expert
-        first, *others = json.loads(expert(" ".join(told), TEXT))
+        first, *others = json.loads(expert(" ".join(told), TEXT_SCHEMA))
     assert first == days[0]
     assert all(day[meal] == "-" for day in others for meal in ("breakfast", "lunch", "dinner"))
     assert [day["current_city"] for day in others] == [day["current_city"] for day in days[1:]]
@@ -583,8 +589,8 @@ def test_the_experts_plan_has_what_its_prompt_has_noted_and_no_more(benchmark: T
 def test_what_is_not_of_the_errand_throws_nobody_off():
     calls = (ToolUse("CitySearch", "Texas"), ToolUse(WRITE, "a"))
     other = Step(action=Action(text="look around"), digest="")
-    assert left(calls, [other, *steps(calls[1:]), *steps(calls[:1]), other]) == calls[1:]
-    assert left(calls, [*steps(calls), *steps(calls)]) == ()
+    assert remaining_calls(calls, [other, *steps(calls[1:]), *steps(calls[:1]), other]) == calls[1:]
+    assert remaining_calls(calls, [*steps(calls), *steps(calls)]) == ()
 
 
 # --- the expert in the graphs
@@ -626,9 +632,9 @@ def test_the_other_planners_deliver_it_too(benchmark: TravelPlanner, tmp_path: P
 
 def test_where_nothing_is_affordable_something_is_delivered_all_the_same(benchmark: TravelPlanner):
     query = benchmark.query(benchmark.tasks()[0]).model_copy(update={"budget": 60})
-    found = gold_of(benchmark, query)
+    found = build_gold_itinerary(benchmark, query)
     assert len(found.draft.plan(found.trip)) == query.days
-    assert errands(found)[-1].calls[0].tool == MAKE_PLAN
+    assert gold_subtasks(found)[-1].calls[0].tool == MAKE_PLAN
 
 
 @pytest.mark.slow

@@ -20,10 +20,10 @@ from certigraph.adapters.travelplanner.written_plans import (
     SINGLE_PASS,
     MalformedPlanError,
     WrittenTurn,
-    cheapest,
+    format_reference,
     read_plan,
     read_turn,
-    reference_text,
+    select_cheapest,
 )
 from certigraph.graphs import plan_and_solve, react, reflexion
 from certigraph.runtime.run import run
@@ -291,15 +291,15 @@ def test_methods_that_write_no_text_have_the_six_official_rates_alone(benchmark:
 
 
 def test_longer_lists_keep_their_cheapest_in_the_datas_order():
-    assert cheapest([5, 1, 4, 1, 3], float, 3) == [1, 1, 3]
-    assert cheapest([5, 1], float, 3) == [5, 1]
+    assert select_cheapest([5, 1, 4, 1, 3], float, 3) == [1, 1, 3]
+    assert select_cheapest([5, 1], float, 3) == [5, 1]
 
 
 def test_the_reference_fits_a_small_context_and_still_pays_for_a_trip(benchmark: TravelPlanner):
     task = benchmark.tasks()[0]
     query = benchmark.query(task)
     trip = benchmark.trip(query)
-    texts = [reference_text(query, trip, benchmark.sandbox, most) for most in (6, 30)]
+    texts = [format_reference(query, trip, benchmark.sandbox, most) for most in (6, 30)]
     assert len(texts[0]) < len(texts[1])
     assert texts[0].count("\n- ") <= 6 * (len(trip.legs) + 3 * len(trip.cities))
     state = invoked("plan_and_solve", benchmark, task, SimulatedPlanner(), limits=Limits(options=9))

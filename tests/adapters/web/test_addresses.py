@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certigraph.adapters.http import OutOfBounds, Refused
-from certigraph.adapters.web.addresses import Addresses, Place, allowed_hosts, is_public, parsed, plain
+from certigraph.adapters.http import AddressRefused, PageRefused
+from certigraph.adapters.web.addresses import Addresses, SocketAddress, allowed_hosts, is_public, parse_ip, parse_url
 from certigraph.state.records import Fault
 
 PUBLIC, PRIVATE = "93.184.215.14", "10.1.2.3"
@@ -38,7 +38,7 @@ def spellings(ip: ipaddress.IPv4Address) -> list[str]:
 
 @given(private, st.sampled_from([80, 443]))
 def test_private_and_reserved_addresses_are_refused(ip, port):
-    with pytest.raises(OutOfBounds, match=r"^a private address$"):
+    with pytest.raises(AddressRefused, match=r"^a private address$"):
         Addresses(resolve=lambda host, port: [str(ip)]).find("x.example", port)
 
 
@@ -46,21 +46,21 @@ def test_private_and_reserved_addresses_are_refused(ip, port):
 @given(private_v4.flatmap(lambda ip: st.sampled_from(spellings(ip))))
 def test_so_they_are_in_any_spelling(host):
     # the machine's own resolver, which needs no network for numbers
-    with pytest.raises(OutOfBounds, match=r"^a private address$"):
+    with pytest.raises(AddressRefused, match=r"^a private address$"):
         Addresses().find(host.strip("[]"), 80)
-    with pytest.raises(OutOfBounds):
-        Addresses().find(parsed(f"http://{host}/").raw_host.decode(), 80)
+    with pytest.raises(AddressRefused):
+        Addresses().find(parse_url(f"http://{host}/").raw_host.decode(), 80)
 
 
 @pytest.mark.parametrize("address", [PUBLIC, "8.8.8.8", "2606:4700:4700::1111", "64:ff9b::808:808", "::ffff:8.8.8.8"])
 def test_public_ones_are_not(address):
-    assert is_public(plain(address))
-    assert Addresses(resolve=lambda *_: [address]).find("x.example", 443) == [Place(address, 443)]
+    assert is_public(parse_ip(address))
+    assert Addresses(resolve=lambda *_: [address]).find("x.example", 443) == [SocketAddress(address, 443)]
 
 
 @pytest.mark.parametrize("found", [[PUBLIC, PRIVATE], [PRIVATE, PUBLIC], ["fe80::1%eth0", PUBLIC]])
 def test_a_name_with_one_private_address_is_refused(found):
-    with pytest.raises(OutOfBounds):
+    with pytest.raises(AddressRefused):
         Addresses(resolve=lambda *_: found).find("x.example", 80)
 
 
@@ -86,9 +86,9 @@ def test_a_name_with_one_private_address_is_refused(found):
 def test_what_a_user_allows(rule, host, address, port, passes):
     addresses = Addresses([rule], resolve=lambda *_: [address])
     if passes:
-        assert addresses.find(host, port) == [Place(address, port)]
+        assert addresses.find(host, port) == [SocketAddress(address, port)]
     else:
-        with pytest.raises(OutOfBounds):
+        with pytest.raises(AddressRefused):
             addresses.find(host, port)
 
 
@@ -97,7 +97,7 @@ def test_names_mapped_to_a_place():
     addresses = Addresses(hosts=hosts, resolve=lambda *_: [PRIVATE])
     found = [addresses.find(host, 80)[0].port for host in ("A.example", "b.example", "c.deep.example")]
     assert found == [1, 2, 3]
-    with pytest.raises(OutOfBounds):
+    with pytest.raises(AddressRefused):
         addresses.find("badexample", 80)
 
 
@@ -116,7 +116,7 @@ def test_a_host_that_is_not_found(error):
     def resolve(host, port):
         raise error
 
-    with pytest.raises(Refused, match=r"^its host cannot be found$") as caught:
+    with pytest.raises(PageRefused, match=r"^its host cannot be found$") as caught:
         Addresses(resolve=resolve).find("x.example", 80)
     assert caught.value.lasting
 
@@ -146,13 +146,13 @@ def test_the_users_hosts(monkeypatch):
     ],
 )
 def test_urls_that_are_not_asked_for(url, reason):
-    with pytest.raises(OutOfBounds) as caught:
-        parsed(url)
+    with pytest.raises(AddressRefused) as caught:
+        parse_url(url)
     assert caught.value.reason == reason
 
 
 @given(st.text())
 def test_any_text_is_a_url_or_out_of_bounds(text):
     for url in (text, f"http://{text}", f"http://xn--{text}/", f"http://x.example/{text}"):
-        with contextlib.suppress(OutOfBounds):
-            assert parsed(url).scheme in ("http", "https")
+        with contextlib.suppress(AddressRefused):
+            assert parse_url(url).scheme in ("http", "https")

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from web_stub import Behaviour, Site, body, drip, flood, redirect, silent, status, web
 
-from certigraph.adapters.http import Refused, unpacked
+from certigraph.adapters.http import PageRefused, unpack_body
 from certigraph.adapters.web import pages as module
-from certigraph.adapters.web.pages import Fetcher, Readable, readable
-from certigraph.adapters.web.protocol import Page, Unreadable
+from certigraph.adapters.web.pages import Fetcher, PageContent, read_page
+from certigraph.adapters.web.protocol import Unreadable, WebPage
 from certigraph.state.records import Fault
 
 # Pages fetched over HTTP from a loopback server with virtual hosts.
@@ -31,13 +31,13 @@ def fetcher(site: Site, **options) -> Fetcher:
     return Fetcher(**{"timeout": 10, "robots": False, "hosts": {".example": site.place}, **options})
 
 
-def fetched(behaviour, **options) -> Page | Unreadable:
+def fetched(behaviour, **options) -> WebPage | Unreadable:
     """What a fetcher makes of `http://a.example/x`, and of nothing else that the server has."""
     with web({"/x": behaviour}) as site:
         return fetcher(site, **options).page("http://a.example/x")
 
 
-def reason(outcome: Page | Unreadable) -> str:
+def reason(outcome: WebPage | Unreadable) -> str:
     assert isinstance(outcome, Unreadable), outcome
     return outcome.reason
 
@@ -45,7 +45,7 @@ def reason(outcome: Page | Unreadable) -> str:
 def test_a_page():
     with web({"a.example/x?q=1": body(PAGE)}) as site:
         found = fetcher(site).page("http://a.example/x?q=1#part")
-        assert found == Page(url="http://a.example/x?q=1#part", title="Museum", text=PROSE.strip())
+        assert found == WebPage(url="http://a.example/x?q=1#part", title="Museum", text=PROSE.strip())
         assert site.headers[0]["Host"] == "a.example"
         assert site.headers[0]["User-Agent"] == "certigraph/0.1 (+https://pypi.org/project/certigraph)"
         assert site.headers[0]["Accept-Encoding"] == "gzip, deflate"
@@ -55,7 +55,7 @@ def test_a_page():
 def test_a_proxy_of_the_environment_is_not_used(monkeypatch):
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
-    assert isinstance(fetched(body(PAGE)), Page)
+    assert isinstance(fetched(body(PAGE)), WebPage)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_packed_pages(coding):
         "bare deflate": bare.compress(PAGE.encode()) + bare.flush(),
     }
     found = fetched(body(packed[coding], Content_Encoding=coding.removeprefix("bare ")))
-    assert isinstance(found, Page)
+    assert isinstance(found, WebPage)
     assert found.text == PROSE.strip()
 
 
@@ -172,20 +172,20 @@ def test_a_body_of_no_use_is_not_waited_for(headers, expected):
 
 def test_no_more_is_unpacked_than_is_wanted():
     bomb = gzip.compress(b"a" * 5_000_000)
-    assert len(unpacked([bomb], "gzip", 1000)) == 1000
-    assert len(unpacked([bomb[:99], bomb[99:]], "gzip", 200_000)) == 200_000
+    assert len(unpack_body([bomb], "gzip", 1000)) == 1000
+    assert len(unpack_body([bomb[:99], bomb[99:]], "gzip", 200_000)) == 200_000
     nothing = iter([b"\x78\x9c", *[b"\0\0\0\xff\xff" * 100] * 9])
-    assert unpacked(nothing, "deflate", 1000) == b""
+    assert unpack_body(nothing, "deflate", 1000) == b""
     assert len(list(nothing)) == 7
     pieces = iter([b"a" * 600] * 9)
-    assert unpacked(pieces, "", 1000) == b"a" * 1000
+    assert unpack_body(pieces, "", 1000) == b"a" * 1000
     assert len(list(pieces)) == 7
-    assert unpacked(iter([PAGE.encode()[:9], PAGE.encode()[9:]]), "identity", 10**6) == PAGE.encode()
+    assert unpack_body(iter([PAGE.encode()[:9], PAGE.encode()[9:]]), "identity", 10**6) == PAGE.encode()
 
 
 def test_threads_share_a_fetcher():
     pages = {f"/{n}": body(PAGE.replace("Museum", f"Museum {n}")) for n in range(8)}
-    found: dict[int, Page | Unreadable] = {}
+    found: dict[int, WebPage | Unreadable] = {}
     with web(pages) as site:
         reader = fetcher(site, robots=True, timeout=3)
 
@@ -203,7 +203,7 @@ def test_redirects():
     pages = {"a.example/1": redirect("/2", 301), "a.example/2": redirect("//b.example/3?a=b", 308)}
     with web({**pages, "b.example/3?a=b": body(PAGE)}) as site:
         found = fetcher(site).page("http://a.example/1")
-    assert isinstance(found, Page)
+    assert isinstance(found, WebPage)
     assert (found.url, found.moved) == ("http://a.example/1", "http://b.example/3?a=b")
 
 
@@ -245,7 +245,7 @@ def test_private_addresses_need_to_be_allowed():
         assert site.asked == []
         for allowed in ("localhost", f"localhost:{site.server_port}", "127.0.0.0/8"):
             assert isinstance(
-                Fetcher(robots=False, allowed=[allowed], resolve=lambda *_: ["127.0.0.1"]).page(url), Page
+                Fetcher(robots=False, allowed=[allowed], resolve=lambda *_: ["127.0.0.1"]).page(url), WebPage
             )
 
 
@@ -254,7 +254,7 @@ def test_the_address_that_was_checked_is_the_one_that_is_asked():
     answers = iter([["127.0.0.1"], ["127.0.0.2"]])
     with web({"a.example/x": body(PAGE)}) as site:
         reader = Fetcher(robots=False, allowed=["127.0.0.1"], resolve=lambda *_: next(answers))
-        assert isinstance(reader.page(f"http://a.example:{site.server_port}/x"), Page)
+        assert isinstance(reader.page(f"http://a.example:{site.server_port}/x"), WebPage)
         assert reason(reader.page(f"http://a.example:{site.server_port}/x")) == "a private address"
         assert site.headers[0]["Host"] == f"a.example:{site.server_port}"
 
@@ -263,7 +263,7 @@ def test_the_next_address_is_tried_where_one_takes_no_connection():
     with web({"/x": body(PAGE)}) as site:
         both = ["127.9.9.9", "127.0.0.1"]
         reader = Fetcher(robots=False, allowed=["127.0.0.0/8"], resolve=lambda *_: both)
-        assert isinstance(reader.page(f"http://a.example:{site.server_port}/x"), Page)
+        assert isinstance(reader.page(f"http://a.example:{site.server_port}/x"), WebPage)
 
 
 def test_other_ports_need_to_be_allowed():
@@ -293,12 +293,12 @@ MENU = "<nav><ul><li><a href=/>Home</a></li></ul></nav>"
 
 def text(inner: str, kind: str = "text/html; charset=utf-8", title: str = "A title") -> str:
     page = f"<!doctype html><html><head><title>{title}</title></head><body>{inner}</body></html>"
-    return readable(page.encode(), kind).text
+    return read_page(page.encode(), kind).text
 
 
 def reason_fetcher_readable(body: bytes, kind: str) -> tuple[str, bool]:
-    with pytest.raises(Refused) as caught:
-        readable(body, kind)
+    with pytest.raises(PageRefused) as caught:
+        read_page(body, kind)
     return caught.value.reason, caught.value.lasting
 
 
@@ -366,9 +366,9 @@ def test_what_a_reader_does_not_see_is_left_out():
 
 def test_titles():
     page = f"<h1>Heading</h1><p>{PROSE_FETCHER_READABLE}</p>".encode()
-    assert readable(b"<title> Two\n words </title>" + page, "text/html").title == "Two words"
-    assert readable(page, "text/html").title == "Heading"
-    assert len(readable(b"<title>" + b"x" * 5000 + b"</title>" + page, "text/html").title) == 300
+    assert read_page(b"<title> Two\n words </title>" + page, "text/html").title == "Two words"
+    assert read_page(page, "text/html").title == "Heading"
+    assert len(read_page(b"<title>" + b"x" * 5000 + b"</title>" + page, "text/html").title) == 300
 
 
 def test_markdowns_escapes_do_not_end_up_in_answers():
@@ -378,7 +378,7 @@ def test_markdowns_escapes_do_not_end_up_in_answers():
 @pytest.mark.parametrize("kind", ["text/plain", "application/json", "text/csv", "application/xml", "TEXT/MARKDOWN"])
 def test_other_text_is_as_it_is(kind):
     source = f"{PROSE_FETCHER_READABLE}\n<b>no</b> page,  of HTML\n"
-    assert readable(source.encode(), kind) == Readable("", source.strip())
+    assert read_page(source.encode(), kind) == PageContent("", source.strip())
 
 
 @pytest.mark.parametrize("kind", ["application/pdf", "image/png", "application/octet-stream", "image/svg+xml"])
@@ -420,11 +420,11 @@ def test_charsets(header, declared, codec):
     word = "Привет" if codec == "cp1251" else "Zoë's “café”"
     meta = f"<meta charset='{declared}'>" if declared else ""
     page = f"<html><head>{meta}</head><body><p>{PROSE_FETCHER_READABLE} {word}</p></body></html>".encode(codec)
-    assert word in readable(page, f"text/html{header}").text
+    assert word in read_page(page, f"text/html{header}").text
 
 
 def test_a_wrong_charset_loses_letters_only():
-    found = readable(
+    found = read_page(
         f"<p>{PROSE_FETCHER_READABLE}</p><p>caf\xe9 open</p>".encode("cp1252"), "text/html; charset=utf-8"
     ).text
     assert PROSE_FETCHER_READABLE in found and "caf\ufffd open" in found
@@ -446,16 +446,16 @@ MARKUP = st.lists(
 @given(MARKUP)
 def test_malformed_pages_raise_nothing(parts):
     try:
-        found = readable(("".join(parts) + f"<p>{PROSE_FETCHER_READABLE}").encode("utf-8", "replace"), "text/html")
-        assert len(found.text) >= module.SHORTEST
-    except Refused as refused:
+        found = read_page(("".join(parts) + f"<p>{PROSE_FETCHER_READABLE}").encode("utf-8", "replace"), "text/html")
+        assert len(found.text) >= module.MIN_CHARACTERS
+    except PageRefused as refused:
         assert refused.reason in ("less than 100 characters of text", "its bytes are no text")
 
 
 @given(st.text(), st.sampled_from(["", "text/html; charset=", "text/plain;"]))
 def test_any_content_type_is_one_or_refused(header, before):
-    with contextlib.suppress(Refused):
-        readable(PROSE_FETCHER_READABLE.encode() + b"\xe9\xff", before + header)
+    with contextlib.suppress(PageRefused):
+        read_page(PROSE_FETCHER_READABLE.encode() + b"\xe9\xff", before + header)
 
 
 @pytest.mark.parametrize(
@@ -468,21 +468,21 @@ def test_any_content_type_is_one_or_refused(header, before):
 )
 def test_what_would_take_minutes_is_left_out(body, kind):
     start = time.monotonic()
-    with contextlib.suppress(Refused):
-        readable(body, kind)
+    with contextlib.suppress(PageRefused):
+        read_page(body, kind)
     assert time.monotonic() - start < 10
 
 
 def test_controls_and_halves_of_characters_are_left_out():
     assert (
-        readable(f"{PROSE_FETCHER_READABLE}\x1b[31m red\r\n\x9b".encode(), "text/plain").text
+        read_page(f"{PROSE_FETCHER_READABLE}\x1b[31m red\r\n\x9b".encode(), "text/plain").text
         == f"{PROSE_FETCHER_READABLE}[31m red"
     )
     assert (
-        readable(f"{PROSE_FETCHER_READABLE}+2AA- end".encode(), "text/html; charset=utf-7").text
+        read_page(f"{PROSE_FETCHER_READABLE}+2AA- end".encode(), "text/html; charset=utf-7").text
         == f"{PROSE_FETCHER_READABLE} end"
     )
-    assert "\1" not in readable(f"<p>{PROSE_FETCHER_READABLE}</p><p>one &#1; two</p>".encode(), "text/html").text
+    assert "\1" not in read_page(f"<p>{PROSE_FETCHER_READABLE}</p><p>one &#1; two</p>".encode(), "text/html").text
 
 
 def test_an_extractor_that_fails_leaves_the_outline(monkeypatch):
@@ -514,7 +514,7 @@ def reader(site: Site, **options) -> Fetcher:
 def outcome(robots: Behaviour, path: str = "x") -> str:
     with web({f"/{path}": body(PAGE_FETCHER_ROBOTS), "/robots.txt": robots}) as site:
         found = reader(site).page(f"http://a.example/{path}")
-    return "" if isinstance(found, Page) else found.reason
+    return "" if isinstance(found, WebPage) else found.reason
 
 
 @pytest.mark.parametrize(
@@ -543,7 +543,7 @@ def test_a_robots_txt_that_moved():
     with web(
         {"/x": body(PAGE_FETCHER_ROBOTS), "a.example/robots.txt": redirect("//b.example/r"), "/r": body(ROBOTS)}
     ) as site:
-        assert isinstance(reader(site).page("http://a.example/x"), Page)
+        assert isinstance(reader(site).page("http://a.example/x"), WebPage)
         assert isinstance(reader(site).page("http://a.example/private/x"), Unreadable)
     assert outcome(redirect("http://169.254.169.254/")) == "redirects to a private address"
 
@@ -553,7 +553,7 @@ def test_it_is_asked_for_once_for_each_host():
     with web(pages) as site:
         fetcher = reader(site)
         for url in ("http://a.example/x", "http://a.example/x", "http://b.example/x", "http://a.example:8080/x"):
-            assert isinstance(fetcher.page(url), Page)
+            assert isinstance(fetcher.page(url), WebPage)
         assert [asked for asked in site.asked if "robots" in asked] == [
             "a.example/robots.txt",
             "b.example/robots.txt",
@@ -575,10 +575,10 @@ def test_a_site_that_does_not_answer_is_no_refusal_for_good():
         late = fetcher.page("http://a.example/x")
         assert late == Unreadable(url="http://a.example/x", reason="timed out after 0.15 s", lasting=True)
         site.pages["/robots.txt"] = status(404)
-        assert isinstance(fetcher.page("http://a.example/x"), Page)
+        assert isinstance(fetcher.page("http://a.example/x"), WebPage)
 
 
 def test_without_robots_it_is_not_asked_for():
     with web({"/x": body(PAGE_FETCHER_ROBOTS), "/robots.txt": body("User-agent: *\nDisallow: /")}) as site:
-        assert isinstance(reader(site, robots=False).page("http://a.example/x"), Page)
+        assert isinstance(reader(site, robots=False).page("http://a.example/x"), WebPage)
         assert site.asked == ["a.example/x"]

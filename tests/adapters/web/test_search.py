@@ -9,9 +9,9 @@ from search_stub import Told, search_stub
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Budget
 from certigraph.adapters.web import search as requests
-from certigraph.adapters.web.protocol import Hit
-from certigraph.adapters.web.search import SERPER, Brave, Requests, SearXNG, Serper, _SerperAnswer
-from certigraph.adapters.web.sources import Asked, providers, sentence
+from certigraph.adapters.web.protocol import SearchHit
+from certigraph.adapters.web.search import SERPER, Brave, SearXNG, Serper, ServiceClient, _SerperAnswer
+from certigraph.adapters.web.sources import ModelSearch, create_providers, sentence_at
 from certigraph.state.records import Fault, LimitReached, UnknownName
 
 # Each search provider over real HTTP on loopback: what it asks, and what it reads of the answer.
@@ -36,7 +36,7 @@ def test_serper_is_asked_with_its_key_and_its_results_are_read(monkeypatch):
     with search_stub(Told({"organic": ORGANIC, "credits": 1})) as server:
         monkeypatch.setenv("SERPER_URL", f"{server.url}/search")
         hits = Serper().search("gyms  near\nthe park", 5)
-    assert hits == [Hit(title="Gyms", url="https://a.org/1", snippet="Open at 6.")]
+    assert hits == [SearchHit(title="Gyms", url="https://a.org/1", snippet="Open at 6.")]
     asked = server.requests[0]
     assert (asked.method, asked.path, asked.body) == ("POST", "/search", {"q": "gyms near the park", "num": 5})
     assert asked.headers["X-API-KEY"] == KEY and asked.headers["Connection"] == "close"
@@ -48,9 +48,9 @@ def test_serper_is_asked_with_its_key_and_its_results_are_read(monkeypatch):
     [
         (
             {"title": "Park", "link": "https://b.org", "answer": "6 am"},
-            Hit(title="Park", url="https://b.org", snippet="6 am"),
+            SearchHit(title="Park", url="https://b.org", snippet="6 am"),
         ),
-        ({"title": "Sum", "answer": "42"}, Hit(title="Gyms", url="https://a.org/1", snippet="Open at 6.")),
+        ({"title": "Sum", "answer": "42"}, SearchHit(title="Gyms", url="https://a.org/1", snippet="Open at 6.")),
     ],
     ids=["with a page", "without one"],
 )
@@ -70,7 +70,7 @@ def test_brave_is_asked_with_its_token_and_its_markup_is_taken_out(monkeypatch):
     with search_stub(Told({"type": "search", "web": {"results": [found], "family_friendly": True}})) as server:
         monkeypatch.setenv("BRAVE_URL", f"{server.url}/res/v1/web/search")
         hits = Brave().search("w " * 60, 50)
-    assert hits == [Hit(title="Gyms & pools", url="https://a.org", snippet="a <b> x")]
+    assert hits == [SearchHit(title="Gyms & pools", url="https://a.org", snippet="a <b> x")]
     asked = server.requests[0]
     assert (asked.method, asked.path, asked.headers["X-Subscription-Token"]) == ("GET", "/res/v1/web/search", KEY)
     assert asked.query == {"q": " ".join("w" * 50), "count": "20"}
@@ -87,7 +87,7 @@ def test_brave_without_a_result_is_no_fault(monkeypatch):
 def test_searxng_is_asked_for_json_as_the_user_in_its_address(monkeypatch):
     with search_stub(Told({"results": [{"title": "Gyms", "url": "http://a.org", "content": None}]})) as server:
         monkeypatch.setenv("SEARXNG_URL", server.url.replace("://", "://ann:hunter2@") + "/")
-        assert SearXNG().search("gyms & pools", 3) == [Hit(title="Gyms", url="http://a.org")]
+        assert SearXNG().search("gyms & pools", 3) == [SearchHit(title="Gyms", url="http://a.org")]
     asked = server.requests[0]
     assert (asked.method, asked.path, asked.query) == ("GET", "/search", {"q": "gyms & pools", "format": "json"})
     assert asked.headers["Authorization"] == "Basic YW5uOmh1bnRlcjI="
@@ -126,7 +126,7 @@ def test_a_key_that_a_service_repeats_is_in_no_result(monkeypatch):
     with search_stub(Told({"organic": found})) as server:
         monkeypatch.setenv("SERPER_URL", server.url)
         assert Serper().search("gyms", 3) == [
-            Hit(title="[redacted]", url="https://a.org", snippet="asked with [redacted].")
+            SearchHit(title="[redacted]", url="https://a.org", snippet="asked with [redacted].")
         ]
 
 
@@ -138,7 +138,7 @@ def test_nothing_is_asked_for_nothing(monkeypatch, query, k):
         monkeypatch.setenv("SEARXNG_URL", server.url)
         monkeypatch.setenv("BRAVE_URL", server.url)
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
-        for provider in (Serper(), Brave(), SearXNG(), Asked("m")):
+        for provider in (Serper(), Brave(), SearXNG(), ModelSearch("m")):
             assert provider.search(query, k) == []
     assert server.requests == []
 
@@ -176,8 +176,8 @@ def endpoint(monkeypatch):
 @pytest.mark.slow
 def test_the_pages_that_a_model_cites_are_its_results_and_its_tokens_are_billed(endpoint):
     with metering(Meter("execute", Budget())) as meter:
-        hits = Asked("gpt-4o-search-preview").search("gyms {park}", 4)
-    assert hits == [Hit(title="Avea", url="https://a.org/", snippet="Avea opens at 6.")]
+        hits = ModelSearch("gpt-4o-search-preview").search("gyms {park}", 4)
+    assert hits == [SearchHit(title="Avea", url="https://a.org/", snippet="Avea opens at 6.")]
     asked = endpoint.requests[0]
     assert asked.path == "/v1/chat/completions" and asked.headers["Authorization"] == f"Bearer {KEY}"
     assert asked.body["web_search_options"] == {} and "gyms {park}" in asked.body["messages"][0]["content"]
@@ -189,13 +189,13 @@ def test_the_pages_that_a_model_cites_are_its_results_and_its_tokens_are_billed(
 @pytest.mark.usefixtures("environment")
 def test_an_answer_that_cites_nothing_has_no_results(endpoint):
     endpoint.answers = [Told(completion(cited=False))]
-    assert Asked("m").search("gyms", 4) == []
+    assert ModelSearch("m").search("gyms", 4) == []
 
 
 @pytest.mark.usefixtures("environment")
 def test_a_spent_budget_ends_the_run_before_the_model_is_asked(endpoint):
     with metering(Meter("execute", Budget(calls=0))), pytest.raises(LimitReached, match="calls"):
-        Asked("m").search("gyms", 4)
+        ModelSearch("m").search("gyms", 4)
     assert endpoint.requests == []
 
 
@@ -203,14 +203,14 @@ def test_a_spent_budget_ends_the_run_before_the_model_is_asked(endpoint):
 def test_a_call_that_failed_is_on_the_bill_too(endpoint):
     endpoint.answers = [Told({"error": {"code": "x"}}, status=404)]
     with metering(Meter("execute", Budget())) as meter, pytest.raises(Fault, match=r"status 404: .*provider's name"):
-        Asked("m").search("gyms", 4)
+        ModelSearch("m").search("gyms", 4)
     assert meter.calls == 1 and "status 404" in meter.records[0].failure
 
 
 @pytest.mark.usefixtures("environment")
 def test_an_endpoint_of_ones_own_needs_no_key(endpoint, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
-    assert len(Asked("m").search("gyms", 4)) == 1 and "Authorization" not in endpoint.requests[0].headers
+    assert len(ModelSearch("m").search("gyms", 4)) == 1 and "Authorization" not in endpoint.requests[0].headers
 
 
 @pytest.mark.usefixtures("environment")
@@ -228,7 +228,7 @@ def test_an_endpoint_of_ones_own_needs_no_key(endpoint, monkeypatch):
 )
 def test_a_citation_stands_by_its_sentence(content, cited, expected):
     start = content.find(cited) if cited else 999
-    assert sentence(content, start, start + len(cited)) == expected
+    assert sentence_at(content, start, start + len(cited)) == expected
 
 
 # --- choosing -------------------------------------------------------------------------------------------------------
@@ -240,14 +240,14 @@ def names(chosen):
 
 @pytest.mark.usefixtures("environment")
 def test_providers_are_taken_by_name_then_by_variable_then_by_key(monkeypatch, tmp_path):
-    assert names(providers()) == ["serper", "brave"]
+    assert names(create_providers()) == ["serper", "brave"]
     monkeypatch.setenv("SEARXNG_URL", "http://localhost:8080")
     monkeypatch.delenv("BRAVE_API_KEY")
-    assert names(providers()) == ["serper", "searxng"]
+    assert names(create_providers()) == ["serper", "searxng"]
     monkeypatch.setenv("CERTIGRAPH_SEARCH", "openai:gpt-4o-search-preview, searxng, searxng")
-    assert names(providers()) == ["openai:gpt-4o-search-preview", "searxng"]
+    assert names(create_providers()) == ["openai:gpt-4o-search-preview", "searxng"]
     (tmp_path / "a.md").write_text("gyms")
-    assert names(providers(f"local:{tmp_path}")) == ["local"]
+    assert names(create_providers(f"local:{tmp_path}")) == ["local"]
 
 
 @pytest.mark.usefixtures("environment")
@@ -256,27 +256,27 @@ def test_without_a_provider_the_fault_tells_every_way_to_one(monkeypatch):
         monkeypatch.delenv(name)
     ways = r"SERPER_API_KEY=.*serper\.dev.*BRAVE_API_KEY=.*brave\.com.*SEARXNG_URL=.*CERTIGRAPH_SEARCH=local:FOLDER"
     with pytest.raises(Fault, match=ways) as fault:
-        providers()
+        create_providers()
     assert fault.value.ending == "error:environment" and "\n" not in str(fault.value)
 
 
 @pytest.mark.usefixtures("environment")
 def test_a_service_at_another_address_is_another_provider(monkeypatch):
-    here = [Serper().name, Asked("m").name]
+    here = [Serper().name, ModelSearch("m").name]
     monkeypatch.setenv("SERPER_URL", f"http://ann:{KEY}@127.0.0.1:1/search?token={KEY}")
     monkeypatch.setenv("CERTIGRAPH_BASE_URL", "http://127.0.0.1:1/v1")
-    there = [Serper().name, Asked("m").name]
+    there = [Serper().name, ModelSearch("m").name]
     assert here == ["serper", "openai:m"]
     monkeypatch.setenv("CERTIGRAPH_BASE_URL", "http://127.0.0.1:1/v2")
     assert [name.rpartition(" ")[0] for name in there] == [f"{name} at http://127.0.0.1:1" for name in here]
-    assert Asked("m").name != there[1] and KEY not in "".join(there)
+    assert ModelSearch("m").name != there[1] and KEY not in "".join(there)
 
 
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("name", ["bing", "openai:", "local:", "serper:x"])
 def test_an_unknown_provider_is_told_the_forms(name):
     with pytest.raises(UnknownName, match="serper, brave, searxng, openai:gpt-4o-search-preview, local:FOLDER"):
-        providers(f"serper,{name}")
+        create_providers(f"serper,{name}")
 
 
 # What providers say when a search fails: in one line, with the way on, and never with a key.
@@ -285,7 +285,7 @@ PLACES_PROVIDERS_FAILING = {
     "serper": ("SERPER_URL", Serper),
     "brave": ("BRAVE_URL", Brave),
     "searxng": ("SEARXNG_URL", SearXNG),
-    "openai": ("CERTIGRAPH_BASE_URL", lambda sleep: Asked("m", sleep=sleep)),
+    "openai": ("CERTIGRAPH_BASE_URL", lambda sleep: ModelSearch("m", sleep=sleep)),
 }
 GOOD = {"organic": [{"title": "Gyms", "link": "https://a.org"}]}
 
@@ -374,7 +374,7 @@ def test_it_waits_as_long_as_it_is_told_within_reason_and_goes_on(monkeypatch):
     with search_stub(*answers) as server:
         monkeypatch.setenv("SERPER_URL", server.url)
         assert len(Serper(sleep=waits.append).search("gyms", 3)) == 1
-    assert waits == [3.0, requests.LONGEST_WAIT]
+    assert waits == [3.0, requests.MAX_WAIT_SECONDS]
 
 
 @pytest.mark.usefixtures("environment_providers_failing")
@@ -408,7 +408,7 @@ def test_another_shape_is_told_with_its_status_and_size(failing, name, body):
 
 @pytest.mark.usefixtures("environment_providers_failing")
 def test_a_long_answer_is_left_before_its_end(failing, monkeypatch):
-    text, asked = failing("serper", Told(b" " * (requests.MOST_BYTES + 1)))
+    text, asked = failing("serper", Told(b" " * (requests.MAX_ANSWER_BYTES + 1)))
     assert "answered with more than 5 MB" in text and "check SERPER_URL" in text and asked == 1
 
 
@@ -431,7 +431,7 @@ def test_what_cannot_be_unpacked_is_no_answer(failing):
 def test_a_slow_service_is_left_in_time(monkeypatch, waits):
     with search_stub(Told(GOOD, waits=waits)) as server:
         monkeypatch.setenv("SERPER_URL", server.url)
-        slow = Requests(SERPER, timeout=0.1)
+        slow = ServiceClient(SERPER, timeout=0.1)
         with pytest.raises(Fault, match=r"no answer within 0\.1 s from serper at .*certigraph resume RUN") as fault:
             slow.post(_SerperAnswer, {"q": "gyms"}, {"X-API-KEY": KEY})
     assert KEY not in "".join(format_exception(fault.value)) and len(server.requests) == 1
@@ -453,7 +453,7 @@ def test_a_service_that_is_not_there_is_told_with_its_variable(monkeypatch, name
     [
         (Serper, "SERPER_API_KEY", "https://serper.dev"),
         (Brave, "BRAVE_API_KEY", "https://api-dashboard.search.brave.com"),
-        (lambda: Asked("m"), "OPENAI_API_KEY", "https://platform.openai.com/api-keys"),
+        (lambda: ModelSearch("m"), "OPENAI_API_KEY", "https://platform.openai.com/api-keys"),
     ],
 )
 def test_a_missing_or_odd_key_is_told_with_where_to_get_one(monkeypatch, made, variable, page):

@@ -13,8 +13,8 @@ from small_web import TEXT, SmallWeb
 from certigraph.adapters.web import sources
 from certigraph.adapters.web import sources as module
 from certigraph.adapters.web.pages import Fetcher
-from certigraph.adapters.web.protocol import Hit, Page, Unreadable, snippet
-from certigraph.adapters.web.sources import CACHE_VARIABLE, HITS, LocalPages, Web, WebCache, web_cache
+from certigraph.adapters.web.protocol import SearchHit, Unreadable, WebPage, build_snippet
+from certigraph.adapters.web.sources import CACHE_VARIABLE, HITS_TYPE, LocalPages, Web, WebCache, web_cache
 from certigraph.state.records import Fault
 
 # What the web answered: kept, found again, and the same for all who ask.
@@ -34,7 +34,7 @@ def clock(monkeypatch: pytest.MonkeyPatch):
 
 def answered(cache: WebCache, text: str, who: str = "engine", asked: str = "hall") -> str:
     """The answer that counts, where the web would say `text` now."""
-    return cache.get(who, asked, HITS, lambda: (Hit(title=text, url=HALL),))[0].title
+    return cache.get(who, asked, HITS_TYPE, lambda: (SearchHit(title=text, url=HALL),))[0].title
 
 
 def test_searches_and_pages_are_asked_once_and_come_back_equal(tmp_path: Path):
@@ -45,7 +45,7 @@ def test_searches_and_pages_are_asked_once_and_come_back_equal(tmp_path: Path):
         for web in [Web([source], source, WebCache(tmp_path))]
     )
     assert told == again
-    assert [type(page) for page in told[1]] == [Page, Unreadable]
+    assert [type(page) for page in told[1]] == [WebPage, Unreadable]
     assert told[1][1] == Unreadable(url=GONE, reason="timed out after 10 s", lasting=True)
     assert (second.searched, second.fetched) == ([], [])
 
@@ -95,13 +95,13 @@ def test_a_clock_that_was_set_back_changes_no_answer(tmp_path: Path, clock):
 def test_who_asks_while_another_asks_gets_the_answer_that_was_kept_first(tmp_path: Path, clock):
     cache = WebCache(tmp_path)
 
-    def slowly() -> tuple[Hit, ...]:
+    def slowly() -> tuple[SearchHit, ...]:
         clock(20)
         assert answered(cache, "quick") == "quick"
         clock(10)  # as if the time had been taken before the other's answer was kept
-        return (Hit(title="slow", url=HALL),)
+        return (SearchHit(title="slow", url=HALL),)
 
-    assert cache.get("engine", "hall", HITS, slowly)[0].title == "quick"
+    assert cache.get("engine", "hall", HITS_TYPE, slowly)[0].title == "quick"
     assert answered(cache, "x") == "quick"
 
 
@@ -150,12 +150,12 @@ def test_threads_that_ask_at_once_agree(tmp_path: Path):
 
 
 def test_a_fault_of_the_provider_is_not_kept(tmp_path: Path):
-    def spent() -> tuple[Hit, ...]:
+    def spent() -> tuple[SearchHit, ...]:
         raise Fault("environment", "the quota is spent")
 
     cache = WebCache(tmp_path)
     with pytest.raises(Fault, match="quota"):
-        cache.get("engine", "hall", HITS, spent)
+        cache.get("engine", "hall", HITS_TYPE, spent)
     assert answered(cache, "topped up") == "topped up"
 
 
@@ -167,7 +167,7 @@ def test_a_folder_of_pages_is_never_kept(tmp_path: Path):
     [hit] = web.search(pages, "hall", 2)
     (tmp_path / "pages" / "hall.md").write_text("The hall has 341 seats.")
     [page] = web.read([hit.url])
-    assert isinstance(page, Page)
+    assert isinstance(page, WebPage)
     assert page.text == web.search(pages, "hall", 2)[0].snippet == "The hall has 341 seats."
     assert not (tmp_path / "cache").exists()
 
@@ -249,7 +249,7 @@ def test_pages_are_found_and_read_by_the_address_found(folder):
     assert (hit.title, hit.url) == ("Gyms of the city", "local:guides/gyms.html")
     assert hit.snippet.startswith("Avea Pilates is near the park. Its classes begin at 6:30 am.")
     page = pages.page(hit.url)
-    assert isinstance(page, Page) and GYM.splitlines()[0] in page.text
+    assert isinstance(page, WebPage) and GYM.splitlines()[0] in page.text
     assert "Menu" not in page.text and "Ignore" not in page.text and page.url == hit.url
 
 
@@ -258,7 +258,7 @@ def test_odd_names_are_percent_encoded_and_headings_are_titles(folder):
     (hit,) = pages.search("coffee", 3)
     assert (hit.title, hit.url) == ("Coffee prices", "local:guides/r%26d%20100%25/caf%C3%A9%20%231%3F.md")
     page = pages.page(f"{hit.url}#part")
-    assert isinstance(page, Page) and page.text.endswith("A cup costs 3 dollars.")
+    assert isinstance(page, WebPage) and page.text.endswith("A cup costs 3 dollars.")
     assert urls(pages.search("zebras", 3)) == ["local:notes.TXT"] and pages.search("zebras", 0) == []
     assert pages.search("dollars", 1) == pages.search("dollars", 2)[:1] and len(pages.search("dollars", 9)) == 2
 
@@ -270,14 +270,14 @@ def test_a_name_that_is_no_utf8_is_a_page_too(folder):
         pytest.skip("this file system has only UTF-8 names")
     pages = LocalPages(folder)
     (hit,) = pages.search("yaks", 3)
-    assert hit.url == "local:%FF.txt" and pages.page(hit.url) == Page(url=hit.url, title="\ufffd", text="Yaks")
+    assert hit.url == "local:%FF.txt" and pages.page(hit.url) == WebPage(url=hit.url, title="\ufffd", text="Yaks")
 
 
 def test_the_index_follows_the_files_and_is_kept_while_they_stay(folder, monkeypatch):
     pages = LocalPages(folder)
     pages.search("zebras", 3)
     with monkeypatch.context() as patch:
-        patch.setattr(sources, "Pool", None)
+        patch.setattr(sources, "PassagePool", None)
         assert urls(pages.search("zebras", 3)) == ["local:notes.TXT"]
     (folder / "more.md").write_text("Zebras sleep.")
     assert set(urls(pages.search("zebras", 3))) == {"local:notes.TXT", "local:more.md"}
@@ -327,11 +327,13 @@ def test_no_address_leads_out_of_the_folder(folder, url):
 
 def test_a_link_within_the_folder_is_a_page(folder):
     (folder / "same.txt").symlink_to(folder / "notes.TXT")
-    assert LocalPages(folder).page("local:same.txt") == Page(url="local:same.txt", title="notes", text="Zebras graze.")
+    assert LocalPages(folder).page("local:same.txt") == WebPage(
+        url="local:same.txt", title="notes", text="Zebras graze."
+    )
 
 
 def test_what_cannot_be_read_is_told_and_not_found(folder, monkeypatch):
-    monkeypatch.setattr(sources, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(sources, "MAX_FILE_BYTES", 1_000)
     (folder / "long.txt").write_text("zebras " * 200)
     (folder / "empty.md").write_text(" \n")
     (folder / "bytes.txt").write_bytes(b"zebras\0")
@@ -357,14 +359,14 @@ def test_a_folder_without_pages_or_with_too_many_is_a_fault_that_says_so(folder,
     (tmp_path / "none" / "a.txt").write_text("")
     with pytest.raises(Fault, match=r"none of 1 pages in .* has a text"):
         LocalPages(tmp_path / "none").search("zebras", 1)
-    monkeypatch.setattr(sources, "MOST_FILES", 2)
+    monkeypatch.setattr(sources, "MAX_FILES", 2)
     with pytest.raises(Fault, match=r"3 pages in .*, at most 2 fit: name a smaller folder"):
         LocalPages(folder)
 
 
 def test_a_snippet_is_the_sentences_that_fit_in_their_order():
     text = "Cats sleep. Dogs bark at cats. Birds sing.\nDogs sleep while cats bark!"
-    assert snippet(text, "do dogs bark at cats?") == "Dogs bark at cats. Dogs sleep while cats bark!"
-    assert snippet(text, "singing birds") == "Birds sing."
-    assert snippet(text, "whales") == "Cats sleep. Dogs bark at cats."
-    assert snippet("", "cats") == ""
+    assert build_snippet(text, "do dogs bark at cats?") == "Dogs bark at cats. Dogs sleep while cats bark!"
+    assert build_snippet(text, "singing birds") == "Birds sing."
+    assert build_snippet(text, "whales") == "Cats sleep. Dogs bark at cats."
+    assert build_snippet("", "cats") == ""

@@ -10,7 +10,7 @@ import pytest
 import trustme
 
 from certigraph.adapters.web.pages import Fetcher
-from certigraph.adapters.web.protocol import Page, Unreadable
+from certigraph.adapters.web.protocol import Unreadable, WebPage
 
 HTML = b"<html><title>Vault</title><p>" + b"What is said here is said in confidence. " * 5 + b"</p></html>"
 
@@ -55,7 +55,7 @@ def fetcher(address: str) -> Fetcher:
 
 def test_the_name_s_certificate_opens_the_page(address: str):
     page = fetcher(address).page("https://vault.example/")
-    assert isinstance(page, Page)
+    assert isinstance(page, WebPage)
     assert page.title == "Vault"
 
 

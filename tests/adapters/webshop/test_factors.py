@@ -12,11 +12,11 @@ from certigraph.adapters.webshop.factors import (
     OFFERS,
     PURCHASE,
     WebShopFactors,
-    item,
-    kind_of,
+    page_kind,
+    parse_item,
 )
 from certigraph.state.records import Action, Task
-from certigraph.state.rewards import FactoredState, as_mapping
+from certigraph.state.rewards import FactoredState, to_mapping
 
 READ = WebShopFactors()
 NOTHING = FactoredState()
@@ -53,20 +53,20 @@ def read(*steps, goal=GOAL):
     for action, observation in steps:
         state = READ.extract(state, goal, action, observation)
         wish = READ.interpret(goal, state, wish)
-    return as_mapping(state), as_mapping(wish)
+    return to_mapping(state), to_mapping(wish)
 
 
 def test_kinds_of_pages():
-    assert kind_of(ITEM_PAGE) == kind_of(MARKED) == "item"
-    assert kind_of("[button] Back to Search [button_] … Page 2 (Total results: 50) …") == "results"
-    assert kind_of("[button] Search [button_]") == "search"
-    assert kind_of(BOUGHT) == kind_of("Thank you for shopping with us!") == "bought"
-    assert kind_of("Instruction: [SEP] x [SEP] Back to Search [SEP] < Prev [SEP] It is red.") == "details"
-    assert kind_of("It rains.") == ""
+    assert page_kind(ITEM_PAGE) == page_kind(MARKED) == "item"
+    assert page_kind("[button] Back to Search [button_] … Page 2 (Total results: 50) …") == "results"
+    assert page_kind("[button] Search [button_]") == "search"
+    assert page_kind(BOUGHT) == page_kind("Thank you for shopping with us!") == "bought"
+    assert page_kind("Instruction: [SEP] x [SEP] Back to Search [SEP] < Prev [SEP] It is red.") == "details"
+    assert page_kind("It rains.") == ""
 
 
 def test_an_items_page_is_read_in_both_modes():
-    plain, marked = item(ITEM_PAGE), item(MARKED)
+    plain, marked = parse_item(ITEM_PAGE), parse_item(MARKED)
     assert plain.options == {"color": ["teal", "red"], "size": ["small", "large"]} and not plain.marked
     assert (plain.title, plain.price) == ("Tin Bottle, leak proof", 9.5)
     assert marked.options == {"color": ["teal", "red"]} and marked.chosen == {"teal"} and marked.title == "Tin Bottle"
@@ -123,7 +123,7 @@ def test_a_demonstration_fulfils_what_the_goal_asks_of_options_and_purchase(conf
             text = world.step(Action(text=action)).text
             state = READ.extract(state, task.goal, action, text)
             wish = READ.interpret(task.goal, state, wish)
-        had, wanted = as_mapping(state), as_mapping(wish)
+        had, wanted = to_mapping(state), to_mapping(wish)
         choices = [name for name in wanted if name.endswith("option")]
         assert {name: had[name] for name in choices} == {name: wanted[name] for name in choices}
         assert len(choices) == len(world.goal.options) and had[PURCHASE]["status"] == "bought"

@@ -9,27 +9,27 @@ from typing import Any
 import pytest
 from real_data import data_folder
 
-from certigraph.adapters.files import parsed
+from certigraph.adapters.files import decode_json
 from certigraph.adapters.webshop.benchmark import WebShop
 from certigraph.adapters.webshop.products import (
-    BELOW,
     INSTRUCTIONS,
+    LEVEL_SEPARATOR,
     PRODUCTS,
-    Catalogue,
-    Goal,
     Product,
-    Wish,
-    alike,
-    goals,
+    ShopCatalogue,
+    ShopGoal,
+    ShopInstruction,
+    build_goals,
+    compute_reward,
+    draw_price_bound,
     has_attribute,
-    judged,
-    normalised,
-    nouns,
-    price_bound,
+    is_alike,
+    normalise_value,
+    nouns_in,
     title_share,
     type_reward,
 )
-from certigraph.adapters.webshop.world import proposals, singular, wanted
+from certigraph.adapters.webshop.world import parse_instruction, propose_keywords, to_singular
 from certigraph.state.records import Fault, Task, UnknownName
 
 # WebShop's goals: combinations of options, bounds of prices, instructions taken apart, splits, and its files.
@@ -44,10 +44,10 @@ CUP = Product(
 
 
 def test_every_combination_of_options_makes_a_goal():
-    wish = Wish(asin="A1", text="Find me leak proof cups", attributes=("leak proof",))
-    made = goals(Catalogue({"A1": CUP}, (wish,)))
+    wish = ShopInstruction(asin="A1", text="Find me leak proof cups", attributes=("leak proof",))
+    made = build_goals(ShopCatalogue({"A1": CUP}, (wish,)))
     assert set(made) == {f"A1-{n}" for n in range(4)}
-    bound = price_bound(CUP)
+    bound = draw_price_bound(CUP)
     assert made["A1-1"].options == ("red", "l")
     assert made["A1-1"].instruction == (
         f"Find me leak proof cups with color: red, and size: l, and price lower than {bound:.2f} dollars"
@@ -58,7 +58,7 @@ def test_every_combination_of_options_makes_a_goal():
     ("price", "bounds"), [(7.0, {20, 30, 40}), (10.0, {30, 40, 50}), (975.0, {990}), (980.0, {None})]
 )
 def test_bounds_are_the_larger_of_two_of_the_next_four_multiples_of_ten(price, bounds):
-    drawn = {price_bound(Product(asin=f"P{n}", title="", prices=(price,))) for n in range(60)}
+    drawn = {draw_price_bound(Product(asin=f"P{n}", title="", prices=(price,))) for n in range(60)}
     assert drawn == bounds
 
 
@@ -68,15 +68,15 @@ def test_a_price_range_is_paid_by_one_price_inside_it():
 
 
 def test_an_instruction_is_taken_apart():
-    asked = wanted(
+    asked = parse_instruction(
         "Find me easy carry containers with rose gold with flavor name: a, b, and size: 8.5"
         ", and price lower than 20.00 dollars"
     )
     assert asked.words == ("easy", "carry", "containers", "rose", "gold")
     assert asked.options == {"flavor name": "a, b", "size": "8.5"} and asked.upper == 20.0
-    assert wanted("i want red shoes").options == {} and wanted("i want red shoes").upper is None
-    assert proposals("Find me cups with color: red")[:2] == ["cups red", "cups"]
-    assert singular("Two boxes of berries, glass lenses") == "two box of berry glass lense"
+    assert parse_instruction("i want red shoes").options == {} and parse_instruction("i want red shoes").upper is None
+    assert propose_keywords("Find me cups with color: red")[:2] == ["cups red", "cups"]
+    assert to_singular("Two boxes of berries, glass lenses") == "two box of berry glass lense"
 
 
 def test_unknown_names_are_told_with_the_known_ones():
@@ -162,9 +162,9 @@ LAMP = Product(
     attributes=("energy efficient",),
     prices=(30.0,),
     query="desk lamps",
-    category=f"Home {BELOW} Lighting {BELOW} Lamps",
+    category=f"Home {LEVEL_SEPARATOR} Lighting {LEVEL_SEPARATOR} Lamps",
 )
-GOAL = Goal(
+GOAL = ShopGoal(
     asin="L1", instruction="x", attributes=("energy efficient", "folding arm"), options=("teal", "large"), upper=30.0
 )
 
@@ -174,12 +174,12 @@ def other(**changes):
 
 
 def test_the_reward_is_type_times_the_share_of_what_matches():
-    assert judged(GOAL, LAMP, LAMP, ["teal"]) == (1.0 * (1 + 1 + 1) / (2 + 2 + 1), 1.0, 0.5, 0.5, 1.0)
-    assert judged(GOAL, LAMP, LAMP, []).reward == pytest.approx(2 / 5)
+    assert compute_reward(GOAL, LAMP, LAMP, ["teal"]) == (1.0 * (1 + 1 + 1) / (2 + 2 + 1), 1.0, 0.5, 0.5, 1.0)
+    assert compute_reward(GOAL, LAMP, LAMP, []).reward == pytest.approx(2 / 5)
     dear = GOAL.model_copy(update={"upper": 29.99})
-    assert judged(dear, LAMP, LAMP, ["teal", "large"]).reward == pytest.approx(3 / 5)
-    plain = Goal(asin="L1", instruction="x", attributes=("energy efficient",))
-    assert judged(plain, LAMP, LAMP, ["teal"]) == (1.0, 1.0, 1.0, None, 1.0)
+    assert compute_reward(dear, LAMP, LAMP, ["teal", "large"]).reward == pytest.approx(3 / 5)
+    plain = ShopGoal(asin="L1", instruction="x", attributes=("energy efficient",))
+    assert compute_reward(plain, LAMP, LAMP, ["teal"]) == (1.0, 1.0, 1.0, None, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -199,8 +199,8 @@ def test_types_agree_by_query_by_category_or_by_title(changes, kind):
 def test_types_by_the_title_alone_go_by_its_share(words, kind):
     """Of ten nouns three are above 0.2, two and one are not above it and not below 0.1."""
     things = ["arm", "bulb", "cord", "dock", "edge", "frame", "grip", "hook", "iron", "jack"]
-    wished = other(title=" ".join(things), query="a", category=f"Home {BELOW} Lighting")
-    offered = other(title=" ".join(["zebra", *things[:words]]), query="b", category=f"Home {BELOW} Oil")
+    wished = other(title=" ".join(things), query="a", category=f"Home {LEVEL_SEPARATOR} Lighting")
+    offered = other(title=" ".join(["zebra", *things[:words]]), query="b", category=f"Home {LEVEL_SEPARATOR} Oil")
     assert type_reward(wished, offered) == kind
 
 
@@ -215,7 +215,7 @@ def test_title_shares_count_repeated_nouns_below_the_line_and_once_above():
 
 
 def test_nouns_leave_out_what_tells_how_things_are():
-    assert nouns("Waterproof Portable 3-Pack of Sleeve Cables, Black") == ["pack", "sleeve", "cables"]
+    assert nouns_in("Waterproof Portable 3-Pack of Sleeve Cables, Black") == ["pack", "sleeve", "cables"]
 
 
 @pytest.mark.parametrize(
@@ -233,21 +233,21 @@ def test_attributes_match_nearly_or_word_for_word_in_the_texts(attribute, has):
      ("16 ounce (pack of 1)", "16 ounce (pack of 2)", True)],
 )  # fmt: skip
 def test_phrases_are_alike_above_a_token_set_ratio_of_85(left, right, same):
-    assert alike(left, right) is same
+    assert is_alike(left, right) is same
 
 
 def test_options_are_compared_by_their_first_colour():
-    assert normalised("z2-pink leopard") == "pink" and normalised("rl56") == "rl56"
-    wish = Goal(asin="L1", instruction="x", attributes=("energy efficient",), options=("light blue stripes",))
-    assert judged(wish, LAMP, LAMP, ["01-blue"]).options == 1.0
-    assert judged(wish, LAMP, LAMP, ["01-red"]).options == 0.0
+    assert normalise_value("z2-pink leopard") == "pink" and normalise_value("rl56") == "rl56"
+    wish = ShopGoal(asin="L1", instruction="x", attributes=("energy efficient",), options=("light blue stripes",))
+    assert compute_reward(wish, LAMP, LAMP, ["01-blue"]).options == 1.0
+    assert compute_reward(wish, LAMP, LAMP, ["01-red"]).options == 0.0
 
 
 def test_the_formula_gives_the_rewards_of_recorded_visitors():
     """Nine people's purchases: the published parts add up to the published reward."""
     with tarfile.open(data_folder("webshop") / "human_trajs_sample.tar.gz") as archive:
         files = [file.read().decode() for member in archive if (file := archive.extractfile(member))]
-    ends = [parsed(text.strip().splitlines()[-1], "human_trajs_sample") for text in files]
+    ends = [decode_json(text.strip().splitlines()[-1], "human_trajs_sample") for text in files]
     assert len(ends) == 9
     for end in ends:
         goal, told = end["goal"], end["reward_info"]

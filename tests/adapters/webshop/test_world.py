@@ -6,7 +6,7 @@ import pytest
 
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.webshop.benchmark import WebShop
-from certigraph.adapters.webshop.products import Catalogue, Goal, Product
+from certigraph.adapters.webshop.products import Product, ShopCatalogue, ShopGoal
 from certigraph.adapters.webshop.world import Shop, WebShopWorld
 from certigraph.runtime.run import run
 from certigraph.state.records import Action, Scores, Usage
@@ -25,8 +25,10 @@ CUP = Product(
     query="cups",
 )
 REST = [Product(asin=f"B{n:02}", title=f"Tin Plate {n}", prices=(float(n + 1),)) for n in range(60)]
-SHOP = Shop(Catalogue({product.asin: product for product in (CUP, *REST)}, ()))
-GOAL = Goal(asin="A1", instruction="Find me a tin cup", attributes=("leak proof",), options=("red", "l"), upper=20.0)
+SHOP = Shop(ShopCatalogue({product.asin: product for product in (CUP, *REST)}, ()))
+GOAL = ShopGoal(
+    asin="A1", instruction="Find me a tin cup", attributes=("leak proof",), options=("red", "l"), upper=20.0
+)
 
 
 def walk(*actions, **modes):

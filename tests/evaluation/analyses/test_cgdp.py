@@ -18,11 +18,18 @@ from certigraph.adapters import benchmarks
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.cli.evaluations import study_app
 from certigraph.evaluation import compare as comparing
-from certigraph.evaluation.analyses.cgdp import Asked, Study, methods_of, report, worked_off
+from certigraph.evaluation.analyses.cgdp import StudyReport, StudySelection, methods_of, run_command, write_report
 from certigraph.evaluation.analyses.cgdp_frames import frames_of
-from certigraph.evaluation.analyses.cgdp_runs import HARNESSES, MEMORIES, Arm, arm_of, arms_of, seen_in
-from certigraph.evaluation.compare import Order
-from certigraph.evaluation.comparison import plan_of
+from certigraph.evaluation.analyses.cgdp_runs import (
+    HARNESSES,
+    MEMORIES,
+    StudyArm,
+    arm_of,
+    combine_arms,
+    read_study_runs,
+)
+from certigraph.evaluation.compare import ComparisonJob
+from certigraph.evaluation.comparison import build_plan
 from certigraph.nodes.slots import Spec
 from certigraph.state.records import Fault, Interrupted, UnknownName
 from certigraph.state.trajectory import read_trajectory
@@ -33,28 +40,28 @@ TWO = ("native", "structured")
 pytestmark = pytest.mark.slow
 
 
-def asked(*, tasks: Sequence[str] = tuple(QUESTIONS), world: Riddles | None = None, **arms: Any) -> Order:
-    given = Asked(**{"harnesses": ("ircot",), "memories": TWO, **arms})
+def asked(*, tasks: Sequence[str] = tuple(QUESTIONS), world: Riddles | None = None, **arms: Any) -> ComparisonJob:
+    given = StudySelection(**{"harnesses": ("ircot",), "memories": TWO, **arms})
     live = world or Riddles()
     context = Context(limits=Limits(steps=40, passages=2))
-    return Order(plan_of("riddles", methods_of(given), tasks, context), context, live)
+    return ComparisonJob(build_plan("riddles", methods_of(given), tasks, context), context, live)
 
 
-def studied(given: Order, folder: Path) -> pd.DataFrame:
+def studied(given: ComparisonJob, folder: Path) -> pd.DataFrame:
     """The episodes of a study that is carried out to its end."""
-    comparing.carry_out(given, folder, silent=True)
-    return frames_of(seen_in(given.plan, folder, given.benchmark), {}).episodes
+    comparing.run_comparison(given, folder, silent=True)
+    return frames_of(read_study_runs(given.plan, folder, given.benchmark), {}).episodes
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Path]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[StudyReport, Path]:
     """The four questions under two conditions, with a shadow gate and with a real one."""
     given, folder = asked(gates=("shadow", "on")), tmp_path_factory.mktemp("study")
-    comparing.carry_out(given, folder, silent=True)
-    return report(given.plan, folder, given.benchmark), folder
+    comparing.run_comparison(given, folder, silent=True)
+    return write_report(given.plan, folder, given.benchmark), folder
 
 
-def episodes(study: Study, method: str) -> pd.DataFrame:
+def episodes(study: StudyReport, method: str) -> pd.DataFrame:
     return of(study.frames.episodes, method)
 
 
@@ -66,7 +73,7 @@ def of(rows: pd.DataFrame, method: str) -> pd.DataFrame:
 
 
 def test_arms_cross_harnesses_and_conditions_but_nothing_is_taken_from_the_memoryless():
-    names = [arm.name for arm in arms_of(HARNESSES, MEMORIES, ["shadow"])]
+    names = [arm.name for arm in combine_arms(HARNESSES, MEMORIES, ["shadow"])]
     assert len(names) == len(set(names)) == 15
     assert "iter_retgen/lobotomized" not in names
 
@@ -85,20 +92,20 @@ def test_arms_cross_harnesses_and_conditions_but_nothing_is_taken_from_the_memor
 )
 def test_what_is_unknown_is_refused_with_what_is_known(arms: dict[str, Any], fix: str):
     with pytest.raises(UnknownName, match=fix):
-        methods_of(Asked(**arms))
+        methods_of(StudySelection(**arms))
 
 
 @pytest.mark.parametrize("gate", ["shadow", "on", "off"])
 def test_every_arm_is_a_method_that_can_be_built_again(gate: str):
-    for method in methods_of(Asked(gates=(gate,))):
+    for method in methods_of(StudySelection(gates=(gate,))):
         assert method.build().name == arm_of(method).harness
         assert (arm_of(method).name, arm_of(method).gate) == (method.name, gate)
 
 
 def test_ablations_vary_what_they_name():
-    alpha = {method.name: method for method in methods_of(Asked(ablate="alpha", harnesses=("ircot",)))}
-    capacity = methods_of(Asked(ablate="k", harnesses=("ircot",)))
-    depth = [arm_of(method).variant for method in methods_of(Asked(ablate="depth", memories=("native",)))]
+    alpha = {method.name: method for method in methods_of(StudySelection(ablate="alpha", harnesses=("ircot",)))}
+    capacity = methods_of(StudySelection(ablate="k", harnesses=("ircot",)))
+    depth = [arm_of(method).variant for method in methods_of(StudySelection(ablate="depth", memories=("native",)))]
     decide = Spec.model_validate(alpha["ircot/native alpha=0"].operators["decide"])
     assert decide.args == {"decide": Spec(name="reason"), "alpha": 0.0}
     assert alpha["ircot/native"].operators["decide"] == {"name": "reason", "args": {}}
@@ -124,14 +131,14 @@ def _trajectories(folder: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("memory", TWO)
-def test_the_blended_side_of_a_shadow_is_what_the_gate_really_does(whole: tuple[Study, Path], memory: str):
+def test_the_blended_side_of_a_shadow_is_what_the_gate_really_does(whole: tuple[StudyReport, Path], memory: str):
     shadow, real = (episodes(whole[0], f"ircot/{memory}{gated}") for gated in ("", "+gate"))
     assert shadow["fired"].tolist() == real["fired"].tolist()
     assert shadow["blended_score"].tolist() == real["score"].tolist()
     assert shadow["blended_tokens"].tolist() == real["tokens"].tolist()
 
 
-def test_the_gate_stops_the_looping_run_before_it_forgets(whole: tuple[Study, Path]):
+def test_the_gate_stops_the_looping_run_before_it_forgets(whole: tuple[StudyReport, Path]):
     rows = episodes(whole[0], "ircot/native")
     assert rows["fired"].dropna().to_dict() == {"looped": 4}
     assert (rows.loc["looped", "score"], rows.loc["looped", "blended_score"]) == (0, 100)
@@ -139,13 +146,13 @@ def test_the_gate_stops_the_looping_run_before_it_forgets(whole: tuple[Study, Pa
     assert rows.loc["looped", "blended_tokens"] < rows.loc["looped", "tokens"]
 
 
-def test_a_natural_run_is_the_same_with_a_shadow_and_without(whole: tuple[Study, Path], tmp_path: Path):
+def test_a_natural_run_is_the_same_with_a_shadow_and_without(whole: tuple[StudyReport, Path], tmp_path: Path):
     plain = of(studied(asked(memories=("native",), gates=("off",)), tmp_path), "ircot/native")
     columns = ["score", "tokens", "calls", "rounds"]
     assert plain[columns].equals(episodes(whole[0], "ircot/native")[columns])
 
 
-def test_the_gate_table_adds_up(whole: tuple[Study, Path]):
+def test_the_gate_table_adds_up(whole: tuple[StudyReport, Path]):
     table, rows = whole[0].tables["gate"].set_index("method"), episodes(whole[0], "ircot/native")
     line = table.loc["ircot/native"]
     saved = rows["tokens"].sum() - rows["blended_tokens"].sum()
@@ -153,7 +160,7 @@ def test_the_gate_table_adds_up(whole: tuple[Study, Path]):
     assert line["saving"] == pytest.approx(100 * saved / rows["tokens"].sum())
 
 
-def test_a_replay_of_the_gate_that_ran_fires_where_it_did(whole: tuple[Study, Path]):
+def test_a_replay_of_the_gate_that_ran_fires_where_it_did(whole: tuple[StudyReport, Path]):
     replays = whole[0].frames.replays
     mine = replays[(replays["method"] == "ircot/native") & (replays["setting"] == "f_j0.6_u0.3_p2")].set_index("task")
     rows = episodes(whole[0], "ircot/native")
@@ -166,14 +173,14 @@ def test_a_replay_of_the_gate_that_ran_fires_where_it_did(whole: tuple[Study, Pa
 # --- what runs went through
 
 
-def test_each_question_shows_its_gap(whole: tuple[Study, Path]):
+def test_each_question_shows_its_gap(whole: tuple[StudyReport, Path]):
     rows = episodes(whole[0], "ircot/native")
     gaps = rows[["G4", "G5/G6", "G7"]].fillna(False)
     shown = {task: {gap for gap in gaps.columns if gaps.loc[task, gap]} for task in rows.index}
     assert shown == {"found": set(), "looped": {"G5/G6"}, "hasty": {"G4"}, "swapped": {"G4", "G7"}}
 
 
-def test_beliefs_are_charged_for_their_reorganisations(whole: tuple[Study, Path]):
+def test_beliefs_are_charged_for_their_reorganisations(whole: tuple[StudyReport, Path]):
     rows = episodes(whole[0], "ircot/structured")
     looped = rows.loc["looped"]
     assert rows["reorganisations"].to_dict() == {"found": 0, "looped": 3, "hasty": 0, "swapped": 0}
@@ -183,7 +190,7 @@ def test_beliefs_are_charged_for_their_reorganisations(whole: tuple[Study, Path]
     assert episodes(whole[0], "ircot/native")["artefact"].isna().all()
 
 
-def test_prompts_grow_with_the_trajectory_and_not_with_a_belief(whole: tuple[Study, Path]):
+def test_prompts_grow_with_the_trajectory_and_not_with_a_belief(whole: tuple[StudyReport, Path]):
     rounds = whole[0].frames.rounds
     mine = rounds[rounds["task"] == "looped"].pivot_table("agent", "round", "method")
     grown = mine.loc[10] - mine.loc[4]
@@ -191,7 +198,7 @@ def test_prompts_grow_with_the_trajectory_and_not_with_a_belief(whole: tuple[Stu
     assert grown["ircot/structured"] <= 0
 
 
-def test_differences_are_families_of_paired_tests(whole: tuple[Study, Path]):
+def test_differences_are_families_of_paired_tests(whole: tuple[StudyReport, Path]):
     table = whole[0].tables["differences"]
     assert set(table["family"]) == {"memory", "gate"}
     gate = table[(table["family"] == "gate") & (table["measure"] == "score")].set_index("left")
@@ -200,7 +207,7 @@ def test_differences_are_families_of_paired_tests(whole: tuple[Study, Path]):
     assert (table["p_holm"] >= table["p"]).all()
 
 
-def test_scores_are_told_by_hops(whole: tuple[Study, Path]):
+def test_scores_are_told_by_hops(whole: tuple[StudyReport, Path]):
     table = whole[0].tables["hops"]
     mine = table[table["method"] == "ircot/native"].set_index("hops")["value"]
     assert mine.to_dict() == {1: 0.0, 2: 100.0}
@@ -209,7 +216,7 @@ def test_scores_are_told_by_hops(whole: tuple[Study, Path]):
 # --- the report
 
 
-def test_every_table_is_a_file_and_on_the_page(whole: tuple[Study, Path]):
+def test_every_table_is_a_file_and_on_the_page(whole: tuple[StudyReport, Path]):
     study, folder = whole
     page = (folder / "study.html").read_text(encoding="utf-8")
     for name, table in study.tables.items():
@@ -223,18 +230,18 @@ def test_every_table_is_a_file_and_on_the_page(whole: tuple[Study, Path]):
 
 def test_a_report_of_a_folder_with_nothing_done_says_so(tmp_path: Path):
     given = asked(tasks=["found"])
-    study = report(given.plan, _begun(given, tmp_path), given.benchmark)
+    study = write_report(given.plan, _begun(given, tmp_path), given.benchmark)
     assert study.frames.episodes.empty
     assert "nothing to tell yet" in (tmp_path / "study.html").read_text(encoding="utf-8")
-    assert worked_off(given, tmp_path, at_once=1, report_only=True, as_json=True) == 1
+    assert run_command(given, tmp_path, at_once=1, report_only=True, as_json=True) == 1
 
 
-def _begun(given: Order, folder: Path) -> Path:
-    comparing.settle(given.plan, folder)
+def _begun(given: ComparisonJob, folder: Path) -> Path:
+    comparing.save_or_check_plan(given.plan, folder)
     return folder
 
 
-def test_an_interrupted_study_reports_what_it_has_and_goes_on(tmp_path: Path, whole: tuple[Study, Path]):
+def test_an_interrupted_study_reports_what_it_has_and_goes_on(tmp_path: Path, whole: tuple[StudyReport, Path]):
     class Interrupting(Riddles):
         def open(self, task: Any) -> Any:
             if task.id == "hasty":
@@ -243,8 +250,8 @@ def test_an_interrupted_study_reports_what_it_has_and_goes_on(tmp_path: Path, wh
 
     given = asked(world=Interrupting(), memories=("native",), tasks=("found", "hasty"))
     with pytest.raises(Interrupted, match=f"certigraph study cgdp --out {tmp_path}"):
-        worked_off(given, tmp_path, at_once=1, report_only=False, as_json=True)
-    half = report(given.plan, tmp_path, given.benchmark)
+        run_command(given, tmp_path, at_once=1, report_only=False, as_json=True)
+    half = write_report(given.plan, tmp_path, given.benchmark)
     assert set(half.frames.episodes["task"]) == {"found"}
     assert "1 run not finished" in (tmp_path / "study.html").read_text(encoding="utf-8")
     again = studied(given._replace(benchmark=Riddles()), tmp_path)
@@ -274,7 +281,7 @@ def test_the_command_runs_a_study(named: None, tmp_path: Path, capsys: pytest.Ca
 
 
 def test_the_command_goes_on_with_its_folder(
-    named: None, whole: tuple[Study, Path], capsys: pytest.CaptureFixture[str]
+    named: None, whole: tuple[StudyReport, Path], capsys: pytest.CaptureFixture[str]
 ):
     assert command("--out", whole[1]) == 0
     told = capsys.readouterr()
@@ -282,7 +289,7 @@ def test_the_command_goes_on_with_its_folder(
     assert str(whole[1] / "study.html") in told.out.replace("\n", "")
 
 
-def test_a_killed_study_goes_on_where_it_was(named: None, tmp_path: Path, whole: tuple[Study, Path]):
+def test_a_killed_study_goes_on_where_it_was(named: None, tmp_path: Path, whole: tuple[StudyReport, Path]):
     code = (
         "import sys; sys.path[:0] = ['tests/helpers']\n"
         "from certigraph.adapters import benchmarks\n"
@@ -302,7 +309,7 @@ def test_a_killed_study_goes_on_where_it_was(named: None, tmp_path: Path, whole:
 
 
 def test_arm_names_tell_gate_and_variant():
-    assert Arm("react", "freeform", "on", "alpha=1").name == "react/freeform+gate alpha=1"
+    assert StudyArm("react", "freeform", "on", "alpha=1").name == "react/freeform+gate alpha=1"
 
 
 def test_graphs_beside_the_arms_are_compared_and_no_line_of_the_study(

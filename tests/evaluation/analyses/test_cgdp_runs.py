@@ -6,9 +6,9 @@ import pytest
 
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.analyses import cgdp_runs as rules
-from certigraph.evaluation.analyses.cgdp_runs import GAPS, Arm, Seen, Truth, nothing_known
+from certigraph.evaluation.analyses.cgdp_runs import GAPS, GoldSupport, StudyArm, StudyRun, is_no_evidence
 from certigraph.state.records import Observation, Scores, Task, Usage
-from certigraph.state.run import Belief, Fact, Turn, finish, round_of, search
+from certigraph.state.run import Belief, BelievedFact, Turn, finish, round_of, search
 from certigraph.state.trajectory import Footer, Header, Trajectory
 
 QUESTION = "Who is the mother of the screenwriter of WarGames?"
@@ -33,7 +33,7 @@ def run(
     answerable: bool = True,
     limits: Limits | None = None,
     support: dict[str, str] = SUPPORT,
-) -> Seen:
+) -> StudyRun:
     """A finished run of so many rounds, and the answer that was handed in after them."""
     kept, turns = [], []
     for query, letters in rounds:
@@ -47,8 +47,8 @@ def run(
     header = Header(run_id="r", created="", graph="ircot", operators={}, task=task, context={}, versions={})
     footer = Footer(ending="world_ended", scores=Scores(value=score, answer=answer), usage=Usage(node="all"))
     trajectory = Trajectory(header=header, events=[], footer=footer)
-    truth = Truth(support, answerable)
-    return Seen(Arm("ircot", "native"), 0, trajectory, state, truth, limits or Limits(), lambda text: 0.0)
+    truth = GoldSupport(support, answerable)
+    return StudyRun(StudyArm("ircot", "native"), 0, trajectory, state, truth, limits or Limits(), lambda text: 0.0)
 
 
 FOUR = [("WarGames screenwriter", "w"), ("Lawrence Lasker", "l"), ("chess kings", "x"), ("chess game", "x")]
@@ -60,58 +60,58 @@ WIPED = Belief(form="lobotomized", window=1)
 
 
 def test_evidence_that_is_still_shown_is_not_lost():
-    assert rules.evidence_lost(run(FOUR)) is False
+    assert rules.has_lost_evidence(run(FOUR)) is False
 
 
 def test_evidence_that_was_wiped_is_lost_when_the_answer_is_wrong():
-    assert rules.evidence_lost(run(FOUR, belief=WIPED)) is True
-    assert rules.evidence_lost(run(FOUR, belief=WIPED, score=0.5)) is False
+    assert rules.has_lost_evidence(run(FOUR, belief=WIPED)) is True
+    assert rules.has_lost_evidence(run(FOUR, belief=WIPED, score=0.5)) is False
 
 
 def test_the_turn_of_the_answer_is_not_what_the_agent_saw():
-    assert rules.evidence_lost(run(FOUR[:1], belief=WIPED)) is False
+    assert rules.has_lost_evidence(run(FOUR[:1], belief=WIPED)) is False
 
 
 def test_a_belief_that_names_both_passages_keeps_them_a_suffix_in_brackets_aside():
     notes = ("Jane Greer is the mother of Lawrence Lasker", "who wrote wargames")
-    assert rules.evidence_lost(run(FOUR, belief=Belief(form="freeform", window=1, notes=notes))) is False
-    facts = (Fact(text="written by Lasker", source="WarGames"),)
-    assert rules.evidence_lost(run(FOUR, belief=Belief(form="structured", window=1, facts=facts))) is True
+    assert rules.has_lost_evidence(run(FOUR, belief=Belief(form="freeform", window=1, notes=notes))) is False
+    facts = (BelievedFact(text="written by Lasker", source="WarGames"),)
+    assert rules.has_lost_evidence(run(FOUR, belief=Belief(form="structured", window=1, facts=facts))) is True
 
 
 def test_evidence_that_came_late_was_never_early():
     late = [("chess", "x"), ("chess game", "x"), ("Lawrence Lasker", "l"), ("chess", "x")]
-    assert rules.evidence_lost(run(late, belief=WIPED)) is False
+    assert rules.has_lost_evidence(run(late, belief=WIPED)) is False
 
 
 def test_turns_that_a_small_context_dropped_are_not_seen():
     long = [*FOUR[:2], *((f"chess {'kings ' * 30}{n}", "x") for n in range(6))]
-    assert rules.evidence_lost(run(long)) is False
-    assert rules.evidence_lost(run(long, limits=SMALL)) is True
+    assert rules.has_lost_evidence(run(long)) is False
+    assert rules.has_lost_evidence(run(long, limits=SMALL)) is True
 
 
 def test_of_more_paragraphs_than_ircot_reads_the_latest_are_seen(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(rules, "PARAGRAPHS", 2)
-    assert rules.evidence_lost(run([("writer", "w"), ("son", "l"), ("chess", "x"), ("kings", "x")])) is True
+    monkeypatch.setattr(rules, "MAX_PARAGRAPHS", 2)
+    assert rules.has_lost_evidence(run([("writer", "w"), ("son", "l"), ("chess", "x"), ("kings", "x")])) is True
 
 
 # --- G2: goal displacement
 
 
 def test_late_actions_about_something_else_are_displaced():
-    assert rules.goal_displaced(run(FOUR)) is True
-    assert rules.goal_displaced(run(FOUR, score=1.0)) is False
+    assert rules.has_displaced_goal(run(FOUR)) is True
+    assert rules.has_displaced_goal(run(FOUR, score=1.0)) is False
 
 
 def test_words_of_gold_evidence_found_before_are_on_goal():
     followed = [*FOUR[:2], ("Jane Greer actress", "x"), ("mother Jane Greer", "x")]
-    assert rules.goal_displaced(run(followed)) is False
+    assert rules.has_displaced_goal(run(followed)) is False
     unfound = [("WarGames", "w"), ("chess", "x"), ("Jane Greer actress", "x"), ("actress Greer", "x")]
-    assert rules.goal_displaced(run(unfound)) is True  # its passage was not found: the words come from elsewhere
+    assert rules.has_displaced_goal(run(unfound)) is True  # its passage was not found: the words come from elsewhere
 
 
 def test_two_rounds_have_no_late_actions():
-    assert rules.goal_displaced(run(FOUR[2:])) is False
+    assert rules.has_displaced_goal(run(FOUR[2:])) is False
 
 
 # --- G3: parametric dominance
@@ -130,17 +130,17 @@ def test_two_rounds_have_no_late_actions():
     ],
 )
 def test_an_answer_whose_own_words_were_not_retrieved_is_parametric(answer: str, shown: bool):
-    assert rules.parametric(run(FOUR, answer)) is shown
+    assert rules.is_parametric(run(FOUR, answer)) is shown
 
 
 # --- G4: premature stop
 
 
 def test_only_an_own_early_wrong_answer_is_premature():
-    assert rules.premature(run(FOUR[:2])) is True
-    assert rules.premature(run(FOUR[:2], score=0.6)) is False
-    assert rules.premature(run(FOUR[:2], forced="gate")) is False
-    assert rules.premature(run(FOUR[:3])) is False
+    assert rules.is_premature(run(FOUR[:2])) is True
+    assert rules.is_premature(run(FOUR[:2], score=0.6)) is False
+    assert rules.is_premature(run(FOUR[:2], forced="gate")) is False
+    assert rules.is_premature(run(FOUR[:3])) is False
 
 
 # --- G5 and G6: retrieval stagnation
@@ -157,16 +157,16 @@ def test_only_an_own_early_wrong_answer_is_premature():
     ],
 )
 def test_two_similar_pairs_in_a_row_are_stagnation(queries: list[str], shown: bool):
-    assert rules.stagnant(run([(query, "x") for query in queries])) is shown
+    assert rules.is_stagnant(run([(query, "x") for query in queries])) is shown
 
 
 # --- G7: evidence-action misalignment
 
 
 def test_only_a_question_without_an_answer_can_be_misaligned():
-    assert rules.misaligned(run(FOUR)) is None
-    assert rules.misaligned(run(FOUR, "chess", answerable=False)) is True
-    assert rules.misaligned(run(FOUR, "not mentioned", answerable=False, score=1.0)) is False
+    assert rules.is_misaligned(run(FOUR)) is None
+    assert rules.is_misaligned(run(FOUR, "chess", answerable=False)) is True
+    assert rules.is_misaligned(run(FOUR, "not mentioned", answerable=False, score=1.0)) is False
 
 
 def test_without_gold_passages_two_gaps_cannot_be_told():
@@ -178,9 +178,9 @@ def test_without_gold_passages_two_gaps_cannot_be_told():
     "text", ["No evidence of her mother.", "unknown", "N/A", "It is not mentioned", "UNANSWERABLE", "none."]
 )
 def test_texts_that_say_nothing(text: str):
-    assert nothing_known(text)
+    assert is_no_evidence(text)
 
 
 @pytest.mark.parametrize("text", ["Who found no one?", "Who is the unknown soldier?", "Nonesuch", "found it"])
 def test_texts_that_ask_or_tell(text: str):
-    assert not nothing_known(text)
+    assert not is_no_evidence(text)

@@ -5,18 +5,18 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from certigraph.evaluation.analyses.cgdp_frames import EPISODES, upkeep_of
-from certigraph.evaluation.analyses.cgdp_runs import Arm, Spending, spending_of
+from certigraph.evaluation.analyses.cgdp_frames import EPISODE_COLUMNS, belief_costs_of
+from certigraph.evaluation.analyses.cgdp_runs import RoundUsage, StudyArm, round_usage_of
 from certigraph.evaluation.analyses.cgdp_tables import (
-    Point,
-    cell,
-    effects,
-    effects_by_hops,
-    frontier,
-    gated_by_memory,
+    ParetoPoint,
+    difference_table,
+    difference_table_by_hops,
+    format_cell,
+    frontier_flags,
+    gate_table_by_memory,
     pairs_of,
-    pareto,
-    readable,
+    pareto_table,
+    readable_table,
     saving_of,
 )
 from certigraph.state.records import Usage
@@ -24,12 +24,12 @@ from certigraph.state.run import Belief
 from certigraph.state.trajectory import Event
 
 
-def episode(arm: Arm, task: str, **figures: Any) -> dict[str, Any]:
+def episode(arm: StudyArm, task: str, **figures: Any) -> dict[str, Any]:
     return {"method": arm.name, **arm._asdict(), "benchmark": "b", "task": task, "trial": 0, **figures}
 
 
 def frame(*rows: dict[str, Any]) -> pd.DataFrame:
-    return pd.DataFrame(list(rows), columns=list(EPISODES), dtype="object").astype(dict(EPISODES))
+    return pd.DataFrame(list(rows), columns=list(EPISODE_COLUMNS), dtype="object").astype(dict(EPISODE_COLUMNS))
 
 
 def event(node: str, read: int = 0, written: int = 0, **more: Any) -> Event:
@@ -37,7 +37,7 @@ def event(node: str, read: int = 0, written: int = 0, **more: Any) -> Event:
     return Event(t=0, superstep=0, node=node, usage=usage, **more)
 
 
-NATIVE, FREE, WIPED = (Arm("ircot", memory, "shadow") for memory in ("native", "freeform", "lobotomized"))
+NATIVE, FREE, WIPED = (StudyArm("ircot", memory, "shadow") for memory in ("native", "freeform", "lobotomized"))
 
 
 # --- differences
@@ -45,7 +45,7 @@ NATIVE, FREE, WIPED = (Arm("ircot", memory, "shadow") for memory in ("native", "
 
 def test_pairs_differ_in_one_thing():
     real, wide = FREE._replace(gate="on"), FREE._replace(variant="K=12")
-    other = Arm("react", "native", "shadow")
+    other = StudyArm("react", "native", "shadow")
     found = {(pair.family, pair.left, pair.right) for pair in pairs_of([NATIVE, FREE, WIPED, real, wide, other])}
     assert found == {
         ("memory", FREE, NATIVE),
@@ -59,7 +59,7 @@ def test_pairs_differ_in_one_thing():
 def test_a_difference_is_over_the_tasks_of_both():
     rows = [episode(NATIVE, str(task), score=10.0 * task, tokens=100) for task in range(8)]
     rows += [episode(FREE, str(task), score=10.0 * task + 5 + task % 2, tokens=50) for task in range(1, 9)]
-    line = effects(frame(*rows)).set_index("measure")
+    line = difference_table(frame(*rows)).set_index("measure")
     assert (line.loc["score", "n"], line.loc["tokens", "difference"]) == (7, -50)
     assert line.loc["score", "difference"] == pytest.approx(5 + 4 / 7)
     assert line.loc["score", "p_holm"] == line.loc["score", "p"]
@@ -68,12 +68,12 @@ def test_a_difference_is_over_the_tasks_of_both():
 
 def test_arms_without_a_common_task_have_no_difference():
     rows = frame(episode(NATIVE, "a", score=1.0, tokens=1), episode(FREE, "b", score=1.0, tokens=1))
-    assert effects(rows)["n"].tolist() == [0, 0]
+    assert difference_table(rows)["n"].tolist() == [0, 0]
 
 
 def test_each_number_of_hops_is_a_family():
     rows = [episode(arm, f"{hops}{n}", score=n, hops=hops) for arm in (NATIVE, FREE) for hops in (2, 3) for n in (1, 2)]
-    table = effects_by_hops(frame(*rows))
+    table = difference_table_by_hops(frame(*rows))
     assert table["hops"].tolist() == [2, 3]
     assert table["n"].tolist() == [2, 2]
 
@@ -94,13 +94,13 @@ def test_savings_are_net_and_may_be_losses():
 
 
 def test_harnesses_are_pooled_as_trials_of_a_task():
-    react = Arm("react", "native", "shadow")
+    react = StudyArm("react", "native", "shadow")
     rows = [
         episode(arm, task, score=score, blended_score=score + 10, tokens=10, blended_tokens=5, fired=fired)
         for arm, score, fired in ((NATIVE, 0.0, 2), (react, 50.0, None))
         for task in ("a", "b")
     ]
-    line = gated_by_memory(frame(*rows)).set_index("memory").loc["native"]
+    line = gate_table_by_memory(frame(*rows)).set_index("memory").loc["native"]
     assert (line["n"], line["fire"], line["change"], line["saving"]) == (4, 0.5, 10, 50)
 
 
@@ -108,14 +108,14 @@ def test_harnesses_are_pooled_as_trials_of_a_task():
 
 
 def test_the_frontier_holds_what_nothing_beats():
-    points = [Point(10, 50), Point(20, 50), Point(20, 70), Point(30, 60), Point(10, 50)]
-    assert frontier(points) == [True, False, True, False, True]
+    points = [ParetoPoint(10, 50), ParetoPoint(20, 50), ParetoPoint(20, 70), ParetoPoint(30, 60), ParetoPoint(10, 50)]
+    assert frontier_flags(points) == [True, False, True, False, True]
 
 
 def test_natural_and_gated_conditions_have_a_frontier_each():
     rows = [episode(NATIVE, "a", score=50.0, tokens=100, blended_score=40.0, blended_tokens=50)]
     rows += [episode(FREE, "a", score=40.0, tokens=200, blended_score=60.0, blended_tokens=150)]
-    found = pareto(frame(*rows)).set_index(["memory", "gate"])["frontier"].to_dict()
+    found = pareto_table(frame(*rows)).set_index(["memory", "gate"])["frontier"].to_dict()
     assert found == {
         ("native", "off"): True,
         ("native", "on"): True,
@@ -132,7 +132,7 @@ def test_a_round_is_from_one_decision_to_the_next_without_the_gate():
         *(event("reset", 1), event("gate", 2), event("decide", 10, 1), event("act"), event("memory", 5, 1)),
         *(event("gate", 100), event("decide", 20, 2), event("act"), event("answer", 50), event("deliver")),
     ]
-    assert spending_of(events) == [Spending(1, 10, 5, 17), Spending(2, 20, 0, 22)]
+    assert round_usage_of(events) == [RoundUsage(1, 10, 5, 17), RoundUsage(2, 20, 0, 22)]
 
 
 def test_refused_tries_of_an_extraction_are_no_reorganisation():
@@ -147,12 +147,12 @@ def test_refused_tries_of_an_extraction_are_no_reorganisation():
         event("memory", calls=[call(10, "no JSON"), call(20), call(300), call(400)], update=update(1, "who")),
         event("memory", calls=[call(10)], update=update(1, "No evidence found")),
     ]
-    upkeep = upkeep_of(_Run(Arm("ircot", "structured"), events, Belief(reorganised=1)))  # type: ignore[arg-type]
+    upkeep = belief_costs_of(_Run(StudyArm("ircot", "structured"), events, Belief(reorganised=1)))  # type: ignore[arg-type]
     assert upkeep == (1, 2, 702, True)
 
 
 class _Run:
-    def __init__(self, arm: Arm, events: list[Event], belief: Belief) -> None:
+    def __init__(self, arm: StudyArm, events: list[Event], belief: Belief) -> None:
         self.arm, self.events, self.belief = arm, events, belief
 
 
@@ -160,7 +160,7 @@ class _Run:
     ("value", "shown"), [(0.12345, "0.123"), (12345.6, "12,346"), (1200, "1,200"), (None, "-"), (float("nan"), "-")]
 )
 def test_cells(value: Any, shown: str):
-    assert cell(value) == shown
+    assert format_cell(value) == shown
 
 
 # --- as people read them
@@ -170,11 +170,11 @@ def test_a_table_is_read_with_its_bounds_and_without_what_its_names_say():
     arm = {"method": "ircot/native", "harness": "ircot", "memory": "native", "gate": "on", "variant": ""}
     line = {**arm, "n": 4, "value": 1.5, "low": 1.0, "high": None}
     rows = pd.DataFrame([line | {"high": 2.0}, line | {"low": None}])
-    assert readable("artefacts", rows).to_dict("list") == {
+    assert readable_table("artefacts", rows).to_dict("list") == {
         "method": ["ircot/native"] * 2,
         "n": [4, 4],
         "value": ["1.5 (1 to 2)", "1.5"],
     }
     plain = pd.DataFrame([{"harness": "ircot", "variant": "", "frontier": True}])
-    assert readable("pareto", plain).columns.tolist() == ["harness", "frontier"]
-    assert cell(True) == "yes"
+    assert readable_table("pareto", plain).columns.tolist() == ["harness", "frontier"]
+    assert format_cell(True) == "yes"

@@ -6,22 +6,22 @@ import json
 import pytest
 from real_data import data_folder
 
-from certigraph.adapters.retrieval.bm25 import Hit, Pool
-from certigraph.adapters.retrieval.sources import paragraph, question_paragraphs, read_passages
+from certigraph.adapters.retrieval.bm25 import PassageHit, PassagePool
+from certigraph.adapters.retrieval.sources import passage_of_text, question_paragraphs, read_passages
 from certigraph.evaluation.analyses.retrieval import (
-    EACH,
-    FILES,
+    EACH_HOP,
+    INTERLEAVED,
     MEASURES,
     ONCE,
-    WOVEN,
-    Asked,
+    SPLIT_FILES,
+    EvidenceQuestion,
     RecallStudy,
-    findings,
+    hits_of,
     print_recall,
     read_questions,
     recall_study,
-    recalls,
-    scored,
+    recalls_of_split,
+    score_questions,
     write_recall,
 )
 from certigraph.state.records import Fault, UnknownName
@@ -61,7 +61,7 @@ CHAIN = {
 
 
 def written(folder, split, *rows):
-    path = folder / FILES[split]
+    path = folder / SPLIT_FILES[split]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
     return path
@@ -80,7 +80,10 @@ class TestQuestions:
     def test_a_decomposition_is_asked_with_its_gold_answers(self, tmp_path):
         [asked] = read_questions(written(tmp_path, "musique dev", CHAIN))
         assert asked.hops == ("river >> source", "Who governs Alba ?")
-        assert asked.gold == {paragraph("Alba", "Ada governs it.").id, paragraph("River", "Its source is Alba.").id}
+        assert asked.gold == {
+            passage_of_text("Alba", "Ada governs it.").id,
+            passage_of_text("River", "Its source is Alba.").id,
+        }
 
     @pytest.mark.parametrize(
         ("row", "told"),
@@ -108,14 +111,14 @@ class Told:
     name = "told"
 
     def search(self, query, k):
-        return [Hit(Passage(id=id, title="", text=""), 1.0) for id in query.split()][:k]
+        return [PassageHit(Passage(id=id, title="", text=""), 1.0) for id in query.split()][:k]
 
 
 class TestMeasures:
-    ASKED = Asked("q", "x a y z u v b", frozenset("ab"), ("a m", "n b"))
+    ASKED = EvidenceQuestion("q", "x a y z u v b", frozenset("ab"), ("a m", "n b"))
 
     def test_one_list_is_cut_at_k(self):
-        found = findings(Told(), self.ASKED)[ONCE]
+        found = hits_of(Told(), self.ASKED)[ONCE]
         assert {name: of(found, self.ASKED.gold) for name, of in MEASURES.items()} == {
             "R@2": 0.5,
             "R@5": 0.5,
@@ -124,24 +127,24 @@ class TestMeasures:
         }
 
     def test_hops_take_turns_and_share_k_or_have_k_each(self):
-        found = findings(Told(), self.ASKED._replace(hops=("a m b", "a n")))
-        assert [list(found[WOVEN](k)) for k in (2, 5)] == [["a", "m"], ["a", "m", "n", "b"]]
-        assert list(found[EACH](2)) == ["a", "m", "a", "n"]
+        found = hits_of(Told(), self.ASKED._replace(hops=("a m b", "a n")))
+        assert [list(found[INTERLEAVED](k)) for k in (2, 5)] == [["a", "m"], ["a", "m", "n", "b"]]
+        assert list(found[EACH_HOP](2)) == ["a", "m", "a", "n"]
 
     def test_a_question_half_answered_is_not_all(self):
         asked = self.ASKED._replace(text="a x")
-        scores = scored([asked], {"told": Told()})
+        scores = score_questions([asked], {"told": Told()})
         assert scores["told", ONCE, "R@10"] == {"q": [0.5]} and scores["told", ONCE, "all@10"] == {"q": [0.0]}
 
 
 def test_differences_are_paired_with_plain_bm25_asked_once():
-    keys = [("bm25", ONCE, "R@2"), ("bm25", WOVEN, "R@2"), ("dense", ONCE, "R@2")]
+    keys = [("bm25", ONCE, "R@2"), ("bm25", INTERLEAVED, "R@2"), ("dense", ONCE, "R@2")]
     questions = [f"q{n}" for n in range(8)]
     scores = {key: {q: [0.5 * place] for q in questions} for place, key in enumerate(keys)}
-    base, dense, woven = recalls("musique dev", scores)
+    base, dense, woven = recalls_of_split("musique dev", scores)
     assert (base.mean, base.difference, base.p) == (0.0, None, None)
     assert (dense.queries, dense.difference, dense.difference_low) == (ONCE, 1.0, 1.0)
-    assert (woven.queries, woven.difference) == (WOVEN, 0.5) and woven.p == pytest.approx(0.5**7)
+    assert (woven.queries, woven.difference) == (INTERLEAVED, 0.5) and woven.p == pytest.approx(0.5**7)
     assert woven.p_holm == pytest.approx(2 * 0.5**7) and woven.p_holm > woven.p  # adjusted for two differences
 
 
@@ -158,7 +161,7 @@ class TestStudy:
             ("musique dev", 1, 2, 3),
         ]
         assert len(study.recalls) == 2 * 2 * 3 * 4 and study.encoder is None
-        hops = next(r for r in study.recalls if (r.split, r.queries, r.measure) == ("musique dev", EACH, "all@10"))
+        hops = next(r for r in study.recalls if (r.split, r.queries, r.measure) == ("musique dev", EACH_HOP, "all@10"))
         assert hops.mean == 1.0
 
     def test_it_is_printed_and_drawn_from_its_file(self, study, tmp_path, capsys):
@@ -174,7 +177,7 @@ class TestStudy:
             recall_study(tmp_path, splits=("hotpotqa",))
 
     def test_vectors_without_an_encoder_are_a_fault_with_the_command(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("certigraph.evaluation.analyses.retrieval.encoder", lambda: None)
+        monkeypatch.setattr("certigraph.evaluation.analyses.retrieval.find_encoder", lambda: None)
         with pytest.raises(Fault, match=r"pip install 'certigraph.embeddings.*--no-dense"):
             recall_study(tmp_path)
 
@@ -182,7 +185,7 @@ class TestStudy:
 @pytest.mark.slow
 @pytest.mark.parametrize(("split", "points"), [("hotpotqa train", 7), ("musique train", 2)])
 def test_titles_first_find_more_of_real_evidence_than_plain_bm25(split, points):
-    study = recall_study(data_folder(FILES[split].partition("/")[0]).parent, splits=(split,), dense=False)
+    study = recall_study(data_folder(SPLIT_FILES[split].partition("/")[0]).parent, splits=(split,), dense=False)
     [found] = [r for r in study.recalls if (r.method, r.queries, r.measure) == ("two-stage", ONCE, "R@2")]
     assert found.difference >= points / 100 and found.difference_low > 0
 
@@ -191,6 +194,6 @@ def test_titles_first_find_more_of_real_evidence_than_plain_bm25(split, points):
 def test_hops_with_gold_bridges_find_more_than_the_question_alone():
     path = data_folder("musique") / "musique_ans_train.jsonl.gz"
     questions = read_questions(path)
-    scores = scored(questions, {"pool": Pool(list(read_passages(path)))})
-    once, woven = (sum(s for [s] in scores["pool", queries, "R@10"].values()) for queries in (ONCE, WOVEN))
+    scores = score_questions(questions, {"pool": PassagePool(list(read_passages(path)))})
+    once, woven = (sum(s for [s] in scores["pool", queries, "R@10"].values()) for queries in (ONCE, INTERLEAVED))
     assert len(questions) == 100 and woven > once + 15

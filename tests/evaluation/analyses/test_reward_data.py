@@ -8,32 +8,32 @@ from pathlib import Path
 
 import pytest
 
-from certigraph.adapters.rewardprediction.dataset import Domain
+from certigraph.adapters.rewardprediction.dataset import RewardDomain
 from certigraph.evaluation.analyses import reward_data
 from certigraph.evaluation.analyses.reward_data import (
-    COUNTS,
-    DROPPED,
-    Asked,
-    Dropped,
-    attempts,
-    build,
-    build_all,
-    chosen_domains,
-    command_of,
-    in_processes,
-    levelled,
-    queues,
+    COUNTS_FILE,
+    DROPPED_FILE,
+    BuildRequest,
+    DroppedTask,
+    build_command,
+    build_domain,
+    build_pairs,
+    create_queues,
+    format_command,
+    map_in_processes,
     read_counts,
+    select_domains,
+    take_balanced,
 )
 from certigraph.evaluation.analyses.rewards import (
-    EPIC,
+    EPIC_FIGURE,
     OVERALL,
-    Rated,
+    RatedPair,
     granularity_of,
-    knows_the_goal,
-    lines_of,
-    predictors,
-    stratified,
+    has_known_goal,
+    parse_predictors,
+    predictor_lines,
+    stratified_mean,
 )
 from certigraph.evaluation.analyses.rewards_report import describe_findings
 from certigraph.state.records import Fault, Task, UnknownName
@@ -49,88 +49,92 @@ def tasks(*ids: str) -> list[Task]:
 
 
 def test_kinds_are_drawn_evenly_and_left_out_by_name():
-    domain = Domain(4, kind="(.*?)-", without=frozenset({"grow"}))
-    drawn = queues(tasks("boil-1", "boil-2", "boil-3", "boil-4", "mix-1", "find-1", "find-2", "grow-1"), domain, 0)
+    domain = RewardDomain(4, kind="(.*?)-", without=frozenset({"grow"}))
+    drawn = create_queues(
+        tasks("boil-1", "boil-2", "boil-3", "boil-4", "mix-1", "find-1", "find-2", "grow-1"), domain, 0
+    )
     assert set(drawn) == {"boil", "mix", "find"}
-    taken = levelled(drawn, {"boil": 1}, 5)
+    taken = take_balanced(drawn, {"boil": 1}, 5)
     assert Counter(task.id.partition("-")[0] for task in taken) == {"boil": 2, "find": 2, "mix": 1}
 
 
 def test_the_draw_is_the_seed_s():
     many = tasks(*(f"t{n}" for n in range(30)))
-    first, again, other = (list(queues(many, Domain(0), seed)[""]) for seed in (0, 0, 1))
+    first, again, other = (list(create_queues(many, RewardDomain(0), seed)[""]) for seed in (0, 0, 1))
     assert first == again != other
 
 
 def test_a_build_goes_on_and_comes_out_the_same(tmp_path: Path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    count = build(Asked("blocksworld", pairs=6), whole)
+    count = build_domain(BuildRequest("blocksworld", pairs=6), whole)
     assert (count.built, count.wanted, count.published) == (6, 6, 250)
-    build(Asked("blocksworld", pairs=6), cut)
+    build_domain(BuildRequest("blocksworld", pairs=6), cut)
     lines = (cut / "blocksworld.jsonl").read_text().splitlines(keepends=True)
     (cut / "blocksworld.jsonl").write_text("".join(lines[3:5]) + lines[0][:50])  # as a kill leaves it
-    build(Asked("blocksworld", pairs=6), cut)
+    build_domain(BuildRequest("blocksworld", pairs=6), cut)
     assert (cut / "blocksworld.jsonl").read_bytes() == (whole / "blocksworld.jsonl").read_bytes()
     assert read_counts(whole)["blocksworld"] == count
 
 
 def test_another_seed_in_the_same_folder_is_refused(tmp_path: Path):
-    build(Asked("blocksworld", pairs=2), tmp_path)
+    build_domain(BuildRequest("blocksworld", pairs=2), tmp_path)
     with pytest.raises(Fault, match="holds blocksworld with seed 0, not 1"):
-        build(Asked("blocksworld", pairs=2, seed=1), tmp_path)
+        build_domain(BuildRequest("blocksworld", pairs=2, seed=1), tmp_path)
 
 
 def test_broken_tasks_are_counted_with_their_reason_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def breaking(benchmark, data, seed, given, at_once=1):
         for task in given:
             if task.id.startswith("4-"):
-                yield Dropped(domain=benchmark, task=task.id, reason="it broke")
+                yield DroppedTask(domain=benchmark, task=task.id, reason="it broke")
             else:
-                yield from attempts(benchmark, data, seed, [task])
+                yield from build_pairs(benchmark, data, seed, [task])
 
-    monkeypatch.setattr(reward_data, "attempts", breaking)
-    count = build(Asked("blocksworld", pairs=12), tmp_path)
+    monkeypatch.setattr(reward_data, "build_pairs", breaking)
+    count = build_domain(BuildRequest("blocksworld", pairs=12), tmp_path)
     assert count.built == 12
     assert count.dropped["it broke"] == 5
-    assert (tmp_path / DROPPED).read_text().count("it broke") == 5
-    assert json.loads((tmp_path / COUNTS).read_text())[0]["dropped"]["it broke"] == 5
+    assert (tmp_path / DROPPED_FILE).read_text().count("it broke") == 5
+    assert json.loads((tmp_path / COUNTS_FILE).read_text())[0]["dropped"]["it broke"] == 5
 
 
 def test_an_exception_in_a_world_costs_one_pair():
     broken = Task(benchmark="blocksworld", id="x", constants={"init": "nonsense"})
-    (outcome,) = attempts("blocksworld", None, 0, [broken])
-    assert isinstance(outcome, Dropped)
+    (outcome,) = build_pairs("blocksworld", None, 0, [broken])
+    assert isinstance(outcome, DroppedTask)
     assert outcome.reason.startswith("task x")
 
 
 def test_a_benchmark_without_demonstrations_is_named(tmp_path: Path):
     with pytest.raises(UnknownName, match="hotpotqa has no demonstrations"):
-        build(Asked("hotpotqa"), tmp_path)
-    assert set(chosen_domains(())) == {"alfworld", "blocksworld", "scienceworld", "textworld", "webshop"}
+        build_domain(BuildRequest("hotpotqa"), tmp_path)
+    assert set(select_domains(())) == {"alfworld", "blocksworld", "scienceworld", "textworld", "webshop"}
 
 
 def test_a_domain_without_its_data_is_told_in_a_line_and_the_others_are_built(tmp_path: Path, capsys):
     (tmp_path / "no games").mkdir()
-    asked = [Asked("alfworld", data=str(tmp_path / "no games")), Asked("blocksworld", pairs=2)]
-    assert build_all(asked, tmp_path / "out", at_once=1, as_json=True) == 1
+    asked = [BuildRequest("alfworld", data=str(tmp_path / "no games")), BuildRequest("blocksworld", pairs=2)]
+    assert build_command(asked, tmp_path / "out", at_once=1, as_json=True) == 1
     lost, built = json.loads(capsys.readouterr().out)
     assert "no games" in lost["failed"] and "\n" not in lost["failed"]
     assert (lost["built"], built["built"]) == (0, 2)
 
 
 def test_the_command_that_goes_on_asks_for_the_same():
-    asked = [Asked(name, seed=3, pairs=6, splits=("gen",), data="my data") for name in ("blocksworld", "webshop")]
-    assert command_of(asked, Path("out")) == (
+    asked = [
+        BuildRequest(name, seed=3, pairs=6, splits=("gen",), data="my data") for name in ("blocksworld", "webshop")
+    ]
+    assert format_command(asked, Path("out")) == (
         "certigraph rewards build out --domain=blocksworld --domain=webshop --split=gen --pairs=6 --seed=3 "
         "'--data=my data'"
     )
-    assert command_of([Asked("webshop")], Path("out")) == "certigraph rewards build out --domain=webshop"
+    assert format_command([BuildRequest("webshop")], Path("out")) == "certigraph rewards build out --domain=webshop"
 
 
 @pytest.mark.slow
 def test_no_process_goes_on_once_its_outcome_is_not_waited_for():
     began = time.monotonic()
-    for _, outcome in in_processes(time.sleep, [0.01, 30.0, 30.0], 2):
+    for _, outcome in map_in_processes(time.sleep, [0.01, 30.0, 30.0], 2):
         assert outcome is None
         break
     while active_children() and time.monotonic() - began < 20:
@@ -141,27 +145,27 @@ def test_no_process_goes_on_once_its_outcome_is_not_waited_for():
 @pytest.mark.slow
 def test_a_process_that_dies_costs_its_own_piece():
     dying = "__import__('os')._exit(1)"
-    assert dict(in_processes(eval, ["1 + 1", dying, "3"], 2)) == {"1 + 1": 2, dying: None, "3": 3}
+    assert dict(map_in_processes(eval, ["1 + 1", dying, "3"], 2)) == {"1 + 1": 2, dying: None, "3": 3}
 
 
 def test_predictors_are_named_with_their_operators():
-    made = predictors(["raw=statefactory:route=route:granularity=raw", "statefactory", "monotonic:rate=constant"])
+    made = parse_predictors(["raw=statefactory:route=route:granularity=raw", "statefactory", "monotonic:rate=constant"])
     assert [method.name for method in made] == ["raw", "statefactory", "monotonic:rate=constant"]
     assert [granularity_of(method) for method in made] == ["raw", "attribute", None]
-    (offline,) = predictors(["statefactory:interpret=offline_goal"])
-    assert knows_the_goal(offline) and granularity_of(offline) is None
-    assert predictors(["monotonic"], ["all-MiniLM-L6-v2"])[1].name == "all-MiniLM-L6-v2"
+    (offline,) = parse_predictors(["statefactory:interpret=offline_goal"])
+    assert has_known_goal(offline) and granularity_of(offline) is None
+    assert parse_predictors(["monotonic"], ["all-MiniLM-L6-v2"])[1].name == "all-MiniLM-L6-v2"
     with pytest.raises(UnknownName, match="sdp predicts no rewards"):
-        predictors(["sdp"])
+        parse_predictors(["sdp"])
     with pytest.raises(UnknownName, match="two predictors are called monotonic"):
-        predictors(["monotonic", "monotonic"])
+        parse_predictors(["monotonic", "monotonic"])
 
 
-def row(predictor: str, pair: str, epic: float, **more: float) -> Rated:
+def row(predictor: str, pair: str, epic: float, **more: float) -> RatedPair:
     names = ("epic", "epic_each", "epic_raw", "epic_each_raw", "final_positive", "final_negative")
     figures = {**dict.fromkeys(names, epic), "final_negative": 0.1, **more}
     domain = pair.partition("/")[0]
-    return Rated(
+    return RatedPair(
         predictor=predictor, pair=pair, domain=domain, rewards=((epic,),), figures=figures, seconds=0.1, digest=pair
     )
 
@@ -169,9 +173,9 @@ def row(predictor: str, pair: str, epic: float, **more: float) -> Rated:
 def test_overall_is_the_mean_of_domains_and_differences_are_paired():
     first = [row("a", "x/1", 0.2), row("a", "x/2", 0.4), row("a", "x/3", 0.3), row("a", "y/1", 0.9)]
     other = [row("b", one.pair, one.figures["epic"] + 0.1) for one in first]
-    lines = {(line.predictor, line.domain): line for line in lines_of([*first, *other], ["a", "b"])}
-    assert lines["a", OVERALL].figures[EPIC].mean == pytest.approx(0.6)
-    low, high = lines["a", OVERALL].figures[EPIC][1:]
+    lines = {(line.predictor, line.domain): line for line in predictor_lines([*first, *other], ["a", "b"])}
+    assert lines["a", OVERALL].figures[EPIC_FIGURE].mean == pytest.approx(0.6)
+    low, high = lines["a", OVERALL].figures[EPIC_FIGURE][1:]
     assert low is not None and high is not None and low < 0.6 < high
     gap = lines["b", OVERALL].difference
     assert gap is not None and gap == pytest.approx((0.1, 0.1, 0.1))
@@ -180,17 +184,17 @@ def test_overall_is_the_mean_of_domains_and_differences_are_paired():
 
 def test_equal_domains_are_resampled_apart():
     values = [0.0, 1.0] * 20
-    one, two = (stratified({f"d{n}": values for n in range(many)}) for many in (1, 4))
+    one, two = (stratified_mean({f"d{n}": values for n in range(many)}) for many in (1, 4))
     assert one.low is not None and two.low is not None
     assert two.low - 0.5 == pytest.approx((one.low - 0.5) / 2, abs=0.03)
 
 
 def test_findings_say_whether_the_papers_order_holds():
-    methods = predictors(["statefactory", "raw=statefactory:route=route:granularity=raw"])
+    methods = parse_predictors(["statefactory", "raw=statefactory:route=route:granularity=raw"])
     rows = [row("statefactory", "x/1", 0.3), row("raw", "x/1", 0.8)]
-    said = describe_findings(methods, lines_of(rows, ["statefactory", "raw"]), rows)
+    said = describe_findings(methods, predictor_lines(rows, ["statefactory", "raw"]), rows)
     assert "raw 0.800 > attribute 0.300; the paper's order" in said[0]
     assert "in every domain" in said[-1]
     worse = [row("statefactory", "x/1", 0.9, final_positive=0.0), row("raw", "x/1", 0.8)]
-    said = describe_findings(methods, lines_of(worse, ["statefactory", "raw"]), worse)
+    said = describe_findings(methods, predictor_lines(worse, ["statefactory", "raw"]), worse)
     assert "not the paper's order" in said[0] and "not in x" in said[-1]

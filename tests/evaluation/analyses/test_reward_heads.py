@@ -6,13 +6,19 @@ import numpy as np
 import pytest
 
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.rewardprediction.dataset import Pair, Recording, Reward, RewardRow
-from certigraph.adapters.rewards import flattened, load_tuned
-from certigraph.evaluation.analyses.reward_heads import PER_TASK, Recipe, Sample, ranked, train_lora
+from certigraph.adapters.rewardprediction.dataset import RewardRow, RewardTrajectory, TrajectoryPair, TrueReward
+from certigraph.adapters.rewards import format_steps, load_tuned
+from certigraph.evaluation.analyses.reward_heads import (
+    MAX_PAIRS_PER_TASK,
+    PrefixSample,
+    TuningRecipe,
+    ranked_pairs,
+    train_lora,
+)
 from certigraph.graphs import reward_head
 from certigraph.nodes.rewards import supervised
 from certigraph.state.records import Fault, Task
-from certigraph.state.rewards import DOMAIN, RECORDINGS, Seen
+from certigraph.state.rewards import DOMAIN, RECORDINGS, RecordedStep
 
 
 def pair(number=0, length=4):
@@ -24,22 +30,24 @@ def pair(number=0, length=4):
         for n in range(1, length + 1):
             shaped = n / length if positive else 0.0
             seen = f"The lamp is {'lit' if positive else 'dark'} {n if positive else draw.randint(10, 99)}."
-            rows.append(RewardRow(action="press", observation=seen, reward=Reward(raw=shaped, shaped=shaped)))
-        return Recording(goal_description="light the lamp", trajectory=tuple(rows))
+            rows.append(RewardRow(action="press", observation=seen, reward=TrueReward(raw=shaped, shaped=shaped)))
+        return RewardTrajectory(goal_description="light the lamp", trajectory=tuple(rows))
 
-    return Pair(domain="lamps", task=str(number), positive=recording(True), negatives=(recording(False),))
+    return TrajectoryPair(domain="lamps", task=str(number), positive=recording(True), negatives=(recording(False),))
 
 
 def test_better_prefixes_stand_first_and_equal_ones_are_not_ranked():
-    sample = Sample("lamps/0", "lamps", None, (0.5, 1.0, 0.0, 0.0))
-    assert sorted(ranked(sample, 0)) == [(0, 2), (0, 3), (1, 0), (1, 2), (1, 3)]
-    long = Sample("lamps/0", "lamps", None, tuple(n / 40 for n in range(40)))
-    assert len(set(ranked(long, 0))) == PER_TASK and ranked(long, 0) == ranked(long, 0) != ranked(long, 1)
-    assert ranked(Sample("x", "lamps", None, (0.0, 0.0)), 0) == []
+    sample = PrefixSample("lamps/0", "lamps", None, (0.5, 1.0, 0.0, 0.0))
+    assert sorted(ranked_pairs(sample, 0)) == [(0, 2), (0, 3), (1, 0), (1, 2), (1, 3)]
+    long = PrefixSample("lamps/0", "lamps", None, tuple(n / 40 for n in range(40)))
+    assert len(set(ranked_pairs(long, 0))) == MAX_PAIRS_PER_TASK and ranked_pairs(long, 0) == ranked_pairs(
+        long, 0
+    ) != ranked_pairs(long, 1)
+    assert ranked_pairs(PrefixSample("x", "lamps", None, (0.0, 0.0)), 0) == []
 
 
 def test_a_prefix_is_flattened_with_its_goal():
-    text = flattened("light it", [Seen(action="press", observation="lit")])
+    text = format_steps("light it", [RecordedStep(action="press", observation="lit")])
     assert text == "<GOAL> light it </GOAL> --- <ACTION> press </ACTION> <STATE> lit </STATE>"
 
 
@@ -52,18 +60,18 @@ class TestTraining:
             rewards = np.concatenate([np.linspace(0.1, 1, 10), np.zeros(10)])
             noise = draw.normal(size=(20, 12))
             noise[:, 0] = rewards * 3 + draw.normal(size=20) * 0.1
-            made.append(Sample(f"lamps/{number}", "lamps", noise.astype(np.float16), tuple(rewards)))
+            made.append(PrefixSample(f"lamps/{number}", "lamps", noise.astype(np.float16), tuple(rewards)))
         return made
 
     def test_heads_rank_tasks_that_they_did_not_see_and_are_the_same_again(self):
-        from certigraph.evaluation.analyses.reward_heads import distance, train_heads, transfer
+        from certigraph.evaluation.analyses.reward_heads import mean_epic_distance, measure_transfer, train_heads
 
         found = self.samples()
         heads = train_heads(found, "letters", folds=4, progress=lambda line: None)
-        assert distance(found, heads) < 0.35 and heads.card.domains == ("lamps",)
+        assert mean_epic_distance(found, heads) < 0.35 and heads.card.domains == ("lamps",)
         again = train_heads(found, "letters", folds=4, progress=lambda line: None)
         np.testing.assert_array_equal(heads.heads[0].hidden, again.heads[0].hidden)
-        assert transfer(found, "letters", folds=4).distances == ((distance(found, heads),),)
+        assert measure_transfer(found, "letters", folds=4).distances == ((mean_epic_distance(found, heads),),)
 
     def test_a_head_is_not_trained_on_the_tasks_of_its_fold(self, monkeypatch):
         from certigraph.adapters.rewards import fold_of
@@ -78,7 +86,7 @@ class TestTraining:
         for fold, samples in enumerate(seen):
             assert samples and all(fold_of(one.task, 3) != fold for one in samples)
 
-    @pytest.mark.parametrize("samples", [[], [Sample("a", "lamps", np.ones((2, 3), np.float16), (0.0, 0.0))] * 3])
+    @pytest.mark.parametrize("samples", [[], [PrefixSample("a", "lamps", np.ones((2, 3), np.float16), (0.0, 0.0))] * 3])
     def test_what_ranks_nothing_trains_nothing(self, samples):
         from certigraph.evaluation.analyses.reward_heads import train_head
 
@@ -112,7 +120,7 @@ def test_the_lora_recipe_tunes_a_tiny_model_on_the_cpu_and_its_folder_rates(tmp_
     torch.manual_seed(0)
     Qwen2ForSequenceClassification(config).save_pretrained(tmp_path)
     said = []
-    recipe = Recipe(rate=2e-2, epochs=8, tokens=64)
+    recipe = TuningRecipe(rate=2e-2, epochs=8, tokens=64)
     folder = train_lora(
         [pair(n) for n in range(3)], tmp_path / "out", base=str(tmp_path), recipe=recipe, progress=said.append
     )

@@ -11,32 +11,38 @@ import numpy as np
 import pytest
 
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.rewardprediction.dataset import Pair, Recording, Reward, RewardRow
+from certigraph.adapters.rewardprediction.dataset import RewardRow, RewardTrajectory, TrajectoryPair, TrueReward
 from certigraph.evaluation.analyses import rewards, rewards_report
-from certigraph.evaluation.analyses.reward_data import Asked, build
-from certigraph.evaluation.analyses.reward_heads import Transfer
+from certigraph.evaluation.analyses.reward_data import BuildRequest, build_domain
+from certigraph.evaluation.analyses.reward_heads import TransferResult
 from certigraph.evaluation.analyses.rewards import (
-    EPIC,
-    MOST_FAULTS,
+    EPIC_FIGURE,
+    MAX_CONSECUTIVE_FAULTS,
     OVERALL,
-    Line,
-    Mean,
+    MeanInterval,
+    PredictorLine,
     Triplet,
-    code_of,
-    digest_of,
+    code_digest,
+    create_triplets,
     encoder_of,
-    lines_of,
-    predictors,
-    probed,
-    rate,
-    rate_all,
-    read_rated,
-    timed,
-    told,
+    format_probes,
+    parse_predictors,
+    predictor_lines,
+    probe_encoders,
+    rate_pair,
+    rate_pairs,
+    rating_digest,
+    read_rated_pairs,
+    time_predictor,
     triplet_accuracy,
-    triplets,
 )
-from certigraph.evaluation.analyses.rewards_report import REWARDS_PAGE, ROWS, TRANSFER, measure, write_transfer
+from certigraph.evaluation.analyses.rewards_report import (
+    REWARDS_PAGE,
+    ROWS_FILE,
+    TRANSFER_FILE,
+    measure_rewards,
+    write_transfer,
+)
 from certigraph.graphs import monotonic
 from certigraph.state.records import Fault, Interrupted
 
@@ -44,23 +50,23 @@ from certigraph.state.records import Fault, Interrupted
 @pytest.fixture
 def blocks():
     rows = tuple(
-        RewardRow(action="act", observation=text, reward=Reward())
+        RewardRow(action="act", observation=text, reward=TrueReward())
         for text in ("the red block is on the table.", "the red block is on top of the blue block.")
     )
-    told = Recording(goal_description="the red block is on top of the blue block", trajectory=rows)
-    return Pair(domain="blocksworld", task="0", positive=told, negatives=(told,))
+    told = RewardTrajectory(goal_description="the red block is on top of the blue block", trajectory=rows)
+    return TrajectoryPair(domain="blocksworld", task="0", positive=told, negatives=(told,))
 
 
 def test_the_negative_is_another_value_of_the_same_attribute_where_there_was_one(monkeypatch, blocks):
     from certigraph.evaluation.analyses import rewards
-    from certigraph.state.rewards import factored
+    from certigraph.state.rewards import to_factored
 
     class Reading:
         def extract(self, state, goal, action, observation):
-            return factored({"red block": {"location": observation}, "door": {"state": "shut"}})
+            return to_factored({"red block": {"location": observation}, "door": {"state": "shut"}})
 
-    monkeypatch.setattr(rewards, "needed_factors", lambda task: Reading())
-    found = {one.anchor: one for one in triplets([blocks])}
+    monkeypatch.setattr(rewards, "require_factors", lambda task: Reading())
+    found = {one.anchor: one for one in create_triplets([blocks])}
     first, second = (f"red block: location {row.observation}" for row in blocks.positive.trajectory)
     assert found[first].contradiction == second and found[second].contradiction == first
     assert found["door: state shut"].contradiction in (first, second)
@@ -80,7 +86,7 @@ def test_accuracy_is_the_share_whose_paraphrase_is_nearer():
 
 def test_an_unknown_domain_is_a_fault(blocks):
     with pytest.raises(Fault, match="no symbolic extractor reads lamps"):
-        triplets([blocks.model_copy(update={"domain": "lamps"})])
+        create_triplets([blocks.model_copy(update={"domain": "lamps"})])
 
 
 def test_encoders_that_are_named_are_probed_once_and_told_beside_their_distance(monkeypatch, tmp_path, blocks):
@@ -91,19 +97,23 @@ def test_encoders_that_are_named_are_probed_once_and_told_beside_their_distance(
             asked.append(len(texts))
             return np.ones((len(texts), 2), dtype=np.float32)
 
-    monkeypatch.setattr(rewards, "needed_encoder", lambda name: Encoder())
-    methods = predictors(["statefactory"], ["wide", "narrow"])
+    monkeypatch.setattr(rewards, "load_encoder", lambda name: Encoder())
+    methods = parse_predictors(["statefactory"], ["wide", "narrow"])
     assert [encoder_of(method) for method in methods] == [None, "wide", "narrow"]
     pairs = [blocks, blocks.model_copy(update={"domain": "unread"})]
-    found = probed(methods, pairs, tmp_path / "encoders.jsonl")
+    found = probe_encoders(methods, pairs, tmp_path / "encoders.jsonl")
     assert [(one.encoder, one.accuracy) for one in found] == [("wide", 0.0), ("narrow", 0.0)]
-    assert probed(methods, pairs, tmp_path / "encoders.jsonl") == found and len(asked) == 6
-    assert found[0].triplets == asked[0] == len(triplets([blocks])) > 0
-    lines = [Line(name, where, 1, {EPIC: Mean(0.25)}) for name in ("statefactory", "wide") for where in ("x", OVERALL)]
-    assert told(methods, lines, found) == [
+    assert probe_encoders(methods, pairs, tmp_path / "encoders.jsonl") == found and len(asked) == 6
+    assert found[0].triplets == asked[0] == len(create_triplets([blocks])) > 0
+    lines = [
+        PredictorLine(name, where, 1, {EPIC_FIGURE: MeanInterval(0.25)})
+        for name in ("statefactory", "wide")
+        for where in ("x", OVERALL)
+    ]
+    assert format_probes(methods, lines, found) == [
         f"wide: EPIC 0.250, triplet accuracy 0.000 of {asked[0]}, whose paraphrases are made by rules."
     ]
-    assert probed(methods[:1], pairs, tmp_path / "none.jsonl") == [] and not (tmp_path / "none.jsonl").exists()
+    assert probe_encoders(methods[:1], pairs, tmp_path / "none.jsonl") == [] and not (tmp_path / "none.jsonl").exists()
 
 
 BASELINES = ("monotonic", "constant=monotonic:rate=constant")
@@ -116,7 +126,7 @@ def generated(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.fixture
 def pairs(tmp_path: Path) -> Path:
-    build(Asked("blocksworld", pairs=8), tmp_path / "data")
+    build_domain(BuildRequest("blocksworld", pairs=8), tmp_path / "data")
     return tmp_path / "data"
 
 
@@ -128,11 +138,11 @@ def ids(pairs: Path) -> list[str]:
 @pytest.mark.usefixtures("generated")
 @pytest.mark.slow
 def test_baselines_land_where_they_are_known_to(pairs: Path, tmp_path: Path):
-    assert measure(predictors(BASELINES), Context(data=str(pairs)), tmp_path / "out", as_json=True) == 0
-    rows = read_rated(tmp_path / "out" / ROWS)
-    monotonic, constant = lines_of(rows, ["monotonic", "constant"])
-    assert constant.figures[EPIC].mean == pytest.approx(0.7071, abs=1e-4)
-    assert 0.5 < monotonic.figures[EPIC].mean < 0.65
+    assert measure_rewards(parse_predictors(BASELINES), Context(data=str(pairs)), tmp_path / "out", as_json=True) == 0
+    rows = read_rated_pairs(tmp_path / "out" / ROWS_FILE)
+    monotonic, constant = predictor_lines(rows, ["monotonic", "constant"])
+    assert constant.figures[EPIC_FIGURE].mean == pytest.approx(0.7071, abs=1e-4)
+    assert 0.5 < monotonic.figures[EPIC_FIGURE].mean < 0.65
     assert constant.difference is not None and constant.difference.mean > 0
     page = (tmp_path / "out" / REWARDS_PAGE).read_text()
     assert "0.707 " in page and "<svg" in page and "<script" not in page
@@ -141,35 +151,37 @@ def test_baselines_land_where_they_are_known_to(pairs: Path, tmp_path: Path):
 
 @pytest.mark.usefixtures("generated")
 def test_a_measurement_goes_on_with_what_is_left(pairs: Path, tmp_path: Path):
-    methods, context, rows = predictors(BASELINES[:1]), Context(data=str(pairs)), tmp_path / "rows.jsonl"
+    methods, context, rows = parse_predictors(BASELINES[:1]), Context(data=str(pairs)), tmp_path / "rows.jsonl"
     names = [
         f"blocksworld/{json.loads(line)['task']}" for line in (pairs / "blocksworld.jsonl").read_text().split("\n")[:3]
     ]
-    rate_all(methods, names[:2], context, rows)
+    rate_pairs(methods, names[:2], context, rows)
     kept = rows.read_text()
     rows.write_text(kept + '{"predictor": "mono')
     asked: list[int] = []
-    assert rate_all(methods, names, context, rows, progress=lambda done, failed: asked.append(done)) == []
+    assert rate_pairs(methods, names, context, rows, progress=lambda done, failed: asked.append(done)) == []
     assert asked == [3]
-    assert rows.read_text().startswith(kept) and len(read_rated(rows)) == 3
+    assert rows.read_text().startswith(kept) and len(read_rated_pairs(rows)) == 3
 
 
 @pytest.mark.usefixtures("generated")
 def test_an_encoder_that_is_not_here_is_told_before_anything_is_rated(pairs: Path, tmp_path: Path):
     with pytest.raises(Fault, match="'nowhere' is not installed") as fault:
-        measure(predictors(BASELINES, ["nowhere"]), Context(data=str(pairs)), tmp_path / "out")
+        measure_rewards(parse_predictors(BASELINES, ["nowhere"]), Context(data=str(pairs)), tmp_path / "out")
     assert "\n" not in str(fault.value) and not (tmp_path / "out").exists()
 
 
 @pytest.mark.usefixtures("generated")
 @pytest.mark.slow
 def test_a_matrix_of_transfer_is_on_the_page_of_its_folder(pairs: Path, tmp_path: Path):
-    done = Transfer(domains=("blocksworld", "webshop"), trained=("blocksworld",), distances=((0.312, 0.437),))
+    done = TransferResult(domains=("blocksworld", "webshop"), trained=("blocksworld",), distances=((0.312, 0.437),))
     write_transfer(done, tmp_path / "out")
-    assert Transfer.model_validate_json((tmp_path / "out" / TRANSFER).read_text()) == done
+    assert TransferResult.model_validate_json((tmp_path / "out" / TRANSFER_FILE).read_text()) == done
     assert (tmp_path / "out" / "heat.png").is_file()
     for out, carried in (("out", True), ("bare", False)):
-        measure(predictors(BASELINES[:1]), Context(data=str(pairs)), tmp_path / out, limit=2, as_json=True)
+        measure_rewards(
+            parse_predictors(BASELINES[:1]), Context(data=str(pairs)), tmp_path / out, limit=2, as_json=True
+        )
         assert ("How far supervised heads carry" in (tmp_path / out / REWARDS_PAGE).read_text()) is carried
 
 
@@ -180,14 +192,14 @@ class Broken:
 
 @pytest.mark.usefixtures("generated")
 def test_what_cannot_be_rated_is_told_and_tried_again(pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    rows, context, methods = tmp_path / "rows.jsonl", Context(data=str(pairs)), predictors(BASELINES[:1])
+    rows, context, methods = tmp_path / "rows.jsonl", Context(data=str(pairs)), parse_predictors(BASELINES[:1])
     with monkeypatch.context() as patched:
-        patched.setattr(rewards, "_graph", lambda method: Broken())
-        failed = rate_all(methods, ids(pairs)[:1], context, rows)
+        patched.setattr(rewards, "_build_predictor", lambda method: Broken())
+        failed = rate_pairs(methods, ids(pairs)[:1], context, rows)
     assert [(one.pair, one.reason) for one in failed] == [(ids(pairs)[0], "RuntimeError: no idea")]
-    assert read_rated(rows) == []
-    assert rate_all(methods, ids(pairs)[:1], context, rows) == []
-    assert len(read_rated(rows)) == 1
+    assert read_rated_pairs(rows) == []
+    assert rate_pairs(methods, ids(pairs)[:1], context, rows) == []
+    assert len(read_rated_pairs(rows)) == 1
 
 
 class Silent:
@@ -198,7 +210,7 @@ class Silent:
 
     def invoke(self, given, context):
         self.asked += 1
-        if self.usable and self.asked % MOST_FAULTS == 0:
+        if self.usable and self.asked % MAX_CONSECUTIVE_FAULTS == 0:
             return monotonic.graph.invoke(given, context=context)
         raise Fault("model", "it gave no Rated in 3 tries")
 
@@ -207,26 +219,26 @@ class Silent:
 def test_a_model_that_fails_at_some_pairs_costs_those_and_one_that_never_answers_stops_it(
     pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    context, methods = Context(data=str(pairs)), predictors(BASELINES[:1])
+    context, methods = Context(data=str(pairs)), parse_predictors(BASELINES[:1])
     for usable in (True, False):
         graph = Silent(usable)
-        monkeypatch.setattr(rewards, "_graph", lambda method, graph=graph: graph)
+        monkeypatch.setattr(rewards, "_build_predictor", lambda method, graph=graph: graph)
         if usable:
-            assert len(rate_all(methods, ids(pairs)[:6], context, tmp_path / "rows.jsonl")) == 4
-            assert len(read_rated(tmp_path / "rows.jsonl")) == 2
+            assert len(rate_pairs(methods, ids(pairs)[:6], context, tmp_path / "rows.jsonl")) == 4
+            assert len(read_rated_pairs(tmp_path / "rows.jsonl")) == 2
         else:
             with pytest.raises(Fault, match="after 3 pairs in a row: it gave no Rated"):
-                rate_all(methods, ids(pairs), context, tmp_path / "rows.jsonl")
-            assert graph.asked == MOST_FAULTS
+                rate_pairs(methods, ids(pairs), context, tmp_path / "rows.jsonl")
+            assert graph.asked == MAX_CONSECUTIVE_FAULTS
 
 
 @pytest.mark.usefixtures("generated")
 def test_a_row_is_of_the_models_and_of_the_code_that_read_the_pair(monkeypatch: pytest.MonkeyPatch):
-    monotone, factory = predictors(["monotonic", "statefactory"])
+    monotone, factory = parse_predictors(["monotonic", "statefactory"])
 
     def digests(method, **context):
-        code_of.cache_clear()
-        return digest_of(method, Context(**context), "blocksworld", "a pair")
+        code_digest.cache_clear()
+        return rating_digest(method, Context(**context), "blocksworld", "a pair")
 
     first = {method.name: digests(method) for method in (monotone, factory)}
     assert digests(factory) == first["statefactory"] != first["monotonic"]
@@ -234,33 +246,34 @@ def test_a_row_is_of_the_models_and_of_the_code_that_read_the_pair(monkeypatch: 
     monkeypatch.setattr(Path, "read_text", lambda path, **how: "changed")
     assert digests(monotone) == first["monotonic"]
     assert digests(factory) != first["statefactory"]
-    code_of.cache_clear()
+    code_digest.cache_clear()
 
 
 @pytest.mark.usefixtures("generated")
 def test_a_measurement_that_is_interrupted_goes_on_to_the_same_figures(
     pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    methods, context, left = predictors(BASELINES), Context(data=str(pairs)), [4]
+    methods, context, left = parse_predictors(BASELINES), Context(data=str(pairs)), [4]
 
     def interrupted(piece):
         left[0] -= 1
         if left[0] < 0:
             raise KeyboardInterrupt
-        return rate(piece)
+        return rate_pair(piece)
 
     monkeypatch.setattr(rewards_report, "_measure_speeds", lambda *args: [])
-    monkeypatch.setattr(rewards_report, "report", lambda methods, benchmark, rows, *more: rows)
-    monkeypatch.setattr(rewards_report, "print_told", lambda told, out, as_json: None)
+    monkeypatch.setattr(rewards_report, "write_report", lambda methods, benchmark, rows, *more: rows)
+    monkeypatch.setattr(rewards_report, "print_findings", lambda told, out, as_json: None)
     with monkeypatch.context() as patched:
-        patched.setattr(rewards, "rate", interrupted)
+        patched.setattr(rewards, "rate_pair", interrupted)
         with pytest.raises(Interrupted, match="resume with"):
-            measure(methods, context, tmp_path / "cut", limit=3, as_json=True)
-    assert len(read_rated(tmp_path / "cut" / ROWS)) == 4
+            measure_rewards(methods, context, tmp_path / "cut", limit=3, as_json=True)
+    assert len(read_rated_pairs(tmp_path / "cut" / ROWS_FILE)) == 4
     for out in ("cut", "whole"):
-        assert measure(methods, context, tmp_path / out, limit=3, as_json=True) == 0
+        assert measure_rewards(methods, context, tmp_path / out, limit=3, as_json=True) == 0
     cut, whole = (
-        [row.model_copy(update={"seconds": 0}) for row in read_rated(tmp_path / out / ROWS)] for out in ("cut", "whole")
+        [row.model_copy(update={"seconds": 0}) for row in read_rated_pairs(tmp_path / out / ROWS_FILE)]
+        for out in ("cut", "whole")
     )
     assert cut == whole and len(cut) == 6
 
@@ -288,14 +301,14 @@ def test_a_measurement_that_is_killed_between_pairs_goes_on(pairs: Path, tmp_pat
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / "src")}
     command = [sys.executable, str(script), str(pairs), str(rows), *names]
     assert subprocess.run(command, env=env, timeout=120, check=False).returncode == -signal.SIGKILL
-    kept = read_rated(rows)
+    kept = read_rated_pairs(rows)
     assert len(kept) == 3
-    assert rate_all(predictors(BASELINES[:1]), names, Context(data=str(pairs)), rows) == []
-    assert read_rated(rows)[:3] == kept and sorted(row.pair for row in read_rated(rows)) == sorted(names)
+    assert rate_pairs(parse_predictors(BASELINES[:1]), names, Context(data=str(pairs)), rows) == []
+    assert read_rated_pairs(rows)[:3] == kept and sorted(row.pair for row in read_rated_pairs(rows)) == sorted(names)
 
 
 @pytest.mark.usefixtures("generated")
 def test_speed_counts_trajectories(pairs: Path):
-    (method,) = predictors(["monotonic"])
-    found = timed(method, ids(pairs), Context(data=str(pairs)))
+    (method,) = parse_predictors(["monotonic"])
+    found = time_predictor(method, ids(pairs), Context(data=str(pairs)))
     assert found is not None and found.trajectories == 16 and min(found.cold, found.warm) > 0

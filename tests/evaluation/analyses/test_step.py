@@ -9,14 +9,14 @@ from typer.testing import CliRunner
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.cli import app
 from certigraph.evaluation.analyses.step import (
-    accident_of,
-    best_rows,
-    changes,
-    curves,
-    focused,
+    best_trace_rows,
+    find_accident,
     gold_scores,
-    learning,
-    pairs,
+    is_focus,
+    learning_curves,
+    planner_changes,
+    planner_pairs,
+    reward_curves,
 )
 from certigraph.evaluation.analyses.step_figures import draw_figures
 from certigraph.evaluation.frames import read_traces, traces_of
@@ -25,7 +25,7 @@ from certigraph.nodes.slots import Spec
 from certigraph.runtime.registry import build_graph, graph_module
 from certigraph.runtime.run import run
 from certigraph.state.records import Fault, Observation, Scores, Step, Task, Usage
-from certigraph.state.trajectory import Event, Footer, Header, assembled
+from certigraph.state.trajectory import Event, Footer, Header, assemble_trajectory
 
 pytestmark = pytest.mark.slow  # whole runs, drawn
 
@@ -63,7 +63,7 @@ def event(number, update):
 
 
 def traces(*episodes, **about):
-    return traces_of(assembled(lines(*episodes, **about)))
+    return traces_of(assemble_trajectory(lines(*episodes, **about)))
 
 
 def write(folder, *episodes, **about):
@@ -97,18 +97,18 @@ def test_methods_are_named_by_what_was_swapped():
 
 def test_curves_keep_the_score_of_episodes_that_are_over():
     both = traces([20, 60], [40, 40, 40, 80])
-    [curve] = curves(both)
+    [curve] = reward_curves(both)
     assert (curve.n, curve.mean) == (2, (0, 30, 50, 50, 70))
     assert curve.sd[:2] == pytest.approx((0, 200**0.5))
-    first, last = learning(both)
+    first, last = learning_curves(both)
     assert (first.mean, last.mean) == ((0, 20, 60), (0, 40, 40, 40, 80))
-    assert learning(traces([20], graph="react")) == []
+    assert learning_curves(traces([20], graph="react")) == []
 
 
 def test_best_row_is_the_best_episode_and_ends_with_it():
-    [row] = best_rows(traces([50, 70, 70, 70], [10, 90], [10, 10, 90]))
+    [row] = best_trace_rows(traces([50, 70, 70, 70], [10, 90], [10, 10, 90]))
     assert (row.scores, row.runs) == ((10, 90), 1)
-    [mean] = best_rows([*traces([10, 90], run_id="a"), *traces([50], task="boil:2", run_id="b")])
+    [mean] = best_trace_rows([*traces([10, 90], run_id="a"), *traces([50], task="boil:2", run_id="b")])
     assert (mean.scores, mean.runs) == ((30, 70), 2)
 
 
@@ -119,7 +119,7 @@ def test_planner_is_paired_by_task_within_its_group():
         *traces([40], task="use-thermometer:1", run_id="c", planner="none"),
         *traces([70], run_id="d", planner="none"),
     ]
-    short, long, everything = changes(pairs([*whole, *without]))
+    short, long, everything = planner_changes(planner_pairs([*whole, *without]))
     assert [(c.group, c.tasks) for c in (short, long, everything)] == [("S", 1), ("L", 1), ("All", 2)]
     assert (short.score_change, long.score_change, everything.score_change) == (-60, 10, -25)
     assert (short.success_change, long.success_change, everything.success_change) == (-100, 0, -50)
@@ -127,7 +127,7 @@ def test_planner_is_paired_by_task_within_its_group():
 
 def test_another_swap_is_no_ablation_of_the_planner():
     other = traces([40], run_id="b", planner="none", memory="gain_insights")
-    assert pairs([*traces([90], run_id="a"), *other]) == []
+    assert planner_pairs([*traces([90], run_id="a"), *other]) == []
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_another_swap_is_no_ablation_of_the_planner():
 )
 def test_a_win_is_accidental_when_a_focus_skips_the_milestones(episode, accidental):
     [trace] = traces(episode, task=f"{FRICTION}:1")
-    found = accident_of(trace, {FRICTION: 50.0})
+    found = find_accident(trace, {FRICTION: 50.0})
     assert bool(found) == accidental
     assert found is None or (found.step, found.before) == (len(episode), 10)
 
@@ -158,11 +158,11 @@ def test_no_gold_path_of_the_real_recordings_is_accidental():
     for gold in recordings:
         [trace] = traces(list(zip(gold.gold, gold.scores, strict=True))[: gold.firstdone], task=f"{gold.task}:0")
         assert trace.solved
-        assert accident_of(trace, golds) is None
+        assert find_accident(trace, golds) is None
 
 
 def test_number_after_another_action_is_no_focus():
-    assert not focused(["focus on a", "pour jug", "1"], 2)
+    assert not is_focus(["focus on a", "pour jug", "1"], 2)
 
 
 @pytest.mark.slow

@@ -12,24 +12,24 @@ from certigraph.adapters.models.scripted import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.cli.evaluations import study_app
 from certigraph.evaluation.analyses.tdp import (
-    ANY,
+    ANY_OPERATOR,
     SUBTASK,
     TASK_GRAPH,
     WHOLE_TASK,
     Corridor,
-    Size,
+    EpisodeTotal,
+    PromptSize,
+    PromptStudy,
     Slope,
-    Study,
-    Total,
-    fitted,
-    order_of,
-    report,
+    build_order,
+    fit_slope,
+    run_command,
     sizes_of,
     slopes_of,
     totals_of,
-    worked_off,
+    write_report,
 )
-from certigraph.evaluation.comparison import Cell, methods_from, rows_of
+from certigraph.evaluation.comparison import ComparisonCell, comparison_rows_of, parse_methods
 from certigraph.runtime.run import run
 from certigraph.state.records import Action, Fault, UnknownName
 
@@ -40,21 +40,21 @@ LONGEST = 24
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Path]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[PromptStudy, Path]:
     """Three lengths, which takes seconds."""
     folder = tmp_path_factory.mktemp("study")
-    given = order_of(LONGEST, folder)
-    assert worked_off(given, folder, report_only=False, as_json=True) == 0
-    return report(given.plan, folder), folder
+    given = build_order(LONGEST, folder)
+    assert run_command(given, folder, report_only=False, as_json=True) == 0
+    return write_report(given.plan, folder), folder
 
 
-def slope(study: Study, kind: str, method: str, operator: str = ANY) -> Slope:
+def slope(study: PromptStudy, kind: str, method: str, operator: str = ANY_OPERATOR) -> Slope:
     [found] = [s for s in study.slopes if (s.kind, s.method, s.operator) == (kind, method, operator)]
     return found
 
 
-def size(rooms: int, characters: int, about: str = SUBTASK, operator: str = "execute") -> Size:
-    return Size("wide", rooms, "tdp", about, operator, "n", 0, characters // 4, characters, 10)
+def size(rooms: int, characters: int, about: str = SUBTASK, operator: str = "execute") -> PromptSize:
+    return PromptSize("wide", rooms, "tdp", about, operator, "n", 0, characters // 4, characters, 10)
 
 
 # --- slopes
@@ -62,7 +62,7 @@ def size(rooms: int, characters: int, about: str = SUBTASK, operator: str = "exe
 
 def test_the_slope_by_hand():
     """Deviations -8, 0, 8 and -8, -8, 16: 192 / 128; residuals 4, -8, 4, error sqrt(96 / 128)."""
-    found = fitted([8, 16, 24], [100, 100, 124])
+    found = fit_slope([8, 16, 24], [100, 100, 124])
     assert found == pytest.approx((1.5, 1.5 - 12.706205 * 0.75**0.5, 1.5 + 12.706205 * 0.75**0.5))
 
 
@@ -82,7 +82,7 @@ def test_only_the_largest_prompt_counts_and_the_task_graph_apart():
     sizes = [size(8, 100), size(8, 40), size(8, 60, operator="plan"), size(8, 999, TASK_GRAPH, "revise")]
     found = {(s.about, s.operator): s.longest for s in slopes_of(sizes)}
     graph = {(TASK_GRAPH, "revise"): 999}
-    assert found == {(SUBTASK, ANY): 100, (SUBTASK, "execute"): 100, (SUBTASK, "plan"): 60, **graph}
+    assert found == {(SUBTASK, ANY_OPERATOR): 100, (SUBTASK, "execute"): 100, (SUBTASK, "plan"): 60, **graph}
 
 
 # --- the study
@@ -90,42 +90,42 @@ def test_only_the_largest_prompt_counts_and_the_task_graph_apart():
 
 @pytest.mark.parametrize(("graph", "grows"), [("tdp", False), ("react", True), ("plan_and_act", True)])
 def test_a_longer_episode_needs_larger_prompts_unless_it_is_decoupled(graph: str, grows: bool, tmp_path: Path):
-    corridor, [method] = Corridor(), methods_from([graph])
+    corridor, [method] = Corridor(), parse_methods([graph])
     largest = []
     for task in ("wide-08", "wide-12"):
         done = run(method.build(), corridor, task, context=Context(limits=corridor.limits), out=tmp_path)
-        sizes = sizes_of(Cell(method, task, 0, tmp_path), done.trajectory)
+        sizes = sizes_of(ComparisonCell(method, task, 0, tmp_path), done.trajectory)
         largest.append(max(size.characters for size in sizes if size.about != TASK_GRAPH))
     assert (largest[1] > largest[0] + 400) == grows
     assert (largest[1] == largest[0]) != grows
 
 
 @pytest.mark.slow
-def test_prompts_of_sub_tasks_are_bounded_and_those_of_others_grow(whole: tuple[Study, Path]):
+def test_prompts_of_sub_tasks_are_bounded_and_those_of_others_grow(whole: tuple[PromptStudy, Path]):
     for method in ("react", "cot", "plan_and_act"):
         assert slope(whole[0], "wide", method).words == "growing"
         assert slope(whole[0], "wide", method).low > 50  # type: ignore[operator]
-    for operator in (ANY, "plan", "execute", "supervise"):
+    for operator in (ANY_OPERATOR, "plan", "execute", "supervise"):
         found = slope(whole[0], "wide", "tdp", operator)
         assert found.words == "bounded"
         assert abs(found.slope) < 1  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
-def test_within_one_sub_task_tdp_s_prompts_grow_like_any(whole: tuple[Study, Path]):
+def test_within_one_sub_task_tdp_s_prompts_grow_like_any(whole: tuple[PromptStudy, Path]):
     assert slope(whole[0], "deep", "tdp").words == "growing"
 
 
 @pytest.mark.slow
-def test_every_episode_reaches_its_goal_in_its_steps(whole: tuple[Study, Path]):
-    rows = rows_of(order_of(None, whole[1]).plan, whole[1])
+def test_every_episode_reaches_its_goal_in_its_steps(whole: tuple[PromptStudy, Path]):
+    rows = comparison_rows_of(build_order(None, whole[1]).plan, whole[1])
     assert len(rows) == 4 * 2 * 3
     assert {row.score for row in rows} == {100}
     assert {row.task[-2:]: row.steps for row in rows if row.method == "tdp"} == {"08": 9, "16": 17, "24": 25}
 
 
 @pytest.mark.slow
-def test_prompts_are_told_by_what_they_are_about(whole: tuple[Study, Path]):
+def test_prompts_are_told_by_what_they_are_about(whole: tuple[PromptStudy, Path]):
     about = {(s.method, s.operator): s.about for s in whole[0].sizes}
     assert about["react", "decide"] == WHOLE_TASK
     assert (about["tdp", "decompose"], about["tdp", "execute"]) == (TASK_GRAPH, SUBTASK)
@@ -134,7 +134,7 @@ def test_prompts_are_told_by_what_they_are_about(whole: tuple[Study, Path]):
 
 
 @pytest.mark.slow
-def test_everything_is_written(whole: tuple[Study, Path]):
+def test_everything_is_written(whole: tuple[PromptStudy, Path]):
     study, folder = whole
     with (folder / "prompts.csv").open() as file:
         assert len(list(csv.DictReader(file))) == len(study.sizes)
@@ -146,29 +146,31 @@ def test_everything_is_written(whole: tuple[Study, Path]):
 
 
 @pytest.mark.slow
-def test_a_begun_study_goes_on_with_its_own_lengths(whole: tuple[Study, Path], capsys: pytest.CaptureFixture[str]):
+def test_a_begun_study_goes_on_with_its_own_lengths(
+    whole: tuple[PromptStudy, Path], capsys: pytest.CaptureFixture[str]
+):
     before = {path: path.stat().st_mtime_ns for path in whole[1].rglob("trajectory.jsonl")}
     assert study_app(["tdp", "--out", str(whole[1]), "--json"], standalone_mode=False) == 0
     told = json.loads(capsys.readouterr().out)["slopes"]
     assert len(told) == len(whole[0].slopes)
     assert {path: path.stat().st_mtime_ns for path in whole[1].rglob("trajectory.jsonl")} == before
     with pytest.raises(Fault, match=f"certigraph study tdp --out {whole[1]}"):
-        worked_off(order_of(32, whole[1]), whole[1], report_only=False, as_json=True)
+        run_command(build_order(32, whole[1]), whole[1], report_only=False, as_json=True)
 
 
 def test_a_study_that_is_not_done_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    given = order_of(LONGEST, tmp_path)
+    given = build_order(LONGEST, tmp_path)
     with pytest.raises(Fault, match="holds no comparison"):
-        worked_off(given, tmp_path, report_only=True, as_json=True)
+        run_command(given, tmp_path, report_only=True, as_json=True)
     (tmp_path / "comparison.json").write_text(given.plan.model_dump_json())
-    assert worked_off(given, tmp_path, report_only=True, as_json=True) == 1
+    assert run_command(given, tmp_path, report_only=True, as_json=True) == 1
     assert "24 runs not finished" in (tmp_path / "study.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("longest", [0, 16, 97])
 def test_lengths_that_tell_nothing_are_refused(longest: int, tmp_path: Path):
     with pytest.raises(UnknownName, match="24 to 96 steps"):
-        order_of(longest, tmp_path)
+        build_order(longest, tmp_path)
 
 
 # --- the corridor
@@ -200,7 +202,7 @@ def test_the_calls_of_an_episode_are_added_up_and_methods_keep_their_order():
     sizes = [size(8, 100), size(8, 300), size(16, 40)]
     sizes.insert(1, size(8, 60)._replace(method="react"))
     assert totals_of(sizes) == [
-        Total("wide", 8, "tdp", 2, 100, 20),
-        Total("wide", 8, "react", 1, 15, 10),
-        Total("wide", 16, "tdp", 1, 10, 10),
+        EpisodeTotal("wide", 8, "tdp", 2, 100, 20),
+        EpisodeTotal("wide", 8, "react", 1, 15, 10),
+        EpisodeTotal("wide", 16, "tdp", 1, 10, 10),
     ]
