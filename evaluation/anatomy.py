@@ -203,16 +203,14 @@ CAUSES = {
 def failure_causes(frames: Frames) -> pd.DataFrame:
     """Compute the share of all runs by `cause`, in the order of CAUSES."""
     causes = pd.Series([_cause_of(row) for row in frames.runs.itertuples()], index=frames.runs.index, dtype="object")
-    return shares_by_method(
-        frames.runs.assign(cause=pd.Categorical(causes, categories=list(CAUSES), ordered=True)), "cause"
-    )
+    ordered = pd.Categorical(causes, categories=list(CAUSES), ordered=True)
+    return shares_by_method(frames.runs.assign(cause=ordered), "cause")
 
 
 def fault_rate(frames: Frames) -> pd.DataFrame:
     """Compute the share of all runs in which the world or its data failed."""
-    return compute_by_group(
-        frames.runs, ["method"], lambda rows: share_interval(rows, rows["ending"].isin(FAULT_ENDINGS))
-    )
+    faulty = frames.runs["ending"].isin(FAULT_ENDINGS)
+    return compute_by_group(frames.runs, ["method"], lambda rows: share_interval(rows, faulty.loc[rows.index]))
 
 
 def stopped_kinds(frames: Frames) -> pd.DataFrame:
@@ -504,7 +502,7 @@ ANATOMY_SECTIONS = {
         "How certified runs move",
         "A cascade is one action that discharged several predicates; n counts certified transitions, returns left out. "
         "A transition counts as retried when its target was rejected before. Failed runs that certified their goal are "
-        "left out of the third panel and told under calibration.",
+        "left out of the third panel and shown under calibration.",
         ("cascade_rate", "depths", "retried", "certified_part", "compression"),
     ),
     "curves": AnatomySection(

@@ -345,7 +345,7 @@ def bench_retrieval(
     *,
     queries: int = 200,
     big: bool = False,
-    said: Callable[[str], None] = lambda line: None,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> RetrievalBench:
     """Measure every engine on generated abstracts of about 100 words, each in processes of its own.
 
@@ -354,7 +354,7 @@ def bench_retrieval(
         queries: number of queries of ten words from one abstract, with and without eight stopwords; rank-bm25 gets
             five.
         big: measure only the engine on disk: rank-bm25 and bm25s take tens of gigabytes at five million passages.
-        said: called with a line of progress before each engine.
+        progress: called with a line of progress before each engine.
 
     Raises:
         Fault: tantivy is missing, or a process died.
@@ -362,7 +362,7 @@ def bench_retrieval(
     generated = GeneratedAbstracts(passages).queries(queries)
     chosen, left_out = _select_engines(big=big)
     with TemporaryDirectory() as folder:
-        rows = tuple(_measure_engine(name, passages, generated, Path(folder), said) for name in chosen)
+        rows = tuple(_measure_engine(name, passages, generated, Path(folder), progress) for name in chosen)
     return RetrievalBench(passages=passages, queries=len(generated), rows=rows, left_out=tuple(left_out))
 
 
@@ -375,11 +375,11 @@ def _select_engines(*, big: bool) -> tuple[list[str], list[str]]:
 
 
 def _measure_engine(
-    name: str, size: int, queries: list[GeneratedQuery], folder: Path, said: Callable[[str], None]
+    name: str, size: int, queries: list[GeneratedQuery], folder: Path, progress: Callable[[str], None]
 ) -> EngineResult:
     engine = ENGINES[name]
     index_folder = folder / (engine.shares or name)
-    said(f"{name}: {size:,} passages")
+    progress(f"{name}: {size:,} passages")
     built: EngineBuild | None = (
         run_in_processes(1, build_engine, name, size, index_folder)[0][0] if engine.build else None
     )

@@ -373,7 +373,7 @@ def run_comparison(
     waiting = unfinished_cells(cells)
     rows = comparison_rows_of(plan, folder) if 0 < len(waiting) < len(cells) else []
     with show_progress(plan, waiting, rows, at_once=at_once, silent=silent) as listener:
-        compare(plan, context, benchmark, folder, told=listener, at_once=at_once, command=command, part=part)
+        compare(plan, context, benchmark, folder, listener=listener, at_once=at_once, command=command, part=part)
 
 
 def print_comparison(job: ComparisonJob, folder: Path, *, as_json: bool) -> int:
@@ -432,5 +432,5 @@ def ablate(
     limits = context.limits or load_benchmark(benchmark, context.data).limits
     context = context.model_copy(update={"limits": limits})
     plan, context, live, _ = build_job(ablation_methods(graph, swaps), benchmark, choice, context)
-    compare(plan, context, live, Path(out), told=lambda cell, trajectory: None, at_once=at_once)
+    compare(plan, context, live, Path(out), listener=lambda cell, trajectory: None, at_once=at_once)
     return write_comparison_report(plan, Path(out))

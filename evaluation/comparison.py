@@ -371,7 +371,7 @@ def compare(
     benchmark: Benchmark,
     folder: Path,
     *,
-    told: CellListener,
+    listener: CellListener,
     at_once: int = 1,
     command: str = COMPARE_COMMAND,
     part: ComparisonOptions = DEFAULT_OPTIONS,
@@ -383,7 +383,7 @@ def compare(
         context: the context of every run.
         benchmark: the benchmark of the tasks.
         folder: the folder for plan and runs.
-        told: called after each cell.
+        listener: called after each cell.
         at_once: maximum number of runs at the same time; more than one saves time if they wait for an endpoint.
         command: the command that continues the comparison, for messages.
         part: options for a comparison that is part of a sweep, or runs on other machines.
@@ -397,7 +397,7 @@ def compare(
     with lock_folder(folder):
         save_settings(folder, context)
         try:
-            part = part._replace(listener=_stop_on_equal_failures((told, part.listener), go_on))
+            part = part._replace(listener=_stop_on_equal_failures((listener, part.listener), go_on))
             run_blocking(_run_cells(unfinished_cells(cells_of(plan, folder)), context, benchmark, at_once, part))
         except KeyboardInterrupt:
             raise Interrupted(f"interrupted; {go_on}") from None

@@ -376,7 +376,7 @@ def judge(
     context: Context,
     out: Path,
     *,
-    told: JudgementListener | None = None,
+    progress: JudgementListener | None = None,
 ) -> JudgingResult:
     """Judge the cases that the file does not hold yet.
 
@@ -385,7 +385,7 @@ def judge(
         rubric: the rubric.
         context: model (of the role "judge"), budget of this call, and cache; `scripted:expert` compares words.
         out: the file that judgements are appended to.
-        told: called with every new judgement.
+        progress: called with every new judgement.
 
     Raises:
         Fault: the model failed, a library of the measures is missing, or the file has a line that is no judgement.
@@ -401,8 +401,8 @@ def judge(
     def listener(judgement: RubricJudgement) -> None:
         append_judgements(out, [judgement])
         new.append(judgement)
-        if told:
-            told(judgement)
+        if progress:
+            progress(judgement)
 
     stopped = run_blocking(_judge_cases(waiting, rubric, context, judge_name, listener))
     known = saved | {judgement.key: judgement for judgement in new}

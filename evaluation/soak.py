@@ -472,14 +472,14 @@ DEFAULT_AT_ONCE, DEFAULT_DELAY = 200, 3.0
 reply. With these one processor is not saturated, so that the overhead of a call includes no waiting for it."""
 
 
-def run_soak(plan: SoakPlan, out: Path, *, said: Callable[[str], None]) -> SoakResult:
+def run_soak(plan: SoakPlan, out: Path, *, progress: Callable[[str], None]) -> SoakResult:
     """Run a soak; Ctrl-C ends it early, with the figures of the runs so far.
 
     Args:
         plan: number of episodes, of concurrent ones, and the endpoint's delay.
         out: new folder for `runs.jsonl`, with a line per run, and `run_soak.json`; the runs' folders are deleted at the
             end.
-        said: called with each line of progress.
+        progress: called with each line of progress.
 
     Raises:
         Interrupted: no run had ended before the interrupt.
@@ -487,12 +487,12 @@ def run_soak(plan: SoakPlan, out: Path, *, said: Callable[[str], None]) -> SoakR
     out.mkdir(parents=True)
     with TemporaryDirectory(dir=out) as runs, (out / "runs.jsonl").open("w", encoding="utf-8") as lines:
         with slow_endpoint(plan.delay) as url, use_endpoint(url):
-            runner = SoakRunner(plan, Path(runs), lines, said)
+            runner = SoakRunner(plan, Path(runs), lines, progress)
             before, start_time = read_process(), perf_counter()
             try:
                 asyncio.run(runner.run_all())
             except KeyboardInterrupt:
-                said("interrupted: what was measured so far")
+                progress("interrupted: what was measured so far")
             after, seconds = read_process(), perf_counter() - start_time
         rows = read_soak_runs(out / "runs.jsonl")
         if not rows:

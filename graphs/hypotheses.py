@@ -134,8 +134,8 @@ async def _run_search(graph: Any, state: ExploreView, context: Context) -> tuple
     return latest, ""
 
 
-def _charge_usage(bill: UsageReport) -> None:
-    for call in bill.calls:
+def _charge_usage(report: UsageReport) -> None:
+    for call in report.calls:
         current_meter().charge(call)
 
 

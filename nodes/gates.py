@@ -217,7 +217,7 @@ PRODUCTIVE, STALE, EXHAUSTED = "PRODUCTIVE", "QUERY_STALE", "EXHAUSTED"
 """Verdicts of the model."""
 
 
-class Judgement(BaseModel):
+class GateJudgement(BaseModel):
     """The model's answer."""
 
     reason: Annotated[str, Truncated(200)]
@@ -248,7 +248,7 @@ def judged_gate(*, stance: str = "conservative", window: int = 3) -> Operator:
             rounds=quote(bullet_list(rounds)),
         )
         answer = await ask(
-            build_prompt(runtime, investigation + STANCES[stance]), Judgement, role="validator", runtime=runtime
+            build_prompt(runtime, investigation + STANCES[stance]), GateJudgement, role="validator", runtime=runtime
         )
         streak = 0 if answer.verdict == PRODUCTIVE else state["stagnation"].streak + 1
         stop = answer.verdict == EXHAUSTED

@@ -240,7 +240,7 @@ MAX_RESULT = 600
 """Maximum number of characters of a result. A sub-task that needs several results sees all of them in full."""
 
 
-class Judgement(BaseModel):
+class SupervisorJudgement(BaseModel):
     """The model's answer. It is asked for after every action: what does not apply need not be written."""
 
     reason: Annotated[str, Truncated(160)]
@@ -258,7 +258,7 @@ async def supervise(state: SuperviseView, runtime: Runtime[Context]) -> dict[str
         trace=format_trace(state, runtime),
         view=quote(state["evidence"].view, MAX_VIEW),
     )
-    answer = await ask(build_prompt(runtime, request), Judgement, role="validator", runtime=runtime)
+    answer = await ask(build_prompt(runtime, request), SupervisorJudgement, role="validator", runtime=runtime)
     # A sub-task that is not completed has a reason but no result, because others would build on the result.
     texts = {"result": unquote_line(answer.result) if answer.status == "completed" else ""}
     texts |= {"reason": unquote_line(answer.reason), "guidance": unquote_line(answer.guidance)}

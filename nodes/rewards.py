@@ -268,7 +268,7 @@ def supervised(*, head: str = "") -> Operator:
 
     async def supervised(state: RateView, runtime: Runtime[Context]) -> dict[str, Any]:
         if not head:
-            raise Fault("model", f"no reward head is given; train one and name it: {HEAD_USAGE}")
+            raise Fault("model", f"no reward head is named; train one and name it: {HEAD_USAGE}")
         return {"reward": await run_in_thread(_rate_by_head, state, Path(head)), "note": ""}
 
     return supervised

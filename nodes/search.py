@@ -19,8 +19,7 @@ from certigraph.adapters.models.calls import ask, build_prompt, bullet_list, quo
 from certigraph.adapters.models.schemas import Truncated, max_answer_length
 from certigraph.adapters.protocols import Context, Limits, Operator
 from certigraph.adapters.qa.planning import load_page
-from certigraph.adapters.research.operators import REJECTIONS, force_accept
-from certigraph.adapters.research.operators import force_pass as pass_refused
+from certigraph.adapters.research.operators import REJECTIONS, force_accept, pass_refused
 from certigraph.nodes.beliefs import accepts_answer
 from certigraph.nodes.react import (
     IRCOT_DEFAULTS,

@@ -259,4 +259,4 @@ def create_provider(name: str, address: str, *, sleep: SleepFunction = time.slee
 
     Results are cached under `name`, which must therefore be unique.
     """
-    return Serper(SearchService(name=name, variable="", home=address), key=API_KEY, sleep=sleep)
+    return Serper(SearchService(name=name, variable="", base_url=address), key=API_KEY, sleep=sleep)

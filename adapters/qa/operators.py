@@ -138,7 +138,7 @@ AGAIN_ARGUMENT = "again"
 """Argument of a search that follows a search at the same target: the first one found nothing, so that it was a try."""
 
 
-class Finding(BaseModel):
+class QuestionFinding(BaseModel):
     """What the model found for a sub-question. The title is in its words: the world resolves it."""
 
     found: bool
@@ -147,7 +147,7 @@ class Finding(BaseModel):
     entity: Annotated[str, Bounded(100)]
 
 
-NO_FINDING = Finding(found=False, title="", finding="", entity="")
+NO_FINDING = QuestionFinding(found=False, title="", finding="", entity="")
 """The model's answer when nothing was found."""
 
 
@@ -181,7 +181,7 @@ def _question_of(state: RealizeView) -> str:
     return resolve_placeholders(str(state["target"].args["question"]), certified_hops(state["certified"]))
 
 
-async def _ask_finding(state: RealizeView, runtime: Runtime[Context]) -> Finding:
+async def _ask_finding(state: RealizeView, runtime: Runtime[Context]) -> QuestionFinding:
     """Ask the model for a finding in the visible passages.
 
     If it gives only a finding or only an entity, that text is used for both.
@@ -189,12 +189,15 @@ async def _ask_finding(state: RealizeView, runtime: Runtime[Context]) -> Finding
     if not state["evidence"].sources:
         return NO_FINDING
     answer = await ask(
-        build_prompt(runtime, await _finding_instruction(state, runtime)), Finding, role="executor", runtime=runtime
+        build_prompt(runtime, await _finding_instruction(state, runtime)),
+        QuestionFinding,
+        role="executor",
+        runtime=runtime,
     )
     finding, entity = unquote_line(answer.finding), unquote_line(answer.entity)
     if not answer.found or not (finding or entity):
         return NO_FINDING
-    return Finding(
+    return QuestionFinding(
         found=True, title=unquote_line(answer.title), finding=finding or entity, entity=entity or finding[:100]
     )
 

@@ -356,7 +356,7 @@ def _sources_by_number(numbers: Sequence[int], sources: Sequence[str]) -> list[s
 # Policies that end a research task with some answer rather than none. What they let through is not certified.
 
 
-def force_pass(verdict: Verdict, observation: Observation, after: int) -> Verdict:
+def pass_refused(verdict: Verdict, observation: Observation, after: int) -> Verdict:
     """Let a refused finding pass if it has a text and a source and `after` findings of the step were refused before.
 
     The number of refusals comes from the action, because Validate sees no attempts.
@@ -386,8 +386,8 @@ async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str
 #
 # A plan has at most five narrowing steps, then the answer and the goal. Realize chooses a step's searches and pages,
 # the world carries them out, Validate asks for a finding from the results and judges it. After two refusals a second
-# source of evidence is asked too; after a third the finding passes uncertified (`force_pass`). After three weak answers
-# the closest one is submitted, uncertified too (`force_accept`). Replan tries other words and pages not read yet.
+# source of evidence is used too; after a third the finding passes uncertified (`pass_refused`). After three weak
+# answers the closest one is submitted, uncertified too (`force_accept`). Replan tries other words and pages not read yet.
 
 
 def create_operators() -> Mapping[str, Operator]:
@@ -417,7 +417,7 @@ async def _unforced(state: ValidateView, runtime: Runtime[Context]) -> dict[str,
 
 async def _validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
     verdict = await judge_observation(state, runtime)
-    return {"verdict": force_pass(verdict, state["observation"], REJECTIONS)}
+    return {"verdict": pass_refused(verdict, state["observation"], REJECTIONS)}
 
 
 async def _replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:

@@ -127,7 +127,7 @@ MAX_QUERIES, MAX_PAGES = 3, 3
 """Maximum number of queries and of pages of one attempt at a step."""
 
 
-class Step(BaseModel):
+class NarrowingStep(BaseModel):
     """One narrowing step."""
 
     kind: Literal["collect", "filter", "extract", "compute"]
@@ -137,13 +137,13 @@ class Step(BaseModel):
 class Decomposition(BaseModel):
     """Propose's answer, before it is known how many steps there may be. Role: planner."""
 
-    steps: list[Step]
+    steps: list[NarrowingStep]
 
 
 @lru_cache(maxsize=16)
 def create_decomposition_form(most: int) -> type[Decomposition]:
     """Return the form of an answer with at most `most` steps (5 in the SDP paper, appendix A.4)."""
-    return create_model("Decomposition", __base__=Decomposition, steps=(bounded_list(most, Step), ...))
+    return create_model("Decomposition", __base__=Decomposition, steps=(bounded_list(most, NarrowingStep), ...))
 
 
 class Tools(BaseModel):

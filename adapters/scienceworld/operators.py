@@ -255,16 +255,18 @@ MAX_CASCADE = 5
 """Maximum number of conditions that one verdict of the model may certify."""
 
 
-class Conditions(BaseModel):
+class ScienceWorldConditions(BaseModel):
     """The model's plan, before it is known how many conditions it may have."""
 
     conditions: list[str]
 
 
 @lru_cache(maxsize=16)
-def create_conditions_form(limit: int) -> type[Conditions]:
+def create_conditions_form(limit: int) -> type[ScienceWorldConditions]:
     """Create the answer form of a plan of at most `limit` conditions."""
-    return create_model("Conditions", __base__=Conditions, conditions=(bounded_list(limit, str), ...))
+    return create_model(
+        "ScienceWorldConditions", __base__=ScienceWorldConditions, conditions=(bounded_list(limit, str), ...)
+    )
 
 
 class Written(BaseModel):
@@ -273,7 +275,7 @@ class Written(BaseModel):
     action: Annotated[str, Field(min_length=1), Bounded(300)]
 
 
-class Holds(BaseModel):
+class ScienceWorldHolds(BaseModel):
     """The model's verdict: a reason, then how many conditions hold, from the first on."""
 
     reason: Annotated[str, Truncated(120)]
@@ -432,7 +434,7 @@ async def _ask_verdict(state: ValidateView, runtime: Runtime[Context]) -> Verdic
         room="The agent is in a room where it was not before.\n" if observation.data.get("new_room") else "",
         conditions=numbered_list(p.text for p in tail),
     )
-    answer = await ask(build_prompt(runtime, question), Holds, role="validator", runtime=runtime)
+    answer = await ask(build_prompt(runtime, question), ScienceWorldHolds, role="validator", runtime=runtime)
     return Verdict(depth=min(answer.holds, len(tail)), reason=answer.reason, evidence="model")
 
 

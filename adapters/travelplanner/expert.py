@@ -58,7 +58,7 @@ class GoldItinerary(NamedTuple):
 def build_gold_itinerary(benchmark: "TravelPlanner", query: TravelQuery) -> GoldItinerary:
     """Build the gold itinerary of a query; it passes officially if any itinerary along the reference's route does.
 
-    If none is affordable, it books the cheapest options while the budget lasts, so that a plan can be delivered.
+    If none is affordable, it chooses the cheapest options while the budget lasts, so that a plan can be delivered.
     """
     trip = benchmark.trip(query)
     chooser = OptionChooser(benchmark.catalog(query, trip.cities), query.budget, lookahead=benchmark.is_feasible(query))

@@ -368,7 +368,7 @@ MAX_SHOWN_CHARS = 160
 """Maximum number of characters of a call that later turns show."""
 
 
-class Move(BaseModel):
+class TravelPlannerMove(BaseModel):
     """The model's answer: a thought, a tool, and what the tool is given."""
 
     # maxLength only constrains a grammar. Longer replies of other models are cut, because a repair costs another call.
@@ -388,7 +388,9 @@ class Move(BaseModel):
 
 async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for a thought and a tool call; for `MakePlan`, ask again for the plan and deliver it."""
-    move = await ask(build_prompt(runtime, _format_question(state)), Move, role="executor", runtime=runtime)
+    move = await ask(
+        build_prompt(runtime, _format_question(state)), TravelPlannerMove, role="executor", runtime=runtime
+    )
     text = clip(WORLD_TAG.sub(" ", move.text).strip(), MAX_WRITTEN_CHARS)
     action = await _make_plan(state, text, runtime) if move.tool == MAKE_PLAN else create_tool_action(move.tool, text)
     return {"thought": clip(unquote_line(move.thought), MAX_THOUGHT_CHARS), "action": action}

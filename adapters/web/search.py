@@ -35,7 +35,7 @@ class SearchService:
     name: str
     variable: str
     """Variable that holds its address."""
-    home: str = ""
+    base_url: str = ""
     """Address if the variable is not set; empty if it must be set."""
     path: str = ""
     """Required end of the address's path."""
@@ -57,7 +57,7 @@ class SearchService:
         """
         import httpx
 
-        text = os.environ.get(self.variable) or self.home
+        text = os.environ.get(self.variable) or self.base_url
         if not text:
             example = f"export {self.variable}=http://localhost:8080"
             raise Fault(
@@ -314,7 +314,7 @@ class HttpProvider(ABC):
 SERPER = SearchService(
     name="serper",
     variable="SERPER_URL",
-    home="https://google.serper.dev/search",
+    base_url="https://google.serper.dev/search",
     key="SERPER_API_KEY",
     key_page="https://serper.dev",
 )
@@ -362,7 +362,7 @@ class Serper(HttpProvider):
 BRAVE = SearchService(
     name="brave",
     variable="BRAVE_URL",
-    home="https://api.search.brave.com/res/v1/web/search",
+    base_url="https://api.search.brave.com/res/v1/web/search",
     key="BRAVE_API_KEY",
     key_page="https://api-dashboard.search.brave.com",
 )

@@ -172,7 +172,7 @@ class ModelSearch(HttpProvider):
         service = SearchService(
             name=self._label,
             variable=ENDPOINT_VARIABLE,
-            home="https://api.openai.com/v1",
+            base_url="https://api.openai.com/v1",
             path="/chat/completions",
             key="OPENAI_API_KEY",
             key_page="https://platform.openai.com/api-keys",

@@ -339,7 +339,7 @@ class StudySelection(NamedTuple):
     memories: Sequence[str] = ()
     gates: Sequence[str] = (SHADOW,)
     ablate: str = ""
-    beside: Sequence[str] = ()
+    other_graphs: Sequence[str] = ()
     """Other graphs to run on the same tasks, such as sdp; only the page of the comparison shows them."""
     gate: str = GATE
     """The gate, in shadow mode or stopping runs, in the notation of `--swap`."""
@@ -360,7 +360,7 @@ def methods_of(selection: StudySelection) -> tuple[ComparedMethod, ...]:
     )
     _, gate = parse_swap(f"gate={selection.gate}")
     methods = (method_of(arm, gate) for arm in (apply_ablation(arms, ablation) if ablation else arms))
-    return (*methods, *parse_methods(selection.beside))
+    return (*methods, *parse_methods(selection.other_graphs))
 
 
 def run_command(order: ComparisonJob, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:

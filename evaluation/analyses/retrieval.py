@@ -375,7 +375,7 @@ def recall_study(
     splits: Sequence[str] = tuple(SPLIT_FILES),
     dense: bool = True,
     vectors: Path | None = None,
-    told: Callable[[StudyCorpus], None] | None = None,
+    progress: Callable[[StudyCorpus], None] | None = None,
 ) -> RecallStudy:
     """Measure the recall of every retriever on the questions of some splits, over the paragraphs of each file.
 
@@ -385,7 +385,7 @@ def recall_study(
         dense: also compare dense and hybrid retrieval; vectors take half a minute per thousand paragraphs the first
             time.
         vectors: folder of the stored vectors; default: certigraph's cache folder.
-        told: called with a split's corpus before it is measured.
+        progress: called with a split's corpus before it is measured.
 
     Raises:
         UnknownName: there is no such split.
@@ -406,8 +406,8 @@ def recall_study(
                 split=split, file=SPLIT_FILES[split], questions=len(questions), hops=hops, passages=len(passages)
             )
         )
-        if told:
-            told(corpora[-1])
+        if progress:
+            progress(corpora[-1])
         retrievers = create_retrievers(passages, model, vectors or cache_folder() / "vectors")
         figures += recalls_of_split(split, score_questions(questions, retrievers))
     return RecallStudy(corpora=tuple(corpora), recalls=tuple(figures), encoder=model.name if model else None)

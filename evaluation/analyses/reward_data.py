@@ -507,7 +507,7 @@ MAX_PRINTED_KINDS = 8
 """Maximum number of kinds that are printed by name; ScienceWorld has 28."""
 
 
-def build_command(requests: Sequence[BuildRequest], folder: Path, *, at_once: int, as_json: bool) -> int:
+def build_datasets(requests: Sequence[BuildRequest], folder: Path, *, at_once: int, as_json: bool) -> int:
     """Build several domains and print the counts.
 
     Returns:

@@ -371,7 +371,7 @@ def train_command(
     folds: int = DEFAULT_FOLDS,
     limit: int | None = None,
     seed: int = 0,
-    told: LineListener = print,
+    progress: LineListener = print,
 ) -> HeadsMetadata:
     """Train one head per fold on the pairs of some domains and write them to `out`.
 
@@ -384,15 +384,15 @@ def train_command(
             all.
         limit: maximum number of pairs of each domain.
         seed: seed of the random draws.
-        told: called with each line of progress.
+        progress: called with each line of progress.
 
     Raises:
         UnknownName: there is no such domain.
         Fault: there are too few pairs, or the encoder or the data are missing.
     """
     source = load_encoder(encoder)
-    prefixes = create_samples(select_pairs(data, domains, limit), source, told)
-    heads = train_heads(prefixes, encoder, folds=folds, seed=seed, progress=told)
+    prefixes = create_samples(select_pairs(data, domains, limit), source, progress)
+    heads = train_heads(prefixes, encoder, folds=folds, seed=seed, progress=progress)
     save_heads(out, heads)
     return heads.card
 
@@ -405,11 +405,11 @@ def transfer_command(
     folds: int = DEFAULT_FOLDS,
     limit: int | None = None,
     seed: int = 0,
-    told: LineListener = print,
+    progress: LineListener = print,
 ) -> TransferResult:
     """Train on each domain and on all, and rate each domain with each; arguments and errors as in `train_command`."""
-    prefixes = create_samples(select_pairs(data, domains, limit), load_encoder(encoder), told)
-    return measure_transfer(prefixes, encoder, folds=folds, seed=seed, progress=told)
+    prefixes = create_samples(select_pairs(data, domains, limit), load_encoder(encoder), progress)
+    return measure_transfer(prefixes, encoder, folds=folds, seed=seed, progress=progress)
 
 
 def tune_command(
@@ -420,7 +420,7 @@ def tune_command(
     domains: Sequence[str] = (),
     limit: int | None = None,
     seed: int = 0,
-    told: LineListener = print,
+    progress: LineListener = print,
 ) -> Path:
     """Tune a language model on the pairs of some domains by the paper's recipe, and write it to the folder `out`.
 
@@ -430,7 +430,7 @@ def tune_command(
         base: name of the model on the Hugging Face hub, or its folder; it is never downloaded automatically.
     """
     return train_lora(
-        select_pairs(data, domains, limit), out, base=base, recipe=PAPER_RECIPE._replace(seed=seed), progress=told
+        select_pairs(data, domains, limit), out, base=base, recipe=PAPER_RECIPE._replace(seed=seed), progress=progress
     )
 
 

@@ -141,10 +141,10 @@ class TestMiniLM:
             "import os, socket\n"
             "def refuse(*args, **options): raise AssertionError('network')\n"
             "socket.socket.connect = socket.getaddrinfo = refuse\n"
-            "from certigraph.adapters.matching import encoder\n"
-            "before, found = dict(os.environ), encoder()\n"
+            "from certigraph.adapters.matching import find_encoder\n"
+            "before, found = dict(os.environ), find_encoder()\n"
             "import sys; assert not {'torch', 'numpy', 'sentence_transformers'} & set(sys.modules)\n"
-            "assert found is encoder() and found.encode(['pot']).shape == (1, 384)\n"
+            "assert found is find_encoder() and found.encode(['pot']).shape == (1, 384)\n"
             "assert not any(name.startswith('HF_') for name in set(os.environ) - set(before))"
         )
         path = [entry for entry in sys.path if entry]

@@ -50,7 +50,7 @@ def test_queries_are_ten_words_of_a_passage_and_laden_with_nothing_but_stopwords
 @pytest.mark.slow
 def test_every_engine_is_measured_and_finds_what_was_asked_for(monkeypatch: pytest.MonkeyPatch):
     lines: list[str] = []
-    done = bench_retrieval(SIZE, queries=20, said=lines.append)
+    done = bench_retrieval(SIZE, queries=20, progress=lines.append)
     assert [row.engine for row in done.rows] + [line.split(" is not")[0] for line in done.left_out] == list(ENGINES)
     assert len(lines) == len(done.rows)
     assert all(row.searched.found == 1 for row in done.rows)

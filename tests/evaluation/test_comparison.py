@@ -57,7 +57,7 @@ def done(given: ComparisonJob, folder: Path) -> list[str]:
     """Run the comparison and return the cells that were run."""
     told: list[str] = []
     plan, context, benchmark, _ = given
-    compare(plan, context, benchmark, folder, told=lambda cell, _: told.append(f"{cell.method.name} {cell.task}"))
+    compare(plan, context, benchmark, folder, listener=lambda cell, _: told.append(f"{cell.method.name} {cell.task}"))
     return told
 
 
@@ -148,7 +148,7 @@ def test_an_interrupted_comparison_says_how_it_goes_on(tmp_path: Path):
 
     given = asked()
     with pytest.raises(Interrupted, match=f"certigraph compare --out {tmp_path}"):
-        compare(given.plan, given.context, given.benchmark, tmp_path, told=interrupt)
+        compare(given.plan, given.context, given.benchmark, tmp_path, listener=interrupt)
     assert len(done(given, tmp_path)) == 3
 
 

@@ -184,7 +184,7 @@ def test_comparison_anatomy_and_pages_name_the_faults_and_the_next_call_mends_th
     context = Context(budget=Budget(calls=50))
     given = build_job(parse_methods(("react", "sdp"), ()), "blocksworld", Choice(TASKS), context)
     broken("3-1")
-    compare(given.plan, context, given.benchmark, tmp_path, told=lambda *_: None)
+    compare(given.plan, context, given.benchmark, tmp_path, listener=lambda *_: None)
     found = write_comparison_report(given.plan, tmp_path)
     assert [(m.n, m.score, m.faults, m.begun) for m in found.comparison.methods] == [(3, 100, 1, 4), (3, 100, 1, 4)]
     page = (tmp_path / "comparison.html").read_text()
@@ -197,6 +197,6 @@ def test_comparison_anatomy_and_pages_name_the_faults_and_the_next_call_mends_th
         cli.main(["anatomy", str(tmp_path), "--out", str(tmp_path / "anatomy")])
     assert "faults" in capsys.readouterr().out
     broken()
-    compare(given.plan, context, given.benchmark, tmp_path, told=lambda *_: None)
+    compare(given.plan, context, given.benchmark, tmp_path, listener=lambda *_: None)
     mended = write_comparison_report(given.plan, tmp_path).comparison
     assert (mended.n, mended.faults, mended.warnings, mended.left) == (4, 0, (), 0)

@@ -98,7 +98,7 @@ def test_a_soak_that_was_interrupted_early_has_figures_too():
 @pytest.mark.alone
 def test_hundreds_of_runs_at_once_lose_nothing_and_leak_nothing(tmp_path: Path):
     said: list[str] = []
-    done = run_soak(SoakPlan(episodes=450, at_once=50, delay=0.4), tmp_path / "soak", said=said.append)
+    done = run_soak(SoakPlan(episodes=450, at_once=50, delay=0.4), tmp_path / "soak", progress=said.append)
     assert (done.begun, done.ended, done.lost) == (450, 450, 0)
     assert done.endings == {graph: {"goal": 50} for graph in SOAK_GRAPHS}
     assert done.end.worlds == done.start.worlds
@@ -117,11 +117,11 @@ def test_hundreds_of_runs_at_once_lose_nothing_and_leak_nothing(tmp_path: Path):
 INTERRUPTED = """
 import signal, sys
 from pathlib import Path
-from certigraph.evaluation.soak import Plan, print_soak, soak
+from certigraph.evaluation.soak import SoakPlan, print_soak, run_soak
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    print_soak(soak(Plan(10_000, 10, 0.05), Path(sys.argv[1]), said=lambda line: None), as_json=True)
+    print_soak(run_soak(SoakPlan(10_000, 10, 0.05), Path(sys.argv[1]), progress=lambda line: None), as_json=True)
 """
 
 

@@ -100,7 +100,7 @@ TARGETS = (
     Target("act.asked_for", of_text(lambda t: query_of(Action(text=t))), (), (b"search[ x ]",)),
     Target(
         "act.memory",
-        of_text(lambda t: EpisodeMemory(t).listed()),
+        of_text(lambda t: EpisodeMemory(t).result_lines()),
         (),
         (b"see https://example.org/a, and http://b.org.",),
     ),

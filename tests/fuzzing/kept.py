@@ -41,7 +41,7 @@ def _priced(path: Path) -> object:
 
 
 def _reply(path: Path) -> object:
-    return asyncio.run(ReplyCacheEntry(path, "k").find())
+    return asyncio.run(ReplyCacheEntry(path, "k").load())
 
 
 def _reply_row(path: Path) -> object:

@@ -33,8 +33,8 @@ class _Sent:
 
     body, headers = b"", httpx.Headers()
 
-    def followed(self, url: httpx.URL, asked: Any) -> PageResponse:
-        asked.wanted(self.headers)
+    def follow(self, url: httpx.URL, settings: Any) -> PageResponse:
+        settings.wanted(self.headers)
         return PageResponse(url, 200, self.headers, self.body)
 
 

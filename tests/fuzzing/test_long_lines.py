@@ -36,7 +36,7 @@ READERS = {
     "list.json": "read_json(path)",
     "value.json.gz": "read_json(path)",
     "trajectory.jsonl": "read_trajectory(path)",
-    "e.jsonl": "Journal(path.parent, 'e').begun(Cell('a', 1))",
+    "e.jsonl": "RunJournal(path.parent, 'e').begun(SampleRun('a', 1))",
     "journal-0.jsonl": "list(find_journals(path.parent / 'run'))",
     "judgements.jsonl": "read_judgements(path)",
     "queries.csv": "read_queries(path)",
@@ -53,7 +53,7 @@ from certigraph.adapters.retrieval.sources import read_passages
 from certigraph.adapters.files import read_json, read_rows
 from certigraph.adapters.travelplanner.queries import read_queries
 from certigraph.runtime.run import find_journals
-from certigraph.evaluation.inspect_runs import Cell, Journal
+from certigraph.evaluation.inspect_runs import RunJournal, SampleRun
 from certigraph.evaluation.judges import read_judgements
 from certigraph.state.records import Fault
 from certigraph.state.trajectory import read_trajectory

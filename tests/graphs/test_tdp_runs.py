@@ -311,7 +311,7 @@ def test_belief_and_gate_work_inside_the_nodes(tmp_path: Path):
 def test_what_begins_a_task_several_times_cannot_solve_a_part_of_one(solver: str):
     with pytest.raises(TypeError, match=f"{solver} runs several episodes of a task"):
         tdp.build(solve=solver)
-    with pytest.raises(UnknownName, match=f"graph={solver} cannot be made: {solver} runs"):
+    with pytest.raises(UnknownName, match=f"graph={solver} cannot be built: {solver} runs"):
         build_graph("tdp", dict([parse_swap(f"solve={solver}")]))
 
 

@@ -14,7 +14,7 @@ def log_requests(path: Path, most: int = 0) -> None:
 
     Where `most` is given, the process dies with that line.
     """
-    recorded = GeneratedWebServer.recorded
+    recorded = GeneratedWebServer.record
 
     @contextmanager
     def logging(self: GeneratedWebServer, method: str, host: str, asked: str) -> Iterator[None]:
@@ -25,4 +25,4 @@ def log_requests(path: Path, most: int = 0) -> None:
         if most and path.read_text(encoding="utf-8").count("\n") >= most:  # another thread may have counted on
             os.kill(os.getpid(), signal.SIGKILL)
 
-    GeneratedWebServer.recorded = logging  # type: ignore[method-assign]
+    GeneratedWebServer.record = logging  # type: ignore[method-assign]

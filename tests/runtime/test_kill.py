@@ -232,7 +232,7 @@ from doubles import after_events
 from test_kill import begin
 from certigraph.adapters import benchmarks
 from certigraph.runtime.run import resume
-from certigraph.runtime.checkpoints import Saver
+from certigraph.runtime.checkpoints import SqliteCheckpointSaver
 from task_graphs import Pondering
 benchmarks.BENCHMARKS.update(jobs="task_graphs:Jobs", serial_jobs="task_graphs:SerialJobs")
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)
@@ -241,12 +241,12 @@ die = lambda: os.kill(os.getpid(), signal.SIGKILL)
 AFTER_EVENTS = CHILD + "begin(sys.argv[1], sys.argv[2], listener=after_events(int(sys.argv[3]), die))"
 
 AFTER_CHECKPOINTS = """
-left, aput = [int(sys.argv[3])], Saver.aput
+left, aput = [int(sys.argv[3])], SqliteCheckpointSaver.aput
 async def counting(self, *args):
     kept = await aput(self, *args)
     left[0] -= 1
     return kept if left[0] else die()
-Saver.aput = counting
+SqliteCheckpointSaver.aput = counting
 begin(sys.argv[1], sys.argv[2])
 """
 

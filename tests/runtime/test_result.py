@@ -81,7 +81,7 @@ def test_ask_raises_because_its_answer_is_the_point(tmp_path: Path) -> None:
 
 
 def test_a_script_that_does_not_know_the_question_is_refused_before_the_run(tmp_path: Path) -> None:
-    with pytest.raises(UnknownName, match="knows the questions of the benchmark `web` alone"):
+    with pytest.raises(UnknownName, match="knows only the questions of the benchmark `web`"):
         certigraph.ask(
             "Which gyms within 500 m of Baravonith Park in Merequist have fitness classes before 7am?",
             search="generated",

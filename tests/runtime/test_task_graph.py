@@ -296,7 +296,7 @@ def test_a_real_run_is_watched_and_reported(tmp_path):
     with LiveView(console) as view:
         result = run("tdp", "blocksworld", "4-0", out=tmp_path, listener=view)
     frame = console.export_text()
-    frame = draw_frame[draw_frame.rindex("╭") :].splitlines()
+    frame = frame[frame.rindex("╭") :].splitlines()
     live = len(result.state["dag"].nodes)
     assert line_with(f"sub-tasks {live}/{live}   steps {len(result.state['history'])}", frame)
     html = page(result.trajectory, tmp_path)

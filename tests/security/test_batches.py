@@ -64,7 +64,7 @@ def test_a_comparison_of_hostile_tasks_stays_in_its_folder_and_is_text(hostile: 
     plan, context, benchmark, _ = build_job(
         parse_methods(["react", "sdp"], ()), "blocksworld", Choice(tuple(IDS)), context
     )
-    compare(plan, context, benchmark, out, told=lambda cell, trajectory: None)
+    compare(plan, context, benchmark, out, listener=lambda cell, trajectory: None)
     write_comparison_report(plan, out)
     stays(tmp_path, out)
     assert_inert((out / "comparison.html").read_text(encoding="utf-8"))

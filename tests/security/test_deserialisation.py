@@ -146,7 +146,7 @@ def test_caches_that_are_pickles_are_plain_errors(tmp_path: Path, made: Path, mo
         web_cache().get("anybody", "anything", HITS_TYPE, tuple)
     (tmp_path / REPLIES).write_bytes(pickle.dumps(Payload(made)))
     with pytest.raises(Fault, match=r"replies\.sqlite"):
-        asyncio.run(ReplyCacheEntry(tmp_path / REPLIES, "a key").find())
+        asyncio.run(ReplyCacheEntry(tmp_path / REPLIES, "a key").load())
 
 
 def test_a_judgement_file_that_is_a_pickle_is_a_plain_error(tmp_path: Path, made: Path):

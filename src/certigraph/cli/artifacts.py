@@ -170,7 +170,7 @@ def build_command(
 ) -> None:
     """Build pairs of trajectories with rewards: OUT/BENCHMARK.jsonl, and the numbers of pairs in OUT/counts.json."""
     from certigraph.evaluation.analyses.reward_data import BuildRequest, select_domains
-    from certigraph.evaluation.analyses.reward_data import build_command as build_pairs
+    from certigraph.evaluation.analyses.reward_data import build_datasets as build_pairs
 
     builds = [BuildRequest(name, seed, pairs, tuple(split or ()), data) for name in select_domains(domain or ())]
     raise typer.Exit(build_pairs(builds, out, at_once=at_once, as_json=as_json))
@@ -249,7 +249,7 @@ def train_command(
     from certigraph.evaluation.analyses.reward_heads import train_command as train
 
     domains, maximum = domain or (), limit or None
-    train(data, out, domains=domains, encoder=encoder, folds=folds, limit=maximum, seed=seed, told=typer.echo)
+    train(data, out, domains=domains, encoder=encoder, folds=folds, limit=maximum, seed=seed, progress=typer.echo)
 
 
 @rewards_app.command("tune")
@@ -267,7 +267,7 @@ def tune_command(
     --swap rate=supervised:head=DIR, on other domains."""
     from certigraph.evaluation.analyses.reward_heads import tune_command as tune
 
-    tune(data, out, base=base, domains=domain or (), limit=limit or None, seed=seed, told=typer.echo)
+    tune(data, out, base=base, domains=domain or (), limit=limit or None, seed=seed, progress=typer.echo)
 
 
 @rewards_app.command("transfer")
@@ -289,7 +289,7 @@ def transfer_command(
     from certigraph.evaluation.analyses.rewards_report import write_transfer
 
     results = transfer(
-        data, domains=domain or (), encoder=encoder, folds=folds, limit=limit or None, seed=seed, told=typer.echo
+        data, domains=domain or (), encoder=encoder, folds=folds, limit=limit or None, seed=seed, progress=typer.echo
     )
     print_transfer(results)
     write_transfer(results, out)

@@ -52,7 +52,9 @@ def eval_command(
             "--also-config", metavar="CONFIG", help="Also run this configuration of the benchmark; repeat for more."
         ),
     ] = None,
-    beside: Annotated[list[str] | None, typer.Option(hidden=True, help="Old name of --also-config.")] = None,
+    old_also: Annotated[
+        list[str] | None, typer.Option("--beside", hidden=True, help="Old name of --also-config.")
+    ] = None,
     swap: Swaps = None,
     budget: Budgets = None,
     cache: Cache = None,
@@ -90,7 +92,7 @@ def eval_command(
         raise UnknownName("name a graph and a benchmark: certigraph eval sdp blocksworld; or --retry LOG")
     else:
         announce_models(model, role)
-        others = [*(also or ()), *(beside or ())]
+        others = [*(also or ()), *(old_also or ())]
         announce_source(benchmark, data)
         results = [
             evaluate(
@@ -319,7 +321,9 @@ def cgdp_command(
     gate_operator: Annotated[
         str, typer.Option(metavar="OPERATOR", help="The gate: smooth_gate:upr=0.1, judged_gate:stance=neutral.")
     ] = "exhaustion_gate",
-    beside: Annotated[Names, typer.Option(metavar="GRAPH", help="Also run this graph, such as sdp.")] = None,
+    other_graphs: Annotated[
+        Names, typer.Option("--beside", metavar="GRAPH", help="Also run this graph, such as sdp.")
+    ] = None,
     ablate: Annotated[Literal["alpha", "k", "depth"] | None, typer.Option(help="An ablation of appendix H.")] = None,
     split: Split = "",
     task: Tasks = None,
@@ -343,7 +347,7 @@ def cgdp_command(
 
     if on and not report_only:
         selection = StudySelection(
-            harness or (), memory or (), gate or ("shadow",), ablate or "", beside or (), gate_operator
+            harness or (), memory or (), gate or ("shadow",), ablate or "", other_graphs or (), gate_operator
         )
         methods = methods_of(selection)
         announce_source(on, data)
@@ -436,7 +440,7 @@ def judge_command(
     context = Context(model=model, budget=parse_budget(budget or [], Limits()).budget, cache=cache)
     cases = cases_of(find_runs(folders), data)
     with judging_progress(len(cases.ended), silent=as_json) as listener:
-        judged = judge(cases.ended, chosen, context, out, told=listener)
+        judged = judge(cases.ended, chosen, context, out, progress=listener)
     print_judging_result(judged, cases, str(out), as_json=as_json)
     raise typer.Exit(1 if judged.left else 0)
 
@@ -490,7 +494,7 @@ def _bench_retrieval(abstracts: int, as_json: bool) -> None:
     from certigraph.evaluation.bench_retrieval import bench_retrieval, print_retrieval
 
     print_line = (lambda line: None) if as_json else typer.echo
-    print_retrieval(bench_retrieval(abstracts, big=abstracts >= 500_000, said=print_line), as_json=as_json)
+    print_retrieval(bench_retrieval(abstracts, big=abstracts >= 500_000, progress=print_line), as_json=as_json)
 
 
 def _bench_soak(episodes: int, out: Path | None, as_json: bool) -> None:
@@ -498,4 +502,6 @@ def _bench_soak(episodes: int, out: Path | None, as_json: bool) -> None:
 
     folder = out or Path(f"soak-{datetime.datetime.now():%Y%m%d-%H%M%S}")
     print_line = (lambda line: None) if as_json else typer.echo
-    print_soak(run_soak(SoakPlan(episodes, DEFAULT_AT_ONCE, DEFAULT_DELAY), folder, said=print_line), as_json=as_json)
+    print_soak(
+        run_soak(SoakPlan(episodes, DEFAULT_AT_ONCE, DEFAULT_DELAY), folder, progress=print_line), as_json=as_json
+    )

@@ -10,7 +10,7 @@ from certigraph.adapters.models.experts import MAX_SEGMENT_NAME, demonstration_e
 from certigraph.adapters.models.schemas import minimal_instance, schema_of
 from certigraph.adapters.models.scripted import Situation, use_situation
 from certigraph.adapters.protocols import Context, Responder
-from certigraph.nodes.plans import Judgement
+from certigraph.nodes.plans import SupervisorJudgement
 from certigraph.nodes.sdp import Conditions, Holds
 from certigraph.nodes.step import Completion, Next
 from certigraph.runtime.run import run
@@ -82,11 +82,14 @@ def test_a_subtask_and_a_sub_task_end_where_they_say():
     assert text.startswith("10 actions to go after: walk 3; walk 4")
     assert len(text) <= MAX_SEGMENT_NAME
     assert [answer(Completion, done, goal=text)["completed"] for done in (9, 10, 11)] == [False, True, True]
-    assert [answer(Judgement, done, goal=text)["status"] for done in (9, 10)] == ["needs_more_steps", "completed"]
+    assert [answer(SupervisorJudgement, done, goal=text)["status"] for done in (9, 10)] == [
+        "needs_more_steps",
+        "completed",
+    ]
     assert answer(Conditions, 2, goal=text)["conditions"][-1] == "10 actions to go after: walk 10"
 
 
 def test_a_world_that_is_over_leaves_nothing_to_do_or_nothing_to_say():
     solved, lost = Observation(text="", done=True, solved=True), Observation(text="", done=True)
     assert answer(Completion, 3, seen=solved)["completed"] is True
-    assert answer(Judgement, 3, seen=lost) == minimal_instance(schema_of(Judgement))
+    assert answer(SupervisorJudgement, 3, seen=lost) == minimal_instance(schema_of(SupervisorJudgement))

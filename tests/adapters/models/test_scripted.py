@@ -89,9 +89,9 @@ def test_it_names_one_condition_for_without_any_sdp_would_give_up_at_once(tmp_pa
 @pytest.mark.slow
 def test_draws_are_the_same_in_every_process():
     code = (
-        "from certigraph.adapters.models.scripted import by_chance\n"
+        "from certigraph.adapters.models.scripted import random_responder\n"
         "form = {'type': 'object', 'properties': {'choice': {'enum': list('abcd')}}, 'required': ['choice']}\n"
-        "print(''.join(by_chance(3)(str(n), form)['choice'] for n in range(20)))"
+        "print(''.join(random_responder(3)(str(n), form)['choice'] for n in range(20)))"
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": "1"}
     told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout

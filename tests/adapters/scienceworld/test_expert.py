@@ -24,10 +24,10 @@ from certigraph.adapters.scienceworld.expert import (
     join_milestones,
     milestones_of,
 )
-from certigraph.adapters.scienceworld.operators import Holds, Written
+from certigraph.adapters.scienceworld.operators import ScienceWorldHolds, Written
 from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
 from certigraph.graphs import sdp
-from certigraph.nodes.plans import Judgement, steps_form
+from certigraph.nodes.plans import SupervisorJudgement, steps_form
 from certigraph.nodes.sdp import Conditions, always_pass, capped, give_up
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
@@ -96,7 +96,9 @@ def test_a_verdict_counts_the_milestones_reached_up_to_the_first_condition_that_
 
     def held(*texts: str, score: int) -> int:
         listed = "".join(f"{n}. {text}\n" for n, text in enumerate(texts, 1))
-        answered = answer(gold, Holds, [], score, f"Conditions, in order:\n{listed}\nThe last action ...")["holds"]
+        answered = answer(gold, ScienceWorldHolds, [], score, f"Conditions, in order:\n{listed}\nThe last action ...")[
+            "holds"
+        ]
         return int(answered)
 
     texts = [rise.text() for rise in rises[:3]]
@@ -155,7 +157,9 @@ def test_a_sub_task_is_completed_by_its_score_or_its_actions_and_the_last_one_by
 
     def status(rise: Milestone, done: int, score: int) -> str:
         history = [told(action) for action in gold.actions[:done]]
-        judged = answer(gold, Judgement, history, score, task=sub_task(gold, f"{rise.text()}\nIt settles more."))
+        judged = answer(
+            gold, SupervisorJudgement, history, score, task=sub_task(gold, f"{rise.text()}\nIt settles more.")
+        )
         assert judged["off_plan"] is False
         return str(judged["status"])
 

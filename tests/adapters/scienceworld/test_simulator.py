@@ -191,9 +191,9 @@ def _resident_megabytes(pid: int) -> float:
 
 
 LEFT_OPEN = """
-from certigraph.adapters.scienceworld.pool import POOL
-lent, idle = POOL.borrow(), POOL.borrow()
-POOL.give_back(idle)
+from certigraph.adapters.scienceworld.pool import DEFAULT_POOL
+lent, idle = DEFAULT_POOL.borrow(), DEFAULT_POOL.borrow()
+DEFAULT_POOL.give_back(idle)
 lent.load("boil", 0, "")
 print(lent.process.pid, idle.process.pid, flush=True)
 {ending}

@@ -34,7 +34,7 @@ from certigraph.adapters.travelplanner.tools import (
     PLAN_REQUEST,
     TOOLS,
     WRITE,
-    Move,
+    TravelPlannerMove,
     create_tool_action,
 )
 from certigraph.adapters.travelplanner.written_plans import COST, DELIVER
@@ -471,7 +471,7 @@ def test_what_a_model_writes_too_long_is_cut_and_not_asked_for_again(benchmark: 
     update = decided(benchmark, mind)
     assert (len(update["thought"]), len(update["action"].args["query"]), len(mind.prompts)) == (160, 1_500, 1)
     assert update["action"].args["query"].endswith(" ...")
-    parts = schema_of(Move)["properties"]
+    parts = schema_of(TravelPlannerMove)["properties"]
     assert (parts["thought"]["maxLength"], parts["text"]["maxLength"]) == (160, 1_500)
 
 

@@ -15,7 +15,7 @@ from certigraph.evaluation.analyses.reward_data import (
     DROPPED_FILE,
     BuildRequest,
     DroppedTask,
-    build_command,
+    build_datasets,
     build_domain,
     build_pairs,
     create_queues,
@@ -114,7 +114,7 @@ def test_a_benchmark_without_demonstrations_is_named(tmp_path: Path):
 def test_a_domain_without_its_data_is_told_in_a_line_and_the_others_are_built(tmp_path: Path, capsys):
     (tmp_path / "no games").mkdir()
     asked = [BuildRequest("alfworld", data=str(tmp_path / "no games")), BuildRequest("blocksworld", pairs=2)]
-    assert build_command(asked, tmp_path / "out", at_once=1, as_json=True) == 1
+    assert build_datasets(asked, tmp_path / "out", at_once=1, as_json=True) == 1
     lost, built = json.loads(capsys.readouterr().out)
     assert "no games" in lost["failed"] and "\n" not in lost["failed"]
     assert (lost["built"], built["built"]) == (0, 2)

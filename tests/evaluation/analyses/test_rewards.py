@@ -282,14 +282,14 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from certigraph.adapters.protocols import Context
-from certigraph.evaluation.analyses.rewards import predictors
-from certigraph.evaluation.analyses.rewards import rate_all
+from certigraph.evaluation.analyses.rewards import parse_predictors
+from certigraph.evaluation.analyses.rewards import rate_pairs
 if __name__ == "__main__":
     data, rows, names = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
     def told(done, failed):
         if done == 3:
             os.kill(os.getpid(), signal.SIGKILL)
-    rate_all(predictors(["monotonic"]), names, Context(data=data), rows, at_once=2, progress=told)
+    rate_pairs(parse_predictors(["monotonic"]), names, Context(data=data), rows, at_once=2, progress=told)
 """
 
 
