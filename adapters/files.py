@@ -34,7 +34,7 @@ def expand_path(path: str | Path) -> Path:
 
 
 def cache_folder() -> Path:
-    """Return certigraph's folder in the user's cache (XDG_CACHE_HOME, else ~/.cache); it may not exist yet."""
+    """Return certigraph's folder in the user's cache folder (by the XDG standard); it may not exist yet."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "certigraph"
 
 

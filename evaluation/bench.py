@@ -21,7 +21,7 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.matching import load_encoder
 from certigraph.adapters.rewards import route_reward
 from certigraph.adapters.travelplanner import options
-from certigraph.adapters.travelplanner.generated import DATES, generate_store
+from certigraph.adapters.travelplanner.generator import DATES, generate_store
 from certigraph.adapters.travelplanner.options import TripLeg
 from certigraph.adapters.travelplanner.sandbox import SandboxStore, load_store
 from certigraph.evaluation.bench_loops import SUPERSTEPS_PER_RUNG, Lap, LoopName, LoopSetting, time_lap, time_saved_lap

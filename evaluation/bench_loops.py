@@ -111,7 +111,7 @@ class Ladder:
         return self._operators
 
     def expert(self) -> None:
-        """Return None: no model is asked."""
+        """Return None: no model is used."""
 
     async def _propose(self, state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
         rungs = range(1, self.rungs + 1)

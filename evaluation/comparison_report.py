@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from certigraph.adapters.models.chat_models import is_scripted
-from certigraph.adapters.models.scripted import SIMULATED_MODEL
+from certigraph.adapters.models.scripts import SIMULATED_MODEL
 from certigraph.evaluation.anatomy import anatomy_sections
 from certigraph.evaluation.comparison import (
     MODEL_SEPARATOR,

@@ -29,7 +29,7 @@ from rich.table import Table
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.blocksworld.expert import answer_prompt
 from certigraph.adapters.episodes import EPISODES
-from certigraph.adapters.models.scripted import CHARS_PER_TOKEN, TEXT_SCHEMA
+from certigraph.adapters.models.scripts import CHARS_PER_TOKEN, TEXT_SCHEMA
 from certigraph.adapters.models.usage import Call
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.runtime.registry import AnyGraph, build_graph

@@ -47,7 +47,7 @@ SLOTS = (
 
 
 def after_align(state: State) -> str:
-    """Return `approved`, or `refused`: the Executor is then asked again, with the reason."""
+    """Return `approved`, or `refused`: the Executor then runs again, with the reason."""
     return "approved" if state["approval"].approved else "refused"
 
 

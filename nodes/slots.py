@@ -23,7 +23,7 @@ from pydantic import Field, JsonValue, ValidationError
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of, load_benchmark
 from certigraph.adapters.episodes import Rehearsal, live_episode, rehearse_in_copy
-from certigraph.adapters.models.scripted import Situation, use_situation
+from certigraph.adapters.models.scripts import Situation, use_situation
 from certigraph.adapters.models.usage import (
     CallOrigin,
     Meter,

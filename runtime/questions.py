@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from certigraph.adapters.assistantbench.web import OwnQuestion
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.models.scripted import SIMULATED_MODEL
+from certigraph.adapters.models.scripts import SIMULATED_MODEL
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.research.plans import goal_of, is_step
 from certigraph.adapters.web.protocol import PageSource, SearchProvider

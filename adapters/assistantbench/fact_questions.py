@@ -267,12 +267,12 @@ def generate_gyms(builder: CaseBuilder, id_: str) -> GeneratedCase:
 
     guide = _add_guide_to_gyms(builder, town, park, [open_, unreadable, late, far, farther])
     times = _add_timetable(builder, open_, town)
-    _add_home(builder, open_, town)
+    _add_front_page(builder, open_, town)
     portal = _add_portal(builder, unreadable, town)
     disputed = _add_timetable(builder, late, town, wrong=far.name)
     blog = _add_gym_blog(builder, late, town)
     _add_timetable(builder, far, town)
-    _add_home(builder, farther, town)
+    _add_front_page(builder, farther, town)
     _add_timetable(builder, late._replace(name=f"{late.name} {elsewhere}", first="05:45"), elsewhere)
 
     guide_queries = [f"gyms near {park} {town} distance in metres"]
@@ -327,7 +327,7 @@ def _add_guide_to_gyms(builder: CaseBuilder, town: str, park: str, listed_gyms: 
     return builder.add_page(site, f"/gyms-near-{to_slug(park)}", f"Gyms near {park}, {town}", text, distances)
 
 
-def _add_home(builder: CaseBuilder, gym: GeneratedGym, town: str) -> None:
+def _add_front_page(builder: CaseBuilder, gym: GeneratedGym, town: str) -> None:
     text = f"Welcome to {gym.name} in {town}. We have weights, showers and friendly trainers; come in for a free trial."
     builder.add_page(
         gym.site, "/", f"{gym.name}: welcome", text, "Members may bring a friend on Sundays at no extra cost."

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from certigraph.adapters.assistantbench.price_questions import FAMILIES, all_pages, generate_all
 from certigraph.adapters.assistantbench.server import FIRST_ENGINE, SECOND_ENGINE, GeneratedWebServer, create_provider
 from certigraph.adapters.models.calls import quote
-from certigraph.adapters.models.scripted import REPEATED_SUFFIX, current_situation, is_impossible
+from certigraph.adapters.models.scripts import REPEATED_SUFFIX, current_situation, is_impossible
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.qa import expert as searching
 from certigraph.adapters.qa.questions import GoldHop, MultiHopQuestion

@@ -136,7 +136,7 @@ COUNT_QUESTION = re.compile(r"how (?:many|much|often)\b", re.IGNORECASE)
 """Beginning of questions that "none" answers for the other speaker."""
 
 SAME_QUESTION_F1 = 0.7
-"""Minimum F1 of words at which two questions count as the same, so that the other speaker is asked that too."""
+"""Minimum F1 of words at which two questions count as the same, so that the question also fits the other speaker."""
 
 
 class SwappedQuestion(NamedTuple):
@@ -151,8 +151,8 @@ def swap_questions(conversation: Conversation) -> list[SwappedQuestion]:
 
     They are of category 1, 2 or 4, name exactly one speaker, and have evidence from that speaker alone. They contain no
     pronoun, their answer is neither yes or no nor a count, and nearly the same question is not asked about the other
-    speaker. No turn of the other speaker shares as many words with the question as the evidence does: "What books has
-    Ann read?" could be answered from any turn about books.
+    speaker. No turn of the other speaker shares as many words with the question as the evidence does: "What songs has
+    Ann heard?" could be answered from any turn about songs.
     """
     return list(_swap_questions(conversation))
 
@@ -169,7 +169,7 @@ def _swap_questions(conversation: Conversation) -> Iterator[SwappedQuestion]:
         text = swap_speaker(question.text, conversation.speakers)
         if not text or not _can_be_swapped(question, conversation):
             continue
-        if not _is_asked_of_other(text, conversation) and not _is_covered_by_other(
+        if not _fits_other_speaker(text, conversation) and not _is_covered_by_other(
             question, conversation, words_by_turn
         ):
             swapped = DialogueQuestion(text=text, answer="", evidence=question.evidence, category=ADVERSARIAL)
@@ -198,8 +198,8 @@ def _can_be_swapped(question: DialogueQuestion, conversation: Conversation) -> b
     return len(speakers) == 1 and bool(_name_pattern(speakers.pop()).search(question.text))
 
 
-def _is_asked_of_other(text: str, conversation: Conversation) -> bool:
-    """Return whether nearly the same is asked about the speaker that the swapped text names."""
+def _fits_other_speaker(text: str, conversation: Conversation) -> bool:
+    """Return whether there is nearly the same question about the speaker that the swapped text names."""
     [speaker] = [name for name in conversation.speakers if _name_pattern(name).search(text)]
     questions = (q.text for q in conversation.questions if _name_pattern(speaker).search(q.text))
     return any(set_overlap(set(terms(text)), set(terms(other))).f1 >= SAME_QUESTION_F1 for other in questions)

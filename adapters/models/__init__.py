@@ -2,7 +2,7 @@
 
 from certigraph.adapters.models.calls import Prompt, ask, ask_text, choose
 from certigraph.adapters.models.chat_models import chat_model
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.usage import Call, Meter, current_meter, metering
 from certigraph.adapters.redaction import redact
 

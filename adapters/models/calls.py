@@ -40,7 +40,7 @@ from certigraph.adapters.models.endpoint import (
     send_request,
 )
 from certigraph.adapters.models.schemas import ParseError, Schema, parse_reply, schema_of
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.usage import NO_USAGE, Call, Price, cached_tokens, cost_in_usd, current_meter, price_of
 from certigraph.adapters.protocols import Context, Responder
 from certigraph.adapters.redaction import redact, redact_message

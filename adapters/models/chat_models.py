@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from langchain_core.language_models import BaseChatModel
 
-from certigraph.adapters.models.scripted import (
+from certigraph.adapters.models.scripts import (
     RANDOM_MODEL,
     SIMULATED_MODEL,
     ScriptedChat,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.matching import rank_actions
 from certigraph.adapters.models.schemas import minimal_instance
-from certigraph.adapters.models.scripted import current_situation
+from certigraph.adapters.models.scripts import current_situation
 from certigraph.adapters.protocols import MIN_NODES, MIN_PLAN, Limits, Responder
 from certigraph.state.records import Predicate, Task
 

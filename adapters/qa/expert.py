@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from certigraph.adapters.models.calls import one_line
 from certigraph.adapters.models.experts import minimal_answer
-from certigraph.adapters.models.scripted import current_situation
+from certigraph.adapters.models.scripts import current_situation
 from certigraph.adapters.protocols import MIN_NODES
 from certigraph.adapters.qa.questions import GoldHop, MultiHopQuestion, substitute_answers
 from certigraph.adapters.qa.scoring import exact_match

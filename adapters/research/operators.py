@@ -141,7 +141,7 @@ def chosen_pages(answer: Tools, urls: Sequence[str]) -> list[str]:
 # Realize (SDP Eq. 2) for research: the searches and pages of a step, and the answer from the findings.
 
 REJECTIONS = 2
-"""Refused findings of a step after which the second source of evidence is asked too (SDP paper, appendix A.4)."""
+"""Refused findings of a step after which the second source of evidence is used too (SDP paper, appendix A.4)."""
 
 RETRY_TEMPERATURE = 0.3
 """Temperature for a repeated request for an answer (appendix A.4)."""
@@ -387,7 +387,7 @@ async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str
 # A plan has at most five narrowing steps, then the answer and the goal. Realize chooses a step's searches and pages,
 # the world carries them out, Validate asks for a finding from the results and judges it. After two refusals a second
 # source of evidence is used too; after a third the finding passes uncertified (`pass_refused`). After three weak
-# answers the closest one is submitted, uncertified too (`force_accept`). Replan tries other words and pages not read yet.
+# answers the closest one is submitted, uncertified too (`force_accept`). Replan tries other words and unread pages.
 
 
 def create_operators() -> Mapping[str, Operator]:

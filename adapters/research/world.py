@@ -199,7 +199,7 @@ def gather_evidence(
 ) -> GatheredEvidence:
     """Search and read for a goal (SDP paper, appendix A.4).
 
-    The second provider is asked if `elsewhere` is set, and if everything requested was known before.
+    The second provider is used if `elsewhere` is set, and if everything requested was known before.
 
     Args:
         web: search and pages.

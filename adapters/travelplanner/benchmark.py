@@ -12,7 +12,7 @@ from certigraph.adapters.files import memoize_by_identity
 from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
 from certigraph.adapters.travelplanner import planning
 from certigraph.adapters.travelplanner.expert import SimulatedPlanner, create_expert
-from certigraph.adapters.travelplanner.generated import load_generated_folder
+from certigraph.adapters.travelplanner.generator import load_generated_folder
 from certigraph.adapters.travelplanner.operators import create_operators
 from certigraph.adapters.travelplanner.options import Trip, TripCatalog, trip_of
 from certigraph.adapters.travelplanner.planning import CatalogCache, OptionChooser, route_of

@@ -16,7 +16,7 @@ from pydantic import Field
 from certigraph.adapters.files import memoize_by_identity
 from certigraph.adapters.models.experts import minimal_answer
 from certigraph.adapters.models.schemas import Schema
-from certigraph.adapters.models.scripted import TEXT_SCHEMA, current_situation
+from certigraph.adapters.models.scripts import TEXT_SCHEMA, current_situation
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.travelplanner import tools
 from certigraph.adapters.travelplanner.options import NOTHING, REFUSED_KINDS, Draft, Trip, TripLeg, predicates_of

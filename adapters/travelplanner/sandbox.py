@@ -196,7 +196,7 @@ def _find_table(folder: Path, subfolder: str, name: str, pattern: str = "") -> P
     raise Fault(
         "data",
         f"no {name} in {folder}: put the official table at {folder / subfolder / name}, or make a world with "
-        f"certigraph.adapters.travelplanner.generated.generate_world({str(folder.parent)!r})",
+        f"certigraph.adapters.travelplanner.generator.generate_world({str(folder.parent)!r})",
     )
 
 

@@ -224,7 +224,7 @@ class ServiceClient:
         raise Fault("environment", f"{problem}: {self._service.advise_unreachable()}") from None
 
     def should_retry(self, reply: ServiceReply, tried: int) -> bool:
-        """Return whether the service was too busy in this try and should be asked again."""
+        """Return whether the service was too busy in this try so that the request should be repeated."""
         return _is_busy(reply) and tried < MAX_TRIES
 
     def wait(self, reply: ServiceReply, tried: int) -> None:

@@ -21,7 +21,7 @@ from scipy import stats
 
 from certigraph.adapters.files import replace_file
 from certigraph.adapters.models.schemas import minimal_instance
-from certigraph.adapters.models.scripted import CHARS_PER_TOKEN, current_situation
+from certigraph.adapters.models.scripts import CHARS_PER_TOKEN, current_situation
 from certigraph.adapters.protocols import Context, Limits, Operator, Responder
 from certigraph.evaluation.compare import PIPED_WIDTH, ComparisonJob, run_comparison
 from certigraph.evaluation.comparison import (

@@ -24,10 +24,10 @@ from real_data import ROOT
 
 from certigraph.adapters.alfworld.benchmark import ALFWorld
 from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.textworld.benchmark import TextWorldBenchmark
-from certigraph.adapters.travelplanner.generated import generate_world
+from certigraph.adapters.travelplanner.generator import generate_world
 from certigraph.evaluation.evaluate import GC_THRESHOLDS, evaluate, evaluate_retry, reduced_garbage_collection
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
 from certigraph.evaluation.inspect_tasks import TASKS, select_stratified_tasks

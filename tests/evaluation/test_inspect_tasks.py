@@ -13,7 +13,7 @@ from inspect_ai.log import read_eval_log
 
 from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.evaluation_results import Evaluation, evaluation_of, intervals_of

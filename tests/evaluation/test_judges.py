@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from certigraph.adapters.locomo.benchmark import LoCoMo
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.adapters.qa import scoring
 from certigraph.cli.evaluations import judge_command

@@ -16,7 +16,7 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.blocksworld.expert import answer_prompt
 from certigraph.adapters.models.schemas import MAX_READ_ITEMS
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import PAPER_LIMITS, Context
 from certigraph.evaluation.comparison_summary import replay_of
 from certigraph.evaluation.frames import RecordedRun, frames_of

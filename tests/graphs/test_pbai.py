@@ -9,7 +9,7 @@ from seeking import GOAL, Mind, Seeking, looping, other, same, search, sought
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.episodes import EPISODES
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.musique.benchmark import MuSiQue
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.graphs import hypotheses, ircot, iter_retgen, memgpt, pbai, react

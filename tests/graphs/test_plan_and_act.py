@@ -9,7 +9,7 @@ from decoupled import Cast
 from records_world import Records
 from seeking import Seeking
 
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.graphs import cot, plan_and_act
 from certigraph.runtime.result import Result

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.rewards import Head, Heads, HeadsMetadata, fold_of, load_heads, prefix_features, save_heads
 from certigraph.graphs import monotonic, reward_head, reward_judge

@@ -7,7 +7,7 @@ import pytest
 from lookahead import RATING, Mind, WatchedBlocks, played, taking
 
 from certigraph.adapters.blocksworld.expert import answer_prompt
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.graphs import react, react_reward
 from certigraph.nodes.lookahead import greedy, listed, predicted, propose_actions, rank_appraisals, shortlisted

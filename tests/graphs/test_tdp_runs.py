@@ -28,7 +28,7 @@ from certigraph import run as run_certigraph
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import EPISODES, close_episode
 from certigraph.adapters.hotpotqa.benchmark import HotpotQA
-from certigraph.adapters.models.scripted import current_situation
+from certigraph.adapters.models.scripts import current_situation
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
 from certigraph.adapters.scienceworld.splits import list_ids

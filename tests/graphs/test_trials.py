@@ -17,7 +17,7 @@ from langgraph.store.memory import InMemoryStore
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.blocksworld.expert import answer_prompt
 from certigraph.adapters.models.schemas import minimal_instance
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import clin, plan_and_solve, react, reflexion, step
 from certigraph.nodes.step import format_report, none, planner

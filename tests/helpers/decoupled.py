@@ -6,7 +6,7 @@ All that a sub-task is given, writes and is shown holds a canary of its own: a t
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from certigraph.adapters.models.scripted import ScriptedChat, current_situation
+from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.graphs import tdp
 from certigraph.runtime.result import Result

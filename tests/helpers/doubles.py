@@ -11,7 +11,7 @@ from typing import Any
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits, Operator
 from certigraph.graphs import sdp
 from certigraph.state.records import Action, Observation, Predicate, Scores, Task, Verdict

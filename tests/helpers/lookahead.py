@@ -7,7 +7,7 @@ from typing import Any
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld, BlocksWorldEnvironment
 from certigraph.adapters.blocksworld.domain import BlocksState, parse_facts, parse_goal, parse_observed
 from certigraph.adapters.models.schemas import minimal_instance
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run

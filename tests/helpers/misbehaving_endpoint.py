@@ -20,7 +20,7 @@ from typing import Any
 
 from certigraph.adapters.blocksworld.expert import answer_prompt
 from certigraph.adapters.models.schemas import minimal_instance
-from certigraph.adapters.models.scripted import TEXT_SCHEMA
+from certigraph.adapters.models.scripts import TEXT_SCHEMA
 
 Answer = Callable[[dict[str, Any]], str]
 """A request's JSON body -> the text of the answer."""

@@ -7,7 +7,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.models.schemas import minimal_instance
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits, Operator
 from certigraph.adapters.qa.benchmark import SearchWorld
 from certigraph.adapters.qa.operators import create_operators

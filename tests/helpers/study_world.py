@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from certigraph.adapters.models.schemas import minimal_instance
-from certigraph.adapters.models.scripted import current_situation
+from certigraph.adapters.models.scripts import current_situation
 from certigraph.adapters.protocols import Limits, Operator, Responder
 from certigraph.adapters.qa.benchmark import SearchOutcome, SearchWorld
 from certigraph.adapters.qa.scoring import token_f1

@@ -6,7 +6,7 @@ from typing import Any
 from doubles import Script
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Context, Limits, Operator
 from certigraph.state.records import Observation, Spent, Task

@@ -12,7 +12,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatResult
 
-from certigraph.adapters.models.scripted import ScriptedChat, current_situation
+from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Limits, Operator
 from certigraph.state.records import Action, Observation, Scores, Task
 from certigraph.state.tdp import Dag, Node

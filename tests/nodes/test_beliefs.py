@@ -12,7 +12,7 @@ from langgraph.runtime import Runtime
 from seeking import GOAL, Mind, Seeking, other, sought
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import iter_retgen, memgpt, pbai, react, sdp, step
 from certigraph.nodes.beliefs import filtered, freeform, grounded, is_anchored, structured

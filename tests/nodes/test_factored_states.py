@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import statefactory
 from certigraph.nodes.factored_states import (

@@ -20,7 +20,7 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.blocksworld.expert import answer_prompt
 from certigraph.adapters.models.experts import minimal_answer
 from certigraph.adapters.models.schemas import schema_of
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.processes import wait_for
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.evaluation.comparison_summary import replay_of

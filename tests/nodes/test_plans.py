@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 from records_world import Records
 from seeking import Mind, Seeking
 
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.travelplanner.benchmark import TravelPlanner
 from certigraph.nodes import plans

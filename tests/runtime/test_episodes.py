@@ -10,7 +10,7 @@ from lookahead import RATING, taking
 from rich.console import Console
 
 import certigraph
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.evaluation.atif import to_atif
 from certigraph.evaluation.export import rows_of

@@ -10,7 +10,7 @@ from rich.console import Console
 from seeking import Mind, Seeking, looping, same
 from study_world import Riddles
 
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import pbai
 from certigraph.runtime.live import LiveView

@@ -14,7 +14,7 @@ from small_web import RIGHT, TEXT, SmallWeb
 import certigraph
 from certigraph import Context, RunFailed
 from certigraph.adapters.models.schemas import minimal_instance
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Limits
 from certigraph.cli.output import closing_lines, print_result
 from certigraph.runtime.questions import research_summary_of

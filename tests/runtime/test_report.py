@@ -7,7 +7,7 @@ from episode_tape import EpisodeTape, two_episodes
 from seeking import Mind, Seeking, looping, same
 from study_world import Riddles
 
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.graphs import pbai
 from certigraph.runtime.episodes import read_episodes

@@ -10,7 +10,7 @@ from doubles import Script
 
 import certigraph
 from certigraph import Context, RunFailed, RunFailedWarning
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.state.records import UnknownName
 
 UNUSABLE = Context(chat=ScriptedChat(replies=("no object",) * 40))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from certigraph.adapters.models.scripted import INVALID_ACTION, current_situation
+from certigraph.adapters.models.scripts import INVALID_ACTION, current_situation
 from certigraph.adapters.protocols import Budget, Context, Limits, Responder
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import give_up

@@ -22,7 +22,7 @@ from leaks import leaks
 from pydantic import BaseModel
 
 from certigraph.adapters.models.endpoint import format_endpoint_error
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.adapters.redaction import (
     ADDRESS_VARIABLES,

@@ -10,7 +10,7 @@ from study_world import PASSAGES, Riddles
 
 from certigraph.adapters.models.calls import quote, unquote_line
 from certigraph.adapters.models.schemas import minimal_instance
-from certigraph.adapters.models.scripted import ScriptedChat, current_situation
+from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.retrieval.bm25 import PassagePool
 from certigraph.nodes.step import MAX_INSIGHT, MAX_REFLECTION

@@ -15,7 +15,7 @@ from leaks import SENTINEL, leaks, written_forms
 from study_world import Riddles
 
 from certigraph.adapters.models.schemas import minimal_instance
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.adapters.redaction import ADDRESS_VARIABLES, KEY_VARIABLES, MASK, redact, redact_record
 from certigraph.runtime.report import write_report

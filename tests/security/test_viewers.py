@@ -15,7 +15,7 @@ from doubles import Script
 from rich.console import Console
 
 from certigraph.adapters.models.schemas import minimal_instance
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.evaluation.comparison_report import escape_formula, write_rows
 from certigraph.runtime.html import escape_text, tag

@@ -9,7 +9,7 @@ from certigraph.adapters.assistantbench.pages import ATTACKER_HOST, injected_ins
 from certigraph.adapters.assistantbench.price_questions import generate_all
 from certigraph.adapters.assistantbench.web import GeneratedWeb, start_server
 from certigraph.adapters.models.calls import quote
-from certigraph.adapters.models.scripted import (
+from certigraph.adapters.models.scripts import (
     IMPOSSIBLE_PREFIX,
     REPEATED_SUFFIX,
     ScriptedChat,

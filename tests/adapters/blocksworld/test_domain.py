@@ -42,7 +42,7 @@ from certigraph.adapters.blocksworld.domain import (
     unmet_preconditions,
 )
 from certigraph.adapters.blocksworld.expert import answer_prompt, find_linear_plan, find_plan, find_shortest_plan
-from certigraph.adapters.models.scripted import INVALID_ACTION
+from certigraph.adapters.models.scripts import INVALID_ACTION
 from certigraph.state.records import Action, Fault, Task
 
 PLANBENCH = {

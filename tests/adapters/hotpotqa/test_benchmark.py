@@ -9,7 +9,7 @@ from real_data import data_folder
 
 from certigraph.adapters.files import JsonRow
 from certigraph.adapters.hotpotqa.benchmark import HotpotQA, parse_questions
-from certigraph.adapters.models.scripted import Situation, use_situation
+from certigraph.adapters.models.scripts import Situation, use_situation
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.qa.benchmark import SearchOutcome
 from certigraph.adapters.qa.expert import current_position

@@ -22,7 +22,7 @@ from certigraph.adapters.locomo.conversations import (
     parse_turn_ids,
     read_conversations,
 )
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.runtime.run import run
 from certigraph.state.records import Fault, UnknownName

@@ -31,7 +31,7 @@ from certigraph.adapters.models.schemas import (
     parse_reply,
     schema_of,
 )
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.usage import FREE_PRICE, Call, Meter, cost_in_usd, current_meter, metering, price_of
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.adapters.redaction import redact

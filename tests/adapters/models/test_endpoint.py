@@ -26,7 +26,7 @@ from certigraph.adapters.models.calls import Prompt, ask, ask_text
 from certigraph.adapters.models.chat_models import find_refused_parameter
 from certigraph.adapters.models.endpoint import MAX_WAIT_SECONDS, TransientFault, fault_of
 from certigraph.adapters.models.faults import FaultyModel, create_client_error, faulty_endpoint
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.adapters.web.sources import ModelSearch

@@ -22,7 +22,7 @@ from certigraph.adapters.faults import ANSWER_FAULTS, MODEL_FAULTS, REQUEST_FAUL
 from certigraph.adapters.models.calls import CACHE_FILE, Prompt, ask, ask_text, model_for
 from certigraph.adapters.models.chat_models import model_label
 from certigraph.adapters.models.faults import FaultyEndpoint, FaultyModel, faulty_endpoint
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.state.records import Fault
 

@@ -8,7 +8,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.messages.ai import UsageMetadata
 
 from certigraph.adapters.models.chat_models import chat_model
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.usage import (
     FREE_PRICE,
     NO_USAGE,

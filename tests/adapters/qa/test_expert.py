@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from certigraph.adapters.models.scripted import Situation, use_situation
+from certigraph.adapters.models.scripts import Situation, use_situation
 from certigraph.adapters.musique.benchmark import MuSiQue
 from certigraph.adapters.qa.expert import (
     ANSWER_SPECIFICATION,

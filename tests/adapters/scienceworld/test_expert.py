@@ -12,7 +12,7 @@ from real_data import data_folder
 from twins import Twins
 
 from certigraph.adapters.models.schemas import schema_of
-from certigraph.adapters.models.scripted import IMPOSSIBLE_PREFIX, INVALID_ACTION, Situation, use_situation
+from certigraph.adapters.models.scripts import IMPOSSIBLE_PREFIX, INVALID_ACTION, Situation, use_situation
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.scienceworld import benchmark, recordings
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark

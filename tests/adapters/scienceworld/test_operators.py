@@ -14,7 +14,7 @@ from langgraph.runtime import Runtime
 from real_data import data_folder
 
 from certigraph.adapters.models.schemas import minimal_instance
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.scienceworld import operators as acting
 from certigraph.adapters.scienceworld import operators as offering

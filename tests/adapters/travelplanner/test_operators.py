@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from real_data import data_folder
 from travelplanner_sandbox import TableSandbox
 
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.travelplanner.benchmark import TravelPlanner
-from certigraph.adapters.travelplanner.generated import generate_world
+from certigraph.adapters.travelplanner.generator import generate_world
 from certigraph.adapters.travelplanner.options import (
     NOTHING,
     Draft,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from certigraph.adapters.travelplanner.generated import generate_store, generate_world
+from certigraph.adapters.travelplanner.generator import generate_store, generate_world
 from certigraph.adapters.travelplanner.sandbox import (
     Distance,
     SandboxStore,

@@ -14,7 +14,7 @@ from langgraph.runtime import Runtime
 from real_data import data_folder
 
 from certigraph.adapters.models.schemas import schema_of
-from certigraph.adapters.models.scripted import TEXT_SCHEMA, ScriptedChat, Situation, use_situation
+from certigraph.adapters.models.scripts import TEXT_SCHEMA, ScriptedChat, Situation, use_situation
 from certigraph.adapters.protocols import PAPER_LIMITS, Context
 from certigraph.adapters.travelplanner.benchmark import TravelPlanner, average_rate
 from certigraph.adapters.travelplanner.expert import (
@@ -24,7 +24,7 @@ from certigraph.adapters.travelplanner.expert import (
     gold_subtasks,
     remaining_calls,
 )
-from certigraph.adapters.travelplanner.generated import generate_world
+from certigraph.adapters.travelplanner.generator import generate_world
 from certigraph.adapters.travelplanner.queries import QuerySplits
 from certigraph.adapters.travelplanner.tools import (
     FORMS,

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from real_data import data_folder
 
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.travelplanner.benchmark import TravelPlanner
 from certigraph.adapters.travelplanner.expert import SimulatedPlanner
-from certigraph.adapters.travelplanner.generated import generate_world
+from certigraph.adapters.travelplanner.generator import generate_world
 from certigraph.adapters.travelplanner.world import TravelWorld
 from certigraph.adapters.travelplanner.written_plans import (
     COST,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from certigraph.adapters.models.scripted import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.cli.evaluations import study_app
 from certigraph.evaluation.analyses.tdp import (

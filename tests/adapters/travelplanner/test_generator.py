@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certigraph.adapters.travelplanner.generated import generate_world
+from certigraph.adapters.travelplanner.generator import generate_world
 from certigraph.adapters.travelplanner.options import Trip, TripCatalog, TripLeg, trip_of
 from certigraph.adapters.travelplanner.planning import cheapest_cost
 from certigraph.adapters.travelplanner.queries import LocalConstraint, Transportation, TravelQuery

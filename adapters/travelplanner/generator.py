@@ -403,14 +403,14 @@ def _destinations(random: Random, sandbox: Sandbox, visits: int) -> Iterator[tup
     cities = sandbox.cities()
     states = sorted({str(sandbox.state_of(city)) for city in cities})
     for origin in random.sample(cities, len(cities)):
-        home_state = sandbox.state_of(origin)
+        origin_state = sandbox.state_of(origin)
         if visits == 1:
             for city in random.sample(cities, len(cities)):
                 if city != origin:
                     yield origin, city, [(city,)]
         else:
             for state in random.sample(states, len(states)):
-                if state != home_state:
+                if state != origin_state:
                     within = [city for city in cities if sandbox.state_of(city) == state]
                     yield origin, state, list(permutations(within, visits))
 

@@ -1,4 +1,4 @@
-"""Tests of `adapters.models.scripted`."""
+"""Tests of `adapters.models.scripts`."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.models.chat_models import MODEL_FORMS, chat_model, check_model_name, is_scripted, model_label
 from certigraph.adapters.models.schemas import Schema, minimal_instance, schema_of
-from certigraph.adapters.models.scripted import (
+from certigraph.adapters.models.scripts import (
     INVALID_ACTION,
     REPEATED_SUFFIX,
     ErrorRates,
@@ -89,7 +89,7 @@ def test_it_names_one_condition_for_without_any_sdp_would_give_up_at_once(tmp_pa
 @pytest.mark.slow
 def test_draws_are_the_same_in_every_process():
     code = (
-        "from certigraph.adapters.models.scripted import random_responder\n"
+        "from certigraph.adapters.models.scripts import random_responder\n"
         "form = {'type': 'object', 'properties': {'choice': {'enum': list('abcd')}}, 'required': ['choice']}\n"
         "print(''.join(random_responder(3)(str(n), form)['choice'] for n in range(20)))"
     )
