@@ -15,7 +15,7 @@ from certigraph.state.trajectory import read_trajectory
 
 _FORK = get_context("forkserver")
 _GRAPHS = [f"certigraph.graphs.{name}" for name in ("sdp", "react", "step", "tdp", "hypotheses", "pbai", "mcts")]
-_FORK.set_forkserver_preload(["killed_runs", "certigraph.adapters.models.clients", *_GRAPHS])
+_FORK.set_forkserver_preload(["killed_runs", "certigraph.adapters.models.chat_models", *_GRAPHS])
 
 
 class Case(NamedTuple):

@@ -108,13 +108,13 @@ def test_who_asks_while_another_asks_gets_the_answer_that_was_kept_first(tmp_pat
 ASKING = """
 import sys
 from pathlib import Path
-from certigraph.adapters.web.sources import HITS, WebCache
-from certigraph.adapters.web.protocol import Hit
+from certigraph.adapters.web.sources import HITS_TYPE, WebCache
+from certigraph.adapters.web.protocol import SearchHit
 cache, who = WebCache(Path(sys.argv[1])), sys.argv[2]
 print("ready", flush=True)
 input()
 for number in range(50):
-    print(cache.get("engine", str(number), HITS, lambda: (Hit(title=who, url="http://hall.example/"),))[0].title)
+    print(cache.get("engine", str(number), HITS_TYPE, lambda: (SearchHit(title=who, url="http://hall.example/"),))[0].title)
 """
 
 
