@@ -11,6 +11,7 @@ from certigraph.adapters.processes import import_extra
 from certigraph.adapters.protocols import Context
 from certigraph.evaluation.compare import Choice, ComparisonJob, build_job
 from certigraph.evaluation.comparison import ComparedMethod, build_method
+from certigraph.graphs.assembly import slot_names
 from certigraph.runtime.registry import create_context, graph_module
 from certigraph.state.records import Fault, Record, UnknownName
 
@@ -278,7 +279,7 @@ def slots_of(graph: str) -> list[str]:
     Raises:
         UnknownName: there is no such graph.
     """
-    return list(graph_module(graph).Operators.__annotations__)
+    return slot_names(graph_module(graph).build)
 
 
 def order_of(sweep: Sweep, case: SweepBenchmark, methods: tuple[ComparedMethod, ...], folder: Path) -> ComparisonJob:

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from itertools import pairwise
-from typing import Any, Self, cast
+from typing import Any, Self, get_args, get_type_hints
 
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -12,7 +12,7 @@ from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defin
 from pydantic import JsonValue
 
 from certigraph.adapters.episodes import graph_scope
-from certigraph.adapters.protocols import Context, Operator
+from certigraph.adapters.protocols import Context
 from certigraph.nodes.slots import Slot, Spec, create_node, spec_of
 
 
@@ -84,19 +84,17 @@ def assemble(
     state: type[Any],
     input_schema: type[Any],
     slots: Sequence[Slot],
-    defaults: Mapping[str, object],
     swaps: Mapping[str, object],
 ) -> Assembly:
     """Build a graph with one node for each slot. It has no edges yet.
 
-    A slot without a default is optional: it becomes a node only if `swaps` has its operator. The spec of each
-    operator is stored in the metadata of its node.
+    An optional slot becomes a node only if `swaps` has its operator. The spec of each operator is stored in the
+    metadata of its node.
 
     Args:
         state: schema of the graph's state.
         input_schema: schema of the graph's input.
-        slots: the slots, in the order of the drawing.
-        defaults: operators by slot.
+        slots: the slots with their defaults, in the order of the drawing.
         swaps: operators by slot that replace the defaults.
 
     Raises:
@@ -106,9 +104,10 @@ def assemble(
     if unknown := set(swaps) - set(known):
         raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}; this graph has: {', '.join(known)}")
     builder = Assembly(state, context_schema=Context, input_schema=input_schema)
-    operators = {**defaults, **swaps}
-    for slot in (slot for slot in slots if slot.name in operators):
-        operator = _check_operator(slot.name, operators[slot.name])
+    for slot in slots:
+        operator: Any = swaps.get(slot.name, slot.default)
+        if operator is None:
+            continue
         spec = spec_of(operator).model_dump(mode="json")
         builder.add_node(slot.name, create_node(slot, operator), metadata={"operator": spec}, input_schema=state)
     return builder
@@ -126,6 +125,12 @@ def operators_of(graph: CompiledStateGraph[Any, Context, Any, Any]) -> dict[str,
     return {name: node.metadata["operator"] for name, node in graph.builder.nodes.items() if node.metadata}
 
 
+def slot_names(build: Callable[..., object]) -> list[str]:
+    """Return the names of the slots that the keywords of a graph's `build` fill, read from its signature."""
+    [operators] = get_args(get_type_hints(build)["operators"])
+    return list(operators.__annotations__)
+
+
 def swapped_specs(operators: Mapping[str, JsonValue], usual: Mapping[str, JsonValue]) -> dict[str, Spec]:
     """Return the specs of those operators that differ from the defaults in `usual`, by slot."""
     return {slot: Spec.model_validate(spec) for slot, spec in operators.items() if spec != usual.get(slot)}
@@ -140,13 +145,3 @@ def _run_in_place(path: Callable[..., Any]) -> RunnableCallable:
         return path(*args, **kwargs)
 
     return RunnableCallable(path, apath, name=path.__name__, trace=False)
-
-
-def _check_operator(slot: str, operator: object) -> Operator:
-    if getattr(operator, "makes_operator", False):
-        name = getattr(operator, "__name__", operator)
-        raise TypeError(f"{name} is a factory of operators, not an operator: call it, {slot}={name}(...)")
-    call = operator if inspect.isfunction(operator) else getattr(operator, "__call__", None)  # noqa: B004 - the method
-    if not inspect.iscoroutinefunction(call):
-        raise TypeError(f"{slot}={operator!r} is not an operator; give an `async def operator(state, runtime)`")
-    return cast(Operator, operator)

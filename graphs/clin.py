@@ -16,7 +16,7 @@ from certigraph.state.step import trials_message as message
 __all__ = ["State", "build", "ending", "graph", "message"]
 
 
-class Operators(TypedDict, total=False):
+class ClinOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot."""
 
     begin: Operator
@@ -29,7 +29,7 @@ class Operators(TypedDict, total=False):
 
 
 def build(
-    checkpointer: Checkpointer = None, store: BaseStore | None = None, **operators: Unpack[Operators]
+    checkpointer: Checkpointer = None, store: BaseStore | None = None, **operators: Unpack[ClinOperators]
 ) -> LearningGraph:
     """Build CLIN's graph, with your own operator in every slot that a keyword names.
 

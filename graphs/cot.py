@@ -26,10 +26,15 @@ __all__ = ["State", "build", "ending", "graph"]
 
 CotGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-SLOTS = (slots.RESET, slots.PLAN, slots.EXECUTE, react.ACT)
+SLOTS = (
+    slots.RESET.filled(reset),
+    slots.PLAN.filled(plan),
+    slots.EXECUTE.filled(decide),
+    react.ACT.filled(act),
+)
 
 
-class Operators(TypedDict, total=False):
+class CotOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot."""
 
     reset: Operator
@@ -38,14 +43,13 @@ class Operators(TypedDict, total=False):
     act: Operator
 
 
-def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> CotGraph:
+def build(checkpointer: Checkpointer = None, **operators: Unpack[CotOperators]) -> CotGraph:
     """Build CoT's graph, with your own operator in every slot that a keyword names.
 
     Raises:
         TypeError: a keyword names no slot.
     """
-    defaults = Operators(reset=reset, plan=plan, execute=decide, act=act)
-    builder = assemble(State, RunInput, SLOTS, defaults, operators)
+    builder = assemble(State, RunInput, SLOTS, operators)
     builder.add_edge(START, "reset")
     add_path(builder, "reset", "plan", "execute", "act")
     builder.add_conditional_edges("act", after_act, {"continue": "execute", "over": END})

@@ -34,7 +34,14 @@ __all__ = ["State", "build", "ending", "graph"]
 
 HypothesesGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-SLOTS = (slots.RESET, slots.HYPOTHESISE, slots.EXPLORE, slots.AGGREGATE, DELIVER)
+SLOTS = (
+    slots.RESET.filled(reset),
+    slots.HYPOTHESISE.filled(hypothesise()),
+    slots.EXPLORE,
+    slots.AGGREGATE.filled(aggregate),
+    DELIVER.filled(act),
+)
+"""The slots; `explore` is filled by `build`."""
 
 
 def after_hypothesise(state: State) -> str | list[Send]:
@@ -42,7 +49,7 @@ def after_hypothesise(state: State) -> str | list[Send]:
     return [Send("explore", view) for view in explore_views(state)] or "unanswered"
 
 
-class Operators(TypedDict, total=False):
+class HypothesesOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot."""
 
     reset: Operator
@@ -52,7 +59,7 @@ class Operators(TypedDict, total=False):
     deliver: Operator
 
 
-def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> HypothesesGraph:
+def build(checkpointer: Checkpointer = None, **operators: Unpack[HypothesesOperators]) -> HypothesesGraph:
     """Build the graph of parallel hypotheses, with your own operator in every slot that a keyword names.
 
     For example `build(explore=explore(harness="ircot"))` runs IRCoT along each hypothesis.
@@ -60,8 +67,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     Raises:
         TypeError: a keyword names no slot.
     """
-    defaults = Operators(reset=reset, hypothesise=hypothesise(), explore=explore(), aggregate=aggregate, deliver=act)
-    builder = assemble(State, RunInput, SLOTS, defaults, operators)
+    builder = assemble(State, RunInput, SLOTS, {"explore": explore(), **operators})
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "hypothesise")
     paths = {"hypothesis": "explore", "unanswered": END}

@@ -4,7 +4,7 @@ from typing import Unpack
 
 from langgraph.types import Checkpointer
 
-from certigraph.graphs.pbai import Operators, SearchGraph, build_search_loop
+from certigraph.graphs.pbai import SearchGraph, SearchOperators, build_search_loop
 from certigraph.nodes.react import IRCOT_DEFAULTS
 from certigraph.nodes.search import reason
 from certigraph.state.run import ReActState as State
@@ -13,7 +13,7 @@ from certigraph.state.search import search_ending as ending
 __all__ = ["State", "build", "ending", "graph"]
 
 
-def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> SearchGraph:
+def build(checkpointer: Checkpointer = None, **operators: Unpack[SearchOperators]) -> SearchGraph:
     """Build IRCoT's graph, with your own operator in every slot that a keyword names.
 
     For example `build(memory="freeform")` replaces its memory by freeform notes.

@@ -15,10 +15,9 @@ from langgraph.types import Checkpointer
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import add_path, assemble
 from certigraph.graphs.react import after_act
-from certigraph.graphs.react_reward import rating_operators_of
-from certigraph.nodes import lookahead
+from certigraph.graphs.react_reward import RATING_SLOTS, appraise_like
 from certigraph.nodes import mcts as slots
-from certigraph.nodes.lookahead import appraise, propose_actions, rehearsed
+from certigraph.nodes.lookahead import propose_actions, rehearsed
 from certigraph.nodes.mcts import backpropagate, most_visited, select
 from certigraph.nodes.world import act, reset
 from certigraph.state.rewards import TreeState as State
@@ -30,8 +29,22 @@ __all__ = ["State", "build", "ending", "graph"]
 
 TreeGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-STATE_SLOTS = (lookahead.EXTRACT, lookahead.INTERPRET, lookahead.ROUTE)
-SEARCH_SLOTS = (slots.SELECT, slots.PROPOSE, slots.IMAGINE, slots.APPRAISE, slots.BACKPROPAGATE)
+SEARCH_SLOTS = (
+    slots.SELECT.filled(select()),
+    slots.PROPOSE.filled(propose_actions()),
+    slots.IMAGINE.filled(rehearsed),
+    slots.APPRAISE,
+    slots.BACKPROPAGATE.filled(backpropagate()),
+)
+"""The slots of a simulation; `appraise` is filled by `build`, since it uses the operators of the slots that rate."""
+
+SLOTS = (
+    slots.RESET.filled(reset),
+    *RATING_SLOTS,
+    *SEARCH_SLOTS,
+    slots.CHOOSE.filled(most_visited),
+    slots.ACT.filled(act),
+)
 
 
 def after_route(state: State, runtime: Runtime[Context]) -> str:
@@ -44,7 +57,7 @@ def after_backup(state: State, runtime: Runtime[Context]) -> str:
     return "again" if state["searching"] else "decide"
 
 
-class Operators(TypedDict, total=False):
+class TreeOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot."""
 
     reset: Operator
@@ -60,7 +73,7 @@ class Operators(TypedDict, total=False):
     act: Operator
 
 
-def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> TreeGraph:
+def build(checkpointer: Checkpointer = None, **operators: Unpack[TreeOperators]) -> TreeGraph:
     """Build the graph of the tree search, with your own operator in every slot that a keyword names.
 
     Args:
@@ -71,22 +84,9 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     Raises:
         TypeError: a keyword names no slot.
     """
-    rating_operators = rating_operators_of(operators)
-    defaults = {
-        "reset": reset,
-        **rating_operators,
-        "select": select(),
-        "propose": propose_actions(),
-        "imagine": rehearsed,
-        "appraise": appraise(**rating_operators),
-        "backpropagate": backpropagate(),
-        "choose": most_visited,
-        "act": act,
-    }
-    tree_slots = (slots.RESET, *STATE_SLOTS, *SEARCH_SLOTS, slots.CHOOSE, slots.ACT)
-    builder = assemble(State, RunInput, tree_slots, defaults, operators)
+    builder = assemble(State, RunInput, SLOTS, {"appraise": appraise_like(operators), **operators})
     builder.add_edge(START, "reset")
-    add_path(builder, "reset", *(slot.name for slot in STATE_SLOTS))
+    add_path(builder, "reset", *(slot.name for slot in RATING_SLOTS))
     builder.add_conditional_edges("route", after_route, {"search": "select", "known": "choose"})
     add_path(builder, *(slot.name for slot in SEARCH_SLOTS))
     builder.add_conditional_edges("backpropagate", after_backup, {"again": "select", "decide": "choose"})

@@ -7,7 +7,7 @@ from typing import Unpack
 
 from langgraph.types import Checkpointer
 
-from certigraph.graphs.pbai import Operators, SearchGraph, build_search_loop
+from certigraph.graphs.pbai import SearchGraph, SearchOperators, build_search_loop
 from certigraph.nodes.beliefs import DECIDE_WITH_BELIEF
 from certigraph.nodes.react import MEMGPT_DEFAULTS
 from certigraph.nodes.search import manage
@@ -17,7 +17,7 @@ from certigraph.state.search import search_ending as ending
 __all__ = ["State", "build", "ending", "graph"]
 
 
-def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> SearchGraph:
+def build(checkpointer: Checkpointer = None, **operators: Unpack[SearchOperators]) -> SearchGraph:
     """Build MemGPT's graph, with your own operator in every slot that a keyword names.
 
     For example `build(memory="freeform")` replaces its memory by freeform notes.

@@ -28,12 +28,12 @@ from certigraph.state.run import ReActState as State
 from certigraph.state.run import RunInput
 from certigraph.state.search import search_ending as ending
 
-__all__ = ["Operators", "SearchGraph", "State", "build", "build_search_loop", "ending", "graph"]
+__all__ = ["SearchGraph", "SearchOperators", "State", "build", "build_search_loop", "ending", "graph"]
 
 SearchGraph = CompiledStateGraph[State, Context, RunInput, State]
 
 
-class Operators(TypedDict, total=False):
+class SearchOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot.
 
     `memory` may also be a name: native, lobotomized, structured or freeform.
@@ -88,10 +88,16 @@ def build_search_loop(
         if limit and taken >= limit:
             raise LimitReached("rounds", limit, taken)
 
-    defaults = Operators(reset=reset, gate=no_gate, decide=decide, act=act, memory=native, answer=answer, deliver=act)
-    before, after = (react.RESET, beliefs.GATE), (react.ACT, beliefs.MEMORY)
-    slots = (*before, deciding._replace(skip=require_rounds), *after, beliefs.ANSWER, beliefs.DELIVER)
-    builder = assemble(State, RunInput, slots, defaults, with_memory(swaps))
+    slots = (
+        react.RESET.filled(reset),
+        beliefs.GATE.filled(no_gate),
+        deciding.filled(decide)._replace(skip=require_rounds),
+        react.ACT.filled(act),
+        beliefs.MEMORY.filled(native),
+        beliefs.ANSWER.filled(answer),
+        beliefs.DELIVER.filled(act),
+    )
+    builder = assemble(State, RunInput, slots, with_memory(swaps))
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "gate")
     builder.add_conditional_edges("gate", after_gate, {"continue": "decide", "stop": "answer", "unanswered": END})
@@ -108,14 +114,14 @@ def after_act(state: State) -> str:
     return "over" if state["observation"].done else "observed"
 
 
-def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> SearchGraph:
+def build(checkpointer: Checkpointer = None, **operators: Unpack[SearchOperators]) -> SearchGraph:
     """Build PBAI's graph: a structured belief, a gate, and actions for the first open question (Algorithm 1).
 
     Raises:
         TypeError: a keyword names no slot.
         UnknownName: there is no memory of that name.
     """
-    defaults = Operators(memory="structured", gate=exhaustion_gate())
+    defaults = SearchOperators(memory="structured", gate=exhaustion_gate())
     return build_search_loop(
         "pbai", pursue(), {**defaults, **operators}, rounds=PBAI_DEFAULTS.rounds, checkpointer=checkpointer
     )

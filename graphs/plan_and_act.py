@@ -25,10 +25,16 @@ __all__ = ["State", "build", "ending", "graph"]
 
 PlanAndActGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-SLOTS = (slots.RESET, slots.PLAN, slots.EXECUTE, react.ACT, slots.REPLAN)
+SLOTS = (
+    slots.RESET.filled(reset),
+    slots.PLAN.filled(plan),
+    slots.EXECUTE.filled(decide),
+    react.ACT.filled(act),
+    slots.REPLAN.filled(replan),
+)
 
 
-class Operators(TypedDict, total=False):
+class PlanAndActOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot."""
 
     reset: Operator
@@ -38,14 +44,13 @@ class Operators(TypedDict, total=False):
     replan: Operator
 
 
-def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> PlanAndActGraph:
+def build(checkpointer: Checkpointer = None, **operators: Unpack[PlanAndActOperators]) -> PlanAndActGraph:
     """Build Plan-and-Act's graph, with your own operator in every slot that a keyword names.
 
     Raises:
         TypeError: a keyword names no slot.
     """
-    defaults = Operators(reset=reset, plan=plan, execute=decide, act=act, replan=replan)
-    builder = assemble(State, RunInput, SLOTS, defaults, operators)
+    builder = assemble(State, RunInput, SLOTS, operators)
     builder.add_edge(START, "reset")
     add_path(builder, "reset", "plan", "execute", "act")
     builder.add_conditional_edges("act", after_act, {"continue": "replan", "over": END})

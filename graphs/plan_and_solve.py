@@ -21,10 +21,15 @@ __all__ = ["State", "build", "ending", "graph"]
 
 PlanAndSolveGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-SLOTS = (slots.RESET, slots.OUTLINE, slots.DECIDE_OUTLINED, slots.ACT)
+SLOTS = (
+    slots.RESET.filled(reset),
+    slots.OUTLINE.filled(outline),
+    slots.DECIDE_OUTLINED.filled(decide),
+    slots.ACT.filled(act),
+)
 
 
-class Operators(TypedDict, total=False):
+class PlanAndSolveOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot."""
 
     reset: Operator
@@ -33,15 +38,14 @@ class Operators(TypedDict, total=False):
     act: Operator
 
 
-def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> PlanAndSolveGraph:
+def build(checkpointer: Checkpointer = None, **operators: Unpack[PlanAndSolveOperators]) -> PlanAndSolveGraph:
     """Build plan-and-solve's graph, with your own operator in every slot that a keyword names.
 
 
     Raises:
         TypeError: a keyword names no slot.
     """
-    defaults = Operators(reset=reset, outline=outline, decide=decide, act=act)
-    builder = assemble(State, RunInput, SLOTS, defaults, operators)
+    builder = assemble(State, RunInput, SLOTS, operators)
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "outline")
     builder.add_edge("outline", "decide")

@@ -16,10 +16,10 @@ from certigraph.state.run import RunInput
 
 RewardGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-SLOTS = (slots.RESET, slots.RATE, slots.DELIVER)
+SLOTS = (slots.RESET.filled(reset), slots.RATE, slots.DELIVER.filled(act))
 
 
-class Operators(TypedDict, total=False):
+class PredictorOperators(TypedDict, total=False):
     """Keywords of `build` in the graphs of this loop, one for each slot."""
 
     reset: Operator
@@ -27,13 +27,15 @@ class Operators(TypedDict, total=False):
     deliver: Operator
 
 
-def build_predictor(name: str, rate: Operator, checkpointer: Checkpointer, operators: Operators) -> RewardGraph:
+def build_predictor(
+    name: str, rate: Operator, checkpointer: Checkpointer, operators: PredictorOperators
+) -> RewardGraph:
     """Build the graph of that name, which rates each step with `rate` unless `operators` replaces it.
 
     Raises:
         TypeError: a keyword names no slot.
     """
-    builder = assemble(State, RunInput, SLOTS, Operators(reset=reset, rate=rate, deliver=act), operators)
+    builder = assemble(State, RunInput, SLOTS, {"rate": rate, **operators})
     builder.add_edge(START, "reset")
     for node in ("reset", "rate"):
         builder.add_conditional_edges(node, after_rating, {"next": "rate", "over": "deliver"})

@@ -25,7 +25,7 @@ __all__ = ["State", "build", "ending", "graph"]
 
 ReactGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-SLOTS = (slots.RESET, slots.DECIDE, slots.ACT)
+SLOTS = (slots.RESET.filled(reset), slots.DECIDE.filled(decide), slots.ACT.filled(act))
 
 
 def after_act(state: State, runtime: Runtime[Context]) -> str:
@@ -36,7 +36,7 @@ def after_act(state: State, runtime: Runtime[Context]) -> str:
     return "over" if slots.is_finished(state, runtime) else "continue"
 
 
-class Operators(TypedDict, total=False):
+class ReactOperators(TypedDict, total=False):
     """Keywords of `build`. With any from `gate` on the graph is a search agent."""
 
     reset: Operator
@@ -48,7 +48,7 @@ class Operators(TypedDict, total=False):
     deliver: Operator
 
 
-def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> ReactGraph:
+def build(checkpointer: Checkpointer = None, **operators: Unpack[ReactOperators]) -> ReactGraph:
     """Build ReAct's graph, with your own operator in every slot that a keyword names.
 
     Args:
@@ -60,10 +60,9 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
         TypeError: a keyword names no slot.
         UnknownName: there is no memory of that name.
     """
-    defaults = Operators(reset=reset, decide=decide, act=act)
     if {"gate", "memory", "answer", "deliver"} & set(operators):
         return build_search_loop("react", decide, operators, rounds=REACT_DEFAULTS.rounds, checkpointer=checkpointer)
-    builder = assemble(State, RunInput, SLOTS, defaults, operators)
+    builder = assemble(State, RunInput, SLOTS, operators)
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "decide")
     builder.add_edge("decide", "act")

@@ -28,20 +28,26 @@ __all__ = ["State", "build", "ending", "graph"]
 
 RewardedGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-SLOTS = (
-    slots.RESET,
-    slots.EXTRACT,
-    slots.INTERPRET,
-    slots.ROUTE,
-    slots.PROPOSE,
-    slots.IMAGINE,
-    slots.APPRAISE,
-    slots.CHOOSE,
-    slots.ACT,
+RATING_SLOTS = (
+    slots.EXTRACT.filled(extract_state),
+    slots.INTERPRET.filled(interpret_goal),
+    slots.ROUTE.filled(route()),
 )
+"""The slots of StateFactory, which rate the state."""
+
+SLOTS = (
+    slots.RESET.filled(reset),
+    *RATING_SLOTS,
+    slots.PROPOSE.filled(propose_actions()),
+    slots.IMAGINE.filled(rehearsed),
+    slots.APPRAISE,
+    slots.CHOOSE.filled(choose_by_reward),
+    slots.ACT.filled(act),
+)
+"""The slots; `appraise` is filled by `build`, since it uses the operators of the slots that rate."""
 
 
-class Operators(TypedDict, total=False):
+class RewardedOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot."""
 
     reset: Operator
@@ -55,7 +61,7 @@ class Operators(TypedDict, total=False):
     act: Operator
 
 
-def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> RewardedGraph:
+def build(checkpointer: Checkpointer = None, **operators: Unpack[RewardedOperators]) -> RewardedGraph:
     """Build the graph of ReAct with rewards, with your own operator in every slot that a keyword names.
 
     Args:
@@ -66,27 +72,21 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     Raises:
         TypeError: a keyword names no slot.
     """
-    rating_operators = rating_operators_of(operators)
-    defaults = {
-        "reset": reset,
-        **rating_operators,
-        "propose": propose_actions(),
-        "imagine": rehearsed,
-        "appraise": appraise(**rating_operators),
-        "choose": choose_by_reward,
-        "act": act,
-    }
-    builder = assemble(State, RunInput, SLOTS, defaults, operators)
+    builder = assemble(State, RunInput, SLOTS, {"appraise": appraise_like(operators), **operators})
     builder.add_edge(START, "reset")
     add_path(builder, *(slot.name for slot in SLOTS))
     builder.add_conditional_edges("act", after_act, {"continue": "extract", "over": END})
     return builder.compile(checkpointer=checkpointer, name="react_reward")
 
 
-def rating_operators_of(operators: Mapping[str, object]) -> dict[str, Operator]:
-    """Return the operators that rate outcomes, by slot: StateFactory's, unless `operators` replaces them."""
-    defaults = {"extract": extract_state, "interpret": interpret_goal, "route": route()}
-    return {slot: cast(Operator, operators.get(slot, operator)) for slot, operator in defaults.items()}
+def appraise_like(operators: Mapping[str, object]) -> Operator:
+    """Create the operator that rates imagined outcomes as the graph rates states.
+
+    Args:
+        operators: the swapped operators by slot.
+    """
+    rating = {slot.name: cast(Operator, operators.get(slot.name, slot.default)) for slot in RATING_SLOTS}
+    return appraise(**rating)
 
 
 graph = build()

@@ -7,7 +7,7 @@ from typing import Unpack
 
 from langgraph.types import Checkpointer
 
-from certigraph.graphs.prediction import Operators, RewardGraph, build_predictor
+from certigraph.graphs.prediction import PredictorOperators, RewardGraph, build_predictor
 from certigraph.nodes.rewards import supervised
 from certigraph.state.rewards import RewardState as State
 from certigraph.state.rewards import reward_ending as ending
@@ -15,7 +15,7 @@ from certigraph.state.rewards import reward_ending as ending
 __all__ = ["State", "build", "ending", "graph"]
 
 
-def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> RewardGraph:
+def build(checkpointer: Checkpointer = None, **operators: Unpack[PredictorOperators]) -> RewardGraph:
     """Build the head's graph, with your own operator in every slot that a keyword names.
 
     Args:

@@ -8,7 +8,7 @@ Two optional nodes go beyond the paper: `audit` checks the goal once more before
 finds certified predicates that a failed action undid. Without them the graph is the paper's.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypedDict, Unpack
 
 from langgraph.graph import END, START
@@ -36,18 +36,19 @@ __all__ = ["State", "build", "ending", "graph"]
 SDPGraph = CompiledStateGraph[State, Context, RunInput, State]
 
 SLOTS = (
-    slots.PROPOSE,
-    slots.REALIZE,
-    slots.ACT,
+    slots.RESET.filled(reset),
+    slots.PROPOSE.filled(propose),
+    slots.REALIZE.filled(realize),
+    slots.ACT.filled(act),
     beliefs.MEMORY,
     beliefs.GATE,
-    slots.VALIDATE,
+    slots.VALIDATE.filled(validate),
     slots.AUDIT,
     slots.REVALIDATE,
-    slots.CERTIFY,
-    slots.REPLAN,
-    beliefs.ANSWER,
-    beliefs.DELIVER,
+    slots.CERTIFY.filled(certify),
+    slots.REPLAN.filled(replan),
+    beliefs.ANSWER.filled(answer),
+    beliefs.DELIVER.filled(act),
 )
 
 
@@ -84,7 +85,7 @@ def after_certify(state: State, runtime: Runtime[Context]) -> str:
     return beliefs.edge_unless_spent("extend" if plan_continues else "advance", state, runtime)
 
 
-class Operators(TypedDict, total=False):
+class SDPOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot.
 
     `memory` and `gate` (CGDP), `audit` and `revalidate` are optional nodes: without them the graph is the paper's.
@@ -106,7 +107,7 @@ class Operators(TypedDict, total=False):
     deliver: Operator
 
 
-def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> SDPGraph:
+def build(checkpointer: Checkpointer = None, **operators: Unpack[SDPOperators]) -> SDPGraph:
     """Build SDP's graph, with your own operator in every slot that a keyword names.
 
     Args:
@@ -116,19 +117,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     Raises:
         TypeError: a keyword names no slot.
     """
-    defaults = Operators(
-        reset=reset,
-        propose=propose,
-        realize=realize,
-        act=act,
-        validate=validate,
-        certify=certify,
-        replan=replan,
-        answer=answer,
-        deliver=act,
-    )
-    opening = reset_slot(operators, replan)
-    builder = assemble(State, RunInput, (opening, *SLOTS), defaults, with_memory(operators))
+    builder = assemble(State, RunInput, guard_revalidation(SLOTS, operators), with_memory(operators))
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "propose")
     builder.add_conditional_edges("propose", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})
@@ -152,15 +141,18 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
 Router = Callable[[SDPState, Runtime[Context]], str]
 
 
-def reset_slot(operators: Mapping[str, object], usual_replan: object) -> Slot:
-    """Return the slot of `reset`; with `revalidate` it refuses benchmarks whose Replan ignores undone conditions.
+def guard_revalidation(graph_slots: Sequence[Slot], operators: Mapping[str, object]) -> list[Slot]:
+    """Return the slots; if `revalidate` is used, `reset` refuses benchmarks whose Replan ignores undone conditions.
 
     Args:
+        graph_slots: the slots of the graph.
         operators: the swapped operators by slot. A swapped Replan is not checked.
-        usual_replan: the default Replan, which the benchmark's Replan replaces.
     """
-    default_replan = operators.get("replan", usual_replan) is usual_replan
-    return slots.RESET_REVALIDATING if "revalidate" in operators and default_replan else slots.RESET
+    defaults = {slot.name: slot.default for slot in graph_slots}
+    usual_replan = operators.get("replan", defaults["replan"]) is defaults["replan"]
+    if "revalidate" not in operators or not usual_replan:
+        return list(graph_slots)
+    return [slots.RESET_REVALIDATING.filled(s.default) if s.name == "reset" else s for s in graph_slots]
 
 
 def add_checked_edges(builder: Assembly, after_validate: Router, edges: dict[str, str]) -> None:

@@ -23,10 +23,16 @@ from certigraph.state.run import RunInput
 
 __all__ = ["State", "build", "ending", "graph"]
 
-SLOTS = (slots.RESET, slots.EXTRACT, slots.INTERPRET, slots.ROUTE, slots.DELIVER)
+SLOTS = (
+    slots.RESET.filled(reset),
+    slots.EXTRACT.filled(extract_state),
+    slots.INTERPRET.filled(interpret_goal),
+    slots.ROUTE.filled(route()),
+    slots.DELIVER.filled(act),
+)
 
 
-class Operators(TypedDict, total=False):
+class StateFactoryOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot."""
 
     reset: Operator
@@ -36,7 +42,7 @@ class Operators(TypedDict, total=False):
     deliver: Operator
 
 
-def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> RewardGraph:
+def build(checkpointer: Checkpointer = None, **operators: Unpack[StateFactoryOperators]) -> RewardGraph:
     """Build StateFactory's graph, with your own operator in every slot that a keyword names.
 
     Args:
@@ -46,8 +52,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     Raises:
         TypeError: a keyword names no slot.
     """
-    defaults = Operators(reset=reset, extract=extract_state, interpret=interpret_goal, route=route(), deliver=act)
-    builder = assemble(State, RunInput, SLOTS, defaults, operators)
+    builder = assemble(State, RunInput, SLOTS, operators)
     builder.add_edge(START, "reset")
     builder.add_conditional_edges("reset", after_rating, {"next": "extract", "over": "deliver"})
     builder.add_edge("extract", "interpret")

@@ -31,18 +31,18 @@ __all__ = ["State", "build", "ending", "graph", "message"]
 StepGraph = CompiledStateGraph[State, Context, RunInput, State]
 
 SLOTS = (
-    react.BEGIN,
-    step.RESET,
-    react.RECALL,
-    step.PLANNER,
-    step.EXECUTOR,
-    step.ALIGN,
-    step.ACT,
+    react.BEGIN.filled(begin),
+    step.RESET.filled(reset),
+    react.RECALL.filled(recall),
+    step.PLANNER.filled(planner),
+    step.EXECUTOR.filled(execute),
+    step.ALIGN.filled(align),
+    step.ACT.filled(act),
     beliefs.EXTRACT,
     beliefs.GATE,
-    step.ASSESS,
-    react.CONCLUDE,
-    react.MEMORY,
+    step.ASSESS.filled(assess),
+    react.CONCLUDE.filled(conclude),
+    react.MEMORY.filled(memorise),
 )
 
 
@@ -58,7 +58,7 @@ def after_assess(state: State, runtime: Runtime[Context]) -> str:
     return "continue" if state["subtask"].status == "open" else "next"
 
 
-class Operators(TypedDict, total=False):
+class StepOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot.
 
     `extract` (CGDP's memory, by name or operator) and `gate` are optional nodes.
@@ -79,7 +79,7 @@ class Operators(TypedDict, total=False):
 
 
 def build(
-    checkpointer: Checkpointer = None, store: BaseStore | None = None, **operators: Unpack[Operators]
+    checkpointer: Checkpointer = None, store: BaseStore | None = None, **operators: Unpack[StepOperators]
 ) -> StepGraph:
     """Build STEP's graph, with your own operator in every slot that a keyword names.
 
@@ -91,19 +91,7 @@ def build(
     Raises:
         TypeError: a keyword names no slot.
     """
-    defaults = Operators(
-        begin=begin,
-        reset=reset,
-        recall=recall,
-        planner=planner,
-        executor=execute,
-        align=align,
-        act=act,
-        assess=assess,
-        conclude=conclude,
-        memory=memorise,
-    )
-    builder = assemble(State, RunInput, SLOTS, defaults, with_memory(operators, "extract"))
+    builder = assemble(State, RunInput, SLOTS, with_memory(operators, "extract"))
     add_episode_edges(builder, first="planner", learn="memory")
     builder.add_edge("planner", "executor")
     builder.add_edge("executor", "align")

@@ -24,19 +24,19 @@ from certigraph.state.run import RunInput
 from certigraph.state.tdp import SubtaskState as State
 from certigraph.state.tdp import subtask_ending as ending
 
-__all__ = ["Operators", "State", "build", "ending", "graph"]
+__all__ = ["State", "SubtaskOperators", "build", "ending", "graph"]
 
 SubtaskGraph = CompiledStateGraph[State, Context, RunInput, State]
 
 SLOTS = (
-    slots.RESET,
-    slots.PLAN,
-    slots.EXECUTE,
-    react.ACT,
+    slots.RESET.filled(reset),
+    slots.PLAN.filled(plan),
+    slots.EXECUTE.filled(execute),
+    react.ACT.filled(act),
     beliefs.MEMORY,
     beliefs.GATE,
-    slots.SUPERVISE,
-    slots.REPLAN,
+    slots.SUPERVISE.filled(supervise),
+    slots.REPLAN.filled(replan),
 )
 
 
@@ -49,7 +49,7 @@ def after_supervise(state: State, runtime: Runtime[Context]) -> str:
     return "off_plan" if progress.off_plan and replans_left else "more"
 
 
-class Operators(TypedDict, total=False):
+class SubtaskOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot. `memory` and `gate` are optional nodes (CGDP)."""
 
     reset: Operator
@@ -62,14 +62,13 @@ class Operators(TypedDict, total=False):
     replan: Operator
 
 
-def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> SubtaskGraph:
+def build(checkpointer: Checkpointer = None, **operators: Unpack[SubtaskOperators]) -> SubtaskGraph:
     """Build the graph of a sub-task, with your own operator in every slot that a keyword names.
 
     Raises:
         TypeError: a keyword names no slot.
     """
-    defaults = Operators(reset=reset, plan=plan, execute=execute, act=act, supervise=supervise, replan=replan)
-    builder = assemble(State, RunInput, SLOTS, defaults, with_memory(operators))
+    builder = assemble(State, RunInput, SLOTS, with_memory(operators))
     builder.add_edge(START, "reset")
     add_path(builder, "reset", "plan", "execute", "act", "memory", "gate", "supervise")
     paths = {"more": "execute", "off_plan": "replan", "done": END}

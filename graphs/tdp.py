@@ -53,7 +53,14 @@ __all__ = ["State", "build", "ending", "graph", "message"]
 
 TDPGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-SLOTS = (slots.RESET, slots.DECOMPOSE, slots.SOLVE, slots.GATHER, slots.REVISE)
+SLOTS = (
+    slots.RESET.filled(reset),
+    slots.DECOMPOSE.filled(decompose),
+    slots.SOLVE,
+    slots.GATHER.filled(gather),
+    slots.REVISE.filled(revise),
+)
+"""The slots; `solve` is filled by `build`."""
 
 
 def dispatch(state: State, runtime: Runtime[Context]) -> str | list[Send]:
@@ -66,7 +73,7 @@ def after_gather(state: State, runtime: Runtime[Context]) -> str:
     return "over" if state["observation"].done else "batch_done"
 
 
-class Operators(TypedDict, total=False):
+class TDPOperators(TypedDict, total=False):
     """Keywords of `build`. Those from `plan` on are slots of a sub-task's graph and exclude `solve`."""
 
     reset: Operator
@@ -83,7 +90,7 @@ class Operators(TypedDict, total=False):
     replan: Operator
 
 
-def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> TDPGraph:
+def build(checkpointer: Checkpointer = None, **operators: Unpack[TDPOperators]) -> TDPGraph:
     """Build TDP's graph, with your own operator in every slot that a keyword names.
 
     Args:
@@ -97,8 +104,8 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
     outer_slots = {slot.name for slot in SLOTS}
     outer: dict[str, Any] = {name: value for name, value in operators.items() if name in outer_slots}
     inner: dict[str, Any] = {name: value for name, value in operators.items() if name not in outer_slots}
-    if unknown := set(inner) - set(Operators.__annotations__):
-        known = ", ".join(Operators.__annotations__)
+    if unknown := set(inner) - set(TDPOperators.__annotations__):
+        known = ", ".join(TDPOperators.__annotations__)
         raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}; this graph has: {known}")
     if inner and "solve" in outer:
         one = next(iter(inner))
@@ -106,8 +113,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[Operators]) -> 
         raise TypeError(f"{', '.join(inner)}: {fix}, on the command line --swap solve=GRAPH:{one}=...")
 
     outer["solve"] = to_solver(outer["solve"]) if "solve" in outer else solve(**inner)
-    defaults = Operators(reset=reset, decompose=decompose, gather=gather, revise=revise)
-    builder = assemble(State, RunInput, SLOTS, defaults, outer)
+    builder = assemble(State, RunInput, SLOTS, outer)
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "decompose")
     builder.add_conditional_edges("decompose", dispatch, {"ready": "solve"})

@@ -59,6 +59,17 @@ def add_episode_edges(builder: StateGraph[Any, Context, Any, Any], *, first: str
     builder.add_conditional_edges(learn, after_learning, {"again": "reset", "finished": END})
 
 
+SLOTS = (
+    slots.BEGIN.filled(begin),
+    slots.RESET_TRIAL.filled(reset),
+    slots.RECALL.filled(recall),
+    slots.DECIDE_ADVISED.filled(decide),
+    slots.ACT.filled(act),
+    slots.CONCLUDE.filled(conclude),
+)
+"""The slots of an episode; the last slot, which learns from it, is the method's."""
+
+
 def build_react_in_episodes(
     name: str,
     learn: Slot,
@@ -78,10 +89,7 @@ def build_react_in_episodes(
         checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
         store: a LangGraph store for the lessons; the default keeps them in memory.
     """
-    all_slots = (slots.BEGIN, slots.RESET_TRIAL, slots.RECALL, slots.DECIDE_ADVISED, slots.ACT, slots.CONCLUDE, learn)
-    operators = (begin, reset, recall, decide, act, conclude, learner)
-    defaults = {slot.name: operator for slot, operator in zip(all_slots, operators, strict=True)}
-    builder = assemble(TrialState, RunInput, all_slots, defaults, swaps)
+    builder = assemble(TrialState, RunInput, (*SLOTS, learn.filled(learner)), swaps)
     add_episode_edges(builder, first="decide", learn=learn.name)
     builder.add_edge("decide", "act")
     builder.add_conditional_edges("act", after_act, {"continue": "decide", "over": "conclude"})

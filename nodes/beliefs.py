@@ -106,12 +106,12 @@ def _record_delivery(state: Any, update: Update, runtime: Runtime[Context]) -> U
     return {**update, **turn}
 
 
-MEMORY = Slot("memory", frozenset({"belief"}), memory_view)
+MEMORY = Slot("memory", {"belief": Belief}, memory_view)
 EXTRACT = MEMORY._replace(name="extract")
-GATE = Slot("gate", frozenset({"stagnation"}), gate_view, _record_round, _skip_before_action)
-ANSWER = Slot("answer", frozenset({"action"}), answer_view, _mark_forced, _skip_without_answer)
+GATE = Slot("gate", {"stagnation": Stagnation}, gate_view, _record_round, _skip_before_action)
+ANSWER = Slot("answer", {"action": Action}, answer_view, _mark_forced, _skip_without_answer)
 DELIVER = ACT._replace(name="deliver", record=_record_delivery)
-DECIDE_WITH_BELIEF = DECIDE._replace(writes=DECIDE.writes | {"belief"})
+DECIDE_WITH_BELIEF = DECIDE._replace(writes={**DECIDE.writes, "belief": Belief})
 """`decide` of search agents that keep a memory of their own in the belief, as long as the belief is native."""
 
 

@@ -73,16 +73,15 @@ def _drop_states(state: LookaheadState, update: Update, runtime: Runtime[Context
 RESET = react.RESET._replace(record=_clear_lookahead)
 EXTRACT = Slot(
     "extract",
-    frozenset({"factored"}),
+    {"factored": FactoredState},
     live_factor_view,
     skip=react.require_steps,
-    types={"factored": FactoredState},
 )
-INTERPRET = Slot("interpret", frozenset({"goal"}), live_factor_view, types={"goal": FactoredState})
-ROUTE = Slot("route", frozenset({"reward"}), live_factor_view, _record_visit)
-PROPOSE = Slot("propose", frozenset({"candidates"}), lookahead_view)
-IMAGINE = Slot("imagine", frozenset({"foreseen"}), lookahead_view)
-APPRAISE = Slot("appraise", frozenset({"appraisals"}), appraise_view, _drop_states)
+INTERPRET = Slot("interpret", {"goal": FactoredState}, live_factor_view)
+ROUTE = Slot("route", {"reward": float}, live_factor_view, _record_visit)
+PROPOSE = Slot("propose", {"candidates": Sequence[str]}, lookahead_view)
+IMAGINE = Slot("imagine", {"foreseen": Sequence[PredictedOutcome]}, lookahead_view)
+APPRAISE = Slot("appraise", {"appraisals": Sequence[ImaginedState]}, appraise_view, _drop_states)
 CHOOSE = react.DECIDE._replace(name="choose", view=choose_view)
 ACT = react.ACT
 

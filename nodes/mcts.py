@@ -116,12 +116,17 @@ def _prune_tree(state: TreeState, update: Update, runtime: Runtime[Context]) -> 
 
 
 RESET = lookahead.RESET._replace(record=_clear_tree)
-SELECT = Slot("select", frozenset({"leaf"}), tree_view)
+SELECT = Slot("select", {"leaf": ActionPath}, tree_view)
 PROPOSE = lookahead.PROPOSE._replace(view=leaf_lookahead_view, skip=_skip_at_end)
 IMAGINE = lookahead.IMAGINE._replace(view=leaf_lookahead_view)
 APPRAISE = lookahead.APPRAISE._replace(view=leaf_appraise_view, record=_appraisals_to_nodes)
-BACKPROPAGATE = Slot("backpropagate", frozenset({"tree", "simulations", "searching"}), tree_view, _count_simulation)
-CHOOSE = Slot("choose", frozenset({"action", "thought"}), tree_view, types={"action": Action})
+BACKPROPAGATE = Slot(
+    "backpropagate",
+    {"tree": Sequence[SearchNode], "simulations": Sequence[Simulation], "searching": bool},
+    tree_view,
+    _count_simulation,
+)
+CHOOSE = Slot("choose", {"action": Action, "thought": str}, tree_view)
 ACT = lookahead.ACT._replace(record=_prune_tree)
 
 

@@ -43,7 +43,7 @@ from certigraph.state.tdp import (
 
 DELIVER_GUIDANCE = "The world waits for what settles the task: hand it in."
 
-OUTLINE_KEYS = frozenset({"outline"})
+OUTLINE_KEYS = {"outline": Sequence[str]}
 """Keys that an operator which writes a plan returns."""
 
 
@@ -93,11 +93,10 @@ PLAN = Slot("plan", OUTLINE_KEYS, plan_view)
 EXECUTE = react.DECIDE._replace(name="execute", view=_execute_view)
 SUPERVISE = Slot(
     "supervise",
-    frozenset({"progress"}),
+    {"progress": Progress},
     supervise_view,
     _require_delivery,
     _progress_at_end,
-    types={"progress": Progress},
 )
 REPLAN = Slot("replan", OUTLINE_KEYS, subtask_replan_view, _count_replan, react.require_steps)
 

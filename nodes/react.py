@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
@@ -44,10 +44,19 @@ from certigraph.state.run import (
     outline_view,
     outlined_decide_view,
     search,
+    shown_advice,
     use_tool,
 )
 from certigraph.state.search import AnswerView, GateView, lines_with_sources
-from certigraph.state.step import TrialState, has_learned_nothing, recall_view, reflect_view, trial_decide_view
+from certigraph.state.step import (
+    Lesson,
+    Trial,
+    TrialState,
+    has_learned_nothing,
+    recall_view,
+    reflect_view,
+    trial_decide_view,
+)
 
 # Default settings of the search agents. Rounds are from CGDP, table 14, and `Limits.rounds` overrides them; the
 # weights of BM25 against vectors are from its section 6.1. Settings that depend on the benchmark are in `Limits`.
@@ -158,7 +167,7 @@ ELIDED_NOTE = "(shown above, or no longer)"
 
 def format_rounds(state: DecideView | AnswerView | GateView, limits: Limits, *, paragraphs: int | None = None) -> str:
     """Format the turns that the agent sees, its notes and its advice. Empty parts are left out."""
-    advice = cast(Sequence[str], state.get("advice", ()))
+    advice = shown_advice(state)
     parts = [
         ("Rounds so far, each action with what it brought up", _quoted_turns(state["turns"], limits, paragraphs)),
         ("Notes from earlier rounds", quote(state["belief"].text) if state["belief"].text else ""),
@@ -306,19 +315,17 @@ def _is_repeating(state: ReActState, maximum: int) -> bool:
     return len(latest) == maximum > 0 and len(set(latest)) == 1
 
 
-BEGIN = Slot("begin", frozenset({"trial", "trials", "lessons"}), starts_run=True)
+BEGIN = Slot("begin", {"trial": int, "trials": Sequence[Trial], "lessons": Sequence[Lesson]}, starts_run=True)
 RESET = Slot("reset", RESET_KEYS, record=_clear_turns, starts_run=True)
 RESET_TRIAL = Slot("reset", RESET_KEYS, record=_start_trial, skip=_require_episode)
-RECALL = Slot("recall", frozenset({"lessons"}), recall_view)
-OUTLINE = Slot("outline", frozenset({"outline"}), outline_view)
-DECIDE = Slot(
-    "decide", frozenset({"action", "thought"}), decide_view, _set_search_size, require_steps, types={"action": Action}
-)
+RECALL = Slot("recall", {"lessons": Sequence[Lesson]}, recall_view)
+OUTLINE = Slot("outline", {"outline": Sequence[str]}, outline_view)
+DECIDE = Slot("decide", {"action": Action, "thought": str}, decide_view, _set_search_size, require_steps)
 DECIDE_OUTLINED = DECIDE._replace(view=outlined_decide_view)
 DECIDE_ADVISED = DECIDE._replace(view=trial_decide_view)
 ACT = Slot("act", ACT_KEYS, record=_record_turn)
-CONCLUDE = Slot("conclude", frozenset({"trials"}))
-REFLECT = Slot("reflect", frozenset({"lessons"}), reflect_view)
+CONCLUDE = Slot("conclude", {"trials": Sequence[Trial]})
+REFLECT = Slot("reflect", {"lessons": Sequence[Lesson]}, reflect_view)
 MEMORY = REFLECT._replace(name="memory")
 
 

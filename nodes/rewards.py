@@ -81,10 +81,10 @@ def _with_answer(state: RewardState) -> RewardState:
 
 
 RESET = Slot("reset", RESET_KEYS, record=_start_prediction, starts_run=True)
-EXTRACT = Slot("extract", frozenset({"factored"}), factor_view, types={"factored": FactoredState})
-INTERPRET = Slot("interpret", frozenset({"goal"}), interpret_view, types={"goal": FactoredState})
-ROUTE = Slot("route", frozenset({"reward"}), route_view, _record_reward)
-RATE = Slot("rate", frozenset({"reward", "note"}), rate_view, _record_reward)
+EXTRACT = Slot("extract", {"factored": FactoredState}, factor_view)
+INTERPRET = Slot("interpret", {"goal": FactoredState}, interpret_view)
+ROUTE = Slot("route", {"reward": float}, route_view, _record_reward)
+RATE = Slot("rate", {"reward": float, "note": str}, rate_view, _record_reward)
 DELIVER = Slot("deliver", ACT_KEYS, _with_answer, _record_delivery)
 
 

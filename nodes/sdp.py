@@ -72,8 +72,11 @@ def _clear_certified(state: SDPState, update: Update, runtime: Runtime[Context])
 
 
 def _record_attempt(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
-    maximum = _max_depth(state["plan"][state["head"] :])
-    verdict = update["verdict"].model_copy(update={"depth": min(update["verdict"].depth, maximum)})
+    tail, verdict = state["plan"][state["head"] :], update["verdict"]
+    if verdict.depth > len(tail):
+        returned = f"the operator in slot validate returned a verdict of depth {verdict.depth}"
+        raise Fault("operator", f"{returned}; the view's `tail` has {len(tail)} predicates: return at most that many")
+    verdict = verdict.model_copy(update={"depth": min(verdict.depth, _max_depth(tail))})
     attempt = Attempt(
         position=state["head"],
         target=state["plan"][state["head"]],
@@ -159,21 +162,20 @@ def _skip_without_replans(state: SDPState, runtime: Runtime[Context]) -> Update 
 RESET = Slot("reset", RESET_KEYS, record=_clear_certified, starts_run=True)
 RESET_REVALIDATING = RESET._replace(skip=_require_replan_of_undone)
 """`reset` of a graph that has `revalidate` and uses the benchmark's Replan."""
-PROPOSE = Slot("propose", frozenset({"plan"}), propose_view)
-REALIZE = Slot("realize", frozenset({"action"}), realize_view)
+PROPOSE = Slot("propose", {"plan": Sequence[Predicate]}, propose_view)
+REALIZE = Slot("realize", {"action": Action}, realize_view)
 ACT = Slot("act", ACT_KEYS)
-VALIDATE = Slot("validate", frozenset({"verdict"}), validate_view, _record_attempt)
-CERTIFY = Slot("certify", frozenset({"certificates", "head", "tried", "replans"}))
-AUDIT = Slot("audit", frozenset({"audit"}), audit_view, _record_audit, types={"audit": Audit})
+VALIDATE = Slot("validate", {"verdict": Verdict}, validate_view, _record_attempt)
+CERTIFY = Slot("certify", {"certificates": Sequence[Certificate], "head": int, "tried": int, "replans": int})
+AUDIT = Slot("audit", {"audit": Audit}, audit_view, _record_audit)
 REVALIDATE = Slot(
     "revalidate",
-    frozenset({"revalidation"}),
+    {"revalidation": Revalidation},
     revalidate_view,
     _record_invalidations,
     _skip_revalidation,
-    types={"revalidation": Revalidation},
 )
-REPLAN = Slot("replan", frozenset({"plan"}), sdp_replan_view, _replace_tail, _skip_without_replans)
+REPLAN = Slot("replan", {"plan": Sequence[Predicate]}, sdp_replan_view, _replace_tail, _skip_without_replans)
 
 
 # Propose (SDP Eq. 1): plan a chain of predicates from the certified state to the goal, without any observation.

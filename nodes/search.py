@@ -75,9 +75,9 @@ def _attach_sources(state: HypothesesState, update: Update, runtime: Runtime[Con
 
 
 RESET = Slot("reset", RESET_KEYS, record=_clear_branches, starts_run=True)
-HYPOTHESISE = Slot("hypothesise", frozenset({"hypotheses"}), hypothesise_view, skip=_skip_without_answer)
-EXPLORE = Slot("explore", frozenset({"branches"}))
-AGGREGATE = Slot("aggregate", frozenset({"action"}), aggregate_view, _attach_sources)
+HYPOTHESISE = Slot("hypothesise", {"hypotheses": Sequence[str]}, hypothesise_view, skip=_skip_without_answer)
+EXPLORE = Slot("explore", {"branches": Sequence[Branch]})
+AGGREGATE = Slot("aggregate", {"action": Action}, aggregate_view, _attach_sources)
 
 
 # MemGPT's step: act, note in core memory, and flush the queue when the context fills (Packer et al., 2310.08560).

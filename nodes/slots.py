@@ -13,7 +13,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial, wraps
 from importlib import import_module
-from typing import Annotated, Any, NamedTuple, ParamSpec
+from typing import Annotated, Any, NamedTuple, ParamSpec, get_args
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
@@ -37,8 +37,9 @@ from certigraph.adapters.models.usage import (
 )
 from certigraph.adapters.processes import wait_for_node
 from certigraph.adapters.protocols import Budget, Context, Operator
-from certigraph.state.records import Fault, Record, Spent, Task, UnknownName, Usage
-from certigraph.state.run import Belief, Stagnation
+from certigraph.nodes.operators import Call, View, check_update, declared_keys, operator_label, to_call
+from certigraph.state.records import Fault, Observation, Record, Spent, Step, Task, UnknownName, Usage
+from certigraph.state.run import Belief, Evidence, Stagnation
 
 # Specs: an operator's name and arguments, as a run's header records them and the command line accepts them.
 
@@ -60,15 +61,27 @@ class Spec(Record):
 def factory(make: Callable[P, Operator]) -> Callable[P, Operator]:
     """Decorate an operator factory so that each operator keeps the call that created it as its `spec`."""
 
+    signature = inspect.signature(make)
+
     @wraps(make)
     def create(*args: P.args, **kwargs: P.kwargs) -> Operator:
-        operator = make(*args, **kwargs)
-        arguments = _bound_arguments(inspect.signature(make).bind(*args, **kwargs))
+        bound = signature.bind(*args, **kwargs)
+        arguments = _bound_arguments(bound)
+        for name, value in bound.arguments.items():
+            bound.arguments[name] = _adapt_operator(name, value, signature.parameters[name].annotation)
+        operator = make(*bound.args, **bound.kwargs)
         operator.spec = Spec(name=_operator_name(make), args={k: _spec_or_value(v) for k, v in arguments.items()})  # type: ignore[attr-defined]
         return operator
 
     create.makes_operator = True  # type: ignore[attr-defined]
     return create
+
+
+def _adapt_operator(name: str, value: Any, annotation: Any) -> Any:
+    """Return an argument that is an operator as an async function of state and runtime, other arguments unchanged."""
+    is_operator = annotation == Operator or Operator in get_args(annotation)
+    adaptable = callable(value) and not inspect.iscoroutinefunction(value)
+    return to_call(name, value) if is_operator and adaptable else value
 
 
 def _bound_arguments(bound: inspect.BoundArguments) -> dict[str, Any]:
@@ -136,7 +149,8 @@ def prefer_benchmark_operator(operator: Operator) -> Operator:
     @wraps(operator)
     async def dispatch(state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
         special = benchmark_of(state["task"], runtime).operators().get(name)
-        return await (special or operator)(state, runtime)
+        update: dict[str, Any] = await to_call(name, special or operator)(state, runtime)
+        return update
 
     return dispatch
 
@@ -180,11 +194,11 @@ def _task_of(state: Any) -> Task:
 
 Update = dict[str, Any]
 
-RESET_KEYS = frozenset({"task", "episode", "observation", "evidence", "history"})
-"""Keys that an operator which opens an episode returns."""
+ACT_KEYS: Mapping[str, Any] = {"observation": Observation, "evidence": Evidence, "history": Sequence[Step]}
+"""Keys, with their types, that an operator which acts in the world returns."""
 
-ACT_KEYS = frozenset({"observation", "evidence", "history"})
-"""Keys that an operator which acts in the world returns."""
+RESET_KEYS: Mapping[str, Any] = {"task": Task, "episode": str, **ACT_KEYS}
+"""Keys, with their types, that an operator which opens an episode returns."""
 
 EMPTY_MEMORY: Update = {"belief": Belief(), "rounds": Overwrite([]), "stagnation": Stagnation()}
 """Values of the memory and gate channels at the start of an episode."""
@@ -211,12 +225,16 @@ def _full_state(state: Any) -> Any:
 
 
 class Slot(NamedTuple):
-    """A place for an operator in a graph: what the operator reads, what it must return, and the bookkeeping."""
+    """A place for an operator in a graph, declared once.
+
+    It says what the operator reads, what it must return, which bookkeeping surrounds it, and which operator it is by
+    default. `build`, `certigraph list` and the checks of an operator's return all follow this declaration.
+    """
 
     name: str
     """Name of the node, and of the keyword that swaps its operator."""
-    writes: frozenset[str]
-    """Keys the operator must return, no more and no less: LangGraph ignores unknown and missing keys silently."""
+    writes: Mapping[str, Any]
+    """Keys that the operator must return, no more and no less, with their types: LangGraph checks neither."""
     view: Callable[[Any], Any] = _full_state
     """Narrows the state to what the operator may read."""
     record: Callable[[Any, Update, Runtime[Context]], Update] = _return_update
@@ -225,18 +243,24 @@ class Slot(NamedTuple):
     """Returns an update that replaces the operator's call (for example when its budget is spent), else None."""
     starts_run: bool = False
     """Whether a run starts here: what the thread spent before belongs to another run."""
-    types: Mapping[str, type] = {}
-    """Types of those keys for which a wrong type would raise an error only later, elsewhere."""
     nests: bool = False
     """Whether the operator runs a graph whose nodes report their own usage; it returns their `usage` and `spent`."""
+    default: Any = None
+    """The operator unless `build` is given another one. A slot without a default is optional: it becomes a node only
+    if `build` is given its operator."""
+
+    def filled(self, operator: Any) -> "Slot":
+        """Return the slot with a default operator."""
+        return self._replace(default=operator)
 
 
-def create_node(slot: Slot, operator: Operator) -> RunnableCallable:
+def create_node(slot: Slot, operator: Any) -> RunnableCallable:
     """Create a node that narrows the state, measures usage, checks the update and records it.
 
     The node works with `invoke` and `ainvoke`.
     """
-    nested = getattr(operator, "graph", None)
+    nested, call = getattr(operator, "graph", None), to_call(slot.name, operator)
+    label = operator_label(operator)
 
     async def node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update:
         context = context_of(runtime)
@@ -254,7 +278,7 @@ def create_node(slot: Slot, operator: Operator) -> RunnableCallable:
                 use_situation(Situation(slot.name, step, state)),
                 _reporting_scope(slot, failed_reports),
             ):
-                update = await _call_operator(slot, operator, state, bind_runtime(state, runtime))
+                update = await _call_operator(slot, label, call, state, bind_runtime(state, runtime))
         finally:
             failed_seconds = settle_failed_usage(failed_reports, meter, went_on=update is not None)
             usage = meter.usage(failed_seconds if slot.nests else time.perf_counter() - started)
@@ -279,25 +303,12 @@ def _reporting_scope(slot: Slot, failed_reports: list[UsageReport]) -> AbstractC
     return collect_failed_usage(failed_reports) if slot.nests else send_usage_to(None)
 
 
-async def _call_operator(slot: Slot, operator: Operator, state: Any, runtime: Runtime[Context]) -> Update:
+async def _call_operator(slot: Slot, label: str, call: Call, state: Any, runtime: Runtime[Context]) -> Update:
     skipped = slot.skip(state, runtime)
     if skipped is not None:
         return skipped
-    view, name = slot.view(state), getattr(operator, "__qualname__", repr(operator))
-    try:
-        update = await operator(view, runtime)
-    except KeyError as error:
-        if isinstance(error, UnknownName) or error.args[0] in view:
-            raise
-        message = f"operator {name} in slot {slot.name} read {error.args[0]!r}; the slot shows {sorted(view)}"
-        raise Fault("operator", message) from error
-    if set(update) != slot.writes:
-        message = f"operator {name} in slot {slot.name} returned {sorted(update)}; it must return {sorted(slot.writes)}"
-        raise Fault("operator", message)
-    for key, kind in slot.types.items():
-        if not isinstance(update[key], kind):
-            message = f"operator {name} in slot {slot.name} returned {update[key]!r:.100} as {key}"
-            raise Fault("operator", f"{message}; it must be a {kind.__module__}.{kind.__name__}")
+    view = View(slot.view(state), slot.name, label, declared_keys(slot.view))
+    update = check_update(slot.name, slot.writes, label, await call(view, runtime))
     return slot.record(state, update, runtime)
 
 

@@ -33,7 +33,7 @@ from certigraph.adapters.protocols import Context
 from certigraph.nodes import react
 from certigraph.nodes.react import MAX_VIEW
 from certigraph.nodes.slots import Slot, Update, prefer_benchmark_operator
-from certigraph.state.records import Fault, Task
+from certigraph.state.records import Action, Fault, Task
 from certigraph.state.run import Turn, without_thoughts
 from certigraph.state.step import (
     SHOWN_LESSONS,
@@ -123,11 +123,11 @@ def _is_past_gold(state: StepState, times: float, runtime: Runtime[Context]) -> 
 
 
 RESET = react.RESET_TRIAL._replace(record=_clear_subtasks)
-PLANNER = Slot("planner", frozenset({"subtask"}), planner_view, _start_subtask)
-EXECUTOR = Slot("executor", frozenset({"action", "thought"}), executor_view)
-ALIGN = Slot("align", frozenset({"approval"}), align_view, _record_ruling, _skip_alignment)
+PLANNER = Slot("planner", {"subtask": StepSubtask}, planner_view, _start_subtask)
+EXECUTOR = Slot("executor", {"action": Action, "thought": str}, executor_view)
+ALIGN = Slot("align", {"approval": Approval}, align_view, _record_ruling, _skip_alignment)
 ACT = react.ACT._replace(record=_record_action)
-ASSESS = Slot("assess", frozenset({"subtask"}), assess_view, _guard_against_loops, _skip_assessment)
+ASSESS = Slot("assess", {"subtask": StepSubtask}, assess_view, _guard_against_loops, _skip_assessment)
 
 
 # STEP's Planner: give the next subtask, or another way if the last one failed, with the insights that matter to it.

@@ -18,13 +18,14 @@ from certigraph.adapters.models.schemas import Bounded, Truncated, bounded_list
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.react import MAX_VIEW
 from certigraph.nodes.slots import ACT_KEYS, RESET_KEYS, Slot, Update, prefer_benchmark_operator
-from certigraph.state.records import Fault, LimitReached, Spent
+from certigraph.state.records import Fault, LimitReached, Spent, Usage
 from certigraph.state.run import NestedStart
 from certigraph.state.tdp import (
     Dag,
     DecomposeView,
     GraphRevision,
     Node,
+    Outcome,
     ReviseView,
     SolveView,
     TDPState,
@@ -45,7 +46,7 @@ from certigraph.state.tdp import (
 
 # The slots of TDP's graph, and the schedule of its nodes.
 
-DAG_KEYS = frozenset({"dag", "notes"})
+DAG_KEYS = {"dag": Dag, "notes": Sequence[str]}
 """Keys that an operator which writes the task graph returns."""
 
 RESERVED_STEPS = 3
@@ -166,10 +167,10 @@ def _create_entry(state: TDPState, node: Node, entered: NestedStart | None) -> N
 
 
 RESET = Slot("reset", RESET_KEYS, record=_clear_dag, starts_run=True)
-DECOMPOSE = Slot("decompose", DAG_KEYS, decompose_view, _check_decomposition, types={"dag": Dag})
-SOLVE = Slot("solve", frozenset({"outcomes", "usage", "spent"}), nests=True, types={"outcomes": list, "spent": Spent})
+DECOMPOSE = Slot("decompose", DAG_KEYS, decompose_view, _check_decomposition)
+SOLVE = Slot("solve", {"outcomes": Sequence[Outcome], "usage": Sequence[Usage], "spent": Spent}, nests=True)
 GATHER = Slot("gather", ACT_KEYS, record=_update_statuses)
-REVISE = Slot("revise", DAG_KEYS, revise_view, _check_revision, _skip_revision, types={"dag": Dag})
+REVISE = Slot("revise", DAG_KEYS, revise_view, _check_revision, _skip_revision)
 
 
 # The answer forms for sub-tasks, and the repeated request for an answer that is a valid task graph.

@@ -6,10 +6,10 @@ certificates of a run.
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from operator import add
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import JsonValue
 from typing_extensions import TypedDict
@@ -399,6 +399,14 @@ def is_stopped(state: BeliefState) -> bool:
 def advice_of(state: BeliefState) -> tuple[str, ...]:
     """Return the gate's advice as a tuple of at most one text."""
     return tuple(filter(None, [stagnation_of(state).advice]))
+
+
+def shown_advice(view: Mapping[str, Any]) -> Sequence[str]:
+    """Return the advice in a view; an empty one if the view shows none."""
+    if "advice" not in view:
+        return ()
+    advice: Sequence[str] = view["advice"]
+    return advice
 
 
 def round_of(action: Action, observation: Observation, before: Sequence[SearchRound]) -> SearchRound:

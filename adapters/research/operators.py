@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from langgraph.runtime import Runtime
 from pydantic import JsonValue
@@ -35,7 +35,7 @@ from certigraph.adapters.research.plans import (
 )
 from certigraph.adapters.research.world import SOURCE_NUMBER
 from certigraph.state.records import Action, Finding, Observation, Predicate, Task, Verdict, parse_json
-from certigraph.state.run import ANSWER, KnownFinding
+from certigraph.state.run import ANSWER, KnownFinding, shown_advice
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
 from certigraph.state.search import (
     COMPUTE,
@@ -230,7 +230,7 @@ async def _ask_searches(state: RealizeView, runtime: Runtime[Context]) -> tuple[
 
 
 def _format_notes(state: RealizeView | AnswerView) -> str:
-    lines = [*state["belief"].text.splitlines(), *cast(Sequence[str], state.get("advice", ()))]
+    lines = [*state["belief"].text.splitlines(), *shown_advice(state)]
     return f"\nTo keep in mind:\n{quote(bullet_list(lines))}\n" if lines else ""
 
 

@@ -16,6 +16,7 @@ from certigraph.adapters.benchmarks import BENCHMARKS, data_folder, load_benchma
 from certigraph.adapters.models.chat_models import MODEL_FORMS, describe_models, is_scripted
 from certigraph.adapters.protocols import Budget, Limits
 from certigraph.evaluation.measures import SCORE_METHODS
+from certigraph.graphs.assembly import slot_names
 from certigraph.runtime.files import REPORT_FILE
 from certigraph.runtime.html import format_contradiction, format_count, format_duration, split_answer
 from certigraph.runtime.questions import ResearchCost, ResearchSummary, research_summary_of
@@ -58,7 +59,7 @@ def load_allowance(folder: Path, budget: Sequence[str] | None) -> BudgetAndLimit
 def inventory() -> dict[str, Any]:
     """Return all names that the command line accepts, by kind."""
     return {
-        "graphs": {name: list(graph_module(name).Operators.__annotations__) for name in GRAPHS},
+        "graphs": {name: slot_names(graph_module(name).build) for name in GRAPHS},
         "benchmarks": {name: list(load_benchmark(name).configurations) for name in BENCHMARKS if name != ASK_BENCHMARK},
         "questions of your own": {ASK_BENCHMARK: f'certigraph {ASK_BENCHMARK} "QUESTION"'},
         "operators": {name: _describe_operator(OPERATORS[name]) for name in sorted(OPERATORS)},
