@@ -6,13 +6,16 @@ from functools import wraps
 from itertools import pairwise
 from typing import Any, Self, get_args, get_type_hints
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import StateUpdate
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
 from pydantic import JsonValue
 
 from certigraph.adapters.episodes import graph_scope
 from certigraph.adapters.protocols import Context
+from certigraph.graphs.state_edits import THREAD_CONTEXTS, to_records, with_runtime
 from certigraph.nodes.slots import Slot, Spec, create_node, spec_of
 
 
@@ -22,9 +25,12 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
     Every way to run a graph (invoke, batch, events, the development server, a node of another graph) goes through
     `stream` or `astream`. A run ends when it finishes, is interrupted or cancelled, fails, or when its stream is
     abandoned. If the thread is resumed later, its world is rebuilt from the log.
+
+    Edits of the state (`update_state`, Studio's form) may be JSON; they become records. They work at every checkpoint.
     """
 
     def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: D102 - as LangGraph's
+        THREAD_CONTEXTS.remember(config, kwargs.get("context"))
         chunks: Any = super().stream(input, config, **kwargs)
         scope = graph_scope()
         if scope is None:
@@ -45,6 +51,7 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
                 scope.end()
 
     async def astream(self, input: Any, config: Any = None, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: D102
+        THREAD_CONTEXTS.remember(config, kwargs.get("context"))
         chunks: Any = super().astream(input, config, **kwargs)
         scope = graph_scope()
         if scope is None:
@@ -64,6 +71,22 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
                 await chunks.aclose()
             finally:
                 await scope.aend()
+
+    def bulk_update_state(self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]) -> RunnableConfig:
+        """Apply updates as in LangGraph; values may be JSON, and the routers after the last node get a runtime."""
+        return super().bulk_update_state(with_runtime(config), self._to_records(config, supersteps))
+
+    async def abulk_update_state(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> RunnableConfig:
+        """Apply updates as `bulk_update_state` does, asynchronously."""
+        return await super().abulk_update_state(with_runtime(config), self._to_records(config, supersteps))
+
+    def _to_records(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> Sequence[Sequence[StateUpdate]]:
+        inner = config.get("configurable", {}).get("checkpoint_ns")  # an inner graph's state, which it converts itself
+        return supersteps if inner else to_records(self.builder.state_schema, supersteps)
 
 
 class Assembly(StateGraph[Any, Context, Any, Any]):

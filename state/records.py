@@ -277,8 +277,11 @@ class Interrupted(Exception):
     """
 
 
-class Stopped(Exception):
-    """A run was stopped from outside its graph; `ending` is the name written to the trajectory's footer."""
+class Stopped(RuntimeError):
+    """A run was stopped from outside its graph; `ending` is the name written to the trajectory's footer.
+
+    It is a RuntimeError because LangGraph's server hides the messages of other exceptions from its clients.
+    """
 
     ending: str
 

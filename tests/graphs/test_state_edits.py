@@ -1,0 +1,105 @@
+"""`update_state` and forks: at every checkpoint, with JSON values, for every kind of graph."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import InvalidUpdateError
+
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.protocols import Context, Limits
+from certigraph.graphs import pbai, react, sdp, step, tdp
+from certigraph.state.records import Fault, LimitReached, Predicate
+
+BLOCKS = {"task": {"benchmark": "blocksworld", "id": "3-0"}}
+QUESTION = {"task": {"benchmark": "musique", "id": load_benchmark("musique").tasks()[0].id}}
+GRAPHS = {"sdp": (sdp, BLOCKS), "tdp": (tdp, BLOCKS), "step": (step, BLOCKS), "react": (react, BLOCKS)}
+GRAPHS |= {"pbai": (pbai, QUESTION), "sdp on a question": (sdp, QUESTION)}
+CONTEXT = Context(model="scripted:expert")
+
+
+def ran(module: Any, given: Any, context: Context = CONTEXT) -> tuple[Any, dict[str, Any]]:
+    graph = module.build(checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "one"}}
+    graph.invoke(given, config, context=context)
+    return graph, config
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_state_can_be_edited_at_every_checkpoint(name: str):
+    graph, config = ran(*GRAPHS[name])
+    history = [*graph.get_state_history(config)]
+    assert len(history) > 5
+    for snapshot in history:
+        if "observation" not in snapshot.values:
+            continue
+        edited = json.loads(snapshot.values["observation"].model_dump_json()) | {"text": "edited by a person"}
+        fork = graph.update_state(snapshot.config, {"observation": edited})
+        state = graph.get_state(fork)
+        assert state.values["observation"].text == "edited by a person"
+        assert type(state.values["observation"]) is type(snapshot.values["observation"])
+
+
+@pytest.mark.parametrize("name", ["sdp", "react", "pbai"])
+def test_a_fork_of_every_checkpoint_runs_to_an_end(name: str):
+    graph, config = ran(*GRAPHS[name])
+    end = graph.get_state(config).values["observation"]
+    for snapshot in [*graph.get_state_history(config)][::3]:
+        if not snapshot.next or "evidence" not in snapshot.values:
+            continue
+        fork = graph.update_state(snapshot.config, {"evidence": snapshot.values["evidence"].model_dump(mode="json")})
+        final = graph.invoke(None, fork, context=CONTEXT)
+        assert final["observation"].solved == end.solved
+
+
+def test_json_of_a_log_adds_to_it_and_overwrite_replaces_it():
+    graph, config = ran(sdp, BLOCKS)
+    state = graph.get_state(config)
+    attempts = [json.loads(attempt.model_dump_json()) for attempt in state.values["attempts"]]
+    added = graph.update_state(config, {"attempts": attempts[:1]}, as_node="validate")
+    assert len(graph.get_state(added).values["attempts"]) == len(attempts) + 1
+    replaced = graph.update_state(added, {"attempts": {"__overwrite__": attempts[:1]}}, as_node="validate")
+    assert graph.get_state(replaced).values["attempts"] == state.values["attempts"][:1]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"plann": []}, "the state has no key 'plann'; it has: .*plan"),
+        ({"plan": [{"txt": "a is on b"}]}, "plan.0.text: Field required"),
+        ({"head": "first"}, "head: .*got 'first'"),
+    ],
+)
+def test_an_edit_that_does_not_fit_says_where(values: dict[str, Any], message: str):
+    graph, config = ran(sdp, BLOCKS)
+    with pytest.raises(InvalidUpdateError, match=message):
+        graph.update_state(config, values)
+
+
+@pytest.mark.parametrize(("attempts", "after"), [(1, "replan"), (5, "realize")])
+def test_where_an_edited_run_continues_follows_the_limits_of_its_thread(attempts: int, after: str):
+    context = CONTEXT.model_copy(update={"limits": Limits(attempts=attempts)})
+    graph, config = ran(sdp, BLOCKS, context)
+    first = [s for s in graph.get_state_history(config) if s.next == ("certify",)][-1]
+    unmet = {"verdict": {"depth": 0, "reason": "a person disagrees"}, "tried": 1}
+    fork = graph.update_state(first.config, unmet, as_node="validate")
+    assert graph.get_state(fork).next == (after,)
+
+
+def test_asynchronous_edits_are_the_same():
+    async def edited() -> Any:
+        graph = sdp.build(checkpointer=InMemorySaver())
+        config: Any = {"configurable": {"thread_id": "two"}}
+        await graph.ainvoke(BLOCKS, config, context=CONTEXT)  # type: ignore[arg-type]
+        await graph.aupdate_state(config, {"plan": [{"text": "a is on b"}]}, as_node="replan")
+        return (await graph.aget_state(config)).values["plan"]
+
+    assert asyncio.run(edited()) == [Predicate(text="a is on b")]
+
+
+@pytest.mark.parametrize("error", [Fault("world", "the simulator stopped"), LimitReached("calls", 1, 1)])
+def test_langgraphs_server_shows_why_a_run_stopped(error: Exception):
+    serde = pytest.importorskip("langgraph_api.serde")
+    assert json.loads(serde.json_dumpb(error))["message"] == str(error)
