@@ -150,6 +150,50 @@ def test_a_graph_that_needs_a_trained_head_fails_without(server: httpx.Client):
     assert answered["__error__"]["error"] == "Fault"
 
 
+def test_a_run_that_fails_says_why(server: httpx.Client):
+    body = {"input": {"task": {"benchmark": "blocksworld", "id": "no such"}}, "assistant_id": "sdp"}
+    answered = got(server.post(f"/threads/{new_thread(server)}/runs/wait", json=body))
+    assert "no such" in answered["__error__"]["message"]
+    spent = {**body, "input": TASK, "context": {"budget": {"calls": 1}}}
+    answered = got(server.post(f"/threads/{new_thread(server)}/runs/wait", json=spent))
+    assert "1 of 1 calls" in answered["__error__"]["message"]
+
+
+@pytest.mark.parametrize("graph", ["sdp", "tdp", "step", "react", "pbai"])
+def test_the_state_can_be_edited_at_every_checkpoint(graph: str, server: httpx.Client):
+    thread = new_thread(server)
+    finished(server, thread, assistant_id=graph, input=ASKED.get(graph, TASK))
+    history = got(server.post(f"/threads/{thread}/history", json={"limit": 1000}))
+    checkpoints = [state for state in history if "observation" in state["values"]]
+    assert len(checkpoints) > 5
+    for state in checkpoints:
+        edit = {"observation": {**state["values"]["observation"], "text": "edited by a person"}}
+        body = {"values": edit, "checkpoint_id": state["checkpoint"]["checkpoint_id"]}
+        fork = got(server.post(f"/threads/{thread}/state", json=body))
+        edited = got(server.get(f"/threads/{thread}/state/{fork['checkpoint']['checkpoint_id']}"))["values"]
+        assert edited["observation"]["text"] == "edited by a person"
+
+
+def test_an_edited_run_goes_on_from_the_edit(server: httpx.Client):
+    thread = new_thread(server)
+    finished(server, thread, assistant_id="sdp")
+    history = got(server.post(f"/threads/{thread}/history", json={"limit": 1000}))
+    first = [state for state in history if state["next"] == ["certify"]][-1]
+    edit = {"verdict": {"depth": 0, "reason": "a person disagrees"}}
+    body = {"values": edit, "checkpoint_id": first["checkpoint"]["checkpoint_id"], "as_node": "validate"}
+    fork = got(server.post(f"/threads/{thread}/state", json=body))
+    final = finished(server, thread, assistant_id="sdp", input=None, checkpoint=fork["checkpoint"])
+    assert final["observation"]["solved"]
+
+
+def test_an_edit_that_does_not_fit_says_where(server: httpx.Client):
+    thread = new_thread(server)
+    finished(server, thread, assistant_id="sdp")
+    answered = server.post(f"/threads/{thread}/state", json={"values": {"plan": [{"txt": "a is on b"}]}})
+    assert not answered.is_success
+    assert "plan.0.text: Field required" in answered.text
+
+
 def test_the_context_form_takes_hold(server: httpx.Client):
     context = {"model": "scripted:first", "budget": {"calls": 7}}
     state = finished(server, new_thread(server), assistant_id="sdp", context=context)
