@@ -20,9 +20,9 @@ from pydantic import JsonValue, ValidationError
 
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
 from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits
+from certigraph.evaluation.measures import ComparisonRow, comparison_row_of
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.files import check_output_folder, has_header, read_last_footer, slug_of
-from certigraph.runtime.history import ComparisonRow, comparison_row_of
 from certigraph.runtime.registry import (
     AnyGraph,
     build_graph,

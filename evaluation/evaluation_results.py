@@ -36,8 +36,8 @@ from certigraph.evaluation.statistics import (
     wilson_interval,
 )
 from certigraph.evaluation.workers import is_url
-from certigraph.runtime.html import format_count
 from certigraph.runtime.result import ROW_KEY, BenchmarkRow
+from certigraph.runtime.texts import format_count
 from certigraph.state.records import INTERRUPTED, Boundary, Fault, Record
 from certigraph.state.trajectory import Footer
 

@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from certigraph.runtime.history import valid_certificates
-from certigraph.runtime.html import add_passed_count
+from certigraph.runtime.progress import valid_certificates
+from certigraph.runtime.texts import add_passed_count
 from certigraph.state.records import (
     FAULT_ENDINGS,
     GOAL,

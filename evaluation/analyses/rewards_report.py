@@ -59,7 +59,8 @@ from certigraph.evaluation.comparison import ComparedMethod
 from certigraph.evaluation.comparison_report import COMPARISON_STYLE as LOOKS
 from certigraph.evaluation.comparison_report import write_csv
 from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
-from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, format_count, html_table, join_markup, tag
+from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, html_table, join_markup, tag
+from certigraph.runtime.texts import format_count
 from certigraph.state.records import Fault, Interrupted
 from certigraph.state.rewards import GRANULARITIES
 

@@ -39,9 +39,10 @@ from certigraph.evaluation.comparison_report import COMPARISON_STYLE, format_mod
 from certigraph.evaluation.plots import CHART_STYLE as INK
 from certigraph.evaluation.plots import GREY, SERIES_COLOURS, save_drawing
 from certigraph.evaluation.statistics import CONFIDENCE
-from certigraph.runtime.history import count_steps
-from certigraph.runtime.html import PAGE_STYLE, Markup, format_count, html_table, join_markup, tag
+from certigraph.runtime.html import PAGE_STYLE, Markup, html_table, join_markup, tag
 from certigraph.runtime.html import PAGE_TEMPLATE as LAYOUT
+from certigraph.runtime.progress import count_steps
+from certigraph.runtime.texts import format_count
 from certigraph.state.records import Action, Observation, Scores, Task, UnknownName
 from certigraph.state.run import FINISH, SEARCH, parse_action
 from certigraph.state.trajectory import Footer, Trajectory

@@ -12,7 +12,7 @@ import pytest
 from real_data import data_folder
 
 from certigraph import cli
-from certigraph.runtime.history import comparison_row_of
+from certigraph.evaluation.measures import comparison_row_of
 from certigraph.state.trajectory import read_trajectory
 
 ROOT = Path(__file__).parents[2]

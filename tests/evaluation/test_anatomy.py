@@ -24,7 +24,7 @@ from certigraph.evaluation.comparison_summary import replay_of
 from certigraph.evaluation.export import rows_of
 from certigraph.evaluation.frames import RecordedRun, find_runs, frames_of, read_recorded_runs
 from certigraph.evaluation.frames import frame_rows_of as anatomy_rows
-from certigraph.runtime.history import count_predicates
+from certigraph.runtime.history import read_history
 from certigraph.runtime.run import run
 from certigraph.state.records import RESTORE, Fault, Predicate, Scores, Task, Usage, Verdict
 from certigraph.state.run import certified_state
@@ -461,7 +461,8 @@ def test_credit_and_transitions_leave_forced_passes_out(result):
     assert len(result.transitions) == 3
     assert [(known.finding, known.forced) for known in result.findings] == [(FOUND, ""), (GUESSED, "force_pass")]
     assert [predicate.text for predicate in result.uncertified] == ["p2"]
-    assert count_predicates(result.certificates) == (3, 1)
+    plan = read_history(result.trajectory).plan
+    assert (plan.in_force, plan.passed) == (3, 1)
     assert "3 of 4 certified, 1 passed uncertified" in repr(result)
 
 
@@ -525,8 +526,8 @@ class Returning(Script):
 def test_a_return_takes_a_forced_pass_back_too(tmp_path):
     result = run("sdp", Returning(), out=tmp_path)
     certificates = result.certificates
-    assert count_predicates(certificates) == (3, 0)
-    assert count_predicates(certificates).certified == len(certified_state(certificates).predicates)
+    plan = read_history(result.trajectory).plan
+    assert (plan.in_force, plan.passed) == (len(certified_state(certificates).predicates), 0) == (3, 0)
     assert result.uncertified == []
     assert result.findings == []
     rows = anatomy_rows(RecordedRun("sdp", "only", 0, result.trajectory))

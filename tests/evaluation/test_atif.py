@@ -11,8 +11,8 @@ from certigraph.evaluation.atif import to_atif
 from certigraph.evaluation.export import to_parquet
 from certigraph.evaluation.frames import RecordedRun, frame_rows_of, frames_of, traces_of
 from certigraph.evaluation.inspect_log import to_inspect
+from certigraph.evaluation.measures import comparison_row_of
 from certigraph.graphs import tdp
-from certigraph.runtime.history import comparison_row_of
 from certigraph.runtime.run import run
 
 TASK = "deep"

@@ -34,8 +34,8 @@ from certigraph.evaluation.comparison import (
 )
 from certigraph.evaluation.comparison_report import compute_results, write_comparison_report, write_page
 from certigraph.evaluation.comparison_summary import comparison_of
+from certigraph.evaluation.measures import ComparisonRow, PromptTokens
 from certigraph.evaluation.plots import AXIS_LABELS, draw_curves, mean_curve, points_of
-from certigraph.runtime.history import ComparisonRow, PromptTokens
 from certigraph.state.records import Fault, Interrupted, Scores, Task, UnknownName, Usage
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 

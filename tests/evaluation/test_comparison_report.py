@@ -27,9 +27,8 @@ from certigraph.evaluation.comparison_report import (
 from certigraph.evaluation.comparison_summary import Comparison, comparison_of
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import print_evaluations
-from certigraph.evaluation.measures import fault_warnings
+from certigraph.evaluation.measures import ComparisonRow, fault_warnings
 from certigraph.evaluation.plots import AXIS_LABELS, draw_curves
-from certigraph.runtime.history import ComparisonRow
 from certigraph.state.records import Fault, Task
 
 # Title of the page of a comparison, and trials in its table of runs.

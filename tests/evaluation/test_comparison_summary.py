@@ -37,11 +37,11 @@ from certigraph.evaluation.comparison_summary import (
     replay_of,
     rule_for,
 )
+from certigraph.evaluation.measures import ComparisonRow, comparison_row_of
 from certigraph.evaluation.plots import points_of
 from certigraph.evaluation.statistics import relative_change
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import give_up
-from certigraph.runtime.history import ComparisonRow, comparison_row_of
 from certigraph.runtime.registry import parse_swap
 from certigraph.runtime.run import run
 from certigraph.state.records import Scores, Task, UnknownName, Usage, Verdict

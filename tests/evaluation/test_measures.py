@@ -14,9 +14,8 @@ from certigraph.evaluation.comparison import ComparisonOutline
 from certigraph.evaluation.comparison_report import flatten_record, method_table
 from certigraph.evaluation.comparison_summary import comparison_of
 from certigraph.evaluation.evaluation_results import Evaluation, print_evaluations
-from certigraph.evaluation.measures import GoalPrecision, RunOutcome, goal_precision
+from certigraph.evaluation.measures import ComparisonRow, GoalPrecision, RunOutcome, goal_precision
 from certigraph.evaluation.sweep import format_costs
-from certigraph.runtime.history import ComparisonRow
 from certigraph.runtime.live import LiveView
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import BenchmarkRow as EvalRow

@@ -30,12 +30,12 @@ from certigraph.nodes import sdp as sdp_slots
 from certigraph.nodes.goal_checks import GoalCheck
 from certigraph.nodes.sdp import give_up
 from certigraph.nodes.slots import Slot, create_node
+from certigraph.runtime.history import RunHistory, read_history
 from certigraph.runtime.live import LiveView
 from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.runtime.report import write_report
-from certigraph.runtime.report_plan import read_plan_history
+from certigraph.runtime.report_plan import plan_table
 from certigraph.runtime.run import run
-from certigraph.runtime.terminal import RunView
 from certigraph.state.records import (
     RESTORE,
     Action,
@@ -360,7 +360,7 @@ def test_a_return_brings_back_what_was_invalidated_after_the_state_it_returns_to
         return {"plan": [back, *predicates("again", 1)]}
 
     graph = sdp.build(revalidate=finding([0]), replan=returning)
-    watched = RunView()
+    watched = RunHistory()
     result = run(
         graph,
         Script(plan=3, verdicts=[1, 1, 0]),
@@ -370,10 +370,10 @@ def test_a_return_brings_back_what_was_invalidated_after_the_state_it_returns_to
     )
     assert [(i.predicate.text, i.step) for i in result.invalidations] == [("p1", 3)]
     assert [p.text for p in result.certified.predicates] == ["p1", "again1"]
-    assert watched.standing == 2
-    story = read_plan_history(result.trajectory)
+    assert watched.plan.in_force == 2
+    story = plan_table(read_history(result.trajectory))
     assert [row.status for row in story.rows] == ["certified", "undone", "restored", "certified"]
-    assert story.standing == [(1, 1), (2, 2), (4, 1), (5, 2)]
+    assert story.plan.curve == [(1, 1), (2, 2), (4, 1), (5, 2)]
     frames = frames_of([RecordedRun("sdp", "only", 0, result.trajectory)])
     assert list(frames.predicates["status"]) == ["certified", "undone", "return", "certified"]
 

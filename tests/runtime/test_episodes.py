@@ -17,11 +17,11 @@ from certigraph.evaluation.export import rows_of
 from certigraph.evaluation.inspect_log import to_inspect
 from certigraph.graphs import mcts, react_reward, statefactory
 from certigraph.nodes.lookahead import listed
-from certigraph.runtime.episodes import MAX_OTHER_CANDIDATES, Candidate, Prospect, read_episodes, read_rating
+from certigraph.runtime.episodes import MAX_OTHER_CANDIDATES, Candidate, Prospect
+from certigraph.runtime.history import RunHistory, read_history
 from certigraph.runtime.live import LiveView, plain_lines
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
-from certigraph.runtime.terminal import RunView
 from certigraph.state.trajectory import read_trajectory
 
 # Runs that look ahead in live views, reports and exports: candidates with their values, and the reward.
@@ -64,7 +64,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Watching]:
 
 
 def prospects(result: Result) -> dict[int, Prospect]:
-    (episode,) = read_episodes(result.trajectory).all
+    (episode,) = read_history(result.trajectory).episodes.all
     return episode.prospects.before
 
 
@@ -161,7 +161,7 @@ def watched_reward_views(tmp_path_factory):
 
 def test_the_trajectory_tells_every_step_with_its_reward_and_states(watched_reward_views):
     result, _ = watched_reward_views
-    rating = read_rating(read_trajectory(result.folder / "trajectory.jsonl").events)
+    rating = read_history(read_trajectory(result.folder / "trajectory.jsonl")).rating
     assert [[rated.reward for rated in recording] for recording in rating.recordings] == [[0.0, 0.5, 1.0], [0.0]]
     assert rating.recordings[0][2].state.get("red block").attributes
     assert rating.recordings[0][2].goal.get("red block")
@@ -193,7 +193,7 @@ def test_a_task_of_ones_own_without_a_domain_is_read_by_a_model():
 
 
 def test_a_watcher_hears_of_each_step_once(watched_reward_views):
-    run = RunView()
+    run = RunHistory()
     said = [text for line in watched_reward_views[1] for text in (run.take(line), *plain_lines(run, line))[1:]]
     assert said[0].startswith("statefactory on rewardprediction mine, model ")
     assert said[2:4] == [
