@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.episodes import close_episode, live_episode
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.scienceworld import recordings
+from certigraph.adapters.scienceworld import recordings, simulator
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
 from certigraph.adapters.scienceworld.pool import DEFAULT_POOL, SimulatorPool
 from certigraph.adapters.scienceworld.recordings import create_replay_world, read_recordings
@@ -267,3 +267,32 @@ def test_recorded_steps_replay_in_the_stock_simulator(pool: SimulatorPool, monke
     finally:
         stock.close()
     assert infos["score"] == world.score().parts["raw"] == 100
+
+
+class ClosedPipe:
+    """The output of a process that ended at once."""
+
+    def readline(self) -> bytes:
+        raise ValueError("I/O operation on closed file")
+
+    def close(self) -> None:
+        pass
+
+
+class EndedProcess:
+    """A JVM that ended before it printed its port."""
+
+    stdin, stdout = None, ClosedPipe()
+
+    def wait(self) -> int:
+        return 1
+
+    def kill(self) -> None:
+        pass
+
+
+def test_a_jvm_whose_output_cannot_be_read_is_a_fault_of_the_environment(monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("scienceworld")
+    monkeypatch.setattr(simulator.subprocess, "Popen", lambda *_, **__: EndedProcess())
+    with pytest.raises(Fault, match=r"needs Java 17 .*it ended with exit status 1"):
+        simulator.launch_jvm()
