@@ -300,6 +300,16 @@ def test_a_way_is_worked_out_once_from_each_past(file: Path, monkeypatch: pytest
         load_plan(file)
 
 
+def test_another_release_of_the_package_plans_again(file: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(benchmark, "version", lambda package: "0.3.3")
+    assert load_plan(file) == list(WAY)
+    monkeypatch.setattr(benchmark, "AlfworldGame", None)
+    assert load_plan(file) == list(WAY)
+    monkeypatch.setattr(benchmark, "version", lambda package: "0.4.0")
+    with pytest.raises(TypeError):
+        load_plan(file)
+
+
 def test_where_no_way_leads_on_that_is_told_and_not_kept(file: Path):
     for _ in range(2):
         with pytest.raises(Fault, match=r"no plan for .* after break cup 1"):
