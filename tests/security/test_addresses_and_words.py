@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from leaks import leaks
 from pydantic import BaseModel
 
+from certigraph.adapters import redaction
 from certigraph.adapters.models.endpoint import format_endpoint_error
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context, Limits
@@ -147,11 +148,14 @@ def test_placeholders_are_no_secrets(key, monkeypatch: pytest.MonkeyPatch):
         assert redact_message(f"it has {key} here") == f"it has {key} here"
 
 
-def test_an_ordinary_key_is_warned_about_once_without_being_shown(monkeypatch: pytest.MonkeyPatch):
+def test_an_ordinary_key_is_warned_about_once_a_process_without_being_shown(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", "marmalade")
+    redaction._warn_ordinary.cache_clear()  # other tests of this process have warned about it
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         assert [redact("marmalade"), redact_message("marmalade")] == ["marmalade", MASK]
+        remember_address("https://other.example:8443/v1")
+        assert redact_message("marmalade") == MASK
     assert len(warned) == 1
     assert "OPENAI_API_KEY" in str(warned[0].message) and "marmalade" not in str(warned[0].message)
 
