@@ -220,9 +220,7 @@ def evaluation_of(log: "EvalLog") -> Evaluation:
     """
     if not log.results or not log.samples:
         reason, boundary = _explain_missing_results(log)
-        raise Fault(
-            boundary, f"nothing was evaluated: {reason}; finish it with: certigraph eval --retry {log.location}"
-        )
+        raise Fault(boundary, f"nothing was evaluated: {reason}; resume with: certigraph eval --retry {log.location}")
     metadata = log.eval.metadata or {}
     rows = tuple(
         BenchmarkRow.model_validate(sample.scores[ROW_KEY].metadata) for sample in log.samples if sample.scores

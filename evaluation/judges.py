@@ -532,7 +532,8 @@ def _format_notes(judged: JudgingResult, cases: JudgeCases, out: str) -> Iterato
         unknown = format_count(len(cases.unknown), "run")
         yield f"left out: {unknown} without a question here, the first {cases.unknown[0]}"
     if judged.stopped:
-        yield f"{format_count(judged.left, 'answer')} not judged: {judged.stopped.ending}; resume with the same command"
+        left = format_count(judged.left, "answer")
+        yield f"{left} not judged: {judged.stopped.ending}; resume with: the same command"
     yield f"judgements: {out}"
 
 

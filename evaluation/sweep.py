@@ -277,8 +277,8 @@ def _budget_message(given: PreparedSweep, budget: TotalBudget) -> Sequence[str]:
     reason, runs = budget.exhausted(), len(unfinished_cells(given.cells))
     if not (reason and runs):
         return ()
-    condition = "" if reason.endswith("over") else f"a larger `most` in {given.file} and "
-    return (f"{reason}: {format_count(runs, 'run')} left; resume with {condition}{given.resume_command}",)
+    condition = "" if reason.endswith("over") else f"give a larger `most` in {given.file} and "
+    return (f"{reason}: {format_count(runs, 'run')} left; {condition}resume with: {given.resume_command}",)
 
 
 # The findings of a sweep so far, by benchmark.

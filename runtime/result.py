@@ -208,7 +208,7 @@ def report_failure(result: Result, on_error: OnError, *, stacklevel: int = 3) ->
 def _format_failure(result: Result) -> str:
     again = f"certigraph.resume({str(result.folder)!r})"
     cause = result.message.rstrip(".") or "no message"
-    return f"the run in {result.folder} ended {result.ending}: {cause}. Fix the cause, then continue with {again}"
+    return f"the run in {result.folder} ended {result.ending}: {cause}. Fix the cause, then resume with: {again}"
 
 
 # The summary of a run that inspect's log carries to the tables.

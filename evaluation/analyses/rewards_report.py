@@ -446,7 +446,7 @@ def measure_rewards(
         speeds = _measure_speeds(methods, pairs, context, rows, out / SPEEDS_FILE)
         probes = probe_encoders(methods, [benchmark.pairs[pair] for pair in pairs], out / PROBES_FILE)
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; resume with the same command and --out {out}") from None
+        raise Interrupted(f"interrupted; resume with: the same command and --out {out}") from None
     findings = write_report(methods, benchmark, rows, failed, speeds, probes, out)
     print_findings(findings, out, as_json=as_json)
     return 1 if failed else 0

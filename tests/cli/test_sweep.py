@@ -121,7 +121,7 @@ def test_the_command_runs_goes_on_and_reports(
     status, shown, told = said(capsys, given)
     assert status == 1
     assert "calls are made" in shown
-    assert "resume with a larger `most`" in shown
+    assert "give a larger `most`" in shown
     assert "blocksworld (1 of 1)\nmodel simulated:act=0.1: " in told
     assert "; 6 runs (3 methods x 2 tasks): 0 done" in told
     status, shown, told = said(capsys, file(tmp_path))

@@ -98,7 +98,7 @@ def test_ctrl_c_names_the_command_that_goes_on(tmp_path: Path, monkeypatch: pyte
     given, out = file(tmp_path), tmp_path / "out"
     with monkeypatch.context() as patch:
         patch.setattr(sweep.TotalBudget, "note", interrupt)
-        with pytest.raises(Interrupted, match=f"go on with: certigraph sweep {given} --out {out}$"):
+        with pytest.raises(Interrupted, match=f"resume with: certigraph sweep {given} --out {out}$"):
             worked(given, out)
     kept = ended(out)
     assert len(kept) == 1
@@ -117,7 +117,7 @@ def test_a_benchmark_that_fails_keeps_no_other_from_being_run(tmp_path: Path, mo
         patch.setattr(BlocksWorld, "open", broken)
         [stopped] = worked(given, out)
     assert stopped.startswith(
-        "blocksworld: the first 3 runs failed alike (no Java here): fix the cause and go on with: "
+        "blocksworld: the first 3 runs failed alike (no Java here): fix the cause and resume with: "
     )
     assert stopped.endswith(f"certigraph sweep {given} --out {out}")
     assert runs_left(given, out) == [9, 0]
@@ -170,8 +170,8 @@ def test_a_spent_purse_stops_the_sweep_and_a_larger_one_goes_on(tmp_path: Path):
     assert found.benchmarks[0].left > 0  # in the midst of the first benchmark
     assert found.left < RUNS
     [stopped] = found.stopped
-    assert re.match(rf"\d+ of 12 calls are made: {found.left} runs left; resume with a larger `most` in ", stopped)
-    assert stopped.endswith(f"certigraph sweep {given} --out {out}")
+    assert re.match(rf"\d+ of 12 calls are made: {found.left} runs left; give a larger `most` in ", stopped)
+    assert stopped.endswith(f" and resume with: certigraph sweep {given} --out {out}")
     page = (out / "sweep.html").read_text()
     assert f"partial: {found.left} of {RUNS} runs are still to be run" in page
     assert stopped.partition(";")[0] in page
@@ -191,7 +191,7 @@ def test_hours_are_those_of_one_start(tmp_path: Path):
     given = file(tmp_path, TEXT + "most: {hours: 0.00000001}\n")
     [stopped] = worked(given, tmp_path / "out")
     assert (
-        stopped == f"1e-08 hours are over: {RUNS} runs left; resume with certigraph sweep {given} --out {tmp_path}/out"
+        stopped == f"1e-08 hours are over: {RUNS} runs left; resume with: certigraph sweep {given} --out {tmp_path}/out"
     )
 
 

@@ -266,7 +266,7 @@ def test_a_measurement_that_is_interrupted_goes_on_to_the_same_figures(
     monkeypatch.setattr(rewards_report, "print_findings", lambda told, out, as_json: None)
     with monkeypatch.context() as patched:
         patched.setattr(rewards, "rate_pair", interrupted)
-        with pytest.raises(Interrupted, match="resume with"):
+        with pytest.raises(Interrupted, match="resume with: "):
             measure_rewards(methods, context, tmp_path / "cut", limit=3, as_json=True)
     assert len(read_rated_pairs(tmp_path / "cut" / ROWS_FILE)) == 4
     for out in ("cut", "whole"):
