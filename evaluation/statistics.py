@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from certigraph.adapters.benchmarks import standard_error
 from certigraph.state.records import Fault
 
 # Percentile bootstrap of any statistics, with the standard library alone.
@@ -85,11 +86,6 @@ class MeanEstimate(NamedTuple):
     stderr: float
     low: float | None
     high: float | None
-
-
-def standard_error(scores: Sequence[float]) -> float:
-    """Compute the standard error of the mean of independent scores; 0 for fewer than two."""
-    return stdev(scores) / math.sqrt(len(scores)) if len(scores) > 1 else 0.0
 
 
 def mean_of(
