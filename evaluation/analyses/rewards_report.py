@@ -46,13 +46,13 @@ from certigraph.evaluation.analyses.rewards import (
     granularity_of,
     has_known_goal,
     job_digest,
+    mean_over_domains,
     measure_speed,
     predictor_lines,
     probe_encoders,
     rate_pairs,
     rating_digest,
     read_rated_pairs,
-    stratified_mean,
 )
 from certigraph.evaluation.analyses.rewards import format_probes as encoders
 from certigraph.evaluation.comparison import ComparedMethod
@@ -103,7 +103,7 @@ def _goal_finding(methods: Sequence[ComparedMethod], rows: Sequence[RatedPair]) 
     }
     if not by_name[online] or not by_name[offline]:
         return []
-    gap = format_mean(stratified_mean(distance_differences(by_name[online], by_name[offline])), "+.3f")
+    gap = format_mean(mean_over_domains(distance_differences(by_name[online], by_name[offline])), "+.3f")
     text = "EPIC with goals interpreted online minus with goals read off the expert's end"
     return [f"{text}: {gap}; the paper has +0.02."]
 

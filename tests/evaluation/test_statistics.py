@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from certigraph.adapters.benchmarks import standard_error
 from certigraph.evaluation import statistics as pairs
 from certigraph.evaluation.statistics import (
     MeanEstimate,
@@ -28,7 +29,6 @@ from certigraph.evaluation.statistics import (
     mean_of,
     paired_p,
     pass_hat_k,
-    standard_error,
     wilson_interval,
 )
 from certigraph.state.records import Fault

@@ -31,9 +31,9 @@ from certigraph.evaluation.analyses.rewards import (
     RatedPair,
     granularity_of,
     has_known_goal,
+    mean_over_domains,
     parse_predictors,
     predictor_lines,
-    stratified_mean,
 )
 from certigraph.evaluation.analyses.rewards_report import describe_findings
 from certigraph.state.records import Fault, Task, UnknownName
@@ -184,7 +184,7 @@ def test_overall_is_the_mean_of_domains_and_differences_are_paired():
 
 def test_equal_domains_are_resampled_apart():
     values = [0.0, 1.0] * 20
-    one, two = (stratified_mean({f"d{n}": values for n in range(many)}) for many in (1, 4))
+    one, two = (mean_over_domains({f"d{n}": values for n in range(many)}) for many in (1, 4))
     assert one.low is not None and two.low is not None
     assert two.low - 0.5 == pytest.approx((one.low - 0.5) / 2, abs=0.03)
 

@@ -22,7 +22,6 @@ from certigraph.evaluation.analyses.tdp import (
     PromptStudy,
     Slope,
     build_order,
-    fit_slope,
     run_command,
     sizes_of,
     slopes_of,
@@ -30,6 +29,7 @@ from certigraph.evaluation.analyses.tdp import (
     write_report,
 )
 from certigraph.evaluation.comparison import ComparisonCell, comparison_rows_of, parse_methods
+from certigraph.evaluation.statistics import fit_slope
 from certigraph.runtime.run import run
 from certigraph.state.records import Action, Fault, UnknownName
 
