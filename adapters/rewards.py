@@ -99,9 +99,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Vectors = NDArray[np.float32]
+    Array = NDArray[np.float32]
 
-EncodeFunction = Callable[[Sequence[str]], "Vectors"]
+EncodeFunction = Callable[[Sequence[str]], "Array"]
 """Function from texts to vectors of length one, shape (len(texts), width)."""
 
 
@@ -154,7 +154,7 @@ class _SimilarityTable:
         # einsum and not @, whose threads take a hundred times as long on a busy machine once torch is loaded
         self.cosines = numpy.clip(numpy.einsum("ik,jk->ij", vectors[: len(rows)], vectors[len(rows) :]), 0.0, 1.0)
 
-    def of(self, goal_texts: Sequence[str], texts: Sequence[str]) -> "Vectors":
+    def of(self, goal_texts: Sequence[str], texts: Sequence[str]) -> "Array":
         """Return similarities, shape (len(goal_texts), len(texts)). Equal texts have bitwise equal rows: ties hold."""
         chosen = import_module("numpy").ix_([self.row[text] for text in goal_texts], [self.column[t] for t in texts])
         return self.cosines[chosen]  # type: ignore[no-any-return]
@@ -162,7 +162,7 @@ class _SimilarityTable:
 
 def _attribute_similarities(
     goal_entities: Sequence[Entity], entities: Sequence[Entity], table: _SimilarityTable
-) -> "Vectors":
+) -> "Array":
     """Return the mean attribute similarity, shape (goal objects, objects): Eqs. 10 and 11."""
     numpy = import_module("numpy")
     keys = table.of(_attribute_names(goal_entities), _attribute_names(entities))
@@ -202,12 +202,6 @@ def _attribute_spans(entities: Sequence[Entity]) -> list[tuple[int, int]]:
 #
 # A file holds one head per fold of tasks, trained on the other folds, so that no task is rated by a head that was
 # trained on it. The file is a plain npz of arrays: reading it runs no code.
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float32]
 
 HEAD_USAGE = "certigraph rewards train DATA --out head.npz, then rate=supervised:head=head.npz"
 

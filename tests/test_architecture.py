@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from children import child_path
 
 ROOT = Path(__file__).parent.parent
 ARROWS = {
@@ -165,7 +166,7 @@ def test_the_linter_leaves_the_links_out():
 )
 def test_importing_and_a_dry_run_load_nothing_heavy(code: str):
     check = f"{code}\nimport sys; print([name for name in {HEAVY!r} if name in sys.modules])"
-    path = {"PYTHONPATH": str(ROOT / "src"), "PATH": ""}
+    path = {"PYTHONPATH": child_path(), "PATH": ""}
     done = subprocess.run([sys.executable, "-c", check], env=path, capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.stderr.strip()) == ("[]", "")
 

@@ -2,13 +2,13 @@
 
 import gzip
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from children import child_environment
 from real_data import data_folder
 
 from certigraph import cli
@@ -191,7 +191,7 @@ except ModuleNotFoundError as missing:
 
 @pytest.mark.slow
 def test_a_missing_extra_is_one_line_with_the_command_that_brings_it(tmp_path: Path) -> None:
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    env = child_environment()
     bare = [sys.executable, "-c", BARE]
     done = subprocess.run(bare, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert [line.rpartition(" ")[2] for line in done.stdout.splitlines()] == ["2"] * 7, done.stderr

@@ -4,7 +4,6 @@ import asyncio
 import csv
 import fcntl
 import json
-import os
 import re
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import child_environment
 
 from certigraph import cli
 from certigraph.adapters import benchmarks
@@ -367,7 +367,7 @@ main(["compare", "one=sdp", "two=sdp", "--on", "script", "--out", sys.argv[1]])
 @pytest.mark.slow
 @pytest.mark.parametrize(("folder", "lines"), [("1-one", 1), ("1-one", 40), ("2-two", 25)])
 def test_a_killed_comparison_goes_on(folder: str, lines: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests" / "helpers")])}
+    env = child_environment()
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], env=env, stderr=subprocess.DEVNULL)
     await_lines(tmp_path / "runs" / "001-only" / "0" / folder, lines)
     process.send_signal(signal.SIGKILL)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import inspect_ai
 import pytest
+from children import child_environment
 from endpoint_stub import stub
 from inspect_ai._util.registry import registry_info
 from inspect_ai.log import EvalLog, read_eval_log
@@ -355,11 +356,11 @@ def installed(tmp_path: Path) -> dict[str, str]:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: certigraph\nVersion: 0\n")
     (info / "entry_points.txt").write_text(f"[inspect_ai]\ncertigraph = {entry['certigraph']}\n")
     (info / "direct_url.json").write_text(json.dumps({"url": ROOT_EVALUATE.as_uri(), "dir_info": {"editable": True}}))
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (site, ROOT_EVALUATE / "src", tmp_path)))}
+    return child_environment(tmp_path, site)
 
 
 def inspect_command(arguments: str, environment: dict[str, str]) -> None:
-    folder = Path(environment["PYTHONPATH"].split(os.pathsep)[-1])
+    folder = Path(environment["PYTHONPATH"].split(os.pathsep)[0])
     command = [sys.executable, "-m", "inspect_ai", *arguments.split(), "--display", "none"]
     done = subprocess.run(
         command, env=environment, cwd=folder, capture_output=True, text=True, timeout=120, check=False

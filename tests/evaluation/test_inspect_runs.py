@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import child_environment
 from inspect_ai.log import read_eval_log, write_eval_log
 from langchain_openai import ChatOpenAI
 from langgraph.runtime import Runtime
@@ -143,8 +144,7 @@ def _slow_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def killed(out: Path, site: Path, finished: int) -> Path:
     """Begin an evaluation in another process, kill it once so many runs have ended, and give its log."""
-    paths = map(str, (site, ROOT / "src", ROOT / "tests" / "helpers", Path(__file__).parent))
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    env = child_environment(site, Path(__file__).parent)
     child = subprocess.Popen([sys.executable, "-c", CHILD, str(out)], env=env, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
     while len(ended(out)) < finished and child.poll() is None and time.monotonic() < deadline:

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import re
 import signal
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import child_environment
 from sweeps import RUNS, TEXT, ended, file, runs_left, table, worked
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
@@ -80,7 +80,7 @@ def test_a_killed_sweep_comes_to_what_an_undisturbed_one_does(tmp_path: Path, mo
 
 def killed(given: Path, out: Path, finished: int) -> None:
     """Begin a sweep in another process and kill it once so many runs have ended."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(given.parent), str(ROOT / "src")])}
+    env = child_environment(given.parent)
     child = subprocess.Popen([sys.executable, "-c", CHILD, str(given), str(out)], env=env, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
     while len(ended(out)) < finished and child.poll() is None and time.monotonic() < deadline:

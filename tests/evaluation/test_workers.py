@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from children import child_environment
 from postgres_server import VARIABLE, Server
 from scaled import (
     OURS,
@@ -22,7 +23,6 @@ from scaled import (
     await_ended,
     begin,
     busy,
-    child_env,
     driver,
     figures,
     pids,
@@ -114,7 +114,7 @@ await_ended(Path({str(out)!r}), 3)
 for pid in pids(Path({str(site)!r})):
     os.kill(pid, signal.SIGKILL)
 """
-    watching = subprocess.Popen([sys.executable, "-c", watch], env=child_env())
+    watching = subprocess.Popen([sys.executable, "-c", watch], env=child_environment())
     done = begin(out, ray="local", workers=2)
     assert watching.wait(30) == 0
     return done

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from typing import Any
 
 import ormsgpack
 import pytest
+from children import child_environment
 from doubles import Script, Slow, after_events
 from postgres_server import VARIABLE, Server
 
@@ -70,7 +70,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 def worker(out: Path, events: int) -> subprocess.Popen[str]:
     """A worker that dies after a number of events."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent / "src"), str(TESTS / "helpers")])}
+    env = child_environment()
     command = [sys.executable, "-c", WORKER, str(out), str(events)]
     return subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
 
@@ -324,7 +324,7 @@ for graph in ("sdp", "tdp", "reflexion", "plan_and_act"):
 
 
 def test_langgraphs_strict_mode_finds_nothing_to_refuse(used: Server, tmp_path: Path):
-    env = {**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true", "PYTHONPATH": str(ROOT / "src")}
+    env = child_environment(LANGGRAPH_STRICT_MSGPACK="true")
     command = [sys.executable, "-c", STRICT, str(tmp_path)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

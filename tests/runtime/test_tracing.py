@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from children import child_path
 from doubles import Garbage
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables import RunnableLambda
@@ -176,7 +177,7 @@ print(len(seen))
 
 @pytest.mark.parametrize("tracing", ["", "true"])
 def test_langsmith_is_told_only_when_asked(tracing, tmp_path):
-    environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": "", **({"LANGSMITH_TRACING": tracing} if tracing else {})}
+    environment = {"PYTHONPATH": child_path(), "PATH": "", **({"LANGSMITH_TRACING": tracing} if tracing else {})}
     command = [sys.executable, "-c", LANGSMITH, str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
     assert (int(done.stdout) > 0) is bool(tracing)

@@ -1,7 +1,6 @@
 """Threat 9, code by tools: no world runs what an agent writes, and the source names what could."""
 
 import ast
-import os
 import re
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from children import child_environment
 
 from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
 from certigraph.runtime.registry import OPERATORS
@@ -156,7 +156,7 @@ def test_files_of_the_working_folder_are_found_and_take_the_place_of_no_library(
         (tmp_path / f"{library}.py").write_text("raise SystemExit('planted')")
     (tmp_path / "mine.py").write_text("from certigraph.nodes.sdp import always_pass as kind")
     command = "from certigraph.cli import main; main(['run', 'sdp', 'blocksworld', '--swap', 'validate=mine:kind'])"
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    env = child_environment()
     # -P: Python's own `-c` would put the folder first
     asked = [sys.executable, "-P", "-c", command]
     done = subprocess.run(asked, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)

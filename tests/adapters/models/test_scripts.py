@@ -1,6 +1,5 @@
 """Tests of `adapters.models.scripts`."""
 
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -10,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from children import child_environment
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
@@ -93,7 +93,7 @@ def test_draws_are_the_same_in_every_process():
         "form = {'type': 'object', 'properties': {'choice': {'enum': list('abcd')}}, 'required': ['choice']}\n"
         "print(''.join(random_responder(3)(str(n), form)['choice'] for n in range(20)))"
     )
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": "1"}
+    env = child_environment(PYTHONHASHSEED="1")
     told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
     form: Schema = {"type": "object", "properties": {"choice": {"enum": list("abcd")}}, "required": ["choice"]}
     assert told.strip() == "".join(random_responder(3)(str(n), form)["choice"] for n in range(20))

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from children import child_environment
 from real_data import data_folder
 
 from certigraph.adapters.retrieval import index
@@ -227,7 +227,7 @@ def test_a_build_killed_with_sigkill_goes_on(tmp_path: Path, written: list[str])
 
 
 def killed(folder: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT / "tests" / "helpers")))}
+    environment = child_environment()
     command = [sys.executable, "-c", SCRIPT, str(folder), str(Path(__file__).parent)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout

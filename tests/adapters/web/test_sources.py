@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from children import child_environment
 from small_web import TEXT, SmallWeb
 
 from certigraph.adapters.web import sources
@@ -120,7 +121,7 @@ for number in range(50):
 
 @pytest.mark.slow
 def test_processes_that_ask_at_once_agree(tmp_path: Path):
-    source = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / "src")}
+    source = child_environment()
     command = [sys.executable, "-c", ASKING, str(tmp_path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": source}
     asking = [subprocess.Popen([*command, str(who)], **pipes) for who in range(3)]

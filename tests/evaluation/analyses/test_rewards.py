@@ -1,7 +1,6 @@
 """Tests of `evaluation.analyses.rewards`."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from children import child_environment
 
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.rewardprediction.dataset import RewardRow, RewardTrajectory, TrajectoryPair, TrueReward
@@ -298,7 +298,7 @@ if __name__ == "__main__":
 def test_a_measurement_that_is_killed_between_pairs_goes_on(pairs: Path, tmp_path: Path):
     script, rows, names = tmp_path / "killed.py", tmp_path / "rows.jsonl", ids(pairs)
     script.write_text(KILLED)
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / "src")}
+    env = child_environment()
     command = [sys.executable, str(script), str(pairs), str(rows), *names]
     assert subprocess.run(command, env=env, timeout=120, check=False).returncode == -signal.SIGKILL
     kept = read_rated_pairs(rows)
