@@ -358,7 +358,7 @@ class TestFocus:
 
 
 class TestSynonyms:
-    def test_the_opening_phrase_is_said_as_the_world_says_it(self):
+    def test_the_opening_phrase_is_worded_as_in_the_world(self):
         assert rank_actions("Take thermometer", ACTIONS, synonyms=SYNONYMS)[0] == ("pick up thermometer", 1.0)
         assert best("I will now put the thermometer in the blue box", synonyms=SYNONYMS) == ACTIONS[6]
 

@@ -116,7 +116,7 @@ def test_a_missing_key_is_named_with_a_model_that_needs_none(certigraph):
     assert "--model local:qwen-0.5b" in said.err
 
 
-def test_a_missing_search_key_is_told_before_a_run_begins(certigraph, tmp_path: Path):
+def test_a_missing_search_key_is_reported_before_a_run_begins(certigraph, tmp_path: Path):
     said = certigraph("ask", "Why?", "--model", "scripted:first")
     assert said.status == 2
     assert "export SERPER_API_KEY=" in said.err

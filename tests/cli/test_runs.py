@@ -114,7 +114,7 @@ def test_a_task_graph_s_summary_counts_all_that_its_sub_tasks_did(certigraph) ->
     assert summary["subtasks"]["completed"] == sum(summary["subtasks"].values()) == len(trajectory.state()["outcomes"])
 
 
-def test_the_generated_world_is_said_in_one_line(certigraph) -> None:
+def test_the_generated_world_is_announced_in_one_line(certigraph) -> None:
     said = certigraph("run", "sdp", "travelplanner", "--json")
     assert said.status == 0
     assert "generated world" in said.err

@@ -422,7 +422,7 @@ def test_another_schema_is_refused_by_name(tmp_path):
 
 
 @pytest.mark.slow
-def test_methods_are_told_apart_by_what_differs(tmp_path):
+def test_methods_are_distinguished_by_what_differs(tmp_path):
     context = Context(model="scripted:expert")
     for graph in ("sdp", "react"):
         run(graph, "blocksworld", "4-0", context=context, out=tmp_path)

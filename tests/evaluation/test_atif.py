@@ -130,7 +130,7 @@ def test_the_anatomy_of_an_uncertified_sub_task_stops_at_one_target(tmp_path):
 
 
 @pytest.mark.slow
-def test_sub_tasks_of_sub_tasks_are_told_where_they_belong(tmp_path):
+def test_sub_tasks_of_sub_tasks_are_shown_where_they_belong(tmp_path):
     result = run(tdp.build(solve="tdp"), "hotpotqa:interactive", out=tmp_path)
     made = atif.Trajectory.model_validate(to_atif(result.trajectory))
     documents = made.subagent_trajectories

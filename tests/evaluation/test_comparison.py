@@ -181,7 +181,7 @@ def test_errors_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert [r.ending for r in comparison_rows_of(given.plan, tmp_path / "out")] == ["goal", "goal"]
 
 
-def test_a_run_that_died_before_its_first_line_begins_anew(tmp_path: Path):
+def test_a_run_that_died_before_its_first_line_begins_again(tmp_path: Path):
     given = asked()
     cell = cells_of(given.plan, tmp_path)[0]
     (cell.folder / "20200101-dead").mkdir(parents=True)

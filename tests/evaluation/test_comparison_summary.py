@@ -140,7 +140,7 @@ def test_needs_are_over_the_tasks_that_all_have_finished():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("missing", ["a", "b"])
-def test_a_method_without_a_run_is_beside_nothing(missing: str):
+def test_a_method_without_a_run_is_compared_with_nothing(missing: str):
     rows = [row(name, "t", output=5) for name in ("a", "b", "c") if name != missing]
     found = needed(rows, "a", "b", "c")
     assert (found[missing, "output_tokens"].n, found["b", "output_tokens"].difference) == (0, None)
@@ -302,7 +302,7 @@ def test_which_rule_goes_with_which_swap(swap: str, rule: str | None):
     assert (found.name if found else None) == rule
 
 
-def test_replay_reads_a_real_run_as_its_books_have_it(tmp_path: Path):
+def test_replay_reads_a_real_run_as_it_is_recorded(tmp_path: Path):
     context = Context(model="simulated:act=0.3,reject=0.2,seed=3", limits=Limits(attempts=20))
     result = run("sdp", "blocksworld", "5-1", context=context, out=tmp_path)
     found = replay_of(result.trajectory)

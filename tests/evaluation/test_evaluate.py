@@ -182,7 +182,7 @@ def test_a_configuration_is_part_of_the_benchmarks_name(tmp_path: Path, world: s
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
 @pytest.mark.slow
-def test_a_real_endpoint_is_asked_through_inspect_which_counts_its_tokens(tmp_path: Path, monkeypatch: Any):
+def test_a_real_endpoint_is_queried_through_inspect_which_counts_its_tokens(tmp_path: Path, monkeypatch: Any):
     replies = experts_replies("3-1")
     with stub(*replies) as server:
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)

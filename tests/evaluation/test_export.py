@@ -177,7 +177,7 @@ def test_an_inspect_sample_is_the_run(runs):
     assert [call.arguments["text"] for call in calls] == [step.action.text for step in result.state["history"]]
 
 
-def test_inspect_counts_cached_tokens_beside_the_input():
+def test_inspect_counts_cached_tokens_next_to_the_input():
     call = {"role": "planner", "model": "m", "input_tokens": 100, "output_tokens": 10, "cached_tokens": 64, "usd": 0.5}
     usage = Usage(node="propose", calls=2)
     told = usage_by("model", [Event(t=0, superstep=1, node="propose", usage=usage, calls=[call, call])])["m"]

@@ -71,7 +71,7 @@ def test_what_inspect_repeated_in_vain_is_one_call_and_one_fault(monkeypatch: py
 
 
 @pytest.mark.parametrize(("behind", "requests"), [("certigraph/local", 1), ("mockllm/model", 0)])
-def test_with_dollars_limited_only_what_is_free_or_priced_is_asked(
+def test_with_dollars_limited_only_what_is_free_or_priced_is_queried(
     monkeypatch: pytest.MonkeyPatch, behind: str, requests: int
 ) -> None:
     fault, calls, made = asked(monkeypatch, behind, usd=1.0)
@@ -230,7 +230,7 @@ def test_the_journal_survives_a_torn_line(tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_slow_operator")
-def test_a_journal_names_runs_beside_it_and_none_elsewhere(tmp_path: Path):
+def test_a_journal_names_runs_next_to_it_and_none_elsewhere(tmp_path: Path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "trajectory.jsonl").write_text("{}\n")
     for line in (
@@ -247,7 +247,7 @@ def test_a_journal_names_runs_beside_it_and_none_elsewhere(tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_slow_operator")
-def test_a_retry_from_another_folder_finds_the_runs_beside_their_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_retry_from_another_folder_finds_the_runs_next_to_their_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     begun = evaluate("sdp", "blocksworld", model="scripted:first", ids=["3-0"], budget=["calls=1"], out="runs")
     log = Path(begun.log).resolve()

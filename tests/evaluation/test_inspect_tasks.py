@@ -81,7 +81,7 @@ def experts_replies(task_id: str, out: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("_no_data_no_key")
-def test_trials_are_drawn_anew_and_keep_their_tasks_ids(tmp_path: Path):
+def test_trials_are_drawn_again_and_keep_their_tasks_ids(tmp_path: Path):
     done = evaluate("sdp", "blocksworld", model="simulated:act=0.2,seed=3", ids=["4-0", "4-1"], trials=3, out=tmp_path)
     assert sorted((row.id, row.trial) for row in done.rows) == [(i, t) for i in ("4-0", "4-1") for t in range(3)]
     assert (done.n, done.tasks, done.trials) == (6, 2, 3)

@@ -62,7 +62,7 @@ def row(task: str, ending: str, score: float, scored: bool = True) -> Comparison
     return ComparisonRow(method="sdp", task=task, ending=ending, run="r", roles={}, **spent, **solved)
 
 
-def test_comparisons_show_it_beside_the_successes():
+def test_comparisons_show_it_next_to_the_successes():
     rows = [row("a", "goal", 100), row("b", "goal", 0), row("c", "limit:steps", 0)]
     (summary,) = comparison_of(ComparisonOutline("toy", "m", ("sdp",), ("a", "b", "c")), rows).methods
     heads, (line,) = method_table([summary])

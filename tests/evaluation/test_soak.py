@@ -71,7 +71,7 @@ def test_windows_follow_each_other_and_tell_a_cost_that_grows():
     assert told(dearer, 1_000).flat > 1.5
 
 
-def test_memory_that_grows_after_the_first_tenth_is_told():
+def test_memory_that_grows_after_the_first_tenth_is_reported():
     steady = [row(n, memory=100.0 + 50 * (n >= 50)) for n in range(1_000)]
     assert told(steady, 1_000).grown == pytest.approx(0)
     leaking = [row(n, memory=100.0 + 0.02 * n) for n in range(1_000)]

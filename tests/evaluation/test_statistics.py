@@ -180,7 +180,7 @@ def test_equal_differences_have_the_sign_tests_p():
         (None, 20, None, False),
     ],
 )
-def test_what_can_be_told_from_noise(found: tuple[float, float] | None, n: int, p: float | None, apart: bool):
+def test_what_can_be_distinguished_from_noise(found: tuple[float, float] | None, n: int, p: float | None, apart: bool):
     assert is_significant(found, n, p) is apart
 
 
@@ -296,7 +296,7 @@ def test_intervals_of_differences_cover(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.slow
-def test_equal_methods_are_seldom_told_apart(monkeypatch: pytest.MonkeyPatch):
+def test_equal_methods_are_seldom_distinguished(monkeypatch: pytest.MonkeyPatch):
     """At 6 pairs the interval alone would find a difference in one case of eight."""
     monkeypatch.setattr(pairs, "RESAMPLES", 400)
     chance = np.random.default_rng(6)

@@ -163,7 +163,7 @@ pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
 
 
 @pytest.mark.usefixtures("_generated_worlds")
-def test_a_spent_purse_stops_the_sweep_and_a_larger_one_goes_on(tmp_path: Path):
+def test_a_spent_budget_stops_the_sweep_and_a_larger_one_goes_on(tmp_path: Path):
     given, out = file(tmp_path, TEXT + "most: {calls: 12}\n"), tmp_path / "out"
     found = sweep_sweep_report(given, out)
     assert 12 <= found.spent.calls < 12 + 30  # the run that was under way ended by its own budget

@@ -334,7 +334,7 @@ def test_an_error_in_a_worker_is_the_jobs_own_and_costs_no_worker():
     assert len(ray.actors) == 1
 
 
-def test_workers_that_cannot_come_up_are_told_of_and_not_waited_for():
+def test_workers_that_cannot_come_up_are_reported_and_not_waited_for():
     ray = Ray("ModuleNotFoundError: No module named 'certigraph'")
     with pytest.raises(Fault, match="no Ray worker starts: ModuleNotFoundError: No module named 'certigraph'"):
         rows(ray, "a", "b", "c", workers=2)
@@ -351,7 +351,7 @@ def test_what_workers_cannot_ask_is_refused_and_without_a_cluster_there_are_none
         assert (at_once, active_pool()) == (4, None)
 
 
-def test_without_ray_the_command_that_brings_it_is_told(monkeypatch: pytest.MonkeyPatch):
+def test_without_ray_the_command_that_brings_it_is_reported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
         pytest.raises(Fault, match=r"--ray needs ray, missing here: pip install 'certigraph\[ray\]'"),
@@ -391,7 +391,7 @@ def test_a_job_means_the_same_wherever_it_is_done(tmp_path: Path, monkeypatch: p
     assert there.context.chat is None
 
 
-def test_a_cluster_that_does_not_answer_is_told_at_once():
+def test_a_cluster_that_does_not_answer_is_reported_at_once():
     with (
         pytest.raises(Fault, match=r"nothing answers at 127\.0\.0\.1:1"),
         worker_pool("127.0.0.1:1", "scripted:expert"),

@@ -298,7 +298,7 @@ def test_no_prompt_knows_of_a_subtask_that_its_own_does_not_build_on(within: str
     assert {one.subtask for one in about_one(cast.asked) if WHOLE in one.prompt} == {"g"}
 
 
-def test_every_operator_is_told_what_is_in_its_scope(tmp_path: Path):
+def test_every_operator_is_shown_what_is_in_its_scope(tmp_path: Path):
     cast = Cast(looking([*NEEDS]))
     decoupled(cast, Records(facts_of([*NEEDS])), tmp_path)
     known = {"SPEC-g", "RESULT-d", "RESULT-e"}

@@ -161,7 +161,7 @@ def test_a_goal_denied_in_a_world_that_is_over_ends_with_the_world():
         ({"k": 1, "n": 2}, "ny", 2, True),
     ],
 )
-def test_votes_are_asked_for_until_they_are_decided(
+def test_votes_are_requested_until_they_are_decided(
     settings: dict[str, int], replies: str, asked: int, confirmed: bool, tmp_path: Path
 ):
     spoken = [json.dumps({"reason": f"vote {n}", "reached": vote == "y"}) for n, vote in enumerate(replies, 1)]
@@ -309,7 +309,7 @@ def test_what_was_undone_is_recorded_and_planned_again_and_no_certificate_change
     assert (sdp.ending(state), state["replans"]) == ("goal", 0)
 
 
-def test_it_is_asked_only_after_an_action_that_changed_the_world_without_being_certified():
+def test_it_runs_only_after_an_action_that_changed_the_world_without_being_certified():
     revalidate = finding()
     final(Script(plan=3, verdicts=[1, 0, 1, 1]), revalidate=revalidate)
     assert len(revalidate.seen) == 1
@@ -318,7 +318,7 @@ def test_it_is_asked_only_after_an_action_that_changed_the_world_without_being_c
     assert nothing.seen == [], "nothing is certified yet"
 
 
-def test_it_is_not_asked_where_the_world_refused_the_action_or_no_replan_is_left():
+def test_it_does_not_run_where_the_world_refused_the_action_or_no_replan_is_left():
     slot = sdp_slots.REVALIDATE
     state = checked_state()
     assert seen_by(slot, state) is not None

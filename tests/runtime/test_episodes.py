@@ -77,7 +77,7 @@ def test_before_each_action_its_candidates_are_known_with_their_gains(watched: d
     assert Candidate(BACK, "+0.00 (leads back)") in others
 
 
-def test_of_a_search_visits_and_values_are_told(watched: dict[str, Watching]):
+def test_of_a_search_visits_and_values_are_reported(watched: dict[str, Watching]):
     first, second = prospects(watched["mcts"].result).values()
     assert first.chosen == UP
     assert all("visit" in one.worth for one in first.candidates)
@@ -92,7 +92,7 @@ def test_a_line_marks_the_chosen_one_and_counts_what_it_leaves_out():
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_watchers_are_told_line_by_line_and_in_the_picture(name: str, watched: dict[str, Watching]):
+def test_watchers_are_informed_line_by_line_and_in_the_picture(name: str, watched: dict[str, Watching]):
     run = watched[name]
     before = prospects(run.result)
     for number, prospect in before.items():

@@ -242,7 +242,7 @@ def test_a_copy_of_the_world_begins_its_episode_after_what_was_repeated():
     assert [remark.text for remark in episode.supervision.remarks(1)] == ["off plan", "⟲ plan made anew: 1 other"]
 
 
-def test_a_plan_that_stays_as_it_was_is_not_said_again():
+def test_a_plan_that_stays_as_it_was_is_not_shown_again():
     tape = small().begin("a").act("a", "search").at("a", "replan", outline=["look for a", "hand it in"])
     inner = inner_run_of(read_history(tape.trajectory()).tasks.nodes["a"], tape.trajectory())
     assert read_history(inner).episodes.now.supervision.remarks(1) == []

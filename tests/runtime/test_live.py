@@ -298,7 +298,7 @@ def test_a_search_is_watched_with_its_belief_and_its_gate(tmp_path):
     assert line_with("+ Osk is lake 5 (Osk)", frame[frame.rindex("╭") :].splitlines())  # the sixth round in all
 
 
-def test_searches_along_hypotheses_are_said_as_they_end(tmp_path):
+def test_searches_along_hypotheses_are_reported_as_they_end(tmp_path):
     plain = Console(width=300, file=io.StringIO())
     run("hypotheses", Riddles(), "found", out=tmp_path, listener=LiveView(plain))
     said = plain.file.getvalue()

@@ -361,7 +361,7 @@ def test_without_the_extra_one_line_says_what_to_install(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("begin", [run, evaluate])
-def test_a_server_that_is_not_there_is_told_before_anything_is_begun(
+def test_a_server_that_is_not_there_is_reported_before_anything_is_begun(
     begin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     pytest.importorskip("psycopg")

@@ -372,7 +372,7 @@ def test_the_password_is_written_nowhere(used: Server, tmp_path: Path):
         ("postgresql://tester:{password}@127.0.0.1:9/postgres", "away"),
     ],
 )
-def test_an_address_that_leads_nowhere_is_told_without_its_password(
+def test_an_address_that_leads_nowhere_is_reported_without_its_password(
     form: str, told: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(leases, "RETRY_SECONDS", 0.2)

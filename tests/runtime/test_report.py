@@ -297,7 +297,7 @@ def test_reports_of_real_runs_without_predicates(graph, tmp_path):
     assert len(subtasks(html)) == (len(result.state["subtasks"]) + 1 if graph == "step" else 0)
 
 
-def test_a_search_shows_what_its_belief_took_up_and_what_the_gate_said(tmp_path):
+def test_a_search_shows_what_its_belief_took_up_and_what_the_gate_decided(tmp_path):
     facts = [{"fact": "Osk is a lake", "source": "Osk"}]
     told = lambda prompt, times: {  # noqa: E731
         "facts": facts if times == 0 else [],

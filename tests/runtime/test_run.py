@@ -529,7 +529,7 @@ def holding_the_key(folder: Path, *names: str) -> list[tuple[str, bytes]]:
     ],
     ids=["model", "world", "data"],
 )
-def test_no_file_of_a_run_holds_a_key_that_an_error_told(
+def test_no_file_of_a_run_holds_a_key_that_an_error_showed(
     given: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setenv("OPENAI_API_KEY", SENTINEL)
@@ -548,7 +548,7 @@ def test_no_file_of_a_run_holds_a_key_that_an_error_told(
     ],
     ids=["model", "world", "operator"],
 )
-def test_what_may_be_shared_holds_no_key_that_was_said(
+def test_what_may_be_shared_holds_no_key_that_was_shown(
     given: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setenv("OPENAI_API_KEY", SENTINEL)

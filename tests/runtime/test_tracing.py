@@ -176,7 +176,7 @@ print(len(seen))
 
 
 @pytest.mark.parametrize("tracing", ["", "true"])
-def test_langsmith_is_told_only_when_asked(tracing, tmp_path):
+def test_langsmith_gets_runs_only_when_tracing_is_on(tracing, tmp_path):
     environment = {"PYTHONPATH": child_path(), "PATH": "", **({"LANGSMITH_TRACING": tracing} if tracing else {})}
     command = [sys.executable, "-c", LANGSMITH, str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)

@@ -42,7 +42,7 @@ TYPES = (
 CLOCK = "look_at_obj_in_light-AlarmClock-None-DeskLamp-308/trial_T20190908_222917_366542"
 
 
-def test_sight_is_told_in_the_worlds_words_and_in_order():
+def test_sight_is_described_in_the_worlds_words_and_in_order():
     facts = frozenset(
         {
             ("atlocation", "agent1", "loc 3"),
@@ -175,7 +175,7 @@ def test_games_are_found_unpacked_and_in_archives_unpacked_once(cache: Path, tmp
         lambda whole: whole[: len(whole) // 2] + bytes(len(whole) // 2),
     ],
 )
-def test_a_broken_archive_is_told_in_one_line_and_leaves_nothing_behind(
+def test_a_broken_archive_is_reported_in_one_line_and_leaves_nothing_behind(
     broken: Callable[[bytes], bytes], cache: Path, tmp_path: Path
 ):
     folder = packed(laid_out(tmp_path / "plain", text=Random(0).randbytes(90_000).hex()), tmp_path / "archives")
@@ -310,7 +310,7 @@ def test_another_release_of_the_package_plans_again(file: Path, monkeypatch: pyt
         load_plan(file)
 
 
-def test_where_no_way_leads_on_that_is_told_and_not_kept(file: Path):
+def test_where_no_plan_leads_on_that_is_reported_and_not_kept(file: Path):
     for _ in range(2):
         with pytest.raises(Fault, match=r"no plan for .* after break cup 1"):
             load_plan(file, ["break cup 1"])

@@ -67,7 +67,7 @@ def test_every_step_of_an_expert_fulfils_one_thing_more(
     assert counts[-1] == sum(len(entity.attributes) for entity in told[-1][1].entities)
 
 
-def test_what_is_not_told_is_remembered_and_what_is_no_longer_there_is_unknown():
+def test_what_is_not_described_is_remembered_and_what_is_no_longer_there_is_unknown():
     state, _ = followed("put a egg in fridge", HEATING)[-1]
     seen = {entity.identity: entity.attributes for entity in state.entities}
     assert seen["agent"] == {"location": "fridge 1", "holding": "nothing"}

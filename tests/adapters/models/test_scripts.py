@@ -67,7 +67,7 @@ def test_every_option_is_as_likely_and_the_rest_is_least():
     assert random_responder()("free", schema_of(NextAction)) == random_responder(1)("other", schema_of(NextAction))
 
 
-def test_a_question_is_drawn_anew_in_each_trial_superstep_and_task():
+def test_a_question_is_drawn_again_in_each_trial_superstep_and_task():
     def choices(trial: int, superstep: int, task: str) -> list[str]:
         state = {"task": Task(benchmark="b", id=task, goal="g")}
         with use_situation(Situation("decide", superstep, state)):
@@ -233,7 +233,7 @@ def asked(*, seed: int = 0, trial: int = 0, step: int = 1, task: str = "t", befo
         return "".join(mind(f"{prompt}{n}", CHOICE_SIMULATED)["choice"] for n in range(40))
 
 
-def test_a_question_is_drawn_anew_by_each_of_what_tells_it_from_others_and_by_nothing_else():
+def test_a_question_is_drawn_again_by_each_of_what_distinguishes_it_and_by_nothing_else():
     asks: list[dict[str, Any]] = [
         {},
         {"seed": 1},

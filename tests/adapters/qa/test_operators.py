@@ -249,7 +249,7 @@ def test_prompts_fit_a_model_of_four_thousand_tokens():
     assert len(mind.prompts["found"][0]) < 4 * 1200
 
 
-def test_the_answer_is_asked_from_the_certified_chain_and_brings_it_along():
+def test_the_answer_is_drawn_from_the_certified_chain_and_brings_it_along():
     mind = Mind(answer=["Slovenia"])
     rejected = tried(create_chain_answer("Tolmin", []), reason="an entity on the way")
     action = realized(mind, target=closing_predicates()[0], attempts=rejected)
@@ -360,7 +360,7 @@ def test_two_rejections_are_one_failed_try_with_both_reasons():
         "not specified",
     ],
 )
-def test_a_finding_of_nothing_is_rejected_before_any_model_is_asked(finding):
+def test_a_finding_of_nothing_is_rejected_before_any_model_is_queried(finding):
     said = verdict(claimed(finding))
     assert said.depth == 0 and said.reason and not said.looked
 
@@ -409,7 +409,7 @@ def test_garbage_is_no_answer_in_any_form(text):
         assert answer_verdict(text, quiz=Quiz(strict=strict)).depth == 0
 
 
-def test_hotpotqa_s_answers_are_asked_of_no_model():
+def test_hotpotqa_s_answers_need_no_model():
     assert answer_verdict("Glass Harbour", quiz=Quiz()).depth == 2
 
 

@@ -33,7 +33,7 @@ def test_twenty_questions_a_split_that_no_other_repeats(kind: type[HotpotQA] | t
 
 
 @pytest.mark.parametrize("kind", BENCHMARKS)
-def test_every_step_is_told_by_its_paragraph_and_leads_to_the_next(kind: type[HotpotQA] | type[MuSiQue]):
+def test_every_step_is_found_by_its_paragraph_and_leads_to_the_next(kind: type[HotpotQA] | type[MuSiQue]):
     for question in questions(kind, "dev"):
         assert all(hop.passage in question.passages for hop in question.hops)
         if question.kind == "comparison":

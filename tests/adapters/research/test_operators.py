@@ -65,7 +65,7 @@ def test_a_finding_that_names_no_source_is_refused_whatever_the_validator_says(t
     assert "no source" in result.state["attempts"][0].verdict.reason
 
 
-def test_the_validator_is_told_which_numbers_nothing_shown_has(tmp_path: Path):
+def test_the_validator_is_shown_which_numbers_have_no_source(tmp_path: Path):
     told_by = {"finding": "It has 340 seats and 27 boxes.", "supported_by": [1], "contradicted_by": [], "dispute": ""}
     benchmark = research_sdp({"finding": told_by})
     told(benchmark, tmp_path)
@@ -113,7 +113,7 @@ def test_two_refusals_bring_in_the_second_source_and_the_third_is_let_pass_uncer
     assert result.scores and (result.scores.value, result.scores.parts["forced"]) == (1, 1)
 
 
-def test_what_was_forced_is_told_as_uncertain_to_later_steps(tmp_path: Path):
+def test_what_was_forced_is_shown_as_uncertain_to_later_steps(tmp_path: Path):
     benchmark = research_sdp(REFUSED)
     told(benchmark, tmp_path)
     assert any("uncertain, not certified" in prompt for prompt in benchmark.prompts)
@@ -160,7 +160,7 @@ def test_three_weak_answers_end_in_the_closest_one_marked(tmp_path: Path):
     assert result.scores.value == 1
 
 
-def test_an_answer_asked_for_again_is_asked_of_a_warmer_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_answer_requested_again_comes_from_a_warmer_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     asked: list[float | None] = []
 
     async def asking(question: Any, form: Any, *, temperature: float | None = None, **where: Any) -> Any:

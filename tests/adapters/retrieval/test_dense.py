@@ -197,7 +197,7 @@ def test_at_the_ends_the_order_is_exactly_one_leg_s():
     assert list(found_hybrid(Hybrid(lexical(), dense_hybrid(), alpha=0))) == ["b", "d", "a", "e"]
 
 
-def test_a_leg_without_weight_is_not_asked():
+def test_a_leg_without_weight_is_not_queried():
     first, second = lexical(), dense_hybrid()
     Hybrid(first, second, alpha=1).search("anything", 3)
     assert (first.asked, second.asked) == ([100], [])
@@ -211,7 +211,7 @@ def test_hits_that_do_not_differ_all_count_in_full():
     assert found_hybrid(Hybrid(Leg(c=3.0), Leg(d=0.5, e=0.5), alpha=0.25)) == {"d": 0.75, "e": 0.75, "c": 0.25}
 
 
-def test_the_pool_is_a_hundred_hits_and_more_only_where_more_are_asked_for():
+def test_the_pool_is_a_hundred_hits_and_more_only_where_more_are_requested():
     first, second = lexical(), dense_hybrid()
     retriever = Hybrid(first, second, alpha=0.5)
     assert len(retriever.search("anything", 2)) == 2 and retriever.search("anything", 0) == []

@@ -64,7 +64,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ids
 
 
-def test_progress_is_told_and_the_manifest_says_what_is_in(tmp_path: Path):
+def test_progress_is_reported_and_the_manifest_says_what_is_in(tmp_path: Path):
     told: list[int] = []
     manifest = build_index(passages(2_500), tmp_path / "i", source="c.jsonl", progress=told.append)
     assert told == [1_000, 2_000]
@@ -115,7 +115,7 @@ def test_a_line_for_a_commit_that_never_came_does_no_harm(tmp_path: Path, writte
     assert len(written) == 20
 
 
-def test_a_build_that_other_versions_began_is_begun_anew(tmp_path: Path, written: list[str]):
+def test_a_build_that_other_versions_began_is_begun_again(tmp_path: Path, written: list[str]):
     begun(tmp_path / "i")
     journal = unfinished_folder(tmp_path / "i") / JOURNAL
     journal.write_text(journal.read_text().replace("english-1", "english-0"))
@@ -274,7 +274,7 @@ def test_a_query_without_a_term_of_the_corpus_finds_nothing(folder: Path, query:
 
 
 @pytest.mark.parametrize("k", [0, -1])
-def test_no_passages_are_found_where_none_are_asked_for(folder: Path, k: int):
+def test_no_passages_are_found_where_none_are_requested(folder: Path, k: int):
     assert found(open_corpus(folder), "space", k) == []
 
 

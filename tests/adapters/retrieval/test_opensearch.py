@@ -168,7 +168,7 @@ def test_an_upload_makes_the_index_once_and_goes_in_parts(stub, monkeypatch):
     assert stub.requests[2][3]["Content-Type"] == "application/x-ndjson"
 
 
-def test_equal_scores_are_asked_for_in_the_corpus_s_order(filled):
+def test_equal_scores_are_requested_in_the_corpus_s_order(filled):
     OpenSearch(filled.url, "wiki").search("rivers", 2)
     assert json.loads(filled.requests[0][2])["sort"][1]["place"]["order"] == "asc"
 
@@ -187,7 +187,7 @@ def test_a_missing_index_is_a_fault_with_the_call_that_makes_it(stub):
         OpenSearch(stub.url, "wiki").passage("a/1")
 
 
-def test_a_busy_server_is_asked_again_when_it_says(filled, waits):
+def test_a_busy_server_is_queried_again_when_it_says(filled, waits):
     filled.failures = [(429, {}, [("Retry-After", "3")]), (503, {}), (429, {}, [("Retry-After", "9999")])]
     assert ids(OpenSearch(filled.url, "wiki").search("water", 1)) == ["c"]
     assert waits == [3.0, 2.0, opensearch_http.MAX_WAIT_SECONDS]

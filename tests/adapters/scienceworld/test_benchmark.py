@@ -129,7 +129,7 @@ def step(world: ScienceWorld, text: str) -> Observation:
         ("That container is empty, so there are no items to mix.", "failed"),
     ],
 )
-def test_a_reply_is_told_by_its_text(reply: str, result: str):
+def test_a_reply_is_recognised_by_its_text(reply: str, result: str):
     assert classify_reply(reply) == result
 
 
@@ -186,7 +186,7 @@ def test_cancel_drops_the_question_and_only_then():
     assert (dropped.data["result"], dropped.data["sent"], world.options) == ("cancelled", "", ())
 
 
-def test_views_and_lists_are_made_when_asked_for_and_once_between_steps():
+def test_views_and_lists_are_made_when_requested_and_once_between_steps():
     fake = Fake()
     world = world_of(fake)
     step(world, "wait")
@@ -231,7 +231,7 @@ def test_refused_answers_count_as_calls_too():
     assert [step(world, text).done for text in ("take orange", "no", "no")] == [False, False, True]
 
 
-def test_a_reset_starts_anew():
+def test_a_reset_starts_again():
     fake = Fake({"take orange": ASKED}, {"good": 40})
     world = world_of(fake)
     step(world, "good")
@@ -406,7 +406,7 @@ def test_the_benchmark_is_listed_and_refuses_what_it_does_not_know():
         ScienceWorldBenchmark().tasks("test")
 
 
-def test_a_goal_is_asked_for_once_and_a_task_opens_from_its_constants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_goal_is_requested_once_and_a_task_opens_from_its_constants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     fake = Fake()
     pool = SimulatorPool(lambda: fake, max_free=1)

@@ -363,7 +363,7 @@ def test_nothing_but_a_solved_world_certifies_the_goal(texts: list[str], count: 
     assert validate(tail, observation, Mind(holds=count)).depth < len(tail)
 
 
-def test_what_words_settle_is_certified_in_a_cascade_and_the_model_is_asked_for_the_rest():
+def test_what_words_settle_is_certified_in_a_cascade_and_the_model_is_queried_for_the_rest():
     arrived = seen(room="kitchen", new_room=True)
     both = predicates("The agent is in the kitchen.", "The location of the plant is known.", "All is well.")
     assert validate(both, arrived).depth == 2
@@ -375,7 +375,7 @@ def test_what_words_settle_is_certified_in_a_cascade_and_the_model_is_asked_for_
 
 
 @pytest.mark.parametrize("entered", [True, False])
-def test_the_validator_is_told_that_a_room_is_new(entered: bool):
+def test_the_validator_is_shown_that_a_room_is_new(entered: bool):
     mind = Mind()
     validate(predicates("All is well."), seen(reward=0.25, **({"new_room": True} if entered else {})), mind)
     assert ("room where it was not before" in mind.prompts[0]) is entered
@@ -422,7 +422,7 @@ def replan_state(attempts: Sequence[Attempt], *left: str) -> dict[str, Any]:
     }
 
 
-def test_a_replan_is_told_all_that_the_world_ever_refused_once_and_nothing_else():
+def test_a_replan_is_shown_all_that_the_world_ever_refused_once_and_nothing_else():
     refused = [attempt(f"dance {n % 9}", reason="unknown", evidence=REJECTED) for n in range(12)]
     asked = [attempt("pick up orange", evidence="ambiguous"), *[attempt("look around")] * 5]
     mind = Mind(conditions=["c"])

@@ -587,7 +587,7 @@ def check_certified_drafts(benchmark: TravelPlanner, result: Result) -> None:
 
 
 @pytest.mark.slow
-def test_with_rollback_a_careless_mind_solves_generated_tasks(folder: Path, tmp_path: Path) -> None:
+def test_with_rollback_a_careless_model_solves_generated_tasks(folder: Path, tmp_path: Path) -> None:
     benchmark = TravelPlanner(folder, "rollback")
     outcomes = []
     for task in benchmark.tasks()[::6]:

@@ -38,7 +38,7 @@ def answered(cache: WebCache, text: str, who: str = "engine", asked: str = "hall
     return cache.get(who, asked, HITS_TYPE, lambda: (SearchHit(title=text, url=HALL),))[0].title
 
 
-def test_searches_and_pages_are_asked_once_and_come_back_equal(tmp_path: Path):
+def test_searches_and_pages_are_queried_once_and_come_back_equal(tmp_path: Path):
     first, second = small(), small("Another text.")
     told, again = (
         (web.search(source, "hall", 2), web.read([HALL, GONE]))
@@ -51,7 +51,7 @@ def test_searches_and_pages_are_asked_once_and_come_back_equal(tmp_path: Path):
     assert (second.searched, second.fetched) == ([], [])
 
 
-def test_another_question_provider_or_number_of_results_is_asked_for_itself(tmp_path: Path):
+def test_another_question_provider_or_number_of_results_has_a_request_of_its_own(tmp_path: Path):
     one, other = small(), small(name="other")
     web = Web([one, other], one, WebCache(tmp_path))
     for provider, query, k in ((one, "hall", 2), (one, "glass", 2), (one, "hall", 3), (other, "hall", 2)):
@@ -60,7 +60,7 @@ def test_another_question_provider_or_number_of_results_is_asked_for_itself(tmp_
     assert (one.searched, other.searched) == (["hall", "glass", "hall"], ["hall"])
 
 
-def test_a_page_that_is_allowed_now_is_asked_for_anew(tmp_path: Path):
+def test_a_page_that_is_allowed_now_is_requested_again(tmp_path: Path):
     """What was refused as a private address would be refused for good."""
     private = "http://127.0.0.1:1/"
     reasons = [
@@ -173,7 +173,7 @@ def test_a_folder_of_pages_is_never_kept(tmp_path: Path):
     assert not (tmp_path / "cache").exists()
 
 
-def test_halves_of_characters_can_be_asked_for(tmp_path: Path):
+def test_halves_of_characters_can_be_requested(tmp_path: Path):
     assert answered(WebCache(tmp_path), "told", asked="caf\ud800") == "told"
 
 
@@ -333,7 +333,7 @@ def test_a_link_within_the_folder_is_a_page(folder):
     )
 
 
-def test_what_cannot_be_read_is_told_and_not_found(folder, monkeypatch):
+def test_what_cannot_be_read_is_reported_and_not_found(folder, monkeypatch):
     monkeypatch.setattr(sources, "MAX_FILE_BYTES", 1_000)
     (folder / "long.txt").write_text("zebras " * 200)
     (folder / "empty.md").write_text(" \n")

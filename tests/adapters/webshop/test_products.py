@@ -79,7 +79,7 @@ def test_an_instruction_is_taken_apart():
     assert to_singular("Two boxes of berries, glass lenses") == "two box of berry glass lense"
 
 
-def test_unknown_names_are_told_with_the_known_ones():
+def test_unknown_names_are_reported_with_the_known_ones():
     with pytest.raises(UnknownName, match="instructions, test"):
         WebShop().tasks("nightly")
     with pytest.raises(UnknownName, match="need --data DIR"):

@@ -102,7 +102,7 @@ def test_buying_ends_the_episode_with_the_reward():
     assert world.score().value == 0
 
 
-def test_attributes_are_shown_where_asked_for():
+def test_attributes_are_shown_where_requested():
     _, seen = walk("search[tin cup]", "click[A1]", "click[Attributes]", attributes=True)
     assert seen[3].text.endswith("leak proof")
     assert "Attributes" not in walk("search[tin cup]", "click[A1]")[1][2].text

@@ -207,7 +207,7 @@ def test_differences_are_families_of_paired_tests(whole: tuple[StudyReport, Path
     assert (table["p_holm"] >= table["p"]).all()
 
 
-def test_scores_are_told_by_hops(whole: tuple[StudyReport, Path]):
+def test_scores_are_given_by_hops(whole: tuple[StudyReport, Path]):
     table = whole[0].tables["hops"]
     mine = table[table["method"] == "ircot/native"].set_index("hops")["value"]
     assert mine.to_dict() == {1: 0.0, 2: 100.0}
@@ -312,7 +312,7 @@ def test_arm_names_tell_gate_and_variant():
     assert StudyArm("react", "freeform", "on", "alpha=1").name == "react/freeform+gate alpha=1"
 
 
-def test_graphs_beside_the_arms_are_compared_and_no_line_of_the_study(
+def test_graphs_next_to_the_arms_are_compared_and_no_line_of_the_study(
     named: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     line = ("--on", "riddles", "--harness", "ircot", "--memory", "native", "--limit", 1, "--out", tmp_path)

@@ -111,7 +111,7 @@ def test_a_benchmark_without_demonstrations_is_named(tmp_path: Path):
     assert set(select_domains(())) == {"alfworld", "blocksworld", "scienceworld", "textworld", "webshop"}
 
 
-def test_a_domain_without_its_data_is_told_in_a_line_and_the_others_are_built(tmp_path: Path, capsys):
+def test_a_domain_without_its_data_is_reported_in_a_line_and_the_others_are_built(tmp_path: Path, capsys):
     (tmp_path / "no games").mkdir()
     asked = [BuildRequest("alfworld", data=str(tmp_path / "no games")), BuildRequest("blocksworld", pairs=2)]
     assert build_datasets(asked, tmp_path / "out", at_once=1, as_json=True) == 1

@@ -89,7 +89,7 @@ def test_an_unknown_domain_is_a_fault(blocks):
         create_triplets([blocks.model_copy(update={"domain": "lamps"})])
 
 
-def test_encoders_that_are_named_are_probed_once_and_told_beside_their_distance(monkeypatch, tmp_path, blocks):
+def test_encoders_that_are_named_are_probed_once_and_reported_next_to_their_distance(monkeypatch, tmp_path, blocks):
     asked = []
 
     class Encoder:
@@ -165,7 +165,7 @@ def test_a_measurement_goes_on_with_what_is_left(pairs: Path, tmp_path: Path):
 
 
 @pytest.mark.usefixtures("generated")
-def test_an_encoder_that_is_not_here_is_told_before_anything_is_rated(pairs: Path, tmp_path: Path):
+def test_an_encoder_that_is_not_here_is_reported_before_anything_is_rated(pairs: Path, tmp_path: Path):
     with pytest.raises(Fault, match="'nowhere' is not installed") as fault:
         measure_rewards(parse_predictors(BASELINES, ["nowhere"]), Context(data=str(pairs)), tmp_path / "out")
     assert "\n" not in str(fault.value) and not (tmp_path / "out").exists()
@@ -191,7 +191,7 @@ class Broken:
 
 
 @pytest.mark.usefixtures("generated")
-def test_what_cannot_be_rated_is_told_and_tried_again(pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_what_cannot_be_rated_is_reported_and_tried_again(pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     rows, context, methods = tmp_path / "rows.jsonl", Context(data=str(pairs)), parse_predictors(BASELINES[:1])
     with monkeypatch.context() as patched:
         patched.setattr(rewards, "_build_predictor", lambda method: Broken())

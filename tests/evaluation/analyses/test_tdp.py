@@ -125,7 +125,7 @@ def test_every_episode_reaches_its_goal_in_its_steps(whole: tuple[PromptStudy, P
 
 
 @pytest.mark.slow
-def test_prompts_are_told_by_what_they_are_about(whole: tuple[PromptStudy, Path]):
+def test_prompts_are_distinguished_by_what_they_are_about(whole: tuple[PromptStudy, Path]):
     about = {(s.method, s.operator): s.about for s in whole[0].sizes}
     assert about["react", "decide"] == WHOLE_TASK
     assert (about["tdp", "decompose"], about["tdp", "execute"]) == (TASK_GRAPH, SUBTASK)
