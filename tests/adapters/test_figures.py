@@ -1,4 +1,4 @@
-"""What every registered benchmark does alike: figures over runs, also over none."""
+"""Figures over runs, which every registered benchmark computes alike, also over none."""
 
 import pytest
 
