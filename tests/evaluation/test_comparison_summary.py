@@ -167,9 +167,9 @@ def test_figures_are_short():
         *("difference from react", "95 % interval", "change from react", "95 % interval"),
     )
     assert line == ("output tokens", "tdp", "1.23k", "-8.23k", "-", "-", "-")
-    told = found.model_copy(update={"low": -9000.0, "high": 0.0, "percent": -82.4, "percent_low": -90.0})
-    assert need_table([told])[1][0][4:] == ("-9k to +0", "-82 %", "-")
-    assert need_table([told.model_copy(update={"percent_high": 1.2})])[1][0][-1] == "-90 to +1 %"
+    result = found.model_copy(update={"low": -9000.0, "high": 0.0, "percent": -82.4, "percent_low": -90.0})
+    assert need_table([result])[1][0][4:] == ("-9k to +0", "-82 %", "-")
+    assert need_table([result.model_copy(update={"percent_high": 1.2})])[1][0][-1] == "-90 to +1 %"
 
 
 @pytest.mark.slow
@@ -423,9 +423,9 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
 def test_one_command_ablates_and_the_same_command_goes_on(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     command = ("ablate", "sdp", "blocksworld", "--limit", "3", "--trials", "2", "--out", str(tmp_path / "a"))
     command += ("--model", "simulated:propose=0.1,act=0.3,accept=0.1,reject=0.1")
-    status, shown, told = said(capsys, *command)
+    status, shown, errors = said(capsys, *command)
     assert status == 0
-    assert "4 methods x 3 tasks x 2 trials" in told
+    assert "4 methods x 3 tasks x 2 trials" in errors
     assert "simulated agent" in shown
     table = json.loads((tmp_path / "a" / "table.json").read_text())
     assert [(m["n"], m["runs"]) for m in table["methods"]] == [(3, 6)] * 4

@@ -150,8 +150,8 @@ def killed(out: Path, site: Path, finished: int) -> Path:
     while len(ended(out)) < finished and child.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     child.send_signal(signal.SIGKILL)
-    _, said = child.communicate(timeout=30)
-    assert child.returncode == -signal.SIGKILL, said
+    _, errors = child.communicate(timeout=30)
+    assert child.returncode == -signal.SIGKILL, errors
     [log] = out.glob("*.eval")
     return log
 

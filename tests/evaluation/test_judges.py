@@ -238,9 +238,9 @@ def test_the_command_judges_offline_and_tells_means(name: str, tmp_path: Path):
     run("react", LoCoMo(), "made-0/0", out=tmp_path / "runs")
     arguments = [str(tmp_path / "runs"), "--rubric", name, "--out", str(tmp_path / "j.jsonl")]
     first = CliRunner().invoke(app, [*arguments, "--json"])
-    told = json.loads(first.stdout)
-    assert (first.exit_code, told["left"], told["methods"]["react"]["n"]) == (0, 0, 1)
-    assert told["methods"]["react"]["mean"] >= 80
+    parsed = json.loads(first.stdout)
+    assert (first.exit_code, parsed["left"], parsed["methods"]["react"]["n"]) == (0, 0, 1)
+    assert parsed["methods"]["react"]["mean"] >= 80
     second = CliRunner().invoke(app, arguments)
     assert "react" in second.stdout
     assert len((tmp_path / "j.jsonl").read_text(encoding="utf-8").splitlines()) == 1

@@ -102,12 +102,12 @@ def test_json_has_the_same_fields_of_every_configuration(capsys: pytest.CaptureF
     first = evaluation(("goal", 1.0))
     other = evaluation(("goal", 1.0), ("error:data", None)).model_copy(update={"benchmark": "toy:hard"})
     print_evaluations([first, other], as_json=True)
-    told = json.loads(capsys.readouterr().out)
-    found = told["beside"]["toy:hard"]
+    parsed = json.loads(capsys.readouterr().out)
+    found = parsed["beside"]["toy:hard"]
     assert (found["n"], found["runs"], found["faults"]) == (1, 2, 1)
     assert found["endings"] == {"goal": 1, "error:data": 1}
     assert found["warnings"]
-    assert {*told} - {"graph", "benchmark", "model", "language_model", "statistics", "beside"} <= {*found}
+    assert {*parsed} - {"graph", "benchmark", "model", "language_model", "statistics", "beside"} <= {*found}
 
 
 @pytest.mark.parametrize("score", [0.0, 1.0])

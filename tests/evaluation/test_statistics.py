@@ -99,8 +99,8 @@ def test_each_score_needs_its_cluster():
 def test_wilson():
     """By hand for 8 of 10: (p + z2/2n +- z sqrt(p(1-p)/n + z2/4n2)) / (1 + z2/n), z2 = 3.84146."""
     assert wilson_interval(8, 10) == pytest.approx((0.490162, 0.943318), abs=1e-6)
-    told = stats.binomtest(3, 7).proportion_ci(method="wilson")
-    assert wilson_interval(3, 7) == pytest.approx((told.low, told.high))
+    expected = stats.binomtest(3, 7).proportion_ci(method="wilson")
+    assert wilson_interval(3, 7) == pytest.approx((expected.low, expected.high))
     assert (wilson_interval(0, 0), wilson_interval(0, 5)[0], wilson_interval(5, 5)[1]) == ((0, 1), 0, 1)
     with pytest.raises(ValueError, match="7 successes in 5"):
         wilson_interval(7, 5)

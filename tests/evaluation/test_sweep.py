@@ -86,8 +86,8 @@ def killed(given: Path, out: Path, finished: int) -> None:
     while len(ended(out)) < finished and child.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     child.send_signal(signal.SIGKILL)
-    _, said = child.communicate(timeout=30)
-    assert child.returncode == -signal.SIGKILL, said
+    _, errors = child.communicate(timeout=30)
+    assert child.returncode == -signal.SIGKILL, errors
 
 
 @pytest.mark.usefixtures("_generated_worlds")
@@ -132,17 +132,17 @@ def test_workers_carry_out_the_same_runs(tmp_path: Path, monkeypatch: pytest.Mon
         async def done(self, job: RunJob) -> BenchmarkRow:
             return await RunWorker([]).done(job.to_portable())
 
-    asked: list[tuple[Any, ...]] = []
+    calls: list[tuple[Any, ...]] = []
 
     @contextmanager
     def pooled(address: str, model: str, **counts: int | None) -> Iterator[Pool]:
-        asked.append((address, model, counts))
+        calls.append((address, model, counts))
         yield Pool()
 
     monkeypatch.setattr(cluster, "worker_pool", pooled)
     given, out = file(tmp_path), tmp_path / "out"
     assert run_sweep(prepare_sweep(given, out, ClusterWorkers("local", 1)), silent=True) == []
-    assert asked == 2 * [("local", "simulated:act=0.2,seed=3", {"workers": 1, "at_once": None})]
+    assert calls == 2 * [("local", "simulated:act=0.2,seed=3", {"workers": 1, "at_once": None})]
     worked(given, tmp_path / "here")
     assert table(given, out) == table(given, tmp_path / "here")
     assert len(ended(out)) == RUNS

@@ -85,9 +85,9 @@ def _cluster_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     ("model", "budget"), [("simulated:act=0.1,seed=2", []), ("openai:loopback", ["usd=0.1"])], ids=["script", "priced"]
 )
 def test_the_table_is_that_of_one_process(model: str, budget: list[str], tmp_path: Path):
-    asked: dict[str, Any] = {"model": model, "ids": TASKS[::2], "trials": 2, "budget": budget, "quiet": True}
-    here = evaluate("sdp", "blocksworld", out=tmp_path / "here", **asked)
-    spread = evaluate("sdp", "blocksworld", out=tmp_path / "spread", ray="local", workers=2, **asked)
+    fields: dict[str, Any] = {"model": model, "ids": TASKS[::2], "trials": 2, "budget": budget, "quiet": True}
+    here = evaluate("sdp", "blocksworld", out=tmp_path / "here", **fields)
+    spread = evaluate("sdp", "blocksworld", out=tmp_path / "spread", ray="local", workers=2, **fields)
     assert table(spread) == table(here)
     assert figures(spread) == figures(here)
     assert len(spread.rows) == 10
@@ -205,9 +205,9 @@ def test_an_interrupted_driver_leaves_nothing_running_and_says_how_to_go_on(site
     evaluating = driver(out, site, stdout=subprocess.PIPE, start_new_session=True)
     await_ended(out, 1, evaluating)
     os.killpg(evaluating.pid, signal.SIGINT)  # as a terminal does
-    said, _ = evaluating.communicate(timeout=60)
-    assert "certigraph eval --retry" in said
-    assert said.rstrip().endswith("--ray local")
+    printed, _ = evaluating.communicate(timeout=60)
+    assert "certigraph eval --retry" in printed
+    assert printed.rstrip().endswith("--ray local")
     await_gone(site)
 
 
@@ -288,7 +288,7 @@ class Ray:
     def kill(self, actor: Actor) -> None:
         actor.dead.set()
 
-    def cancel(self, asked: Awaitable[Any]) -> None:
+    def cancel(self, waiting: Awaitable[Any]) -> None:
         pass
 
 

@@ -23,9 +23,9 @@ def fuzzed(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_no_reader_breaks_under_a_moment_of_fuzzing() -> None:
-    told = fuzzed("--inputs", "40", "--seconds", "10")
-    assert told.returncode == 0, told.stdout + told.stderr[-2_000:]
-    assert len(re.findall(r"^\S+ +[1-9][\d,]* inputs +nothing found$", told.stdout, re.MULTILINE)) == len(TARGETS)
+    done = fuzzed("--inputs", "40", "--seconds", "10")
+    assert done.returncode == 0, done.stdout + done.stderr[-2_000:]
+    assert len(re.findall(r"^\S+ +[1-9][\d,]* inputs +nothing found$", done.stdout, re.MULTILINE)) == len(TARGETS)
 
 
 @pytest.mark.slow

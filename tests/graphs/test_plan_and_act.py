@@ -41,7 +41,7 @@ def played(graph: Any, world: Any, cast: Cast, out: Path) -> Result:
 def test_plan_and_act_plans_again_after_every_action_but_the_last(world: str, tmp_path: Path):
     where, cast = WORLDS[world]()
     result = played(plan_and_act, where, cast, tmp_path)
-    assert [asked.operator for asked in cast.asked] == ["plan", *["execute", "replan"] * (STEPS - 1), "execute"]
+    assert [entry.operator for entry in cast.asked] == ["plan", *["execute", "replan"] * (STEPS - 1), "execute"]
     assert result.state["replanned"] == STEPS - 1
 
 
@@ -49,7 +49,7 @@ def test_plan_and_act_plans_again_after_every_action_but_the_last(world: str, tm
 def test_cot_plans_once(world: str, tmp_path: Path):
     where, cast = WORLDS[world]()
     result = played(cot, where, cast, tmp_path)
-    assert [asked.operator for asked in cast.asked] == ["plan", *["execute"] * STEPS]
+    assert [entry.operator for entry in cast.asked] == ["plan", *["execute"] * STEPS]
     assert result.state["outline"] == ("PLAN--canary 0",)
 
 

@@ -21,8 +21,8 @@ STEPS = [
 
 
 def task(recordings=None, goal="put the milk on the table"):
-    told = {DOMAIN: "kitchen", RECORDINGS: STEPS if recordings is None else recordings}
-    return Task(benchmark="rewardprediction", id="kitchen/1", goal=goal, constants=told)
+    fields = {DOMAIN: "kitchen", RECORDINGS: STEPS if recordings is None else recordings}
+    return Task(benchmark="rewardprediction", id="kitchen/1", goal=goal, constants=fields)
 
 
 def rewards(graph, chat=None, given=None):
@@ -93,15 +93,15 @@ class TestJudge:
 
     def test_prompts_are_bounded_and_keep_the_latest_steps(self):
         long = [[{"action": f"act {n}", "observation": "x" * 10_000} for n in range(40)]]
-        asked = []
+        calls = []
 
         def judge(prompt, schema):
-            asked.append(prompt)
+            calls.append(prompt)
             return {"reward": 0.5}
 
         rewards(reward_judge.graph, ScriptedChat(responder=judge), task(long))
-        assert max(map(len, asked)) < MAX_TRAJECTORY + 2 * MAX_OBSERVATION + 2_000
-        assert "act 39" in asked[-1] and "act 0\n" not in asked[-1]
+        assert max(map(len, calls)) < MAX_TRAJECTORY + 2 * MAX_OBSERVATION + 2_000
+        assert "act 39" in calls[-1] and "act 0\n" not in calls[-1]
 
     def test_a_belief_is_cut_to_its_size(self):
         def rambling(prompt, schema):

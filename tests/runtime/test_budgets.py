@@ -221,8 +221,8 @@ def assert_paid_once(result: Result) -> None:
     """Every call is either in the checkpoint or in a superseded line, and in one of them only."""
     failed = [event for event in result.trajectory.events if event.update is None]
     elsewhere = total_usage(event.usage for event in [*failed, *result.trajectory.superseded]).spent()
-    kept, told = booked(result), result.state["spent"]
-    assert (kept.calls, kept.tokens) == (told.calls, told.tokens)
+    kept, spent = booked(result), result.state["spent"]
+    assert (kept.calls, kept.tokens) == (spent.calls, spent.tokens)
     assert kept.calls + elsewhere.calls == result.usage.calls
     assert kept.tokens + elsewhere.tokens == result.usage.spent().tokens
 

@@ -223,9 +223,9 @@ def refused(stopped: Result, change: str, *values: object) -> str:
     ],
 )
 def test_a_row_that_holds_no_checkpoint_is_one_line(stopped: Result, form: str, checkpoint: bytes) -> None:
-    said = refused(stopped, "type = ?, checkpoint = ?", form, checkpoint)
-    assert "cannot be read" in said and stopped.folder.name in said and "certigraph run" in said
-    assert "\n" not in said
+    result = refused(stopped, "type = ?, checkpoint = ?", form, checkpoint)
+    assert "cannot be read" in result and stopped.folder.name in result and "certigraph run" in result
+    assert "\n" not in result
 
 
 @pytest.mark.parametrize("metadata", ["[", "[]", '{"step": "x"}', '{"step": 1e999}'])

@@ -96,8 +96,8 @@ def test_watchers_are_informed_line_by_line_and_in_the_picture(name: str, watche
     run = watched[name]
     before = prospects(run.result)
     for number, prospect in before.items():
-        told = f"step {number}: {prospect.chosen}: {prospect.line}"[:SHOWN]
-        assert [line[:SHOWN] for line in run.lines].count(told) == 1
+        text = f"step {number}: {prospect.chosen}: {prospect.line}"[:SHOWN]
+        assert [line[:SHOWN] for line in run.lines].count(text) == 1
         assert prospect.line[:60] in run.frame
 
 
@@ -174,13 +174,13 @@ def test_a_task_of_ones_own_is_rated_and_says_that_its_true_rewards_are_not_know
 
 
 def test_a_task_of_ones_own_without_a_domain_is_read_by_a_model():
-    asked = []
+    calls = []
 
     def answer(prompt, schema):
-        asked.append(prompt)
+        calls.append(prompt)
         held = {"object": "key", "attributes": [{"name": "place", "value": "pocket"}]}
-        told = {"anchors": [], "milestones": {"objects": []}, "objects": [held]}
-        return {name: told[name] for name in schema["properties"]}
+        fields = {"anchors": [], "milestones": {"objects": []}, "objects": [held]}
+        return {name: fields[name] for name in schema["properties"]}
 
     recording = [{"action": "take key", "observation": "You hold the key."}] * 2
     mine = certigraph.Task(
@@ -188,20 +188,20 @@ def test_a_task_of_ones_own_without_a_domain_is_read_by_a_model():
     )
     context = certigraph.Context(chat=ScriptedChat(responder=answer))
     final = statefactory.build(route=share).invoke({"task": mine}, context=context)
-    assert len(asked) == 4 and len(final["rewards"]) == 2  # a state and a goal a step
+    assert len(calls) == 4 and len(final["rewards"]) == 2  # a state and a goal a step
     assert final["goal"].get("key") == final["factored"].get("key") is not None
 
 
 def test_a_watcher_hears_of_each_step_once(watched_reward_views):
     run = RunHistory()
-    said = [text for line in watched_reward_views[1] for text in (run.take(line), *plain_lines(run, line))[1:]]
-    assert said[0].startswith("statefactory on rewardprediction mine, model ")
-    assert said[2:4] == [
+    values = [text for line in watched_reward_views[1] for text in (run.take(line), *plain_lines(run, line))[1:]]
+    assert values[0].startswith("statefactory on rewardprediction mine, model ")
+    assert values[2:4] == [
         "recording 1, step 1 of 4: reward 0.00: move 0",
         "recording 1, step 2 of 4: reward 0.50: move 1",
     ]
-    assert len(said) == 7
-    assert "4/4 recorded steps rated" in said[-1]
+    assert len(values) == 7
+    assert "4/4 recorded steps rated" in values[-1]
 
 
 def test_the_report_draws_each_recording_and_escapes_what_was_recorded(watched_reward_views, tmp_path):

@@ -76,8 +76,8 @@ def child(code: str, *arguments: object) -> subprocess.Popen[str]:
 
 
 def died(process: subprocess.Popen[str], status: int = -signal.SIGKILL) -> None:
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == status, said
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == status, errors
 
 
 def only_run(out: Path) -> Path:
@@ -170,9 +170,9 @@ def test_interrupted_from_the_keyboard(count: int, whole: dict[str, Result], tmp
     process = child("run('sdp', 'script', out=sys.argv[1])", tmp_path)
     folder = await_lines(tmp_path, count)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode in (-signal.SIGINT, 1)
-    assert said.rstrip().endswith("KeyboardInterrupt")
+    assert errors.rstrip().endswith("KeyboardInterrupt")
     assert "footer" not in {line["type"] for line in lines(folder)}
     assert Result(folder).ending == "interrupted"
     assert_as_if_nothing_happened(resume(folder), whole["script"])

@@ -98,8 +98,8 @@ def assert_as_if_nothing_happened(result: Result, whole: Result) -> None:
 @pytest.mark.parametrize("events", [1, 23])
 def test_a_run_whose_worker_was_killed_goes_on_elsewhere(events: int, whole: Result, tmp_path: Path):
     process = worker(tmp_path / "out", events)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL, said
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL, errors
     [folder] = (tmp_path / "out").iterdir()
     result = resume(shutil.move(folder, tmp_path / folder.name))
     assert_as_if_nothing_happened(result, whole)
@@ -112,8 +112,8 @@ def test_a_run_that_was_interrupted_from_the_keyboard_goes_on(whole: Result, tmp
     process = worker(tmp_path, 9_999)
     folder = await_lines(tmp_path, 12)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert said.rstrip().endswith("KeyboardInterrupt") and "never retrieved" not in said
+    _, errors = process.communicate(timeout=60)
+    assert errors.rstrip().endswith("KeyboardInterrupt") and "never retrieved" not in errors
     assert Result(folder).ending == "interrupted"
     assert_as_if_nothing_happened(resume(folder), whole)
 
@@ -348,8 +348,12 @@ def test_of_an_error_only_its_kind_is_kept(used: Server, tmp_path: Path):
 
 def test_the_password_is_written_nowhere(used: Server, tmp_path: Path):
     whole: Result = run("reflexion", "blocksworld", "4-0", out=tmp_path)
-    told = [repr(whole), whole.message, *(path.read_text("latin-1") for path in tmp_path.rglob("*") if path.is_file())]
-    assert not [text for text in told if used.password in text or "postgresql://" in text]
+    content = [
+        repr(whole),
+        whole.message,
+        *(path.read_text("latin-1") for path in tmp_path.rglob("*") if path.is_file()),
+    ]
+    assert not [text for text in content if used.password in text or "postgresql://" in text]
     columns = used.sql("SELECT checkpoint::text || metadata::text FROM checkpoints")
     assert columns and not [text for [text] in columns if used.password in text]
 

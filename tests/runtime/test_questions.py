@@ -186,12 +186,19 @@ def test_json_has_the_same(tmp_path, capsys):
     with pytest.raises(typer.Exit) as left:
         print_result(result, as_json=True)
     assert left.value.exit_code == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["answer"], told["answer_certified"], told["answer_forced"]) == ("20\nor 21", False, "force_accept")
-    assert [(found["certified"], found["forced"]) for found in told["findings"]] == [(True, ""), (False, "force_pass")]
-    assert told["findings"][0]["against"] == list(FOUND.against)
-    assert told["cost"]["searches"] == 10
-    assert told["certified"] == 1
+    parsed = json.loads(capsys.readouterr().out)
+    assert (parsed["answer"], parsed["answer_certified"], parsed["answer_forced"]) == (
+        "20\nor 21",
+        False,
+        "force_accept",
+    )
+    assert [(found["certified"], found["forced"]) for found in parsed["findings"]] == [
+        (True, ""),
+        (False, "force_pass"),
+    ]
+    assert parsed["findings"][0]["against"] == list(FOUND.against)
+    assert parsed["cost"]["searches"] == 10
+    assert parsed["certified"] == 1
 
 
 def test_other_runs_are_closed_as_ever(tmp_path, capsys):

@@ -299,12 +299,12 @@ def test_reports_of_real_runs_without_predicates(graph, tmp_path):
 
 def test_a_search_shows_what_its_belief_took_up_and_what_the_gate_decided(tmp_path):
     facts = [{"fact": "Osk is a lake", "source": "Osk"}]
-    told = lambda prompt, times: {  # noqa: E731
+    reply = lambda prompt, times: {  # noqa: E731
         "facts": facts if times == 0 else [],
         "resolved": ["which river?"] if times == 1 else [],
         "questions": ["which river?"] if times == 0 else [EVIL],
     }
-    mind = Mind(tool=same, facts=told, answer={"answer": "Ada"})
+    mind = Mind(tool=same, facts=reply, answer={"answer": "Ada"})
     result = run(pbai.build(), Seeking(looping), context=Context(chat=ScriptedChat(responder=mind)), out=tmp_path)
     html = page(result.trajectory, tmp_path)
     shown = re.findall(r'<span class="round(?: gate)?">(.*?)</span>', html)

@@ -165,8 +165,8 @@ def test_a_resumed_run_keeps_its_operators_and_settings(tmp_path: Path):
     verdicts = [event.update["verdict"] for event in events if event.node == "validate" and event.update]
     assert len(verdicts) > 1
     assert all(verdict == {"depth": 1, "reason": "always_pass"} for verdict in verdicts)
-    asked = {(call["role"], call["model"]) for event in events for call in event.calls}
-    assert asked == {("planner", "scripted:expert"), ("executor", "scripted:first")}
+    values = {(call["role"], call["model"]) for event in events for call in event.calls}
+    assert values == {("planner", "scripted:expert"), ("executor", "scripted:first")}
 
 
 # --- faults
@@ -251,10 +251,10 @@ def test_a_world_that_fails_when_all_is_done_does_not_undo_the_run(method: str, 
     assert (result.scores is None) == (method == "score")
 
 
-def assert_usable(result: Result, ending: str, said: str) -> None:
+def assert_usable(result: Result, ending: str, message: str) -> None:
     """A batch can continue: the failed run has a name, a message, usage and a saved trajectory."""
     assert result.ending == ending
-    assert said in result.message
+    assert message in result.message
     assert not result.terminated
     assert len(result.states) == len(result.certificates) + 1
     assert result.usage == result.trajectory.footer.usage  # type: ignore[union-attr]

@@ -88,8 +88,10 @@ def address_with(form: str, url: str, secret: str) -> str:
 def test_a_run_at_an_address_with_a_token_leaves_the_token_nowhere(
     form: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    said = json.dumps({"choice": TOKEN, "text": f"at {TOKEN}", "conditions": [TOKEN], "error": f"no /{TOKEN}/v1 here"})
-    with stub(said, status=status) as server:
+    outcome = json.dumps(
+        {"choice": TOKEN, "text": f"at {TOKEN}", "conditions": [TOKEN], "error": f"no /{TOKEN}/v1 here"}
+    )
+    with stub(outcome, status=status) as server:
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", address_with(form, server.url, TOKEN))
         heard: list[Any] = []
         context = Context(model="openai:stubbed", budget=Budget(calls=4))
@@ -128,8 +130,8 @@ def test_a_short_or_ordinary_key_that_an_endpoint_repeats_is_not_in_its_error(ke
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        told = format_endpoint_error(Refused(f"Incorrect API key provided: {key}. Or '{key}'."), ScriptedChat())
-        assert key not in told and told.count(MASK) == 2
+        text = format_endpoint_error(Refused(f"Incorrect API key provided: {key}. Or '{key}'."), ScriptedChat())
+        assert key not in text and text.count(MASK) == 2
         assert redact_message(f"x{key}y") == f"x{key}y"  # a part of another word
 
 

@@ -56,8 +56,8 @@ def go_on(folder: Path) -> Result:
     return resume(folder, benchmark=Script(), limits=Limits(steps=60))  # type: ignore[arg-type]
 
 
-def in_msgpack(code: int, *told: object) -> bytes:
-    return ormsgpack.packb(ormsgpack.Ext(code, ormsgpack.packb(told)))
+def in_msgpack(code: int, *parts: object) -> bytes:
+    return ormsgpack.packb(ormsgpack.Ext(code, ormsgpack.packb(parts)))
 
 
 def constructions(made: Path) -> dict[str, tuple[str, bytes]]:

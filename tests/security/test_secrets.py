@@ -133,9 +133,9 @@ LINES = ("sk-abcdefghijklmnopqrstuvwx", "see https://a.example\nMail:ann@b.examp
 
 @pytest.mark.parametrize(("line", "kept"), [(LINES[0], False), (LINES[1], True), (LINES[2], True)])
 def test_where_a_line_ends_changes_nothing_of_what_looks_like_a_key(line: str, kept: bool):
-    told = redact_record(Observation(text=f"It says:\n{line}\n")).text
-    assert (line in told) is kept
-    assert told == redact(f"It says:\n{line}\n")
+    result = redact_record(Observation(text=f"It says:\n{line}\n")).text
+    assert (line in result) is kept
+    assert result == redact(f"It says:\n{line}\n")
 
 
 def test_redacting_keeps_up_with_what_is_written():

@@ -40,7 +40,7 @@ def test_no_state_has_a_channel_of_any_type(name: str):
     schema = graph_module(name).graph.builder.state_schema
     hints = get_type_hints(schema, include_extras=True)
     assert hints
-    assert [told for channel, hint in hints.items() for told in vague(hint, channel, set())] == []
+    assert [entry for channel, hint in hints.items() for entry in vague(hint, channel, set())] == []
 
 
 @pytest.mark.parametrize("hint", [Any, list, dict, list[Any], dict[str, list], tuple[int, object]])

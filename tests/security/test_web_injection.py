@@ -90,9 +90,9 @@ def test_nothing_is_fetched_on_a_page_s_orders_even_by_a_model_that_takes_them(g
     for task in TASKS:
         result = researched(Fooled(), task, tmp_path, graph)
         assert result.scores is not None
-    asked = start_server().requests[before:]
-    assert asked
-    assert ATTACKER_HOST not in {request.host for request in asked}
+    requests = start_server().requests[before:]
+    assert requests
+    assert ATTACKER_HOST not in {request.host for request in requests}
 
 
 @pytest.mark.slow

@@ -55,8 +55,8 @@ def test_sight_is_described_in_the_worlds_words_and_in_order():
             ("inreceptacle", "cup 1", "fridge 1"),
         }
     )
-    told = "The fridge 1 is closed.\nOn the shelf 1, you see a egg 9, and a egg 10.\nYou are not carrying anything."
-    assert describe_sight(facts) == told
+    text = "The fridge 1 is closed.\nOn the shelf 1, you see a egg 9, and a egg 10.\nYou are not carrying anything."
+    assert describe_sight(facts) == text
     opened = describe_sight(facts | {("opened", "fridge 1"), ("holds", "agent1", "cup 2")})
     assert opened.startswith("The fridge 1 is open. In it, you see a cup 1.")
     assert opened.endswith("You are carrying: a cup 2.")
@@ -180,9 +180,9 @@ def test_a_broken_archive_is_reported_in_one_line_and_leaves_nothing_behind(
 ):
     folder = packed(laid_out(tmp_path / "plain", text=Random(0).randbytes(90_000).hex()), tmp_path / "archives")
     (folder / ARCHIVE).write_bytes(broken((folder / ARCHIVE).read_bytes()))
-    with pytest.raises(Fault, match=r"valid_unseen\.games\.tar\.xz cannot be unpacked.*should hold") as told:
+    with pytest.raises(Fault, match=r"valid_unseen\.games\.tar\.xz cannot be unpacked.*should hold") as raised:
         ALFWorld(folder).tasks()
-    assert "\n" not in str(told.value) and list(cache.iterdir()) == []
+    assert "\n" not in str(raised.value) and list(cache.iterdir()) == []
 
 
 def test_two_that_unpack_at_once_both_have_the_games(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -233,9 +233,9 @@ def test_what_is_not_there_is_named(
 def test_without_games_one_line_tells_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("ALFWORLD_DATA", raising=False)
     for folder in (None, tmp_path):
-        with pytest.raises(Fault, match=r"(?=.*--data DIR).*valid_unseen\.games\.tar\.xz") as told:
+        with pytest.raises(Fault, match=r"(?=.*--data DIR).*valid_unseen\.games\.tar\.xz") as raised:
             ALFWorld(folder).tasks()
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(raised.value)
     monkeypatch.setenv("ALFWORLD_DATA", str(laid_out(tmp_path)))
     assert GameFiles(None).splits() == ["valid_unseen"]
 

@@ -142,9 +142,9 @@ def test_without_a_search_key_nothing_begins(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     benchmark(tmp_path)
     options = ["assistantbench", "--data", str(tmp_path), "--model", "scripted:first"]
-    said = CliRunner().invoke(app, ["run", "sdp", *options])
-    assert isinstance(said.exception, Fault)
-    assert "SERPER_API_KEY" in str(said.exception)
+    finished = CliRunner().invoke(app, ["run", "sdp", *options])
+    assert isinstance(finished.exception, Fault)
+    assert "SERPER_API_KEY" in str(finished.exception)
     assert not (tmp_path / "runs").exists()
 
 
@@ -262,9 +262,9 @@ def test_a_submission_is_scored_over_all_tasks_of_its_split(tmp_path: Path):
     ],
 )
 def test_a_submission_that_cannot_be_scored_is_reported_in_one_line(tmp_path: Path, rows: list[Any], message: str):
-    with pytest.raises(Fault, match=message) as told:
+    with pytest.raises(Fault, match=message) as raised:
         benchmark(tmp_path).score_file(submission(tmp_path, *rows))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_hidden_answers_cannot_be_scored(tmp_path: Path):

@@ -37,8 +37,8 @@ def test_blocks_are_described_with_what_is_below_and_above_them():
 
 
 def test_a_state_that_another_extractor_gave_is_taken_as_it_is():
-    told = to_factored({"red block": {"place": "on the table"}, "agent": {}})
-    goal = to_mapping(READING.interpret(GOAL, told, FactoredState()))
+    result = to_factored({"red block": {"place": "on the table"}, "agent": {}})
+    goal = to_mapping(READING.interpret(GOAL, result, FactoredState()))
     assert goal["red block"]["below"] == "blue block" and "agent" not in goal
 
 

@@ -322,8 +322,8 @@ def test_an_endpoint_is_queried_in_schema_mode_and_its_usage_arrives(openai: Any
 def test_a_question_may_be_sampled_at_another_temperature_where_the_model_takes_one(openai: Any) -> None:
     with stub(GOOD) as server:
         for server.refuses_temperature in (False, True):
-            asked = ask(PROMPT, Stay, role="executor", runtime=openai(server.url), temperature=0.3)
-            assert metered(asked)[0] == Stay(hotel="Inn", nights=2)
+            shown = ask(PROMPT, Stay, role="executor", runtime=openai(server.url), temperature=0.3)
+            assert metered(shown)[0] == Stay(hotel="Inn", nights=2)
         assert server.requests[0]["temperature"] == 0.3
         assert "temperature" not in server.requests[-1]
         assert "response_format" in server.requests[-1]
@@ -514,5 +514,5 @@ def test_a_model_that_was_named_is_not(context: object) -> None:
 def test_every_script_says_that_it_is_none_and_other_models_only_their_name() -> None:
     scripts = ("scripted:first", "scripted:expert", "scripted:random", "simulated", "simulated:act=0.2")
     assert all(describe_model(name).endswith(", no language model") for name in scripts)
-    told = describe_models("openai:gpt-4o", {"validator": "scripted:first"})
-    assert told.startswith("model openai:gpt-4o; validator scripted:first: a script that takes the first option")
+    text = describe_models("openai:gpt-4o", {"validator": "scripted:first"})
+    assert text.startswith("model openai:gpt-4o; validator scripted:first: a script that takes the first option")

@@ -206,8 +206,8 @@ def test_the_context_puts_faults_on_every_role_and_none_where_it_names_none() ->
 GOOD_WIRE = '{"value": 1}'
 
 
-def good(asked: dict[str, Any]) -> str:
-    assert asked["messages"]
+def good(schema: dict[str, Any]) -> str:
+    assert schema["messages"]
     return GOOD_WIRE
 
 
@@ -285,9 +285,9 @@ def test_a_slow_body_comes_in_pieces() -> None:
 @pytest.mark.slow
 def test_the_same_requests_meet_the_same_faults() -> None:
     rates = ",".join(f"{kind}=0.08" for kind in MODEL_FAULTS if kind != "timeout") + ",delay=0,seed=5"
-    told = []
+    messages = []
     for _ in range(2):
         with faulty_endpoint(rates, good) as server:
-            told.append(([said(server) for _ in range(25)], server.injected))
-    assert told[0] == told[1]
-    assert len(told[0][1]) > 3
+            messages.append(([said(server) for _ in range(25)], server.injected))
+    assert messages[0] == messages[1]
+    assert len(messages[0][1]) > 3

@@ -122,10 +122,10 @@ def test_prose_is_kept_too_and_a_script_is_not(tmp_path: Path):
 def test_prose_of_another_length_is_another_question_and_the_endpoint_gets_it(tmp_path: Path):
     with stub("first", "second") as server:
         runtime = Runtime(context=Context(chat=chat(server), cache=str(tmp_path)))
-        said = [
+        values = [
             asyncio.run(ask_text(PROMPT, role="extractor", runtime=runtime, tokens=tokens)) for tokens in (None, 50, 50)
         ]
-    assert said == ["first", "second", "second"]
+    assert values == ["first", "second", "second"]
     assert [request.get("max_completion_tokens") for request in server.requests] == [None, 50]
 
 

@@ -104,8 +104,8 @@ def test_two_refusals_bring_in_the_second_source_and_the_third_is_let_pass_uncer
     second = SmallWeb({HALL: TEXT, HOUSE: TEXT}, name="other")
     queries = ({"queries": [f"glass {n}"], "pages": []} for n in itertools.count())
     result = told(research_sdp({**REFUSED, "queries": lambda _: next(queries)}, second=second), tmp_path)
-    asked = [a.action.args["elsewhere"] for a in result.state["attempts"][:3]]
-    assert asked == [False, False, True]
+    values = [a.action.args["elsewhere"] for a in result.state["attempts"][:3]]
+    assert values == [False, False, True]
     assert second.searched
     assert result.certificates[0].forced == "force_pass"
     assert result.states[1].predicates == ()
@@ -161,15 +161,15 @@ def test_three_weak_answers_end_in_the_closest_one_marked(tmp_path: Path):
 
 
 def test_an_answer_requested_again_comes_from_a_warmer_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    asked: list[float | None] = []
+    temperatures: list[float | None] = []
 
     async def asking(question: Any, form: Any, *, temperature: float | None = None, **where: Any) -> Any:
-        asked.extend([temperature] * (form is Answers))
+        temperatures.extend([temperature] * (form is Answers))
         return await ask(question, form, temperature=temperature, **where)
 
     monkeypatch.setattr(tooling, "ask", asking)
     told(research_sdp({"answers": {"answers": []}}), tmp_path)
-    assert asked == [None, 0.3, 0.3, 0.3]
+    assert temperatures == [None, 0.3, 0.3, 0.3]
 
 
 def test_no_source_is_cited_that_the_prompt_had_no_room_for(tmp_path: Path):

@@ -65,9 +65,9 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_progress_is_reported_and_the_manifest_says_what_is_in(tmp_path: Path):
-    told: list[int] = []
-    manifest = build_index(passages(2_500), tmp_path / "i", source="c.jsonl", progress=told.append)
-    assert told == [1_000, 2_000]
+    messages: list[int] = []
+    manifest = build_index(passages(2_500), tmp_path / "i", source="c.jsonl", progress=messages.append)
+    assert messages == [1_000, 2_000]
     assert (manifest.passages, manifest.skipped, manifest.source) == (2_500, 0, "c.jsonl")
     assert open_corpus(tmp_path / "i").manifest == manifest
 
@@ -328,13 +328,13 @@ def evidence(line: bytes) -> tuple[str, set[str]]:
 
 
 def recall(retriever: Retriever, questions: list[tuple[str, set[str]]], k: int) -> float:
-    return sum(len(gold & set(found(retriever, asked, k))) / len(gold) for asked, gold in questions) / len(questions)
+    return sum(len(gold & set(found(retriever, entry, k))) / len(gold) for entry, gold in questions) / len(questions)
 
 
 def test_the_first_ten_are_rank_bm25s_on_real_questions(real):
     train = real("hotpotqa", "train_distractor.jsonl.gz")
     pool = PassagePool(train.passages, boost_titles=False)
-    pairs = [(set(found(pool, asked)), set(found(train.plain, asked))) for asked, _ in train.questions[:40]]
+    pairs = [(set(found(pool, entry)), set(found(train.plain, entry))) for entry, _ in train.questions[:40]]
     assert sum(len(ours & theirs) / 10 for ours, theirs in pairs) / len(pairs) > 0.85  # k1 and idf differ
 
 

@@ -98,13 +98,13 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-def found(stored, asked):
-    assert asked["query"]["multi_match"]["fields"] == ["title^2", "text"]
+def found(stored, query):
+    assert query["query"]["multi_match"]["fields"] == ["title^2", "text"]
     pool = PassagePool(
         [Passage(id=s["id"], title=s["title"], text=s["text"]) for s in stored.values()], boost_titles=False
     )
-    hits = pool.search(asked["query"]["multi_match"]["query"], asked["size"])
-    sources = [{name: stored[hit.passage.id][name] for name in asked["_source"]} for hit in hits]
+    hits = pool.search(query["query"]["multi_match"]["query"], query["size"])
+    sources = [{name: stored[hit.passage.id][name] for name in query["_source"]} for hit in hits]
     return {"hits": {"hits": [{"_score": h.score, "_source": s} for h, s in zip(hits, sources, strict=True)]}}
 
 
@@ -250,15 +250,15 @@ class TestCredentials:
         assert not failure or "CERTIGRAPH_OPENSEARCH_URL" in str(fault.value)
 
     def test_they_are_sent_to_no_other_server(self):
-        asked = []
+        calls = []
 
         def elsewhere(request):
-            asked.append(request.url.host)
+            calls.append(request.url.host)
             return httpx.Response(302, headers={"Location": "https://elsewhere.example/"})
 
         with httpx.Client(transport=httpx.MockTransport(elsewhere)) as client, pytest.raises(Fault, match="302"):
             OpenSearch(self.named("https://here.example"), "wiki", client=client).search("rivers", 1)
-        assert asked == ["here.example"]
+        assert calls == ["here.example"]
 
     def test_no_connection_error_shows_them(self):
         with served() as gone:

@@ -76,10 +76,10 @@ def trajectory(*rewards: float, goal: str = "stack", expert: bool = False) -> di
 
 def test_figures_pool_the_recordings_and_take_them_apart():
     up, flat = (RewardTrajectory.model_validate(trajectory(*rewards)) for rewards in ((0.5, 1.0), (0.0, 0.0)))
-    told = reward_figures((up, flat), [[0.5, 1.0], [0.0, 0.0]])
-    assert (told["epic"], told["epic_each"]) == (0.0, 0.0)
-    assert told["epic_raw"] == pytest.approx(UNCORRELATED_DISTANCE)  # the world's own rewards are all 0
-    assert (told["final_positive"], told["final_negative"]) == (1.0, 0.0)
+    result = reward_figures((up, flat), [[0.5, 1.0], [0.0, 0.0]])
+    assert (result["epic"], result["epic_each"]) == (0.0, 0.0)
+    assert result["epic_raw"] == pytest.approx(UNCORRELATED_DISTANCE)  # the world's own rewards are all 0
+    assert (result["final_positive"], result["final_negative"]) == (1.0, 0.0)
     rising = reward_figures((up, flat), [[0.5, 1.0], [0.5, 1.0]])
     assert rising["epic"] == pytest.approx(sqrt((1 - 0.125 / sqrt(0.25 * 0.6875)) / 2))
     assert rising["epic_each"] == pytest.approx(UNCORRELATED_DISTANCE / 2)

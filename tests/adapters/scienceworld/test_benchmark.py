@@ -162,14 +162,14 @@ def test_options_are_chosen_by_text_or_number_and_equal_ones_by_the_first():
 def test_a_pending_question_lets_only_its_answers_through():
     fake = Fake({"take orange": ASKED})
     world = world_of(fake)
-    asked = step(world, "take orange")
-    assert (asked.accepted, asked.data["result"], asked.data["options"]) == (False, "ambiguous", list(ORANGES))
+    question = step(world, "take orange")
+    assert (question.accepted, question.data["result"], question.data["options"]) == (False, "ambiguous", list(ORANGES))
     assert world.admissible() == list(ORANGES)
     assert all(text in world.view() for text in ("kitchen", "inventory", *ORANGES))
     refused = step(world, "go to hallway")
     assert (refused.accepted, refused.data["result"], fake.asked) == (False, "rejected", ["take orange"])
     assert all(option in refused.text for option in ORANGES) and "cancel" in refused.text
-    assert refused.data["calls"] == 2 and refused.data["sent"] is None and "sent" not in asked.data
+    assert refused.data["calls"] == 2 and refused.data["sent"] is None and "sent" not in question.data
     taken = step(world, ORANGES[1].upper())
     assert (taken.accepted, taken.data["chosen"], fake.asked) == (True, ORANGES[1], ["take orange", "1"])
     assert "options" not in taken.data and taken.data["sent"] == "1"
@@ -410,8 +410,8 @@ def test_a_goal_is_requested_once_and_a_task_opens_from_its_constants(tmp_path: 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     fake = Fake()
     pool = SimulatorPool(lambda: fake, max_free=1)
-    said = [descriptions.load_goal("boil", 0, "easy", pool) for _ in range(2)]
-    assert (said, fake.loads) == (["Your task is to wonder."] * 2, 1)
+    values = [descriptions.load_goal("boil", 0, "easy", pool) for _ in range(2)]
+    assert (values, fake.loads) == (["Your task is to wonder."] * 2, 1)
     descriptions.load_goal("boil", 0, "", pool)
     assert fake.loads == 2
     task = ScienceWorldBenchmark().task("boil:0")

@@ -240,8 +240,8 @@ def test_the_prefix_holds_no_task():
 def test_steps_executor_and_evaluator_never_see_the_main_task(name: str, asked: Any):
     goal = Twins(read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")).task(TASK_PROMPTS).goal
     scoped = [prompt for fields, prompt in asked(name) if fields & {"action", "choice", "completed", "forbidden"}]
-    told = [prompt for fields, prompt in asked(name) if "subtask" in fields]
-    assert len(scoped) > len(told) > 1
-    assert all(goal in prompt for prompt in told)
+    prompts = [prompt for fields, prompt in asked(name) if "subtask" in fields]
+    assert len(scoped) > len(prompts) > 1
+    assert all(goal in prompt for prompt in prompts)
     first = goal.partition(",")[0]
     assert not [prompt for prompt in scoped if first in prompt]

@@ -184,15 +184,15 @@ def test_the_check_of_a_submission_names_money_days_and_what_is_not_in_the_data(
 
 def test_the_hidden_verdict_is_not_shown(benchmark: TravelPlanner):
     """Plans that pass and that fail officially for what a desk cannot see get one and the same answer."""
-    told = set()
+    messages = set()
     for task in benchmark.tasks():
         text = greedy(benchmark, task)
         dinner = {"dinner": json.loads(text)[1]["lunch"]}  # the lunch again, which the official rules forbid
         for plan in (text, changed(text, dinner, day=1)):
             seen, world = delivered(benchmark, task, plan)
             assert seen.solved
-            told.add((seen.text, world.score().value))
-    assert told == {("Delivered: nothing is wrong that the desk can see.", value) for value in (0.0, 1.0)}
+            messages.add((seen.text, world.score().value))
+    assert messages == {("Delivered: nothing is wrong that the desk can see.", value) for value in (0.0, 1.0)}
 
 
 def test_what_the_check_of_a_submission_rejects_has_failed_officially(benchmark: TravelPlanner):
@@ -234,11 +234,11 @@ def test_react_asks_for_the_cost_and_sees_plan_and_answer_in_the_next_prompt(ben
         return SimulatedPlanner()(prompt, schema)
 
     state = invoked("react", benchmark, benchmark.tasks()[0], recording)
-    asked, handed_in = state["turns"]
-    assert (asked.action.split()[0], handed_in.action.split()[0]) == (COST, DELIVER)
-    assert asked.thought == "First see what the cheapest costs."
-    assert asked.action in prompts[1]
-    assert asked.observation in prompts[1]
+    cost_turn, handed_in = state["turns"]
+    assert (cost_turn.action.split()[0], handed_in.action.split()[0]) == (COST, DELIVER)
+    assert cost_turn.thought == "First see what the cheapest costs."
+    assert cost_turn.action in prompts[1]
+    assert cost_turn.observation in prompts[1]
     assert prompts[0].split("Request:")[0] == prompts[1].split("Request:")[0]
 
 

@@ -333,11 +333,11 @@ def test_a_page_of_one_list_stays_one():
 
 
 def test_pages_too_large_for_the_extractor_are_outlined(monkeypatch):
-    asked = []
-    monkeypatch.setattr(trafilatura, "extract", lambda tree, **options: asked.append(tree))
+    calls = []
+    monkeypatch.setattr(trafilatura, "extract", lambda tree, **options: calls.append(tree))
     found = text(f"<p>{PROSE_FETCHER_READABLE}</p><table>{'<tr><td>1<td>2' * 7000}</table>")
     assert found.startswith(f"{PROSE_FETCHER_READABLE}\n| 1 | 2 |\n")
-    assert asked == []
+    assert calls == []
 
 
 def test_pages_of_bare_elements_are_outlined():
@@ -554,7 +554,7 @@ def test_it_is_requested_once_for_each_host():
         fetcher = reader(site)
         for url in ("http://a.example/x", "http://a.example/x", "http://b.example/x", "http://a.example:8080/x"):
             assert isinstance(fetcher.page(url), WebPage)
-        assert [asked for asked in site.asked if "robots" in asked] == [
+        assert [entry for entry in site.asked if "robots" in entry] == [
             "a.example/robots.txt",
             "b.example/robots.txt",
             "a.example/robots.txt",

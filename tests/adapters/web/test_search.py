@@ -37,9 +37,9 @@ def test_serper_is_queried_with_its_key_and_its_results_are_read(monkeypatch):
         monkeypatch.setenv("SERPER_URL", f"{server.url}/search")
         hits = Serper().search("gyms  near\nthe park", 5)
     assert hits == [SearchHit(title="Gyms", url="https://a.org/1", snippet="Open at 6.")]
-    asked = server.requests[0]
-    assert (asked.method, asked.path, asked.body) == ("POST", "/search", {"q": "gyms near the park", "num": 5})
-    assert asked.headers["X-API-KEY"] == KEY and asked.headers["Connection"] == "close"
+    request = server.requests[0]
+    assert (request.method, request.path, request.body) == ("POST", "/search", {"q": "gyms near the park", "num": 5})
+    assert request.headers["X-API-KEY"] == KEY and request.headers["Connection"] == "close"
 
 
 @pytest.mark.usefixtures("environment")
@@ -71,9 +71,9 @@ def test_brave_is_queried_with_its_token_and_its_markup_is_taken_out(monkeypatch
         monkeypatch.setenv("BRAVE_URL", f"{server.url}/res/v1/web/search")
         hits = Brave().search("w " * 60, 50)
     assert hits == [SearchHit(title="Gyms & pools", url="https://a.org", snippet="a <b> x")]
-    asked = server.requests[0]
-    assert (asked.method, asked.path, asked.headers["X-Subscription-Token"]) == ("GET", "/res/v1/web/search", KEY)
-    assert asked.query == {"q": " ".join("w" * 50), "count": "20"}
+    request = server.requests[0]
+    assert (request.method, request.path, request.headers["X-Subscription-Token"]) == ("GET", "/res/v1/web/search", KEY)
+    assert request.query == {"q": " ".join("w" * 50), "count": "20"}
 
 
 @pytest.mark.usefixtures("environment")
@@ -88,9 +88,9 @@ def test_searxng_is_queried_for_json_as_the_user_in_its_address(monkeypatch):
     with search_stub(Told({"results": [{"title": "Gyms", "url": "http://a.org", "content": None}]})) as server:
         monkeypatch.setenv("SEARXNG_URL", server.url.replace("://", "://ann:hunter2@") + "/")
         assert SearXNG().search("gyms & pools", 3) == [SearchHit(title="Gyms", url="http://a.org")]
-    asked = server.requests[0]
-    assert (asked.method, asked.path, asked.query) == ("GET", "/search", {"q": "gyms & pools", "format": "json"})
-    assert asked.headers["Authorization"] == "Basic YW5uOmh1bnRlcjI="
+    request = server.requests[0]
+    assert (request.method, request.path, request.query) == ("GET", "/search", {"q": "gyms & pools", "format": "json"})
+    assert request.headers["Authorization"] == "Basic YW5uOmh1bnRlcjI="
 
 
 @pytest.mark.usefixtures("environment")
@@ -178,9 +178,9 @@ def test_the_pages_that_a_model_cites_are_its_results_and_its_tokens_are_billed(
     with metering(Meter("execute", Budget())) as meter:
         hits = ModelSearch("gpt-4o-search-preview").search("gyms {park}", 4)
     assert hits == [SearchHit(title="Avea", url="https://a.org/", snippet="Avea opens at 6.")]
-    asked = endpoint.requests[0]
-    assert asked.path == "/v1/chat/completions" and asked.headers["Authorization"] == f"Bearer {KEY}"
-    assert asked.body["web_search_options"] == {} and "gyms {park}" in asked.body["messages"][0]["content"]
+    request = endpoint.requests[0]
+    assert request.path == "/v1/chat/completions" and request.headers["Authorization"] == f"Bearer {KEY}"
+    assert request.body["web_search_options"] == {} and "gyms {park}" in request.body["messages"][0]["content"]
     (call,) = meter.records
     assert (call.role, call.model, call.failure) == ("search", "gpt-4o-search-preview", "")
     assert (call.input_tokens, call.output_tokens, call.cached_tokens) == (100, 10, 64)
@@ -344,8 +344,8 @@ def failing(monkeypatch):
     ],
 )
 def test_a_refusal_is_queried_once_and_reported_with_the_way_on(failing, name, status, body, told):
-    text, asked = failing(name, Told(body, status, echoes=True))
-    assert f"answered with status {status}: {told}" in text and asked == 1
+    text, queries = failing(name, Told(body, status, echoes=True))
+    assert f"answered with status {status}: {told}" in text and queries == 1
     assert text.endswith(f"CERTIGRAPH_SEARCH={'serper' if name == 'searxng' else 'searxng'}")
     assert "certigraph resume RUN" in text
 
@@ -359,8 +359,8 @@ def test_a_busy_service_is_queried_three_times(failing, name, status, told):
     waits = []
     # Brave names its quota when only the rate was too high
     body = {"error": {"code": "RATE_LIMITED", "meta": {"quota_limit": 2000, "quota_current": 3}}}
-    text, asked = failing(name, Told(body, status, echoes=True), waits=waits)
-    assert told in text and "certigraph resume RUN" in text and asked == 3 and waits == [1.0, 2.0]
+    text, queries = failing(name, Told(body, status, echoes=True), waits=waits)
+    assert told in text and "certigraph resume RUN" in text and queries == 3 and waits == [1.0, 2.0]
 
 
 @pytest.mark.usefixtures("environment_providers_failing")
@@ -381,8 +381,8 @@ def test_it_waits_as_long_as_the_server_demands_within_reason_and_goes_on(monkey
 @pytest.mark.parametrize("name", PLACES_PROVIDERS_FAILING)
 @pytest.mark.parametrize("body", [b"<html>hello", b"", b'{"organic": [', b"\xff\xfe", b"[" * 5000])
 def test_what_is_no_json_is_reported_with_its_status_and_size(failing, name, body):
-    text, asked = failing(name, Told(body))
-    assert f"answered with no JSON (status 200, {len(body)} bytes): check that" in text and asked == 1
+    text, queries = failing(name, Told(body))
+    assert f"answered with no JSON (status 200, {len(body)} bytes): check that" in text and queries == 1
 
 
 @pytest.mark.usefixtures("environment_providers_failing")
@@ -408,8 +408,8 @@ def test_another_shape_is_reported_with_its_status_and_size(failing, name, body)
 
 @pytest.mark.usefixtures("environment_providers_failing")
 def test_a_long_answer_is_left_before_its_end(failing, monkeypatch):
-    text, asked = failing("serper", Told(b" " * (requests.MAX_ANSWER_BYTES + 1)))
-    assert "answered with more than 5 MB" in text and "check SERPER_URL" in text and asked == 1
+    text, queries = failing("serper", Told(b" " * (requests.MAX_ANSWER_BYTES + 1)))
+    assert "answered with more than 5 MB" in text and "check SERPER_URL" in text and queries == 1
 
 
 @pytest.mark.usefixtures("environment_providers_failing")

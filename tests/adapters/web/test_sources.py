@@ -40,14 +40,14 @@ def answered(cache: WebCache, text: str, who: str = "engine", asked: str = "hall
 
 def test_searches_and_pages_are_queried_once_and_come_back_equal(tmp_path: Path):
     first, second = small(), small("Another text.")
-    told, again = (
+    values, again = (
         (web.search(source, "hall", 2), web.read([HALL, GONE]))
         for source in (first, second)
         for web in [Web([source], source, WebCache(tmp_path))]
     )
-    assert told == again
-    assert [type(page) for page in told[1]] == [WebPage, Unreadable]
-    assert told[1][1] == Unreadable(url=GONE, reason="timed out after 10 s", lasting=True)
+    assert values == again
+    assert [type(page) for page in values[1]] == [WebPage, Unreadable]
+    assert values[1][1] == Unreadable(url=GONE, reason="timed out after 10 s", lasting=True)
     assert (second.searched, second.fetched) == ([], [])
 
 
@@ -130,24 +130,24 @@ def test_processes_that_ask_at_once_agree(tmp_path: Path):
     for process in asking:
         process.stdin.write("\n")
         process.stdin.flush()
-    told = [process.communicate(timeout=60)[0].split() for process in asking]
-    assert told[0] == told[1] == told[2]
-    assert told[0] == [answered(WebCache(tmp_path), "late", asked=str(number)) for number in range(50)]
+    printed = [process.communicate(timeout=60)[0].split() for process in asking]
+    assert printed[0] == printed[1] == printed[2]
+    assert printed[0] == [answered(WebCache(tmp_path), "late", asked=str(number)) for number in range(50)]
 
 
 def test_threads_that_ask_at_once_agree(tmp_path: Path):
-    told: list[str] = []
+    messages: list[str] = []
     barrier = threading.Barrier(6)
 
     def ask(who: int) -> None:
         barrier.wait()
-        told.append(answered(WebCache(tmp_path), str(who)))
+        messages.append(answered(WebCache(tmp_path), str(who)))
 
     threads = [threading.Thread(target=ask, args=(who,)) for who in range(6)]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
-    assert len(told) == 6
-    assert set(told) == {answered(WebCache(tmp_path), "late")}
+    assert len(messages) == 6
+    assert set(messages) == {answered(WebCache(tmp_path), "late")}
 
 
 def test_a_fault_of_the_provider_is_not_kept(tmp_path: Path):
@@ -321,8 +321,8 @@ def test_no_address_leads_out_of_the_folder(folder, url):
     (folder / "to_hidden.txt").symlink_to(folder / ".hidden.txt")
     (folder / "to_photo.txt").symlink_to(folder / "photo.png")
     pages = LocalPages(folder)
-    asked = url.replace("{root}", str(folder))
-    assert pages.page(asked) == Unreadable(url=asked, reason="no page of this folder")
+    address = url.replace("{root}", str(folder))
+    assert pages.page(address) == Unreadable(url=address, reason="no page of this folder")
     assert urls(pages.search("zebras secret hide", 9)) == ["local:notes.TXT"]
 
 

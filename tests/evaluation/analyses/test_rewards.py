@@ -53,8 +53,8 @@ def blocks():
         RewardRow(action="act", observation=text, reward=TrueReward())
         for text in ("the red block is on the table.", "the red block is on top of the blue block.")
     )
-    told = RewardTrajectory(goal_description="the red block is on top of the blue block", trajectory=rows)
-    return TrajectoryPair(domain="blocksworld", task="0", positive=told, negatives=(told,))
+    result = RewardTrajectory(goal_description="the red block is on top of the blue block", trajectory=rows)
+    return TrajectoryPair(domain="blocksworld", task="0", positive=result, negatives=(result,))
 
 
 def test_the_negative_is_another_value_of_the_same_attribute_where_there_was_one(monkeypatch, blocks):
@@ -90,11 +90,11 @@ def test_an_unknown_domain_is_a_fault(blocks):
 
 
 def test_encoders_that_are_named_are_probed_once_and_reported_next_to_their_distance(monkeypatch, tmp_path, blocks):
-    asked = []
+    calls = []
 
     class Encoder:
         def encode_once(self, texts):
-            asked.append(len(texts))
+            calls.append(len(texts))
             return np.ones((len(texts), 2), dtype=np.float32)
 
     monkeypatch.setattr(rewards, "load_encoder", lambda name: Encoder())
@@ -103,15 +103,15 @@ def test_encoders_that_are_named_are_probed_once_and_reported_next_to_their_dist
     pairs = [blocks, blocks.model_copy(update={"domain": "unread"})]
     found = probe_encoders(methods, pairs, tmp_path / "encoders.jsonl")
     assert [(one.encoder, one.accuracy) for one in found] == [("wide", 0.0), ("narrow", 0.0)]
-    assert probe_encoders(methods, pairs, tmp_path / "encoders.jsonl") == found and len(asked) == 6
-    assert found[0].triplets == asked[0] == len(create_triplets([blocks])) > 0
+    assert probe_encoders(methods, pairs, tmp_path / "encoders.jsonl") == found and len(calls) == 6
+    assert found[0].triplets == calls[0] == len(create_triplets([blocks])) > 0
     lines = [
         PredictorLine(name, where, 1, {EPIC_FIGURE: MeanInterval(0.25)})
         for name in ("statefactory", "wide")
         for where in ("x", OVERALL)
     ]
     assert format_probes(methods, lines, found) == [
-        f"wide: EPIC 0.250, triplet accuracy 0.000 of {asked[0]}, whose paraphrases are made by rules."
+        f"wide: EPIC 0.250, triplet accuracy 0.000 of {calls[0]}, whose paraphrases are made by rules."
     ]
     assert probe_encoders(methods[:1], pairs, tmp_path / "none.jsonl") == [] and not (tmp_path / "none.jsonl").exists()
 
@@ -158,9 +158,9 @@ def test_a_measurement_goes_on_with_what_is_left(pairs: Path, tmp_path: Path):
     rate_pairs(methods, names[:2], context, rows)
     kept = rows.read_text()
     rows.write_text(kept + '{"predictor": "mono')
-    asked: list[int] = []
-    assert rate_pairs(methods, names, context, rows, progress=lambda done, failed: asked.append(done)) == []
-    assert asked == [3]
+    calls: list[int] = []
+    assert rate_pairs(methods, names, context, rows, progress=lambda done, failed: calls.append(done)) == []
+    assert calls == [3]
     assert rows.read_text().startswith(kept) and len(read_rated_pairs(rows)) == 3
 
 

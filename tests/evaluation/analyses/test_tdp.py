@@ -151,8 +151,8 @@ def test_a_begun_study_goes_on_with_its_own_lengths(
 ):
     before = {path: path.stat().st_mtime_ns for path in whole[1].rglob("trajectory.jsonl")}
     assert study_app(["tdp", "--out", str(whole[1]), "--json"], standalone_mode=False) == 0
-    told = json.loads(capsys.readouterr().out)["slopes"]
-    assert len(told) == len(whole[0].slopes)
+    parsed = json.loads(capsys.readouterr().out)["slopes"]
+    assert len(parsed) == len(whole[0].slopes)
     assert {path: path.stat().st_mtime_ns for path in whole[1].rglob("trajectory.jsonl")} == before
     with pytest.raises(Fault, match=f"certigraph study tdp --out {whole[1]}"):
         run_command(build_order(32, whole[1]), whole[1], report_only=False, as_json=True)
