@@ -4,10 +4,12 @@ To add a benchmark, write one folder in `adapters/` and add one line to `BENCHMA
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib import import_module
+from math import sqrt
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import ParamSpec, TypeVar
 
 from langgraph.runtime import Runtime
@@ -127,3 +129,16 @@ def _load_cached(name: str, config: str, folder: Path | None) -> Benchmark:
     module, attribute = BENCHMARKS[name].split(":")
     benchmark: Benchmark = getattr(import_module(module), attribute)(folder, config)
     return benchmark
+
+
+# Figures over runs, which every benchmark computes alike; `evaluation.statistics` adds the intervals.
+
+
+def mean_score(values: Sequence[float]) -> float:
+    """Compute the mean of the values of several runs; 0 without runs."""
+    return fmean(values) if values else 0.0
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Compute the standard error of the mean of independent values; 0 for fewer than two."""
+    return stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0

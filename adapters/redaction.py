@@ -12,7 +12,7 @@ import re
 import warnings
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
@@ -281,6 +281,7 @@ def _is_ordinary(secret: str) -> bool:
     return len(secret) < (MIN_DISTINCT_DIGITS if digits else MIN_DISTINCT_LETTERS)
 
 
+@cache  # once a process and name: the patterns are compiled again for every address that is remembered
 def _warn_ordinary(name: str) -> None:
     warnings.warn(
         f"the secret in {name} is short or an ordinary word, so that it is masked only in error messages: "

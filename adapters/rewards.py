@@ -8,13 +8,13 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from tokenize import TokenError
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 from zipfile import BadZipFile
 
 from pydantic import Field
 
 from certigraph.adapters.files import replace_file
-from certigraph.adapters.matching import Encoder
+from certigraph.adapters.matching import Encoder, Vectors
 from certigraph.state.records import Fault, Record, Task
 from certigraph.state.rewards import DOMAIN, Entity, FactoredState, RecordedStep
 
@@ -95,13 +95,7 @@ def _load_factors(domain: str) -> Factors | None:
 
 # Hierarchical routing: how much of a goal state is fulfilled (StateFactory, section 3.2.3 and appendix B).
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Vectors = NDArray[np.float32]
-
-EncodeFunction = Callable[[Sequence[str]], "Vectors"]
+EncodeFunction = Callable[[Sequence[str]], Vectors]
 """Function from texts to vectors of length one, shape (len(texts), width)."""
 
 
@@ -154,7 +148,7 @@ class _SimilarityTable:
         # einsum and not @, whose threads take a hundred times as long on a busy machine once torch is loaded
         self.cosines = numpy.clip(numpy.einsum("ik,jk->ij", vectors[: len(rows)], vectors[len(rows) :]), 0.0, 1.0)
 
-    def of(self, goal_texts: Sequence[str], texts: Sequence[str]) -> "Vectors":
+    def of(self, goal_texts: Sequence[str], texts: Sequence[str]) -> Vectors:
         """Return similarities, shape (len(goal_texts), len(texts)). Equal texts have bitwise equal rows: ties hold."""
         chosen = import_module("numpy").ix_([self.row[text] for text in goal_texts], [self.column[t] for t in texts])
         return self.cosines[chosen]  # type: ignore[no-any-return]
@@ -162,7 +156,7 @@ class _SimilarityTable:
 
 def _attribute_similarities(
     goal_entities: Sequence[Entity], entities: Sequence[Entity], table: _SimilarityTable
-) -> "Vectors":
+) -> Vectors:
     """Return the mean attribute similarity, shape (goal objects, objects): Eqs. 10 and 11."""
     numpy = import_module("numpy")
     keys = table.of(_attribute_names(goal_entities), _attribute_names(entities))
@@ -203,12 +197,6 @@ def _attribute_spans(entities: Sequence[Entity]) -> list[tuple[int, int]]:
 # A file holds one head per fold of tasks, trained on the other folds, so that no task is rated by a head that was
 # trained on it. The file is a plain npz of arrays: reading it runs no code.
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float32]
-
 HEAD_USAGE = "certigraph rewards train DATA --out head.npz, then rate=supervised:head=head.npz"
 
 CORRUPTED_FILE_ERRORS = (
@@ -232,15 +220,15 @@ class HeadsMetadata(Record):
 class Head(NamedTuple):
     """Network with one hidden layer; features and scores are standardised, scores then pass a sigmoid."""
 
-    mean: "Array"
-    spread: "Array"
-    hidden: "Array"
-    hidden_bias: "Array"
-    out: "Array"
-    scale: "Array"
+    mean: Vectors
+    spread: Vectors
+    hidden: Vectors
+    hidden_bias: Vectors
+    out: Vectors
+    scale: Vectors
     """Mean and standard deviation of its scores in training."""
 
-    def rewards(self, features: "Array") -> "Array":
+    def rewards(self, features: Vectors) -> Vectors:
         """Return rewards in (0, 1), shape (rows,), for features of shape (rows, width)."""
         numpy = import_module("numpy")
         hidden = numpy.maximum(((features - self.mean) / self.spread) @ self.hidden + self.hidden_bias, 0.0)
@@ -263,7 +251,7 @@ def fold_of(task_id: str, folds: int) -> int:
     return zlib.crc32(f"fold:{task_id}".encode()) % folds
 
 
-def prefix_features(goal: str, steps: Sequence[RecordedStep], encoder: Encoder) -> "Array":
+def prefix_features(goal: str, steps: Sequence[RecordedStep], encoder: Encoder) -> Vectors:
     """Compute features of every prefix of a trajectory, shape (len(steps), width).
 
     They are the vectors of the last action and observation and of the mean observation, products of the observations

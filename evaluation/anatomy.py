@@ -23,7 +23,8 @@ from certigraph.evaluation.statistics import (
     share_interval,
     shares_by_method,
 )
-from certigraph.runtime.html import Markup, format_count, html_table, join_markup, tag
+from certigraph.runtime.html import Markup, html_table, join_markup, tag
+from certigraph.runtime.texts import format_count
 from certigraph.state.records import FAULT_ENDINGS, GOAL, INTERRUPTED, WORLD_ENDED
 
 # Progress of certified runs: cascades, retries, replans, compression and credit (SDP, sections 4.1 and 4.2).
@@ -582,13 +583,8 @@ def _section_markup(part: AnatomySection, drawing: Markup, tables: AnalysisTable
     shown = (
         tag("details", tag("summary", name.replace("_", " ")), _table_markup(tables[name])) for name in part.tables
     )
-    return tag(
-        "section",
-        tag("h2", part.title),
-        tag("div", drawing, class_="drawing wide"),
-        tag("p", part.caption, class_="key"),
-        *shown,
-    )
+    frame, caption = tag("div", drawing, class_="drawing wide"), tag("p", part.caption, class_="key")
+    return tag("section", tag("h2", part.title), frame, caption, *shown)
 
 
 def _table_markup(frame: pd.DataFrame) -> Markup:

@@ -44,9 +44,9 @@ from certigraph.evaluation.comparison_report import (
 )
 from certigraph.evaluation.comparison_summary import Comparison, ReplayEstimate, ablation_methods, comparison_of
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
-from certigraph.runtime.history import ComparisonRow, comparison_row_of
-from certigraph.runtime.html import format_count, format_duration, shorten_text
+from certigraph.evaluation.measures import ComparisonRow, comparison_row_of
 from certigraph.runtime.registry import check_encoders, check_priced, load_settings
+from certigraph.runtime.texts import format_count, format_duration, shorten_text
 from certigraph.state.records import INTERRUPTED, Fault, Task
 from certigraph.state.trajectory import Trajectory
 

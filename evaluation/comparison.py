@@ -20,9 +20,9 @@ from pydantic import JsonValue, ValidationError
 
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
 from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits
+from certigraph.evaluation.measures import ComparisonRow, comparison_row_of
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.files import check_output_folder, has_header, read_last_footer, slug_of
-from certigraph.runtime.history import ComparisonRow, comparison_row_of
 from certigraph.runtime.registry import (
     AnyGraph,
     build_graph,
@@ -392,18 +392,18 @@ def compare(
         Fault: the folder holds another plan, another process is using it, or the first runs all failed alike.
         Interrupted: Ctrl-C was pressed; the message has the command that continues.
     """
-    go_on = f"go on with: {command} --out {part.shown_folder or folder}"
+    resume = f"resume with: {command} --out {part.shown_folder or folder}"
     save_or_check_plan(plan, folder, command)
     with lock_folder(folder):
         save_settings(folder, context)
         try:
-            part = part._replace(listener=_stop_on_equal_failures((listener, part.listener), go_on))
+            part = part._replace(listener=_stop_on_equal_failures((listener, part.listener), resume))
             run_blocking(_run_cells(unfinished_cells(cells_of(plan, folder)), context, benchmark, at_once, part))
         except KeyboardInterrupt:
-            raise Interrupted(f"interrupted; {go_on}") from None
+            raise Interrupted(f"interrupted; {resume}") from None
 
 
-def _stop_on_equal_failures(listeners: Sequence[CellListener], go_on: str) -> CellListener:
+def _stop_on_equal_failures(listeners: Sequence[CellListener], resume: str) -> CellListener:
     # If the first runs all fail alike outside the method, thousands of others would fail as well.
     messages: list[str] = []
 
@@ -414,7 +414,7 @@ def _stop_on_equal_failures(listeners: Sequence[CellListener], go_on: str) -> Ce
         messages.append(footer.message if footer and footer.ending in OUTSIDE_FAILURES else "")
         if len(messages) == MAX_EQUAL_FAILURES and messages[0] and len(set(messages)) == 1:
             raise Fault(
-                "data", f"the first {MAX_EQUAL_FAILURES} runs failed alike ({messages[0]}): fix the cause and {go_on}"
+                "data", f"the first {MAX_EQUAL_FAILURES} runs failed alike ({messages[0]}): fix the cause and {resume}"
             )
 
     return listener

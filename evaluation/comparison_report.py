@@ -33,22 +33,18 @@ from certigraph.evaluation.comparison_summary import (
     shared_tasks,
 )
 from certigraph.evaluation.frames import Frames, RecordedRun, frames_of
-from certigraph.evaluation.measures import COMPARISON_METHODS, format_fault_share
-from certigraph.evaluation.plots import BudgetCurves, BudgetPoint, curve_rows, curves_of, draw_curves, points_of
-from certigraph.runtime.history import ComparisonRow, PromptTokens, comparison_row_of
-from certigraph.runtime.html import (
-    PAGE_STYLE,
-    PAGE_TEMPLATE,
-    Markup,
-    format_compact,
-    format_count,
-    format_duration,
-    html_table,
-    join_markup,
-    tag,
+from certigraph.evaluation.measures import (
+    COMPARISON_METHODS,
+    ComparisonRow,
+    PromptTokens,
+    comparison_row_of,
+    format_fault_share,
 )
+from certigraph.evaluation.plots import BudgetCurves, BudgetPoint, curve_rows, curves_of, draw_curves, points_of
+from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, html_table, join_markup, tag
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.result import is_goal_denied
+from certigraph.runtime.texts import format_compact, format_count, format_duration
 from certigraph.state.trajectory import Trajectory
 
 # CSV files: texts that begin like a formula are escaped, since a spreadsheet would run them.

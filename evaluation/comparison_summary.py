@@ -16,7 +16,16 @@ from certigraph.evaluation.comparison import (
     build_method,
     parse_methods,
 )
-from certigraph.evaluation.measures import GoalPrecision, RunOutcome, fault_warnings, goal_precision
+from certigraph.evaluation.measures import (
+    ComparisonRow,
+    GoalPrecision,
+    RunCost,
+    RunOutcome,
+    fault_warnings,
+    goal_precision,
+    sum_costs,
+    values_by_task,
+)
 from certigraph.evaluation.statistics import (
     MIN_PAIRS,
     adjust_p_values,
@@ -29,8 +38,8 @@ from certigraph.evaluation.statistics import (
     relative_change,
 )
 from certigraph.nodes.slots import Spec
-from certigraph.runtime.history import CHECK_NODES, EXTENDING_NODE, ComparisonRow, RunCost, sum_costs, values_by_task
-from certigraph.runtime.html import format_count
+from certigraph.runtime.progress import CHECK_NODES, EXTENDING_NODE
+from certigraph.runtime.texts import format_count
 from certigraph.state.records import METHOD_LIMITS, Record, UnknownName
 from certigraph.state.trajectory import Trajectory
 

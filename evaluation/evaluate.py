@@ -73,7 +73,7 @@ def read_finished_evaluation(logs: "Sequence[EvalLog]", out: str, ray: str | Non
     """
     if not logs or logs[0].status == "cancelled":
         again = f" --ray {ray}" if ray else ""
-        raise Interrupted(f"interrupted; finish it with: certigraph eval --retry {_newest_log(logs, out)}{again}")
+        raise Interrupted(f"interrupted; resume with: certigraph eval --retry {_newest_log(logs, out)}{again}")
     # read the file again without the large fields: access to this log object would load the complete log
     return read_evaluation(logs[0].location)
 

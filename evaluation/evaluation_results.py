@@ -8,7 +8,6 @@ import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
-from statistics import mean
 from typing import TYPE_CHECKING
 
 import typer
@@ -26,18 +25,10 @@ from certigraph.evaluation.measures import (
     goal_precision,
     run_outcome_of,
 )
-from certigraph.evaluation.statistics import (
-    MIN_PAIRS,
-    MIN_SPREAD,
-    Interval,
-    MeanEstimate,
-    bootstrap_intervals,
-    pass_hat_k,
-    wilson_interval,
-)
+from certigraph.evaluation.statistics import Interval, MeanEstimate, figure_intervals, pass_hat_k
 from certigraph.evaluation.workers import is_url
-from certigraph.runtime.html import format_count
 from certigraph.runtime.result import ROW_KEY, BenchmarkRow
+from certigraph.runtime.texts import format_count
 from certigraph.state.records import INTERRUPTED, Boundary, Fault, Record
 from certigraph.state.trajectory import Footer
 
@@ -56,25 +47,19 @@ def intervals_of(
 ) -> dict[str, Interval | None]:
     """Compute the 95 % interval of every figure except counts and standard errors.
 
-    A percentile bootstrap over tasks: all runs of a task are drawn together, because they share its difficulty, and the
-    benchmark computes its figures again from each sample. With fewer than LEAST tasks, and for a figure that is the
-    same in every sample, a share of successful runs has Wilson's interval with one count per task; other figures have
-    none.
+    All runs of a task are drawn together, because they share its difficulty, and the benchmark computes its figures
+    again from each sample; see `statistics.figure_intervals`.
 
     Args:
         figures: the figures of all rows.
         rows: the runs.
         compute: the benchmark's `figures`.
     """
-    tasks = _footers_by_task(rows)
-    intervals = bootstrap_intervals(list(tasks.values()), compute) if len(tasks) >= MIN_PAIRS else {}
-    single = [compute([(row.id, row.footer)]) for row in rows]
-    return {
-        name: intervals.get(name)
-        or _wilson_of_share(value, [figures_of_run.get(name) for figures_of_run in single], len(tasks))
-        for name, value in figures.items()
-        if name != "n" and not name.endswith("_stderr")
-    }
+    tasks: dict[str, list[tuple[str, Footer]]] = defaultdict(list)
+    for row in rows:
+        tasks[row.id].append((row.id, row.footer))
+    wanted = {name: value for name, value in figures.items() if name != "n" and not name.endswith("_stderr")}
+    return figure_intervals(wanted, list(tasks.values()), compute)
 
 
 def estimate_pass_hat(rows: Sequence[BenchmarkRow]) -> dict[str, MeanEstimate]:
@@ -89,21 +74,6 @@ def estimate_pass_hat(rows: Sequence[BenchmarkRow]) -> dict[str, MeanEstimate]:
     trials = min(map(len, outcomes.values()), default=0)
     powers = (2**n for n in range(1, trials.bit_length()))
     return {f"pass^{k}": pass_hat_k(outcomes, k) for k in sorted({*powers, trials} - {0, 1})}
-
-
-def _footers_by_task(rows: Sequence[BenchmarkRow]) -> dict[str, list[tuple[str, Footer]]]:
-    tasks: dict[str, list[tuple[str, Footer]]] = defaultdict(list)
-    for row in rows:
-        tasks[row.id].append((row.id, row.footer))
-    return dict(tasks)
-
-
-def _wilson_of_share(value: float, single: Sequence[float | None], tasks: int) -> Interval | None:
-    """Wilson's interval of a figure that is 0 or 1 for each run and, for all runs, their mean."""
-    values = [one for one in single if one is not None]
-    if not values or {*values} - {0.0, 1.0} or abs(mean(values) - value) > MIN_SPREAD:
-        return None
-    return wilson_interval(round(value * tasks), tasks)
 
 
 # The result of an evaluation, and its reader.
@@ -220,9 +190,7 @@ def evaluation_of(log: "EvalLog") -> Evaluation:
     """
     if not log.results or not log.samples:
         reason, boundary = _explain_missing_results(log)
-        raise Fault(
-            boundary, f"nothing was evaluated: {reason}; finish it with: certigraph eval --retry {log.location}"
-        )
+        raise Fault(boundary, f"nothing was evaluated: {reason}; resume with: certigraph eval --retry {log.location}")
     metadata = log.eval.metadata or {}
     rows = tuple(
         BenchmarkRow.model_validate(sample.scores[ROW_KEY].metadata) for sample in log.samples if sample.scores

@@ -17,7 +17,7 @@ from certigraph.adapters.scienceworld.splits import FAMILIES
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.slots import Spec
 from certigraph.runtime.files import find_trajectories, translate_trajectory_errors
-from certigraph.runtime.history import PlainRecord, RunSummary, StepCost, count_steps, fold_graphs, is_return, kind_of
+from certigraph.runtime.progress import PlainRecord, PlanHistory, StepCost, count_steps, fold_graphs, is_return, kind_of
 from certigraph.runtime.registry import GRAPHS, graph_module
 from certigraph.runtime.result import is_user_question
 from certigraph.state.records import FAULT_ENDINGS, GOAL, Fault, Record, Task
@@ -159,7 +159,7 @@ def _run_row(trajectory: Trajectory, planned: int | None) -> FrameRow:
     }
 
 
-def _progress_columns(folds: Sequence[RunSummary], predicates: list[FrameRow]) -> FrameRow:
+def _progress_columns(folds: Sequence[PlanHistory], predicates: list[FrameRow]) -> FrameRow:
     # Columns that only runs with predicates have.
     statuses = Counter(row["status"] for row in predicates)
     certificates = [certificate for folded in folds for certificate in folded.certificates if not certificate.forced]
@@ -179,26 +179,26 @@ def _progress_columns(folds: Sequence[RunSummary], predicates: list[FrameRow]) -
     }
 
 
-def _attempt_rows(folded: RunSummary) -> Iterator[FrameRow]:
-    for index, attempt in enumerate(folded.attempts):
+def _attempt_rows(folded: PlanHistory) -> Iterator[FrameRow]:
+    for attempt in folded.attempts:
         yield {
             "position": attempt.position,
             "kind": kind_of(attempt.target),
             "number": attempt.number,
             "depth": attempt.depth,
-            "certified": index in folded.certified,
+            "certified": attempt.certified,
             "step": attempt.step,
         }
 
 
-def _predicate_rows(folds: Sequence[RunSummary], ending: str) -> Iterator[FrameRow]:
+def _predicate_rows(folds: Sequence[PlanHistory], ending: str) -> Iterator[FrameRow]:
     # A run stops at one target: the open one of the sub-task that was started last.
     last = next((folded for folded in reversed(folds) if folded.head < len(folded.plan)), None)
     for folded in folds:
         yield from _graph_predicate_rows(folded, ending if folded is last else GOAL)
 
 
-def _graph_predicate_rows(folded: RunSummary, ending: str) -> Iterator[FrameRow]:
+def _graph_predicate_rows(folded: PlanHistory, ending: str) -> Iterator[FrameRow]:
     valid = folded.valid_indices()
     for index, certificate in enumerate(folded.certificates):
         depth, position = len(certificate.targets), certificate.record["position"]

@@ -30,9 +30,9 @@ from certigraph.adapters.qa.scoring import exact_match, measure_answer, measure_
 from certigraph.adapters.redaction import redact_record
 from certigraph.evaluation.frames import FoundRuns, read_recorded_runs
 from certigraph.evaluation.statistics import MeanEstimate, mean_of
-from certigraph.runtime.html import format_count
 from certigraph.runtime.registry import load_settings, model_name, shareable_context
 from certigraph.runtime.run import run_blocking
+from certigraph.runtime.texts import format_count
 from certigraph.state.records import (
     Fault,
     LimitReached,
@@ -532,7 +532,8 @@ def _format_notes(judged: JudgingResult, cases: JudgeCases, out: str) -> Iterato
         unknown = format_count(len(cases.unknown), "run")
         yield f"left out: {unknown} without a question here, the first {cases.unknown[0]}"
     if judged.stopped:
-        yield f"{format_count(judged.left, 'answer')} not judged: {judged.stopped.ending}; resume with the same command"
+        left = format_count(judged.left, "answer")
+        yield f"{left} not judged: {judged.stopped.ending}; resume with: the same command"
     yield f"judgements: {out}"
 
 

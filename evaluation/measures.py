@@ -1,12 +1,14 @@
-"""Measures of evaluations: goal precision, warnings about faults, and descriptions of the statistical methods."""
+"""Measures of evaluations: rows of comparisons, goal precision, warnings about faults, and names of the statistics."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from certigraph.runtime.files import translate_trajectory_errors
+from certigraph.runtime.progress import count_steps
 from certigraph.runtime.result import is_solved
 from certigraph.state.records import FAULT_ENDINGS, GOAL, Record
-from certigraph.state.trajectory import Footer
+from certigraph.state.trajectory import Event, Footer, Trajectory
 
 # Descriptions of the statistical methods, which JSON output and printed tables hold next to the numbers.
 
@@ -40,6 +42,126 @@ RECALL_METHODS = {
     "p_holm": f"{HOLM}, over all differences of the split",
 }
 """Statistics in the output of `study retrieval --json`, by field."""
+
+
+# One run as a row of a comparison.
+
+
+class PromptTokens(Record):
+    """Prompt tokens of one role, and how many of them were in the model's cache."""
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+
+    @property
+    def share(self) -> float:
+        """Cached tokens per prompt token, 0 to 1."""
+        return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
+
+
+class RunCost(Record):
+    """Usage of runs: calls and tokens that were paid for, US dollars, world steps, wall-clock seconds inside nodes."""
+
+    calls: int
+    prompt_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    steps: int
+    seconds: float
+    usd: float = 0.0
+    roles: dict[str, PromptTokens]
+
+
+class ComparisonRow(RunCost):
+    """A finished run; `score` is 0 to 100, `trial` counts from 0."""
+
+    method: str
+    task: str
+    trial: int = 0
+    ending: str
+    score: float
+    solved: bool
+    scored: bool = True
+    """Whether the world gave a score."""
+    run: str
+
+    @property
+    def verdict(self) -> bool | None:
+        """Whether the task is solved; None without a score."""
+        return self.solved if self.scored else None
+
+    @property
+    def fault(self) -> bool:
+        """Whether the world or its data failed; such runs count in no statistic."""
+        return self.ending in FAULT_ENDINGS
+
+
+def sum_costs(rows: Sequence[ComparisonRow]) -> RunCost:
+    """Sum the cost of several runs."""
+    amounts = ("calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps", "seconds", "usd")
+    sums = {name: sum(getattr(row, name) for row in rows) for name in amounts}
+    return RunCost(**sums, roles=merge_roles(row.roles for row in rows))
+
+
+def values_by_task(rows: Sequence[ComparisonRow], figure: str) -> dict[str, list[float]]:
+    """Group the values of one column by task, a value for each trial."""
+    values = defaultdict[str, list[float]](list)
+    for row in rows:
+        values[row.task].append(float(getattr(row, figure)))
+    return dict(values)
+
+
+def comparison_row_of(method: str, task: str, trajectory: Trajectory, trial: int = 0) -> ComparisonRow:
+    """Build the row of a finished run. A run without a verdict scores 0.
+
+    Raises:
+        Fault: ("data") the trajectory has contents that no run of its graph writes.
+    """
+    footer, usage = trajectory.footer, trajectory.usage
+    with translate_trajectory_errors(trajectory.header.run_id):
+        steps = sum(map(count_steps, trajectory.events))
+        roles = _prompt_tokens_by_role([*trajectory.events, *trajectory.superseded])
+    value = footer.scores.value if footer and footer.scores else 0.0
+    return ComparisonRow(
+        method=method,
+        task=task,
+        trial=trial,
+        ending=trajectory.ending,
+        score=100 * value,
+        solved=value >= 1,
+        scored=bool(footer and footer.scores),
+        calls=usage.calls,
+        prompt_tokens=usage.input_tokens,
+        cached_tokens=usage.cached_tokens,
+        output_tokens=usage.output_tokens,
+        steps=steps,
+        seconds=usage.seconds,
+        usd=usage.usd,
+        roles=roles,
+        run=trajectory.header.run_id,
+    )
+
+
+def merge_roles(several: Iterable[Mapping[str, PromptTokens]]) -> dict[str, PromptTokens]:
+    """Sum the prompt tokens of several runs by role."""
+    sums: dict[str, PromptTokens] = {}
+    for roles in several:
+        for role, more in roles.items():
+            known = sums.get(role, PromptTokens())
+            sums[role] = PromptTokens(
+                prompt_tokens=known.prompt_tokens + more.prompt_tokens,
+                cached_tokens=known.cached_tokens + more.cached_tokens,
+            )
+    return sums
+
+
+def _prompt_tokens_by_role(events: Iterable[Event]) -> dict[str, PromptTokens]:
+    calls: list[dict[str, Any]] = [call for event in events for call in event.calls]
+    return merge_roles({call["role"]: _prompt_tokens_of(call)} for call in calls)
+
+
+def _prompt_tokens_of(call: Mapping[str, Any]) -> PromptTokens:
+    return PromptTokens(prompt_tokens=call.get("input_tokens", 0), cached_tokens=call.get("cached_tokens", 0))
 
 
 # Goal precision: the share of runs with the ending `goal` whose task is solved according to the scorer.

@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter
 
-from certigraph.evaluation.statistics import standard_error
+from certigraph.adapters.benchmarks import standard_error
 from certigraph.runtime.html import Markup
 from certigraph.state.trajectory import Event, Trajectory
 

@@ -1,7 +1,8 @@
 """Statistics: means, shares, intervals, paired tests and resampling.
 
-The one implementation of every interval and test in certigraph. Scores of several trials of a task share the difficulty
-of that task, so that standard errors and intervals are clustered by task.
+The one implementation of every interval and test in certigraph; the standard errors that benchmarks give with their
+figures are `adapters.benchmarks.standard_error`. Scores of several trials of a task share the difficulty of that task,
+so that standard errors and intervals are clustered by task.
 """
 
 import math
@@ -19,6 +20,11 @@ from scipy import stats
 from certigraph.state.records import Fault
 
 # Percentile bootstrap of any statistics, with the standard library alone.
+#
+# There are three bootstraps. Figures of a benchmark are computed by its own Python code, which takes too long for the
+# jackknife that BCa needs on top of the resamples, so that `bootstrap_intervals` takes percentiles. Paired differences
+# and ratios (`bootstrap_interval`, `relative_change`) are sums over arrays, and BCa corrects the skew of few pairs.
+# `stratified_mean` resamples inside strata, for which scipy has no BCa.
 
 T = TypeVar("T")
 
@@ -58,6 +64,55 @@ def bootstrap_intervals(
     }
 
 
+def figure_intervals(
+    figures: Mapping[str, float], groups: Sequence[Sequence[T]], compute: Callable[[Sequence[T]], Mapping[str, float]]
+) -> dict[str, Interval | None]:
+    """Compute the 95 % interval of each figure, whatever it computes.
+
+    A percentile bootstrap over groups. With fewer than MIN_PAIRS groups, and for a figure that is the same in every
+    sample, a share of hits has Wilson's interval with one count per group; other figures have none.
+
+    Args:
+        figures: the figures of all members.
+        groups: the members that are drawn together, such as the runs of each task.
+        compute: computes the figures of a sample.
+    """
+    intervals = bootstrap_intervals(groups, compute) if len(groups) >= MIN_PAIRS else {}
+    single = [compute([member]) for group in groups for member in group]
+    return {
+        name: intervals.get(name) or _wilson_of_share(value, [one.get(name) for one in single], len(groups))
+        for name, value in figures.items()
+    }
+
+
+def _wilson_of_share(value: float, single: Sequence[float | None], groups: int) -> Interval | None:
+    # Only of a figure that is 0 or 1 for each member and, for all members, their mean.
+    values = [one for one in single if one is not None]
+    if not values or {*values} - {0.0, 1.0} or abs(mean(values) - value) > MIN_SPREAD:
+        return None
+    return wilson_interval(round(value * groups), groups)
+
+
+def stratified_mean(strata: Mapping[str, Sequence[float]]) -> tuple[float, Interval | None]:
+    """Compute the mean of the means of strata, with a seeded percentile bootstrap that resamples within each stratum.
+
+    A stratum with one value adds nothing to the width; if all have one value, there is no interval.
+    """
+    value = float(np.mean([float(np.mean(values)) for values in strata.values()]))
+    if all(len(values) < 2 for values in strata.values()):
+        return value, None
+    random = np.random.default_rng(SEED)
+    draws = np.mean([_bootstrap_means(values, random) for values in strata.values()], axis=0)
+    low, high = np.percentile(draws, (2.5, 97.5))
+    return value, (float(low), float(high))
+
+
+def _bootstrap_means(values: Sequence[float], random: np.random.Generator) -> np.ndarray:
+    n = len(values)
+    counts = random.multinomial(n, np.full(n, 1 / n), RESAMPLES)
+    return np.asarray(counts @ np.asarray(values) / n)
+
+
 def _percentile_bounds(values: Sequence[float]) -> Interval:
     low, *_, high = quantiles(values, n=40, method="inclusive")
     return low, high
@@ -85,11 +140,6 @@ class MeanEstimate(NamedTuple):
     stderr: float
     low: float | None
     high: float | None
-
-
-def standard_error(scores: Sequence[float]) -> float:
-    """Compute the standard error of the mean of independent scores; 0 for fewer than two."""
-    return stdev(scores) / math.sqrt(len(scores)) if len(scores) > 1 else 0.0
 
 
 def mean_of(
@@ -411,30 +461,25 @@ def _percent_change(before: np.ndarray, after: np.ndarray, axis: int = -1) -> np
     return np.asarray(PERCENT * (later - earlier) / earlier)
 
 
-__all__ = [
-    "CONFIDENCE",
-    "MIN_PAIRS",
-    "POWER",
-    "RESAMPLES",
-    "SEED",
-    "MeanEstimate",
-    "PairedDifference",
-    "RelativeChange",
-    "ShareEstimate",
-    "adjust_p_values",
-    "bootstrap_interval",
-    "compare_paired",
-    "detectable_difference",
-    "is_significant",
-    "mean_difference",
-    "mean_of",
-    "paired_p",
-    "pass_hat_k",
-    "relative_change",
-    "share_of",
-    "standard_error",
-    "wilson_interval",
-]
+# The slope of a line.
+
+MIN_POINTS = 3
+"""Minimum number of points for the interval of a slope."""
+
+
+def fit_slope(lengths: Sequence[float], values: Sequence[float]) -> tuple[float | None, float | None, float | None]:
+    """Fit a least-squares line.
+
+    Returns:
+        The slope with the bounds of its interval; None for fewer than three points.
+    """
+    if len(lengths) < MIN_POINTS:
+        return None, None, None
+    if len(set(values)) == 1:  # linregress cannot compute an error without spread
+        return 0.0, 0.0, 0.0
+    line = stats.linregress(lengths, values)
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(lengths) - 2) * line.stderr)
+    return float(line.slope), float(line.slope) - half, float(line.slope) + half
 
 
 # Shares, means and ratios of frames, clustered by task.

@@ -56,13 +56,12 @@ from certigraph.evaluation.comparison_summary import (
     scores_of,
     shared_rows,
 )
-from certigraph.evaluation.measures import format_fault_share
+from certigraph.evaluation.measures import ComparisonRow, format_fault_share
 from certigraph.evaluation.statistics import adjust_p_values
 from certigraph.evaluation.sweep_file import Sweep, TotalLimits, expand_sweep, folder_name, order_of, read_sweep
 from certigraph.runtime.files import check_output_folder
-from certigraph.runtime.history import ComparisonRow
-from certigraph.runtime.html import format_compact, format_count
 from certigraph.runtime.registry import check_priced, swaps_of
+from certigraph.runtime.texts import format_compact, format_count
 from certigraph.state.records import GOAL, Fault, Record
 from certigraph.state.trajectory import Trajectory
 
@@ -278,8 +277,8 @@ def _budget_message(given: PreparedSweep, budget: TotalBudget) -> Sequence[str]:
     reason, runs = budget.exhausted(), len(unfinished_cells(given.cells))
     if not (reason and runs):
         return ()
-    condition = "" if reason.endswith("over") else f"a larger `most` in {given.file} and "
-    return (f"{reason}: {format_count(runs, 'run')} left; resume with {condition}{given.resume_command}",)
+    condition = "" if reason.endswith("over") else f"give a larger `most` in {given.file} and "
+    return (f"{reason}: {format_count(runs, 'run')} left; {condition}resume with: {given.resume_command}",)
 
 
 # The findings of a sweep so far, by benchmark.

@@ -43,19 +43,9 @@ from certigraph.evaluation.sweep import (
     write_files,
     write_plans,
 )
-from certigraph.runtime.html import (
-    PAGE_STYLE,
-    PAGE_TEMPLATE,
-    Markup,
-    clip_text,
-    format_compact,
-    format_count,
-    html_table,
-    join_markup,
-    tag,
-    total_cell,
-)
+from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, html_table, join_markup, tag, total_cell
 from certigraph.runtime.registry import swaps_of
+from certigraph.runtime.texts import clip_text, format_compact, format_count
 from certigraph.state.records import Fault
 
 # The figure: a panel per benchmark, a dot with its interval per method, the methods of one graph together.

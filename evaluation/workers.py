@@ -383,6 +383,12 @@ ENDPOINT_RUNS, SCRIPTED_RUNS, LOCAL_MODEL_RUNS = 10, 2, 1
 """Concurrent jobs of a worker: with an endpoint, with scripted models, and with a local model in every worker."""
 
 
+def check_workers(address: str | None, workers: int | None) -> None:
+    """Check that a number of workers comes with a cluster. Raises UnknownName otherwise."""
+    if workers and not address:
+        raise UnknownName("--workers needs a Ray cluster: add --ray local, or --ray ADDRESS")
+
+
 @contextmanager
 def run_slots(
     address: str | None, model: str, workers: int | None, at_once: int | None, *, usual: int | None = None
@@ -400,8 +406,7 @@ def run_slots(
         UnknownName: a number of workers is given, but no cluster.
         Fault: as in `worker_pool`.
     """
-    if not address and workers:
-        raise UnknownName("--workers needs a Ray cluster: add --ray local, or --ray ADDRESS")
+    check_workers(address, workers)
     if not address:
         yield at_once or usual
         return

@@ -3,17 +3,17 @@
 Reports and the live view read them. Scores are 0 to 100 here, while benchmarks score 0 to 1.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from certigraph.runtime.html import format_count
+from certigraph.runtime.texts import format_count
 from certigraph.state.rewards import Appraisal, FactoredState, RecordedStep, Simulation, count_visits
 from certigraph.state.run import Belief, SearchRound, Stagnation, Turn
 from certigraph.state.search import Branch
 from certigraph.state.step import Lesson, StepSubtask, Trial
 from certigraph.state.tdp import Progress
-from certigraph.state.trajectory import Event, Trajectory, state_type
+from certigraph.state.trajectory import Event, state_type
 
 # Beliefs and gates of a search.
 
@@ -403,14 +403,6 @@ class EpisodeHistory:
             self.now.lesson = Lesson.model_validate(lessons[-1])
 
 
-def read_episodes(trajectory: Trajectory) -> EpisodeHistory:
-    """Fold the episodes of a trajectory."""
-    episodes = EpisodeHistory(trajectory.header.graph)
-    for event in trajectory.events:
-        episodes.fold(event)
-    return episodes
-
-
 def _reported_score(observation: Mapping[str, Any]) -> float | None:
     score = observation.get("data", {}).get("score")
     return float(score) if isinstance(score, int | float) else None
@@ -457,11 +449,3 @@ class RatingHistory:
     def _know(self, update: dict[str, Any]) -> None:
         self._state = FactoredState.model_validate(update.get("factored", self._state))
         self._goal = FactoredState.model_validate(update.get("goal", self._goal))
-
-
-def read_rating(events: Iterable[Event]) -> RatingHistory:
-    """Fold the rating from events; it has no steps if no recording was rated."""
-    rating = RatingHistory()
-    for event in events:
-        rating.fold(event)
-    return rating

@@ -1,374 +1,337 @@
-"""History of a run, folded from its events: plan, attempts, certificates, and one row of a comparison."""
+"""History of a run, folded from its trajectory: `RunHistory` with plan, episodes, ratings and TDP's task graph.
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+The one fold that the live view and the reports read; neither knows the other.
+"""
 
-from certigraph.runtime.files import translate_trajectory_errors
-from certigraph.state.records import FAULT_ENDINGS, RESTORE, Certificate, Record, Usage
-from certigraph.state.trajectory import Event, Trajectory
+from collections.abc import Mapping, Sequence
+from graphlib import TopologicalSorter
+from typing import Any, Literal, NamedTuple
 
-# Certificates that are valid after returns to earlier states, in time and memory linear in their number.
+from certigraph.runtime.episodes import EpisodeHistory, RatingHistory
+from certigraph.runtime.progress import PlanHistory, count_steps
+from certigraph.runtime.texts import clip_text
+from certigraph.state.records import Usage
+from certigraph.state.tdp import Node, Outcome
+from certigraph.state.trajectory import (
+    Event,
+    Footer,
+    Header,
+    Resumed,
+    Trajectory,
+    TrajectoryLine,
+    assemble_trajectory,
+    state_type,
+)
 
+# A node of the task graph.
 
-class ReachedState(NamedTuple):
-    """A certified state: index of the certificate that led to it, the state before, and its number of predicates."""
+MAX_NAME_CHARACTERS = 60
+"""Maximum number of characters of a node's name."""
 
-    certificate: int
-    before: "ReachedState | None"
-    predicates: int
-
-
-class PredicateCounts(NamedTuple):
-    """Number of predicates in the latest certified state, and of those that a policy let pass uncertified."""
-
-    certified: int
-    passed: int
-
-
-def reached_states(certificates: Sequence[Certificate]) -> list[ReachedState | None]:
-    """Return every certified state in order, the empty state (None) first; a forced pass adds no predicate."""
-    states: list[ReachedState | None] = [None]
-    for index, certificate in enumerate(certificates):
-        if certificate.restores is not None:
-            states.append(states[certificate.restores])
-        else:
-            gained = 0 if certificate.forced else certificate.depth
-            states.append(ReachedState(index, states[-1], predicate_count_of(states[-1]) + gained))
-    return states
+NodeStatus = Literal["pending", "working", "completed", "failed", "removed"]
+"""Progress of a node; "removed": a revision has taken it out of the graph."""
 
 
-def valid_certificates(certificates: Sequence[Certificate]) -> set[int]:
-    """Return the indices of the certificates that led to the latest certified state, forced ones included."""
-    return set(_certificate_chain(reached_states(certificates)[-1]))
+class NodeProgress:
+    """A node with its progress: the events, usage and certificates of the graph inside it.
 
-
-def count_predicates(certificates: Sequence[Certificate]) -> PredicateCounts:
-    """Count the predicates that are certified and passed at the end."""
-    last = reached_states(certificates)[-1]
-    passed = (certificates[index] for index in _certificate_chain(last) if certificates[index].forced)
-    return PredicateCounts(predicate_count_of(last), sum(certificate.depth for certificate in passed))
-
-
-def predicate_count_of(state: ReachedState | None) -> int:
-    """Count the predicates of a certified state."""
-    return state.predicates if state else 0
-
-
-def _certificate_chain(state: ReachedState | None) -> Iterator[int]:
-    while state:
-        yield state.certificate
-        state = state.before
-
-
-# Certificates with their cost.
-
-PlainRecord = Mapping[str, Any]
-"""A record as JSON in a trajectory line, without fields that have their default value."""
-
-
-class StepCost(NamedTuple):
-    """Numbers of world steps, model calls, and input and output tokens."""
-
-    steps: int = 0
-    calls: int = 0
-    tokens: int = 0
-
-    def plus(self, usage: Usage, steps: int) -> "StepCost":
-        """Return the cost with one more execution of a node."""
-        return StepCost(self.steps + steps, self.calls + usage.calls, self.tokens + _token_count(usage))
-
-
-class CertificateCost(NamedTuple):
-    """A certificate or forced pass, the rejected attempts at its first predicate, and the cost since the last one."""
-
-    record: PlainRecord
-    rejected: int
-    cost: StepCost
-
-    @property
-    def targets(self) -> Sequence[PlainRecord]:
-        """The predicates that it certified."""
-        targets: Sequence[PlainRecord] = self.record["targets"]
-        return targets
-
-    @property
-    def returns(self) -> bool:
-        """Whether it returned to an earlier certified state instead of certifying predicates of the task."""
-        return self.record.get("restores") is not None
-
-    @property
-    def forced(self) -> bool:
-        """Whether a policy let its predicates pass uncertified."""
-        return bool(self.record.get("forced"))
-
-    def status(self, *, valid: bool) -> str:
-        """Return the status of its predicates, as in `frames.Frames`.
-
-        Args:
-            valid: whether no return led to a state before it.
-        """
-        if self.returns:
-            return "return"
-        if self.forced:
-            return "forced" if valid else "dropped"
-        return "certified" if valid else "undone"
-
-
-def _token_count(usage: Usage) -> int:
-    return usage.input_tokens + usage.output_tokens
-
-
-# One run as a row of a comparison.
-
-GATHER_NODE = "gather"
-"""TDP's node that repeats in the world what sub-tasks did in copies of it."""
-
-
-class PromptTokens(Record):
-    """Prompt tokens of one role, and how many of them were in the model's cache."""
-
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-
-    @property
-    def share(self) -> float:
-        """Cached tokens per prompt token, 0 to 1."""
-        return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
-
-
-class RunCost(Record):
-    """Usage of runs: calls and tokens that were paid for, US dollars, world steps, wall-clock seconds inside nodes."""
-
-    calls: int
-    prompt_tokens: int
-    cached_tokens: int
-    output_tokens: int
-    steps: int
-    seconds: float
-    usd: float = 0.0
-    roles: dict[str, PromptTokens]
-
-
-class ComparisonRow(RunCost):
-    """A finished run; `score` is 0 to 100, `trial` counts from 0."""
-
-    method: str
-    task: str
-    trial: int = 0
-    ending: str
-    score: float
-    solved: bool
-    scored: bool = True
-    """Whether the world gave a score."""
-    run: str
-
-    @property
-    def verdict(self) -> bool | None:
-        """Whether the task is solved; None without a score."""
-        return self.solved if self.scored else None
-
-    @property
-    def fault(self) -> bool:
-        """Whether the world or its data failed; such runs count in no statistic."""
-        return self.ending in FAULT_ENDINGS
-
-
-def sum_costs(rows: Sequence[ComparisonRow]) -> RunCost:
-    """Sum the cost of several runs."""
-    amounts = ("calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps", "seconds", "usd")
-    sums = {name: sum(getattr(row, name) for row in rows) for name in amounts}
-    return RunCost(**sums, roles=merge_roles(row.roles for row in rows))
-
-
-def values_by_task(rows: Sequence[ComparisonRow], figure: str) -> dict[str, list[float]]:
-    """Group the values of one column by task, a value for each trial."""
-    values = defaultdict[str, list[float]](list)
-    for row in rows:
-        values[row.task].append(float(getattr(row, figure)))
-    return dict(values)
-
-
-def comparison_row_of(method: str, task: str, trajectory: Trajectory, trial: int = 0) -> ComparisonRow:
-    """Build the row of a finished run. A run without a verdict scores 0.
-
-    Raises:
-        Fault: ("data") the trajectory has contents that no run of its graph writes.
+    Args:
+        node: the node as it was first specified.
+        added: number of the revision that added the node; 0 for a node of the first graph.
     """
-    footer, usage = trajectory.footer, trajectory.usage
-    with translate_trajectory_errors(trajectory.header.run_id):
-        steps = sum(map(count_steps, trajectory.events))
-        roles = _prompt_tokens_by_role([*trajectory.events, *trajectory.superseded])
-    value = footer.scores.value if footer and footer.scores else 0.0
-    return ComparisonRow(
-        method=method,
-        task=task,
-        trial=trial,
-        ending=trajectory.ending,
-        score=100 * value,
-        solved=value >= 1,
-        scored=bool(footer and footer.scores),
-        calls=usage.calls,
-        prompt_tokens=usage.input_tokens,
-        cached_tokens=usage.cached_tokens,
-        output_tokens=usage.output_tokens,
-        steps=steps,
-        seconds=usage.seconds,
-        usd=usage.usd,
-        roles=roles,
-        run=trajectory.header.run_id,
+
+    def __init__(self, node: Node, added: int = 0) -> None:
+        self.node, self.added = node, added
+        self.status: NodeStatus = node.status
+        self.earlier: list[tuple[int, Node]] = []
+        """Earlier versions of the node, each with the number of the revision that changed it."""
+        self.removed = 0
+        self.outcome: Outcome | None = None
+        self.events: list[Event] = []
+        self.spans: list[tuple[float, float]] = []
+        """Start and end of each operator, in seconds since the start of the run."""
+        self.plan = PlanHistory()
+        """Plan of the inner graph; empty if its solver certifies nothing."""
+        self.calls = self.tokens = self.steps = self.replans = 0
+        self.seconds = 0.0
+        self.action = ""
+
+    @property
+    def name(self) -> str:
+        """The id, shortened to a label."""
+        return clip_text(self.node.id, MAX_NAME_CHARACTERS)
+
+    @property
+    def changed(self) -> str:
+        """Changes by revisions, in one or two words; empty for an unchanged node."""
+        if self.removed:
+            return f"{self.outcome.status}, removed" if self.outcome else "removed"
+        return "revised" if self.earlier else "added" if self.added else ""
+
+    def add_usage(self, event: Event) -> None:
+        """Add the usage of an event of the inner graph."""
+        usage = event.usage
+        self.calls += usage.calls
+        self.tokens += usage.input_tokens + usage.output_tokens
+        self.seconds += usage.seconds
+
+    def fold(self, event: Event, ended: float) -> None:
+        """Fold an event of the inner graph; `ended` is in seconds since the start of the run."""
+        self.events.append(event)
+        self.spans.append((max(ended - event.usage.seconds, 0.0), ended))
+        if self.status == "pending":
+            self.status = "working"
+        self.steps += count_steps(event)
+        if "|" in event.scope:
+            return
+        self.plan.fold(event)
+        update: Mapping[str, Any] = event.update or {}
+        self.action = update.get("action", {}).get("text", self.action)
+        # Plans of solvers without predicates (`outline`) count here too, which `plan.replans` leaves out.
+        self.replans += event.node == "replan" and bool(update)
+
+
+# Revisions of the task graph.
+
+
+class RevisionSummary(NamedTuple):
+    """Ids of the nodes that a revision added, changed and removed, and notes on what was refused or repaired."""
+
+    number: int
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        """The revision on one line; empty if it changed nothing."""
+        changes = {"added": self.added, "changed": self.changed, "removed": self.removed}
+        parts = [f"{change} {', '.join(ids)}" for change, ids in changes.items() if ids]
+        return "; ".join([*parts, *self.notes])
+
+
+def summarize_revision(
+    number: int, before: Mapping[str, Node], after: Sequence[Node], notes: Sequence[str]
+) -> RevisionSummary:
+    """Build the revision that led from the nodes `before`, by id, to the nodes `after`."""
+    remaining = {node.id for node in after}
+    return RevisionSummary(
+        number,
+        added=tuple(node.id for node in after if node.id not in before),
+        changed=tuple(node.id for node in after if node.id in before and has_changed(node, before[node.id])),
+        removed=tuple(id_ for id_ in before if id_ not in remaining),
+        notes=tuple(notes),
     )
 
 
-def merge_roles(several: Iterable[Mapping[str, PromptTokens]]) -> dict[str, PromptTokens]:
-    """Sum the prompt tokens of several runs by role."""
-    sums: dict[str, PromptTokens] = {}
-    for roles in several:
-        for role, more in roles.items():
-            known = sums.get(role, PromptTokens())
-            sums[role] = PromptTokens(
-                prompt_tokens=known.prompt_tokens + more.prompt_tokens,
-                cached_tokens=known.cached_tokens + more.cached_tokens,
-            )
-    return sums
+def has_changed(node: Node, other: Node) -> bool:
+    """Whether two versions of a node differ in their task or dependencies."""
+    return (node.task, node.needs) != (other.task, other.needs)
 
 
-def count_steps(event: Event) -> int:
-    """Count the world steps of one event: the entries that `act` added to the log, also in inner graphs."""
-    # A log that is replaced holds earlier steps, and `gather` repeats the steps of sub-tasks.
-    repeats = event.node == GATHER_NODE or "history" in event.replaced
-    log: Any = [] if repeats else (event.update or {}).get("history", [])
-    return len(log)
+# The task graph.
 
 
-def _prompt_tokens_by_role(events: Iterable[Event]) -> dict[str, PromptTokens]:
-    calls: list[dict[str, Any]] = [call for event in events for call in event.calls]
-    return merge_roles({call["role"]: _prompt_tokens_of(call)} for call in calls)
+class TaskGraph:
+    """Task graph of a run, with the nodes by id, including removed ones; `drawn`: whether the run has a task graph."""
 
-
-def _prompt_tokens_of(call: Mapping[str, Any]) -> PromptTokens:
-    return PromptTokens(prompt_tokens=call.get("input_tokens", 0), cached_tokens=call.get("cached_tokens", 0))
-
-
-# One pass over the events of a run. `Trajectory.state()` validates every record; this reads a thousand runs in the time
-# that it needs for a few.
-
-CHECK_NODES = frozenset({"audit", "revalidate"})
-"""Nodes that lead to a replan although attempts at the target are left."""
-
-EXTENDING_NODE = "certify"
-"""The node before Replan when it extends a plan that was cut; this counts neither as a replan nor as exhaustion."""
-
-PLANNING_NODES = frozenset({"reset", "propose"})
-"""Nodes whose cost belongs to the plan, not to its first predicate."""
-
-
-class CountedAttempt(NamedTuple):
-    """An attempt: `number` counts the attempts at its target from 1, `step` is the number of world steps so far."""
-
-    position: int
-    target: PlainRecord
-    number: int
-    depth: int
-    step: int
-
-
-class Exhaustion(NamedTuple):
-    """The first time that all attempts at a target were used up: position in the plan and length of the plan."""
-
-    head: int
-    planned: int
-
-
-@dataclass
-class RunSummary:
-    """Summary of the events of a run; for a graph without predicates, little more than `steps`."""
-
-    plan: Sequence[PlainRecord] = ()
-    head: int = 0
-    steps: int = 0
-    replans: int = 0
-    exhaustion: Exhaustion | None = None
-    attempts: list[CountedAttempt] = field(default_factory=list)
-    certificates: list[CertificateCost] = field(default_factory=list)
-    cost_since: StepCost = field(default_factory=StepCost)
-    first_open: int = 0
-    """Index in `attempts` of the first attempt after the last certificate."""
-    certified: set[int] = field(default_factory=set)
-    """Indices in `attempts` of the attempts that were certified."""
-    invalidated: set[tuple[int, int]] = field(default_factory=set)
-    """Invalidated predicates that no return restored: index of the certificate, index of its target."""
-    invalidated_at: list[frozenset[tuple[int, int]]] = field(default_factory=lambda: [frozenset()])
-    """The same for every certified state, the empty one first."""
-    before: str = ""
-    """The node of the latest event that did not fail."""
+    def __init__(self, graph: str = "") -> None:
+        self.drawn = "dag" in state_type(graph).__annotations__
+        self._begin()
 
     def fold(self, event: Event) -> None:
-        """Fold one event. An event without an update failed and adds only its usage."""
-        update: dict[str, Any] = event.update or {}
-        if event.node == "replan":
-            if self.before not in CHECK_NODES | {EXTENDING_NODE}:
-                self.exhaustion = self.exhaustion or Exhaustion(self.head, len(self.plan))
-            self.replans += bool(update.get("plan")) and self.before != EXTENDING_NODE
-        if event.update is not None:
-            self.before = event.node
-        for invalidation in update.get("invalidations", ()):
-            self.invalidated.add((invalidation["certificate"], invalidation["target"]))
-        steps = count_steps(event)
-        self.steps += steps
-        self.cost_since = self.cost_since if event.node in PLANNING_NODES else self.cost_since.plus(event.usage, steps)
-        self.plan = update.get("plan", self.plan)
-        for attempt in update.get("attempts", ()):
-            self.attempts.append(self._count_attempt(attempt))
-        for certificate in update.get("certificates", ()):
-            self._certify(certificate)
-        self.head = update.get("head", self.head)
+        """Fold one event of the outermost graph or of a graph inside a node."""
+        ended = self._since_begin(event)
+        if event.scope:
+            self._work(event, ended)
+            return
+        update: dict[str, Any] = {**(event.update or {})}
+        if "outcomes" in event.replaced:
+            self._begin()
+        self.drawn |= "dag" in update
+        if update.get("dag"):
+            self._draw(update)
+        for outcome in map(Outcome.model_validate, update.get("outcomes", ())):
+            if worked := self.nodes.get(outcome.node):
+                worked.outcome, worked.status = outcome, outcome.status
+        if event.node in ("decompose", "revise"):
+            self.supervisor_spans.append((max(ended - event.usage.seconds, 0.0), ended))
 
-    def open_attempts(self) -> Sequence[CountedAttempt]:
-        """Return the attempts since the last certificate."""
-        return self.attempts[self.first_open :]
+    def add_usage(self, event: Event) -> None:
+        """Add the usage of an event that a resume has superseded."""
+        if event.scope and (worked := self._node_of(event)):
+            worked.add_usage(event)
 
-    def valid_indices(self) -> frozenset[int]:
-        """Return the indices of certificates and passes that are valid at the end."""
-        states: list[tuple[int, ...]] = [()]
-        for index, certificate in enumerate(self.certificates):
-            restored = certificate.record.get("restores")
-            states.append((*states[-1], index) if restored is None else states[restored])
-        return frozenset(states[-1])
+    @property
+    def goal(self) -> str:
+        """Id of the node that completes the task: the one that no other node needs; empty in an empty graph."""
+        live = [worked.node for worked in self.nodes.values() if not worked.removed]
+        for nodes in ([node for node in live if node.status == "pending"], live):
+            needed = {need for node in nodes for need in node.needs}
+            if ends := [node.id for node in nodes if node.id not in needed]:
+                return ends[-1]
+        return ""
 
-    def _count_attempt(self, attempt: PlainRecord) -> CountedAttempt:
-        position, target = attempt["position"], attempt["target"]
-        before = sum(t.position == position and t.target == target for t in self.open_attempts())
-        return CountedAttempt(position, target, before + 1, attempt["verdict"]["depth"], self.steps)
+    def count(self, status: str) -> int:
+        """Count the nodes that have the status."""
+        return sum(worked.status == status for worked in self.nodes.values())
 
-    def _certify(self, record: PlainRecord) -> None:
-        restored = record.get("restores")
-        if restored is not None:
-            self.invalidated = {*self.invalidated_at[restored]}
-        self.invalidated_at.append(frozenset(self.invalidated))
-        first = record["targets"][0]
-        rejected = sum(t.target == first for t in self.open_attempts()[:-1])
-        self.certificates.append(CertificateCost(record, rejected, self.cost_since))
-        self.cost_since, self.first_open = StepCost(), len(self.attempts)
-        if not self.certificates[-1].forced:
-            self.certified.add(self.first_open - 1)
+    @property
+    def live(self) -> int:
+        """Number of nodes that were not removed."""
+        return len(self.nodes) - self.count("removed")
+
+    @property
+    def steps(self) -> int:
+        """Number of world steps of all nodes."""
+        return sum(worked.steps for worked in self.nodes.values())
+
+    def levels(self) -> list[list[NodeProgress]]:
+        """Group the nodes by the length of the longest path of dependencies to them; listed order inside a level."""
+        needs = {id_: [n for n in worked.node.needs if n in self.nodes] for id_, worked in self.nodes.items()}
+        level: dict[str, int] = {}
+        for id_ in TopologicalSorter(needs).static_order():
+            level[id_] = 1 + max((level[need] for need in needs[id_]), default=-1)
+        levels: list[list[NodeProgress]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
+        for id_, worked in self.nodes.items():
+            levels[level[id_]].append(worked)
+        return levels
+
+    def _begin(self) -> None:
+        self.nodes: dict[str, NodeProgress] = {}
+        self.revisions: list[RevisionSummary] = []
+        self.supervisor_spans: list[tuple[float, float]] = []
+        """Start and end of the nodes that built and revised the graph, in seconds since the start of the run."""
+        self.resume_times: list[float] = []
+        self._scopes: dict[str, str] = {}
+        self._latest = self._before = 0.0
+
+    def _since_begin(self, event: Event) -> float:
+        # Times of a resumed run count from 0 again; the time between a kill and the resume is left out.
+        if event.t < self._latest:
+            self._before += self._latest
+            self.resume_times.append(self._before)
+        self._latest = event.t
+        return self._before + event.t
+
+    def _work(self, event: Event, ended: float) -> None:
+        if worked := self._node_of(event):
+            worked.add_usage(event)
+            worked.fold(event, ended)
+
+    def _node_of(self, event: Event) -> NodeProgress | None:
+        # An event of a graph that is nested deeper belongs to the node of this graph around it.
+        outermost, *deeper = event.scope.split("|")
+        if not deeper:
+            self._scopes[outermost] = event.subtask
+        return self.nodes.get(self._scopes.get(outermost, ""))
+
+    def _draw(self, update: dict[str, Any]) -> None:
+        nodes = [Node.model_validate(node) for node in update["dag"].get("nodes", ())]
+        before = {id_: worked.node for id_, worked in self.nodes.items() if not worked.removed}
+        change = summarize_revision(update.get("revisions", 0), before, nodes, update.get("notes", ()))
+        if change.number and change.line:
+            self.revisions.append(change)
+        for node in nodes:
+            worked = self.nodes.setdefault(node.id, NodeProgress(node, change.number))
+            if has_changed(node, worked.node):
+                worked.earlier.append((change.number, worked.node))
+            worked.node, worked.status, worked.removed = node, node.status, 0
+            worked.outcome = None if node.status == "pending" else worked.outcome  # a pending node is done again
+        for id_ in change.removed:
+            self.nodes[id_].status, self.nodes[id_].removed = "removed", change.number
 
 
-def fold_graphs(events: Iterable[Event]) -> Sequence[RunSummary]:
-    """Fold the events of a run by graph: the outermost graph first, then the graphs inside nodes."""
-    folds = {"": RunSummary()}
-    for event in events:
-        folds.setdefault(event.scope, RunSummary()).fold(event)
-    return tuple(folds.values())
+# The history of a run.
+
+USAGE_FIELDS = ("calls", "input_tokens", "output_tokens", "cached_tokens", "usd")
+"""Fields of usage that are counted."""
 
 
-def kind_of(target: PlainRecord) -> str:
-    """Return the kind of a predicate, by default `condition`."""
-    kind: str = target.get("kind", "condition")
-    return kind
+class RunHistory:
+    """History of a run so far, folded from trajectory lines as they arrive, in a few microseconds each."""
+
+    def __init__(self) -> None:
+        self.header: Header | None = None
+        self.footer: Footer | None = None
+        self.spent = dict.fromkeys(USAGE_FIELDS, 0.0)
+        self._lines: list[TrajectoryLine] = []
+        self._begin()
+
+    def take(self, line: TrajectoryLine) -> None:
+        """Fold one line. A resume takes back what was done after its checkpoint, except the cost."""
+        self._lines.append(line)
+        if isinstance(line, Header):
+            self.header = line
+            self._begin()
+        elif isinstance(line, Footer):
+            self.footer = line
+            # a view that starts with a resume was not sent the events that were superseded before
+            self._raise_spent(line.usage)
+        elif isinstance(line, Resumed):
+            self.take_trajectory(assemble_trajectory(self._lines))
+            self.footer = None
+        elif isinstance(line, Event):
+            for name in USAGE_FIELDS:
+                self.spent[name] += getattr(line.usage, name)
+            self._fold(line)
+
+    def take_trajectory(self, trajectory: Trajectory) -> None:
+        """Replace the history by that of a trajectory; superseded events count only as cost."""
+        self.header, self.footer = trajectory.header, trajectory.footer
+        self._begin()
+        for event in trajectory.events:
+            self._fold(event)
+        for event in trajectory.superseded:
+            self.tasks.add_usage(event)
+        # only the assembled trajectory counts calls that a killed process left without an event
+        self._raise_spent(trajectory.usage)
+
+    @property
+    def ending(self) -> str:
+        """The ending; empty while there is none."""
+        return self.footer.ending if self.footer else ""
+
+    @property
+    def steps(self) -> int:
+        """Number of world steps, including earlier episodes and all nodes of a task graph."""
+        return self.tasks.steps if self.tasks.drawn else self.episodes.steps
+
+    @property
+    def tokens(self) -> int:
+        """Number of input and output tokens."""
+        return int(self.spent["input_tokens"] + self.spent["output_tokens"])
+
+    def limit(self, name: str) -> int | None:
+        """Return a limit from the header of the run."""
+        limits = self.header.context.get("limits") if self.header else None
+        recorded = limits.get(name) if isinstance(limits, dict) else None
+        return recorded if isinstance(recorded, int) else None
+
+    def _begin(self) -> None:
+        graph = self.header.graph if self.header else ""
+        self.plan = PlanHistory()
+        self.episodes, self.tasks, self.rating = EpisodeHistory(graph), TaskGraph(graph), RatingHistory()
+        self.cost: float | None = None
+        """What was spent of the budget of the task, if the world reports it."""
+
+    def _fold(self, event: Event) -> None:
+        self.tasks.fold(event)
+        if event.scope:  # plan and certificates of a graph inside a node are not those of the run
+            return
+        self.plan.fold(event)
+        self.episodes.fold(event)
+        self.rating.fold(event)
+        update: Mapping[str, Any] = event.update or {}
+        self.cost = update.get("observation", {}).get("data", {}).get("cost", self.cost)
+
+    def _raise_spent(self, usage: Usage) -> None:
+        self.spent = {name: max(spent, getattr(usage, name)) for name, spent in self.spent.items()}
 
 
-def is_return(target: PlainRecord) -> bool:
-    """Whether a predicate stands for a return to an earlier certified state."""
-    return kind_of(target) == RESTORE
+def read_history(trajectory: Trajectory) -> RunHistory:
+    """Fold a trajectory."""
+    history = RunHistory()
+    history.take_trajectory(trajectory)
+    return history

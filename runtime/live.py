@@ -10,10 +10,10 @@ from rich.live import Live
 
 from certigraph.adapters.models.chat_models import describe_models
 from certigraph.runtime.episodes import EpisodeSummary, NumberedTurn, RefusedAction, format_plan
-from certigraph.runtime.html import add_passed_count, clip_text, format_count, format_finding, passed_label
+from certigraph.runtime.history import NodeProgress, RunHistory
 from certigraph.runtime.result import is_goal_denied, is_solved, verdict_scores_of
-from certigraph.runtime.task_graph import NodeProgress
-from certigraph.runtime.terminal import RunView, clean_line, draw_frame, reward_lines
+from certigraph.runtime.terminal import clean_line, draw_frame, reward_lines
+from certigraph.runtime.texts import add_passed_count, clip_text, format_count, format_finding, passed_label
 from certigraph.state.records import Certificate, Finding
 from certigraph.state.step import Lesson
 from certigraph.state.trajectory import Event, Footer, Header, TrajectoryLine
@@ -21,7 +21,7 @@ from certigraph.state.trajectory import Event, Footer, Header, TrajectoryLine
 # Plain lines of a task graph.
 
 
-def task_lines(run: RunView, event: Event) -> Iterator[str]:
+def task_lines(run: RunHistory, event: Event) -> Iterator[str]:
     """Yield the lines for an event of a task graph, after `run` has folded it."""
     update: dict[str, Any] = {**(event.update or {})}
     if event.scope:
@@ -46,8 +46,8 @@ def _inner_lines(worked: NodeProgress, event: Event, update: dict[str, Any]) -> 
     if event.node == "replan" and update.get("outline"):
         yield f"{worked.name}: step {worked.steps}: replanned: {format_plan(tuple(update['outline']))}"
     if update.get("certificates"):
-        last = worked.certificates[-1]
-        progress = passed_label(last.forced) if last.forced else f"certified {worked.certified}/{worked.total}"
+        plan, last = worked.plan, worked.plan.certificates[-1].certificate
+        progress = passed_label(last.forced) if last.forced else f"certified {plan.in_force}/{plan.total}"
         yield f"{worked.name}: step {worked.steps}: {progress}: {last.targets[-1].text}"
 
 
@@ -57,7 +57,7 @@ MAX_FINDING_CHARACTERS = 60
 """Maximum number of characters of a finding and of its dispute."""
 
 
-def plain_lines(run: RunView, line: TrajectoryLine) -> Iterator[str]:
+def plain_lines(run: RunHistory, line: TrajectoryLine) -> Iterator[str]:
     """Yield the lines for a line of the trajectory, often none, after `run` has folded it."""
     if isinstance(line, Header):
         yield from _header_lines(line)
@@ -70,7 +70,7 @@ def plain_lines(run: RunView, line: TrajectoryLine) -> Iterator[str]:
     elif isinstance(line, Event):
         update = line.update or {}
         if update.get("certificates"):
-            yield from _certificate_lines(run, run.certificates[-1])
+            yield from _certificate_lines(run, run.plan.certificates[-1].certificate)
         yield from _check_lines(run, line)
         if line.node == "replan" and not run.episodes.acting:
             yield _replan_line(run, "plan" in update)
@@ -85,7 +85,7 @@ def _header_lines(header: Header) -> Iterator[str]:
     yield f"task: {header.task.goal}"
 
 
-def _check_lines(run: RunView, event: Event) -> Iterator[str]:
+def _check_lines(run: RunHistory, event: Event) -> Iterator[str]:
     update: dict[str, Any] = {**(event.update or {})}
     for invalidation in update.get("invalidations", ()):
         yield f"step {run.steps}: undone: {invalidation['predicate']['text']}"
@@ -94,14 +94,15 @@ def _check_lines(run: RunView, event: Event) -> Iterator[str]:
         yield f"step {run.steps}: audit of the goal: {decision}"
 
 
-def _certificate_lines(run: RunView, certificate: Certificate) -> Iterator[str]:
+def _certificate_lines(run: RunHistory, certificate: Certificate) -> Iterator[str]:
     at, text = f"step {certificate.step}", certificate.targets[-1].text
     if certificate.restores is not None:
         yield f"{at}: returned to certified state {certificate.restores}: {text}"
         return
     cascade = f" (cascade {certificate.depth})" if certificate.depth > 1 else ""
     score = f", score {run.episodes.now.reported:.3g}" if run.episodes.graded else ""
-    progress = passed_label(certificate.forced) if certificate.forced else f"certified {run.standing}/{run.total}"
+    certified = f"certified {run.plan.in_force}/{run.plan.total}"
+    progress = passed_label(certificate.forced) if certificate.forced else certified
     yield f"{at}: {progress}{cascade}{score}: {text}"
     if certificate.finding:
         yield f"{at}: found: {_format_short_finding(certificate.finding)}"
@@ -116,11 +117,12 @@ def _format_short_finding(finding: Finding) -> str:
     return format_finding(finding.model_copy(update=cut))
 
 
-def _replan_line(run: RunView, has_plan: bool) -> str:
+def _replan_line(run: RunHistory, has_plan: bool) -> str:
     if not has_plan:
-        return f"step {run.steps}: replanning gave up: {run.target}"
-    done = "extended the plan" if run.extended else "replanned"
-    return f"step {run.steps}: {done}, {len(run.plan) - run.head} predicates from here: {run.target}"
+        return f"step {run.steps}: replanning gave up: {run.plan.target}"
+    done = "extended the plan" if run.plan.extended else "replanned"
+    rest = len(run.plan.plan) - run.plan.head
+    return f"step {run.steps}: {done}, {rest} predicates from here: {run.plan.target}"
 
 
 def _episode_lines(episode: EpisodeSummary, event: Event) -> Iterator[str]:
@@ -152,7 +154,7 @@ def _format_lesson(lesson: Lesson) -> str:
     return lesson.reflection or ", ".join(format_count(len(items), what) for what, items in counts.items() if items)
 
 
-def _ending_line(run: RunView, footer: Footer) -> str:
+def _ending_line(run: RunHistory, footer: Footer) -> str:
     scores = verdict_scores_of(run.header, footer)
     score = f", score {scores.value:.3g}" if scores else ""
     cost = f"{format_count(run.steps, 'step')}, {run.spent['calls']:.0f} calls, {run.tokens:,} tokens"
@@ -160,14 +162,14 @@ def _ending_line(run: RunView, footer: Footer) -> str:
     return f"ended {footer.ending}{denied}{score}, {_format_progress(run)}, {cost}"
 
 
-def _format_progress(run: RunView) -> str:
+def _format_progress(run: RunHistory) -> str:
     episodes, tasks = run.episodes, run.tasks
     if run.rating.steps:
         return f"{len(run.rating.rated)}/{len(run.rating.steps)} recorded steps rated"
     if tasks.drawn:
         return f"{tasks.count('completed')}/{tasks.live} sub-tasks completed, {tasks.count('failed')} failed"
     if not episodes.acting:
-        return add_passed_count(f"{run.standing}/{run.total} certified", run.passed)
+        return add_passed_count(f"{run.plan.in_force}/{run.plan.total} certified", run.plan.passed)
     completed, failed = episodes.count("completed"), episodes.count("failed")
     subtasks = f", {format_count(completed, 'subtask')} completed, {failed} failed" if completed or failed else ""
     return format_count(len(episodes.all), "episode") + subtasks
@@ -191,7 +193,7 @@ class LiveView:
     """
 
     def __init__(self, console: Console | None = None, steps: int | None = None) -> None:
-        self.run = RunView()
+        self.run = RunHistory()
         self._console = console or Console()
         self._steps = steps
         self._began = time.monotonic()

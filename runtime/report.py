@@ -9,18 +9,17 @@ from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
-from certigraph.runtime.episodes import EpisodeHistory, EpisodeSummary, RatingHistory, read_episodes, read_rating
+from certigraph.runtime.episodes import EpisodeHistory, EpisodeSummary, RatingHistory
 from certigraph.runtime.files import check_no_links, translate_trajectory_errors
+from certigraph.runtime.history import TaskGraph, read_history
 from certigraph.runtime.html import (
     PAGE_STYLE,
     PAGE_TEMPLATE,
-    PASSED_LABEL,
     Markup,
     answer_block,
     join_markup,
     node_table,
     score_chips,
-    shorten_text,
     tag,
     totals_row,
 )
@@ -34,7 +33,7 @@ from certigraph.runtime.report_episodes import (
     reward_figures,
     score_drawing,
 )
-from certigraph.runtime.report_plan import PlanHistory, plan_column, plan_figures, progress_drawing, read_plan_history
+from certigraph.runtime.report_plan import PlanTable, plan_column, plan_figures, plan_table, progress_drawing
 from certigraph.runtime.report_tasks import (
     graph_drawing,
     inner_run_of,
@@ -44,7 +43,7 @@ from certigraph.runtime.report_tasks import (
     timeline,
 )
 from certigraph.runtime.result import is_goal_denied, is_solved, is_user_question, verdict_scores_of
-from certigraph.runtime.task_graph import TaskGraph, read_task_graph
+from certigraph.runtime.texts import PASSED_LABEL, shorten_text
 from certigraph.state.records import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
 from certigraph.state.rewards import TRUE_REWARDS
 from certigraph.state.trajectory import Footer, Header, Trajectory
@@ -183,13 +182,12 @@ class ReportParts(NamedTuple):
 
 def report_parts_of(trajectory: Trajectory) -> ReportParts:
     """Build the parts of a run's report."""
-    tasks, episodes = read_task_graph(trajectory), read_episodes(trajectory)
-    rating = read_rating(trajectory.events)
-    if rating.steps:
-        return _reward_parts(rating, trajectory.footer)
-    if tasks.drawn:
-        return _task_parts(tasks, trajectory)
-    return _episode_parts(episodes) if episodes.acting else _plan_parts(read_plan_history(trajectory), episodes)
+    run = read_history(trajectory)
+    if run.rating.steps:
+        return _reward_parts(run.rating, trajectory.footer)
+    if run.tasks.drawn:
+        return _task_parts(run.tasks, trajectory)
+    return _episode_parts(run.episodes) if run.episodes.acting else _plan_parts(plan_table(run), run.episodes)
 
 
 def titled_section(title: str, inside: Markup) -> Markup:
@@ -197,7 +195,7 @@ def titled_section(title: str, inside: Markup) -> Markup:
     return tag("section", tag("h2", title), inside)
 
 
-def _plan_parts(story: PlanHistory, episodes: EpisodeHistory) -> ReportParts:
+def _plan_parts(story: PlanTable, episodes: EpisodeHistory) -> ReportParts:
     drawings = [titled_section("Progress", progress_drawing(story))]
     if episodes.graded:
         drawings.append(titled_section("Score by step", score_drawing(episodes)))
@@ -239,19 +237,19 @@ def _task_score_sections(tasks: TaskGraph, trajectory: Trajectory) -> list[Marku
     combined = EpisodeHistory()
     combined.all.append(EpisodeSummary(1))
     for worked in sorted((w for w in tasks.nodes.values() if w.spans), key=lambda worked: worked.spans[0]):
-        inner = read_episodes(inner_run_of(worked, trajectory))
+        inner = read_history(inner_run_of(worked, trajectory)).episodes
         combined.graded |= inner.graded
         combined.now.scores += [score for episode in inner.all for score in episode.scores]
     return [titled_section("Score by step", score_drawing(combined))] if combined.graded else []
 
 
-def _inner_markup(run: Trajectory) -> Markup:
-    tasks, episodes = read_task_graph(run), read_episodes(run)
-    if tasks.nodes:
-        return task_column(tasks, run, _inner_markup)
-    if episodes.acting:
-        return join_markup(*map(episode_inside, episodes.all))
-    return plan_column(read_plan_history(run)) if run.events else join_markup()
+def _inner_markup(trajectory: Trajectory) -> Markup:
+    run = read_history(trajectory)
+    if run.tasks.nodes:
+        return task_column(run.tasks, trajectory, _inner_markup)
+    if run.episodes.acting:
+        return join_markup(*map(episode_inside, run.episodes.all))
+    return plan_column(plan_table(run)) if trajectory.events else join_markup()
 
 
 # The page.

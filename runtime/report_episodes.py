@@ -12,7 +12,8 @@ from certigraph.runtime.episodes import (
     Remark,
     SubtaskGroup,
 )
-from certigraph.runtime.html import Markup, format_count, join_markup, shorten_text, tag, total_cell
+from certigraph.runtime.html import Markup, join_markup, tag, total_cell
+from certigraph.runtime.texts import format_count, shorten_text
 from certigraph.state.rewards import FactoredState
 from certigraph.state.search import Branch
 from certigraph.state.step import Lesson, StepSubtask, SubtaskStatus

@@ -1,26 +1,28 @@
 """Plan of a report: findings, predicates with their attempts, and the drawing of progress."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby, pairwise
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
-from certigraph.runtime.history import EXTENDING_NODE, predicate_count_of, reached_states, valid_certificates
-from certigraph.runtime.html import (
+from certigraph.runtime.history import RunHistory
+from certigraph.runtime.html import Markup, join_markup, tag, total_cell
+from certigraph.runtime.progress import (
+    PlanAttempt,
+    PlanAudit,
+    PlanHistory,
+    PlanReplan,
+    PredicateRow,
+    PredicateStatus,
+)
+from certigraph.runtime.texts import (
     PASSED_LABEL,
-    Markup,
     add_passed_count,
     clip_text,
     format_count,
-    join_markup,
     passed_label,
     shorten_text,
-    tag,
-    total_cell,
 )
-from certigraph.state.records import GOAL, Attempt, Audit, Certificate, Finding, Invalidation, Predicate
-from certigraph.state.run import predicates_in_force
-from certigraph.state.trajectory import Event, Trajectory
+from certigraph.state.records import Audit, Finding
 
 # Findings.
 
@@ -59,75 +61,18 @@ def _link(url: str) -> Markup:
     return tag("a", shown, href=url, rel="noopener noreferrer nofollow")
 
 
-# Rows of the plan, folded from events, with attempts, replans and audits.
-
-PredicateStatus = Literal["certified", "forced", "undone", "restored", "failed", "target", "waiting"]
-"""Status of a predicate."""
+# The plan as a report shows it.
 
 
-class PlanAttempt(NamedTuple):
-    """An attempt with its world step and the answer of the world.
+class PlanTable(NamedTuple):
+    """Plan of a run with its rows."""
 
-    `discharged`: it led to a certificate, which may be a forced pass. An attempt whose verdict holds has no certificate
-    if an audit denied the goal, or if the run stopped in between.
-    """
-
-    attempt: Attempt
-    step: int
-    answer: str
-    discharged: bool = False
-
-
-class PlanReplan(NamedTuple):
-    """A replan at a position of the plan; `tail` is the number of new predicates from there, 0 if it gave up.
-
-    `extends`: it continued a plan that was cut.
-    """
-
-    position: int
-    step: int
-    tail: int
-    extends: bool = False
-
-
-class PlanAudit(NamedTuple):
-    """An audit of the goal, made at a position of the plan."""
-
-    position: int
-    audit: Audit
-
-
-PlanEvent = PlanAttempt | PlanReplan | PlanAudit
-"""An event at a position of the plan."""
-
-
-class PredicateRow(NamedTuple):
-    """One predicate of the plan with its status, its certificate, and the events at its position in order."""
-
-    position: int
-    predicate: Predicate
-    status: PredicateStatus
-    certificate: Certificate | None
-    moments: tuple[PlanEvent, ...]
-
-
-class PlanHistory(NamedTuple):
-    """Plan of a run with all events, as a report shows it."""
-
+    plan: PlanHistory
     rows: list[PredicateRow]
-    moments: list[PlanEvent]
-    standing: list[tuple[int, int]]
-    """World step and number of certified predicates after every certificate."""
-    steps: int
 
     def count(self, *statuses: PredicateStatus) -> int:
         """Count the predicates of the plan that have one of the statuses."""
         return sum(row.status in statuses for row in self.rows)
-
-    @property
-    def replans(self) -> int:
-        """Number of replans that led to new predicates."""
-        return sum(isinstance(m, PlanReplan) and m.tail > 0 and not m.extends for m in self.moments)
 
     @property
     def forced(self) -> bool:
@@ -135,93 +80,9 @@ class PlanHistory(NamedTuple):
         return bool(self.rows) and self.rows[-1].status == "forced"
 
 
-def read_plan_history(trajectory: Trajectory) -> PlanHistory:
-    """Fold a trajectory. For a graph without a plan, the rows come from its certificates and attempts."""
-    state, moments = trajectory.state(), _plan_events(trajectory.events)
-    certificates = state.get("certificates", [])
-    return PlanHistory(
-        rows=list(_build_rows(state, moments, trajectory.footer.ending if trajectory.footer else "")),
-        moments=moments,
-        standing=[*zip((c.step for c in certificates), _counts_in_force(certificates, state), strict=True)],
-        steps=len(state.get("history", [])),
-    )
-
-
-def _counts_in_force(certificates: Sequence[Certificate], state: Mapping[str, Any]) -> Iterator[int]:
-    # The number of predicates in force after every certificate.
-    invalidations: Sequence[Invalidation] = state.get("invalidations", ())
-    if not invalidations:
-        yield from map(predicate_count_of, reached_states(certificates)[1:])
-        return
-    for number, certificate in enumerate(certificates, 1):
-        known = [invalidation for invalidation in invalidations if invalidation.step <= certificate.step]
-        yield len(predicates_in_force(certificates[:number], known))
-
-
-def _build_rows(state: Mapping[str, Any], moments: Sequence[PlanEvent], ending: str) -> Iterator[PredicateRow]:
-    certificates, moments_at = state.get("certificates", []), _group_by_position(moments)
-    by_position = {c.position + n: i for i, c in enumerate(certificates) for n in range(c.depth)}
-    valid, plan = valid_certificates(certificates), _full_plan(state)
-    predicates = predicates_in_force(certificates, state.get("invalidations", ()))
-    in_force = {certificates[predicate.certificate].position + predicate.target for predicate in predicates}
-    head = state.get("head", max(by_position, default=-1) + 1)
-    for position, predicate in sorted(plan.items()):
-        index = by_position.get(position)
-        certificate = None if index is None else certificates[index]
-        is_valid = position in in_force or (certificate is not None and bool(certificate.forced) and index in valid)
-        status = _status_of(certificate, is_valid, position == head, ending)
-        yield PredicateRow(position, predicate, status, certificate, tuple(moments_at[position]))
-
-
-def _full_plan(state: Mapping[str, Any]) -> dict[int, Predicate]:
-    certified = {c.position + n: t for c in state.get("certificates", []) for n, t in enumerate(c.targets)}
-    attempted = {a.position: a.target for a in state.get("attempts", [])}
-    return {**attempted, **certified, **dict(enumerate(state.get("plan", [])))}
-
-
-def _status_of(certificate: Certificate | None, is_valid: bool, at_head: bool, ending: str) -> PredicateStatus:
-    if certificate and certificate.restores is not None:
-        return "restored"
-    if certificate:
-        return "undone" if not is_valid else "forced" if certificate.forced else "certified"
-    if not at_head:
-        return "waiting"
-    return "target" if not ending or ending == GOAL or ending.startswith(("limit:", "error:")) else "failed"
-
-
-def _plan_events(events: Sequence[Event]) -> list[PlanEvent]:
-    moments: list[PlanEvent] = []
-    head, step, answer, latest, before = 0, 0, "", -1, ""
-    for event in (event for event in events if not event.scope):
-        update: dict[str, Any] = {**(event.update or {})}
-        step += len(update.get("history", []))
-        answer = update.get("observation", {}).get("text", answer)
-        for attempt in update.get("attempts", []):
-            latest = len(moments)
-            moments.append(PlanAttempt(Attempt.model_validate(attempt), step, answer))
-        if update.get("certificates") and latest >= 0:
-            moments[latest] = _mark_discharged(moments[latest])
-        for audit in update.get("audits", []):
-            moments.append(PlanAudit(head, Audit.model_validate(audit)))
-        if event.node == "replan":
-            tail = max(len(update.get("plan", [])) - head, 0)
-            moments.append(PlanReplan(head, step, tail, extends=before == EXTENDING_NODE))
-        before = before if event.update is None else event.node
-        head = update.get("head", head)
-    return moments
-
-
-def _mark_discharged(moment: PlanEvent) -> PlanEvent:
-    return (
-        moment._replace(discharged=True) if isinstance(moment, PlanAttempt) and moment.attempt.verdict.depth else moment
-    )
-
-
-def _group_by_position(moments: Sequence[PlanEvent]) -> defaultdict[int, list[PlanEvent]]:
-    grouped: defaultdict[int, list[PlanEvent]] = defaultdict(list)
-    for moment in moments:
-        grouped[moment.attempt.position if isinstance(moment, PlanAttempt) else moment.position].append(moment)
-    return grouped
+def plan_table(run: RunHistory) -> PlanTable:
+    """Build the table of a run's plan. For a graph without a plan, the rows come from its certificates and attempts."""
+    return PlanTable(run.plan, run.plan.rows(run.ending))
 
 
 # The column of predicates.
@@ -254,17 +115,17 @@ STATUS_LABELS: dict[PredicateStatus, str] = {
 }
 
 
-def plan_figures(story: PlanHistory) -> list[Markup]:
+def plan_figures(story: PlanTable) -> list[Markup]:
     """Build the totals of the plan."""
     total = story.count("certified", "forced", "failed", "target", "waiting")
     note = add_passed_count("predicates", story.count("forced"))
     return [
         total_cell("certified", f"{story.count('certified')}/{total}", note),
-        total_cell("world steps", f"{story.steps:,}", format_count(story.replans, "replan")),
+        total_cell("world steps", f"{story.plan.logged:,}", format_count(story.plan.replans, "replan")),
     ]
 
 
-def plan_column(story: PlanHistory) -> Markup:
+def plan_column(story: PlanTable) -> Markup:
     """Show all predicates with a legend; a text if there is no plan."""
     if not story.rows:
         return tag("p", "No predicate was proposed.", class_="quiet")
@@ -388,12 +249,12 @@ WIDTH, HEIGHT = 400, 170
 LEFT, RIGHT, TOP, BOTTOM = 26, 6, 12, 30
 
 
-def progress_drawing(story: PlanHistory) -> Markup:
+def progress_drawing(story: PlanTable) -> Markup:
     """Draw the number of certified predicates by world step as SVG; a text if there was no step."""
-    if not story.steps:
+    if not story.plan.logged:
         return tag("p", "No step was taken in the world.", class_="quiet")
     scale = _ProgressScale(story)
-    line, wide, high = scale.path(story.standing), scale.x(story.steps), scale.y(0)
+    line, wide, high = scale.path(story.plan.curve), scale.x(story.plan.logged), scale.y(0)
     area = f"{line} L{wide:.1f} {high:.1f} L{scale.x(0):.1f} {high:.1f} Z"
     drawing = tag(
         "svg",
@@ -405,16 +266,16 @@ def progress_drawing(story: PlanHistory) -> Markup:
         *_axis_labels(story, scale),
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         role="img",
-        aria_label=f"{story.count('certified')} predicates certified in {story.steps} world steps",
+        aria_label=f"{story.count('certified')} predicates certified in {story.plan.logged} world steps",
     )
     return join_markup(drawing, _drawing_key(story))
 
 
 class _ProgressScale:
-    def __init__(self, story: PlanHistory) -> None:
-        self.steps = story.steps
+    def __init__(self, story: PlanTable) -> None:
+        self.steps = story.plan.logged
         waiting = story.count("forced", "failed", "target", "waiting")
-        self.top = max([story.count("certified") + waiting, *(count for _, count in story.standing)])
+        self.top = max([story.count("certified") + waiting, *(count for _, count in story.plan.curve)])
 
     def x(self, step: float) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * step / self.steps
@@ -422,13 +283,13 @@ class _ProgressScale:
     def y(self, count: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * count / max(self.top, 1)
 
-    def path(self, standing: list[tuple[int, int]]) -> str:
-        points = [(0, 0), *standing, (self.steps, standing[-1][1] if standing else 0)]
+    def path(self, curve: list[tuple[int, int]]) -> str:
+        points = [(0, 0), *curve, (self.steps, curve[-1][1] if curve else 0)]
         turns = [f"H{self.x(step):.1f} V{self.y(count):.1f}" for _, (step, count) in pairwise(points)]
         return f"M{self.x(0):.1f} {self.y(0):.1f} {' '.join(turns)}"
 
 
-def _tick_marks(story: PlanHistory, scale: _ProgressScale) -> list[Markup]:
+def _tick_marks(story: PlanTable, scale: _ProgressScale) -> list[Markup]:
     base = scale.y(0)
     return [
         *(
@@ -440,7 +301,7 @@ def _tick_marks(story: PlanHistory, scale: _ProgressScale) -> list[Markup]:
     ]
 
 
-def _drawing_key(story: PlanHistory) -> Markup:
+def _drawing_key(story: PlanTable) -> Markup:
     line, dot, disc = (tag("i", class_=f"{name}-key") for name in ("miss", "turn", "pass"))
     shown = [tag("span", line, "attempt without a certificate")] if _uncertified_steps(story) else []
     shown += [tag("span", dot, "replan")] if _replan_steps(story) else []
@@ -448,21 +309,21 @@ def _drawing_key(story: PlanHistory) -> Markup:
     return tag("p", *shown, class_="key") if shown else join_markup()
 
 
-def _uncertified_steps(story: PlanHistory) -> list[int]:
-    return sorted({m.step for m in story.moments if isinstance(m, PlanAttempt) and not m.discharged})
+def _uncertified_steps(story: PlanTable) -> list[int]:
+    return sorted({m.step for m in story.plan.moments if isinstance(m, PlanAttempt) and not m.discharged})
 
 
-def _replan_steps(story: PlanHistory) -> list[int]:
-    return sorted({m.step for m in story.moments if isinstance(m, PlanReplan) and not m.extends})
+def _replan_steps(story: PlanTable) -> list[int]:
+    return sorted({m.step for m in story.plan.moments if isinstance(m, PlanReplan) and not m.extends})
 
 
-def _forced_steps(story: PlanHistory) -> list[int]:
-    return sorted({m.step for m in story.moments if isinstance(m, PlanAttempt) and m.attempt.verdict.forced})
+def _forced_steps(story: PlanTable) -> list[int]:
+    return sorted({m.step for m in story.plan.moments if isinstance(m, PlanAttempt) and m.attempt.verdict.forced})
 
 
-def _axis_labels(story: PlanHistory, scale: _ProgressScale) -> list[Markup]:
+def _axis_labels(story: PlanTable, scale: _ProgressScale) -> list[Markup]:
     return [
         tag("text", str(scale.top), x=LEFT - 8, y=scale.y(scale.top) + 4, text_anchor="end"),
         tag("text", "0", x=LEFT - 8, y=scale.y(0) + 4, text_anchor="end"),
-        tag("text", f"{story.steps} world steps", x=WIDTH - RIGHT, y=HEIGHT - 5, text_anchor="end"),
+        tag("text", f"{story.plan.logged} world steps", x=WIDTH - RIGHT, y=HEIGHT - 5, text_anchor="end"),
     ]

@@ -3,19 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from certigraph.runtime.html import (
-    Markup,
-    clip_text,
-    cost_table,
-    format_compact,
-    format_count,
-    format_duration,
-    join_markup,
-    shorten_text,
-    tag,
-    total_cell,
-)
-from certigraph.runtime.task_graph import NodeProgress, NodeStatus, TaskGraph
+from certigraph.runtime.history import NodeProgress, NodeStatus, TaskGraph
+from certigraph.runtime.html import Markup, cost_table, join_markup, tag, total_cell
+from certigraph.runtime.texts import clip_text, format_compact, format_count, format_duration, shorten_text
 from certigraph.state.records import Usage
 from certigraph.state.trajectory import Event, Footer, Trajectory, total_usage
 
@@ -271,7 +261,7 @@ def _format_cost(worked: NodeProgress) -> str:
     states = [worked.changed] if worked.removed else [*filter(None, [worked.changed]), worked.status]
     if not worked.events:
         return " · ".join(states)
-    certified = [f"{worked.certified}/{worked.total} certified"] if worked.total else []
+    certified = [f"{worked.plan.in_force}/{worked.plan.total} certified"] if worked.plan.total else []
     counts = [
         format_count(worked.steps, "step"),
         format_count(worked.calls, "call"),

@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from certigraph.runtime.history import valid_certificates
-from certigraph.runtime.html import add_passed_count
+from certigraph.runtime.progress import valid_certificates
+from certigraph.runtime.texts import add_passed_count
 from certigraph.state.records import (
     FAULT_ENDINGS,
     GOAL,
@@ -208,7 +208,7 @@ def report_failure(result: Result, on_error: OnError, *, stacklevel: int = 3) ->
 def _format_failure(result: Result) -> str:
     again = f"certigraph.resume({str(result.folder)!r})"
     cause = result.message.rstrip(".") or "no message"
-    return f"the run in {result.folder} ended {result.ending}: {cause}. Fix the cause, then continue with {again}"
+    return f"the run in {result.folder} ended {result.ending}: {cause}. Fix the cause, then resume with: {again}"
 
 
 # The summary of a run that inspect's log carries to the tables.

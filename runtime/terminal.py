@@ -1,7 +1,6 @@
-"""Terminal frame of a running agent: `RunView` folds trajectory lines, `draw_frame` draws them."""
+"""Terminal frame of a running agent: `RunHistory` folds trajectory lines, `draw_frame` draws them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -9,9 +8,11 @@ from rich.table import Table
 from rich.text import Text
 
 from certigraph.adapters.models.chat_models import describe_model
-from certigraph.runtime.episodes import EpisodeHistory, NumberedTurn, RatingHistory, RefusedAction, format_plan
-from certigraph.runtime.history import EXTENDING_NODE, count_predicates, valid_certificates
-from certigraph.runtime.html import (
+from certigraph.runtime.episodes import NumberedTurn, RefusedAction, format_plan
+from certigraph.runtime.history import NodeProgress, NodeStatus, RunHistory
+from certigraph.runtime.progress import PredicateRow
+from certigraph.runtime.result import is_goal_denied, is_solved, verdict_scores_of
+from certigraph.runtime.texts import (
     add_passed_count,
     clip_text,
     format_compact,
@@ -19,155 +20,8 @@ from certigraph.runtime.html import (
     format_finding,
     passed_label,
 )
-from certigraph.runtime.result import is_goal_denied, is_solved, verdict_scores_of
-from certigraph.runtime.task_graph import NodeProgress, NodeStatus, TaskGraph
-from certigraph.state.records import GOAL, Certificate, Invalidation
-from certigraph.state.run import predicates_in_force
+from certigraph.state.records import GOAL, Certificate
 from certigraph.state.step import SubtaskStatus
-from certigraph.state.trajectory import Event, Footer, Header, Resumed, TrajectoryLine, assemble_trajectory
-
-# The state of the view.
-
-USAGE_FIELDS = ("calls", "input_tokens", "output_tokens", "cached_tokens", "usd")
-"""Fields of usage that are shown."""
-
-
-class RunView:
-    """State of a run so far, folded from trajectory lines as they arrive, in a few microseconds each."""
-
-    def __init__(self) -> None:
-        self.header: Header | None = None
-        self.footer: Footer | None = None
-        self.spent = dict.fromkeys(USAGE_FIELDS, 0.0)
-        self._lines: list[TrajectoryLine] = []
-        self._begin()
-
-    def take(self, line: TrajectoryLine) -> None:
-        """Fold one line. A resume takes back what was done after its checkpoint, except the cost."""
-        self._lines.append(line)
-        if isinstance(line, Header):
-            self.header = line
-            self._begin()
-        elif isinstance(line, Footer):
-            self.footer = line
-            # a view that starts with a resume was not sent the events that were superseded before
-            self.spent = {name: max(spent, getattr(line.usage, name)) for name, spent in self.spent.items()}
-        elif isinstance(line, Resumed):
-            self._rewind()
-        elif isinstance(line, Event):
-            self._add_usage(line)
-            self._apply(line)
-
-    @property
-    def target(self) -> str:
-        """The text of the predicate at the head of the plan; empty if there is none."""
-        return self.plan[self.head] if self.head < len(self.plan) else ""
-
-    @property
-    def steps(self) -> int:
-        """Number of world steps, including earlier episodes and all nodes of a task graph."""
-        return self.tasks.steps if self.tasks.drawn else self.episodes.steps
-
-    def limit(self, name: str) -> int | None:
-        """Return a limit from the header of the run."""
-        limits = self.header.context.get("limits") if self.header else None
-        recorded = limits.get(name) if isinstance(limits, dict) else None
-        return recorded if isinstance(recorded, int) else None
-
-    @property
-    def tokens(self) -> int:
-        """Number of input and output tokens."""
-        return int(self.spent["input_tokens"] + self.spent["output_tokens"])
-
-    @property
-    def total(self) -> int:
-        """Number of predicates: certified, passed and still to come."""
-        return self.standing + self.passed + max(len(self.plan) - self.head, 0)
-
-    def _begin(self) -> None:
-        graph = self.header.graph if self.header else ""
-        self.episodes, self.tasks, self.rating = EpisodeHistory(graph), TaskGraph(graph), RatingHistory()
-        self.plan: list[str] = []
-        self.head = self.tried = self.replans = 0
-        self.certificates: list[Certificate] = []
-        self.invalidations: list[Invalidation] = []
-        self.certified: dict[int, Certificate] = {}
-        self.undone: set[int] = set()
-        self.standing = self.passed = 0
-        self.reason = self.before = ""
-        self.extended = False
-        self.cost: float | None = None
-
-    def _rewind(self) -> None:
-        trajectory = assemble_trajectory(self._lines)
-        self._begin()
-        for event in trajectory.events:
-            self._apply(event)
-        for event in trajectory.superseded:
-            self.tasks.add_usage(event)
-        # only the assembled trajectory counts calls that a killed process left without an event
-        self.spent = {name: max(spent, getattr(trajectory.usage, name)) for name, spent in self.spent.items()}
-        self.footer = None
-
-    def _add_usage(self, event: Event) -> None:
-        for name in USAGE_FIELDS:
-            self.spent[name] += getattr(event.usage, name)
-
-    def _apply(self, event: Event) -> None:
-        self.tasks.fold(event)
-        if event.scope:  # plan and certificates of a graph inside a node are not those of the run
-            return
-        self.episodes.fold(event)
-        self.rating.fold(event)
-        update: dict[str, Any] = {**(event.update or {})}
-        if "plan" in update:
-            self.plan = [predicate["text"] for predicate in update["plan"]]
-        self.head = update.get("head", self.head)
-        self.cost = update.get("observation", {}).get("data", {}).get("cost", self.cost)
-        for attempt in update.get("attempts", ()):
-            self.tried += 1
-            self.reason = attempt["verdict"].get("reason", "") if not attempt["verdict"]["depth"] else ""
-        for certificate in update.get("certificates", ()):
-            self._certify(Certificate.model_validate(certificate))
-        for invalidation in update.get("invalidations", ()):
-            self.invalidations.append(Invalidation.model_validate(invalidation))
-            self.undone.add(self.certificates[invalidation["certificate"]].position + invalidation["target"])
-            self.standing -= 1
-        if event.node == "replan":
-            self.extended = self.before == EXTENDING_NODE
-            self.tried, self.replans = 0, self.replans + ("plan" in update and not self.extended)
-        if event.update is not None:
-            self.before = event.node
-
-    def _certify(self, certificate: Certificate) -> None:
-        self.tried, self.reason = 0, ""
-        self.certificates.append(certificate)
-        self.certified |= dict.fromkeys(_positions_of(certificate), certificate)
-        if certificate.restores is not None:
-            self._return()
-        elif certificate.forced:
-            self.passed += certificate.depth
-        else:
-            self.standing += certificate.depth
-
-    def _return(self) -> None:
-        valid = valid_certificates(self.certificates)
-        in_force = predicates_in_force(self.certificates, self.invalidations)
-        self.standing, self.passed = len(in_force), count_predicates(self.certificates).passed
-        removed = {
-            position
-            for index, certificate in enumerate(self.certificates)
-            if certificate.restores is None and not (certificate.forced and index in valid)
-            for position in _positions_of(certificate)
-        }
-        self.undone = removed - {
-            self.certificates[predicate.certificate].position + predicate.target for predicate in in_force
-        }
-
-
-def _positions_of(certificate: Certificate) -> range:
-    return range(certificate.position, certificate.position + certificate.depth)
-
 
 # Text of models and worlds, whose control characters must not reach the terminal.
 
@@ -191,7 +45,7 @@ BAR_WIDTH = 20
 """Width in cells of the bar for a reward of 1."""
 
 
-def reward_part(run: RunView, height: int) -> Table:
+def reward_part(run: RunHistory, height: int) -> Table:
     """Draw the latest rated steps in exactly `height` rows, so that the frame keeps its height."""
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(width=4, justify="right")
@@ -206,7 +60,7 @@ def reward_part(run: RunView, height: int) -> Table:
     return table
 
 
-def reward_lines(run: RunView) -> Iterator[str]:
+def reward_lines(run: RunHistory) -> Iterator[str]:
     """Yield the plain line for the latest rated step."""
     done, rated = len(run.rating.rated), run.rating.rated[-1]
     position = f"recording {rated.step.recording + 1}, step {done} of {len(run.rating.steps)}"
@@ -216,23 +70,24 @@ def reward_lines(run: RunView) -> Iterator[str]:
 # The plan: certified predicates, the target, and predicates still to come.
 
 
-def plan_part(run: RunView, height: int) -> Table:
+def plan_part(run: RunHistory, height: int) -> Table:
     """Draw the plan around its head in `height` rows, with the reason why the last attempt was rejected."""
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(width=1)
     table.add_column(justify="right", style="dim")
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     table.add_column(justify="right", style="dim", no_wrap=True)
-    first, last = visible_range(len(run.plan), run.head, height)
-    for position in range(first, last):
-        table.add_row(*_plan_row(run, position))
-        if position == run.head and run.reason:
-            table.add_row("", "", Text(clean_line(run.reason), style="red"), "")
-    if not run.plan:
+    plan, rows = run.plan, run.plan.rows(run.ending)
+    first, last = visible_range(len(plan.plan), plan.head, height)
+    for row in rows[first:last]:
+        table.add_row(*_plan_row(run, row))
+        if row.position == plan.head and plan.rejection:
+            table.add_row("", "", Text(clean_line(plan.rejection), style="red"), "")
+    if not plan.plan:
         table.add_row("", "", Text("no plan yet", style="dim"), "")
-    if not run.reason:
+    if not plan.rejection:
         table.add_row("", "", "", "")  # an empty row for the reason, so that the frame keeps its height
-    table.add_row("", "", Text(format_hidden(first, len(run.plan) - last), style="dim"), "")
+    table.add_row("", "", Text(format_hidden(first, len(plan.plan) - last), style="dim"), "")
     return table
 
 
@@ -248,18 +103,19 @@ def format_hidden(before: int, after: int) -> str:
     return ", ".join([*above, *([f"{after} more below"] if after else [])])
 
 
-def _plan_row(run: RunView, position: int) -> tuple[Text, str, Text, str]:
-    text, number = clean_line(run.plan[position]), str(position + 1)
-    certificate = run.certified.get(position) if position < run.head else None
+def _plan_row(run: RunHistory, row: PredicateRow) -> tuple[Text, str, Text, str]:
+    plan, position = run.plan, row.position
+    text, number = clean_line(row.predicate.text), str(position + 1)
+    certificate = row.certificate if position < plan.head else None
     if certificate is None:
-        if position != run.head:
+        if position != plan.head:
             return Text("·", style="dim"), number, Text(text, style="dim"), ""
-        tried = f"{run.tried} tried" if run.tried else ""
-        failed = run.footer is not None and run.footer.ending != GOAL
+        tried = f"{plan.tried} tried" if plan.tried else ""
+        failed = run.ending not in ("", GOAL)
         return Text("✗", style="red") if failed else Text("▸", style="yellow"), number, Text(text, style="bold"), tried
     if certificate.restores is not None:
         return Text("↩", style="blue"), number, Text(text, style="blue"), f"back to state {certificate.restores}"
-    if position in run.undone:
+    if row.status == "undone":
         return Text("↶", style="yellow"), number, Text(text, style="dim strike"), "taken back"
     text_with_finding = Text.assemble(text, (_format_finding(certificate, position), "dim"))
     if certificate.forced:
@@ -296,7 +152,7 @@ TurnRow = tuple[Text, Text, Text]
 EMPTY_ROW: TurnRow = (Text(), Text(), Text())
 
 
-def episode_part(run: RunView, height: int) -> Table:
+def episode_part(run: RunHistory, height: int) -> Table:
     """Draw the latest turns in a fixed number of rows, about `height`, so that the frame keeps its height."""
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(width=1)
@@ -309,7 +165,7 @@ def episode_part(run: RunView, height: int) -> Table:
     return table
 
 
-def _latest_rows(run: RunView, most: int) -> list[TurnRow]:
+def _latest_rows(run: RunHistory, most: int) -> list[TurnRow]:
     # As many of the latest turns as fit completely; the last one is cut if it does not fit alone.
     rows: list[TurnRow] = []
     for entry in reversed(list(run.episodes.now.entries()) if run.episodes.all else []):
@@ -320,7 +176,7 @@ def _latest_rows(run: RunView, most: int) -> list[TurnRow]:
     return rows[-most:]
 
 
-def _episode_heading(run: RunView) -> TurnRow:
+def _episode_heading(run: RunHistory) -> TurnRow:
     if not run.episodes.all:
         return Text(), Text("no episode yet", style="dim"), Text()
     most = run.limit("trials") if run.episodes.learning else None
@@ -330,7 +186,7 @@ def _episode_heading(run: RunView) -> TurnRow:
     return Text(), Text.assemble(("episode ", "dim"), number), scores
 
 
-def _subtask_row(run: RunView) -> TurnRow:
+def _subtask_row(run: RunHistory) -> TurnRow:
     episode = run.episodes.now if run.episodes.all else None
     if episode is None:
         return EMPTY_ROW
@@ -359,7 +215,7 @@ def _entry_rows(entry: NumberedTurn | RefusedAction) -> Iterator[TurnRow]:
     yield Text(), Text(clean_line(entry.answer), style="dim"), Text()
 
 
-def _note_rows(run: RunView, entry: NumberedTurn | RefusedAction) -> Iterator[TurnRow]:
+def _note_rows(run: RunHistory, entry: NumberedTurn | RefusedAction) -> Iterator[TurnRow]:
     """Yield rows for a turn: candidates, changes of the belief, the gate's verdict, the Supervisor's remarks."""
     if isinstance(entry, RefusedAction):
         return
@@ -392,7 +248,7 @@ TaskRow = tuple[Text, Text, Text, Text]
 """Sign, id, text, and text at the right."""
 
 
-def tasks_part(run: RunView, height: int) -> Group:
+def tasks_part(run: RunHistory, height: int) -> Group:
     """Draw the nodes, level by level, in at most `height` rows, with the latest revision in the last row.
 
     If there are enough rows, every node has a second row for its action or result. Otherwise only working nodes have
@@ -451,8 +307,8 @@ def _node_facts(worked: NodeProgress) -> Iterator[str]:
         yield worked.changed
     if worked.status == "pending" and worked.node.needs:
         yield clean_line(f"needs {', '.join(worked.node.needs)}", MAX_NEEDS_CHARACTERS)
-    if worked.total:
-        yield add_passed_count(f"{worked.certified}/{worked.total} certified", worked.passed)
+    if worked.plan.total:
+        yield add_passed_count(f"{worked.plan.in_force}/{worked.plan.total} certified", worked.plan.passed)
     if worked.events:
         steps, calls = format_count(worked.steps, "step"), format_count(worked.calls, "call")
         yield f"{steps}, {calls}, {format_compact(worked.tokens)} tokens"
@@ -475,7 +331,7 @@ OTHER_LINES = 10
 """Number of lines of a frame besides the plan or turns."""
 
 
-def draw_frame(run: RunView, *, height: int, steps: int | None, seconds: float) -> RenderableType:
+def draw_frame(run: RunHistory, *, height: int, steps: int | None, seconds: float) -> RenderableType:
     """Draw the frame.
 
     Args:
@@ -500,7 +356,7 @@ def draw_frame(run: RunView, *, height: int, steps: int | None, seconds: float) 
     )
 
 
-def _select_part(run: RunView) -> Callable[[RunView, int], RenderableType]:
+def _select_part(run: RunHistory) -> Callable[[RunHistory, int], RenderableType]:
     if run.rating.steps:
         return reward_part
     if run.tasks.drawn:
@@ -508,18 +364,18 @@ def _select_part(run: RunView) -> Callable[[RunView, int], RenderableType]:
     return episode_part if run.episodes.acting else plan_part
 
 
-def step_limit(run: RunView, limit: int | None) -> int | None:
+def step_limit(run: RunHistory, limit: int | None) -> int | None:
     """Return the limit of world steps: the given one, else the one in the run's header."""
     return limit if limit is not None else run.limit("steps")
 
 
-def budget_of(run: RunView) -> float | None:
+def budget_of(run: RunHistory) -> float | None:
     """Return the amount of money in the task's constants, if there is one."""
     amount = run.header.task.constants.get("budget") if run.header else None
     return float(amount) if isinstance(amount, int | float) else None
 
 
-def _frame_title(run: RunView) -> Text:
+def _frame_title(run: RunHistory) -> Text:
     if run.header is None:
         return Text("certigraph")
     task = run.header.task
@@ -529,7 +385,7 @@ def _frame_title(run: RunView) -> Text:
     )
 
 
-def _ending_text(run: RunView) -> Text | None:
+def _ending_text(run: RunHistory) -> Text | None:
     if run.footer is None:
         return None
     scores = verdict_scores_of(run.header, run.footer)
@@ -539,7 +395,7 @@ def _ending_text(run: RunView) -> Text | None:
     return ending.append(f" · score {scores.value:.3g}" if scores else "", style="default")
 
 
-def _totals_text(run: RunView, steps: int | None, seconds: float) -> Text:
+def _totals_text(run: RunHistory, steps: int | None, seconds: float) -> Text:
     money, cached = budget_of(run), run.spent["cached_tokens"]
     shown = {
         **_progress_texts(run, steps),
@@ -555,7 +411,7 @@ def _totals_text(run: RunView, steps: int | None, seconds: float) -> Text:
     return Text("   ").join(parts)
 
 
-def _progress_texts(run: RunView, steps: int | None) -> dict[str, str]:
+def _progress_texts(run: RunHistory, steps: int | None) -> dict[str, str]:
     if run.rating.steps:
         return {"rated": _format_fraction(len(run.rating.rated), len(run.rating.steps))}
     if run.tasks.drawn:
@@ -563,7 +419,7 @@ def _progress_texts(run: RunView, steps: int | None) -> dict[str, str]:
     return _episode_progress(run, steps) if run.episodes.acting else _plan_progress(run, steps)
 
 
-def _task_progress(run: RunView, steps: int | None) -> dict[str, str]:
+def _task_progress(run: RunHistory, steps: int | None) -> dict[str, str]:
     tasks = run.tasks
     failed = {"failed": f"{tasks.count('failed')}"} if tasks.count("failed") else {}
     graded = {"score": f"{run.episodes.now.reported:.3g}"} if run.episodes.graded else {}
@@ -575,19 +431,19 @@ def _task_progress(run: RunView, steps: int | None) -> dict[str, str]:
     }
 
 
-def _plan_progress(run: RunView, steps: int | None) -> dict[str, str]:
+def _plan_progress(run: RunHistory, steps: int | None) -> dict[str, str]:
     graded = {"score": f"{run.episodes.now.reported:g}"} if run.episodes.graded else {}
-    passed = {"uncertified": f"{run.passed}"} if run.passed else {}
+    passed = {"uncertified": f"{run.plan.passed}"} if run.plan.passed else {}
     return {
-        "certified": f"{run.standing}/{run.total}",
+        "certified": f"{run.plan.in_force}/{run.plan.total}",
         **passed,
         **graded,
         "steps": _format_fraction(run.steps, step_limit(run, steps)),
-        "replans": f"{run.replans}",
+        "replans": f"{run.plan.replans}",
     }
 
 
-def _episode_progress(run: RunView, steps: int | None) -> dict[str, str]:
+def _episode_progress(run: RunHistory, steps: int | None) -> dict[str, str]:
     episodes = run.episodes  # the limit of steps holds for each episode
     steps_taken = len(episodes.all[-1].scores) if episodes.all else 0
     score = episodes.all[-1].reported if episodes.all else 0.0

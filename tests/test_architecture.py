@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from children import child_path
 
 ROOT = Path(__file__).parent.parent
 ARROWS = {
@@ -118,6 +119,23 @@ def test_nothing_below_evaluation_knows_inspect(folder: str):
     assert [str(i) for i in imports_under(folder) if i.module.split(".")[0] == "inspect_ai"] == []
 
 
+REPORT = {"html", "report", "report_plan", "report_tasks", "report_episodes"}
+LIVE_VIEW = {"live", "terminal"}
+FOLD = {"progress", "history", "episodes"}
+
+
+def test_report_and_live_view_read_one_fold_and_do_not_know_each_other():
+    files = {name: ROOT / "runtime" / f"{name}.py" for name in REPORT | LIVE_VIEW | FOLD}
+    known = {
+        name: {i.module.split(".")[2] for i in imports_in(file) if target(i)[:1] == ("runtime",)}
+        for name, file in files.items()
+    }
+    allowed = {**dict.fromkeys(REPORT, LIVE_VIEW), **dict.fromkeys(LIVE_VIEW, REPORT)}
+    allowed |= dict.fromkeys(FOLD, REPORT | LIVE_VIEW)
+    assert {name: sorted(known[name] & unwanted) for name, unwanted in allowed.items() if known[name] & unwanted} == {}
+    assert all("history" in known[name] for name in ("report", "terminal"))
+
+
 def test_every_root_package_has_its_link_under_the_import_name():
     for folder in ARROWS:
         link = ROOT / "src" / "certigraph" / folder
@@ -148,7 +166,7 @@ def test_the_linter_leaves_the_links_out():
 )
 def test_importing_and_a_dry_run_load_nothing_heavy(code: str):
     check = f"{code}\nimport sys; print([name for name in {HEAVY!r} if name in sys.modules])"
-    path = {"PYTHONPATH": str(ROOT / "src"), "PATH": ""}
+    path = {"PYTHONPATH": child_path(), "PATH": ""}
     done = subprocess.run([sys.executable, "-c", check], env=path, capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.stderr.strip()) == ("[]", "")
 

@@ -26,6 +26,8 @@ def test_wheel_runs_outside_the_checkout(tmp_path: Path) -> None:
     subprocess.run([*pip, "install", "--no-deps", "--target", str(site), str(wheel)], check=True)
     code = f"import sys; sys.path.insert(0, {str(site)!r}); import certigraph; print(certigraph.__file__); "
     code += "print(certigraph.run('sdp', 'blocksworld', '3-1').ending)"
-    said = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-    assert str(site) in said
-    assert "goal" in said
+    printed = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    assert str(site) in printed
+    assert "goal" in printed

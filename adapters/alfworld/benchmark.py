@@ -14,11 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
-from math import sqrt
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from certigraph.adapters.benchmarks import mean_score, standard_error
 from certigraph.adapters.files import (
     MAX_VALUE_BYTES,
     cache_folder,
@@ -398,7 +399,16 @@ def _read_plan(path: Path) -> list[str]:
 
 
 def _cache_key(path: Path, before: Sequence[str]) -> str:
-    return hashlib.sha256(read_bytes(path) + json.dumps(list(before)).encode()).hexdigest()[:24]
+    # The planner is part of the package: another release may find other plans.
+    release = json.dumps([_package_release(), *before]).encode()
+    return hashlib.sha256(read_bytes(path) + release).hexdigest()[:24]
+
+
+def _package_release() -> str:
+    try:
+        return version("alfworld")
+    except PackageNotFoundError:  # a game then fails with the command that installs the package
+        return ""
 
 
 def _compute_plan(path: Path, before: Sequence[str]) -> list[str]:
@@ -498,12 +508,12 @@ class ALFWorld:
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Return the rate of successful tasks with its standard error, and the rates by task type."""
         values = [(_task_type(id_), footer.scores.value if footer.scores else 0.0) for id_, footer in runs]
-        rate = fmean(value for _, value in values)
+        solved = [value for _, value in values]
         types = {kind: fmean(value for type_, value in values if type_ == kind) for kind in sorted(dict(values))}
         return {
             "n": len(runs),
-            "success": rate,
-            "success_stderr": sqrt(rate * (1 - rate) / (len(runs) - 1)) if len(runs) > 1 else 0.0,
+            "success": mean_score(solved),
+            "success_stderr": standard_error(solved),
             **{f"success_{kind}": mean for kind, mean in types.items()},
         }
 

@@ -6,14 +6,13 @@ import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from math import sqrt
 from pathlib import Path
-from statistics import fmean
 from string import ascii_lowercase
 from typing import Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from certigraph.adapters.benchmarks import mean_score, standard_error
 from certigraph.adapters.blocksworld.domain import (
     HAND_EMPTY,
     MOVES,
@@ -446,9 +445,9 @@ class BlocksWorld:
         solved = [footer.scores.value if footer.scores else 0.0 for _, footer in runs]
         return {
             "n": len(runs),
-            "solved": (rate := fmean(solved)),
-            "solved_stderr": sqrt(rate * (1 - rate) / (len(runs) - 1)) if len(runs) > 1 else 0.0,
-            "goal": fmean(footer.ending == GOAL for _, footer in runs),
+            "solved": mean_score(solved),
+            "solved_stderr": standard_error(solved),
+            "goal": mean_score([footer.ending == GOAL for _, footer in runs]),
         }
 
     @cached_property

@@ -5,10 +5,10 @@ import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import lru_cache
-from math import sqrt
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any, NamedTuple
 
+from certigraph.adapters.benchmarks import standard_error
 from certigraph.adapters.matching import Encoder, find_encoder, install_advice
 from certigraph.adapters.processes import import_extra
 from certigraph.adapters.retrieval.bm25 import words
@@ -101,7 +101,7 @@ def answer_figures(scored: Sequence[ScoredQuestion]) -> dict[str, float]:
         values = _score_values(scored, name)
         figures[name] = fmean(values)
         if name in SCORES_WITH_ERROR:
-            figures[f"{name}_stderr"] = stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0
+            figures[f"{name}_stderr"] = standard_error(values)
     return figures | delivered_figures(scored) | _figures_by_kind(scored)
 
 

@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import isnan, log, sqrt
-from statistics import fmean, stdev
+from math import isnan, log
+from statistics import fmean
 from string import punctuation
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import JsonValue
 
+from certigraph.adapters.benchmarks import standard_error
 from certigraph.adapters.qa.scoring import ANSWERED, FORCED
 from certigraph.adapters.research.plans import ResearchQuestion
 from certigraph.state.records import Scores
@@ -361,7 +362,7 @@ def _accuracy_figures(scored: Sequence[ScoredResearch]) -> dict[str, float]:
     accuracies, answers = _score_values(scored, ACCURACY), sum(_score_values(scored, ANSWERED))
     figures = {ACCURACY: fmean(accuracies), "precision": sum(accuracies) / answers if answers else 0.0}
     figures |= {name: fmean(_score_values(scored, name)) for name in (EXACT, EXACT_STRING)}
-    return figures | {f"{name}_stderr": _stderr(_score_values(scored, name)) for name in FIGURES_WITH_ERROR}
+    return figures | {f"{name}_stderr": standard_error(_score_values(scored, name)) for name in FIGURES_WITH_ERROR}
 
 
 def _figures_by_difficulty(scored: Sequence[ScoredResearch]) -> dict[str, float]:
@@ -375,7 +376,3 @@ def _figures_by_difficulty(scored: Sequence[ScoredResearch]) -> dict[str, float]
 
 def _score_values(scored: Sequence[ScoredResearch], name: str) -> list[float]:
     return [(result.parts.get(name) or 0.0) if result else 0.0 for _, result in scored]
-
-
-def _stderr(values: Sequence[float]) -> float:
-    return stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0

@@ -7,17 +7,13 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tokenize import TokenError
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from certigraph.adapters.files import replace_file
-from certigraph.adapters.matching import VECTOR_WIDTH, Encoder, find_encoder
+from certigraph.adapters.matching import VECTOR_WIDTH, Encoder, Vectors, find_encoder
 from certigraph.adapters.retrieval.bm25 import PassageHit, Retriever, positions_of, terms
 from certigraph.state.records import Fault, UnknownName
 from certigraph.state.search import Passage
-
-if TYPE_CHECKING:
-    from certigraph.adapters.matching import Vectors
-
 
 # Vectors of a corpus on disk: computed once, in parts that survive a kill, then memory-mapped.
 
@@ -33,7 +29,7 @@ ProgressCallback = Callable[[int, int], None]
 
 def load_vectors(
     texts: Sequence[str], encoder: Encoder, folder: Path, progress: ProgressCallback | None = None
-) -> "Vectors":
+) -> Vectors:
     """Return the vectors of texts, float32, shape (len(texts), 384), memory-mapped from a file in `folder`.
 
     The file is named after the encoder and a sha256 of the texts in their order, so that each corpus and model has its
@@ -83,7 +79,7 @@ def _load_part(texts: Sequence[str], encoder: Encoder, path: Path) -> Any:
     return vectors
 
 
-def _open_vectors(path: Path, count: int) -> "Vectors":
+def _open_vectors(path: Path, count: int) -> Vectors:
     numpy = importlib.import_module("numpy")
     try:
         vectors: Vectors = numpy.load(path, mmap_mode="r", allow_pickle=False)

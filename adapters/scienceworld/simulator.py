@@ -166,7 +166,7 @@ def _start_jvm(options: Sequence[str]) -> tuple["subprocess.Popen[bytes]", int, 
                     f"a JVM of ScienceWorld did not start within {START_TIMEOUT:g} s; this machine may be overloaded. "
                     "Run fewer simulators at once: export CERTIGRAPH_SIMULATORS=1",
                 )
-        if not all(lines):
+        if len(lines) < 2 or not all(lines):  # no line at all where reading failed at once
             raise ValueError(f"it ended with exit status {process.wait()}")
         return process, int(lines[0]), lines[1].decode().strip()
     except BaseException:

@@ -5,13 +5,13 @@ No function of this module starts Java.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from math import sqrt
 from random import Random
-from statistics import mean, stdev
+from statistics import mean
 from typing import Literal, NamedTuple
 
 from pydantic import Field
 
+from certigraph.adapters.benchmarks import standard_error
 from certigraph.state.records import Arguments, Record, Scores, UnknownName
 from certigraph.state.trajectory import Footer
 
@@ -368,7 +368,7 @@ def compute_figures(runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
     return {
         "n": len(runs),
         "score": mean(values) if values else 0.0,
-        "score_stderr": stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0,
+        "score_stderr": standard_error(values),
         "solved": mean(value >= 1 for value in values) if values else 0.0,
         "overall": mean(tasks.values()) if tasks else 0.0,
         **_group_means(tasks),

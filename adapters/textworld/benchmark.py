@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from math import sqrt
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
+from certigraph.adapters.benchmarks import mean_score, standard_error
 from certigraph.adapters.models.experts import demonstration_expert
 from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
 from certigraph.adapters.textworld.world import (
@@ -114,11 +113,8 @@ class TextWorldBenchmark:
         """Return the mean fraction of the points with its standard error, and the rate of games won."""
         scores = [footer.scores.value if footer.scores else 0.0 for _, footer in runs]
         won: list[Any] = [footer.scores.parts.get("won", 0.0) if footer.scores else 0.0 for _, footer in runs]
-        mean = fmean(scores)
-        standard_error = (
-            sqrt(sum((score - mean) ** 2 for score in scores) / (len(runs) - 1) / len(runs)) if runs[1:] else 0.0
-        )
-        return {"n": len(runs), "score": mean, "score_stderr": standard_error, "won": fmean(won)}
+        rates = {"score": mean_score(scores), "score_stderr": standard_error(scores), "won": mean_score(won)}
+        return {"n": len(runs), **rates}
 
 
 @lru_cache(maxsize=1)

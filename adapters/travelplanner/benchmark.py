@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from certigraph.adapters.benchmarks import mean_score
 from certigraph.adapters.files import memoize_by_identity
 from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
 from certigraph.adapters.travelplanner import planning
@@ -165,7 +166,7 @@ class TravelPlanner:
 
     def rates(self, scores: Sequence[PlanScore]) -> dict[str, float]:
         """Return the six official rates of scored plans, and the share of malformed plans, which pass no constraint."""
-        return aggregate_scores(scores) | {"malformed": sum(bool(score.malformed) for score in scores) / len(scores)}
+        return aggregate_scores(scores) | {"malformed": mean_score([bool(score.malformed) for score in scores])}
 
     def query(self, task: Task) -> TravelQuery:
         """Return the query of a task."""

@@ -398,20 +398,15 @@ def score_plan(query: TravelQuery, plan: WrittenPlan | None, sandbox: Sandbox) -
 def aggregate_scores(scores: Sequence[PlanScore]) -> dict[str, float]:
     """Compute the benchmark's six rates as fractions of the given scores, and their number `n`.
 
-    A query without a plan must be among the scores: `score_plan(query, None, sandbox)`.
-
-    Raises:
-        ValueError: there are no scores.
+    A query without a plan must be among the scores: `score_plan(query, None, sandbox)`. Without scores all rates are 0.
     """
-    if not scores:
-        raise ValueError("no scores to aggregate: pass one PlanScore per query")
-    n = len(scores)
+    n = len(scores) or 1
     return {
-        "n": n,
+        "n": len(scores),
         "delivery": sum(score.delivered for score in scores) / n,
         "commonsense_micro": sum(score.commonsense_held for score in scores) / (len(COMMONSENSE) * n),
         "commonsense_macro": sum(score.commonsense_passed for score in scores) / n,
-        "hard_micro": sum(score.hard_held for score in scores) / sum(score.requested for score in scores),
+        "hard_micro": sum(score.hard_held for score in scores) / (sum(score.requested for score in scores) or 1),
         "hard_macro": sum(score.hard_passed for score in scores) / n,
         "final_pass": sum(score.passed for score in scores) / n,
     }

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from math import sqrt
 from pathlib import Path
 from random import Random
-from statistics import fmean, stdev
 
 from pydantic import ValidationError
 
+from certigraph.adapters.benchmarks import mean_score, standard_error
 from certigraph.adapters.files import unknown_task_error
 from certigraph.adapters.models.experts import demonstration_expert
 from certigraph.adapters.processes import check_packages
@@ -215,10 +214,9 @@ class WebShop:
         rewards = [footer.scores.value if footer.scores else 0.0 for _, footer in runs]
         bought = [footer.scores is not None and footer.scores.answer is not None for _, footer in runs]
         solved = [float(reward >= 1.0) for reward in rewards]
-        figures = {"n": float(len(runs)), "bought": fmean(bought)}
+        figures = {"n": float(len(runs)), "bought": mean_score(bought)}
         for name, values in (("score", rewards), ("success", solved)):
-            error = stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0
-            figures |= {name: fmean(values), f"{name}_stderr": error}
+            figures |= {name: mean_score(values), f"{name}_stderr": standard_error(values)}
         return figures
 
     def _task(self, task_id: str, goal: ShopGoal) -> Task:

@@ -53,8 +53,9 @@ from certigraph.evaluation.comparison_report import (
 from certigraph.evaluation.comparison_report import comparison_to_json as plain_comparison
 from certigraph.evaluation.comparison_report import write_comparison_report as report_comparison
 from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
-from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, format_count, html_table, join_markup, tag
+from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, html_table, join_markup, tag
 from certigraph.runtime.registry import check_takes_answers, parse_swap
+from certigraph.runtime.texts import format_count
 from certigraph.state.records import UnknownName
 
 # The page: one self-contained HTML file with the tables and their captions.

@@ -22,7 +22,7 @@ from certigraph.adapters.retrieval.sources import question_paragraphs, read_pass
 from certigraph.evaluation.measures import RECALL_METHODS
 from certigraph.evaluation.plots import FAINT, add_panels, assign_colours, open_figure
 from certigraph.evaluation.statistics import adjust_p_values, compare_paired, is_significant, mean_of
-from certigraph.runtime.html import format_count
+from certigraph.runtime.texts import format_count
 from certigraph.state.records import Fault, Record, UnknownName
 from certigraph.state.search import Passage
 

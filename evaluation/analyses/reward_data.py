@@ -40,7 +40,7 @@ from certigraph.adapters.rewardprediction.dataset import (
     require_pair,
 )
 from certigraph.evaluation.compare import format_time_left
-from certigraph.runtime.html import clip_text, format_count, shorten_text
+from certigraph.runtime.texts import clip_text, format_count, shorten_text
 from certigraph.state.records import (
     Fault,
     Interrupted,

@@ -26,8 +26,8 @@ from certigraph.adapters.rewardprediction.dataset import RewardTrajectory, Traje
 from certigraph.adapters.rewards import FACTORS, require_factors
 from certigraph.evaluation.analyses.reward_data import append_line, map_in_processes, read_lines
 from certigraph.evaluation.comparison import ComparedMethod, parse_methods
-from certigraph.evaluation.statistics import RESAMPLES, SEED, mean_of
 from certigraph.evaluation.statistics import bootstrap_interval as paired_interval
+from certigraph.evaluation.statistics import mean_of, stratified_mean
 from certigraph.runtime.registry import REWARD_GRAPHS, AnyGraph, swaps_of
 from certigraph.state import rewards as factored_code
 from certigraph.state.records import Fault, Record, Stopped, Task, UnknownName
@@ -342,19 +342,10 @@ def distance_differences(rows: Sequence[RatedPair], others: Sequence[RatedPair])
     return _values_by_domain(both, [row.figures[EPIC_FIGURE] - before[row.pair] for row in both])
 
 
-def stratified_mean(values: DomainValues) -> MeanInterval:
-    """Compute the mean of the domains' means, with a seeded bootstrap interval that resamples tasks within each domain.
-
-    A domain with one task adds nothing to the width; where all domains have one task, there is no interval.
-    """
-    means = {domain: float(np.mean(domain_values)) for domain, domain_values in values.items()}
-    mean = float(np.mean(list(means.values())))
-    if all(len(domain_values) < 2 for domain_values in values.values()):
-        return MeanInterval(mean)
-    random = np.random.default_rng(SEED)
-    draws = np.mean([_bootstrap_means(domain_values, random) for domain_values in values.values()], axis=0)
-    low, high = np.percentile(draws, (2.5, 97.5))
-    return MeanInterval(mean, float(low), float(high))
+def mean_over_domains(values: DomainValues) -> MeanInterval:
+    """Compute the mean of the domains' means, with an interval that resamples tasks within each domain."""
+    mean, bounds = stratified_mean(values)
+    return MeanInterval(mean, *(bounds or ()))
 
 
 def _lines_of_predictor(name: str, rows: Sequence[RatedPair], first: Sequence[RatedPair]) -> list[PredictorLine]:
@@ -371,9 +362,9 @@ def _lines_of_predictor(name: str, rows: Sequence[RatedPair], first: Sequence[Ra
         for domain, domain_values in figures[EPIC_FIGURE].items()
     ]
     if len(lines) > 1:
-        over = {figure: stratified_mean(by) for figure, by in figures.items()}
+        over = {figure: mean_over_domains(by) for figure, by in figures.items()}
         lines.append(
-            PredictorLine(name, OVERALL, len(rows), over, stratified_mean(differences) if differences else None)
+            PredictorLine(name, OVERALL, len(rows), over, mean_over_domains(differences) if differences else None)
         )
     return lines
 
@@ -395,13 +386,6 @@ def _values_by_domain(rows: Sequence[RatedPair], values: Sequence[float]) -> dic
     for row, value in zip(rows, values, strict=True):
         by_domain[row.domain].append(value)
     return by_domain
-
-
-def _bootstrap_means(values: Sequence[float], random: np.random.Generator) -> np.ndarray:
-    """Means of bootstrap resamples."""
-    n = len(values)
-    counts = random.multinomial(n, np.full(n, 1 / n), RESAMPLES)
-    return np.asarray(counts @ np.asarray(values) / n)
 
 
 # Triplet accuracy: how well an encoder distinguishes a paraphrase from a contradiction (StateFactory, appendix C.5.3,

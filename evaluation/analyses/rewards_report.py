@@ -46,20 +46,21 @@ from certigraph.evaluation.analyses.rewards import (
     granularity_of,
     has_known_goal,
     job_digest,
+    mean_over_domains,
     measure_speed,
     predictor_lines,
     probe_encoders,
     rate_pairs,
     rating_digest,
     read_rated_pairs,
-    stratified_mean,
 )
 from certigraph.evaluation.analyses.rewards import format_probes as encoders
 from certigraph.evaluation.comparison import ComparedMethod
 from certigraph.evaluation.comparison_report import COMPARISON_STYLE as LOOKS
 from certigraph.evaluation.comparison_report import write_csv
 from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
-from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, format_count, html_table, join_markup, tag
+from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, html_table, join_markup, tag
+from certigraph.runtime.texts import format_count
 from certigraph.state.records import Fault, Interrupted
 from certigraph.state.rewards import GRANULARITIES
 
@@ -102,7 +103,7 @@ def _goal_finding(methods: Sequence[ComparedMethod], rows: Sequence[RatedPair]) 
     }
     if not by_name[online] or not by_name[offline]:
         return []
-    gap = format_mean(stratified_mean(distance_differences(by_name[online], by_name[offline])), "+.3f")
+    gap = format_mean(mean_over_domains(distance_differences(by_name[online], by_name[offline])), "+.3f")
     text = "EPIC with goals interpreted online minus with goals read off the expert's end"
     return [f"{text}: {gap}; the paper has +0.02."]
 
@@ -445,7 +446,7 @@ def measure_rewards(
         speeds = _measure_speeds(methods, pairs, context, rows, out / SPEEDS_FILE)
         probes = probe_encoders(methods, [benchmark.pairs[pair] for pair in pairs], out / PROBES_FILE)
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; resume with the same command and --out {out}") from None
+        raise Interrupted(f"interrupted; resume with: the same command and --out {out}") from None
     findings = write_report(methods, benchmark, rows, failed, speeds, probes, out)
     print_findings(findings, out, as_json=as_json)
     return 1 if failed else 0

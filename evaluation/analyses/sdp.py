@@ -18,7 +18,8 @@ from certigraph.evaluation.comparison_report import escape_formula, format_model
 from certigraph.evaluation.frames import Frames, RecordedRun, frames_of
 from certigraph.evaluation.plots import CHART_STYLE as INK
 from certigraph.evaluation.plots import find_line, to_svg
-from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, format_count, join_markup, tag
+from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, join_markup, tag
+from certigraph.runtime.texts import format_count
 from certigraph.state.records import INTERRUPTED
 
 # The files of the analysis: a page, figures, tables and frames.

@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 from rich.console import Console
 from rich.table import Table
-from scipy import stats
 
 from certigraph.adapters.files import replace_file
 from certigraph.adapters.models.schemas import minimal_instance
@@ -38,10 +37,11 @@ from certigraph.evaluation.comparison import (
 from certigraph.evaluation.comparison_report import COMPARISON_STYLE, format_model_note, write_csv
 from certigraph.evaluation.plots import CHART_STYLE as INK
 from certigraph.evaluation.plots import GREY, SERIES_COLOURS, save_drawing
-from certigraph.evaluation.statistics import CONFIDENCE
-from certigraph.runtime.history import count_steps
-from certigraph.runtime.html import PAGE_STYLE, Markup, format_count, html_table, join_markup, tag
+from certigraph.evaluation.statistics import MIN_POINTS, fit_slope
+from certigraph.runtime.html import PAGE_STYLE, Markup, html_table, join_markup, tag
 from certigraph.runtime.html import PAGE_TEMPLATE as LAYOUT
+from certigraph.runtime.progress import count_steps
+from certigraph.runtime.texts import format_count
 from certigraph.state.records import Action, Observation, Scores, Task, UnknownName
 from certigraph.state.run import FINISH, SEARCH, parse_action
 from certigraph.state.trajectory import Footer, Trajectory
@@ -296,9 +296,6 @@ ROUNDING_SLOPE = 1e-6
 MAX_BOUNDED_SLOPE = 1.0
 """Upper bound, in characters per step, of the interval of a slope that counts as bounded."""
 
-MIN_LENGTHS = 3
-"""Minimum number of lengths for a slope with an interval."""
-
 SlopeGroup = tuple[str, str, str, str]
 """Kind of task, method, scope of a prompt, operator."""
 
@@ -336,7 +333,7 @@ def slopes_of(sizes: Iterable[PromptSize]) -> list[Slope]:
 def describe_slope(low: float | None, high: float | None) -> str:
     """Describe a slope by the bounds of its interval: growing, bounded, or undecided."""
     if low is None or high is None:
-        return f"too few lengths to tell: it takes {MIN_LENGTHS}"
+        return f"too few lengths to tell: it takes {MIN_POINTS}"
     if low > ROUNDING_SLOPE:
         return "growing"
     return "bounded" if high < MAX_BOUNDED_SLOPE else "cannot be told"
@@ -358,21 +355,6 @@ def _slope_of_group(group: SlopeGroup, largest: Mapping[int, int]) -> Slope:
     characters = [largest[length] for length in rooms]
     slope, low, high = fit_slope(rooms, characters)
     return Slope(*group, len(rooms), characters[0], characters[-1], slope, low, high, describe_slope(low, high))
-
-
-def fit_slope(lengths: Sequence[float], values: Sequence[float]) -> tuple[float | None, float | None, float | None]:
-    """Fit a least-squares line.
-
-    Returns:
-        The slope with the bounds of its interval; None for fewer than three points.
-    """
-    if len(lengths) < MIN_LENGTHS:
-        return None, None, None
-    if len(set(values)) == 1:  # linregress cannot compute an error without spread
-        return 0.0, 0.0, 0.0
-    line = stats.linregress(lengths, values)
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(lengths) - 2) * line.stderr)
-    return float(line.slope), float(line.slope) - half, float(line.slope) + half
 
 
 # The figure: prompts over the world steps of the longest episode, a panel per kind of task, a line per method.
@@ -567,10 +549,10 @@ def run_command(order: ComparisonJob, folder: Path, *, report_only: bool, as_jso
 
 def _task_ids(longest: int) -> list[str]:
     lengths = range(LENGTH_STEP, longest + 1, LENGTH_STEP)
-    if len(lengths) < MIN_LENGTHS or longest > MAX_ROOMS:
+    if len(lengths) < MIN_POINTS or longest > MAX_ROOMS:
         raise UnknownName(
-            f"--longest {longest}: {MIN_LENGTHS} lengths, {LENGTH_STEP} apart, "
-            f"need {MIN_LENGTHS * LENGTH_STEP} to {MAX_ROOMS} steps"
+            f"--longest {longest}: {MIN_POINTS} lengths, {LENGTH_STEP} apart, "
+            f"need {MIN_POINTS * LENGTH_STEP} to {MAX_ROOMS} steps"
         )
     return [f"{kind}-{length:02}" for kind in (DEEP, WIDE) for length in lengths]
 

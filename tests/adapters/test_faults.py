@@ -49,7 +49,7 @@ def test_rates_are_kept_and_one_kinds_rate_changes_nothing_for_another() -> None
     assert [kind == "timeout" for kind in struck] == [more.draw(MODEL_FAULTS, n) == "timeout" for n in range(500)]
 
 
-def test_a_question_that_failed_may_be_answered_when_asked_again_and_a_run_begun_again_draws_anew() -> None:
+def test_a_question_that_failed_may_be_answered_when_queried_again_and_a_run_begun_again_draws_again() -> None:
     model = faulty("server_error=0.5,seed=1")
     assert len({heard(model, "the same") for _ in range(20)}) == 2
     context = Context(faults="server_error=0.5,seed=1")

@@ -21,11 +21,11 @@ def test_a_wrong_data_folder_is_named_with_what_it_should_hold_and_the_call(name
     with pytest.raises(Fault) as fault:
         check_ready(benchmark)
         benchmark.tasks()
-    told = str(fault.value)
-    assert told.startswith(f"no {name} data in {tmp_path}: ")
-    assert "--data" in told
-    assert f"holds {tmp_path.name}/" not in told
-    assert ".jsonl" in told or ".tar" in told
+    message = str(fault.value)
+    assert message.startswith(f"no {name} data in {tmp_path}: ")
+    assert "--data" in message
+    assert f"holds {tmp_path.name}/" not in message
+    assert ".jsonl" in message or ".tar" in message
 
 
 def test_a_data_folder_of_another_benchmark_is_named_whole(tmp_path: Path) -> None:
@@ -63,9 +63,9 @@ def test_an_unknown_id_is_answered_with_the_pattern_and_examples(
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
     with pytest.raises(UnknownName) as unknown:
         load_benchmark(name).task("ninety-nine")
-    told = str(unknown.value)
-    assert told.startswith(f"{name} has no task 'ninety-nine'; ids are ")
-    assert pattern in told and example in told
+    message = str(unknown.value)
+    assert message.startswith(f"{name} has no task 'ninety-nine'; ids are ")
+    assert pattern in message and example in message
 
 
 # The reading of JSON files row by row.

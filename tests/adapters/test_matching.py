@@ -178,9 +178,9 @@ def test_the_default_encoder_is_one_object_under_both_ways_to_name_it():
 def test_an_unknown_encoder_is_a_fault_of_one_line_with_the_fix(name):
     with pytest.raises(Fault) as fault:
         load_encoder(name)
-    said = str(fault.value)
-    assert fault.value.ending == "error:model" and "\n" not in said
-    assert repr(name) in said and "hf download" in said and "folder" in said
+    message = str(fault.value)
+    assert fault.value.ending == "error:model" and "\n" not in message
+    assert repr(name) in message and "hf download" in message and "folder" in message
 
 
 @pytest.mark.usefixtures("_searched_afresh")
@@ -358,7 +358,7 @@ class TestFocus:
 
 
 class TestSynonyms:
-    def test_the_opening_phrase_is_said_as_the_world_says_it(self):
+    def test_the_opening_phrase_is_worded_as_in_the_world(self):
         assert rank_actions("Take thermometer", ACTIONS, synonyms=SYNONYMS)[0] == ("pick up thermometer", 1.0)
         assert best("I will now put the thermometer in the blue box", synonyms=SYNONYMS) == ACTIONS[6]
 

@@ -132,15 +132,15 @@ class TestProperties:
 
 
 def test_all_texts_are_encoded_by_one_call_and_each_once_a_side():
-    asked = []
+    calls = []
 
     def counting(texts):
-        asked.append(list(texts))
+        calls.append(list(texts))
         return encode(texts)
 
     state = to_factored({f"thing {n}": {"location": "table"} for n in range(5)})
     route_reward(to_factored({"apple": {"place": "fridge"}}), state, counting)
-    assert len(asked) == 1 and len(asked[0]) == len(set(asked[0]))
+    assert len(calls) == 1 and len(calls[0]) == len(set(calls[0]))
 
 
 def test_coarser_states_tell_the_same_facts_in_one_order():

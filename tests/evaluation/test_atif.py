@@ -11,8 +11,8 @@ from certigraph.evaluation.atif import to_atif
 from certigraph.evaluation.export import to_parquet
 from certigraph.evaluation.frames import RecordedRun, frame_rows_of, frames_of, traces_of
 from certigraph.evaluation.inspect_log import to_inspect
+from certigraph.evaluation.measures import comparison_row_of
 from certigraph.graphs import tdp
-from certigraph.runtime.history import comparison_row_of
 from certigraph.runtime.run import run
 
 TASK = "deep"
@@ -130,7 +130,7 @@ def test_the_anatomy_of_an_uncertified_sub_task_stops_at_one_target(tmp_path):
 
 
 @pytest.mark.slow
-def test_sub_tasks_of_sub_tasks_are_told_where_they_belong(tmp_path):
+def test_sub_tasks_of_sub_tasks_are_shown_where_they_belong(tmp_path):
     result = run(tdp.build(solve="tdp"), "hotpotqa:interactive", out=tmp_path)
     made = atif.Trajectory.model_validate(to_atif(result.trajectory))
     documents = made.subagent_trajectories

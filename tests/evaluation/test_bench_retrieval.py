@@ -48,7 +48,7 @@ def test_queries_are_ten_words_of_a_passage_and_laden_with_nothing_but_stopwords
 
 
 @pytest.mark.slow
-def test_every_engine_is_measured_and_finds_what_was_asked_for(monkeypatch: pytest.MonkeyPatch):
+def test_every_engine_is_measured_and_finds_what_was_requested(monkeypatch: pytest.MonkeyPatch):
     lines: list[str] = []
     done = bench_retrieval(SIZE, queries=20, progress=lines.append)
     assert [row.engine for row in done.rows] + [line.split(" is not")[0] for line in done.left_out] == list(ENGINES)
@@ -64,7 +64,7 @@ def test_every_engine_is_measured_and_finds_what_was_asked_for(monkeypatch: pyte
     assert f"{done.rows[0].searched.bare[1]:,.2f}" in console.export_text()
 
 
-def test_engines_that_are_missing_or_not_for_large_corpora_are_said(monkeypatch: pytest.MonkeyPatch):
+def test_engines_that_are_missing_or_not_for_large_corpora_are_reported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(retrieval, "find_spec", lambda name: None if name == "bm25s" else name)
     ours = ["tantivy", "tantivy, two-stage"]
     assert retrieval._select_engines(big=False) == ([*ours, "rank-bm25"], ["bm25s is not installed: pip install bm25s"])
@@ -78,6 +78,6 @@ def dying() -> tuple[int, None]:
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_is_told():
+def test_a_process_that_dies_is_reported():
     with pytest.raises(Fault, match="dying"):
         run_in_processes(2, dying)

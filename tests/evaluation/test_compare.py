@@ -51,7 +51,7 @@ def test_two_logs_are_paired_by_task(full: Path, tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.slow
-def test_logs_of_one_method_are_told_apart_by_number(full: Path, tmp_path: Path):
+def test_logs_of_one_method_are_distinguished_by_number(full: Path, tmp_path: Path):
     again = tmp_path / "again.eval"
     again.write_bytes(full.read_bytes())
     assert [m.method for m in compare_logs([full, again]).methods] == ["sdp no. 1", "sdp no. 2"]
@@ -64,7 +64,7 @@ def test_a_log_that_is_given_twice_is_refused(full: Path):
 
 
 @pytest.mark.slow
-def test_logs_of_two_models_are_told_apart_by_model(full: Path, tmp_path: Path):
+def test_logs_of_two_models_are_distinguished_by_model(full: Path, tmp_path: Path):
     other = evaluate("sdp", "blocksworld", model="scripted:expert", ids=TASKS, out=tmp_path, quiet=True)
     names = [m.method for m in compare_logs([full, Path(other.log)]).methods]
     assert names[0].startswith("sdp, simulated:")
@@ -82,7 +82,7 @@ def test_logs_of_two_models_are_told_apart_by_model(full: Path, tmp_path: Path):
         (["scripted:first", "simulated"], "; a simulated agent answers: the figures"),
     ],
 )
-def test_a_simulated_agent_is_called_so_beside_other_models(models: list[str], said: str):
+def test_a_simulated_agent_is_called_so_next_to_other_models(models: list[str], said: str):
     assert format_model_note(models).startswith(said)
     assert bool(said) == bool(format_model_note(models))
 

@@ -4,7 +4,6 @@ import asyncio
 import csv
 import fcntl
 import json
-import os
 import re
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import child_environment
 
 from certigraph import cli
 from certigraph.adapters import benchmarks
@@ -34,8 +34,8 @@ from certigraph.evaluation.comparison import (
 )
 from certigraph.evaluation.comparison_report import compute_results, write_comparison_report, write_page
 from certigraph.evaluation.comparison_summary import comparison_of
+from certigraph.evaluation.measures import ComparisonRow, PromptTokens
 from certigraph.evaluation.plots import AXIS_LABELS, draw_curves, mean_curve, points_of
-from certigraph.runtime.history import ComparisonRow, PromptTokens
 from certigraph.state.records import Fault, Interrupted, Scores, Task, UnknownName, Usage
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 
@@ -55,10 +55,12 @@ def asked(*graphs: str, tasks: Sequence[str] = TASKS, calls: int = 6, swaps: Seq
 
 def done(given: ComparisonJob, folder: Path) -> list[str]:
     """Run the comparison and return the cells that were run."""
-    told: list[str] = []
+    messages: list[str] = []
     plan, context, benchmark, _ = given
-    compare(plan, context, benchmark, folder, listener=lambda cell, _: told.append(f"{cell.method.name} {cell.task}"))
-    return told
+    compare(
+        plan, context, benchmark, folder, listener=lambda cell, _: messages.append(f"{cell.method.name} {cell.task}")
+    )
+    return messages
 
 
 def row(method: str, task: str = "t", **figures: Any) -> ComparisonRow:
@@ -104,7 +106,7 @@ def test_a_changed_plan_is_refused_with_what_differs(tmp_path: Path):
         save_or_check_plan(changed, tmp_path)
     assert f"certigraph compare --out {tmp_path}" in str(refusal.value)
     swapped = asked("react", "sdp", swaps=["sdp:validate=always_pass"]).plan
-    assert [told.partition(":")[0] for told in list_differences(asked().plan, swapped)] == [
+    assert [entry.partition(":")[0] for entry in list_differences(asked().plan, swapped)] == [
         "methods.2.operators.validate.name"
     ]
 
@@ -181,7 +183,7 @@ def test_errors_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert [r.ending for r in comparison_rows_of(given.plan, tmp_path / "out")] == ["goal", "goal"]
 
 
-def test_a_run_that_died_before_its_first_line_begins_anew(tmp_path: Path):
+def test_a_run_that_died_before_its_first_line_begins_again(tmp_path: Path):
     given = asked()
     cell = cells_of(given.plan, tmp_path)[0]
     (cell.folder / "20200101-dead").mkdir(parents=True)
@@ -331,13 +333,13 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
 def test_the_command_runs_goes_on_and_reports(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     out = str(tmp_path / "c")
     chosen = ("--on", "blocksworld", "--task", "3-0", "--task", "4-0", "--budget", "calls=6")
-    status, shown, told = said(capsys, "react", "sdp", *chosen, "--out", out)
+    status, shown, errors = said(capsys, "react", "sdp", *chosen, "--out", out)
     assert status == 0
-    assert "4 runs (2 methods x 2 tasks): 0 done" in told
-    assert "none left" in told
+    assert "4 runs (2 methods x 2 tasks): 0 done" in errors
+    assert "none left" in errors
     assert "too few tasks to tell: n=2" in shown
-    status, shown, told = said(capsys, "--report-only", "--out", out, "--json")
-    assert (status, told) == (0, "")
+    status, shown, errors = said(capsys, "--report-only", "--out", out, "--json")
+    assert (status, errors) == (0, "")
     assert [m["method"] for m in json.loads(shown)["methods"]] == ["react", "sdp"]
     assert "4 done" in said(capsys, "--out", out)[2]
 
@@ -351,8 +353,8 @@ def test_the_command_runs_goes_on_and_reports(capsys: pytest.CaptureFixture[str]
     ],
 )
 def test_bad_arguments(arguments: tuple[str, ...], fix: str, capsys: pytest.CaptureFixture[str]):
-    status, _, told = said(capsys, *arguments)
-    assert (status, fix in told) == (2, True)
+    status, _, errors = said(capsys, *arguments)
+    assert (status, fix in errors) == (2, True)
 
 
 KILLED = """
@@ -367,7 +369,7 @@ main(["compare", "one=sdp", "two=sdp", "--on", "script", "--out", sys.argv[1]])
 @pytest.mark.slow
 @pytest.mark.parametrize(("folder", "lines"), [("1-one", 1), ("1-one", 40), ("2-two", 25)])
 def test_a_killed_comparison_goes_on(folder: str, lines: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests" / "helpers")])}
+    env = child_environment()
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], env=env, stderr=subprocess.DEVNULL)
     await_lines(tmp_path / "runs" / "001-only" / "0" / folder, lines)
     process.send_signal(signal.SIGKILL)

@@ -27,9 +27,8 @@ from certigraph.evaluation.comparison_report import (
 from certigraph.evaluation.comparison_summary import Comparison, comparison_of
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import print_evaluations
-from certigraph.evaluation.measures import fault_warnings
+from certigraph.evaluation.measures import ComparisonRow, fault_warnings
 from certigraph.evaluation.plots import AXIS_LABELS, draw_curves
-from certigraph.runtime.history import ComparisonRow
 from certigraph.state.records import Fault, Task
 
 # Title of the page of a comparison, and trials in its table of runs.
@@ -135,7 +134,7 @@ def test_errors_of_models_and_operators_count_as_failures_and_are_named():
     assert found.left == 4
 
 
-def test_equal_small_shares_of_faults_are_told_without_a_doubt():
+def test_equal_small_shares_of_faults_are_reported_without_a_doubt():
     ended = [*["goal"] * 39, "error:environment"]
     (equal,) = fault_warnings({"a": ended, "b": ended}, "again")
     assert "a 1/40, b 1/40" in equal and "differ" not in equal and "more than" not in equal

@@ -37,11 +37,11 @@ from certigraph.evaluation.comparison_summary import (
     replay_of,
     rule_for,
 )
+from certigraph.evaluation.measures import ComparisonRow, comparison_row_of
 from certigraph.evaluation.plots import points_of
 from certigraph.evaluation.statistics import relative_change
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import give_up
-from certigraph.runtime.history import ComparisonRow, comparison_row_of
 from certigraph.runtime.registry import parse_swap
 from certigraph.runtime.run import run
 from certigraph.state.records import Scores, Task, UnknownName, Usage, Verdict
@@ -140,7 +140,7 @@ def test_needs_are_over_the_tasks_that_all_have_finished():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("missing", ["a", "b"])
-def test_a_method_without_a_run_is_beside_nothing(missing: str):
+def test_a_method_without_a_run_is_compared_with_nothing(missing: str):
     rows = [row(name, "t", output=5) for name in ("a", "b", "c") if name != missing]
     found = needed(rows, "a", "b", "c")
     assert (found[missing, "output_tokens"].n, found["b", "output_tokens"].difference) == (0, None)
@@ -167,9 +167,9 @@ def test_figures_are_short():
         *("difference from react", "95 % interval", "change from react", "95 % interval"),
     )
     assert line == ("output tokens", "tdp", "1.23k", "-8.23k", "-", "-", "-")
-    told = found.model_copy(update={"low": -9000.0, "high": 0.0, "percent": -82.4, "percent_low": -90.0})
-    assert need_table([told])[1][0][4:] == ("-9k to +0", "-82 %", "-")
-    assert need_table([told.model_copy(update={"percent_high": 1.2})])[1][0][-1] == "-90 to +1 %"
+    result = found.model_copy(update={"low": -9000.0, "high": 0.0, "percent": -82.4, "percent_low": -90.0})
+    assert need_table([result])[1][0][4:] == ("-9k to +0", "-82 %", "-")
+    assert need_table([result.model_copy(update={"percent_high": 1.2})])[1][0][-1] == "-90 to +1 %"
 
 
 @pytest.mark.slow
@@ -302,7 +302,7 @@ def test_which_rule_goes_with_which_swap(swap: str, rule: str | None):
     assert (found.name if found else None) == rule
 
 
-def test_replay_reads_a_real_run_as_its_books_have_it(tmp_path: Path):
+def test_replay_reads_a_real_run_as_it_is_recorded(tmp_path: Path):
     context = Context(model="simulated:act=0.3,reject=0.2,seed=3", limits=Limits(attempts=20))
     result = run("sdp", "blocksworld", "5-1", context=context, out=tmp_path)
     found = replay_of(result.trajectory)
@@ -423,9 +423,9 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
 def test_one_command_ablates_and_the_same_command_goes_on(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     command = ("ablate", "sdp", "blocksworld", "--limit", "3", "--trials", "2", "--out", str(tmp_path / "a"))
     command += ("--model", "simulated:propose=0.1,act=0.3,accept=0.1,reject=0.1")
-    status, shown, told = said(capsys, *command)
+    status, shown, errors = said(capsys, *command)
     assert status == 0
-    assert "4 methods x 3 tasks x 2 trials" in told
+    assert "4 methods x 3 tasks x 2 trials" in errors
     assert "simulated agent" in shown
     table = json.loads((tmp_path / "a" / "table.json").read_text())
     assert [(m["n"], m["runs"]) for m in table["methods"]] == [(3, 6)] * 4

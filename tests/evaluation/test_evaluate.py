@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import inspect_ai
 import pytest
+from children import child_environment
 from endpoint_stub import stub
 from inspect_ai._util.registry import registry_info
 from inspect_ai.log import EvalLog, read_eval_log
@@ -115,10 +116,10 @@ def test_a_benchmark_runs_and_every_run_leaves_its_row_and_its_folder(tmp_path: 
 def test_verdicts_and_certificates_are_in_inspects_transcript(tmp_path: Path):
     done = evaluate("sdp", "blocksworld", ids=["3-1"], out=tmp_path)
     [sample] = log_of(done).samples or []
-    told = [(event.source, event.data) for event in sample.events if event.event == "info"]
-    certificates = [c for source, data in told if source == "certigraph.certify" for c in data["certificates"]]
+    events = [(event.source, event.data) for event in sample.events if event.event == "info"]
+    certificates = [c for source, data in events if source == "certigraph.certify" for c in data["certificates"]]
     assert sum(len(c["targets"]) for c in certificates) == done.rows[0].certified
-    assert {"certigraph.validate", "certigraph.certify"} <= {source for source, _ in told}
+    assert {"certigraph.validate", "certigraph.certify"} <= {source for source, _ in events}
 
 
 @pytest.mark.slow
@@ -181,7 +182,7 @@ def test_a_configuration_is_part_of_the_benchmarks_name(tmp_path: Path, world: s
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
 @pytest.mark.slow
-def test_a_real_endpoint_is_asked_through_inspect_which_counts_its_tokens(tmp_path: Path, monkeypatch: Any):
+def test_a_real_endpoint_is_queried_through_inspect_which_counts_its_tokens(tmp_path: Path, monkeypatch: Any):
     replies = experts_replies("3-1")
     with stub(*replies) as server:
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
@@ -295,12 +296,12 @@ def test_an_interrupt_names_the_command_that_finishes_the_evaluation(tmp_path: P
     while len(list(tmp_path.glob("*/trajectory.jsonl"))) < 5 and time.monotonic() < deadline:
         time.sleep(0.1)
     child.send_signal(signal.SIGINT)
-    said = child.communicate(timeout=60)[0].decode()
+    printed = child.communicate(timeout=60)[0].decode()
     [log] = tmp_path.glob("*.eval")
     finished = [sample.id for sample in read_eval_log(str(log)).samples or [] if sample.error is None]
     assert 0 < len(finished) < INTERRUPTIBLE
-    command = re.search(r"certigraph eval --retry (\S+)", said)
-    assert command, said
+    command = re.search(r"certigraph eval --retry (\S+)", printed)
+    assert command, printed
     assert evaluate_retry(command[1], quiet=True).figures["n"] == INTERRUPTIBLE
     assert len(list(tmp_path.glob("*/trajectory.jsonl"))) == INTERRUPTIBLE
 
@@ -355,11 +356,11 @@ def installed(tmp_path: Path) -> dict[str, str]:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: certigraph\nVersion: 0\n")
     (info / "entry_points.txt").write_text(f"[inspect_ai]\ncertigraph = {entry['certigraph']}\n")
     (info / "direct_url.json").write_text(json.dumps({"url": ROOT_EVALUATE.as_uri(), "dir_info": {"editable": True}}))
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (site, ROOT_EVALUATE / "src", tmp_path)))}
+    return child_environment(tmp_path, site)
 
 
 def inspect_command(arguments: str, environment: dict[str, str]) -> None:
-    folder = Path(environment["PYTHONPATH"].split(os.pathsep)[-1])
+    folder = Path(environment["PYTHONPATH"].split(os.pathsep)[0])
     command = [sys.executable, "-m", "inspect_ai", *arguments.split(), "--display", "none"]
     done = subprocess.run(
         command, env=environment, cwd=folder, capture_output=True, text=True, timeout=120, check=False
@@ -515,16 +516,16 @@ def test_eight_runs_at_once_meet_no_fault_and_reach_the_full_score(
 
 def played_together(worlds: list[Any], actions: list[list[str]]) -> list[list[str]]:
     """What worlds answer that are played in threads, each its own actions, all of them begun at the same time."""
-    said: list[list[str]] = [[] for _ in worlds]
+    observations: list[list[str]] = [[] for _ in worlds]
     start = Barrier(len(worlds), timeout=60)
 
     def play(number: int) -> None:
         start.wait()
-        said[number].append(worlds[number].reset().text)
+        observations[number].append(worlds[number].reset().text)
         for text in actions[number]:
-            said[number].append(worlds[number].step(Action(text=text)).text)
+            observations[number].append(worlds[number].step(Action(text=text)).text)
             worlds[number].admissible()
-        said[number].append(str(worlds[number].score().value))
+        observations[number].append(str(worlds[number].score().value))
         worlds[number].close()
 
     threads = [Thread(target=play, args=(number,)) for number in range(len(worlds))]
@@ -532,7 +533,7 @@ def played_together(worlds: list[Any], actions: list[list[str]]) -> list[list[st
         thread.start()
     for thread in threads:
         thread.join()
-    return said
+    return observations
 
 
 @pytest.mark.slow
@@ -545,4 +546,4 @@ def test_games_in_threads_answer_as_games_played_one_by_one(name: str):
     actions = [benchmark.demonstration(task) for task in tasks]
     alone = [played_together([benchmark.open(task)], [way])[0] for task, way in zip(tasks, actions, strict=True)]
     assert played_together([benchmark.open(task) for task in tasks], actions) == alone
-    assert {said[-1] for said in alone} == {"1.0"}
+    assert {observations[-1] for observations in alone} == {"1.0"}

@@ -172,17 +172,17 @@ def test_an_inspect_sample_is_the_run(runs):
     assert usage.total_tokens == result.usage.input_tokens + result.usage.output_tokens
     assert sum(sample.role_usage[role].output_tokens for role in sample.role_usage) == result.usage.output_tokens
     validated = [event.data for event in sample.events if event.source == "certigraph.validate"]
-    assert [told["verdict"]["depth"] for told in validated] == [a.verdict.depth for a in result.state["attempts"]]
+    assert [attempt["verdict"]["depth"] for attempt in validated] == [a.verdict.depth for a in result.state["attempts"]]
     calls = [call for message in sample.messages if message.role == "assistant" for call in message.tool_calls or []]
     assert [call.arguments["text"] for call in calls] == [step.action.text for step in result.state["history"]]
 
 
-def test_inspect_counts_cached_tokens_beside_the_input():
+def test_inspect_counts_cached_tokens_next_to_the_input():
     call = {"role": "planner", "model": "m", "input_tokens": 100, "output_tokens": 10, "cached_tokens": 64, "usd": 0.5}
     usage = Usage(node="propose", calls=2)
-    told = usage_by("model", [Event(t=0, superstep=1, node="propose", usage=usage, calls=[call, call])])["m"]
-    assert (told.input_tokens, told.input_tokens_cache_read, told.output_tokens) == (72, 128, 20)
-    assert (told.total_tokens, told.total_cost) == (220, 1.0)
+    result = usage_by("model", [Event(t=0, superstep=1, node="propose", usage=usage, calls=[call, call])])["m"]
+    assert (result.input_tokens, result.input_tokens_cache_read, result.output_tokens) == (72, 128, 20)
+    assert (result.total_tokens, result.total_cost) == (220, 1.0)
 
 
 def test_inspect_tells_limits_errors_and_unfinished_runs(runs):
@@ -247,9 +247,9 @@ def test_every_format_tells_variants_of_a_graph_apart(runs, tmp_path):
     assert [agent["method"] for agent in agents] == ["sdp", "sdp validate=always_pass"]
     assert agents[1]["operators"]["validate"] == {"name": "always_pass", "args": {}}
     logs = export([result.folder for result in both], "inspect", tmp_path / "logs")
-    told = [read_eval_log(str(log)).eval for log in logs]
-    assert [log.task_args for log in told] == [{"graph": "sdp"}, {"graph": "sdp", "validate": "always_pass"}]
-    assert [log.solver for log in told] == ["sdp", "sdp validate=always_pass"]
+    logged = [read_eval_log(str(log)).eval for log in logs]
+    assert [log.task_args for log in logged] == [{"graph": "sdp"}, {"graph": "sdp", "validate": "always_pass"}]
+    assert [log.solver for log in logged] == ["sdp", "sdp validate=always_pass"]
     assert ["sdp-validate-always_pass" in log.name for log in logs] == [False, True]
 
 
@@ -343,9 +343,11 @@ def test_nothing_leaks(runs, form, tmp_path, monkeypatch):
     failed = RUNS["failed"](tmp_path / "b")
     assert str(tmp_path) in failed.message
     files = export([tmp_path / "a", tmp_path / "b"], form, tmp_path / "out")
-    told = "".join(map(readable, files))
-    assert "[redacted]" in told
-    assert [secret for secret in (KEY, "a key of 23", str(tmp_path), "/home/ann", "local.json") if secret in told] == []
+    content = "".join(map(readable, files))
+    assert "[redacted]" in content
+    assert [
+        secret for secret in (KEY, "a key of 23", str(tmp_path), "/home/ann", "local.json") if secret in content
+    ] == []
 
 
 def readable(file):

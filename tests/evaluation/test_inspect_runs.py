@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import child_environment
 from inspect_ai.log import read_eval_log, write_eval_log
 from langchain_openai import ChatOpenAI
 from langgraph.runtime import Runtime
@@ -70,7 +71,7 @@ def test_what_inspect_repeated_in_vain_is_one_call_and_one_fault(monkeypatch: py
 
 
 @pytest.mark.parametrize(("behind", "requests"), [("certigraph/local", 1), ("mockllm/model", 0)])
-def test_with_dollars_limited_only_what_is_free_or_priced_is_asked(
+def test_with_dollars_limited_only_what_is_free_or_priced_is_queried(
     monkeypatch: pytest.MonkeyPatch, behind: str, requests: int
 ) -> None:
     fault, calls, made = asked(monkeypatch, behind, usd=1.0)
@@ -143,15 +144,14 @@ def _slow_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def killed(out: Path, site: Path, finished: int) -> Path:
     """Begin an evaluation in another process, kill it once so many runs have ended, and give its log."""
-    paths = map(str, (site, ROOT / "src", ROOT / "tests" / "helpers", Path(__file__).parent))
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    env = child_environment(site, Path(__file__).parent)
     child = subprocess.Popen([sys.executable, "-c", CHILD, str(out)], env=env, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
     while len(ended(out)) < finished and child.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     child.send_signal(signal.SIGKILL)
-    _, said = child.communicate(timeout=30)
-    assert child.returncode == -signal.SIGKILL, said
+    _, errors = child.communicate(timeout=30)
+    assert child.returncode == -signal.SIGKILL, errors
     [log] = out.glob("*.eval")
     return log
 
@@ -230,7 +230,7 @@ def test_the_journal_survives_a_torn_line(tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_slow_operator")
-def test_a_journal_names_runs_beside_it_and_none_elsewhere(tmp_path: Path):
+def test_a_journal_names_runs_next_to_it_and_none_elsewhere(tmp_path: Path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "trajectory.jsonl").write_text("{}\n")
     for line in (
@@ -247,7 +247,7 @@ def test_a_journal_names_runs_beside_it_and_none_elsewhere(tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_slow_operator")
-def test_a_retry_from_another_folder_finds_the_runs_beside_their_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_retry_from_another_folder_finds_the_runs_next_to_their_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     begun = evaluate("sdp", "blocksworld", model="scripted:first", ids=["3-0"], budget=["calls=1"], out="runs")
     log = Path(begun.log).resolve()

@@ -81,7 +81,7 @@ def experts_replies(task_id: str, out: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("_no_data_no_key")
-def test_trials_are_drawn_anew_and_keep_their_tasks_ids(tmp_path: Path):
+def test_trials_are_drawn_again_and_keep_their_tasks_ids(tmp_path: Path):
     done = evaluate("sdp", "blocksworld", model="simulated:act=0.2,seed=3", ids=["4-0", "4-1"], trials=3, out=tmp_path)
     assert sorted((row.id, row.trial) for row in done.rows) == [(i, t) for i in ("4-0", "4-1") for t in range(3)]
     assert (done.n, done.tasks, done.trials) == (6, 2, 3)
@@ -107,8 +107,8 @@ def test_roles_have_models_of_their_own_behind_the_bridge(tmp_path: Path, monkey
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
         roles = ["planner=openai:thinker", "executor=scripted:expert"]
         evaluate("sdp", "blocksworld", model="openai:doer", roles=roles, ids=["3-1"], out=tmp_path, quiet=True)
-        asked = Counter(request["model"] for request in server.requests)
-    assert set(asked) == {"thinker", "doer"}
+        calls = Counter(request["model"] for request in server.requests)
+    assert set(calls) == {"thinker", "doer"}
 
 
 @pytest.mark.usefixtures("_no_data_no_key")
@@ -249,8 +249,8 @@ def test_an_evaluation_begins_no_more_runs_where_too_many_failed(
     left_out = {"interrupted": 6 - begun} if begun < 6 else {}
     assert done.endings == {"error:environment": begun, **left_out}
     assert len(list(tmp_path.glob("*/trajectory.jsonl"))) == begun
-    told = {row.footer.message for row in done.failed if row.ending == "interrupted"}
-    assert told == ({f"not started: {begun} runs have failed"} if left_out else set())
+    values = {row.footer.message for row in done.failed if row.ending == "interrupted"}
+    assert values == ({f"not started: {begun} runs have failed"} if left_out else set())
     monkeypatch.undo()
     assert evaluate_retry(done.log).endings == {"goal": 6}
 

@@ -115,14 +115,14 @@ def test_judgements_hold_score_parts_and_reason(tmp_path: Path):
     assert read_judgements(tmp_path / "j.jsonl") == [one]
 
 
-def test_what_is_judged_is_not_asked_again(tmp_path: Path):
+def test_what_is_judged_is_not_queried_again(tmp_path: Path):
     out, chat = tmp_path / "j.jsonl", grader(reason="", correct=True)
     judged([case(0)], chat, out)
     both = judged([case(0), case(1)], chat, out)
     assert (len(chat.prompts), len(both.judgements), both.left) == (2, 2, 0)
 
 
-def test_another_answer_or_rubric_is_judged_anew(tmp_path: Path):
+def test_another_answer_or_rubric_is_judged_again(tmp_path: Path):
     out = tmp_path / "j.jsonl"
     judged([case(0)], grader(reason="", correct=True), out)
     again = grader(reason="", correct=False)
@@ -184,7 +184,7 @@ def test_means_are_by_method_and_trials_of_a_task_are_a_cluster(tmp_path: Path):
     assert [(name, mean.mean, mean.clusters) for name, mean in found.items()] == [("react", 50, 2), ("sdp", 50, 2)]
 
 
-def test_recorded_runs_are_judged_beside_their_references(tmp_path: Path):
+def test_recorded_runs_are_judged_next_to_their_references(tmp_path: Path):
     for task in ("made-0/0", "made-0/4"):
         run("react", LoCoMo(), task, out=tmp_path)
     found = cases_of(find_runs([tmp_path]))
@@ -238,9 +238,9 @@ def test_the_command_judges_offline_and_tells_means(name: str, tmp_path: Path):
     run("react", LoCoMo(), "made-0/0", out=tmp_path / "runs")
     arguments = [str(tmp_path / "runs"), "--rubric", name, "--out", str(tmp_path / "j.jsonl")]
     first = CliRunner().invoke(app, [*arguments, "--json"])
-    told = json.loads(first.stdout)
-    assert (first.exit_code, told["left"], told["methods"]["react"]["n"]) == (0, 0, 1)
-    assert told["methods"]["react"]["mean"] >= 80
+    parsed = json.loads(first.stdout)
+    assert (first.exit_code, parsed["left"], parsed["methods"]["react"]["n"]) == (0, 0, 1)
+    assert parsed["methods"]["react"]["mean"] >= 80
     second = CliRunner().invoke(app, arguments)
     assert "react" in second.stdout
     assert len((tmp_path / "j.jsonl").read_text(encoding="utf-8").splitlines()) == 1

@@ -14,9 +14,8 @@ from certigraph.evaluation.comparison import ComparisonOutline
 from certigraph.evaluation.comparison_report import flatten_record, method_table
 from certigraph.evaluation.comparison_summary import comparison_of
 from certigraph.evaluation.evaluation_results import Evaluation, print_evaluations
-from certigraph.evaluation.measures import GoalPrecision, RunOutcome, goal_precision
+from certigraph.evaluation.measures import ComparisonRow, GoalPrecision, RunOutcome, goal_precision
 from certigraph.evaluation.sweep import format_costs
-from certigraph.runtime.history import ComparisonRow
 from certigraph.runtime.live import LiveView
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import BenchmarkRow as EvalRow
@@ -63,7 +62,7 @@ def row(task: str, ending: str, score: float, scored: bool = True) -> Comparison
     return ComparisonRow(method="sdp", task=task, ending=ending, run="r", roles={}, **spent, **solved)
 
 
-def test_comparisons_show_it_beside_the_successes():
+def test_comparisons_show_it_next_to_the_successes():
     rows = [row("a", "goal", 100), row("b", "goal", 0), row("c", "limit:steps", 0)]
     (summary,) = comparison_of(ComparisonOutline("toy", "m", ("sdp",), ("a", "b", "c")), rows).methods
     heads, (line,) = method_table([summary])
@@ -103,12 +102,12 @@ def test_json_has_the_same_fields_of_every_configuration(capsys: pytest.CaptureF
     first = evaluation(("goal", 1.0))
     other = evaluation(("goal", 1.0), ("error:data", None)).model_copy(update={"benchmark": "toy:hard"})
     print_evaluations([first, other], as_json=True)
-    told = json.loads(capsys.readouterr().out)
-    found = told["beside"]["toy:hard"]
+    parsed = json.loads(capsys.readouterr().out)
+    found = parsed["beside"]["toy:hard"]
     assert (found["n"], found["runs"], found["faults"]) == (1, 2, 1)
     assert found["endings"] == {"goal": 1, "error:data": 1}
     assert found["warnings"]
-    assert {*told} - {"graph", "benchmark", "model", "language_model", "statistics", "beside"} <= {*found}
+    assert {*parsed} - {"graph", "benchmark", "model", "language_model", "statistics", "beside"} <= {*found}
 
 
 @pytest.mark.parametrize("score", [0.0, 1.0])

@@ -71,7 +71,7 @@ def test_windows_follow_each_other_and_tell_a_cost_that_grows():
     assert told(dearer, 1_000).flat > 1.5
 
 
-def test_memory_that_grows_after_the_first_tenth_is_told():
+def test_memory_that_grows_after_the_first_tenth_is_reported():
     steady = [row(n, memory=100.0 + 50 * (n >= 50)) for n in range(1_000)]
     assert told(steady, 1_000).grown == pytest.approx(0)
     leaking = [row(n, memory=100.0 + 0.02 * n) for n in range(1_000)]
@@ -97,8 +97,8 @@ def test_a_soak_that_was_interrupted_early_has_figures_too():
 @pytest.mark.slow
 @pytest.mark.alone
 def test_hundreds_of_runs_at_once_lose_nothing_and_leak_nothing(tmp_path: Path):
-    said: list[str] = []
-    done = run_soak(SoakPlan(episodes=450, at_once=50, delay=0.4), tmp_path / "soak", progress=said.append)
+    lines: list[str] = []
+    done = run_soak(SoakPlan(episodes=450, at_once=50, delay=0.4), tmp_path / "soak", progress=lines.append)
     assert (done.begun, done.ended, done.lost) == (450, 450, 0)
     assert done.endings == {graph: {"goal": 50} for graph in SOAK_GRAPHS}
     assert done.end.worlds == done.start.worlds
@@ -108,7 +108,7 @@ def test_hundreds_of_runs_at_once_lose_nothing_and_leak_nothing(tmp_path: Path):
     assert 0.6 < done.flat < 1.6
     memory = [row.memory for row in read_soak_runs(tmp_path / "soak" / "runs.jsonl")]
     assert median(memory[-100:]) < 1.05 * median(memory[100:200])
-    assert len(said) == 20
+    assert len(lines) == 20
     assert SoakResult.model_validate_json((tmp_path / "soak" / "soak.json").read_text(encoding="utf-8")) == done
     assert {file.name for file in (tmp_path / "soak").iterdir()} == {"runs.jsonl", "soak.json"}
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from certigraph.adapters.benchmarks import standard_error
 from certigraph.evaluation import statistics as pairs
 from certigraph.evaluation.statistics import (
     MeanEstimate,
@@ -28,7 +29,6 @@ from certigraph.evaluation.statistics import (
     mean_of,
     paired_p,
     pass_hat_k,
-    standard_error,
     wilson_interval,
 )
 from certigraph.state.records import Fault
@@ -99,8 +99,8 @@ def test_each_score_needs_its_cluster():
 def test_wilson():
     """By hand for 8 of 10: (p + z2/2n +- z sqrt(p(1-p)/n + z2/4n2)) / (1 + z2/n), z2 = 3.84146."""
     assert wilson_interval(8, 10) == pytest.approx((0.490162, 0.943318), abs=1e-6)
-    told = stats.binomtest(3, 7).proportion_ci(method="wilson")
-    assert wilson_interval(3, 7) == pytest.approx((told.low, told.high))
+    expected = stats.binomtest(3, 7).proportion_ci(method="wilson")
+    assert wilson_interval(3, 7) == pytest.approx((expected.low, expected.high))
     assert (wilson_interval(0, 0), wilson_interval(0, 5)[0], wilson_interval(5, 5)[1]) == ((0, 1), 0, 1)
     with pytest.raises(ValueError, match="7 successes in 5"):
         wilson_interval(7, 5)
@@ -180,7 +180,7 @@ def test_equal_differences_have_the_sign_tests_p():
         (None, 20, None, False),
     ],
 )
-def test_what_can_be_told_from_noise(found: tuple[float, float] | None, n: int, p: float | None, apart: bool):
+def test_what_can_be_distinguished_from_noise(found: tuple[float, float] | None, n: int, p: float | None, apart: bool):
     assert is_significant(found, n, p) is apart
 
 
@@ -296,7 +296,7 @@ def test_intervals_of_differences_cover(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.slow
-def test_equal_methods_are_seldom_told_apart(monkeypatch: pytest.MonkeyPatch):
+def test_equal_methods_are_seldom_distinguished(monkeypatch: pytest.MonkeyPatch):
     """At 6 pairs the interval alone would find a difference in one case of eight."""
     monkeypatch.setattr(pairs, "RESAMPLES", 400)
     chance = np.random.default_rng(6)

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import re
 import signal
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import child_environment
 from sweeps import RUNS, TEXT, ended, file, runs_left, table, worked
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
@@ -80,14 +80,14 @@ def test_a_killed_sweep_comes_to_what_an_undisturbed_one_does(tmp_path: Path, mo
 
 def killed(given: Path, out: Path, finished: int) -> None:
     """Begin a sweep in another process and kill it once so many runs have ended."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(given.parent), str(ROOT / "src")])}
+    env = child_environment(given.parent)
     child = subprocess.Popen([sys.executable, "-c", CHILD, str(given), str(out)], env=env, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
     while len(ended(out)) < finished and child.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     child.send_signal(signal.SIGKILL)
-    _, said = child.communicate(timeout=30)
-    assert child.returncode == -signal.SIGKILL, said
+    _, errors = child.communicate(timeout=30)
+    assert child.returncode == -signal.SIGKILL, errors
 
 
 @pytest.mark.usefixtures("_generated_worlds")
@@ -98,7 +98,7 @@ def test_ctrl_c_names_the_command_that_goes_on(tmp_path: Path, monkeypatch: pyte
     given, out = file(tmp_path), tmp_path / "out"
     with monkeypatch.context() as patch:
         patch.setattr(sweep.TotalBudget, "note", interrupt)
-        with pytest.raises(Interrupted, match=f"go on with: certigraph sweep {given} --out {out}$"):
+        with pytest.raises(Interrupted, match=f"resume with: certigraph sweep {given} --out {out}$"):
             worked(given, out)
     kept = ended(out)
     assert len(kept) == 1
@@ -117,7 +117,7 @@ def test_a_benchmark_that_fails_keeps_no_other_from_being_run(tmp_path: Path, mo
         patch.setattr(BlocksWorld, "open", broken)
         [stopped] = worked(given, out)
     assert stopped.startswith(
-        "blocksworld: the first 3 runs failed alike (no Java here): fix the cause and go on with: "
+        "blocksworld: the first 3 runs failed alike (no Java here): fix the cause and resume with: "
     )
     assert stopped.endswith(f"certigraph sweep {given} --out {out}")
     assert runs_left(given, out) == [9, 0]
@@ -132,17 +132,17 @@ def test_workers_carry_out_the_same_runs(tmp_path: Path, monkeypatch: pytest.Mon
         async def done(self, job: RunJob) -> BenchmarkRow:
             return await RunWorker([]).done(job.to_portable())
 
-    asked: list[tuple[Any, ...]] = []
+    calls: list[tuple[Any, ...]] = []
 
     @contextmanager
     def pooled(address: str, model: str, **counts: int | None) -> Iterator[Pool]:
-        asked.append((address, model, counts))
+        calls.append((address, model, counts))
         yield Pool()
 
     monkeypatch.setattr(cluster, "worker_pool", pooled)
     given, out = file(tmp_path), tmp_path / "out"
     assert run_sweep(prepare_sweep(given, out, ClusterWorkers("local", 1)), silent=True) == []
-    assert asked == 2 * [("local", "simulated:act=0.2,seed=3", {"workers": 1, "at_once": None})]
+    assert calls == 2 * [("local", "simulated:act=0.2,seed=3", {"workers": 1, "at_once": None})]
     worked(given, tmp_path / "here")
     assert table(given, out) == table(given, tmp_path / "here")
     assert len(ended(out)) == RUNS
@@ -163,15 +163,15 @@ pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
 
 
 @pytest.mark.usefixtures("_generated_worlds")
-def test_a_spent_purse_stops_the_sweep_and_a_larger_one_goes_on(tmp_path: Path):
+def test_a_spent_budget_stops_the_sweep_and_a_larger_one_goes_on(tmp_path: Path):
     given, out = file(tmp_path, TEXT + "most: {calls: 12}\n"), tmp_path / "out"
     found = sweep_sweep_report(given, out)
     assert 12 <= found.spent.calls < 12 + 30  # the run that was under way ended by its own budget
     assert found.benchmarks[0].left > 0  # in the midst of the first benchmark
     assert found.left < RUNS
     [stopped] = found.stopped
-    assert re.match(rf"\d+ of 12 calls are made: {found.left} runs left; resume with a larger `most` in ", stopped)
-    assert stopped.endswith(f"certigraph sweep {given} --out {out}")
+    assert re.match(rf"\d+ of 12 calls are made: {found.left} runs left; give a larger `most` in ", stopped)
+    assert stopped.endswith(f" and resume with: certigraph sweep {given} --out {out}")
     page = (out / "sweep.html").read_text()
     assert f"partial: {found.left} of {RUNS} runs are still to be run" in page
     assert stopped.partition(";")[0] in page
@@ -191,7 +191,7 @@ def test_hours_are_those_of_one_start(tmp_path: Path):
     given = file(tmp_path, TEXT + "most: {hours: 0.00000001}\n")
     [stopped] = worked(given, tmp_path / "out")
     assert (
-        stopped == f"1e-08 hours are over: {RUNS} runs left; resume with certigraph sweep {given} --out {tmp_path}/out"
+        stopped == f"1e-08 hours are over: {RUNS} runs left; resume with: certigraph sweep {given} --out {tmp_path}/out"
     )
 
 

@@ -87,7 +87,7 @@ def test_texts_stay_texts(tmp_path: Path):
         ("!!python/object/apply:os.system [echo]\n", "line 1: the file: "),
     ],
 )
-def test_what_is_refused_and_how_it_is_told(text: str, told: str, tmp_path: Path):
+def test_what_is_refused_and_how_it_is_reported(text: str, told: str, tmp_path: Path):
     with pytest.raises(Fault, match=told):
         read_sweep(file(tmp_path, text))
 
@@ -186,7 +186,7 @@ checkpoints: ""
 
 
 @pytest.mark.usefixtures("_generated_worlds")
-def test_spread_over_difficulty_where_that_is_asked_for(tmp_path: Path):
+def test_spread_over_difficulty_where_that_is_requested(tmp_path: Path):
     pytest.importorskip("inspect_ai")
     from certigraph.evaluation.inspect_tasks import select_stratified_tasks
 

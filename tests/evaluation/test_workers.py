@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from children import child_environment
 from postgres_server import VARIABLE, Server
 from scaled import (
     OURS,
@@ -22,7 +23,6 @@ from scaled import (
     await_ended,
     begin,
     busy,
-    child_env,
     driver,
     figures,
     pids,
@@ -85,9 +85,9 @@ def _cluster_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     ("model", "budget"), [("simulated:act=0.1,seed=2", []), ("openai:loopback", ["usd=0.1"])], ids=["script", "priced"]
 )
 def test_the_table_is_that_of_one_process(model: str, budget: list[str], tmp_path: Path):
-    asked: dict[str, Any] = {"model": model, "ids": TASKS[::2], "trials": 2, "budget": budget, "quiet": True}
-    here = evaluate("sdp", "blocksworld", out=tmp_path / "here", **asked)
-    spread = evaluate("sdp", "blocksworld", out=tmp_path / "spread", ray="local", workers=2, **asked)
+    fields: dict[str, Any] = {"model": model, "ids": TASKS[::2], "trials": 2, "budget": budget, "quiet": True}
+    here = evaluate("sdp", "blocksworld", out=tmp_path / "here", **fields)
+    spread = evaluate("sdp", "blocksworld", out=tmp_path / "spread", ray="local", workers=2, **fields)
     assert table(spread) == table(here)
     assert figures(spread) == figures(here)
     assert len(spread.rows) == 10
@@ -114,7 +114,7 @@ await_ended(Path({str(out)!r}), 3)
 for pid in pids(Path({str(site)!r})):
     os.kill(pid, signal.SIGKILL)
 """
-    watching = subprocess.Popen([sys.executable, "-c", watch], env=child_env())
+    watching = subprocess.Popen([sys.executable, "-c", watch], env=child_environment())
     done = begin(out, ray="local", workers=2)
     assert watching.wait(30) == 0
     return done
@@ -205,9 +205,9 @@ def test_an_interrupted_driver_leaves_nothing_running_and_says_how_to_go_on(site
     evaluating = driver(out, site, stdout=subprocess.PIPE, start_new_session=True)
     await_ended(out, 1, evaluating)
     os.killpg(evaluating.pid, signal.SIGINT)  # as a terminal does
-    said, _ = evaluating.communicate(timeout=60)
-    assert "certigraph eval --retry" in said
-    assert said.rstrip().endswith("--ray local")
+    printed, _ = evaluating.communicate(timeout=60)
+    assert "certigraph eval --retry" in printed
+    assert printed.rstrip().endswith("--ray local")
     await_gone(site)
 
 
@@ -288,7 +288,7 @@ class Ray:
     def kill(self, actor: Actor) -> None:
         actor.dead.set()
 
-    def cancel(self, asked: Awaitable[Any]) -> None:
+    def cancel(self, waiting: Awaitable[Any]) -> None:
         pass
 
 
@@ -334,7 +334,7 @@ def test_an_error_in_a_worker_is_the_jobs_own_and_costs_no_worker():
     assert len(ray.actors) == 1
 
 
-def test_workers_that_cannot_come_up_are_told_of_and_not_waited_for():
+def test_workers_that_cannot_come_up_are_reported_and_not_waited_for():
     ray = Ray("ModuleNotFoundError: No module named 'certigraph'")
     with pytest.raises(Fault, match="no Ray worker starts: ModuleNotFoundError: No module named 'certigraph'"):
         rows(ray, "a", "b", "c", workers=2)
@@ -351,7 +351,7 @@ def test_what_workers_cannot_ask_is_refused_and_without_a_cluster_there_are_none
         assert (at_once, active_pool()) == (4, None)
 
 
-def test_without_ray_the_command_that_brings_it_is_told(monkeypatch: pytest.MonkeyPatch):
+def test_without_ray_the_command_that_brings_it_is_reported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
         pytest.raises(Fault, match=r"--ray needs ray, missing here: pip install 'certigraph\[ray\]'"),
@@ -391,7 +391,7 @@ def test_a_job_means_the_same_wherever_it_is_done(tmp_path: Path, monkeypatch: p
     assert there.context.chat is None
 
 
-def test_a_cluster_that_does_not_answer_is_told_at_once():
+def test_a_cluster_that_does_not_answer_is_reported_at_once():
     with (
         pytest.raises(Fault, match=r"nothing answers at 127\.0\.0\.1:1"),
         worker_pool("127.0.0.1:1", "scripted:expert"),

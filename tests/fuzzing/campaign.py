@@ -49,15 +49,15 @@ def _fuzzed(name: str, place: Path, effort: Effort, corpus: list[bytes]) -> Outc
         finally:
             os._exit(99)  # libFuzzer has ended the process before, unless it could not begin
     _, status = os.waitpid(child, 0)
-    said = (folder / "log").read_text(errors="replace") if (folder / "log").is_file() else ""
-    return _outcome(name, os.waitstatus_to_exitcode(status), said, folder)
+    log = (folder / "log").read_text(errors="replace") if (folder / "log").is_file() else ""
+    return _outcome(name, os.waitstatus_to_exitcode(status), log, folder)
 
 
-def _outcome(name: str, status: int, said: str, folder: Path) -> Outcome:
-    counted = re.findall(r"number_of_executed_units: (\d+)", said)
+def _outcome(name: str, status: int, log: str, folder: Path) -> Outcome:
+    counted = re.findall(r"number_of_executed_units: (\d+)", log)
     tried = int(counted[-1]) if counted else 0
     if status == 0:
         return Outcome(name, tried)
     broken = next((path.read_bytes() for kind in KINDS for path in sorted(folder.glob(f"{kind}-*"))), b"")
-    told = re.search(r"^.*FindingError: .*$|^.*ERROR: libFuzzer: .*$", said, re.MULTILINE)
-    return Outcome(name, tried, told[0] if told else f"ended with {status}: {said[-2_000:]}", broken)
+    error = re.search(r"^.*FindingError: .*$|^.*ERROR: libFuzzer: .*$", log, re.MULTILINE)
+    return Outcome(name, tried, error[0] if error else f"ended with {status}: {log[-2_000:]}", broken)

@@ -32,8 +32,8 @@ def _recalled(text: str) -> object:
     for number, value in enumerate(values if isinstance(values, list) else []):
         if isinstance(value, dict):  # all that a store takes
             store.put(namespace_of(task, runtime), str(number), value)
-    told: Any = {"task": task, "lessons": (), "trial": 1}
-    return asyncio.run(recall(told, runtime.override(store=store)))
+    fields: Any = {"task": task, "lessons": (), "trial": 1}
+    return asyncio.run(recall(fields, runtime.override(store=store)))
 
 
 def _priced(path: Path) -> object:

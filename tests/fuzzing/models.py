@@ -20,7 +20,7 @@ from certigraph.nodes.beliefs import Findings, parse_notes
 from certigraph.nodes.factored_states import Objects, merge_answer
 from certigraph.nodes.sdp import Holds
 from certigraph.nodes.tdp import Subtasks, to_nodes
-from certigraph.runtime.html import split_answer
+from certigraph.runtime.texts import split_answer
 from certigraph.state.records import Observation
 from certigraph.state.rewards import FactoredState
 from certigraph.state.tdp import Dag, decomposition_problems, repair_nodes

@@ -56,11 +56,11 @@ WEBSHOP = several(
 )
 
 
-def _episode(domain: str, goal: str, *told: str) -> FactoredState:
+def _episode(domain: str, goal: str, *observations: str) -> FactoredState:
     """The state after a few steps, as the rules of a world follow it, with the goal anew at each."""
     factors = require_factors(Task(benchmark=domain, id="fuzzed"))
     state, wanted = FactoredState(), FactoredState()
-    for action, observation in zip(told[::2], told[1::2], strict=False):
+    for action, observation in zip(observations[::2], observations[1::2], strict=False):
         state = factors.extract(state, goal, action, observation)
         wanted = factors.interpret(goal, state, wanted)
     return state

@@ -1,12 +1,12 @@
 """The fuzzers themselves: every reader for a moment under atheris, and with inputs that are long and repeat."""
 
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from children import child_environment
 from fuzzing.checking import check
 from fuzzing.repeating import repeated
 from fuzzing.targets import TARGETS
@@ -16,20 +16,16 @@ TESTS = Path(__file__).parents[1]
 
 def fuzzed(*arguments: str) -> subprocess.CompletedProcess[str]:
     """`python -m fuzzing`, with generated worlds."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS / 'helpers'}{os.pathsep}{TESTS.parent / 'src'}",
-        "CERTIGRAPH_DATA": "",
-    }
+    environment = child_environment(TESTS, CERTIGRAPH_DATA="")
     command = [sys.executable, "-m", "fuzzing", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.slow
 def test_no_reader_breaks_under_a_moment_of_fuzzing() -> None:
-    told = fuzzed("--inputs", "40", "--seconds", "10")
-    assert told.returncode == 0, told.stdout + told.stderr[-2_000:]
-    assert len(re.findall(r"^\S+ +[1-9][\d,]* inputs +nothing found$", told.stdout, re.MULTILINE)) == len(TARGETS)
+    done = fuzzed("--inputs", "40", "--seconds", "10")
+    assert done.returncode == 0, done.stdout + done.stderr[-2_000:]
+    assert len(re.findall(r"^\S+ +[1-9][\d,]* inputs +nothing found$", done.stdout, re.MULTILINE)) == len(TARGETS)
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ def test_json_is_read_to_its_depth_and_no_deeper() -> None:
             parse_json(text)
 
 
-def test_many_brackets_beside_one_another_are_not_deep() -> None:
+def test_many_brackets_after_one_another_are_not_deep() -> None:
     assert len(parse_json("[" + "[]," * 1_000 + '{"a": [1]}]')) == 1_001
 
 

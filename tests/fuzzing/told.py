@@ -11,7 +11,7 @@ from fuzzing.trajectories import EVENT, FILE, FOOTER, HEADER, RUN
 from certigraph.evaluation.atif import write_atif
 from certigraph.evaluation.export import rows_of as transitions
 from certigraph.evaluation.frames import find_runs, frame_rows_of, read_recorded_runs, traces_of
-from certigraph.runtime.history import comparison_row_of
+from certigraph.evaluation.measures import comparison_row_of
 from certigraph.runtime.report import write_report
 from certigraph.state.records import Fault
 from certigraph.state.trajectory import Trajectory, read_trajectory
@@ -32,7 +32,7 @@ SCORED: dict[str, Any] = {"value": 1.0, "parts": {"goal": 1.0}}
 def _run(graph: str, *updates: tuple[str, dict[str, Any]], **inside: str) -> bytes:
     """A trajectory of a graph whose nodes wrote these updates; `inside` is the place of an inner graph."""
     common = {"type": "event", "t": 0.1, "usage": {"node": "x", "calls": 1}, "calls": [CALL], **inside}
-    events = [{**common, "superstep": n, "node": node, "update": told} for n, (node, told) in enumerate(updates, 1)]
+    events = [{**common, "superstep": n, "node": node, "update": entry} for n, (node, entry) in enumerate(updates, 1)]
     lines = b"".join(json.dumps(event).encode() + b"\n" for event in events)
     return HEADER.replace(b'"sdp"', f'"{graph}"'.encode()) + lines + FOOTER
 

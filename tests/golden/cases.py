@@ -56,13 +56,13 @@ class Golden:
 def difference(name: str, golden: str, found: str, tolerance: float = 0.0, most: int = 6) -> str:
     """The first lines in which two texts differ, with the JSON paths of what differs in a line of JSON."""
     old, new = golden.splitlines(), found.splitlines()
-    told = [f"{name}: {len(old)} lines recorded, {len(new)} now"] if len(old) != len(new) else []
+    changed = [f"{name}: {len(old)} lines recorded, {len(new)} now"] if len(old) != len(new) else []
     for number, (one, other) in enumerate(zip(old, new, strict=False), 1):
         if one != other and not close(one, other, tolerance):
-            told += [f"{name}:{number} {change}" for change in changes(one, other)]
-        if len(told) > most:
-            return "\n".join([*told[:most], f"{name}: and more"])
-    return "\n".join(told)
+            changed += [f"{name}:{number} {change}" for change in changes(one, other)]
+        if len(changed) > most:
+            return "\n".join([*changed[:most], f"{name}: and more"])
+    return "\n".join(changed)
 
 
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e-?\d+)?(?![\w.])")
@@ -88,10 +88,10 @@ def _changes(one: object, other: object, path: str) -> list[str]:
     match one, other:
         case dict(), dict():
             keys = sorted({*one, *other})
-            return [told for key in keys for told in _changes(one.get(key), other.get(key), f"{path}.{key}")]
+            return [change for key in keys for change in _changes(one.get(key), other.get(key), f"{path}.{key}")]
         case list(), list() if len(one) == len(other):
             pairs = enumerate(zip(one, other, strict=True))
-            return [told for place, (a, b) in pairs for told in _changes(a, b, f"{path}[{place}]")]
+            return [change for place, (a, b) in pairs for change in _changes(a, b, f"{path}[{place}]")]
         case _ if one == other:
             return []
     return [f"{path or 'line'}: {json.dumps(one)[:160]} is now {json.dumps(other)[:160]}"]

@@ -19,7 +19,7 @@ from certigraph.evaluation.analyses.rewards import RatedPair, predictor_lines
 from certigraph.evaluation.analyses.tdp import PromptSize, slopes_of, totals_of
 from certigraph.evaluation.comparison import ComparisonOutline
 from certigraph.evaluation.comparison_summary import comparison_of
-from certigraph.runtime.history import ComparisonRow
+from certigraph.evaluation.measures import ComparisonRow
 
 RESULTS = ROOT / "results"
 

@@ -146,8 +146,8 @@ def log_lines(path: Path, where: dict[str, str]) -> Iterator[str]:
     yield line({"status": log.status, "task": log.eval.task, "dataset": log.eval.dataset.name})
     for sample in log.samples or ():
         scores = {name: score.value for name, score in (sample.scores or {}).items()}
-        said = [f"{one.role}: {one.text}" for one in sample.messages]
-        about = {"id": sample.id, "epoch": sample.epoch, "input": sample.input, "scores": scores, "messages": said}
+        lines = [f"{one.role}: {one.text}" for one in sample.messages]
+        about = {"id": sample.id, "epoch": sample.epoch, "input": sample.input, "scores": scores, "messages": lines}
         yield line(untimed(json.loads(json.dumps(about, default=str)), where))
 
 

@@ -210,11 +210,11 @@ def test_a_run_that_is_cancelled_leaves_no_world_open_also_while_one_opens(seed:
 
 
 def test_an_interrupted_graph_leaves_no_world_open_and_continues_where_it_was(benchmark: Counting):
-    asked = []
+    calls = []
 
     async def approved(state: Any, runtime: Any) -> dict[str, Any]:
         update = await realize(state, runtime)
-        asked.append(interrupt("may it?"))
+        calls.append(interrupt("may it?"))
         return update
 
     graph = sdp.build(InMemorySaver(serde=serializer()), realize=approved)
@@ -225,7 +225,7 @@ def test_an_interrupted_graph_leaves_no_world_open_and_continues_where_it_was(be
         assert benchmark.open_now == 0
         state = graph.invoke(Command(resume=True), thread, context=context)
     assert sdp.ending(state) == "goal"
-    assert asked
+    assert calls
     assert benchmark.open_now == 0
 
 

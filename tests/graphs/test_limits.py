@@ -25,11 +25,10 @@ from certigraph.nodes.plans import steps_form, to_outline
 from certigraph.nodes.react import Thought
 from certigraph.nodes.sdp import Holds, give_up
 from certigraph.nodes.step import Completion, Next
+from certigraph.runtime.history import RunHistory, read_history
 from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.runtime.report import write_report
-from certigraph.runtime.report_plan import read_plan_history
 from certigraph.runtime.result import Result
-from certigraph.runtime.terminal import RunView
 from certigraph.state.records import LimitReached, Predicate
 from certigraph.state.sdp import build_plan, needs_rest_of_plan
 
@@ -103,7 +102,7 @@ def test_a_plan_that_is_cut_is_extended_once_it_is_certified(most: int, tmp_path
 
 
 def test_views_count_an_extension_neither_as_a_replan_nor_as_tries_used_up(tmp_path: Path):
-    watched = RunView()
+    watched = RunHistory()
     context = Context(chat=ScriptedChat(responder=answer_prompt), limits=Limits(plan=2))
     result = run("sdp", BlocksWorld(), "6-0", context=context, out=tmp_path, listener=watched.take)
     assert (result.ending, result.state["replans"]) == ("goal", 0)
@@ -111,7 +110,7 @@ def test_views_count_an_extension_neither_as_a_replan_nor_as_tries_used_up(tmp_p
     assert figures.replans == 0
     assert frames_of([RecordedRun("sdp", "6-0", 0, result.trajectory)]).runs["first_exhaustion"].isna().all()
     assert replay_of(result.trajectory).exhausted_at is None
-    assert (watched.replans, read_plan_history(result.trajectory).replans) == (0, 0)
+    assert (watched.plan.replans, read_history(result.trajectory).plan.replans) == (0, 0)
     page = write_report(result.trajectory, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "extended the plan" in page
     assert "replanned" not in page

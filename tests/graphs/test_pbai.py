@@ -94,9 +94,9 @@ def test_in_a_world_that_takes_no_answer_a_harness_has_as_many_rounds_as_steps()
 
 
 def test_ircot_searches_for_the_question_then_for_its_sentences_until_one_answers():
-    said = ["The Ren feeds it.", "So the answer is: Ada Lov."]
+    values = ["The Ren feeds it.", "So the answer is: Ada Lov."]
     world = Seeking()
-    sought(ircot.build(), Mind(sentence=lambda prompt, times: {"sentence": said[times]}), world)
+    sought(ircot.build(), Mind(sentence=lambda prompt, times: {"sentence": values[times]}), world)
     queries = [action.args.get("query") for action in world.worlds[0].actions]
     assert queries == [GOAL, "The Ren feeds it.", None]
     assert world.worlds[0].answer == "Ada Lov"
@@ -196,8 +196,8 @@ def test_any_harness_searches_along_a_hypothesis_and_its_calls_are_counted(harne
     state = sought(graph, mind)
     assert [branch.answer for branch in state["branches"]] == ["Ada", "Ada"]
     assert state["spent"].calls == len(mind.asked)
-    told = [prompt for fields, prompt in mind.asked if fields & {"tool", "sentence", "generation"}]
-    assert all("Direction to take: up" in prompt or "Direction to take: down" in prompt for prompt in told)
+    prompts = [prompt for fields, prompt in mind.asked if fields & {"tool", "sentence", "generation"}]
+    assert all("Direction to take: up" in prompt or "Direction to take: down" in prompt for prompt in prompts)
 
 
 def test_searches_share_the_budget_and_one_that_has_spent_its_part_gives_no_answer():

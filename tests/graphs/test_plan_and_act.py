@@ -38,10 +38,10 @@ def played(graph: Any, world: Any, cast: Cast, out: Path) -> Result:
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_plan_and_act_plans_anew_after_every_action_but_the_last(world: str, tmp_path: Path):
+def test_plan_and_act_plans_again_after_every_action_but_the_last(world: str, tmp_path: Path):
     where, cast = WORLDS[world]()
     result = played(plan_and_act, where, cast, tmp_path)
-    assert [asked.operator for asked in cast.asked] == ["plan", *["execute", "replan"] * (STEPS - 1), "execute"]
+    assert [entry.operator for entry in cast.asked] == ["plan", *["execute", "replan"] * (STEPS - 1), "execute"]
     assert result.state["replanned"] == STEPS - 1
 
 
@@ -49,7 +49,7 @@ def test_plan_and_act_plans_anew_after_every_action_but_the_last(world: str, tmp
 def test_cot_plans_once(world: str, tmp_path: Path):
     where, cast = WORLDS[world]()
     result = played(cot, where, cast, tmp_path)
-    assert [asked.operator for asked in cast.asked] == ["plan", *["execute"] * STEPS]
+    assert [entry.operator for entry in cast.asked] == ["plan", *["execute"] * STEPS]
     assert result.state["outline"] == ("PLAN--canary 0",)
 
 
@@ -64,7 +64,7 @@ def test_every_action_is_chosen_with_the_latest_plan_in_sight_and_no_other(graph
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_a_plan_made_anew_is_asked_for_with_everything_that_was_done(world: str, tmp_path: Path):
+def test_a_plan_made_again_is_requested_with_everything_that_was_done(world: str, tmp_path: Path):
     where, cast = WORLDS[world]()
     played(plan_and_act, where, cast, tmp_path)
     prompts = cast.prompts("replan")

@@ -21,8 +21,8 @@ STEPS = [
 
 
 def task(recordings=None, goal="put the milk on the table"):
-    told = {DOMAIN: "kitchen", RECORDINGS: STEPS if recordings is None else recordings}
-    return Task(benchmark="rewardprediction", id="kitchen/1", goal=goal, constants=told)
+    fields = {DOMAIN: "kitchen", RECORDINGS: STEPS if recordings is None else recordings}
+    return Task(benchmark="rewardprediction", id="kitchen/1", goal=goal, constants=fields)
 
 
 def rewards(graph, chat=None, given=None):
@@ -39,14 +39,14 @@ def test_a_constant_prediction_is_one():
 
 
 @pytest.mark.parametrize("recordings", [None, [], [[]], [[], [{"observation": "o"}]], [[{"action": "a"}]], "a, b"])
-def test_a_task_without_recordings_is_told_how_to_have_some(recordings):
+def test_a_task_without_recordings_is_refused_with_how_to_get_some(recordings):
     given = Task(benchmark="rewardprediction", id="x", goal="g", constants={RECORDINGS: recordings})
     with pytest.raises(Fault, match="has no trajectory to predict rewards of") as fault:
         rewards(monotonic.graph, given=given)
     assert "\n" not in str(fault.value)
 
 
-def test_an_empty_goal_is_told():
+def test_an_empty_goal_is_reported():
     with pytest.raises(Fault, match="task kitchen/1 has an empty goal"):
         rewards(monotonic.graph, given=task(goal=" \n"))
     with pytest.raises(UnknownName, match=r"no task 'kitchen/1'.*a task of your own needs a goal"):
@@ -93,15 +93,15 @@ class TestJudge:
 
     def test_prompts_are_bounded_and_keep_the_latest_steps(self):
         long = [[{"action": f"act {n}", "observation": "x" * 10_000} for n in range(40)]]
-        asked = []
+        calls = []
 
         def judge(prompt, schema):
-            asked.append(prompt)
+            calls.append(prompt)
             return {"reward": 0.5}
 
         rewards(reward_judge.graph, ScriptedChat(responder=judge), task(long))
-        assert max(map(len, asked)) < MAX_TRAJECTORY + 2 * MAX_OBSERVATION + 2_000
-        assert "act 39" in asked[-1] and "act 0\n" not in asked[-1]
+        assert max(map(len, calls)) < MAX_TRAJECTORY + 2 * MAX_OBSERVATION + 2_000
+        assert "act 39" in calls[-1] and "act 0\n" not in calls[-1]
 
     def test_a_belief_is_cut_to_its_size(self):
         def rambling(prompt, schema):
@@ -112,7 +112,7 @@ class TestJudge:
         final = graph.invoke({"task": task()}, context=Context(chat=ScriptedChat(responder=rambling)))
         assert len(final["note"]) == MAX_BELIEF
 
-    def test_a_reward_outside_the_unit_interval_is_asked_for_again(self):
+    def test_a_reward_outside_the_unit_interval_is_requested_again(self):
         chat = ScriptedChat(replies=(json.dumps({"reward": 7}), *[json.dumps({"reward": 0.7})] * 6))
         assert rewards(reward_judge.graph, chat)[0] == [0.7, 0.7]
 
@@ -168,7 +168,7 @@ class TestHeads:
             np.testing.assert_array_equal(one.rewards(features), other.rewards(features))
             assert ((one.rewards(features) > 0) & (one.rewards(features) < 1)).all()
 
-    def test_a_file_that_was_written_anew_is_read_anew(self, tmp_path):
+    def test_a_file_that_was_written_again_is_read_again(self, tmp_path):
         for folds in (2, 4):
             save_heads(tmp_path / "h.npz", heads(folds))
             assert load_heads(tmp_path / "h.npz").card.folds == folds

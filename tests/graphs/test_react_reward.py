@@ -102,7 +102,7 @@ def test_its_prompts_tell_what_reacts_prompt_tells(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("k", "calls"), [(2, 2), (3, 1)])
-def test_who_may_do_no_more_than_k_is_not_asked_to_propose(k: int, calls: int, tmp_path: Path):
+def test_who_may_do_no_more_than_k_is_not_called_to_propose(k: int, calls: int, tmp_path: Path):
     result = played(react_reward.build(**RATING, propose=propose_actions(k=k)), tmp_path, task="4-0", steps=1)
     assert result.usage.calls == calls
 

@@ -254,19 +254,19 @@ SCOPES = {**{id_: {id_} for id_ in "abc"}, "d": {*"abd"}, "e": {*"ce"}, "g": {*N
 """Each sub-task and all that it builds on."""
 
 
-def strangers(asked: list[Asked], canaries: Mapping[str, str] = CANARIES) -> set[tuple[str, str, str]]:
+def strangers(prompts: list[Asked], canaries: Mapping[str, str] = CANARIES) -> set[tuple[str, str, str]]:
     """(operator, sub-task, canary) of what stands in a prompt and is of a sub-task that its own does not build on."""
     return {
         (one.operator, one.subtask, found)
-        for one in about_one(asked)
+        for one in about_one(prompts)
         for found, owner in canaries.items()
         if found in one.prompt and owner not in SCOPES[one.subtask]
     }
 
 
-def about_one(asked: list[Asked]) -> list[Asked]:
+def about_one(prompts: list[Asked]) -> list[Asked]:
     """The prompts of who plans, carries out and supervises sub-tasks, not of who decomposes and revises the whole."""
-    return [one for one in asked if one.operator not in ("decompose", "revise")]
+    return [one for one in prompts if one.operator not in ("decompose", "revise")]
 
 
 def told(cast: Cast, operator: str, id_: str) -> set[str]:
@@ -298,7 +298,7 @@ def test_no_prompt_knows_of_a_subtask_that_its_own_does_not_build_on(within: str
     assert {one.subtask for one in about_one(cast.asked) if WHOLE in one.prompt} == {"g"}
 
 
-def test_every_operator_is_told_what_is_in_its_scope(tmp_path: Path):
+def test_every_operator_is_shown_what_is_in_its_scope(tmp_path: Path):
     cast = Cast(looking([*NEEDS]))
     decoupled(cast, Records(facts_of([*NEEDS])), tmp_path)
     known = {"SPEC-g", "RESULT-d", "RESULT-e"}
@@ -319,7 +319,7 @@ def test_what_memory_holds_reaches_planner_and_supervisor_of_its_own_subtask(tmp
 def test_ready_subtasks_are_at_work_at_the_same_time(tmp_path: Path):
     cast = Cast(looking([*NEEDS]))
     decoupled(cast, Records(facts_of([*NEEDS])), tmp_path)
-    batch = [asked.subtask for asked in cast.asked if asked.subtask in "abc"]
+    batch = [entry.subtask for entry in cast.asked if entry.subtask in "abc"]
     first, last = ({id_: order.index(id_) for id_ in "abc"} for order in (batch, batch[::-1]))
     assert all(first[one] + last[other] < len(batch) - 1 for one, other in permutations("abc", 2))
 
@@ -408,7 +408,7 @@ def test_independent_outcomes_are_the_same_to_the_byte_whatever_fails(spoil: str
     assert {id_: outcomes(ill)[id_] for id_ in INDEPENDENT} == {id_: outcomes(well)[id_] for id_ in INDEPENDENT}
     failed = [outcome.node for outcome in ill.state["outcomes"] if outcome.status == "failed"]
     assert failed == ["b"]
-    assert {asked.subtask for asked in cast.asked} == {"", "a", "b", "c", "e"}, "d and g wait for b"
+    assert {entry.subtask for entry in cast.asked} == {"", "a", "b", "c", "e"}, "d and g wait for b"
     assert (well.ending, ill.ending) == ("goal", "gave_up")
 
 
@@ -453,7 +453,7 @@ def test_what_waits_for_a_failed_subtask_goes_on_once_it_is_revised(tmp_path: Pa
 
     ill, cast = played(tmp_path, given_up, revise=without_b)
     assert ill.ending == "goal"
-    assert not any(canary("RESULT", "b") in asked.prompt for asked in cast.asked if asked.subtask in ("d", "g"))
+    assert not any(canary("RESULT", "b") in entry.prompt for entry in cast.asked if entry.subtask in ("d", "g"))
 
 
 def test_a_model_that_gives_no_answer_stops_the_run_and_leaves_the_others_as_they_are(tmp_path: Path):

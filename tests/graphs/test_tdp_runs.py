@@ -209,7 +209,7 @@ def test_every_copy_of_a_world_is_closed_also_where_a_node_raised():
 
 
 @pytest.mark.usefixtures("no_worlds_left")
-def test_a_budget_spent_inside_one_of_several_nodes_fails_that_node_and_counts_what_it_asked():
+def test_a_budget_spent_inside_one_of_several_nodes_fails_that_node_and_counts_what_it_queried():
     benchmark, chat = Jobs(), Pondering()
     context = Context(benchmark=benchmark, chat=chat, budget=Budget(calls=1 + 3 * 4))
     with pytest.raises(LimitReached) as reached:
@@ -493,7 +493,7 @@ TRIP = {"cities": (), "flights": ("cities",), "stay": ("cities",), "plan": ("fli
 """The cities, flights and a place to stay side by side, the plan from both."""
 
 
-def test_only_the_subtask_whose_return_flight_is_missing_is_planned_anew(tmp_path: Path):
+def test_only_the_subtask_whose_return_flight_is_missing_is_planned_again(tmp_path: Path):
     flying, there_and_back = _trip(tmp_path / "flying", back="2022-03-09")
     stranded, missing = _trip(tmp_path / "stranded", back="2022-03-08")
     replanned = [[e.subtask for e in run.trajectory.events if e.node == "replan"] for run in (flying, stranded)]

@@ -278,7 +278,7 @@ def test_a_killed_episode_leaves_lessons_that_a_resume_reads(tmp_path: Path):
     assert [json.loads(json.dumps(event.update))["lessons"] for event in events][1][0]["insights"] == ["KEPT"]
 
 
-def test_an_operator_in_a_slot_that_does_not_show_what_it_reads_is_told_what_it_shows(tmp_path: Path):
+def test_an_operator_in_a_slot_that_does_not_show_what_it_reads_is_refused_with_what_it_shows(tmp_path: Path):
     result = played(react.build(decide=planner), tmp_path)
     assert result.ending == "error:operator"
     assert "operator planner in slot decide read 'strategy'; the slot shows advice, assignment," in result.message
@@ -433,7 +433,7 @@ def test_the_author_of_a_lesson_sees_how_a_long_episode_ended(tmp_path: Path):
     assert len(prompt) < 8_000
 
 
-def test_a_model_is_asked_for_short_insights_and_long_ones_are_cut(tmp_path: Path):
+def test_a_model_is_queried_for_short_insights_and_long_ones_are_cut(tmp_path: Path):
     shapes: list[Any] = []
 
     def mind(prompt: str, schema: dict[str, Any]) -> Any:

@@ -72,12 +72,12 @@ class Cast:
         return [a.prompt for a in self.asked if a.operator == operator and subtask in (None, a.subtask)]
 
     def _answer(self, id_: str, fields: frozenset[str]) -> Any:
-        taken = sum(asked.subtask == id_ and asked.operator in ACTORS for asked in self.asked)
+        taken = sum(entry.subtask == id_ and entry.operator in ACTORS for entry in self.asked)
         if "status" in fields:
             return self._judged(id_, taken)
         if fields & {"action", "tool"}:
             return self._acted(id_, self.actions[id_][min(taken, len(self.actions[id_]) - 1)])
-        said: dict[str, Any] = {
+        values: dict[str, Any] = {
             "nodes": [{"id": i, "task": canary("SPEC", i), "needs": [*before]} for i, before in self.needs.items()],
             **dict.fromkeys(("change", "add", "remove"), ()),
             "steps": [f"{canary('PLAN', id_)} {taken}"],
@@ -89,7 +89,7 @@ class Cast:
             "holds": int(taken > 1),
             "verdict": "PRODUCTIVE",
         }
-        return {field: said[field] for field in fields} if "text" not in fields else canary("FACT", id_)
+        return {field: values[field] for field in fields} if "text" not in fields else canary("FACT", id_)
 
     def _judged(self, id_: str, taken: int) -> dict[str, Any]:
         completed = taken >= len(self.actions[id_])

@@ -32,8 +32,8 @@ def _base64(raw: bytes) -> Iterator[bytes]:
 
 def leaks(folder: Path, *secrets: str) -> list[str]:
     """The files below a folder, named or filled with one of the secrets in any form."""
-    told = secrets or (SENTINEL,)
-    forms = {form for secret in told for form in (*map(str.encode, written_forms(secret)), *_base64(secret.encode()))}
+    wanted = secrets or (SENTINEL,)
+    forms = {form for secret in wanted for form in (*map(str.encode, written_forms(secret)), *_base64(secret.encode()))}
     found = []
     for path in folder.rglob("*"):
         name = str(path.relative_to(folder))

@@ -94,8 +94,8 @@ def licence_of(installed: Distribution) -> Package:
     metadata, name = installed.metadata, canonicalize_name(installed.metadata["Name"])
     classifiers = [text for text in metadata.get_all("Classifier") or () if text.startswith("License ::")]
     named = [text.rpartition(" :: ")[2] for text in classifiers if text != "License :: OSI Approved"]
-    said = (metadata.get("License") or "").strip().partition("\n")[0]
-    licence = READ.get(name) or metadata.get("License-Expression") or ", ".join(named) or said[:60] or UNKNOWN
+    declared = (metadata.get("License") or "").strip().partition("\n")[0]
+    licence = READ.get(name) or metadata.get("License-Expression") or ", ".join(named) or declared[:60] or UNKNOWN
     return Package(name, licence, family(licence))
 
 

@@ -36,8 +36,10 @@ RATING: dict[str, Any] = {"extract": seen, "interpret": wanted, "route": counted
 
 
 def _places(facts: BlocksState) -> FactoredState:
-    told = {"on": lambda fact: fact.args[1], "ontable": lambda _: "table", "holding": lambda _: "hand"}
-    return to_factored({fact.args[0]: {"place": told[fact.name](fact)} for fact in sorted(facts) if fact.name in told})
+    readers = {"on": lambda fact: fact.args[1], "ontable": lambda _: "table", "holding": lambda _: "hand"}
+    return to_factored(
+        {fact.args[0]: {"place": readers[fact.name](fact)} for fact in sorted(facts) if fact.name in readers}
+    )
 
 
 def played(graph: Any, tmp_path: Path, mind: Any = None, task: str = "4-0", **limits: Any) -> Result:

@@ -1,12 +1,13 @@
 """An evaluation whose workers can be killed: what it asks for, what it comes to, and what none of it may cost."""
 
-import os
 import signal
 import sys
 import time
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
+
+from children import child_environment
 
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import Evaluation
@@ -59,12 +60,7 @@ def begin(out: Path, **given: Any) -> Evaluation:
 def driver(out: Path, site: Path, **more: Any) -> "Popen[str]":
     """The evaluation in a process of its own, on two workers of a cluster of its own."""
     command = [sys.executable, str(Path(__file__)), str(out)]
-    return Popen(command, env=child_env(site) | more.pop("env", {}), text=True, **more)
-
-
-def child_env(*more: Path) -> dict[str, str]:
-    paths = [*more, TESTS.parent / "src", TESTS / "helpers"]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+    return Popen(command, env=child_environment(site) | more.pop("env", {}), text=True, **more)
 
 
 def await_ended(out: Path, count: int, process: "Popen[str] | None" = None) -> None:

@@ -61,18 +61,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_POST = do_GET  # noqa: N815
 
-    def _give(self, told: Told) -> None:
-        data = told.body if isinstance(told.body, bytes) else json.dumps(told.body).encode()
-        data += str(self.headers).encode() if told.echoes else b""
-        self.send_response(told.status)
-        for name, value in {"Content-Length": str(len(data)), **told.headers}.items():
+    def _give(self, reply: Told) -> None:
+        data = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+        data += str(self.headers).encode() if reply.echoes else b""
+        self.send_response(reply.status)
+        for name, value in {"Content-Length": str(len(data)), **reply.headers}.items():
             self.send_header(name, value)
         self.end_headers()
         try:
-            for at in range(10 if told.waits else 0):
-                time.sleep(told.waits)
+            for at in range(10 if reply.waits else 0):
+                time.sleep(reply.waits)
                 self.wfile.write(data[at : at + 1])
-            self.wfile.write(data[10 if told.waits else 0 :])
+            self.wfile.write(data[10 if reply.waits else 0 :])
         except OSError:  # the client hung up, as it should
             return
 

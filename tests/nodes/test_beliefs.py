@@ -223,7 +223,7 @@ def test_a_fact_about_someone_else_or_out_of_thin_air_is_not_taken_up():
     assert len(mind.prompts("aligned")) == 2  # what no source names costs no call
 
 
-def test_notes_are_grounded_too_and_old_ones_are_not_asked_for_again():
+def test_notes_are_grounded_too_and_old_ones_are_not_requested_again():
     mind = Mind(text="It was Ada Lov\nIt was Carl", aligned={"reason": "", "aligned": True})
     before = Belief(form="freeform", notes=("It was the old note",))
     after = extracted(grounded(freeform()), mind, before)

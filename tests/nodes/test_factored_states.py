@@ -109,7 +109,7 @@ def test_the_default_graph_asks_a_model_where_no_rules_read_the_world_and_none_w
 
 @pytest.mark.parametrize("make", [prompted_state, prompted_goal])
 @pytest.mark.parametrize("granularity", ["raw", "words"])
-def test_a_granularity_that_no_model_is_asked_for_is_refused(make, granularity):
+def test_a_granularity_that_no_model_has_is_refused(make, granularity):
     with pytest.raises(UnknownName, match="known are attribute, object, textual"):
         make(granularity=granularity)
 
@@ -122,7 +122,7 @@ class TestBooks:
             {"door": {"state": "shut"}, "cup": {"location": "sink", "heat": "warm"}}
         )
 
-    def test_sentences_are_told_anew_and_once(self):
+    def test_sentences_are_described_again_and_once(self):
         assert merge_answer(to_factored({"old": {}}), Sentences(sentences=["a", "b", "a"])) == to_factored(
             {"a": {}, "b": {}}
         )

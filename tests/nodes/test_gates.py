@@ -56,11 +56,11 @@ def judged(
 def stops(gate: Any, signals: list[tuple[float, float]]) -> list[bool]:
     """Whether the gate stops after each round, were it not heeded."""
     rounds = [SearchRound(action="a", chunks=(), jaccard=j, upr=u) for j, u in signals]
-    told, stagnation = [], Stagnation()
+    values, stagnation = [], Stagnation()
     for n in range(1, len(rounds) + 1):
         stagnation = judged(gate, rounds[:n], stagnation)
-        told.append(stagnation.stop)
-    return told
+        values.append(stagnation.stop)
+    return values
 
 
 signals = st.lists(st.sampled_from([(1.0, 0.0), (0.6, 0.3), (0.59, 0.0), (1.0, 0.31), (0.0, 1.0)]), max_size=9)
@@ -181,8 +181,8 @@ def test_settings_out_of_range_are_refused(wrong: Any):
 def test_a_judged_gate_stops_at_exhausted_alone(verdict: str, stop: bool, streak: int):
     mind = Mind(verdict={"reason": "why", "verdict": verdict})
     rounds = [SearchRound(action=f"query{n}", chunks=(), glimpse=f"glimpse{n}", jaccard=0, upr=1) for n in range(5)]
-    told = judged(judged_gate(window=2), rounds, Stagnation(streak=2), mind)
-    assert (told.stop, told.streak, told.reason) == (stop, streak, "why")
+    result = judged(judged_gate(window=2), rounds, Stagnation(streak=2), mind)
+    assert (result.stop, result.streak, result.reason) == (stop, streak, "why")
     [prompt] = mind.prompts("verdict")
     assert [f"query{n} -> glimpse{n}" in prompt for n in range(5)] == [False, False, False, True, True]
     assert GOAL in prompt
@@ -261,11 +261,11 @@ def test_resampling_gives_so_many_new_directions_before_it_stops(times: int):
     mind = Mind(tool=same, hypotheses=lambda p, n: {"hypotheses": [f"direction {n}"]}, answer=ANSWER)
     gate = either(gap_gate(), resampling(exhaustion_gate(), times=times))
     gaps = Mind(**mind.answers, unresolved={"unresolved": [], "answerable": False})
-    for asked, operator in ((mind, resampling(exhaustion_gate(), times=times)), (gaps, gate)):
-        state = sought(pbai.build(memory="native", gate=operator), asked, Seeking(looping))
+    for model, operator in ((mind, resampling(exhaustion_gate(), times=times)), (gaps, gate)):
+        state = sought(pbai.build(memory="native", gate=operator), model, Seeking(looping))
         assert len(state["rounds"]) == 3 + 2 * times
-        assert state["stagnation"].resampled == times == len(asked.prompts("hypotheses"))
-        directions = [prompt.count("direction 0") for prompt in asked.prompts("tool")]
+        assert state["stagnation"].resampled == times == len(model.prompts("hypotheses"))
+        directions = [prompt.count("direction 0") for prompt in model.prompts("tool")]
         assert directions == [0, 0, 0] + ([1, 1] if times else []) + ([0, 0] if times == 2 else [])
 
 

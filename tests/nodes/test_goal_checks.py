@@ -30,12 +30,12 @@ from certigraph.nodes import sdp as sdp_slots
 from certigraph.nodes.goal_checks import GoalCheck
 from certigraph.nodes.sdp import give_up
 from certigraph.nodes.slots import Slot, create_node
+from certigraph.runtime.history import RunHistory, read_history
 from certigraph.runtime.live import LiveView
 from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.runtime.report import write_report
-from certigraph.runtime.report_plan import read_plan_history
+from certigraph.runtime.report_plan import plan_table
 from certigraph.runtime.run import run
-from certigraph.runtime.terminal import RunView
 from certigraph.state.records import (
     RESTORE,
     Action,
@@ -161,7 +161,7 @@ def test_a_goal_denied_in_a_world_that_is_over_ends_with_the_world():
         ({"k": 1, "n": 2}, "ny", 2, True),
     ],
 )
-def test_votes_are_asked_for_until_they_are_decided(
+def test_votes_are_requested_until_they_are_decided(
     settings: dict[str, int], replies: str, asked: int, confirmed: bool, tmp_path: Path
 ):
     spoken = [json.dumps({"reason": f"vote {n}", "reached": vote == "y"}) for n, vote in enumerate(replies, 1)]
@@ -309,7 +309,7 @@ def test_what_was_undone_is_recorded_and_planned_again_and_no_certificate_change
     assert (sdp.ending(state), state["replans"]) == ("goal", 0)
 
 
-def test_it_is_asked_only_after_an_action_that_changed_the_world_without_being_certified():
+def test_it_runs_only_after_an_action_that_changed_the_world_without_being_certified():
     revalidate = finding()
     final(Script(plan=3, verdicts=[1, 0, 1, 1]), revalidate=revalidate)
     assert len(revalidate.seen) == 1
@@ -318,7 +318,7 @@ def test_it_is_asked_only_after_an_action_that_changed_the_world_without_being_c
     assert nothing.seen == [], "nothing is certified yet"
 
 
-def test_it_is_not_asked_where_the_world_refused_the_action_or_no_replan_is_left():
+def test_it_does_not_run_where_the_world_refused_the_action_or_no_replan_is_left():
     slot = sdp_slots.REVALIDATE
     state = checked_state()
     assert seen_by(slot, state) is not None
@@ -360,7 +360,7 @@ def test_a_return_brings_back_what_was_invalidated_after_the_state_it_returns_to
         return {"plan": [back, *predicates("again", 1)]}
 
     graph = sdp.build(revalidate=finding([0]), replan=returning)
-    watched = RunView()
+    watched = RunHistory()
     result = run(
         graph,
         Script(plan=3, verdicts=[1, 1, 0]),
@@ -370,10 +370,10 @@ def test_a_return_brings_back_what_was_invalidated_after_the_state_it_returns_to
     )
     assert [(i.predicate.text, i.step) for i in result.invalidations] == [("p1", 3)]
     assert [p.text for p in result.certified.predicates] == ["p1", "again1"]
-    assert watched.standing == 2
-    story = read_plan_history(result.trajectory)
+    assert watched.plan.in_force == 2
+    story = plan_table(read_history(result.trajectory))
     assert [row.status for row in story.rows] == ["certified", "undone", "restored", "certified"]
-    assert story.standing == [(1, 1), (2, 2), (4, 1), (5, 2)]
+    assert story.plan.curve == [(1, 1), (2, 2), (4, 1), (5, 2)]
     frames = frames_of([RecordedRun("sdp", "only", 0, result.trajectory)])
     assert list(frames.predicates["status"]) == ["certified", "undone", "return", "certified"]
 

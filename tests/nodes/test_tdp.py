@@ -42,7 +42,7 @@ def test_a_graph_is_taken_as_it_is_given():
         (nodes(subtask("a", task=" <world> ")), "sub-tasks without id or text: a"),
     ],
 )
-def test_what_is_no_graph_is_refused_with_its_ids_and_asked_for_again(bad: Any, told: str):
+def test_what_is_no_graph_is_refused_with_its_ids_and_requested_again(bad: Any, told: str):
     model = Model(bad, GOOD)
     given = answered(decompose, SEEN, model)
     assert [node.id for node in given["dag"].nodes] == ["a", "b", "g"]
@@ -51,7 +51,7 @@ def test_what_is_no_graph_is_refused_with_its_ids_and_asked_for_again(bad: Any, 
     assert len(model.prompts) == 2
 
 
-def test_a_model_sees_its_last_answer_alone_and_is_asked_twice_more_at_most():
+def test_a_model_sees_its_last_answer_alone_and_is_queried_twice_more_at_most():
     model = Model(CYCLIC, UNKNOWN, nodes(subtask("c"), subtask("d")), GOOD)
     given = answered(decompose, SEEN, model)
     assert len(model.prompts) == 3
@@ -61,7 +61,7 @@ def test_a_model_sees_its_last_answer_alone_and_is_asked_twice_more_at_most():
     assert given["notes"][-1] == "mended: d needs c"
 
 
-def test_a_model_that_repeats_itself_is_not_asked_a_third_time():
+def test_a_model_that_repeats_itself_is_not_queried_a_third_time():
     model = Model(CYCLIC)
     given = answered(decompose, SEEN, model)
     assert len(model.prompts) == 2
@@ -96,7 +96,7 @@ def test_numbers_are_ids_too():
     ],
     ids=["cycles", "one", "needs"],
 )
-def test_a_graph_of_any_size_is_mended_in_no_time_and_told_in_few_words(bad: Any):
+def test_a_graph_of_any_size_is_repaired_in_no_time_and_reported_in_few_words(bad: Any):
     given = answered(decompose, SEEN, Model(bad))
     assert 1 <= len(given["dag"].nodes) <= 4
     assert max(map(len, given["notes"])) <= MAX_FLAW + len("refused: ")
@@ -122,8 +122,8 @@ def outcome(node: Node, result: str) -> Outcome:
 
 def after(dag: Dag, results: Sequence[str] = ()) -> dict[str, Any]:
     ran = [node for node in dag.nodes if node.status != "pending"]
-    told = results or [f"result of {node.id}" for node in ran]
-    return {**SEEN, "dag": dag, "outcomes": [outcome(n, result) for n, result in zip(ran, told, strict=True)]}
+    results_given = results or [f"result of {node.id}" for node in ran]
+    return {**SEEN, "dag": dag, "outcomes": [outcome(n, result) for n, result in zip(ran, results_given, strict=True)]}
 
 
 def test_a_revision_sharpens_replaces_and_leads_on():
@@ -150,7 +150,7 @@ def test_a_revision_of_what_has_run_is_refused_and_the_graph_stays():
     assert "b: what has run" in given["notes"][1]
 
 
-def test_a_revision_is_made_good_when_asked_again():
+def test_a_revision_is_made_good_when_queried_again():
     model = Model(changes(add=[subtask("n1")]), changes(change=[subtask("g", "a", "n1")], add=[subtask("n1")]))
     given = answered(revise, after(BATCH), model)
     assert [node.id for node in given["dag"].ready] == ["n1"]
@@ -166,7 +166,7 @@ def test_when_all_have_run_nothing_or_more_may_follow():
     assert [node.id for node in more.ready] == ["n1"]
 
 
-def test_a_model_is_not_asked_where_it_could_change_nothing():
+def test_a_model_is_not_queried_where_it_could_change_nothing():
     dag = DAG.with_status({"a": "completed", "b": "completed"}).with_status({"g": "completed"})
     model = Model(changes())
     assert answered(revise, after(dag), model, most=3) == {"dag": dag, "notes": ()}
@@ -189,7 +189,7 @@ def test_numbers_are_ids_in_every_list():
     assert [(node.id, node.needs) for node in answered(revise, after(dag), model)["dag"].nodes] == [("2", ())]
 
 
-def test_of_many_outcomes_the_latest_are_told():
+def test_of_many_outcomes_the_latest_are_reported():
     ran = tuple(Node(id=f"s{n}", task=f"find {n}", status="completed") for n in range(MAX_OUTCOMES + 30))
     dag, model = Dag(nodes=(*ran, Node(id="g", task="tell it", needs=tuple(n.id for n in ran)))), Model(changes())
     answered(revise, after(dag, [f"result of {node.id} " + "x" * 900 for node in ran]), model, most=len(ran) + 1)

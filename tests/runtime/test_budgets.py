@@ -103,7 +103,7 @@ def test_dollars_stop_at_exactly_n(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("prices")
-def test_without_a_dollar_nothing_that_costs_is_asked(tmp_path: Path) -> None:
+def test_without_a_dollar_nothing_that_costs_is_queried(tmp_path: Path) -> None:
     stopped = looped(tmp_path, usd=0)
     assert (stopped.ending, stopped.usage.calls) == ("limit:usd", 0)
 
@@ -136,7 +136,7 @@ def test_dollars_are_not_granted_to_a_model_without_a_price(tmp_path: Path, limi
     assert "looping has no known price" in refused.message and PRICES_VARIABLE in refused.message
 
 
-def test_without_a_limit_of_dollars_a_price_is_not_asked_for(tmp_path: Path) -> None:
+def test_without_a_limit_of_dollars_a_price_is_not_requested(tmp_path: Path) -> None:
     assert looped(tmp_path, calls=FEW).ending == "limit:calls"
 
 
@@ -221,8 +221,8 @@ def assert_paid_once(result: Result) -> None:
     """Every call is either in the checkpoint or in a superseded line, and in one of them only."""
     failed = [event for event in result.trajectory.events if event.update is None]
     elsewhere = total_usage(event.usage for event in [*failed, *result.trajectory.superseded]).spent()
-    kept, told = booked(result), result.state["spent"]
-    assert (kept.calls, kept.tokens) == (told.calls, told.tokens)
+    kept, spent = booked(result), result.state["spent"]
+    assert (kept.calls, kept.tokens) == (spent.calls, spent.tokens)
     assert kept.calls + elsewhere.calls == result.usage.calls
     assert kept.tokens + elsewhere.tokens == result.usage.spent().tokens
 

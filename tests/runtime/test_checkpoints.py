@@ -1,7 +1,6 @@
 """Tests of `runtime.checkpoints`."""
 
 import json
-import os
 import signal
 import sqlite3
 import subprocess
@@ -13,6 +12,7 @@ from typing import Any
 
 import ormsgpack
 import pytest
+from children import child_environment
 from langgraph.checkpoint.base import id as checkpoint_ids
 from study_world import Riddles
 from task_graphs import Jobs, Pondering
@@ -138,7 +138,7 @@ PROCESSES = [
 
 def process(code: str, offset: float, step: float, events: int, *arguments: object) -> int:
     """Exit status of a process that kills itself after a number of events of its run."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [TESTS.parent / "src", TESTS / "helpers"]))}
+    env = child_environment()
     command = [sys.executable, "-c", code, *map(str, (offset, step, events, *arguments))]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
@@ -223,9 +223,9 @@ def refused(stopped: Result, change: str, *values: object) -> str:
     ],
 )
 def test_a_row_that_holds_no_checkpoint_is_one_line(stopped: Result, form: str, checkpoint: bytes) -> None:
-    said = refused(stopped, "type = ?, checkpoint = ?", form, checkpoint)
-    assert "cannot be read" in said and stopped.folder.name in said and "certigraph run" in said
-    assert "\n" not in said
+    result = refused(stopped, "type = ?, checkpoint = ?", form, checkpoint)
+    assert "cannot be read" in result and stopped.folder.name in result and "certigraph run" in result
+    assert "\n" not in result
 
 
 @pytest.mark.parametrize("metadata", ["[", "[]", '{"step": "x"}', '{"step": 1e999}'])

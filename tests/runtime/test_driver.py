@@ -261,7 +261,7 @@ def test_without_a_key_the_run_says_where_to_get_one(service: Stub, tmp_path: Pa
     ],
     ids=["no HTML", "50 MB", "50 MB packed", "private", "loopback in IPv6"],
 )
-def test_a_page_that_cannot_be_had_is_told_and_the_run_goes_on(service: Stub, behaviour, reason, tmp_path: Path):
+def test_a_page_that_cannot_be_had_is_reported_and_the_run_goes_on(service: Stub, behaviour, reason, tmp_path: Path):
     service.answers = [found("/bad", "/hall")]
     with web({"/bad": behaviour, "/hall": body(PAGE)}) as site:
         result = researched(Served(site, tmp_path), tmp_path)

@@ -17,11 +17,11 @@ from certigraph.evaluation.export import rows_of
 from certigraph.evaluation.inspect_log import to_inspect
 from certigraph.graphs import mcts, react_reward, statefactory
 from certigraph.nodes.lookahead import listed
-from certigraph.runtime.episodes import MAX_OTHER_CANDIDATES, Candidate, Prospect, read_episodes, read_rating
+from certigraph.runtime.episodes import MAX_OTHER_CANDIDATES, Candidate, Prospect
+from certigraph.runtime.history import RunHistory, read_history
 from certigraph.runtime.live import LiveView, plain_lines
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
-from certigraph.runtime.terminal import RunView
 from certigraph.state.trajectory import read_trajectory
 
 # Runs that look ahead in live views, reports and exports: candidates with their values, and the reward.
@@ -64,7 +64,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Watching]:
 
 
 def prospects(result: Result) -> dict[int, Prospect]:
-    (episode,) = read_episodes(result.trajectory).all
+    (episode,) = read_history(result.trajectory).episodes.all
     return episode.prospects.before
 
 
@@ -77,7 +77,7 @@ def test_before_each_action_its_candidates_are_known_with_their_gains(watched: d
     assert Candidate(BACK, "+0.00 (leads back)") in others
 
 
-def test_of_a_search_visits_and_values_are_told(watched: dict[str, Watching]):
+def test_of_a_search_visits_and_values_are_reported(watched: dict[str, Watching]):
     first, second = prospects(watched["mcts"].result).values()
     assert first.chosen == UP
     assert all("visit" in one.worth for one in first.candidates)
@@ -92,12 +92,12 @@ def test_a_line_marks_the_chosen_one_and_counts_what_it_leaves_out():
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_watchers_are_told_line_by_line_and_in_the_picture(name: str, watched: dict[str, Watching]):
+def test_watchers_are_informed_line_by_line_and_in_the_picture(name: str, watched: dict[str, Watching]):
     run = watched[name]
     before = prospects(run.result)
     for number, prospect in before.items():
-        told = f"step {number}: {prospect.chosen}: {prospect.line}"[:SHOWN]
-        assert [line[:SHOWN] for line in run.lines].count(told) == 1
+        text = f"step {number}: {prospect.chosen}: {prospect.line}"[:SHOWN]
+        assert [line[:SHOWN] for line in run.lines].count(text) == 1
         assert prospect.line[:60] in run.frame
 
 
@@ -161,7 +161,7 @@ def watched_reward_views(tmp_path_factory):
 
 def test_the_trajectory_tells_every_step_with_its_reward_and_states(watched_reward_views):
     result, _ = watched_reward_views
-    rating = read_rating(read_trajectory(result.folder / "trajectory.jsonl").events)
+    rating = read_history(read_trajectory(result.folder / "trajectory.jsonl")).rating
     assert [[rated.reward for rated in recording] for recording in rating.recordings] == [[0.0, 0.5, 1.0], [0.0]]
     assert rating.recordings[0][2].state.get("red block").attributes
     assert rating.recordings[0][2].goal.get("red block")
@@ -174,13 +174,13 @@ def test_a_task_of_ones_own_is_rated_and_says_that_its_true_rewards_are_not_know
 
 
 def test_a_task_of_ones_own_without_a_domain_is_read_by_a_model():
-    asked = []
+    calls = []
 
     def answer(prompt, schema):
-        asked.append(prompt)
+        calls.append(prompt)
         held = {"object": "key", "attributes": [{"name": "place", "value": "pocket"}]}
-        told = {"anchors": [], "milestones": {"objects": []}, "objects": [held]}
-        return {name: told[name] for name in schema["properties"]}
+        fields = {"anchors": [], "milestones": {"objects": []}, "objects": [held]}
+        return {name: fields[name] for name in schema["properties"]}
 
     recording = [{"action": "take key", "observation": "You hold the key."}] * 2
     mine = certigraph.Task(
@@ -188,20 +188,20 @@ def test_a_task_of_ones_own_without_a_domain_is_read_by_a_model():
     )
     context = certigraph.Context(chat=ScriptedChat(responder=answer))
     final = statefactory.build(route=share).invoke({"task": mine}, context=context)
-    assert len(asked) == 4 and len(final["rewards"]) == 2  # a state and a goal a step
+    assert len(calls) == 4 and len(final["rewards"]) == 2  # a state and a goal a step
     assert final["goal"].get("key") == final["factored"].get("key") is not None
 
 
 def test_a_watcher_hears_of_each_step_once(watched_reward_views):
-    run = RunView()
-    said = [text for line in watched_reward_views[1] for text in (run.take(line), *plain_lines(run, line))[1:]]
-    assert said[0].startswith("statefactory on rewardprediction mine, model ")
-    assert said[2:4] == [
+    run = RunHistory()
+    values = [text for line in watched_reward_views[1] for text in (run.take(line), *plain_lines(run, line))[1:]]
+    assert values[0].startswith("statefactory on rewardprediction mine, model ")
+    assert values[2:4] == [
         "recording 1, step 1 of 4: reward 0.00: move 0",
         "recording 1, step 2 of 4: reward 0.50: move 1",
     ]
-    assert len(said) == 7
-    assert "4/4 recorded steps rated" in said[-1]
+    assert len(values) == 7
+    assert "4/4 recorded steps rated" in values[-1]
 
 
 def test_the_report_draws_each_recording_and_escapes_what_was_recorded(watched_reward_views, tmp_path):

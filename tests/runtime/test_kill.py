@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import os
 import random
 import signal
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import child_environment
 from doubles import Slow
 from killed_runs import Case, carry, carry_until_killed, recorded_calls, run_folder
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -70,14 +70,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 
 
 def child(code: str, *arguments: object) -> subprocess.Popen[str]:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent / "src"), str(TESTS / "helpers")])}
+    env = child_environment()
     command = [sys.executable, "-c", PRELUDE + code, *map(str, arguments)]
     return subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
 
 
 def died(process: subprocess.Popen[str], status: int = -signal.SIGKILL) -> None:
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == status, said
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == status, errors
 
 
 def only_run(out: Path) -> Path:
@@ -170,9 +170,9 @@ def test_interrupted_from_the_keyboard(count: int, whole: dict[str, Result], tmp
     process = child("run('sdp', 'script', out=sys.argv[1])", tmp_path)
     folder = await_lines(tmp_path, count)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode in (-signal.SIGINT, 1)
-    assert said.rstrip().endswith("KeyboardInterrupt")
+    assert errors.rstrip().endswith("KeyboardInterrupt")
     assert "footer" not in {line["type"] for line in lines(folder)}
     assert Result(folder).ending == "interrupted"
     assert_as_if_nothing_happened(resume(folder), whole["script"])
@@ -273,10 +273,7 @@ def whole_tdp(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 
 
 def killed(code: str, *arguments: object) -> None:
-    env = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, [TESTS.parent / "src", TESTS / "helpers", TESTS / "runtime"])),
-    }
+    env = child_environment(TESTS / "runtime")
     command = [sys.executable, "-c", code, *map(str, arguments)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == -signal.SIGKILL, done.stderr
@@ -388,8 +385,7 @@ RESUMED = "resume(next(Path(sys.argv[1]).iterdir()), listener=after_events(int(s
 
 
 def child_web(code: str, cache: Path, *arguments: object) -> int:
-    path = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS / "helpers")])
-    env = {**os.environ, "PYTHONPATH": path, "CERTIGRAPH_WEB_CACHE": str(cache)}
+    env = child_environment(CERTIGRAPH_WEB_CACHE=str(cache))
     command = [sys.executable, "-c", PRELUDE_WEB + code, *map(str, arguments)]
     return subprocess.run(command, env=env, check=False, timeout=120).returncode
 
@@ -470,7 +466,7 @@ def whole_reward(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 
 @pytest.mark.parametrize(("name", "events"), [("react_reward", 6), ("react_reward", 14), ("mcts", 23), ("mcts", 58)])
 def test_killed_after_the_nth_event_reward(name: str, events: int, whole_reward: dict[str, Result], tmp_path: Path):
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent / "src"), str(TESTS / "helpers")])}
+    env = child_environment()
     command = [sys.executable, "-c", BEGUN, str(tmp_path), str(events), name]
     assert subprocess.run(command, env=env, timeout=60, check=False).returncode == -signal.SIGKILL
     (folder,) = tmp_path.iterdir()

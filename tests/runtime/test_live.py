@@ -98,8 +98,8 @@ def line_with(text, frame):
 
 def test_plain_mode_says_certificates_replans_and_the_ending():
     replanned = event(4, "replan", plan=[p.as_json() for p in plan(5)])
-    said = plain(HEADER, proposed(4), certified(2, 0, depth=2), acted(3, 5), replanned, event(5, "replan"))
-    assert said == [
+    text = plain(HEADER, proposed(4), certified(2, 0, depth=2), acted(3, 5), replanned, event(5, "replan"))
+    assert text == [
         "sdp on toy 7, model scripted:x: a script, no language model",
         "task: reach the end",
         "step 2: certified 2/4 (cascade 2): condition 2",
@@ -115,11 +115,11 @@ def test_plain_mode_of_a_real_run_has_one_line_per_certificate(tmp_path):
     console = Console(file=io.StringIO(), width=80)
     with LiveView(console) as view:
         result = run("sdp", "blocksworld", "4-0", out=tmp_path, listener=view)
-    said = console.file.getvalue().splitlines()
-    assert said[0].endswith("model scripted:expert: a script that knows the answer, no language model")
-    assert said[1] == f"task: {result.trajectory.header.task.goal}"
-    assert [line.split(":")[0] for line in said[2:-1]] == [f"step {c.step}" for c in result.certificates]
-    assert said[-1].startswith("ended goal, score 1, 4/4 certified")
+    printed = console.file.getvalue().splitlines()
+    assert printed[0].endswith("model scripted:expert: a script that knows the answer, no language model")
+    assert printed[1] == f"task: {result.trajectory.header.task.goal}"
+    assert [line.split(":")[0] for line in printed[2:-1]] == [f"step {c.step}" for c in result.certificates]
+    assert printed[-1].startswith("ended goal, score 1, 4/4 certified")
     assert (view.run.steps, view.run.spent["calls"]) == (len(result.state["history"]), result.usage.calls)
 
 
@@ -223,8 +223,8 @@ def test_frame_of_an_episode_fits_and_keeps_its_height(size):
 
 def test_plain_mode_of_episodes_says_scores_refusals_subtasks_and_lessons():
     tape = two_episodes()
-    said = plain(tape.header, *tape.lines, footer("limit:calls"))
-    assert said[2:] == [
+    text = plain(tape.header, *tape.lines, footer("limit:calls"))
+    assert text[2:] == [
         "step 1: score 8 (+8): go to kitchen",
         "step 1: subtask completed: find the kitchen",
         "step 3: score -100 (-108): focus on picture",
@@ -283,14 +283,14 @@ def test_score_of_a_planned_run_is_shown_where_the_world_reports_one():
 
 def test_a_search_is_watched_with_its_belief_and_its_gate(tmp_path):
     facts = lambda prompt, times: [{"fact": f"Osk is lake {times}", "source": "Osk"}]  # noqa: E731
-    told = lambda prompt, times: {"facts": facts(prompt, times), "resolved": [], "questions": []}  # noqa: E731
-    mind = Mind(tool=same, facts=told, answer={"answer": "Ada"})
+    reply = lambda prompt, times: {"facts": facts(prompt, times), "resolved": [], "questions": []}  # noqa: E731
+    mind = Mind(tool=same, facts=reply, answer={"answer": "Ada"})
     context = Context(chat=ScriptedChat(responder=mind))
     plain = Console(width=300, file=io.StringIO())
     run(pbai.build(), Seeking(looping), context=context, out=tmp_path / "plain", listener=LiveView(plain))
-    said = plain.file.getvalue().splitlines()
-    assert line_with("step 2: gate: stagnant, 1 in a row", said)
-    assert line_with("step 3: gate: stop; 2 rounds in a row", said)
+    printed = plain.file.getvalue().splitlines()
+    assert line_with("step 2: gate: stagnant, 1 in a row", printed)
+    assert line_with("step 3: gate: stop; 2 rounds in a row", printed)
     console = Console(record=True, force_terminal=True, width=110, height=40, file=io.StringIO())
     with LiveView(console) as view:
         run(pbai.build(), Seeking(looping), context=context, out=tmp_path / "frame", listener=view)
@@ -298,12 +298,12 @@ def test_a_search_is_watched_with_its_belief_and_its_gate(tmp_path):
     assert line_with("+ Osk is lake 5 (Osk)", frame[frame.rindex("╭") :].splitlines())  # the sixth round in all
 
 
-def test_searches_along_hypotheses_are_said_as_they_end(tmp_path):
+def test_searches_along_hypotheses_are_reported_as_they_end(tmp_path):
     plain = Console(width=300, file=io.StringIO())
     run("hypotheses", Riddles(), "found", out=tmp_path, listener=LiveView(plain))
-    said = plain.file.getvalue()
-    assert "search 2: Silt: down the river" in said
-    assert "certified" not in said
+    printed = plain.file.getvalue()
+    assert "search 2: Silt: down the river" in printed
+    assert "certified" not in printed
 
 
 # Findings and forced passes in reports and live views: nothing forced is shown as certified.

@@ -129,8 +129,8 @@ def test_graphs_inside_nodes_go_on_where_they_were(used: Server, tmp_path: Path)
 def test_what_was_written_after_the_latest_checkpoint_is_forgotten_and_nothing_else(used: Server, tmp_path: Path):
     thread = begun("sdp", tmp_path).folder.name
     latest = "checkpoint_id = (SELECT max(checkpoint_id) FROM checkpoints c WHERE c.thread_id = w.thread_id)"
-    asked = f"SELECT count(*) FILTER (WHERE {latest}), count(*) FROM checkpoint_writes w WHERE thread_id = %s"
-    [(late, all_before)] = used.sql(asked, thread)
+    statement = f"SELECT count(*) FILTER (WHERE {latest}), count(*) FROM checkpoint_writes w WHERE thread_id = %s"
+    [(late, all_before)] = used.sql(statement, thread)
 
     async def forget() -> None:
         async with ThreadLease.acquire(thread) as lease:
@@ -138,7 +138,7 @@ def test_what_was_written_after_the_latest_checkpoint_is_forgotten_and_nothing_e
 
     asyncio.run(forget())
     assert late > 0
-    assert used.sql(asked, thread) == [(0, all_before - late)]
+    assert used.sql(statement, thread) == [(0, all_before - late)]
 
 
 @pytest.mark.slow
@@ -361,7 +361,7 @@ def test_without_the_extra_one_line_says_what_to_install(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("begin", [run, evaluate])
-def test_a_server_that_is_not_there_is_told_before_anything_is_begun(
+def test_a_server_that_is_not_there_is_reported_before_anything_is_begun(
     begin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     pytest.importorskip("psycopg")

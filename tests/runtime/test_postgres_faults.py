@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from typing import Any
 
 import ormsgpack
 import pytest
+from children import child_environment
 from doubles import Script, Slow, after_events
 from postgres_server import VARIABLE, Server
 
@@ -70,7 +70,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 def worker(out: Path, events: int) -> subprocess.Popen[str]:
     """A worker that dies after a number of events."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent / "src"), str(TESTS / "helpers")])}
+    env = child_environment()
     command = [sys.executable, "-c", WORKER, str(out), str(events)]
     return subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
 
@@ -98,8 +98,8 @@ def assert_as_if_nothing_happened(result: Result, whole: Result) -> None:
 @pytest.mark.parametrize("events", [1, 23])
 def test_a_run_whose_worker_was_killed_goes_on_elsewhere(events: int, whole: Result, tmp_path: Path):
     process = worker(tmp_path / "out", events)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL, said
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL, errors
     [folder] = (tmp_path / "out").iterdir()
     result = resume(shutil.move(folder, tmp_path / folder.name))
     assert_as_if_nothing_happened(result, whole)
@@ -112,8 +112,8 @@ def test_a_run_that_was_interrupted_from_the_keyboard_goes_on(whole: Result, tmp
     process = worker(tmp_path, 9_999)
     folder = await_lines(tmp_path, 12)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert said.rstrip().endswith("KeyboardInterrupt") and "never retrieved" not in said
+    _, errors = process.communicate(timeout=60)
+    assert errors.rstrip().endswith("KeyboardInterrupt") and "never retrieved" not in errors
     assert Result(folder).ending == "interrupted"
     assert_as_if_nothing_happened(resume(folder), whole)
 
@@ -324,7 +324,7 @@ for graph in ("sdp", "tdp", "reflexion", "plan_and_act"):
 
 
 def test_langgraphs_strict_mode_finds_nothing_to_refuse(used: Server, tmp_path: Path):
-    env = {**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true", "PYTHONPATH": str(ROOT / "src")}
+    env = child_environment(LANGGRAPH_STRICT_MSGPACK="true")
     command = [sys.executable, "-c", STRICT, str(tmp_path)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -348,8 +348,12 @@ def test_of_an_error_only_its_kind_is_kept(used: Server, tmp_path: Path):
 
 def test_the_password_is_written_nowhere(used: Server, tmp_path: Path):
     whole: Result = run("reflexion", "blocksworld", "4-0", out=tmp_path)
-    told = [repr(whole), whole.message, *(path.read_text("latin-1") for path in tmp_path.rglob("*") if path.is_file())]
-    assert not [text for text in told if used.password in text or "postgresql://" in text]
+    content = [
+        repr(whole),
+        whole.message,
+        *(path.read_text("latin-1") for path in tmp_path.rglob("*") if path.is_file()),
+    ]
+    assert not [text for text in content if used.password in text or "postgresql://" in text]
     columns = used.sql("SELECT checkpoint::text || metadata::text FROM checkpoints")
     assert columns and not [text for [text] in columns if used.password in text]
 
@@ -372,7 +376,7 @@ def test_the_password_is_written_nowhere(used: Server, tmp_path: Path):
         ("postgresql://tester:{password}@127.0.0.1:9/postgres", "away"),
     ],
 )
-def test_an_address_that_leads_nowhere_is_told_without_its_password(
+def test_an_address_that_leads_nowhere_is_reported_without_its_password(
     form: str, told: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(leases, "RETRY_SECONDS", 0.2)

@@ -37,7 +37,7 @@ def knowing() -> Context:
     return Context(chat=ScriptedChat(responder=respond))
 
 
-def test_a_folder_is_asked_in_place_of_the_web(tmp_path: Path):
+def test_a_folder_is_queried_in_place_of_the_web(tmp_path: Path):
     notes = tmp_path / "notes"
     notes.mkdir()
     (notes / "hall.md").write_text(TEXT)
@@ -48,7 +48,7 @@ def test_a_folder_is_asked_in_place_of_the_web(tmp_path: Path):
     assert result.findings[0].finding.sources == ("local:hall.md",)
 
 
-def test_an_engine_and_a_reader_of_one_s_own_are_asked(tmp_path: Path):
+def test_an_engine_and_a_reader_of_one_s_own_are_used(tmp_path: Path):
     web = SmallWeb({HALL: TEXT})
     result = certigraph.ask("How many seats?", search=web, pages=web, context=knowing(), out=tmp_path)
     assert result.findings[0].finding.sources == (HALL,)
@@ -76,7 +76,7 @@ def test_plain_dicts_will_do(tmp_path: Path):
     assert result.findings[0].finding.sources == (HALL,)
 
 
-def test_what_is_no_result_is_told_with_the_right_form(tmp_path: Path):
+def test_what_is_no_result_is_reported_with_the_right_form(tmp_path: Path):
     wrong: Any = Plain(HALL)
     with pytest.raises(RunFailed) as failed:
         certigraph.ask("How many seats?", search=wrong, pages=wrong, context=knowing(), out=tmp_path)
@@ -151,7 +151,7 @@ def test_a_forced_answer_is_called_uncertified_and_names_what_forced_it(tmp_path
     assert said(result)[0] == "answer, uncertified (force_accept): 20"
 
 
-def test_what_was_not_reached_and_the_command_that_goes_on_are_said(tmp_path):
+def test_what_was_not_reached_and_the_command_that_goes_on_are_reported(tmp_path):
     inquiry = Inquiry(answer=None, limits=Limits(steps=1))
     result = asked(tmp_path / "a run", inquiry)
     lines = said(result)
@@ -186,12 +186,19 @@ def test_json_has_the_same(tmp_path, capsys):
     with pytest.raises(typer.Exit) as left:
         print_result(result, as_json=True)
     assert left.value.exit_code == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["answer"], told["answer_certified"], told["answer_forced"]) == ("20\nor 21", False, "force_accept")
-    assert [(found["certified"], found["forced"]) for found in told["findings"]] == [(True, ""), (False, "force_pass")]
-    assert told["findings"][0]["against"] == list(FOUND.against)
-    assert told["cost"]["searches"] == 10
-    assert told["certified"] == 1
+    parsed = json.loads(capsys.readouterr().out)
+    assert (parsed["answer"], parsed["answer_certified"], parsed["answer_forced"]) == (
+        "20\nor 21",
+        False,
+        "force_accept",
+    )
+    assert [(found["certified"], found["forced"]) for found in parsed["findings"]] == [
+        (True, ""),
+        (False, "force_pass"),
+    ]
+    assert parsed["findings"][0]["against"] == list(FOUND.against)
+    assert parsed["cost"]["searches"] == 10
+    assert parsed["certified"] == 1
 
 
 def test_other_runs_are_closed_as_ever(tmp_path, capsys):

@@ -74,8 +74,8 @@ def test_a_command_that_meets_a_full_disk_says_to_free_space(
     monkeypatch.setattr(cli, "app", full)
     with pytest.raises(SystemExit):
         cli.main(["list"])
-    told = capsys.readouterr().err
-    assert "free space" in told and "certigraph resume" in told and "--out" not in told
+    errors = capsys.readouterr().err
+    assert "free space" in errors and "certigraph resume" in errors and "--out" not in errors
 
 
 def test_an_evaluation_on_a_full_disk_names_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

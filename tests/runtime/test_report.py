@@ -10,12 +10,13 @@ from study_world import Riddles
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.graphs import pbai
-from certigraph.runtime.episodes import read_episodes
-from certigraph.runtime.history import valid_certificates
-from certigraph.runtime.html import Markup, format_compact, format_duration, tag
+from certigraph.runtime.history import read_history
+from certigraph.runtime.html import Markup, tag
+from certigraph.runtime.progress import valid_certificates
 from certigraph.runtime.report import write_report
-from certigraph.runtime.report_plan import read_plan_history
+from certigraph.runtime.report_plan import plan_table
 from certigraph.runtime.run import run
+from certigraph.runtime.texts import format_compact, format_duration
 from certigraph.state.records import (
     RESTORE,
     Action,
@@ -150,10 +151,10 @@ def test_return_to_an_earlier_state_takes_certificates_back(tmp_path):
     back = Predicate(text="as before", kind=RESTORE, args={"to": 1})
     tape.replan(back, Predicate(text="b again"), Predicate(text="c")).certify(1, "undo", restores=1).attempt(1)
     trajectory = tape.trajectory("limit:calls")
-    story, state = read_plan_history(trajectory), trajectory.state()
+    story, state = plan_table(read_history(trajectory)), trajectory.state()
     assert [row.status for row in story.rows] == ["certified", "undone", "restored", "certified", "target"]
     assert story.count("certified") == len(certified_state(state["certificates"]).predicates)
-    assert story.standing == [(1, 1), (2, 2), (3, 1), (4, 2)]
+    assert story.plan.curve == [(1, 1), (2, 2), (3, 1), (4, 2)]
     html = page(trajectory, tmp_path)
     assert "returned to certified state 1" in html
     assert "replanned: 3 predicates from here" in html
@@ -165,9 +166,9 @@ def test_a_return_takes_invalidations_back_with_the_state(tmp_path):
     tape.replan(back, Predicate(text="b again"), Predicate(text="c"))
     tape.steps += 1
     tape.certify(1, "undo", restores=1)
-    story = read_plan_history(tape.trajectory("limit:calls"))
+    story = plan_table(read_history(tape.trajectory("limit:calls")))
     assert [row.status for row in story.rows] == ["certified", "undone", "restored", "target", "waiting"]
-    assert story.standing == [(1, 1), (3, 1), (5, 1)]
+    assert story.plan.curve == [(1, 1), (3, 1), (5, 1)]
 
 
 def test_an_attempt_that_was_judged_to_hold_and_not_certified_is_shown(tmp_path):
@@ -296,14 +297,14 @@ def test_reports_of_real_runs_without_predicates(graph, tmp_path):
     assert len(subtasks(html)) == (len(result.state["subtasks"]) + 1 if graph == "step" else 0)
 
 
-def test_a_search_shows_what_its_belief_took_up_and_what_the_gate_said(tmp_path):
+def test_a_search_shows_what_its_belief_took_up_and_what_the_gate_decided(tmp_path):
     facts = [{"fact": "Osk is a lake", "source": "Osk"}]
-    told = lambda prompt, times: {  # noqa: E731
+    reply = lambda prompt, times: {  # noqa: E731
         "facts": facts if times == 0 else [],
         "resolved": ["which river?"] if times == 1 else [],
         "questions": ["which river?"] if times == 0 else [EVIL],
     }
-    mind = Mind(tool=same, facts=told, answer={"answer": "Ada"})
+    mind = Mind(tool=same, facts=reply, answer={"answer": "Ada"})
     result = run(pbai.build(), Seeking(looping), context=Context(chat=ScriptedChat(responder=mind)), out=tmp_path)
     html = page(result.trajectory, tmp_path)
     shown = re.findall(r'<span class="round(?: gate)?">(.*?)</span>', html)
@@ -329,7 +330,7 @@ def test_interrupted_episodes_render(tmp_path):
 
 
 def test_unknown_graph_that_takes_turns_is_shown_by_its_episodes(tmp_path):
-    episodes = read_episodes(EpisodeTape("mine").episode().act("go", 5).trajectory())
+    episodes = read_history(EpisodeTape("mine").episode().act("go", 5).trajectory()).episodes
     assert episodes.acting
     assert [episode.scores for episode in episodes.all] == [[5.0]]
 

@@ -165,8 +165,8 @@ def test_a_resumed_run_keeps_its_operators_and_settings(tmp_path: Path):
     verdicts = [event.update["verdict"] for event in events if event.node == "validate" and event.update]
     assert len(verdicts) > 1
     assert all(verdict == {"depth": 1, "reason": "always_pass"} for verdict in verdicts)
-    asked = {(call["role"], call["model"]) for event in events for call in event.calls}
-    assert asked == {("planner", "scripted:expert"), ("executor", "scripted:first")}
+    values = {(call["role"], call["model"]) for event in events for call in event.calls}
+    assert values == {("planner", "scripted:expert"), ("executor", "scripted:first")}
 
 
 # --- faults
@@ -251,10 +251,10 @@ def test_a_world_that_fails_when_all_is_done_does_not_undo_the_run(method: str, 
     assert (result.scores is None) == (method == "score")
 
 
-def assert_usable(result: Result, ending: str, said: str) -> None:
+def assert_usable(result: Result, ending: str, message: str) -> None:
     """A batch can continue: the failed run has a name, a message, usage and a saved trajectory."""
     assert result.ending == ending
-    assert said in result.message
+    assert message in result.message
     assert not result.terminated
     assert len(result.states) == len(result.certificates) + 1
     assert result.usage == result.trajectory.footer.usage  # type: ignore[union-attr]
@@ -529,7 +529,7 @@ def holding_the_key(folder: Path, *names: str) -> list[tuple[str, bytes]]:
     ],
     ids=["model", "world", "data"],
 )
-def test_no_file_of_a_run_holds_a_key_that_an_error_told(
+def test_no_file_of_a_run_holds_a_key_that_an_error_showed(
     given: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setenv("OPENAI_API_KEY", SENTINEL)
@@ -548,7 +548,7 @@ def test_no_file_of_a_run_holds_a_key_that_an_error_told(
     ],
     ids=["model", "world", "operator"],
 )
-def test_what_may_be_shared_holds_no_key_that_was_said(
+def test_what_may_be_shared_holds_no_key_that_was_shown(
     given: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setenv("OPENAI_API_KEY", SENTINEL)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import child_environment
 
 from certigraph.adapters.models.scripts import INVALID_ACTION, current_situation
 from certigraph.adapters.protocols import Budget, Context, Limits, Responder
@@ -42,7 +42,7 @@ def played(task: str, out: Path, model: str = "simulated", graph: Any = "sdp", *
 
 
 def child(task: str, out: Path, events: int = 0) -> int:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent / "src"), str(TESTS / "helpers")])}
+    env = child_environment()
     command = [sys.executable, "-c", CHILD, task, str(out), str(events)]
     return subprocess.run(command, env=env, check=False, timeout=60).returncode
 

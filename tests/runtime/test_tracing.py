@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from children import child_path
 from doubles import Garbage
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables import RunnableLambda
@@ -66,8 +67,8 @@ def test_a_run_is_a_tree_of_its_nodes_and_their_model_calls(exporter, graph, tmp
     spans = Spans(exporter)
     assert [root.name for root in spans.roots] == [graph]
     assert [node.name for node in spans.nodes] == [event.node for event in result.trajectory.events]
-    asked = [spans.parent(span).name for span in spans.of("LLM")]
-    assert asked == [event.node for event in result.trajectory.events for _ in event.calls]
+    values = [spans.parent(span).name for span in spans.of("LLM")]
+    assert values == [event.node for event in result.trajectory.events for _ in event.calls]
     assert (spans.tokens("prompt"), spans.tokens("completion")) == (
         result.usage.input_tokens,
         result.usage.output_tokens,
@@ -96,9 +97,9 @@ def test_spans_name_the_operator_and_tell_the_verdict(exporter, tmp_path):
     graph = build_graph("sdp", dict([parse_swap("validate=capped:depth=1")]))
     result = run(graph, out=tmp_path)
     validated = [span for span in Spans(exporter).nodes if span.name == "validate"]
-    told = [json.loads(span.attributes["output.value"])["attempts"][0] for span in validated]
-    assert [attempt["verdict"]["depth"] for attempt in told] == [a.verdict.depth for a in result.state["attempts"]]
-    assert [attempt["target"]["text"] for attempt in told] == [a.target.text for a in result.state["attempts"]]
+    parsed = [json.loads(span.attributes["output.value"])["attempts"][0] for span in validated]
+    assert [attempt["verdict"]["depth"] for attempt in parsed] == [a.verdict.depth for a in result.state["attempts"]]
+    assert [attempt["target"]["text"] for attempt in parsed] == [a.target.text for a in result.state["attempts"]]
     metadata = json.loads(validated[0].attributes["metadata"])
     assert metadata["operator"] == {"name": "capped", "args": {"depth": 1}}
     assert metadata["thread_id"] == result.folder.name
@@ -175,8 +176,8 @@ print(len(seen))
 
 
 @pytest.mark.parametrize("tracing", ["", "true"])
-def test_langsmith_is_told_only_when_asked(tracing, tmp_path):
-    environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": "", **({"LANGSMITH_TRACING": tracing} if tracing else {})}
+def test_langsmith_gets_runs_only_when_tracing_is_on(tracing, tmp_path):
+    environment = {"PYTHONPATH": child_path(), "PATH": "", **({"LANGSMITH_TRACING": tracing} if tracing else {})}
     command = [sys.executable, "-c", LANGSMITH, str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
     assert (int(done.stdout) > 0) is bool(tracing)

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from leaks import leaks
 from pydantic import BaseModel
 
+from certigraph.adapters import redaction
 from certigraph.adapters.models.endpoint import format_endpoint_error
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context, Limits
@@ -87,8 +88,10 @@ def address_with(form: str, url: str, secret: str) -> str:
 def test_a_run_at_an_address_with_a_token_leaves_the_token_nowhere(
     form: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    said = json.dumps({"choice": TOKEN, "text": f"at {TOKEN}", "conditions": [TOKEN], "error": f"no /{TOKEN}/v1 here"})
-    with stub(said, status=status) as server:
+    outcome = json.dumps(
+        {"choice": TOKEN, "text": f"at {TOKEN}", "conditions": [TOKEN], "error": f"no /{TOKEN}/v1 here"}
+    )
+    with stub(outcome, status=status) as server:
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", address_with(form, server.url, TOKEN))
         heard: list[Any] = []
         context = Context(model="openai:stubbed", budget=Budget(calls=4))
@@ -127,8 +130,8 @@ def test_a_short_or_ordinary_key_that_an_endpoint_repeats_is_not_in_its_error(ke
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        told = format_endpoint_error(Refused(f"Incorrect API key provided: {key}. Or '{key}'."), ScriptedChat())
-        assert key not in told and told.count(MASK) == 2
+        text = format_endpoint_error(Refused(f"Incorrect API key provided: {key}. Or '{key}'."), ScriptedChat())
+        assert key not in text and text.count(MASK) == 2
         assert redact_message(f"x{key}y") == f"x{key}y"  # a part of another word
 
 
@@ -147,11 +150,14 @@ def test_placeholders_are_no_secrets(key, monkeypatch: pytest.MonkeyPatch):
         assert redact_message(f"it has {key} here") == f"it has {key} here"
 
 
-def test_an_ordinary_key_is_warned_about_once_without_being_shown(monkeypatch: pytest.MonkeyPatch):
+def test_an_ordinary_key_is_warned_about_once_a_process_without_being_shown(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", "marmalade")
+    redaction._warn_ordinary.cache_clear()  # other tests of this process have warned about it
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         assert [redact("marmalade"), redact_message("marmalade")] == ["marmalade", MASK]
+        remember_address("https://other.example:8443/v1")
+        assert redact_message("marmalade") == MASK
     assert len(warned) == 1
     assert "OPENAI_API_KEY" in str(warned[0].message) and "marmalade" not in str(warned[0].message)
 

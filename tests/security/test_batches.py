@@ -31,8 +31,8 @@ def hostile(monkeypatch: pytest.MonkeyPatch) -> None:
     """BlocksWorld's tasks under other names."""
     plain = BlocksWorld().task("3-0")
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
-    told = {"goal": f"{plain.goal} {HOSTILE}"}
-    monkeypatch.setattr(BlocksWorld, "task", lambda self, id_: plain.model_copy(update={"id": id_, **told}))
+    fields = {"goal": f"{plain.goal} {HOSTILE}"}
+    monkeypatch.setattr(BlocksWorld, "task", lambda self, id_: plain.model_copy(update={"id": id_, **fields}))
     monkeypatch.setattr(BlocksWorld, "tasks", lambda self, split="": [self.task(id_) for id_ in IDS])
 
 

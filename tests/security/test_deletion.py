@@ -56,8 +56,8 @@ def test_its_line_in_a_journal_goes_and_other_lines_stay(tmp_path: Path):
 def test_what_else_may_tell_of_it_is_named(tmp_path: Path):
     (tmp_path / "of-all.eval").write_bytes(b"")
     gone = made(tmp_path, memory="shared", cache=str(tmp_path / "cache"))
-    told = "\n".join(delete(gone.folder))
-    assert "'shared'" in told and str(tmp_path / "cache") in told and "of-all.eval" in told
+    text = "\n".join(delete(gone.folder))
+    assert "'shared'" in text and str(tmp_path / "cache") in text and "of-all.eval" in text
     assert (tmp_path / "memory-shared.sqlite").is_file()
 
 
@@ -113,10 +113,10 @@ def test_files_of_others_stay_and_are_named(tmp_path: Path, capsys: pytest.Captu
     (folder / "checkpoints.sqlite-wal.bak").write_text("precious")
     (folder / "report.html").symlink_to(outside)
     delete_command([folder], yes=True)
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     left = {"notes.txt", "data", "checkpoints.sqlite-wal.bak", "report.html"}
     assert {path.name for path in folder.iterdir()} == left
-    assert all(name in told for name in left)
+    assert all(name in printed for name in left)
     assert (folder / "data" / "checkpoints.sqlite").read_text() == outside.read_text() == "precious"
 
 

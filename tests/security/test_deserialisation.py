@@ -56,8 +56,8 @@ def go_on(folder: Path) -> Result:
     return resume(folder, benchmark=Script(), limits=Limits(steps=60))  # type: ignore[arg-type]
 
 
-def in_msgpack(code: int, *told: object) -> bytes:
-    return ormsgpack.packb(ormsgpack.Ext(code, ormsgpack.packb(told)))
+def in_msgpack(code: int, *parts: object) -> bytes:
+    return ormsgpack.packb(ormsgpack.Ext(code, ormsgpack.packb(parts)))
 
 
 def constructions(made: Path) -> dict[str, tuple[str, bytes]]:
@@ -102,7 +102,7 @@ def test_checkpoints_with_a_payload_run_nothing(table: str, kind: str, stopped: 
     assert result.ending in ("goal", "error:operator", "error:data")
 
 
-def test_files_of_a_run_folder_that_are_pickles_are_told_and_not_opened(stopped: Result, made: Path):
+def test_files_of_a_run_folder_that_are_pickles_are_reported_and_not_opened(stopped: Result, made: Path):
     spoilt = pickle.dumps(Payload(made))
     for name in ("extra.pkl", "state.pickle", "memory.sqlite", "report.html"):
         (stopped.folder / name).write_bytes(spoilt)

@@ -85,7 +85,7 @@ def test_a_run_stays_in_its_folder_and_leaves_tables_alone(called: str, tmp_path
 
 
 @pytest.mark.parametrize("called", PATHS + SQL)
-def test_a_memory_is_a_file_beside_the_runs_whatever_it_is_called(called: str, tmp_path: Path):
+def test_a_memory_is_a_file_next_to_the_runs_whatever_it_is_called(called: str, tmp_path: Path):
     out = tmp_path / "runs"
     context = Context(memory=called, limits=Limits(steps=1, trials=1))
     result = run("clin", Script(), context=context, out=out)  # type: ignore[arg-type]

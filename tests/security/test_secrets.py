@@ -72,7 +72,7 @@ def test_searches_are_written_without_keys(graph: str, tmp_path: Path):
     assert leaks(tmp_path) == []
 
 
-def test_checkpoints_of_a_run_that_can_go_on_hold_no_key_that_the_world_told(tmp_path: Path):
+def test_checkpoints_of_a_run_that_can_go_on_hold_no_key_that_the_world_showed(tmp_path: Path):
     script: Any = Script(plan=6, echo=TOLD)
     stopped = run("sdp", script, context=Context(budget=Budget(calls=0), limits=Limits(steps=2)), out=tmp_path)
     assert stopped.ending == "limit:steps"
@@ -133,9 +133,9 @@ LINES = ("sk-abcdefghijklmnopqrstuvwx", "see https://a.example\nMail:ann@b.examp
 
 @pytest.mark.parametrize(("line", "kept"), [(LINES[0], False), (LINES[1], True), (LINES[2], True)])
 def test_where_a_line_ends_changes_nothing_of_what_looks_like_a_key(line: str, kept: bool):
-    told = redact_record(Observation(text=f"It says:\n{line}\n")).text
-    assert (line in told) is kept
-    assert told == redact(f"It says:\n{line}\n")
+    result = redact_record(Observation(text=f"It says:\n{line}\n")).text
+    assert (line in result) is kept
+    assert result == redact(f"It says:\n{line}\n")
 
 
 def test_redacting_keeps_up_with_what_is_written():
@@ -154,7 +154,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.mark.slow  # it loads a provider's client
-def test_the_cache_of_replies_holds_no_key_that_an_endpoint_told(served: Any, tmp_path: Path):
+def test_the_cache_of_replies_holds_no_key_that_an_endpoint_showed(served: Any, tmp_path: Path):
     context = Context(model="openai:stubbed", cache=str(tmp_path / "cache"), budget=Budget(calls=4))
     run("plan_and_act", "blocksworld", "3-0", context=context, out=tmp_path)
     assert served.requests

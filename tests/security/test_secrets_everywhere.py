@@ -62,8 +62,8 @@ def test_no_command_leaves_a_key_in_a_file(here: Path, endpoint: Any, capsys: py
     certigraph("judge", "runs", "--rubric", "cgdp", *ASKED)
     assert endpoint.requests
     assert leaks(here, SENTINEL, TOKEN) == []
-    told = capsys.readouterr()
-    assert SENTINEL not in told.out + told.err and TOKEN not in told.out + told.err
+    captured = capsys.readouterr()
+    assert SENTINEL not in captured.out + captured.err and TOKEN not in captured.out + captured.err
 
 
 def test_an_evaluation_s_log_holds_no_key(here: Path, endpoint: Any):

@@ -41,8 +41,8 @@ def test_a_malformed_value_is_one_line(
             continue  # no environment can hold it
         with pytest.raises(SystemExit) as stop:
             cli.main([*COMMANDS[variable], "--out", str(tmp_path / "runs")])
-        told = capsys.readouterr()
+        captured = capsys.readouterr()
         assert stop.value.code in (0, 1, 2)
-        assert "Traceback" not in told.err
+        assert "Traceback" not in captured.err
         if stop.value.code == 2:
-            assert len(told.err.strip().splitlines()) <= 2
+            assert len(captured.err.strip().splitlines()) <= 2

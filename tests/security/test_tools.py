@@ -1,7 +1,6 @@
 """Threat 9, code by tools: no world runs what an agent writes, and the source names what could."""
 
 import ast
-import os
 import re
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from children import child_environment
 
 from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
 from certigraph.runtime.registry import OPERATORS
@@ -87,9 +87,9 @@ def shipped() -> list[Path]:
 
 
 def test_code_that_runs_code_is_where_it_is_named_and_nowhere_else():
-    found = {file.relative_to(ROOT).as_posix(): told for file in shipped() if (told := sorted(set(dangers(file))))}
+    found = {file.relative_to(ROOT).as_posix(): calls for file in shipped() if (calls := sorted(set(dangers(file))))}
     assert len(shipped()) > 150
-    assert {name: told for name, told in found.items() if name not in ALLOWED} == {}
+    assert {name: calls for name, calls in found.items() if name not in ALLOWED} == {}
     assert set(ALLOWED) <= set(found), "a reason for what is no longer there"
 
 
@@ -156,9 +156,9 @@ def test_files_of_the_working_folder_are_found_and_take_the_place_of_no_library(
         (tmp_path / f"{library}.py").write_text("raise SystemExit('planted')")
     (tmp_path / "mine.py").write_text("from certigraph.nodes.sdp import always_pass as kind")
     command = "from certigraph.cli import main; main(['run', 'sdp', 'blocksworld', '--swap', 'validate=mine:kind'])"
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    env = child_environment()
     # -P: Python's own `-c` would put the folder first
-    asked = [sys.executable, "-P", "-c", command]
-    done = subprocess.run(asked, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
+    arguments = [sys.executable, "-P", "-c", command]
+    done = subprocess.run(arguments, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert "planted" not in done.stdout + done.stderr
     assert "certified" in done.stdout

@@ -1,6 +1,5 @@
 """Threat 2, types lost on the way through a checkpoint: state is annotated exactly, and comes back as it was."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
+from children import child_environment
 from pydantic import JsonValue
 
 from certigraph.runtime.registry import GRAPHS, graph_module
@@ -40,7 +40,7 @@ def test_no_state_has_a_channel_of_any_type(name: str):
     schema = graph_module(name).graph.builder.state_schema
     hints = get_type_hints(schema, include_extras=True)
     assert hints
-    assert [told for channel, hint in hints.items() for told in vague(hint, channel, set())] == []
+    assert [entry for channel, hint in hints.items() for entry in vague(hint, channel, set())] == []
 
 
 @pytest.mark.parametrize("hint", [Any, list, dict, list[Any], dict[str, list], tuple[int, object]])
@@ -50,8 +50,7 @@ def test_the_walk_finds_what_is_vague(hint: Any):
 
 @pytest.mark.slow
 def test_every_graph_comes_back_as_it_was_under_strict_msgpack(tmp_path: Path):
-    folders = os.pathsep.join([str(HERE.parents[1] / "src"), str(HERE.parent), str(HERE.parent / "helpers")])
-    env = {**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true", "PYTHONPATH": folders, "OMP_NUM_THREADS": "1"}
+    env = child_environment(HERE.parent, LANGGRAPH_STRICT_MSGPACK="true", OMP_NUM_THREADS="1")
     for name in ("CERTIGRAPH_DATA", "CERTIGRAPH_POSTGRES"):
         env.pop(name, None)
     done = subprocess.run(

@@ -110,9 +110,9 @@ def reported(graph: str, out: Path) -> str:
     chat = ScriptedChat(responder=telling, model_name=HOSTILE)
     result = run(graph, Hostile(), context=Context(chat=chat), out=out)  # type: ignore[arg-type]
     scores = Scores(value=0.5, parts={HOSTILE: 0.5}, answer=[{HOSTILE: HOSTILE}])
-    told, footer = result.trajectory, result.trajectory.footer
+    trajectory, footer = result.trajectory, result.trajectory.footer
     assert footer
-    shown = told.model_copy(update={"footer": footer.model_copy(update={"message": HOSTILE, "scores": scores})})
+    shown = trajectory.model_copy(update={"footer": footer.model_copy(update={"message": HOSTILE, "scores": scores})})
     return write_report(shown, result.folder / "report.html").read_text(encoding="utf-8")
 
 

@@ -85,14 +85,14 @@ def test_orders_on_pages_change_no_verdict(tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("graph", ["sdp", "react"])
-def test_nothing_is_fetched_on_a_page_s_orders_even_by_a_mind_that_takes_them(graph: str, tmp_path: Path):
+def test_nothing_is_fetched_on_a_page_s_orders_even_by_a_model_that_takes_them(graph: str, tmp_path: Path):
     before = len(start_server().requests)
     for task in TASKS:
         result = researched(Fooled(), task, tmp_path, graph)
         assert result.scores is not None
-    asked = start_server().requests[before:]
-    assert asked
-    assert ATTACKER_HOST not in {request.host for request in asked}
+    requests = start_server().requests[before:]
+    assert requests
+    assert ATTACKER_HOST not in {request.host for request in requests}
 
 
 @pytest.mark.slow

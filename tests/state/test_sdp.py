@@ -189,9 +189,9 @@ def test_validate_sees_the_plan_tail_and_the_new_observation_alone(state: SDPSta
 def test_replan_sees_all_but_bookkeeping(state: SDPState, other: SDPState):
     view = seen_by(sdp_slots.REPLAN, state)
     assert view == seen_by(sdp_slots.REPLAN, poisoned(state, other, BOOKKEEPING)) == sdp_replan_view(state)
-    told = ("plan", "head", "certificates", "attempts", "evidence", "replans")
-    whole = {key: tuple(v) if isinstance(v := state[key], list) else v for key in told}  # type: ignore[literal-required]
-    assert {key: view[key] for key in told} == whole  # type: ignore[literal-required]
+    values = ("plan", "head", "certificates", "attempts", "evidence", "replans")
+    whole = {key: tuple(v) if isinstance(v := state[key], list) else v for key in values}  # type: ignore[literal-required]
+    assert {key: view[key] for key in values} == whole  # type: ignore[literal-required]
 
 
 # --- certified state changes by certificates alone

@@ -222,7 +222,7 @@ def _to_one_end(kept: list[Node], add: list[Node]) -> tuple[tuple[Node, ...], tu
 
 
 @for_all(running(), st.data())
-def test_a_sound_revision_is_carried_out_and_the_graph_still_knows_what_settles_the_task(dag: Dag, data: st.DataObject):
+def test_a_valid_revision_is_carried_out_and_the_graph_still_knows_what_settles_the_task(dag: Dag, data: st.DataObject):
     revision = data.draw(sound_revisions(dag))
     assert not list(refusal_reasons(dag, revision, 6))
     after = Dag(nodes=apply_revision(dag, revision))

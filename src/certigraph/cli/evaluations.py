@@ -286,8 +286,9 @@ def sweep_command(
     as_json: AsJson = False,
 ) -> None:
     """Run graphs x operators x benchmarks from one file. The same command resumes an unfinished sweep."""
-    if workers and not ray:
-        raise UnknownName("--workers needs a Ray cluster: add --ray local, or --ray ADDRESS")
+    from certigraph.evaluation.workers import check_workers
+
+    check_workers(ray, workers)
     check_evaluation_packages("sweeps", "yaml", *TABLE_PACKAGES)
     from certigraph.evaluation.comparison import ClusterWorkers
     from certigraph.evaluation.sweep_report import print_forecast, run_command

@@ -18,7 +18,7 @@ from certigraph.adapters.protocols import Budget, Limits
 from certigraph.evaluation.measures import SCORE_METHODS
 from certigraph.graphs.assembly import slot_names
 from certigraph.runtime.files import REPORT_FILE
-from certigraph.runtime.html import format_contradiction, format_count, format_duration, split_answer
+from certigraph.runtime.history import read_history
 from certigraph.runtime.questions import ResearchCost, ResearchSummary, research_summary_of
 from certigraph.runtime.recorder import Listener
 from certigraph.runtime.registry import GRAPHS, OPERATORS, BudgetAndLimits, graph_module, load_settings, parse_budget
@@ -31,8 +31,8 @@ from certigraph.runtime.result import (
     is_user_question,
     verdict_scores_of,
 )
-from certigraph.runtime.task_graph import read_task_graph
 from certigraph.runtime.terminal import clean_line, clean_lines
+from certigraph.runtime.texts import format_contradiction, format_count, format_duration, split_answer
 from certigraph.state.records import WORLD_ENDED, Interrupted
 from certigraph.state.run import KnownFinding
 from certigraph.state.search import BY_GATE, BY_METHOD, BY_ROUNDS, BY_STEPS
@@ -267,7 +267,7 @@ def _has_answer(result: Result) -> bool:
 
 def _progress_fields(result: Result) -> dict[str, Any]:
     """Return the number of world steps; for a task graph those of all sub-tasks, and the sub-tasks by status."""
-    tasks = read_task_graph(result.trajectory)
+    tasks = read_history(result.trajectory).tasks
     if not tasks.drawn:
         return {"steps": len(result.state.get("history", []))}
     statuses = ("completed", "failed", "working", "pending", "removed")

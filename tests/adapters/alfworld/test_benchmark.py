@@ -42,7 +42,7 @@ TYPES = (
 CLOCK = "look_at_obj_in_light-AlarmClock-None-DeskLamp-308/trial_T20190908_222917_366542"
 
 
-def test_sight_is_told_in_the_worlds_words_and_in_order():
+def test_sight_is_described_in_the_worlds_words_and_in_order():
     facts = frozenset(
         {
             ("atlocation", "agent1", "loc 3"),
@@ -55,8 +55,8 @@ def test_sight_is_told_in_the_worlds_words_and_in_order():
             ("inreceptacle", "cup 1", "fridge 1"),
         }
     )
-    told = "The fridge 1 is closed.\nOn the shelf 1, you see a egg 9, and a egg 10.\nYou are not carrying anything."
-    assert describe_sight(facts) == told
+    text = "The fridge 1 is closed.\nOn the shelf 1, you see a egg 9, and a egg 10.\nYou are not carrying anything."
+    assert describe_sight(facts) == text
     opened = describe_sight(facts | {("opened", "fridge 1"), ("holds", "agent1", "cup 2")})
     assert opened.startswith("The fridge 1 is open. In it, you see a cup 1.")
     assert opened.endswith("You are carrying: a cup 2.")
@@ -175,14 +175,14 @@ def test_games_are_found_unpacked_and_in_archives_unpacked_once(cache: Path, tmp
         lambda whole: whole[: len(whole) // 2] + bytes(len(whole) // 2),
     ],
 )
-def test_a_broken_archive_is_told_in_one_line_and_leaves_nothing_behind(
+def test_a_broken_archive_is_reported_in_one_line_and_leaves_nothing_behind(
     broken: Callable[[bytes], bytes], cache: Path, tmp_path: Path
 ):
     folder = packed(laid_out(tmp_path / "plain", text=Random(0).randbytes(90_000).hex()), tmp_path / "archives")
     (folder / ARCHIVE).write_bytes(broken((folder / ARCHIVE).read_bytes()))
-    with pytest.raises(Fault, match=r"valid_unseen\.games\.tar\.xz cannot be unpacked.*should hold") as told:
+    with pytest.raises(Fault, match=r"valid_unseen\.games\.tar\.xz cannot be unpacked.*should hold") as raised:
         ALFWorld(folder).tasks()
-    assert "\n" not in str(told.value) and list(cache.iterdir()) == []
+    assert "\n" not in str(raised.value) and list(cache.iterdir()) == []
 
 
 def test_two_that_unpack_at_once_both_have_the_games(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -233,9 +233,9 @@ def test_what_is_not_there_is_named(
 def test_without_games_one_line_tells_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("ALFWORLD_DATA", raising=False)
     for folder in (None, tmp_path):
-        with pytest.raises(Fault, match=r"(?=.*--data DIR).*valid_unseen\.games\.tar\.xz") as told:
+        with pytest.raises(Fault, match=r"(?=.*--data DIR).*valid_unseen\.games\.tar\.xz") as raised:
             ALFWorld(folder).tasks()
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(raised.value)
     monkeypatch.setenv("ALFWORLD_DATA", str(laid_out(tmp_path)))
     assert GameFiles(None).splits() == ["valid_unseen"]
 
@@ -300,7 +300,17 @@ def test_a_way_is_worked_out_once_from_each_past(file: Path, monkeypatch: pytest
         load_plan(file)
 
 
-def test_where_no_way_leads_on_that_is_told_and_not_kept(file: Path):
+def test_another_release_of_the_package_plans_again(file: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(benchmark, "version", lambda package: "0.3.3")
+    assert load_plan(file) == list(WAY)
+    monkeypatch.setattr(benchmark, "AlfworldGame", None)
+    assert load_plan(file) == list(WAY)
+    monkeypatch.setattr(benchmark, "version", lambda package: "0.4.0")
+    with pytest.raises(TypeError):
+        load_plan(file)
+
+
+def test_where_no_plan_leads_on_that_is_reported_and_not_kept(file: Path):
     for _ in range(2):
         with pytest.raises(Fault, match=r"no plan for .* after break cup 1"):
             load_plan(file, ["break cup 1"])

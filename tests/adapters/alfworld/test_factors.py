@@ -35,12 +35,12 @@ LIT = (
 
 
 def followed(goal: str, steps: Steps) -> list[tuple[FactoredState, FactoredState]]:
-    told, state, wanted = [], FactoredState(), FactoredState()
+    states, state, wanted = [], FactoredState(), FactoredState()
     for action, observation in steps:
         state = FACTORS.extract(state, goal, action, observation)
         wanted = FACTORS.interpret(goal, state, wanted)
-        told.append((state, wanted))
-    return told
+        states.append((state, wanted))
+    return states
 
 
 def fulfilled(state: FactoredState, wanted: FactoredState) -> int:
@@ -62,12 +62,12 @@ def fulfilled(state: FactoredState, wanted: FactoredState) -> int:
 def test_every_step_of_an_expert_fulfils_one_thing_more(
     goal: str, steps: tuple[tuple[str, str], ...], counts: list[int]
 ):
-    told = followed(goal, steps)
-    assert [fulfilled(state, wanted) for state, wanted in told] == counts
-    assert counts[-1] == sum(len(entity.attributes) for entity in told[-1][1].entities)
+    states = followed(goal, steps)
+    assert [fulfilled(state, wanted) for state, wanted in states] == counts
+    assert counts[-1] == sum(len(entity.attributes) for entity in states[-1][1].entities)
 
 
-def test_what_is_not_told_is_remembered_and_what_is_no_longer_there_is_unknown():
+def test_what_is_not_described_is_remembered_and_what_is_no_longer_there_is_unknown():
     state, _ = followed("put a egg in fridge", HEATING)[-1]
     seen = {entity.identity: entity.attributes for entity in state.entities}
     assert seen["agent"] == {"location": "fridge 1", "holding": "nothing"}
@@ -88,8 +88,8 @@ def test_a_thing_put_down_elsewhere_or_untreated_is_not_delivered():
 
 
 def test_the_goal_is_anchored_to_the_things_that_came_furthest():
-    told = followed("heat some apple and put it in fridge", HEATING)
-    assert [wanted.entities[0].identity for _, wanted in told[:4]] == ["apple", "apple 2", "apple 2", "apple 2"]
+    states = followed("heat some apple and put it in fridge", HEATING)
+    assert [wanted.entities[0].identity for _, wanted in states[:4]] == ["apple", "apple 2", "apple 2", "apple 2"]
     two = followed("find two cd and put them in safe", PUBLISHED)
     assert [entity.identity for entity in two[-1][1].entities] == ["cd 2", "second cd"]
 

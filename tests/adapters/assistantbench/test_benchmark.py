@@ -35,7 +35,7 @@ def test_the_layout_of_the_data_set_is_read(tmp_path: Path):
     assert [(task.id, task.goal) for task in made.tasks()] == [("a", "Which gym?"), ("b", "Which gym?")]
 
 
-def test_a_question_without_a_text_is_no_task_and_is_told(tmp_path: Path):
+def test_a_question_without_a_text_is_no_task_and_is_reported(tmp_path: Path):
     made = benchmark(tmp_path)
     assert [task.id for task in made.tasks("dev")] == ["a", "b"]
     assert (list(made.ids_without_text()), list(made.ids())) == (["c"], ["a", "b", "c"])
@@ -43,7 +43,7 @@ def test_a_question_without_a_text_is_no_task_and_is_told(tmp_path: Path):
         benchmark(tmp_path, ROW, TEXTLESS, HIDDEN).task("c")
 
 
-def test_splits_are_told_apart_by_row_and_found_in_any_file(tmp_path: Path):
+def test_splits_are_distinguished_by_row_and_found_in_any_file(tmp_path: Path):
     (tmp_path / "trajectories.jsonl").write_text('{"id": "x", "history": []}\n', encoding="utf-8")
     (tmp_path / "empty.jsonl").write_text("", encoding="utf-8")
     with gzip.open(tmp_path / "test.jsonl.gz", "wt", encoding="utf-8") as file:
@@ -70,7 +70,7 @@ def test_a_malformed_row_is_named(tmp_path: Path, row: object, message: str):
         benchmark(tmp_path, ROW, row).tasks()
 
 
-def test_a_folder_without_questions_is_told(tmp_path: Path):
+def test_a_folder_without_questions_is_reported(tmp_path: Path):
     with pytest.raises(Fault, match=r"no questions of the split dev: put AssistantBench's .*--data"):
         AssistantBench(tmp_path).tasks()
 
@@ -121,7 +121,7 @@ def test_figures_are_the_official_aggregates():
     }
 
 
-def test_precision_is_of_answers_and_forced_ones_are_told():
+def test_precision_is_of_answers_and_forced_ones_are_reported():
     figures = research_figures(
         [(HARD, official_scores("b", "a b", forced=1)), (HARD, official_scores("", "a b", forced=0))]
     )
@@ -131,7 +131,7 @@ def test_precision_is_of_answers_and_forced_ones_are_told():
     assert research_figures([]) == {"n": 0}
 
 
-def test_nothing_is_said_of_answers_that_nobody_can_judge():
+def test_nothing_is_concluded_of_answers_that_nobody_can_judge():
     unknown = HARD.model_copy(update={"answer": None})
     assert research_figures([(unknown, official_scores("x", None)), (unknown, None)]) == {"n": 2, "answer_rate": 0.5}
 
@@ -142,9 +142,9 @@ def test_without_a_search_key_nothing_begins(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     benchmark(tmp_path)
     options = ["assistantbench", "--data", str(tmp_path), "--model", "scripted:first"]
-    said = CliRunner().invoke(app, ["run", "sdp", *options])
-    assert isinstance(said.exception, Fault)
-    assert "SERPER_API_KEY" in str(said.exception)
+    finished = CliRunner().invoke(app, ["run", "sdp", *options])
+    assert isinstance(finished.exception, Fault)
+    assert "SERPER_API_KEY" in str(finished.exception)
     assert not (tmp_path / "runs").exists()
 
 
@@ -217,7 +217,7 @@ def test_what_was_never_seen_cannot_be_read(tmp_path: Path):
     assert gone == Unreadable(url="https://else.example/", reason="never recorded")
 
 
-def test_missing_recordings_are_told(tmp_path: Path):
+def test_missing_recordings_are_reported(tmp_path: Path):
     with pytest.raises(Fault, match=r"no whowhen_trajectories\.jsonl: .* leave out :recorded"):
         load_recorded_web(tmp_path)
 
@@ -261,10 +261,10 @@ def test_a_submission_is_scored_over_all_tasks_of_its_split(tmp_path: Path):
         ([{"id": "a"}], r"answers\.txt:1: answer: "),
     ],
 )
-def test_a_submission_that_cannot_be_scored_is_told_in_one_line(tmp_path: Path, rows: list[Any], message: str):
-    with pytest.raises(Fault, match=message) as told:
+def test_a_submission_that_cannot_be_scored_is_reported_in_one_line(tmp_path: Path, rows: list[Any], message: str):
+    with pytest.raises(Fault, match=message) as raised:
         benchmark(tmp_path).score_file(submission(tmp_path, *rows))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_hidden_answers_cannot_be_scored(tmp_path: Path):
@@ -332,7 +332,7 @@ def test_the_latest_answers_of_runs_become_a_submission(tmp_path: Path):
         ("z", "assistantbench", "no split has the task 'z'.*--data"),
     ],
 )
-def test_runs_that_make_no_submission_are_told(tmp_path: Path, task: str, name: str, message: str):
+def test_runs_that_make_no_submission_are_reported(tmp_path: Path, task: str, name: str, message: str):
     benchmark(tmp_path)
     ended(tmp_path / "runs", task, "x", "2026-01-01T00:00:00", name=name)
     with pytest.raises(Fault, match=message):

@@ -147,7 +147,7 @@ def test_robots_are_kept_out_of_one_sites_private_pages(server_generated_web, pa
     assert asked(server_generated_web, elsewhere, "/robots.txt").text == "User-agent: *\nDisallow: \n"
 
 
-def test_what_no_site_has_is_not_found_whoever_is_asked(server_generated_web):
+def test_what_no_site_has_is_not_found_by_any_engine(server_generated_web):
     assert asked(server_generated_web, "nobody.example", "/").status_code == 404
     assert asked(server_generated_web, "attacker.example", "/steal?question=all").status_code == 200
     assert ReceivedRequest("GET", "attacker.example", "/steal?question=all", done=True) in settled(server_generated_web)

@@ -115,7 +115,7 @@ def test_outside_a_run_it_does_not_answer():
         WEB.expert()("", Answers.model_json_schema())
 
 
-def test_a_judge_is_told_the_gold_answer():
+def test_a_judge_is_shown_the_gold_answer():
     assert references_of(WEB.task("gyms/1"), None) == (GYMS.answer,)
 
 

@@ -27,7 +27,7 @@ def wanted(observation: str, goal: str = GOAL) -> dict[str, dict[str, str]]:
     return to_mapping(READING.interpret(goal, read(observation), FactoredState()))
 
 
-def test_blocks_are_told_with_what_is_below_and_above_them():
+def test_blocks_are_described_with_what_is_below_and_above_them():
     assert to_mapping(read(START)) == {
         "blue block": {"below": "table", "above": "orange block", "grip": "resting"},
         "orange block": {"below": "blue block", "above": "nothing", "grip": "resting"},
@@ -36,9 +36,9 @@ def test_blocks_are_told_with_what_is_below_and_above_them():
     assert to_mapping(read(LIFTED))["red block"] == {"below": "hand", "above": "nothing", "grip": "held"}
 
 
-def test_a_state_that_another_extractor_told_is_taken_as_it_is():
-    told = to_factored({"red block": {"place": "on the table"}, "agent": {}})
-    goal = to_mapping(READING.interpret(GOAL, told, FactoredState()))
+def test_a_state_that_another_extractor_gave_is_taken_as_it_is():
+    result = to_factored({"red block": {"place": "on the table"}, "agent": {}})
+    goal = to_mapping(READING.interpret(GOAL, result, FactoredState()))
     assert goal["red block"]["below"] == "blue block" and "agent" not in goal
 
 
@@ -52,7 +52,7 @@ def test_a_block_is_wanted_in_hand_once_its_place_is_free():
     assert wanted(START)["blue block"] == {"above": "nothing"}
 
 
-def test_a_goal_that_holds_is_told_as_it_is():
+def test_a_goal_that_holds_is_described_as_it_is():
     assert wanted(DONE) == {"red block": {"below": "blue block"}, "blue block": {"above": "red block"}}
 
 

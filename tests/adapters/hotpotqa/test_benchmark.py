@@ -255,8 +255,8 @@ def test_the_expert_finds_the_evidence_and_answers(tmp_path: Path, graph: str, c
 
 def test_the_expert_asks_in_other_words_for_what_a_query_did_not_bring_up(tmp_path: Path):
     made = benchmark(tmp_path)
-    title, said = "Len Worley", ROW["context"][2][1][0]
-    tried: list[Action] = [claim("q", finding=said, title=title, entity=title)]  # claims are no queries
+    title, text = "Len Worley", ROW["context"][2][1][0]
+    tried: list[Action] = [claim("q", finding=text, title=title, entity=title)]  # claims are no queries
     queries = []
     for _ in range(4):
         history = [Step(action=action, digest="") for action in tried]
@@ -265,7 +265,7 @@ def test_the_expert_asks_in_other_words_for_what_a_query_did_not_bring_up(tmp_pa
             here = current_position(made)
         queries.append(here.query(here.unseen[0]))
         tried.append(search(queries[-1] or ""))
-    assert queries[:2] == [title, f"{title} {said}"]
+    assert queries[:2] == [title, f"{title} {text}"]
     assert len(set(queries)) == 4
     assert queries[-1] is None
 

@@ -143,7 +143,7 @@ def test_no_abstentions(answer: str):
     assert not is_abstention(answer)
 
 
-def test_an_abstention_is_right_where_nothing_is_told_and_wrong_elsewhere(tmp_path: Path):
+def test_an_abstention_is_right_where_nothing_is_known_and_wrong_elsewhere(tmp_path: Path):
     world = written(tmp_path, asked(answer="a boat"), asked(category=5))
     answerable, adversarial = world.tasks()
     assert world.score_answer(adversarial, "UNANSWERABLE").value == 1.0
@@ -181,7 +181,7 @@ def test_questions_whose_evidence_would_not_tell_are_not_swapped(tmp_path: Path,
     assert written(tmp_path, question).tasks("swapped") == []
 
 
-def test_a_question_that_the_other_is_asked_too_is_not_swapped(tmp_path: Path):
+def test_a_question_that_the_other_gets_too_is_not_swapped(tmp_path: Path):
     twin = asked("What did Bob sell?", answer="a kite", evidence=["D2:1"])
     assert written(tmp_path, asked(answer="a boat"), twin).tasks("swapped") == []
 

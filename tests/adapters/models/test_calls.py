@@ -306,7 +306,7 @@ def openai(monkeypatch: pytest.MonkeyPatch) -> Any:
     return runtime
 
 
-def test_an_endpoint_is_asked_in_schema_mode_and_its_usage_arrives(openai: Any) -> None:
+def test_an_endpoint_is_queried_in_schema_mode_and_its_usage_arrives(openai: Any) -> None:
     with stub(GOOD) as server:
         runtime = openai(server.url)
         # a second event loop gets the same cached model
@@ -319,11 +319,11 @@ def test_an_endpoint_is_asked_in_schema_mode_and_its_usage_arrives(openai: Any) 
         assert sent["temperature"] == 0 and [m["role"] for m in sent["messages"]] == ["system", "user"]
 
 
-def test_a_question_may_be_asked_at_another_temperature_where_the_model_takes_one(openai: Any) -> None:
+def test_a_question_may_be_sampled_at_another_temperature_where_the_model_takes_one(openai: Any) -> None:
     with stub(GOOD) as server:
         for server.refuses_temperature in (False, True):
-            asked = ask(PROMPT, Stay, role="executor", runtime=openai(server.url), temperature=0.3)
-            assert metered(asked)[0] == Stay(hotel="Inn", nights=2)
+            shown = ask(PROMPT, Stay, role="executor", runtime=openai(server.url), temperature=0.3)
+            assert metered(shown)[0] == Stay(hotel="Inn", nights=2)
         assert server.requests[0]["temperature"] == 0.3
         assert "temperature" not in server.requests[-1]
         assert "response_format" in server.requests[-1]
@@ -355,7 +355,7 @@ def test_the_reasoning_effort_in_a_models_name_is_sent_to_the_endpoint_and_only_
     assert with_effort != without  # or kept replies of one would serve the other
 
 
-def test_an_endpoint_that_refuses_an_effort_and_a_name_without_one_are_told(openai: Any) -> None:
+def test_an_endpoint_that_refuses_an_effort_and_a_name_without_one_are_reported(openai: Any) -> None:
     with stub(GOOD, status=400) as server:
         runtime = openai(server.url)
         runtime.context.model = "openai:stub?effort=medium"
@@ -365,7 +365,7 @@ def test_an_endpoint_that_refuses_an_effort_and_a_name_without_one_are_told(open
         chat_model("openai:stub?effort=")
 
 
-def test_an_answer_cut_short_is_billed_and_asked_again(openai: Any) -> None:
+def test_an_answer_cut_short_is_counted_and_requested_again(openai: Any) -> None:
     with stub(GOOD, finish="length") as server:
         fault, meter = metered(ask(PROMPT, Stay, role="executor", runtime=openai(server.url)))
         assert "ended the answer early (length)" in str(fault) and (meter.calls, meter.output_tokens) == (3, 30)
@@ -456,7 +456,7 @@ def test_the_key_is_masked_inside_longer_base64(before: bytes, after: bytes) -> 
         assert "[redacted]" in redact(text) and len(redact(text)) < len(text) - len(KEY)
 
 
-def test_the_keys_of_search_providers_are_masked_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_keys_of_search_providers_are_masked_next_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = {"OPENAI_API_KEY": KEY, "SERPER_API_KEY": "serper0123456789", "BRAVE_API_KEY": f"{KEY}-and-more"}
     for name, key in keys.items():
         monkeypatch.setenv(name, key)
@@ -514,5 +514,5 @@ def test_a_model_that_was_named_is_not(context: object) -> None:
 def test_every_script_says_that_it_is_none_and_other_models_only_their_name() -> None:
     scripts = ("scripted:first", "scripted:expert", "scripted:random", "simulated", "simulated:act=0.2")
     assert all(describe_model(name).endswith(", no language model") for name in scripts)
-    told = describe_models("openai:gpt-4o", {"validator": "scripted:first"})
-    assert told.startswith("model openai:gpt-4o; validator scripted:first: a script that takes the first option")
+    text = describe_models("openai:gpt-4o", {"validator": "scripted:first"})
+    assert text.startswith("model openai:gpt-4o; validator scripted:first: a script that takes the first option")

@@ -325,10 +325,10 @@ def test_a_date_until_which_to_wait_is_read_too() -> None:
     assert waits("Wed, 21 Oct 9999 99:28:00 GMT") == 0
 
 
-def waits(told: str) -> float:
+def waits(header: str) -> float:
     error = create_client_error("rate_limit", Faults(retry_after=1))
     assert isinstance(error, openai.RateLimitError)
-    error.response.headers["retry-after"] = told
+    error.response.headers["retry-after"] = header
     fault = fault_of(error, ScriptedChat())
     assert isinstance(fault, TransientFault)
     return fault.wait

@@ -42,7 +42,9 @@ class Answer(BaseModel):
         ("dropped", openai.APIConnectionError),
     ],
 )
-def test_a_request_that_fails_raises_what_the_client_would_and_is_not_asked(kind: str, raised: type[Exception]) -> None:
+def test_a_request_that_fails_raises_what_the_client_would_and_is_not_queried(
+    kind: str, raised: type[Exception]
+) -> None:
     model = faulty(f"{kind}=1,retry_after=7")
     with pytest.raises(raised, match=f"injected {kind}") as error:
         model.invoke("?")
@@ -54,7 +56,7 @@ def test_a_request_that_fails_raises_what_the_client_would_and_is_not_asked(kind
 
 
 @pytest.mark.parametrize("kind", ANSWER_FAULTS)
-def test_an_answer_that_is_spoiled_was_asked_for_and_is_billed(kind: str) -> None:
+def test_an_answer_that_is_spoiled_was_requested_and_is_counted(kind: str) -> None:
     model = faulty(f"{kind}=1")
     for answer in (model.invoke("?"), asyncio.run(model.ainvoke("?"))):
         with pytest.raises(ValueError, match=r"value|JSON"):
@@ -80,7 +82,7 @@ async def _timed(model: FaultyModel) -> float:
     return loop.time() - began
 
 
-def test_what_strikes_depends_on_the_question_and_how_often_it_was_asked_and_on_nothing_else() -> None:
+def test_what_strikes_depends_on_the_question_and_how_often_it_was_queried_and_on_nothing_else() -> None:
     rates = ",".join(f"{kind}=0.08" for kind in MODEL_FAULTS) + ",delay=0,seed=5"
     questions = [f"question {n % 40}" for n in range(120)]
     one = faulty(rates)
@@ -204,8 +206,8 @@ def test_the_context_puts_faults_on_every_role_and_none_where_it_names_none() ->
 GOOD_WIRE = '{"value": 1}'
 
 
-def good(asked: dict[str, Any]) -> str:
-    assert asked["messages"]
+def good(schema: dict[str, Any]) -> str:
+    assert schema["messages"]
     return GOOD_WIRE
 
 
@@ -251,7 +253,7 @@ def test_the_clients_own_retries_outlast_a_fault_that_passes(kind: str, seed: in
 
 
 @pytest.mark.slow
-def test_a_client_waits_as_long_as_it_is_told() -> None:
+def test_a_client_waits_as_long_as_the_server_demands() -> None:
     with faulty_endpoint("rate_limit=0.5,retry_after=0.4,seed=1", good) as server:
         began = time.monotonic()
         assert said(server, retries=6) == GOOD_WIRE
@@ -283,9 +285,9 @@ def test_a_slow_body_comes_in_pieces() -> None:
 @pytest.mark.slow
 def test_the_same_requests_meet_the_same_faults() -> None:
     rates = ",".join(f"{kind}=0.08" for kind in MODEL_FAULTS if kind != "timeout") + ",delay=0,seed=5"
-    told = []
+    messages = []
     for _ in range(2):
         with faulty_endpoint(rates, good) as server:
-            told.append(([said(server) for _ in range(25)], server.injected))
-    assert told[0] == told[1]
-    assert len(told[0][1]) > 3
+            messages.append(([said(server) for _ in range(25)], server.injected))
+    assert messages[0] == messages[1]
+    assert len(messages[0][1]) > 3

@@ -63,7 +63,7 @@ def asked(cache: Path, model: Any, form: type[BaseModel] = Answer, prompt: Promp
     return meter.records[-1]
 
 
-def test_the_same_question_is_asked_once_whatever_the_address(tmp_path: Path):
+def test_the_same_question_is_sent_once_whatever_the_address(tmp_path: Path):
     with stub('{"value": 1}') as first, stub('{"value": 2}') as second:
         paid, free = asked(tmp_path, chat(first)), asked(tmp_path, chat(second))
     assert (len(first.requests), len(second.requests)) == (1, 0)
@@ -83,7 +83,7 @@ def test_the_same_question_is_asked_once_whatever_the_address(tmp_path: Path):
         {"model": {"max_completion_tokens": 50}},
     ],
 )
-def test_another_question_is_asked(change: dict[str, Any], tmp_path: Path):
+def test_another_question_is_posed(change: dict[str, Any], tmp_path: Path):
     with stub('{"value": 1}') as server:
         asked(tmp_path, chat(server))
         model = chat(server, **change.pop("model", {}))
@@ -119,13 +119,13 @@ def test_prose_is_kept_too_and_a_script_is_not(tmp_path: Path):
         assert [json.loads(text) for (text,) in replies.execute("SELECT reply FROM replies")] == [{"text": "Ünïcode ☃"}]
 
 
-def test_prose_of_another_length_is_another_question_and_the_endpoint_is_told(tmp_path: Path):
+def test_prose_of_another_length_is_another_question_and_the_endpoint_gets_it(tmp_path: Path):
     with stub("first", "second") as server:
         runtime = Runtime(context=Context(chat=chat(server), cache=str(tmp_path)))
-        said = [
+        values = [
             asyncio.run(ask_text(PROMPT, role="extractor", runtime=runtime, tokens=tokens)) for tokens in (None, 50, 50)
         ]
-    assert said == ["first", "second", "second"]
+    assert values == ["first", "second", "second"]
     assert [request.get("max_completion_tokens") for request in server.requests] == [None, 50]
 
 

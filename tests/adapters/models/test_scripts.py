@@ -1,6 +1,5 @@
 """Tests of `adapters.models.scripts`."""
 
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -10,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from children import child_environment
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
@@ -67,7 +67,7 @@ def test_every_option_is_as_likely_and_the_rest_is_least():
     assert random_responder()("free", schema_of(NextAction)) == random_responder(1)("other", schema_of(NextAction))
 
 
-def test_a_question_is_drawn_anew_in_each_trial_superstep_and_task():
+def test_a_question_is_drawn_again_in_each_trial_superstep_and_task():
     def choices(trial: int, superstep: int, task: str) -> list[str]:
         state = {"task": Task(benchmark="b", id=task, goal="g")}
         with use_situation(Situation("decide", superstep, state)):
@@ -93,7 +93,7 @@ def test_draws_are_the_same_in_every_process():
         "form = {'type': 'object', 'properties': {'choice': {'enum': list('abcd')}}, 'required': ['choice']}\n"
         "print(''.join(random_responder(3)(str(n), form)['choice'] for n in range(20)))"
     )
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": "1"}
+    env = child_environment(PYTHONHASHSEED="1")
     told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
     form: Schema = {"type": "object", "properties": {"choice": {"enum": list("abcd")}}, "required": ["choice"]}
     assert told.strip() == "".join(random_responder(3)(str(n), form)["choice"] for n in range(20))
@@ -233,7 +233,7 @@ def asked(*, seed: int = 0, trial: int = 0, step: int = 1, task: str = "t", befo
         return "".join(mind(f"{prompt}{n}", CHOICE_SIMULATED)["choice"] for n in range(40))
 
 
-def test_a_question_is_drawn_anew_by_each_of_what_tells_it_from_others_and_by_nothing_else():
+def test_a_question_is_drawn_again_by_each_of_what_distinguishes_it_and_by_nothing_else():
     asks: list[dict[str, Any]] = [
         {},
         {"seed": 1},

@@ -90,7 +90,9 @@ def test_scripts_cost_nothing() -> None:
         (b"#" * 1_000_001, "larger"),
     ],
 )
-def test_a_file_that_is_no_table_is_told_with_an_entry_that_would_do(table: Any, text: str | bytes, told: str) -> None:
+def test_a_file_that_is_no_table_is_reported_with_an_entry_that_would_do(
+    table: Any, text: str | bytes, told: str
+) -> None:
     path = table(text)
     with pytest.raises(Fault, match=r"read = 0\.15") as refused:
         named("qwen")
@@ -98,7 +100,7 @@ def test_a_file_that_is_no_table_is_told_with_an_entry_that_would_do(table: Any,
 
 
 @pytest.mark.parametrize("path", ["/nowhere/prices.toml", "~nosuchuser/prices.toml"])
-def test_a_table_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+def test_a_table_that_is_not_there_is_reported(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     monkeypatch.setenv(PRICES_VARIABLE, path)
     with pytest.raises(Fault, match=path):
         named("qwen")

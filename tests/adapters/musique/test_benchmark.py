@@ -113,7 +113,7 @@ def test_predictions_in_the_official_layout_are_scored_over_all_gold_questions(t
         made.score_file(path)
 
 
-def test_the_number_of_hops_is_told_by_named_configurations_only(tmp_path: Path):
+def test_the_number_of_hops_is_given_by_named_configurations_only(tmp_path: Path):
     assert MuSiQue.configurations == ("corpus", "hops", "corpus-hops")
     assert [benchmark(tmp_path, config=name).retrieves for name in ("", *MuSiQue.configurations)] == [0, 1, 0, 1]
     with pytest.raises(UnknownName, match="corpus, hops, corpus-hops"):

@@ -108,7 +108,7 @@ def test_a_claim_with_nothing_at_hand_is_refused():
     assert made.step(claim("who?", finding="winger", title="Len Worley", entity="x")).accepted
 
 
-def test_observations_carry_what_the_action_said():
+def test_observations_carry_what_the_action_returned():
     """A validator sees nothing else of it."""
     seen = world(PASSAGES).step(claim("who?", finding="winger", title="Len Worley", entity="Len"))
     assert {"tool": "claim", "subquestion": "who?", "finding": "winger", "entity": "Len"}.items() <= seen.data.items()

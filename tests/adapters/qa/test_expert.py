@@ -75,9 +75,9 @@ def test_a_part_never_waits_for_itself():
 
 def test_a_specification_tells_no_answer_and_is_found_again():
     question = asked(hop("Who wrote A?", "Ada", "A"), hop("Where lives #1?", "Tor", "B"))
-    told = format_specification(question, HopRange(2, 2))
-    assert told == "Hop 2: Where lives (the answer of hop 1)?"
-    assert hops_of_goal(question, told) == question.hops[1:]
+    text = format_specification(question, HopRange(2, 2))
+    assert text == "Hop 2: Where lives (the answer of hop 1)?"
+    assert hops_of_goal(question, text) == question.hops[1:]
     assert hops_of_goal(question, format_specification(question, HopRange(1, 2))) == question.hops
     assert hops_of_goal(question, f"{ANSWER_SPECIFICATION}\nIt settles the whole task: Which?") == ()
     assert hops_of_goal(question, question.text) is None

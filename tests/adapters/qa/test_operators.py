@@ -249,7 +249,7 @@ def test_prompts_fit_a_model_of_four_thousand_tokens():
     assert len(mind.prompts["found"][0]) < 4 * 1200
 
 
-def test_the_answer_is_asked_from_the_certified_chain_and_brings_it_along():
+def test_the_answer_is_drawn_from_the_certified_chain_and_brings_it_along():
     mind = Mind(answer=["Slovenia"])
     rejected = tried(create_chain_answer("Tolmin", []), reason="an entity on the way")
     action = realized(mind, target=closing_predicates()[0], attempts=rejected)
@@ -319,8 +319,8 @@ def shown(mind):
 
 def test_a_finding_that_its_paragraph_supports_is_certified_with_that_title():
     mind = Mind(supported=[True])
-    said = verdict(claimed(), mind)
-    assert (said.depth, said.evidence) == (1, HARBOUR.id)
+    result = verdict(claimed(), mind)
+    assert (result.depth, result.evidence) == (1, HARBOUR.id)
     assert shown(mind) == [HARBOUR]
     [prompt] = mind.prompts["supported"]
     assert "Who wrote Glass Harbour?" in prompt and "Ida Brandt wrote the novel." in prompt
@@ -328,23 +328,23 @@ def test_a_finding_that_its_paragraph_supports_is_certified_with_that_title():
 
 def test_a_rejected_paragraph_is_followed_by_the_best_other_one_which_corrects_the_title():
     mind = Mind(supported=[False, True])
-    said = verdict(claimed(title="Harbour Park"), mind)
+    result = verdict(claimed(title="Harbour Park"), mind)
     assert shown(mind) == [PARK, HARBOUR]
-    assert (said.depth, said.evidence) == (1, HARBOUR.id)
-    assert "not in 'Harbour Park'" in said.reason
+    assert (result.depth, result.evidence) == (1, HARBOUR.id)
+    assert "not in 'Harbour Park'" in result.reason
 
 
 def test_a_title_that_is_nobody_s_goes_to_the_best_paragraph_at_once():
     mind = Mind(supported=[True])
-    said = verdict(claimed(title="Encyclopedia"), mind)
-    assert shown(mind) == [HARBOUR] and said.evidence == HARBOUR.id and "Encyclopedia" in said.reason
+    result = verdict(claimed(title="Encyclopedia"), mind)
+    assert shown(mind) == [HARBOUR] and result.evidence == HARBOUR.id and "Encyclopedia" in result.reason
 
 
 def test_two_rejections_are_one_failed_try_with_both_reasons():
     mind = Mind(supported=[{"supported": False, "reason": "about a park"}, {"supported": False, "reason": "no writer"}])
-    said = verdict(claimed(title="Harbour Park"), mind)
-    assert said.depth == 0 and not said.looked
-    assert said.reason == "Harbour Park: about a park; Glass Harbour (novel): no writer"
+    result = verdict(claimed(title="Harbour Park"), mind)
+    assert result.depth == 0 and not result.looked
+    assert result.reason == "Harbour Park: about a park; Glass Harbour (novel): no writer"
 
 
 @pytest.mark.parametrize(
@@ -360,9 +360,9 @@ def test_two_rejections_are_one_failed_try_with_both_reasons():
         "not specified",
     ],
 )
-def test_a_finding_of_nothing_is_rejected_before_any_model_is_asked(finding):
-    said = verdict(claimed(finding))
-    assert said.depth == 0 and said.reason and not said.looked
+def test_a_finding_of_nothing_is_rejected_before_any_model_is_queried(finding):
+    result = verdict(claimed(finding))
+    assert result.depth == 0 and result.reason and not result.looked
 
 
 @pytest.mark.parametrize(
@@ -386,8 +386,8 @@ def test_a_search_is_no_try_unless_it_follows_another_in_vain():
 
 
 def test_a_claim_that_the_world_refuses_fails_with_the_world_s_reason():
-    said = verdict(claimed(), quiz=Quiz(retrieves=True))
-    assert said.depth == 0 and "search first" in said.reason
+    result = verdict(claimed(), quiz=Quiz(retrieves=True))
+    assert result.depth == 0 and "search first" in result.reason
 
 
 def test_an_answer_certifies_the_goal_where_that_comes_next():
@@ -409,13 +409,13 @@ def test_garbage_is_no_answer_in_any_form(text):
         assert answer_verdict(text, quiz=Quiz(strict=strict)).depth == 0
 
 
-def test_hotpotqa_s_answers_are_asked_of_no_model():
+def test_hotpotqa_s_answers_need_no_model():
     assert answer_verdict("Glass Harbour", quiz=Quiz()).depth == 2
 
 
 def test_an_answer_that_does_not_follow_from_the_chain_is_rejected_with_the_reason():
-    said = answer_verdict("Italy", Mind(consistent=[{"consistent": False, "reason": "Tolmin is in Slovenia"}]))
-    assert (said.depth, said.reason) == (0, "Tolmin is in Slovenia")
+    result = answer_verdict("Italy", Mind(consistent=[{"consistent": False, "reason": "Tolmin is in Slovenia"}]))
+    assert (result.depth, result.reason) == (0, "Tolmin is in Slovenia")
 
 
 @pytest.mark.parametrize(

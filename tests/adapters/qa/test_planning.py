@@ -64,7 +64,7 @@ def test_no_decomposition_is_the_question_itself():
 
 
 @pytest.mark.parametrize(("id_", "hops"), [("2hop__574419_270105", 2), ("3hop1__1_2_3", 3), ("dev/4hop3__1_2_3_4", 4)])
-def test_the_number_of_hops_is_read_off_the_id_only_where_that_is_asked_for(id_, hops):
+def test_the_number_of_hops_is_read_off_the_id_only_where_that_is_requested(id_, hops):
     plan, mind = planned("a", "b", "c", "d", quiz=Quiz(strict=True, hops=True, id_=id_))
     assert len(questions(plan)) == hops
     assert f"into {hops} sub-questions" in mind.prompts["subquestions"][0]
@@ -115,7 +115,7 @@ def test_where_passages_are_searched_for_the_same_hop_goes_on_with_the_queries_i
     assert "queries" not in plan[1].args
 
 
-def test_an_answer_that_was_rejected_with_nothing_left_to_ask_is_asked_for_directly_once():
+def test_an_answer_that_was_rejected_with_nothing_left_to_ask_is_requested_directly_once():
     rejected = tried("", create_chain_answer("Tolmin", []))
     assert questions(replanned(attempts=[rejected])[0]) == [QUESTION]
     assert replanned(attempts=[rejected, tried(QUESTION)])[0] == []

@@ -26,14 +26,14 @@ def questions(kind: type[HotpotQA] | type[MuSiQue], split: str) -> list[MultiHop
 @pytest.mark.parametrize("kind", BENCHMARKS)
 @pytest.mark.parametrize("split", ["dev", "train"])
 def test_twenty_questions_a_split_that_no_other_repeats(kind: type[HotpotQA] | type[MuSiQue], split: str):
-    asked = questions(kind, split)
-    assert len({question.text for question in asked}) == len(asked) == 20
-    assert [q.text for q in asked] == [q.text for q in questions(kind, split)]
-    assert {len(q.passages) for q in asked} == {10 if kind is HotpotQA else 20}
+    drawn = questions(kind, split)
+    assert len({question.text for question in drawn}) == len(drawn) == 20
+    assert [q.text for q in drawn] == [q.text for q in questions(kind, split)]
+    assert {len(q.passages) for q in drawn} == {10 if kind is HotpotQA else 20}
 
 
 @pytest.mark.parametrize("kind", BENCHMARKS)
-def test_every_step_is_told_by_its_paragraph_and_leads_to_the_next(kind: type[HotpotQA] | type[MuSiQue]):
+def test_every_step_is_found_by_its_paragraph_and_leads_to_the_next(kind: type[HotpotQA] | type[MuSiQue]):
     for question in questions(kind, "dev"):
         assert all(hop.passage in question.passages for hop in question.hops)
         if question.kind == "comparison":
@@ -44,9 +44,9 @@ def test_every_step_is_told_by_its_paragraph_and_leads_to_the_next(kind: type[Ho
 
 
 def test_musique_has_two_to_four_hops_and_aliases():
-    asked = questions(MuSiQue, "dev")
-    assert {question.kind for question in asked} == {"2hop", "3hop", "4hop"}
-    assert any(len(question.answers) > 1 for question in asked)
+    drawn = questions(MuSiQue, "dev")
+    assert {question.kind for question in drawn} == {"2hop", "3hop", "4hop"}
+    assert any(len(question.answers) > 1 for question in drawn)
 
 
 def test_hotpotqa_compares_and_asks_for_yes_and_no():

@@ -65,7 +65,7 @@ def test_a_finding_that_names_no_source_is_refused_whatever_the_validator_says(t
     assert "no source" in result.state["attempts"][0].verdict.reason
 
 
-def test_the_validator_is_told_which_numbers_nothing_shown_has(tmp_path: Path):
+def test_the_validator_is_shown_which_numbers_have_no_source(tmp_path: Path):
     told_by = {"finding": "It has 340 seats and 27 boxes.", "supported_by": [1], "contradicted_by": [], "dispute": ""}
     benchmark = research_sdp({"finding": told_by})
     told(benchmark, tmp_path)
@@ -104,8 +104,8 @@ def test_two_refusals_bring_in_the_second_source_and_the_third_is_let_pass_uncer
     second = SmallWeb({HALL: TEXT, HOUSE: TEXT}, name="other")
     queries = ({"queries": [f"glass {n}"], "pages": []} for n in itertools.count())
     result = told(research_sdp({**REFUSED, "queries": lambda _: next(queries)}, second=second), tmp_path)
-    asked = [a.action.args["elsewhere"] for a in result.state["attempts"][:3]]
-    assert asked == [False, False, True]
+    values = [a.action.args["elsewhere"] for a in result.state["attempts"][:3]]
+    assert values == [False, False, True]
     assert second.searched
     assert result.certificates[0].forced == "force_pass"
     assert result.states[1].predicates == ()
@@ -113,7 +113,7 @@ def test_two_refusals_bring_in_the_second_source_and_the_third_is_let_pass_uncer
     assert result.scores and (result.scores.value, result.scores.parts["forced"]) == (1, 1)
 
 
-def test_what_was_forced_is_told_as_uncertain_to_later_steps(tmp_path: Path):
+def test_what_was_forced_is_shown_as_uncertain_to_later_steps(tmp_path: Path):
     benchmark = research_sdp(REFUSED)
     told(benchmark, tmp_path)
     assert any("uncertain, not certified" in prompt for prompt in benchmark.prompts)
@@ -160,16 +160,16 @@ def test_three_weak_answers_end_in_the_closest_one_marked(tmp_path: Path):
     assert result.scores.value == 1
 
 
-def test_an_answer_asked_for_again_is_asked_of_a_warmer_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    asked: list[float | None] = []
+def test_an_answer_requested_again_comes_from_a_warmer_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    temperatures: list[float | None] = []
 
     async def asking(question: Any, form: Any, *, temperature: float | None = None, **where: Any) -> Any:
-        asked.extend([temperature] * (form is Answers))
+        temperatures.extend([temperature] * (form is Answers))
         return await ask(question, form, temperature=temperature, **where)
 
     monkeypatch.setattr(tooling, "ask", asking)
     told(research_sdp({"answers": {"answers": []}}), tmp_path)
-    assert asked == [None, 0.3, 0.3, 0.3]
+    assert temperatures == [None, 0.3, 0.3, 0.3]
 
 
 def test_no_source_is_cited_that_the_prompt_had_no_room_for(tmp_path: Path):

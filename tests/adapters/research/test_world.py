@@ -82,7 +82,7 @@ def test_a_fault_of_one_page_leaves_its_domain_open():
     assert web.fetched == [DEAD, DEAD_TOO]
 
 
-def test_the_second_source_is_asked_when_the_first_brings_nothing_new():
+def test_the_second_source_is_queried_when_the_first_brings_nothing_new():
     web, second = SmallWeb({HALL: TEXT}), SmallWeb({HALL: TEXT, HOUSE: TEXT}, name="other")
     one = world(web, second)
     assert one.step(step("seats", "glass")).data["elsewhere"] is False
@@ -92,7 +92,7 @@ def test_the_second_source_is_asked_when_the_first_brings_nothing_new():
     assert HOUSE in stale.sources
 
 
-def test_the_second_source_is_asked_when_it_should_be_and_not_for_a_step_that_looks_nothing_up():
+def test_the_second_source_is_queried_when_it_should_be_and_not_for_a_step_that_looks_nothing_up():
     web, second = SmallWeb({HALL: TEXT}), SmallWeb({HALL: TEXT}, name="other")
     one = world(web, second)
     assert one.step(step("the seats of the glass hall")).data["elsewhere"] is False
@@ -153,7 +153,7 @@ def test_the_latest_results_are_shown_where_not_all_fit_by_the_numbers_that_they
     assert len(shown) < 1_000
 
 
-def test_what_was_not_read_is_told_by_the_world_and_not_by_a_title():
+def test_what_was_not_read_is_reported_by_the_world_and_not_by_a_title():
     web = SmallWeb({HALL: TEXT, HOUSE: TEXT, DEAD: "!!timed out", DEAD_TOO: TEXT})
     one = world(web)
     one.step(step("seats", "x"))

@@ -103,7 +103,7 @@ def test_a_query_without_a_term_of_the_pool_finds_nothing(query: str):
 
 
 @pytest.mark.parametrize("k", [0, -1])
-def test_no_passages_are_found_where_none_are_asked_for(k: int):
+def test_no_passages_are_found_where_none_are_requested(k: int):
     assert found(PassagePool(FILMS), "space", k) == []
 
 

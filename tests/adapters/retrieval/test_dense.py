@@ -87,13 +87,13 @@ def test_what_is_no_corpus_is_refused(corpus, told):
 
 class TestVectorsOnDisk:
     def test_they_are_computed_once_and_rank_as_in_memory(self, tmp_path):
-        first, second, told = ByWords(), ByWords(), []
-        kept = Dense(CORPUS, first, folder=tmp_path, progress=lambda done, total: told.append((done, total)))
+        first, second, result = ByWords(), ByWords(), []
+        kept = Dense(CORPUS, first, folder=tmp_path, progress=lambda done, total: result.append((done, total)))
         again = Dense(CORPUS, second, folder=tmp_path)
         assert (
             found(kept, "bread boats") == found(again, "bread boats") == found(Dense(CORPUS, ByWords()), "bread boats")
         )
-        assert len(first.read) == 5 and second.read == [] and told == [(5, 5)]
+        assert len(first.read) == 5 and second.read == [] and result == [(5, 5)]
         assert [path.suffix for path in tmp_path.iterdir()] == [".npy"]
 
     def test_another_corpus_order_or_model_has_its_own(self, tmp_path):
@@ -114,9 +114,9 @@ class TestVectorsOnDisk:
         with pytest.raises(KeyboardInterrupt):
             load_vectors(texts, ByWords(breaks_at=4), tmp_path)
         assert not list(tmp_path.glob("*.npy")) and not list(tmp_path.glob("*.unfinished"))
-        second, told = ByWords(), []
-        rows = load_vectors(texts, second, tmp_path, lambda done, total: told.append(done))
-        assert second.read == ["boats"] and told == [2, 4, 5]
+        second, result = ByWords(), []
+        rows = load_vectors(texts, second, tmp_path, lambda done, total: result.append(done))
+        assert second.read == ["boats"] and result == [2, 4, 5]
         assert rows.tolist() == ByWords().encode(texts).tolist() and isinstance(rows, np.memmap)
 
     @pytest.mark.parametrize("content", [b"", b"no vectors", None])
@@ -197,7 +197,7 @@ def test_at_the_ends_the_order_is_exactly_one_leg_s():
     assert list(found_hybrid(Hybrid(lexical(), dense_hybrid(), alpha=0))) == ["b", "d", "a", "e"]
 
 
-def test_a_leg_without_weight_is_not_asked():
+def test_a_leg_without_weight_is_not_queried():
     first, second = lexical(), dense_hybrid()
     Hybrid(first, second, alpha=1).search("anything", 3)
     assert (first.asked, second.asked) == ([100], [])
@@ -211,7 +211,7 @@ def test_hits_that_do_not_differ_all_count_in_full():
     assert found_hybrid(Hybrid(Leg(c=3.0), Leg(d=0.5, e=0.5), alpha=0.25)) == {"d": 0.75, "e": 0.75, "c": 0.25}
 
 
-def test_the_pool_is_a_hundred_hits_and_more_only_where_more_are_asked_for():
+def test_the_pool_is_a_hundred_hits_and_more_only_where_more_are_requested():
     first, second = lexical(), dense_hybrid()
     retriever = Hybrid(first, second, alpha=0.5)
     assert len(retriever.search("anything", 2)) == 2 and retriever.search("anything", 0) == []
@@ -267,5 +267,5 @@ def test_vectors_of_a_corpus_are_counted_in_the_log_while_they_are_made(monkeypa
     monkeypatch.setattr(hybrid, "find_encoder", Encoder)
     for _ in range(2):  # the second time they are read
         combine_retrievers(PassagePool(passages), passages, 0.5, folder=tmp_path)
-    (told,) = (record.getMessage() for record in caplog.records)
-    assert told.startswith("vectors, computed once and stored: 512 of 600 passages (without them: ")
+    (values,) = (record.getMessage() for record in caplog.records)
+    assert values.startswith("vectors, computed once and stored: 512 of 600 passages (without them: ")

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from children import child_environment
 from real_data import data_folder
 
 from certigraph.adapters.retrieval import index
@@ -64,10 +64,10 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ids
 
 
-def test_progress_is_told_and_the_manifest_says_what_is_in(tmp_path: Path):
-    told: list[int] = []
-    manifest = build_index(passages(2_500), tmp_path / "i", source="c.jsonl", progress=told.append)
-    assert told == [1_000, 2_000]
+def test_progress_is_reported_and_the_manifest_says_what_is_in(tmp_path: Path):
+    messages: list[int] = []
+    manifest = build_index(passages(2_500), tmp_path / "i", source="c.jsonl", progress=messages.append)
+    assert messages == [1_000, 2_000]
     assert (manifest.passages, manifest.skipped, manifest.source) == (2_500, 0, "c.jsonl")
     assert open_corpus(tmp_path / "i").manifest == manifest
 
@@ -115,7 +115,7 @@ def test_a_line_for_a_commit_that_never_came_does_no_harm(tmp_path: Path, writte
     assert len(written) == 20
 
 
-def test_a_build_that_other_versions_began_is_begun_anew(tmp_path: Path, written: list[str]):
+def test_a_build_that_other_versions_began_is_begun_again(tmp_path: Path, written: list[str]):
     begun(tmp_path / "i")
     journal = unfinished_folder(tmp_path / "i") / JOURNAL
     journal.write_text(journal.read_text().replace("english-1", "english-0"))
@@ -227,7 +227,7 @@ def test_a_build_killed_with_sigkill_goes_on(tmp_path: Path, written: list[str])
 
 
 def killed(folder: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT / "tests" / "helpers")))}
+    environment = child_environment()
     command = [sys.executable, "-c", SCRIPT, str(folder), str(Path(__file__).parent)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout
@@ -274,7 +274,7 @@ def test_a_query_without_a_term_of_the_corpus_finds_nothing(folder: Path, query:
 
 
 @pytest.mark.parametrize("k", [0, -1])
-def test_no_passages_are_found_where_none_are_asked_for(folder: Path, k: int):
+def test_no_passages_are_found_where_none_are_requested(folder: Path, k: int):
     assert found(open_corpus(folder), "space", k) == []
 
 
@@ -328,13 +328,13 @@ def evidence(line: bytes) -> tuple[str, set[str]]:
 
 
 def recall(retriever: Retriever, questions: list[tuple[str, set[str]]], k: int) -> float:
-    return sum(len(gold & set(found(retriever, asked, k))) / len(gold) for asked, gold in questions) / len(questions)
+    return sum(len(gold & set(found(retriever, entry, k))) / len(gold) for entry, gold in questions) / len(questions)
 
 
 def test_the_first_ten_are_rank_bm25s_on_real_questions(real):
     train = real("hotpotqa", "train_distractor.jsonl.gz")
     pool = PassagePool(train.passages, boost_titles=False)
-    pairs = [(set(found(pool, asked)), set(found(train.plain, asked))) for asked, _ in train.questions[:40]]
+    pairs = [(set(found(pool, entry)), set(found(train.plain, entry))) for entry, _ in train.questions[:40]]
     assert sum(len(ours & theirs) / 10 for ours, theirs in pairs) / len(pairs) > 0.85  # k1 and idf differ
 
 

@@ -98,13 +98,13 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-def found(stored, asked):
-    assert asked["query"]["multi_match"]["fields"] == ["title^2", "text"]
+def found(stored, query):
+    assert query["query"]["multi_match"]["fields"] == ["title^2", "text"]
     pool = PassagePool(
         [Passage(id=s["id"], title=s["title"], text=s["text"]) for s in stored.values()], boost_titles=False
     )
-    hits = pool.search(asked["query"]["multi_match"]["query"], asked["size"])
-    sources = [{name: stored[hit.passage.id][name] for name in asked["_source"]} for hit in hits]
+    hits = pool.search(query["query"]["multi_match"]["query"], query["size"])
+    sources = [{name: stored[hit.passage.id][name] for name in query["_source"]} for hit in hits]
     return {"hits": {"hits": [{"_score": h.score, "_source": s} for h, s in zip(hits, sources, strict=True)]}}
 
 
@@ -168,7 +168,7 @@ def test_an_upload_makes_the_index_once_and_goes_in_parts(stub, monkeypatch):
     assert stub.requests[2][3]["Content-Type"] == "application/x-ndjson"
 
 
-def test_equal_scores_are_asked_for_in_the_corpus_s_order(filled):
+def test_equal_scores_are_requested_in_the_corpus_s_order(filled):
     OpenSearch(filled.url, "wiki").search("rivers", 2)
     assert json.loads(filled.requests[0][2])["sort"][1]["place"]["order"] == "asc"
 
@@ -187,7 +187,7 @@ def test_a_missing_index_is_a_fault_with_the_call_that_makes_it(stub):
         OpenSearch(stub.url, "wiki").passage("a/1")
 
 
-def test_a_busy_server_is_asked_again_when_it_says(filled, waits):
+def test_a_busy_server_is_queried_again_when_it_says(filled, waits):
     filled.failures = [(429, {}, [("Retry-After", "3")]), (503, {}), (429, {}, [("Retry-After", "9999")])]
     assert ids(OpenSearch(filled.url, "wiki").search("water", 1)) == ["c"]
     assert waits == [3.0, 2.0, opensearch_http.MAX_WAIT_SECONDS]
@@ -250,15 +250,15 @@ class TestCredentials:
         assert not failure or "CERTIGRAPH_OPENSEARCH_URL" in str(fault.value)
 
     def test_they_are_sent_to_no_other_server(self):
-        asked = []
+        calls = []
 
         def elsewhere(request):
-            asked.append(request.url.host)
+            calls.append(request.url.host)
             return httpx.Response(302, headers={"Location": "https://elsewhere.example/"})
 
         with httpx.Client(transport=httpx.MockTransport(elsewhere)) as client, pytest.raises(Fault, match="302"):
             OpenSearch(self.named("https://here.example"), "wiki", client=client).search("rivers", 1)
-        assert asked == ["here.example"]
+        assert calls == ["here.example"]
 
     def test_no_connection_error_shows_them(self):
         with served() as gone:

@@ -76,10 +76,10 @@ def trajectory(*rewards: float, goal: str = "stack", expert: bool = False) -> di
 
 def test_figures_pool_the_recordings_and_take_them_apart():
     up, flat = (RewardTrajectory.model_validate(trajectory(*rewards)) for rewards in ((0.5, 1.0), (0.0, 0.0)))
-    told = reward_figures((up, flat), [[0.5, 1.0], [0.0, 0.0]])
-    assert (told["epic"], told["epic_each"]) == (0.0, 0.0)
-    assert told["epic_raw"] == pytest.approx(UNCORRELATED_DISTANCE)  # the world's own rewards are all 0
-    assert (told["final_positive"], told["final_negative"]) == (1.0, 0.0)
+    result = reward_figures((up, flat), [[0.5, 1.0], [0.0, 0.0]])
+    assert (result["epic"], result["epic_each"]) == (0.0, 0.0)
+    assert result["epic_raw"] == pytest.approx(UNCORRELATED_DISTANCE)  # the world's own rewards are all 0
+    assert (result["final_positive"], result["final_negative"]) == (1.0, 0.0)
     rising = reward_figures((up, flat), [[0.5, 1.0], [0.5, 1.0]])
     assert rising["epic"] == pytest.approx(sqrt((1 - 0.125 / sqrt(0.25 * 0.6875)) / 2))
     assert rising["epic_each"] == pytest.approx(UNCORRELATED_DISTANCE / 2)
@@ -118,7 +118,7 @@ class Lost(BlocksWorld):
         return super().demonstration(task, before)[:1]
 
 
-def test_a_demonstration_that_misses_the_goal_is_told():
+def test_a_demonstration_that_misses_the_goal_is_reported():
     world = Lost()
     with pytest.raises(Fault, match="its demonstration ends at 0 of 1"):
         require_pair(world, world.task("5-1"))
@@ -191,7 +191,7 @@ def test_bad_files_are_named_in_one_line(tmp_path, wrong: str):
     assert "\n" not in str(caught.value)
 
 
-def test_a_cut_off_line_an_only_positive_domain_and_an_empty_folder_are_told(tmp_path):
+def test_a_cut_off_line_an_only_positive_domain_and_an_empty_folder_are_reported(tmp_path):
     with pytest.raises(Fault, match="rewards build"):
         read_pairs(tmp_path)
     put(tmp_path / "alfworld" / "pick-1" / "positive.json", trajectory(0.5, 1.0))
@@ -202,7 +202,7 @@ def test_a_cut_off_line_an_only_positive_domain_and_an_empty_folder_are_told(tmp
         read_pairs(tmp_path)
 
 
-def test_a_domain_of_only_positives_beside_a_whole_one_is_told_when_it_is_asked_for(tmp_path):
+def test_a_domain_of_only_positives_next_to_a_whole_one_is_reported_when_it_is_requested(tmp_path):
     for name in ("positive", "negative_0"):
         put(tmp_path / "webshop" / "t" / f"{name}.json", trajectory(0.5, 1.0))
     put(tmp_path / "alfworld" / "pick-1" / "positive.json", trajectory(0.5, 1.0))

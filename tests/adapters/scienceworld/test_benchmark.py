@@ -129,7 +129,7 @@ def step(world: ScienceWorld, text: str) -> Observation:
         ("That container is empty, so there are no items to mix.", "failed"),
     ],
 )
-def test_a_reply_is_told_by_its_text(reply: str, result: str):
+def test_a_reply_is_recognised_by_its_text(reply: str, result: str):
     assert classify_reply(reply) == result
 
 
@@ -162,14 +162,14 @@ def test_options_are_chosen_by_text_or_number_and_equal_ones_by_the_first():
 def test_a_pending_question_lets_only_its_answers_through():
     fake = Fake({"take orange": ASKED})
     world = world_of(fake)
-    asked = step(world, "take orange")
-    assert (asked.accepted, asked.data["result"], asked.data["options"]) == (False, "ambiguous", list(ORANGES))
+    question = step(world, "take orange")
+    assert (question.accepted, question.data["result"], question.data["options"]) == (False, "ambiguous", list(ORANGES))
     assert world.admissible() == list(ORANGES)
     assert all(text in world.view() for text in ("kitchen", "inventory", *ORANGES))
     refused = step(world, "go to hallway")
     assert (refused.accepted, refused.data["result"], fake.asked) == (False, "rejected", ["take orange"])
     assert all(option in refused.text for option in ORANGES) and "cancel" in refused.text
-    assert refused.data["calls"] == 2 and refused.data["sent"] is None and "sent" not in asked.data
+    assert refused.data["calls"] == 2 and refused.data["sent"] is None and "sent" not in question.data
     taken = step(world, ORANGES[1].upper())
     assert (taken.accepted, taken.data["chosen"], fake.asked) == (True, ORANGES[1], ["take orange", "1"])
     assert "options" not in taken.data and taken.data["sent"] == "1"
@@ -186,7 +186,7 @@ def test_cancel_drops_the_question_and_only_then():
     assert (dropped.data["result"], dropped.data["sent"], world.options) == ("cancelled", "", ())
 
 
-def test_views_and_lists_are_made_when_asked_for_and_once_between_steps():
+def test_views_and_lists_are_made_when_requested_and_once_between_steps():
     fake = Fake()
     world = world_of(fake)
     step(world, "wait")
@@ -231,7 +231,7 @@ def test_refused_answers_count_as_calls_too():
     assert [step(world, text).done for text in ("take orange", "no", "no")] == [False, False, True]
 
 
-def test_a_reset_starts_anew():
+def test_a_reset_starts_again():
     fake = Fake({"take orange": ASKED}, {"good": 40})
     world = world_of(fake)
     step(world, "good")
@@ -406,12 +406,12 @@ def test_the_benchmark_is_listed_and_refuses_what_it_does_not_know():
         ScienceWorldBenchmark().tasks("test")
 
 
-def test_a_goal_is_asked_for_once_and_a_task_opens_from_its_constants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_goal_is_requested_once_and_a_task_opens_from_its_constants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     fake = Fake()
     pool = SimulatorPool(lambda: fake, max_free=1)
-    said = [descriptions.load_goal("boil", 0, "easy", pool) for _ in range(2)]
-    assert (said, fake.loads) == (["Your task is to wonder."] * 2, 1)
+    values = [descriptions.load_goal("boil", 0, "easy", pool) for _ in range(2)]
+    assert (values, fake.loads) == (["Your task is to wonder."] * 2, 1)
     descriptions.load_goal("boil", 0, "", pool)
     assert fake.loads == 2
     task = ScienceWorldBenchmark().task("boil:0")

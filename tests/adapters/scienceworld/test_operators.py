@@ -363,7 +363,7 @@ def test_nothing_but_a_solved_world_certifies_the_goal(texts: list[str], count: 
     assert validate(tail, observation, Mind(holds=count)).depth < len(tail)
 
 
-def test_what_words_settle_is_certified_in_a_cascade_and_the_model_is_asked_for_the_rest():
+def test_what_words_settle_is_certified_in_a_cascade_and_the_model_is_queried_for_the_rest():
     arrived = seen(room="kitchen", new_room=True)
     both = predicates("The agent is in the kitchen.", "The location of the plant is known.", "All is well.")
     assert validate(both, arrived).depth == 2
@@ -375,7 +375,7 @@ def test_what_words_settle_is_certified_in_a_cascade_and_the_model_is_asked_for_
 
 
 @pytest.mark.parametrize("entered", [True, False])
-def test_the_validator_is_told_that_a_room_is_new(entered: bool):
+def test_the_validator_is_shown_that_a_room_is_new(entered: bool):
     mind = Mind()
     validate(predicates("All is well."), seen(reward=0.25, **({"new_room": True} if entered else {})), mind)
     assert ("room where it was not before" in mind.prompts[0]) is entered
@@ -391,10 +391,10 @@ def propose(mind: Any = None, config: str = "", goal: str = "") -> list[str]:
 
 def test_the_draft_is_a_hint_to_the_model_the_plan_of_small_ones_and_unknown_to_the_papers():
     line = "The location of the plant is known."
-    told, paper = Mind(conditions=["a", "b", "a"]), Mind(conditions=["a"])
-    assert propose(told) == ["a", "b", GOAL.text]
+    hinted, paper = Mind(conditions=["a", "b", "a"]), Mind(conditions=["a"])
+    assert propose(hinted) == ["a", "b", GOAL.text]
     assert propose(paper, "paper") == ["a", GOAL.text]
-    assert line in told.prompts[0]
+    assert line in hinted.prompts[0]
     assert line not in paper.prompts[0]
     assert propose(config="drafted") == [*draft_conditions(goal_of("find-plant")), GOAL.text]
     assert propose(Mind(conditions=["a"]), "drafted", "Wonder.") == ["a", GOAL.text]
@@ -422,11 +422,11 @@ def replan_state(attempts: Sequence[Attempt], *left: str) -> dict[str, Any]:
     }
 
 
-def test_a_replan_is_told_all_that_the_world_ever_refused_once_and_nothing_else():
+def test_a_replan_is_shown_all_that_the_world_ever_refused_once_and_nothing_else():
     refused = [attempt(f"dance {n % 9}", reason="unknown", evidence=REJECTED) for n in range(12)]
-    asked = [attempt("pick up orange", evidence="ambiguous"), *[attempt("look around")] * 5]
+    values = [attempt("pick up orange", evidence="ambiguous"), *[attempt("look around")] * 5]
     mind = Mind(conditions=["c"])
-    plan = answered("replan", replan_state([*refused, *asked], "All is well.", "Later."), mind)["plan"]
+    plan = answered("replan", replan_state([*refused, *values], "All is well.", "Later."), mind)["plan"]
     assert [predicate.text for predicate in plan] == ["c", GOAL.text]
     listed = mind.prompts[0].partition("do not name it again:\n")[2].partition("\n\n")[0]
     assert listed.splitlines() == [f"- dance {n}" for n in range(9)]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import child_environment
 from golds import GRAPHS, UNLIMITED, as_written, reached
 from real_data import data_folder
 from twins import Twins
@@ -134,7 +135,7 @@ def test_a_run_that_is_killed_in_mid_episode_goes_on_as_if_nothing_had_happened(
     name: str, events: int, whole: Callable[[str], Result], tmp_path: Path
 ):
     expected = whole(name)  # first: the expert knows the goals of worlds that its process opened, and no others
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent / "src"), str(TESTS / "helpers")])}
+    env = child_environment()
     command = [sys.executable, "-c", CHILD, name, TASK, str(tmp_path), str(events)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == -signal.SIGKILL, done.stderr
@@ -239,8 +240,8 @@ def test_the_prefix_holds_no_task():
 def test_steps_executor_and_evaluator_never_see_the_main_task(name: str, asked: Any):
     goal = Twins(read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")).task(TASK_PROMPTS).goal
     scoped = [prompt for fields, prompt in asked(name) if fields & {"action", "choice", "completed", "forbidden"}]
-    told = [prompt for fields, prompt in asked(name) if "subtask" in fields]
-    assert len(scoped) > len(told) > 1
-    assert all(goal in prompt for prompt in told)
+    prompts = [prompt for fields, prompt in asked(name) if "subtask" in fields]
+    assert len(scoped) > len(prompts) > 1
+    assert all(goal in prompt for prompt in prompts)
     first = goal.partition(",")[0]
     assert not [prompt for prompt in scoped if first in prompt]

@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.episodes import close_episode, live_episode
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.scienceworld import recordings
+from certigraph.adapters.scienceworld import recordings, simulator
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
 from certigraph.adapters.scienceworld.pool import DEFAULT_POOL, SimulatorPool
 from certigraph.adapters.scienceworld.recordings import create_replay_world, read_recordings
@@ -77,13 +77,13 @@ def test_a_wrong_focus_is_fatal_and_keeps_what_was_earned(pool: SimulatorPool):
 @pytest.mark.slow
 def test_costs_refusals_and_questions_are_as_the_sheet_says(pool: SimulatorPool):
     world = world_of(pool, "find-non-living-thing", "variation-0")
-    said = [
+    values = [
         step(world, text) for text in ("teleport to kitchen", "look around", "dance", "open door to hallway", "wait")
     ]
-    assert [o.data["moves"] for o in said] == [1, 1, 1, 2, 13]
-    assert [o.data["result"] for o in said] == ["accepted", "accepted", "rejected", "failed", "accepted"]
-    asked = step(world, "pick up orange")
-    assert (asked.data["result"], asked.data["moves"]) == ("ambiguous", 13)
+    assert [o.data["moves"] for o in values] == [1, 1, 1, 2, 13]
+    assert [o.data["result"] for o in values] == ["accepted", "accepted", "rejected", "failed", "accepted"]
+    question = step(world, "pick up orange")
+    assert (question.data["result"], question.data["moves"]) == ("ambiguous", 13)
     assert step(world, "cancel").data["result"] == "cancelled"
     again = step(world, "pick up orange")
     taken = step(world, str(again.data["options"][0]))  # type: ignore[index]
@@ -247,9 +247,9 @@ def test_without_the_package_one_reads_how_to_install_it(monkeypatch: pytest.Mon
 @pytest.mark.slow
 def test_recorded_steps_replay_in_the_stock_simulator(pool: SimulatorPool, monkeypatch: pytest.MonkeyPatch):
     world = world_of(pool, "find-non-living-thing", "variation-0")
-    asked = ("teleport to kitchen", "pick up orange", "cancel", "pick up orange", "dance", "OPTION", *LIGHTER)
+    values = ("teleport to kitchen", "pick up orange", "cancel", "pick up orange", "dance", "OPTION", *LIGHTER)
     recorded: list[tuple[str, Observation]] = []
-    for text in asked:
+    for text in values:
         options = recorded[-1][1].data.get("options", []) if recorded else []
         meant = str(options[1]) if text == "OPTION" and isinstance(options, list) else text
         recorded.append((meant, step(world, meant)))
@@ -267,3 +267,32 @@ def test_recorded_steps_replay_in_the_stock_simulator(pool: SimulatorPool, monke
     finally:
         stock.close()
     assert infos["score"] == world.score().parts["raw"] == 100
+
+
+class ClosedPipe:
+    """The output of a process that ended at once."""
+
+    def readline(self) -> bytes:
+        raise ValueError("I/O operation on closed file")
+
+    def close(self) -> None:
+        pass
+
+
+class EndedProcess:
+    """A JVM that ended before it printed its port."""
+
+    stdin, stdout = None, ClosedPipe()
+
+    def wait(self) -> int:
+        return 1
+
+    def kill(self) -> None:
+        pass
+
+
+def test_a_jvm_whose_output_cannot_be_read_is_a_fault_of_the_environment(monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("scienceworld")
+    monkeypatch.setattr(simulator.subprocess, "Popen", lambda *_, **__: EndedProcess())
+    with pytest.raises(Fault, match=r"needs Java 17 .*it ended with exit status 1"):
+        simulator.launch_jvm()

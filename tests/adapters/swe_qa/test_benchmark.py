@@ -258,7 +258,7 @@ def test_your_own_question_about_any_folder(repository: Repository, tmp_path: Pa
     assert result.scores.parts["evidence_found"] is None
 
 
-def test_a_folder_of_ones_own_questions_beside_its_repository(tmp_path: Path):
+def test_a_folder_of_ones_own_questions_next_to_its_repository(tmp_path: Path):
     write_repository(tmp_path / "repo")
     row = {"question": "What routes?", "answer": "Router in src/parcels/routes.py and routes.py"}
     (tmp_path / "questions.jsonl").write_text(json.dumps(row), encoding="utf-8")

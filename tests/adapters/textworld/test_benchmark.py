@@ -72,11 +72,11 @@ def test_what_is_not_for_the_world_is_refused(world: TextWorldEnvironment, text:
 
 
 def test_two_worlds_at_once_do_not_mix(benchmark: TextWorldBenchmark):
-    task, told, ready = benchmark.task(QUEST), {}, Barrier(2)
+    task, result, ready = benchmark.task(QUEST), {}, Barrier(2)
 
     def play(name: str, actions: list[str]) -> None:
         ready.wait()
-        told[name] = played(benchmark.open(task), actions)
+        result[name] = played(benchmark.open(task), actions)
 
     ways = {"won": benchmark.demonstration(task), "idle": ["look"] * 5}
     threads = [Thread(target=play, args=way) for way in ways.items()]
@@ -84,7 +84,7 @@ def test_two_worlds_at_once_do_not_mix(benchmark: TextWorldBenchmark):
         thread.start()
     for thread in threads:
         thread.join()
-    assert "The End" in told["won"][-1] and "The End" not in told["idle"][-1]
+    assert "The End" in result["won"][-1] and "The End" not in result["idle"][-1]
 
 
 def test_texts_lose_what_a_terminal_needs():

@@ -134,7 +134,7 @@ def test_cooking_goes_on_to_the_meal():
     assert counts == sorted(counts) and counts[-1] == 6 and counts[0] == 1
 
 
-def test_what_is_asked_for_has_a_status_in_state_and_goal():
+def test_what_is_requested_has_a_status_in_state_and_goal():
     reading = TextWorldFactors()
     state = reading.extract(FactoredState(), QUEST, *STEPS[0])
     wanted = reading.interpret(QUEST, state, FactoredState())

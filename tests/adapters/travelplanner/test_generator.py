@@ -61,8 +61,8 @@ def test_queries_are_stratified_and_in_the_official_schema(world: World) -> None
         assert sum(wish is not None for wish in wishes.values()) == {"easy": 0, "medium": 1, "hard": 3}[query["level"]]
         assert len(query["date"]) == query["days"] == 2 * query["visiting_city_number"] + 1
         assert len(query["reference_information"]) == {3: 9, 5: 15, 7: 21}[query["days"]]
-        said = [query["org"], query["dest"], f"${query['budget']:,}", *(wishes["cuisine"] or ())]
-        assert all(part in query["query"] for part in said)
+        values = [query["org"], query["dest"], f"${query['budget']:,}", *(wishes["cuisine"] or ())]
+        assert all(part in query["query"] for part in values)
 
 
 def route(query: dict[str, Any]) -> list[str]:

@@ -119,9 +119,9 @@ def query(cities: str = "A", budget: int = 1000, people: int = 1, **wanted: Any)
 
 
 class Tiny(TravelPlanner):
-    def __init__(self, asked: TravelQuery, tables: TableSandbox, config: str = "") -> None:
+    def __init__(self, request: TravelQuery, tables: TableSandbox, config: str = "") -> None:
         super().__init__(Path("made by hand"), config)
-        self.asked, self.sandbox = asked, tables
+        self.asked, self.sandbox = request, tables
 
     def task(self, task_id: str = "1") -> Task:
         return Task(benchmark=self.name, id=task_id, goal=self.asked.query)
@@ -131,13 +131,13 @@ class Tiny(TravelPlanner):
 
 
 def catalog_of(benchmark: TravelPlanner, task: Task) -> TripCatalog:
-    asked = benchmark.query(task)
-    return benchmark.catalog(asked, benchmark.trip(asked).cities)
+    request = benchmark.query(task)
+    return benchmark.catalog(request, benchmark.trip(request).cities)
 
 
 def plan(benchmark: TravelPlanner, task: Task) -> list[Predicate]:
-    asked = benchmark.query(task)
-    return predicates_of(asked, benchmark.trip(asked))
+    request = benchmark.query(task)
+    return predicates_of(request, benchmark.trip(request))
 
 
 def dearest(prompt: str, schema: dict[str, Any]) -> dict[str, str]:
@@ -187,9 +187,9 @@ def walk(benchmark: TravelPlanner, task: Task, pick: Pick) -> Iterator[Taken]:
 
 def check_walk(benchmark: TravelPlanner, task: Task, pick: Pick) -> None:
     """A walk ends in a plan that passes, and on the way the options add up to what the official scorer counts."""
-    asked, trip = benchmark.query(task), benchmark.trip(benchmark.query(task))
+    request, trip = benchmark.query(task), benchmark.trip(benchmark.query(task))
     for draft, spent in walk(benchmark, task, pick):
-        score = score_plan(asked, draft.plan(trip), benchmark.sandbox)
+        score = score_plan(request, draft.plan(trip), benchmark.sandbox)
         assert score.cost == pytest.approx(spent)
     assert score.passed, [*score.commonsense.items(), *score.hard.items()]
 
@@ -242,18 +242,18 @@ def tiny_worlds(draw: st.DrawFn) -> tuple[TravelQuery, TableSandbox]:
         distances=[road(a, b, draw(st.sampled_from((20, 400)))) for a, b, _ in legs if draw(st.booleans())],
         flights=[flight(f"F{n}", *leg, price) for n, (leg, price) in enumerate(drawn)],
     )
-    asked = query(
+    request = query(
         people=draw(st.integers(1, 2)),
         cuisine=draw(st.sampled_from((None, ("French",), ("French", "Indian")))),
         room_type=draw(st.sampled_from((None, None, "entire room"))),
         transportation=draw(st.sampled_from((None, None, "no flight", "no self-driving"))),
     )
-    return asked, tables
+    return request, tables
 
 
-def all_plans(asked: TravelQuery, tables: TableSandbox) -> Iterator[dict[str, str]]:
+def all_plans(request: TravelQuery, tables: TableSandbox) -> Iterator[dict[str, str]]:
     """Every way to fill the slots, good or bad, but for sights, which are free and told apart by nothing."""
-    legs = [ways(tables, *leg) for leg in (("O", "A", asked.date[0]), ("A", "O", asked.date[2]))]
+    legs = [ways(tables, *leg) for leg in (("O", "A", request.date[0]), ("A", "O", request.date[2]))]
     beds = [f"{row.name}, A" for row in tables.accommodations("A")]
     for out, back, bed in product(*legs, beds):
         for eaten in all_meals([f"{row.name}, A" for row in tables.restaurants("A")]):
@@ -292,10 +292,10 @@ class Way(NamedTuple):
     cost: float
 
 
-def good_ways(asked: TravelQuery, tables: TableSandbox) -> list[Way]:
+def good_ways(request: TravelQuery, tables: TableSandbox) -> list[Way]:
     """The plans that the official scorer passes, whatever they cost."""
-    rich, trip = asked.model_copy(update={"budget": 10**9}), trip_of(asked)
-    plans = [(booked, Draft(booked).plan(trip)) for booked in all_plans(asked, tables)]
+    rich, trip = request.model_copy(update={"budget": 10**9}), trip_of(request)
+    plans = [(booked, Draft(booked).plan(trip)) for booked in all_plans(request, tables)]
     scores = [(booked, score_plan(rich, days, tables)) for booked, days in plans]
     return [Way(booked, score.cost or 0) for booked, score in scores if score.passed]
 
@@ -306,12 +306,12 @@ def good_ways(asked: TravelQuery, tables: TableSandbox) -> list[Way]:
 def test_the_offers_are_those_of_trying_everything(
     world: tuple[TravelQuery, TableSandbox], data: st.DataObject
 ) -> None:
-    asked, tables = world
-    ways_left = good_ways(asked, tables)
+    request, tables = world
+    ways_left = good_ways(request, tables)
     costs = sorted({way.cost for way in ways_left})
     budget = int(data.draw(st.sampled_from(costs[:3] + costs[-1:]))) if costs else 1000
     ways_left = [way for way in ways_left if way.cost <= budget]
-    benchmark = Tiny(asked.model_copy(update={"budget": budget}), tables)
+    benchmark = Tiny(request.model_copy(update={"budget": budget}), tables)
     task, draft = benchmark.task(), Draft()
     for target in plan(benchmark, task):
         chooser = benchmark.chooser(task, target)
@@ -412,14 +412,14 @@ def test_the_look_ahead_says_that_money_is_short_for_what_is_to_come() -> None:
 def test_the_papers_options_are_those_of_its_five_filters(folder: Path, data: st.DataObject) -> None:
     benchmark = paper(folder)
     task = data.draw(st.sampled_from(benchmark.tasks()))
-    asked, trip, draft, pick = benchmark.query(task), benchmark.trip(benchmark.query(task)), Draft(), data.draw(PICKS)
+    request, trip, draft, pick = benchmark.query(task), benchmark.trip(benchmark.query(task)), Draft(), data.draw(PICKS)
     for target in plan(benchmark, task):
         chooser = benchmark.chooser(task, target)
         for choice in choices_of(chooser.catalog, target):
-            spent = score_plan(asked, draft.plan(trip), benchmark.sandbox).cost or 0
-            candidates = five_filters(asked, trip, choice.slots, draft, benchmark.sandbox)
+            spent = score_plan(request, draft.plan(trip), benchmark.sandbox).cost or 0
+            candidates = five_filters(request, trip, choice.slots, draft, benchmark.sandbox)
             found = [(o.text, o.cost) for o in chooser.offer(choice, draft, target).options]
-            assert sorted(found) == sorted((text, cost) for text, cost in candidates if spent + cost <= asked.budget)
+            assert sorted(found) == sorted((text, cost) for text, cost in candidates if spent + cost <= request.budget)
             assert found == sorted(found, key=lambda option: option[1])
             if not found:
                 return
@@ -432,20 +432,20 @@ def paper(folder: Path) -> TravelPlanner:
 
 
 def five_filters(
-    asked: TravelQuery, trip: Trip, slots: Sequence[PlanSlot], draft: Draft, tables: Sandbox
+    request: TravelQuery, trip: Trip, slots: Sequence[PlanSlot], draft: Draft, tables: Sandbox
 ) -> list[tuple[str, float]]:
     """Appendix A.2 without affordability: (plan entry, dollars for everybody)."""
-    (day, entry), people, city = slots[0], asked.people_number, trip.city_on(slots[0].day)
+    (day, entry), people, city = slots[0], request.people_number, trip.city_on(slots[0].day)
     used = set(draft.booked.values())
     if entry == "transportation":
-        return transports(asked, trip, day, draft, tables)
+        return transports(request, trip, day, draft, tables)
     if entry == "accommodation":
         rows = [match_accommodation(row.name, city, tables)[0] for row in tables.accommodations(city)]
         nights = len(slots)
         return [
             (f"{row.name}, {city}", row.price * ceil(people / row.maximum_occupancy) * nights)
             for row in rows
-            if row.minimum_nights <= nights and suits(row, asked.local_constraint)
+            if row.minimum_nights <= nights and suits(row, request.local_constraint)
         ]
     if entry == "attraction":
         return [(text, 0) for row in tables.attractions(city) if (text := f"{row.name}, {city};") not in used]
@@ -460,10 +460,10 @@ def suits(row: Accommodation, wanted: LocalConstraint) -> bool:
     return right and not shared and f"No {wanted.house_rule}" not in row.house_rules
 
 
-def transports(asked: TravelQuery, trip: Trip, day: int, draft: Draft, tables: Sandbox) -> list[tuple[str, float]]:
+def transports(request: TravelQuery, trip: Trip, day: int, draft: Draft, tables: Sandbox) -> list[tuple[str, float]]:
     leg = next(leg for leg in trip.legs if leg.day == day)
     ends, way = (leg.origin, leg.destination), f"from {leg.origin} to {leg.destination}"
-    wanted, people = asked.local_constraint.transportation, asked.people_number
+    wanted, people = request.local_constraint.transportation, request.people_number
     booked = draft.texts("transportation")
     driven, mixed = any("Self-driving" in text for text in booked), any("Self-driving" not in text for text in booked)
     found = []
@@ -497,8 +497,8 @@ def test_every_generated_task_is_solved_through_the_graph(generated: TravelPlann
         state = graph.invoke({"task": task}, context=context)
         assert sdp.ending(state) == "goal"
         assert len(state["certificates"]) == len(plan(generated, task))
-        asked, draft = generated.query(task), draft_of(certified_state(state["certificates"]).actions)
-        assert score_plan(asked, draft.plan(generated.trip(asked)), generated.sandbox).passed
+        request, draft = generated.query(task), draft_of(certified_state(state["certificates"]).actions)
+        assert score_plan(request, draft.plan(generated.trip(request)), generated.sandbox).passed
     for task in generated.tasks()[::12]:
         assert solved(run("sdp", generated, task, context=Context(model="scripted:expert"), out=tmp_path))
 
@@ -587,7 +587,7 @@ def check_certified_drafts(benchmark: TravelPlanner, result: Result) -> None:
 
 
 @pytest.mark.slow
-def test_with_rollback_a_careless_mind_solves_generated_tasks(folder: Path, tmp_path: Path) -> None:
+def test_with_rollback_a_careless_model_solves_generated_tasks(folder: Path, tmp_path: Path) -> None:
     benchmark = TravelPlanner(folder, "rollback")
     outcomes = []
     for task in benchmark.tasks()[::6]:
@@ -601,10 +601,10 @@ def test_with_rollback_a_careless_mind_solves_generated_tasks(folder: Path, tmp_
 
 def test_another_order_of_the_cities_is_tried_where_a_leg_has_no_transport(tmp_path: Path) -> None:
     roads = [road(*pair, 40) for pair in ("OA", "OB", "BA", "AO")]
-    asked, tables = query("AB"), sandbox("AB", distances=roads)
+    request, tables = query("AB"), sandbox("AB", distances=roads)
     context = Context(model="scripted:first")
-    assert run("sdp", Tiny(asked, tables, "rollback"), "1", context=context, out=tmp_path).ending == "gave_up"
-    benchmark = Tiny(asked, tables, "reorder")
+    assert run("sdp", Tiny(request, tables, "rollback"), "1", context=context, out=tmp_path).ending == "gave_up"
+    benchmark = Tiny(request, tables, "reorder")
     result = run("sdp", benchmark, "1", context=context, out=tmp_path)
     assert solved(result)
     assert [c.restores for c in result.certificates if c.restores is not None] == [0]
@@ -703,12 +703,12 @@ def test_the_validator_rejects_an_accepted_booking_that_breaks_a_rule_and_says_w
 
 
 def test_the_validator_certifies_a_booking_that_keeps_the_rules() -> None:
-    asked = query(room_type="private room", house_rule="smoking", transportation="no self-driving")
+    request = query(room_type="private room", house_rule="smoking", transportation="no self-driving")
     verdicts = [
-        validated(Tiny(asked, BEDS), OUTBOUND, [{"1:transportation": FLY.format("F1", "O", "A")}]),
-        validated(Tiny(asked, BEDS), STAY, [both("Inn, A")]),
-        validated(Tiny(asked, BEDS), MEAL, [meals(2, "Diner 1", "Diner 2", "Diner 3")]),
-        validated(Tiny(asked, BEDS), 3, [meals(1, NOTHING, NOTHING, "Diner 2")]),
+        validated(Tiny(request, BEDS), OUTBOUND, [{"1:transportation": FLY.format("F1", "O", "A")}]),
+        validated(Tiny(request, BEDS), STAY, [both("Inn, A")]),
+        validated(Tiny(request, BEDS), MEAL, [meals(2, "Diner 1", "Diner 2", "Diner 3")]),
+        validated(Tiny(request, BEDS), 3, [meals(1, NOTHING, NOTHING, "Diner 2")]),
     ]
     assert [(verdict.depth, verdict.reason) for verdict in verdicts] == [(1, "")] * 4
 

@@ -76,7 +76,7 @@ def test_both_layouts_hold_the_same_queries(tmp_path, split, count):
 
 
 @needs_data
-def test_legs_of_the_public_queries_are_round_trips_through_as_many_cities_as_asked():
+def test_legs_of_the_public_queries_are_round_trips_through_as_many_cities_as_requested():
     queries = [query for split in ("validation", "train") for query in read_queries(find_split_file(DATA, split))]
     trips = [legs_of(query) for query in queries]
     assert sum(len(trip) for trip in trips) == 498

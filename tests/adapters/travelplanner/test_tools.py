@@ -107,7 +107,7 @@ def legs(benchmark: TravelPlanner, *, flown: bool) -> list[tuple[str, str, str]]
 # --- what the tools answer
 
 
-def test_a_city_is_told_from_the_database_and_the_cheapest_come_first(world: TravelPlanner):
+def test_a_city_is_described_from_the_database_and_the_cheapest_come_first(world: TravelPlanner):
     data = world.sandbox
     for city in data.cities()[:20]:
         stays, eating, sights = told(
@@ -140,7 +140,7 @@ def test_the_flights_of_a_leg_can_be_copied_into_a_plan(world: TravelPlanner):
 
 
 @pytest.mark.parametrize(("mode", "car"), [("self-driving", "a car of 5"), ("taxi", "a car of 4")])
-def test_a_road_is_told_with_its_price(world: TravelPlanner, mode: str, car: str):
+def test_a_road_is_described_with_its_price(world: TravelPlanner, mode: str, car: str):
     known = 0
     for origin, destination, _ in legs(world, flown=True):
         [seen] = told(world, f"GoogleDistanceMatrix[{origin}, {destination}, {mode}]")
@@ -153,7 +153,7 @@ def test_a_road_is_told_with_its_price(world: TravelPlanner, mode: str, car: str
     assert known
 
 
-def test_a_state_is_told_by_its_cities(world: TravelPlanner):
+def test_a_state_is_described_by_its_cities(world: TravelPlanner):
     for state in sorted({str(world.sandbox.state_of(city)) for city in world.sandbox.cities()}):
         [seen] = told(world, f"CitySearch[{state}]")
         assert rows(seen) == [city for city in world.sandbox.cities() if world.sandbox.state_of(city) == state]
@@ -198,7 +198,7 @@ def test_of_a_whole_table_absence_is_an_answer(generated: TravelPlanner):
     assert seen.text == f"There is no flight from {origin} to {destination} on 2022-04-30."
 
 
-def test_the_real_table_is_cut_and_every_listed_leg_is_told_as_listed():
+def test_the_real_table_is_cut_and_every_listed_leg_is_described_as_listed():
     real = TravelPlanner(data_folder("travelplanner"), "tools")
     listed = QuerySplits(real.folder).legs()
     seen = told(real, *(f"FlightSearch[{', '.join(leg[:3])}]" for leg in listed))
@@ -279,7 +279,7 @@ def test_a_state_is_no_city_and_a_city_no_state():
     assert both.accepted
 
 
-def test_the_desk_of_the_other_configurations_is_not_open_here(generated: TravelPlanner):
+def test_submissions_of_the_other_configurations_are_not_accepted_here(generated: TravelPlanner):
     seen = told(generated, Action(text=COST, kind=COST, args={"plan": "[]"}), Action(text="a", kind="book"))
     assert not any(s.accepted for s in seen)
 
@@ -384,7 +384,7 @@ def test_the_average_is_the_papers(rates: tuple[float, ...], published: int):
 
 
 @pytest.mark.parametrize("config", ["", "tools"])
-def test_the_average_is_told_in_every_configuration(folder: Path, config: str):
+def test_the_average_is_given_in_every_configuration(folder: Path, config: str):
     benchmark: Any = TravelPlanner(folder, config)
     fresh = benchmark.open(benchmark.tasks()[0])
     fresh.reset()
@@ -465,7 +465,7 @@ def test_a_tool_is_called_as_the_model_says(benchmark: TravelPlanner, tool: str,
     assert len(mind.prompts) == 1
 
 
-def test_what_a_model_writes_too_long_is_cut_and_not_asked_for_again(benchmark: TravelPlanner):
+def test_what_a_model_writes_too_long_is_cut_and_not_requested_again(benchmark: TravelPlanner):
     mind = Mind(WRITE, "x" * 5_000)
     mind.move["thought"] = "y" * 500
     update = decided(benchmark, mind)
@@ -509,7 +509,7 @@ def test_prompts_are_bounded_whatever_grows(benchmark: TravelPlanner, tool: str)
     assert max(map(len, mind.prompts)) < 12_000
 
 
-def test_the_last_advice_is_told_however_much_there_is(benchmark: TravelPlanner):
+def test_the_last_advice_is_shown_however_much_there_is(benchmark: TravelPlanner):
     mind = Mind("CitySearch", "Texas")
     decided(benchmark, mind, advice=[*["outcome " * 50] * 9, "Now: write it down"])
     assert "Now: write it down" in mind.prompts[0]

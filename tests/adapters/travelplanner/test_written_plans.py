@@ -120,7 +120,7 @@ def test_a_plan_is_found_whatever_stands_around_it(text: str):
         (json.dumps([DAY, "day two"]), "day 2"),
     ],
 )
-def test_what_is_no_plan_is_malformed_and_said_why(text: str, why: str):
+def test_what_is_no_plan_is_malformed_with_a_reason(text: str, why: str):
     with pytest.raises(MalformedPlanError, match=why):
         read_plan(text)
 
@@ -170,7 +170,7 @@ def test_a_delivered_plan_is_scored_officially_and_a_malformed_one_is_none(bench
     assert "malformed" not in world.score().parts
 
 
-def test_the_desk_names_money_days_and_what_is_not_in_the_data(benchmark: TravelPlanner):
+def test_the_check_of_a_submission_names_money_days_and_what_is_not_in_the_data(benchmark: TravelPlanner):
     task = benchmark.tasks()[0]
     text, budget = greedy(benchmark, task), benchmark.query(task).budget
     dear = invoked("plan_and_solve", benchmark, task, SimulatedPlanner(expensive=1))["observation"]
@@ -182,20 +182,20 @@ def test_the_desk_names_money_days_and_what_is_not_in_the_data(benchmark: Travel
     assert not any(seen.solved for seen in (dear, short, unknown))
 
 
-def test_the_hidden_verdict_is_not_told(benchmark: TravelPlanner):
+def test_the_hidden_verdict_is_not_shown(benchmark: TravelPlanner):
     """Plans that pass and that fail officially for what a desk cannot see get one and the same answer."""
-    told = set()
+    messages = set()
     for task in benchmark.tasks():
         text = greedy(benchmark, task)
         dinner = {"dinner": json.loads(text)[1]["lunch"]}  # the lunch again, which the official rules forbid
         for plan in (text, changed(text, dinner, day=1)):
             seen, world = delivered(benchmark, task, plan)
             assert seen.solved
-            told.add((seen.text, world.score().value))
-    assert told == {("Delivered: nothing is wrong that the desk can see.", value) for value in (0.0, 1.0)}
+            messages.add((seen.text, world.score().value))
+    assert messages == {("Delivered: nothing is wrong that the desk can see.", value) for value in (0.0, 1.0)}
 
 
-def test_what_the_desk_faults_has_failed_officially(benchmark: TravelPlanner):
+def test_what_the_check_of_a_submission_rejects_has_failed_officially(benchmark: TravelPlanner):
     """So an agent that may try again after a fault learns nothing of the verdict by being let."""
     planner = SimulatedPlanner(malformed=0.3, expensive=0.4, seed=2)
     faulted = 0
@@ -234,11 +234,11 @@ def test_react_asks_for_the_cost_and_sees_plan_and_answer_in_the_next_prompt(ben
         return SimulatedPlanner()(prompt, schema)
 
     state = invoked("react", benchmark, benchmark.tasks()[0], recording)
-    asked, handed_in = state["turns"]
-    assert (asked.action.split()[0], handed_in.action.split()[0]) == (COST, DELIVER)
-    assert asked.thought == "First see what the cheapest costs."
-    assert asked.action in prompts[1]
-    assert asked.observation in prompts[1]
+    cost_turn, handed_in = state["turns"]
+    assert (cost_turn.action.split()[0], handed_in.action.split()[0]) == (COST, DELIVER)
+    assert cost_turn.thought == "First see what the cheapest costs."
+    assert cost_turn.action in prompts[1]
+    assert cost_turn.observation in prompts[1]
     assert prompts[0].split("Request:")[0] == prompts[1].split("Request:")[0]
 
 
@@ -252,7 +252,7 @@ def test_plan_and_solve_delivers_in_one_pass_whatever_action_is_written(benchmar
     assert state["observation"].done
 
 
-def test_reflexion_tries_again_only_after_what_the_desk_faulted(benchmark: TravelPlanner):
+def test_reflexion_tries_again_only_after_a_rejected_submission(benchmark: TravelPlanner):
     planner = SimulatedPlanner(malformed=0.3, expensive=0.3, seed=3)
     trials = [invoked("reflexion", benchmark, task, planner)["trials"] for task in benchmark.tasks()]
     assert {len(episodes) for episodes in trials} > {1, 2}

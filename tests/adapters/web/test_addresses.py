@@ -145,7 +145,7 @@ def test_the_users_hosts(monkeypatch):
         ("http://x.example/" + "x" * 70_000, "what is no URL"),
     ],
 )
-def test_urls_that_are_not_asked_for(url, reason):
+def test_urls_that_are_not_requested(url, reason):
     with pytest.raises(AddressRefused) as caught:
         parse_url(url)
     assert caught.value.reason == reason

@@ -108,7 +108,7 @@ def test_answers_that_break_off(raw):
     assert reason(fetched(drip(raw, b"", times=0))) == "the connection broke off"
 
 
-def test_no_tls_where_it_is_asked_for():
+def test_no_tls_where_it_is_requested():
     with socket.create_server(("127.0.0.1", 0)) as server:
         place = f"127.0.0.1:{server.getsockname()[1]}"
 
@@ -249,7 +249,7 @@ def test_private_addresses_need_to_be_allowed():
             )
 
 
-def test_the_address_that_was_checked_is_the_one_that_is_asked():
+def test_the_address_that_was_checked_is_the_one_that_is_queried():
     """A second look-up could give another address: DNS rebinding."""
     answers = iter([["127.0.0.1"], ["127.0.0.2"]])
     with web({"a.example/x": body(PAGE)}) as site:
@@ -333,11 +333,11 @@ def test_a_page_of_one_list_stays_one():
 
 
 def test_pages_too_large_for_the_extractor_are_outlined(monkeypatch):
-    asked = []
-    monkeypatch.setattr(trafilatura, "extract", lambda tree, **options: asked.append(tree))
+    calls = []
+    monkeypatch.setattr(trafilatura, "extract", lambda tree, **options: calls.append(tree))
     found = text(f"<p>{PROSE_FETCHER_READABLE}</p><table>{'<tr><td>1<td>2' * 7000}</table>")
     assert found.startswith(f"{PROSE_FETCHER_READABLE}\n| 1 | 2 |\n")
-    assert asked == []
+    assert calls == []
 
 
 def test_pages_of_bare_elements_are_outlined():
@@ -548,20 +548,20 @@ def test_a_robots_txt_that_moved():
     assert outcome(redirect("http://169.254.169.254/")) == "redirects to a private address"
 
 
-def test_it_is_asked_for_once_for_each_host():
+def test_it_is_requested_once_for_each_host():
     pages = {"/x": body(PAGE_FETCHER_ROBOTS), "/robots.txt": status(404)}
     with web(pages) as site:
         fetcher = reader(site)
         for url in ("http://a.example/x", "http://a.example/x", "http://b.example/x", "http://a.example:8080/x"):
             assert isinstance(fetcher.page(url), WebPage)
-        assert [asked for asked in site.asked if "robots" in asked] == [
+        assert [entry for entry in site.asked if "robots" in entry] == [
             "a.example/robots.txt",
             "b.example/robots.txt",
             "a.example/robots.txt",
         ]
 
 
-def test_the_host_of_a_redirect_is_asked_too():
+def test_the_host_of_a_redirect_is_queried_too():
     pages = {"a.example/x": redirect("http://b.example/private"), "/private": body(PAGE_FETCHER_ROBOTS)}
     with web({**pages, "b.example/robots.txt": body(ROBOTS)}) as site:
         found = reader(site).page("http://a.example/x")
@@ -578,7 +578,7 @@ def test_a_site_that_does_not_answer_is_no_refusal_for_good():
         assert isinstance(fetcher.page("http://a.example/x"), WebPage)
 
 
-def test_without_robots_it_is_not_asked_for():
+def test_without_robots_it_is_not_requested():
     with web({"/x": body(PAGE_FETCHER_ROBOTS), "/robots.txt": body("User-agent: *\nDisallow: /")}) as site:
         assert isinstance(reader(site, robots=False).page("http://a.example/x"), WebPage)
         assert site.asked == ["a.example/x"]

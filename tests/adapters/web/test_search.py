@@ -32,14 +32,14 @@ def environment(monkeypatch):
 
 
 @pytest.mark.usefixtures("environment")
-def test_serper_is_asked_with_its_key_and_its_results_are_read(monkeypatch):
+def test_serper_is_queried_with_its_key_and_its_results_are_read(monkeypatch):
     with search_stub(Told({"organic": ORGANIC, "credits": 1})) as server:
         monkeypatch.setenv("SERPER_URL", f"{server.url}/search")
         hits = Serper().search("gyms  near\nthe park", 5)
     assert hits == [SearchHit(title="Gyms", url="https://a.org/1", snippet="Open at 6.")]
-    asked = server.requests[0]
-    assert (asked.method, asked.path, asked.body) == ("POST", "/search", {"q": "gyms near the park", "num": 5})
-    assert asked.headers["X-API-KEY"] == KEY and asked.headers["Connection"] == "close"
+    request = server.requests[0]
+    assert (request.method, request.path, request.body) == ("POST", "/search", {"q": "gyms near the park", "num": 5})
+    assert request.headers["X-API-KEY"] == KEY and request.headers["Connection"] == "close"
 
 
 @pytest.mark.usefixtures("environment")
@@ -61,7 +61,7 @@ def test_an_answer_at_once_is_the_first_result_where_it_has_a_page(monkeypatch, 
 
 
 @pytest.mark.usefixtures("environment")
-def test_brave_is_asked_with_its_token_and_its_markup_is_taken_out(monkeypatch):
+def test_brave_is_queried_with_its_token_and_its_markup_is_taken_out(monkeypatch):
     found = {
         "title": "<strong>Gyms</strong> &amp; pools",
         "url": "https://a.org",
@@ -71,9 +71,9 @@ def test_brave_is_asked_with_its_token_and_its_markup_is_taken_out(monkeypatch):
         monkeypatch.setenv("BRAVE_URL", f"{server.url}/res/v1/web/search")
         hits = Brave().search("w " * 60, 50)
     assert hits == [SearchHit(title="Gyms & pools", url="https://a.org", snippet="a <b> x")]
-    asked = server.requests[0]
-    assert (asked.method, asked.path, asked.headers["X-Subscription-Token"]) == ("GET", "/res/v1/web/search", KEY)
-    assert asked.query == {"q": " ".join("w" * 50), "count": "20"}
+    request = server.requests[0]
+    assert (request.method, request.path, request.headers["X-Subscription-Token"]) == ("GET", "/res/v1/web/search", KEY)
+    assert request.query == {"q": " ".join("w" * 50), "count": "20"}
 
 
 @pytest.mark.usefixtures("environment")
@@ -84,13 +84,13 @@ def test_brave_without_a_result_is_no_fault(monkeypatch):
 
 
 @pytest.mark.usefixtures("environment")
-def test_searxng_is_asked_for_json_as_the_user_in_its_address(monkeypatch):
+def test_searxng_is_queried_for_json_as_the_user_in_its_address(monkeypatch):
     with search_stub(Told({"results": [{"title": "Gyms", "url": "http://a.org", "content": None}]})) as server:
         monkeypatch.setenv("SEARXNG_URL", server.url.replace("://", "://ann:hunter2@") + "/")
         assert SearXNG().search("gyms & pools", 3) == [SearchHit(title="Gyms", url="http://a.org")]
-    asked = server.requests[0]
-    assert (asked.method, asked.path, asked.query) == ("GET", "/search", {"q": "gyms & pools", "format": "json"})
-    assert asked.headers["Authorization"] == "Basic YW5uOmh1bnRlcjI="
+    request = server.requests[0]
+    assert (request.method, request.path, request.query) == ("GET", "/search", {"q": "gyms & pools", "format": "json"})
+    assert request.headers["Authorization"] == "Basic YW5uOmh1bnRlcjI="
 
 
 @pytest.mark.usefixtures("environment")
@@ -132,7 +132,7 @@ def test_a_key_that_a_service_repeats_is_in_no_result(monkeypatch):
 
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize(("query", "k"), [("  \n", 5), ("gyms", 0)])
-def test_nothing_is_asked_for_nothing(monkeypatch, query, k):
+def test_nothing_is_queried_for_nothing(monkeypatch, query, k):
     with search_stub(Told({"organic": ORGANIC})) as server:
         monkeypatch.setenv("SERPER_URL", server.url)
         monkeypatch.setenv("SEARXNG_URL", server.url)
@@ -144,7 +144,7 @@ def test_nothing_is_asked_for_nothing(monkeypatch, query, k):
 
 
 @pytest.mark.usefixtures("environment")
-def test_a_query_that_utf8_cannot_hold_is_asked_without_that(monkeypatch):
+def test_a_query_that_utf8_cannot_hold_is_queried_without_that(monkeypatch):
     with search_stub(Told({"results": []})) as server:
         monkeypatch.setenv("SEARXNG_URL", server.url)
         assert SearXNG().search("caf\u00e9 \ud800 x", 3) == []
@@ -178,9 +178,9 @@ def test_the_pages_that_a_model_cites_are_its_results_and_its_tokens_are_billed(
     with metering(Meter("execute", Budget())) as meter:
         hits = ModelSearch("gpt-4o-search-preview").search("gyms {park}", 4)
     assert hits == [SearchHit(title="Avea", url="https://a.org/", snippet="Avea opens at 6.")]
-    asked = endpoint.requests[0]
-    assert asked.path == "/v1/chat/completions" and asked.headers["Authorization"] == f"Bearer {KEY}"
-    assert asked.body["web_search_options"] == {} and "gyms {park}" in asked.body["messages"][0]["content"]
+    request = endpoint.requests[0]
+    assert request.path == "/v1/chat/completions" and request.headers["Authorization"] == f"Bearer {KEY}"
+    assert request.body["web_search_options"] == {} and "gyms {park}" in request.body["messages"][0]["content"]
     (call,) = meter.records
     assert (call.role, call.model, call.failure) == ("search", "gpt-4o-search-preview", "")
     assert (call.input_tokens, call.output_tokens, call.cached_tokens) == (100, 10, 64)
@@ -193,14 +193,14 @@ def test_an_answer_that_cites_nothing_has_no_results(endpoint):
 
 
 @pytest.mark.usefixtures("environment")
-def test_a_spent_budget_ends_the_run_before_the_model_is_asked(endpoint):
+def test_a_spent_budget_ends_the_run_before_the_model_is_queried(endpoint):
     with metering(Meter("execute", Budget(calls=0))), pytest.raises(LimitReached, match="calls"):
         ModelSearch("m").search("gyms", 4)
     assert endpoint.requests == []
 
 
 @pytest.mark.usefixtures("environment")
-def test_a_call_that_failed_is_on_the_bill_too(endpoint):
+def test_a_call_that_failed_is_counted_too(endpoint):
     endpoint.answers = [Told({"error": {"code": "x"}}, status=404)]
     with metering(Meter("execute", Budget())) as meter, pytest.raises(Fault, match=r"status 404: .*provider's name"):
         ModelSearch("m").search("gyms", 4)
@@ -274,7 +274,7 @@ def test_a_service_at_another_address_is_another_provider(monkeypatch):
 
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("name", ["bing", "openai:", "local:", "serper:x"])
-def test_an_unknown_provider_is_told_the_forms(name):
+def test_an_unknown_provider_is_refused_with_the_forms(name):
     with pytest.raises(UnknownName, match="serper, brave, searxng, openai:gpt-4o-search-preview, local:FOLDER"):
         create_providers(f"serper,{name}")
 
@@ -343,9 +343,9 @@ def failing(monkeypatch):
         ("openai", 429, {"error": {"code": "insufficient_quota"}}, "the quota of OPENAI_API_KEY is spent"),
     ],
 )
-def test_a_refusal_is_asked_once_and_told_with_the_way_on(failing, name, status, body, told):
-    text, asked = failing(name, Told(body, status, echoes=True))
-    assert f"answered with status {status}: {told}" in text and asked == 1
+def test_a_refusal_is_queried_once_and_reported_with_the_way_on(failing, name, status, body, told):
+    text, queries = failing(name, Told(body, status, echoes=True))
+    assert f"answered with status {status}: {told}" in text and queries == 1
     assert text.endswith(f"CERTIGRAPH_SEARCH={'serper' if name == 'searxng' else 'searxng'}")
     assert "certigraph resume RUN" in text
 
@@ -355,16 +355,16 @@ def test_a_refusal_is_asked_once_and_told_with_the_way_on(failing, name, status,
 @pytest.mark.parametrize(
     ("status", "told"), [(429, "it limits the rate, or the quota is spent"), (503, "it has an internal error")]
 )
-def test_a_busy_service_is_asked_three_times(failing, name, status, told):
+def test_a_busy_service_is_queried_three_times(failing, name, status, told):
     waits = []
     # Brave names its quota when only the rate was too high
     body = {"error": {"code": "RATE_LIMITED", "meta": {"quota_limit": 2000, "quota_current": 3}}}
-    text, asked = failing(name, Told(body, status, echoes=True), waits=waits)
-    assert told in text and "certigraph resume RUN" in text and asked == 3 and waits == [1.0, 2.0]
+    text, queries = failing(name, Told(body, status, echoes=True), waits=waits)
+    assert told in text and "certigraph resume RUN" in text and queries == 3 and waits == [1.0, 2.0]
 
 
 @pytest.mark.usefixtures("environment_providers_failing")
-def test_it_waits_as_long_as_it_is_told_within_reason_and_goes_on(monkeypatch):
+def test_it_waits_as_long_as_the_server_demands_within_reason_and_goes_on(monkeypatch):
     waits = []
     answers = [
         Told(status=429, headers={"Retry-After": "3"}),
@@ -380,9 +380,9 @@ def test_it_waits_as_long_as_it_is_told_within_reason_and_goes_on(monkeypatch):
 @pytest.mark.usefixtures("environment_providers_failing")
 @pytest.mark.parametrize("name", PLACES_PROVIDERS_FAILING)
 @pytest.mark.parametrize("body", [b"<html>hello", b"", b'{"organic": [', b"\xff\xfe", b"[" * 5000])
-def test_what_is_no_json_is_told_with_its_status_and_size(failing, name, body):
-    text, asked = failing(name, Told(body))
-    assert f"answered with no JSON (status 200, {len(body)} bytes): check that" in text and asked == 1
+def test_what_is_no_json_is_reported_with_its_status_and_size(failing, name, body):
+    text, queries = failing(name, Told(body))
+    assert f"answered with no JSON (status 200, {len(body)} bytes): check that" in text and queries == 1
 
 
 @pytest.mark.usefixtures("environment_providers_failing")
@@ -401,15 +401,15 @@ def test_what_is_no_json_is_told_with_its_status_and_size(failing, name, body):
         ("openai", {"choices": [{"message": {"annotations": 3}}]}),
     ],
 )
-def test_another_shape_is_told_with_its_status_and_size(failing, name, body):
+def test_another_shape_is_reported_with_its_status_and_size(failing, name, body):
     text, _ = failing(name, Told(body))
     assert "answered with JSON of another form than expected (status 200, " in text and "check that" in text
 
 
 @pytest.mark.usefixtures("environment_providers_failing")
 def test_a_long_answer_is_left_before_its_end(failing, monkeypatch):
-    text, asked = failing("serper", Told(b" " * (requests.MAX_ANSWER_BYTES + 1)))
-    assert "answered with more than 5 MB" in text and "check SERPER_URL" in text and asked == 1
+    text, queries = failing("serper", Told(b" " * (requests.MAX_ANSWER_BYTES + 1)))
+    assert "answered with more than 5 MB" in text and "check SERPER_URL" in text and queries == 1
 
 
 @pytest.mark.usefixtures("environment_providers_failing")
@@ -439,7 +439,7 @@ def test_a_slow_service_is_left_in_time(monkeypatch, waits):
 
 @pytest.mark.usefixtures("environment_providers_failing")
 @pytest.mark.parametrize("name", PLACES_PROVIDERS_FAILING)
-def test_a_service_that_is_not_there_is_told_with_its_variable(monkeypatch, name):
+def test_a_service_that_is_not_there_is_reported_with_its_variable(monkeypatch, name):
     variable, made = PLACES_PROVIDERS_FAILING[name]
     monkeypatch.setenv(variable, f"http://ann:{KEY}@127.0.0.1:9")
     with pytest.raises(Fault, match=rf"\(ConnectError\): check the network and {variable}") as fault:
@@ -456,7 +456,7 @@ def test_a_service_that_is_not_there_is_told_with_its_variable(monkeypatch, name
         (lambda: ModelSearch("m"), "OPENAI_API_KEY", "https://platform.openai.com/api-keys"),
     ],
 )
-def test_a_missing_or_odd_key_is_told_with_where_to_get_one(monkeypatch, made, variable, page):
+def test_a_missing_or_odd_key_is_reported_with_where_to_get_one(monkeypatch, made, variable, page):
     monkeypatch.delenv(variable)
     ways = rf"needs a key: export {variable}=\.\.\. \({page}\), or name another provider: CERTIGRAPH_SEARCH=searxng"
     with pytest.raises(Fault, match=ways):
@@ -498,7 +498,7 @@ def test_the_key_goes_nowhere_else_and_into_no_log(monkeypatch, caplog):
 
 @pytest.mark.usefixtures("environment_providers_failing")
 @pytest.mark.parametrize("proxy", [f"foo://ann:{KEY}@host", "http://host:port"])
-def test_a_proxy_that_is_none_is_told_without_its_address(monkeypatch, proxy):
+def test_a_proxy_that_is_none_is_reported_without_its_address(monkeypatch, proxy):
     monkeypatch.setenv("ALL_PROXY", proxy)
     with pytest.raises(Fault, match="correct or unset ALL_PROXY") as fault:
         Serper()

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from children import child_environment
 from small_web import TEXT, SmallWeb
 
 from certigraph.adapters.web import sources
@@ -37,20 +38,20 @@ def answered(cache: WebCache, text: str, who: str = "engine", asked: str = "hall
     return cache.get(who, asked, HITS_TYPE, lambda: (SearchHit(title=text, url=HALL),))[0].title
 
 
-def test_searches_and_pages_are_asked_once_and_come_back_equal(tmp_path: Path):
+def test_searches_and_pages_are_queried_once_and_come_back_equal(tmp_path: Path):
     first, second = small(), small("Another text.")
-    told, again = (
+    values, again = (
         (web.search(source, "hall", 2), web.read([HALL, GONE]))
         for source in (first, second)
         for web in [Web([source], source, WebCache(tmp_path))]
     )
-    assert told == again
-    assert [type(page) for page in told[1]] == [WebPage, Unreadable]
-    assert told[1][1] == Unreadable(url=GONE, reason="timed out after 10 s", lasting=True)
+    assert values == again
+    assert [type(page) for page in values[1]] == [WebPage, Unreadable]
+    assert values[1][1] == Unreadable(url=GONE, reason="timed out after 10 s", lasting=True)
     assert (second.searched, second.fetched) == ([], [])
 
 
-def test_another_question_provider_or_number_of_results_is_asked_for_itself(tmp_path: Path):
+def test_another_question_provider_or_number_of_results_has_a_request_of_its_own(tmp_path: Path):
     one, other = small(), small(name="other")
     web = Web([one, other], one, WebCache(tmp_path))
     for provider, query, k in ((one, "hall", 2), (one, "glass", 2), (one, "hall", 3), (other, "hall", 2)):
@@ -59,7 +60,7 @@ def test_another_question_provider_or_number_of_results_is_asked_for_itself(tmp_
     assert (one.searched, other.searched) == (["hall", "glass", "hall"], ["hall"])
 
 
-def test_a_page_that_is_allowed_now_is_asked_for_anew(tmp_path: Path):
+def test_a_page_that_is_allowed_now_is_requested_again(tmp_path: Path):
     """What was refused as a private address would be refused for good."""
     private = "http://127.0.0.1:1/"
     reasons = [
@@ -120,7 +121,7 @@ for number in range(50):
 
 @pytest.mark.slow
 def test_processes_that_ask_at_once_agree(tmp_path: Path):
-    source = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / "src")}
+    source = child_environment()
     command = [sys.executable, "-c", ASKING, str(tmp_path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": source}
     asking = [subprocess.Popen([*command, str(who)], **pipes) for who in range(3)]
@@ -129,24 +130,24 @@ def test_processes_that_ask_at_once_agree(tmp_path: Path):
     for process in asking:
         process.stdin.write("\n")
         process.stdin.flush()
-    told = [process.communicate(timeout=60)[0].split() for process in asking]
-    assert told[0] == told[1] == told[2]
-    assert told[0] == [answered(WebCache(tmp_path), "late", asked=str(number)) for number in range(50)]
+    printed = [process.communicate(timeout=60)[0].split() for process in asking]
+    assert printed[0] == printed[1] == printed[2]
+    assert printed[0] == [answered(WebCache(tmp_path), "late", asked=str(number)) for number in range(50)]
 
 
 def test_threads_that_ask_at_once_agree(tmp_path: Path):
-    told: list[str] = []
+    messages: list[str] = []
     barrier = threading.Barrier(6)
 
     def ask(who: int) -> None:
         barrier.wait()
-        told.append(answered(WebCache(tmp_path), str(who)))
+        messages.append(answered(WebCache(tmp_path), str(who)))
 
     threads = [threading.Thread(target=ask, args=(who,)) for who in range(6)]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
-    assert len(told) == 6
-    assert set(told) == {answered(WebCache(tmp_path), "late")}
+    assert len(messages) == 6
+    assert set(messages) == {answered(WebCache(tmp_path), "late")}
 
 
 def test_a_fault_of_the_provider_is_not_kept(tmp_path: Path):
@@ -172,7 +173,7 @@ def test_a_folder_of_pages_is_never_kept(tmp_path: Path):
     assert not (tmp_path / "cache").exists()
 
 
-def test_halves_of_characters_can_be_asked_for(tmp_path: Path):
+def test_halves_of_characters_can_be_requested(tmp_path: Path):
     assert answered(WebCache(tmp_path), "told", asked="caf\ud800") == "told"
 
 
@@ -320,8 +321,8 @@ def test_no_address_leads_out_of_the_folder(folder, url):
     (folder / "to_hidden.txt").symlink_to(folder / ".hidden.txt")
     (folder / "to_photo.txt").symlink_to(folder / "photo.png")
     pages = LocalPages(folder)
-    asked = url.replace("{root}", str(folder))
-    assert pages.page(asked) == Unreadable(url=asked, reason="no page of this folder")
+    address = url.replace("{root}", str(folder))
+    assert pages.page(address) == Unreadable(url=address, reason="no page of this folder")
     assert urls(pages.search("zebras secret hide", 9)) == ["local:notes.TXT"]
 
 
@@ -332,7 +333,7 @@ def test_a_link_within_the_folder_is_a_page(folder):
     )
 
 
-def test_what_cannot_be_read_is_told_and_not_found(folder, monkeypatch):
+def test_what_cannot_be_read_is_reported_and_not_found(folder, monkeypatch):
     monkeypatch.setattr(sources, "MAX_FILE_BYTES", 1_000)
     (folder / "long.txt").write_text("zebras " * 200)
     (folder / "empty.md").write_text(" \n")

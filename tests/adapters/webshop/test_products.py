@@ -68,18 +68,18 @@ def test_a_price_range_is_paid_by_one_price_inside_it():
 
 
 def test_an_instruction_is_taken_apart():
-    asked = parse_instruction(
+    wanted = parse_instruction(
         "Find me easy carry containers with rose gold with flavor name: a, b, and size: 8.5"
         ", and price lower than 20.00 dollars"
     )
-    assert asked.words == ("easy", "carry", "containers", "rose", "gold")
-    assert asked.options == {"flavor name": "a, b", "size": "8.5"} and asked.upper == 20.0
+    assert wanted.words == ("easy", "carry", "containers", "rose", "gold")
+    assert wanted.options == {"flavor name": "a, b", "size": "8.5"} and wanted.upper == 20.0
     assert parse_instruction("i want red shoes").options == {} and parse_instruction("i want red shoes").upper is None
     assert propose_keywords("Find me cups with color: red")[:2] == ["cups red", "cups"]
     assert to_singular("Two boxes of berries, glass lenses") == "two box of berry glass lense"
 
 
-def test_unknown_names_are_told_with_the_known_ones():
+def test_unknown_names_are_reported_with_the_known_ones():
     with pytest.raises(UnknownName, match="instructions, test"):
         WebShop().tasks("nightly")
     with pytest.raises(UnknownName, match="need --data DIR"):
@@ -118,9 +118,9 @@ def test_files_are_read_from_the_folder(tmp_path: Path):
 @pytest.mark.parametrize("missing", [PRODUCTS, INSTRUCTIONS])
 def test_a_missing_file_is_named_in_one_line(missing: str, tmp_path: Path):
     (written(tmp_path, [ROW], WISH) / missing).unlink()
-    with pytest.raises(Fault, match=rf"{tmp_path}.*{missing}") as told:
+    with pytest.raises(Fault, match=rf"{tmp_path}.*{missing}") as raised:
         WebShop(tmp_path).tasks()
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -250,10 +250,10 @@ def test_the_formula_gives_the_rewards_of_recorded_visitors():
     ends = [decode_json(text.strip().splitlines()[-1], "human_trajs_sample") for text in files]
     assert len(ends) == 9
     for end in ends:
-        goal, told = end["goal"], end["reward_info"]
+        goal, recorded = end["goal"], end["reward_info"]
         attributes, options = len(goal["attributes"]), len(goal["goal_options"])
-        held = told["r_att"] * attributes + told.get("r_option", 0) * options + told["r_price"]
-        assert told["r_type"] * held / (attributes + options + 1) == pytest.approx(end["reward"])
+        held = recorded["r_att"] * attributes + recorded.get("r_option", 0) * options + recorded["r_price"]
+        assert recorded["r_type"] * held / (attributes + options + 1) == pytest.approx(end["reward"])
         if goal["asin"] == end["content"]["asin"]:
             ours = title_share(goal["name"], goal["name"])
-            assert ours == pytest.approx(told["title_score"], abs=0.1), "repeats count below the line"
+            assert ours == pytest.approx(recorded["title_score"], abs=0.1), "repeats count below the line"

@@ -102,7 +102,7 @@ def test_buying_ends_the_episode_with_the_reward():
     assert world.score().value == 0
 
 
-def test_attributes_are_shown_where_asked_for():
+def test_attributes_are_shown_where_requested():
     _, seen = walk("search[tin cup]", "click[A1]", "click[Attributes]", attributes=True)
     assert seen[3].text.endswith("leak proof")
     assert "Attributes" not in walk("search[tin cup]", "click[A1]")[1][2].text
@@ -133,7 +133,7 @@ def test_figures_are_means_over_runs_and_count_those_that_bought_nothing():
     def footer(reward: float, bought: str | None) -> Footer:
         return Footer(ending="goal", usage=Usage(node="all"), scores=Scores(value=reward, answer=bought))
 
-    told = WebShop().figures([("a", footer(1.0, "A")), ("b", footer(0.5, "B")), ("c", footer(0.0, None))])
-    assert told["n"] == 3 and told["score"] == 0.5
-    assert told["success"] == pytest.approx(1 / 3) and told["bought"] == pytest.approx(2 / 3)
-    assert told["score_stderr"] == pytest.approx(0.5 / 3**0.5)
+    figures = WebShop().figures([("a", footer(1.0, "A")), ("b", footer(0.5, "B")), ("c", footer(0.0, None))])
+    assert figures["n"] == 3 and figures["score"] == 0.5
+    assert figures["success"] == pytest.approx(1 / 3) and figures["bought"] == pytest.approx(2 / 3)
+    assert figures["score_stderr"] == pytest.approx(0.5 / 3**0.5)

@@ -207,7 +207,7 @@ def test_differences_are_families_of_paired_tests(whole: tuple[StudyReport, Path
     assert (table["p_holm"] >= table["p"]).all()
 
 
-def test_scores_are_told_by_hops(whole: tuple[StudyReport, Path]):
+def test_scores_are_given_by_hops(whole: tuple[StudyReport, Path]):
     table = whole[0].tables["hops"]
     mine = table[table["method"] == "ircot/native"].set_index("hops")["value"]
     assert mine.to_dict() == {1: 0.0, 2: 100.0}
@@ -275,18 +275,18 @@ def command(*arguments: object) -> int:
 def test_the_command_runs_a_study(named: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     arms = ("--harness", "ircot", "--memory", "native")
     assert command("--on", "riddles", *arms, "--limit", 1, "--out", tmp_path, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [line["value"] for line in told["scores"] if line["measure"] == "score"] == [100.0]
-    assert told["gate"][0]["saving"] == 0
+    parsed = json.loads(capsys.readouterr().out)
+    assert [line["value"] for line in parsed["scores"] if line["measure"] == "score"] == [100.0]
+    assert parsed["gate"][0]["saving"] == 0
 
 
 def test_the_command_goes_on_with_its_folder(
     named: None, whole: tuple[StudyReport, Path], capsys: pytest.CaptureFixture[str]
 ):
     assert command("--out", whole[1]) == 0
-    told = capsys.readouterr()
-    assert "16 done" in told.err
-    assert str(whole[1] / "study.html") in told.out.replace("\n", "")
+    captured = capsys.readouterr()
+    assert "16 done" in captured.err
+    assert str(whole[1] / "study.html") in captured.out.replace("\n", "")
 
 
 def test_a_killed_study_goes_on_where_it_was(named: None, tmp_path: Path, whole: tuple[StudyReport, Path]):
@@ -312,15 +312,15 @@ def test_arm_names_tell_gate_and_variant():
     assert StudyArm("react", "freeform", "on", "alpha=1").name == "react/freeform+gate alpha=1"
 
 
-def test_graphs_beside_the_arms_are_compared_and_no_line_of_the_study(
+def test_graphs_next_to_the_arms_are_compared_and_no_line_of_the_study(
     named: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     line = ("--on", "riddles", "--harness", "ircot", "--memory", "native", "--limit", 1, "--out", tmp_path)
     # ircot itself has the operators of an arm
     assert command(*line, "--beside", "react", "--beside", "ircot", "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert {row["method"] for row in told["scores"]} == {"ircot/native"}
-    assert [method["method"] for method in told["comparison"]["methods"]] == ["ircot/native", "react", "ircot"]
+    parsed = json.loads(capsys.readouterr().out)
+    assert {row["method"] for row in parsed["scores"]} == {"ircot/native"}
+    assert [method["method"] for method in parsed["comparison"]["methods"]] == ["ircot/native", "react", "ircot"]
     assert "not finished" not in (tmp_path / "study.html").read_text(encoding="utf-8")
     assert command("--out", tmp_path, "--report-only") == 0
     assert str(tmp_path / "comparison.html") in capsys.readouterr().out.replace("\n", "")

@@ -169,9 +169,9 @@ def test_only_a_question_without_an_answer_can_be_misaligned():
     assert rules.is_misaligned(run(FOUR, "not mentioned", answerable=False, score=1.0)) is False
 
 
-def test_without_gold_passages_two_gaps_cannot_be_told():
-    told = {gap.name: gap.shows(run(FOUR, support={})) for gap in GAPS}
-    assert {name for name, shown in told.items() if shown is None} == {"G1", "G2", "G7"}
+def test_without_gold_passages_two_gaps_cannot_be_determined():
+    known = {gap.name: gap.shows(run(FOUR, support={})) for gap in GAPS}
+    assert {name for name, shown in known.items() if shown is None} == {"G1", "G2", "G7"}
 
 
 @pytest.mark.parametrize(

@@ -68,19 +68,19 @@ def written(folder, split, *rows):
 
 
 class TestQuestions:
-    def test_a_bridge_question_is_asked_again_with_the_title_that_it_does_not_name(self, tmp_path):
-        [asked] = read_questions(written(tmp_path, "hotpotqa dev", BRIDGE))
-        assert asked.hops == (BRIDGE["question"], BRIDGE["question"] + " Overdrive (film)")
-        assert asked.gold == {passage.id for passage in question_paragraphs(BRIDGE)[:2]}
+    def test_a_bridge_question_is_queried_again_with_the_title_that_it_does_not_name(self, tmp_path):
+        [query] = read_questions(written(tmp_path, "hotpotqa dev", BRIDGE))
+        assert query.hops == (BRIDGE["question"], BRIDGE["question"] + " Overdrive (film)")
+        assert query.gold == {passage.id for passage in question_paragraphs(BRIDGE)[:2]}
 
-    def test_a_comparison_is_asked_by_its_titles(self, tmp_path):
-        [asked] = read_questions(written(tmp_path, "hotpotqa dev", COMPARISON))
-        assert asked.hops == ("Dayton, Ohio", "Leland, Ohio") and len(asked.gold) == 2
+    def test_a_comparison_is_queried_by_its_titles(self, tmp_path):
+        [query] = read_questions(written(tmp_path, "hotpotqa dev", COMPARISON))
+        assert query.hops == ("Dayton, Ohio", "Leland, Ohio") and len(query.gold) == 2
 
-    def test_a_decomposition_is_asked_with_its_gold_answers(self, tmp_path):
-        [asked] = read_questions(written(tmp_path, "musique dev", CHAIN))
-        assert asked.hops == ("river >> source", "Who governs Alba ?")
-        assert asked.gold == {
+    def test_a_decomposition_is_queried_with_its_gold_answers(self, tmp_path):
+        [query] = read_questions(written(tmp_path, "musique dev", CHAIN))
+        assert query.hops == ("river >> source", "Who governs Alba ?")
+        assert query.gold == {
             passage_of_text("Alba", "Ada governs it.").id,
             passage_of_text("River", "Its source is Alba.").id,
         }
@@ -132,12 +132,12 @@ class TestMeasures:
         assert list(found[EACH_HOP](2)) == ["a", "m", "a", "n"]
 
     def test_a_question_half_answered_is_not_all(self):
-        asked = self.ASKED._replace(text="a x")
-        scores = score_questions([asked], {"told": Told()})
+        query = self.ASKED._replace(text="a x")
+        scores = score_questions([query], {"told": Told()})
         assert scores["told", ONCE, "R@10"] == {"q": [0.5]} and scores["told", ONCE, "all@10"] == {"q": [0.0]}
 
 
-def test_differences_are_paired_with_plain_bm25_asked_once():
+def test_differences_are_paired_with_plain_bm25_queried_once():
     keys = [("bm25", ONCE, "R@2"), ("bm25", INTERLEAVED, "R@2"), ("dense", ONCE, "R@2")]
     questions = [f"q{n}" for n in range(8)]
     scores = {key: {q: [0.5 * place] for q in questions} for place, key in enumerate(keys)}
@@ -155,7 +155,7 @@ class TestStudy:
         written(tmp_path, "musique dev", CHAIN)
         return recall_study(tmp_path, splits=("hotpotqa dev", "musique dev"), dense=False)
 
-    def test_every_method_is_asked_in_every_way(self, study):
+    def test_every_method_is_run_in_every_way(self, study):
         assert [(c.split, c.questions, c.hops, c.passages) for c in study.corpora] == [
             ("hotpotqa dev", 2, 4, 3),
             ("musique dev", 1, 2, 3),

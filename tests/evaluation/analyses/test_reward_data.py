@@ -31,9 +31,9 @@ from certigraph.evaluation.analyses.rewards import (
     RatedPair,
     granularity_of,
     has_known_goal,
+    mean_over_domains,
     parse_predictors,
     predictor_lines,
-    stratified_mean,
 )
 from certigraph.evaluation.analyses.rewards_report import describe_findings
 from certigraph.state.records import Fault, Task, UnknownName
@@ -111,20 +111,20 @@ def test_a_benchmark_without_demonstrations_is_named(tmp_path: Path):
     assert set(select_domains(())) == {"alfworld", "blocksworld", "scienceworld", "textworld", "webshop"}
 
 
-def test_a_domain_without_its_data_is_told_in_a_line_and_the_others_are_built(tmp_path: Path, capsys):
+def test_a_domain_without_its_data_is_reported_in_a_line_and_the_others_are_built(tmp_path: Path, capsys):
     (tmp_path / "no games").mkdir()
-    asked = [BuildRequest("alfworld", data=str(tmp_path / "no games")), BuildRequest("blocksworld", pairs=2)]
-    assert build_datasets(asked, tmp_path / "out", at_once=1, as_json=True) == 1
+    requests = [BuildRequest("alfworld", data=str(tmp_path / "no games")), BuildRequest("blocksworld", pairs=2)]
+    assert build_datasets(requests, tmp_path / "out", at_once=1, as_json=True) == 1
     lost, built = json.loads(capsys.readouterr().out)
     assert "no games" in lost["failed"] and "\n" not in lost["failed"]
     assert (lost["built"], built["built"]) == (0, 2)
 
 
 def test_the_command_that_goes_on_asks_for_the_same():
-    asked = [
+    requests = [
         BuildRequest(name, seed=3, pairs=6, splits=("gen",), data="my data") for name in ("blocksworld", "webshop")
     ]
-    assert format_command(asked, Path("out")) == (
+    assert format_command(requests, Path("out")) == (
         "certigraph rewards build out --domain=blocksworld --domain=webshop --split=gen --pairs=6 --seed=3 "
         "'--data=my data'"
     )
@@ -184,7 +184,7 @@ def test_overall_is_the_mean_of_domains_and_differences_are_paired():
 
 def test_equal_domains_are_resampled_apart():
     values = [0.0, 1.0] * 20
-    one, two = (stratified_mean({f"d{n}": values for n in range(many)}) for many in (1, 4))
+    one, two = (mean_over_domains({f"d{n}": values for n in range(many)}) for many in (1, 4))
     assert one.low is not None and two.low is not None
     assert two.low - 0.5 == pytest.approx((one.low - 0.5) / 2, abs=0.03)
 
@@ -192,9 +192,9 @@ def test_equal_domains_are_resampled_apart():
 def test_findings_say_whether_the_papers_order_holds():
     methods = parse_predictors(["statefactory", "raw=statefactory:route=route:granularity=raw"])
     rows = [row("statefactory", "x/1", 0.3), row("raw", "x/1", 0.8)]
-    said = describe_findings(methods, predictor_lines(rows, ["statefactory", "raw"]), rows)
-    assert "raw 0.800 > attribute 0.300; the paper's order" in said[0]
-    assert "in every domain" in said[-1]
+    text = describe_findings(methods, predictor_lines(rows, ["statefactory", "raw"]), rows)
+    assert "raw 0.800 > attribute 0.300; the paper's order" in text[0]
+    assert "in every domain" in text[-1]
     worse = [row("statefactory", "x/1", 0.9, final_positive=0.0), row("raw", "x/1", 0.8)]
-    said = describe_findings(methods, predictor_lines(worse, ["statefactory", "raw"]), worse)
-    assert "not the paper's order" in said[0] and "not in x" in said[-1]
+    text = describe_findings(methods, predictor_lines(worse, ["statefactory", "raw"]), worse)
+    assert "not the paper's order" in text[0] and "not in x" in text[-1]

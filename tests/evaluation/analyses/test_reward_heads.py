@@ -119,12 +119,12 @@ def test_the_lora_recipe_tunes_a_tiny_model_on_the_cpu_and_its_folder_rates(tmp_
     )
     torch.manual_seed(0)
     Qwen2ForSequenceClassification(config).save_pretrained(tmp_path)
-    said = []
+    messages = []
     recipe = TuningRecipe(rate=2e-2, epochs=8, tokens=64)
     folder = train_lora(
-        [pair(n) for n in range(3)], tmp_path / "out", base=str(tmp_path), recipe=recipe, progress=said.append
+        [pair(n) for n in range(3)], tmp_path / "out", base=str(tmp_path), recipe=recipe, progress=messages.append
     )
-    losses = [float(line.rpartition(" ")[2]) for line in said]
+    losses = [float(line.rpartition(" ")[2]) for line in messages]
     assert len(losses) == 8 and losses[-1] < losses[0]
     steps = [[{"action": "press", "observation": f"The lamp is {seen}."}] for seen in ("lit 4", "dark 7")]
     task = Task(benchmark="rewardprediction", id="m", goal="light the lamp", constants={RECORDINGS: steps, DOMAIN: "l"})

@@ -1,7 +1,6 @@
 """Tests of `evaluation.analyses.rewards`."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from children import child_environment
 
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.rewardprediction.dataset import RewardRow, RewardTrajectory, TrajectoryPair, TrueReward
@@ -53,8 +53,8 @@ def blocks():
         RewardRow(action="act", observation=text, reward=TrueReward())
         for text in ("the red block is on the table.", "the red block is on top of the blue block.")
     )
-    told = RewardTrajectory(goal_description="the red block is on top of the blue block", trajectory=rows)
-    return TrajectoryPair(domain="blocksworld", task="0", positive=told, negatives=(told,))
+    result = RewardTrajectory(goal_description="the red block is on top of the blue block", trajectory=rows)
+    return TrajectoryPair(domain="blocksworld", task="0", positive=result, negatives=(result,))
 
 
 def test_the_negative_is_another_value_of_the_same_attribute_where_there_was_one(monkeypatch, blocks):
@@ -89,12 +89,12 @@ def test_an_unknown_domain_is_a_fault(blocks):
         create_triplets([blocks.model_copy(update={"domain": "lamps"})])
 
 
-def test_encoders_that_are_named_are_probed_once_and_told_beside_their_distance(monkeypatch, tmp_path, blocks):
-    asked = []
+def test_encoders_that_are_named_are_probed_once_and_reported_next_to_their_distance(monkeypatch, tmp_path, blocks):
+    calls = []
 
     class Encoder:
         def encode_once(self, texts):
-            asked.append(len(texts))
+            calls.append(len(texts))
             return np.ones((len(texts), 2), dtype=np.float32)
 
     monkeypatch.setattr(rewards, "load_encoder", lambda name: Encoder())
@@ -103,15 +103,15 @@ def test_encoders_that_are_named_are_probed_once_and_told_beside_their_distance(
     pairs = [blocks, blocks.model_copy(update={"domain": "unread"})]
     found = probe_encoders(methods, pairs, tmp_path / "encoders.jsonl")
     assert [(one.encoder, one.accuracy) for one in found] == [("wide", 0.0), ("narrow", 0.0)]
-    assert probe_encoders(methods, pairs, tmp_path / "encoders.jsonl") == found and len(asked) == 6
-    assert found[0].triplets == asked[0] == len(create_triplets([blocks])) > 0
+    assert probe_encoders(methods, pairs, tmp_path / "encoders.jsonl") == found and len(calls) == 6
+    assert found[0].triplets == calls[0] == len(create_triplets([blocks])) > 0
     lines = [
         PredictorLine(name, where, 1, {EPIC_FIGURE: MeanInterval(0.25)})
         for name in ("statefactory", "wide")
         for where in ("x", OVERALL)
     ]
     assert format_probes(methods, lines, found) == [
-        f"wide: EPIC 0.250, triplet accuracy 0.000 of {asked[0]}, whose paraphrases are made by rules."
+        f"wide: EPIC 0.250, triplet accuracy 0.000 of {calls[0]}, whose paraphrases are made by rules."
     ]
     assert probe_encoders(methods[:1], pairs, tmp_path / "none.jsonl") == [] and not (tmp_path / "none.jsonl").exists()
 
@@ -158,14 +158,14 @@ def test_a_measurement_goes_on_with_what_is_left(pairs: Path, tmp_path: Path):
     rate_pairs(methods, names[:2], context, rows)
     kept = rows.read_text()
     rows.write_text(kept + '{"predictor": "mono')
-    asked: list[int] = []
-    assert rate_pairs(methods, names, context, rows, progress=lambda done, failed: asked.append(done)) == []
-    assert asked == [3]
+    calls: list[int] = []
+    assert rate_pairs(methods, names, context, rows, progress=lambda done, failed: calls.append(done)) == []
+    assert calls == [3]
     assert rows.read_text().startswith(kept) and len(read_rated_pairs(rows)) == 3
 
 
 @pytest.mark.usefixtures("generated")
-def test_an_encoder_that_is_not_here_is_told_before_anything_is_rated(pairs: Path, tmp_path: Path):
+def test_an_encoder_that_is_not_here_is_reported_before_anything_is_rated(pairs: Path, tmp_path: Path):
     with pytest.raises(Fault, match="'nowhere' is not installed") as fault:
         measure_rewards(parse_predictors(BASELINES, ["nowhere"]), Context(data=str(pairs)), tmp_path / "out")
     assert "\n" not in str(fault.value) and not (tmp_path / "out").exists()
@@ -191,7 +191,7 @@ class Broken:
 
 
 @pytest.mark.usefixtures("generated")
-def test_what_cannot_be_rated_is_told_and_tried_again(pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_what_cannot_be_rated_is_reported_and_tried_again(pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     rows, context, methods = tmp_path / "rows.jsonl", Context(data=str(pairs)), parse_predictors(BASELINES[:1])
     with monkeypatch.context() as patched:
         patched.setattr(rewards, "_build_predictor", lambda method: Broken())
@@ -266,7 +266,7 @@ def test_a_measurement_that_is_interrupted_goes_on_to_the_same_figures(
     monkeypatch.setattr(rewards_report, "print_findings", lambda told, out, as_json: None)
     with monkeypatch.context() as patched:
         patched.setattr(rewards, "rate_pair", interrupted)
-        with pytest.raises(Interrupted, match="resume with"):
+        with pytest.raises(Interrupted, match="resume with: "):
             measure_rewards(methods, context, tmp_path / "cut", limit=3, as_json=True)
     assert len(read_rated_pairs(tmp_path / "cut" / ROWS_FILE)) == 4
     for out in ("cut", "whole"):
@@ -298,7 +298,7 @@ if __name__ == "__main__":
 def test_a_measurement_that_is_killed_between_pairs_goes_on(pairs: Path, tmp_path: Path):
     script, rows, names = tmp_path / "killed.py", tmp_path / "rows.jsonl", ids(pairs)
     script.write_text(KILLED)
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / "src")}
+    env = child_environment()
     command = [sys.executable, str(script), str(pairs), str(rows), *names]
     assert subprocess.run(command, env=env, timeout=120, check=False).returncode == -signal.SIGKILL
     kept = read_rated_pairs(rows)

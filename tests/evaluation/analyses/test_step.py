@@ -77,7 +77,7 @@ def table(path):
         return list(csv.DictReader(file))
 
 
-def test_episodes_are_told_apart_and_scores_are_the_last_positive_ones():
+def test_episodes_are_distinguished_and_scores_are_the_last_positive_ones():
     first, second = traces([0, 30, -100], [10, 8, 50], task="step-18/boil:1")
     assert (first.scores, first.final, first.episode, first.last) == ((0, 30, 30), 30, 1, False)
     assert (second.scores, second.episode, second.last, second.task) == ((10, 8, 50), 2, True, "boil")

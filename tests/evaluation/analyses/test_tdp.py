@@ -22,7 +22,6 @@ from certigraph.evaluation.analyses.tdp import (
     PromptStudy,
     Slope,
     build_order,
-    fit_slope,
     run_command,
     sizes_of,
     slopes_of,
@@ -30,6 +29,7 @@ from certigraph.evaluation.analyses.tdp import (
     write_report,
 )
 from certigraph.evaluation.comparison import ComparisonCell, comparison_rows_of, parse_methods
+from certigraph.evaluation.statistics import fit_slope
 from certigraph.runtime.run import run
 from certigraph.state.records import Action, Fault, UnknownName
 
@@ -125,7 +125,7 @@ def test_every_episode_reaches_its_goal_in_its_steps(whole: tuple[PromptStudy, P
 
 
 @pytest.mark.slow
-def test_prompts_are_told_by_what_they_are_about(whole: tuple[PromptStudy, Path]):
+def test_prompts_are_distinguished_by_what_they_are_about(whole: tuple[PromptStudy, Path]):
     about = {(s.method, s.operator): s.about for s in whole[0].sizes}
     assert about["react", "decide"] == WHOLE_TASK
     assert (about["tdp", "decompose"], about["tdp", "execute"]) == (TASK_GRAPH, SUBTASK)
@@ -151,8 +151,8 @@ def test_a_begun_study_goes_on_with_its_own_lengths(
 ):
     before = {path: path.stat().st_mtime_ns for path in whole[1].rglob("trajectory.jsonl")}
     assert study_app(["tdp", "--out", str(whole[1]), "--json"], standalone_mode=False) == 0
-    told = json.loads(capsys.readouterr().out)["slopes"]
-    assert len(told) == len(whole[0].slopes)
+    parsed = json.loads(capsys.readouterr().out)["slopes"]
+    assert len(parsed) == len(whole[0].slopes)
     assert {path: path.stat().st_mtime_ns for path in whole[1].rglob("trajectory.jsonl")} == before
     with pytest.raises(Fault, match=f"certigraph study tdp --out {whole[1]}"):
         run_command(build_order(32, whole[1]), whole[1], report_only=False, as_json=True)

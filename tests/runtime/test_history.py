@@ -7,15 +7,14 @@ import pytest
 from rich.console import Console
 from tdp_tape import TDPTape, eventful, small, wide
 
+from certigraph.evaluation.measures import comparison_row_of
 from certigraph.graphs import tdp
-from certigraph.runtime.episodes import read_episodes
-from certigraph.runtime.history import comparison_row_of
+from certigraph.runtime.history import RunHistory, TaskGraph, read_history
 from certigraph.runtime.live import LiveView
 from certigraph.runtime.report import write_report
 from certigraph.runtime.report_tasks import inner_run_of, layout_graph, timeline
 from certigraph.runtime.run import run
-from certigraph.runtime.task_graph import TaskGraph, read_task_graph
-from certigraph.runtime.terminal import RunView, draw_frame
+from certigraph.runtime.terminal import draw_frame
 from certigraph.state.records import Scores, Usage
 from certigraph.state.tdp import Node
 from certigraph.state.trajectory import Footer, Resumed, assemble_trajectory
@@ -49,7 +48,7 @@ def line_with(text, frame):
 
 
 def test_fold_tells_states_revisions_and_what_each_node_took():
-    tasks = read_task_graph(eventful().trajectory())
+    tasks = read_history(eventful().trajectory()).tasks
     assert {id_: worked.status for id_, worked in tasks.nodes.items()} == {
         "a": "completed",
         "b": "removed",
@@ -69,7 +68,7 @@ def test_fold_tells_states_revisions_and_what_each_node_took():
 
 
 def test_nodes_that_worked_at_once_overlap_in_time():
-    tasks = read_task_graph(eventful().trajectory())
+    tasks = read_history(eventful().trajectory()).tasks
     first, second = tasks.nodes["a"].spans, tasks.nodes["b"].spans
     assert first[0][0] < second[-1][1]
     assert second[0][0] < first[-1][1]
@@ -79,7 +78,7 @@ def test_what_a_resume_drops_is_paid_by_its_node_and_time_goes_on():
     tape = small().begin("a").act("a", "search A")
     resumed = [*tape.lines, Resumed(superstep=2, scopes={"solve:a": 2})]
     after = tape.lines[4].model_copy(update={"t": 0.75, "superstep": 3})
-    tasks = read_task_graph(assemble_trajectory([tape.header, *resumed, after]))
+    tasks = read_history(assemble_trajectory([tape.header, *resumed, after])).tasks
     assert (tasks.nodes["a"].calls, tasks.nodes["a"].steps) == (6, 0)
     assert tasks.resume_times == [4.0]
     assert tasks.nodes["a"].spans[-1] == (4.25, 4.75)
@@ -95,22 +94,22 @@ def test_watched_resume_goes_on_with_what_its_checkpoints_hold():
 def test_a_node_that_is_to_be_done_again_waits_without_its_first_outcome():
     tape = small().begin("a").act("a", "search A").end("a", "failed", "no A")
     tape.draw("revise", Node(id="a", task="find A elsewhere"), tape.nodes["b"], tape.nodes["g"], revisions=1)
-    again = read_task_graph(tape.trajectory()).nodes["a"]
+    again = read_history(tape.trajectory()).tasks.nodes["a"]
     assert (again.status, again.outcome, again.steps, again.changed) == ("pending", None, 1, "revised")
-    worked = read_task_graph(tape.begin("a").trajectory()).nodes["a"]
+    worked = read_history(tape.begin("a").trajectory()).tasks.nodes["a"]
     assert worked.status == "working"
 
 
 def test_an_inner_run_stands_alone():
     tape = small().begin("a").act("a", "search A")
-    inner = inner_run_of(read_task_graph(tape.trajectory()).nodes["a"], tape.trajectory())
+    inner = inner_run_of(read_history(tape.trajectory()).tasks.nodes["a"], tape.trajectory())
     assert inner.header.graph == "subtask"
     assert [turn.action for turn in inner.state()["turns"]] == ["search A"]
 
 
 def test_events_of_graphs_nested_deeper_are_charged_to_the_node():
     tape = small().begin("a").own("act", (), "solve:a|solve:x", "x", history=[{}])
-    worked = read_task_graph(tape.trajectory()).nodes["a"]
+    worked = read_history(tape.trajectory()).tasks.nodes["a"]
     assert (worked.calls, worked.steps) == (3, 1)
     assert inner_run_of(worked, tape.trajectory()).events[-1].scope == "solve:x"
 
@@ -138,10 +137,10 @@ def test_inner_plans_and_certificates_are_no_plan_of_the_run():
     frame = watched(tape.header, *tape.lines)
     assert "1/2 certified" in line_with("▸ a", frame)
     assert not any("p holds" in line for line in frame)
-    fold = RunView()
+    fold = RunHistory()
     for line in (tape.header, *tape.lines):
         fold.take(line)
-    assert (fold.plan, fold.certificates, fold.tasks.nodes["a"].certified) == ([], [], 1)
+    assert (fold.plan.plan, fold.plan.certificates, fold.tasks.nodes["a"].plan.in_force) == ((), [], 1)
     assert said(tape.header, *tape.lines)[-1] == "a: step 0: certified 1/2: p holds"
 
 
@@ -224,29 +223,29 @@ def test_a_long_run_has_a_short_timeline():
     tape = small().begin("a")
     for number in range(1_000):
         tape.act("a", f"search {number}")
-    assert len(timeline(read_task_graph(tape.trajectory()))) < 15_000
+    assert len(timeline(read_history(tape.trajectory()).tasks)) < 15_000
 
 
 def test_nodes_stand_below_what_they_need():
     sources = [Node(id=name, task="find") for name in "xyz"]
     crossed = [Node(id=f"{need}2", task="tell", needs=(need,)) for need in "zyx"]
-    boxes = layout_graph(read_task_graph(TDPTape(*sources, *crossed).trajectory())).boxes
+    boxes = layout_graph(read_history(TDPTape(*sources, *crossed).trajectory()).tasks).boxes
     assert all(boxes[f"{need}2"].middle == boxes[need].middle for need in "xyz")
     assert all(boxes[f"{need}2"].y > boxes[need].y + boxes[need].height for need in "xyz")
 
 
 def test_a_copy_of_the_world_begins_its_episode_after_what_was_repeated():
     tape = small().begin("b", before=3).act("b", "search B", off_plan=True).at("b", "replan", outline=["other"])
-    inner = inner_run_of(read_task_graph(tape.trajectory()).nodes["b"], tape.trajectory())
-    episode = read_episodes(inner).now
+    inner = inner_run_of(read_history(tape.trajectory()).tasks.nodes["b"], tape.trajectory())
+    episode = read_history(inner).episodes.now
     assert [entry.number for entry in episode.entries()] == [1]
     assert [remark.text for remark in episode.supervision.remarks(1)] == ["off plan", "⟲ plan made anew: 1 other"]
 
 
-def test_a_plan_that_stays_as_it_was_is_not_said_again():
+def test_a_plan_that_stays_as_it_was_is_not_shown_again():
     tape = small().begin("a").act("a", "search").at("a", "replan", outline=["look for a", "hand it in"])
-    inner = inner_run_of(read_task_graph(tape.trajectory()).nodes["a"], tape.trajectory())
-    assert read_episodes(inner).now.supervision.remarks(1) == []
+    inner = inner_run_of(read_history(tape.trajectory()).tasks.nodes["a"], tape.trajectory())
+    assert read_history(inner).episodes.now.supervision.remarks(1) == []
 
 
 def test_everything_from_outside_is_inert(tmp_path):
@@ -270,7 +269,7 @@ def test_long_texts_leave_room_for_the_rest(tmp_path):
 
 @pytest.mark.parametrize(("value", "ink"), [(0.0, "yellow"), (1.0, "green"), (None, "green")])
 def test_a_goal_that_scores_nothing_is_not_praised(value, ink):
-    fold, scores = RunView(), None if value is None else Scores(value=value)
+    fold, scores = RunHistory(), None if value is None else Scores(value=value)
     for line in (small().header, Footer(ending="goal", usage=Usage(node="all"), scores=scores)):
         fold.take(line)
     assert draw_frame(fold, height=30, steps=None, seconds=0).subtitle.style == f"bold {ink}"
@@ -308,7 +307,7 @@ def test_a_real_run_is_watched_and_reported(tmp_path):
 def test_task_graphs_within_nodes_are_unfolded_there(tmp_path):
     result = run(tdp.build(solve="tdp"), "hotpotqa:interactive", out=tmp_path)
     taken = comparison_row_of("tdp", "1", result.trajectory).steps
-    assert read_task_graph(result.trajectory).steps == taken
+    assert read_history(result.trajectory).tasks.steps == taken
     assert page(result.trajectory, tmp_path).count('<details class="turn') == taken
 
 

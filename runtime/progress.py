@@ -1,0 +1,427 @@
+"""Progress of a plan: the one fold of a graph's events into predicates, attempts, certificates and replans.
+
+`PlanHistory` takes events as they arrive. The live view, reports, task graphs and frames read it. It holds records as
+they are in a trajectory and validates the few that are shown, so that a thousand runs are read in little time.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+from certigraph.state.records import GOAL, RESTORE, Attempt, Audit, Certificate, Predicate, Usage
+from certigraph.state.trajectory import Event
+
+PlainRecord = Mapping[str, Any]
+"""A record as JSON in a trajectory line, without fields that have their default value."""
+
+# Certified states after returns to earlier ones, in time and memory linear in the number of certificates.
+
+
+class ReachedState(NamedTuple):
+    """A certified state: the certificate that led to it, the state before, its predicates and those that passed."""
+
+    certificate: int
+    before: "ReachedState | None"
+    predicates: int
+    passed: int
+
+
+def valid_certificates(certificates: Sequence[Certificate]) -> set[int]:
+    """Return the indices of the certificates that led to the latest certified state, forced ones included."""
+    states: list[ReachedState | None] = [None]
+    for certificate in certificates:
+        _add_state(states, certificate.depth, forced=bool(certificate.forced), restores=certificate.restores)
+    return set(_certificate_chain(states[-1]))
+
+
+def _add_state(states: list[ReachedState | None], depth: int, *, forced: bool, restores: int | None) -> None:
+    # The empty state stands first, so that certificate i leads from state i to state i + 1.
+    if restores is not None:
+        states.append(states[restores])
+        return
+    before = states[-1]
+    predicates, passed = (before.predicates, before.passed) if before else (0, 0)
+    gained = (0, depth) if forced else (depth, 0)
+    states.append(ReachedState(len(states) - 1, before, predicates + gained[0], passed + gained[1]))
+
+
+def _certificate_chain(state: ReachedState | None) -> Iterator[int]:
+    while state:
+        yield state.certificate
+        state = state.before
+
+
+# Certificates with their cost.
+
+
+class StepCost(NamedTuple):
+    """Numbers of world steps, model calls, and input and output tokens."""
+
+    steps: int = 0
+    calls: int = 0
+    tokens: int = 0
+
+    def plus(self, usage: Usage, steps: int) -> "StepCost":
+        """Return the cost with one more execution of a node."""
+        tokens = usage.input_tokens + usage.output_tokens
+        return StepCost(self.steps + steps, self.calls + usage.calls, self.tokens + tokens)
+
+
+@dataclass(frozen=True)
+class CertificateCost:
+    """A certificate or forced pass, the rejected attempts at its first predicate, and the cost since the last one."""
+
+    record: PlainRecord
+    rejected: int
+    cost: StepCost
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """The validated certificate."""
+        return Certificate.model_validate(self.record)
+
+    @property
+    def targets(self) -> Sequence[PlainRecord]:
+        """The predicates that it certified."""
+        targets: Sequence[PlainRecord] = self.record["targets"]
+        return targets
+
+    @property
+    def restores(self) -> int | None:
+        """Number of the certified state that it returned to, if it is a return."""
+        restores: int | None = self.record.get("restores")
+        return restores
+
+    @property
+    def returns(self) -> bool:
+        """Whether it returned to an earlier certified state instead of certifying predicates of the task."""
+        return self.restores is not None
+
+    @property
+    def forced(self) -> bool:
+        """Whether a policy let its predicates pass uncertified."""
+        return bool(self.record.get("forced"))
+
+    @property
+    def positions(self) -> range:
+        """Positions of its predicates in the plan."""
+        return range(self.record["position"], self.record["position"] + len(self.targets))
+
+    def status(self, *, valid: bool) -> str:
+        """Return the status of its predicates, as in `frames.Frames`.
+
+        Args:
+            valid: whether no return led to a state before it.
+        """
+        if self.returns:
+            return "return"
+        if self.forced:
+            return "forced" if valid else "dropped"
+        return "certified" if valid else "undone"
+
+
+# Moments of a plan.
+
+
+class PlanAttempt:
+    """An attempt: `number` counts the attempts at its target from 1, `step` the world steps so far.
+
+    `answer` is the world's latest answer. `certified`: a certificate followed. `discharged`: its verdict holds, and a
+    certificate or a forced pass followed. A verdict that holds leads to neither if an audit denied the goal, or if the
+    run stopped in between.
+    """
+
+    def __init__(self, record: PlainRecord, number: int, step: int, answer: str) -> None:
+        self.record, self.number, self.step, self.answer = record, number, step, answer
+        self.certified = self.discharged = False
+
+    @cached_property
+    def attempt(self) -> Attempt:
+        """The validated attempt."""
+        return Attempt.model_validate(self.record)
+
+    @property
+    def position(self) -> int:
+        """Position of its target in the plan."""
+        position: int = self.record["position"]
+        return position
+
+    @property
+    def target(self) -> PlainRecord:
+        """The predicate that it aimed at."""
+        target: PlainRecord = self.record["target"]
+        return target
+
+    @property
+    def depth(self) -> int:
+        """Cascade depth of its verdict; 0 if the target does not hold."""
+        depth: int = self.record["verdict"]["depth"]
+        return depth
+
+    def discharge(self, *, forced: bool) -> None:
+        """Record that a certificate or a forced pass followed."""
+        self.certified |= not forced
+        self.discharged |= bool(self.depth)
+
+
+class PlanReplan(NamedTuple):
+    """A replan at a position of the plan; `tail` is the number of new predicates from there, 0 if it gave up.
+
+    `extends`: it continued a plan that was cut.
+    """
+
+    position: int
+    step: int
+    tail: int
+    extends: bool = False
+
+
+class PlanAudit(NamedTuple):
+    """An audit of the goal, made at a position of the plan."""
+
+    position: int
+    audit: Audit
+
+
+PlanMoment = PlanAttempt | PlanReplan | PlanAudit
+"""Something that happened at a position of the plan."""
+
+PredicateStatus = Literal["certified", "forced", "undone", "restored", "failed", "target", "waiting"]
+"""Status of a predicate."""
+
+
+class PredicateRow(NamedTuple):
+    """One predicate of the plan with its status, its certificate, and what happened at its position, in order."""
+
+    position: int
+    predicate: Predicate
+    status: PredicateStatus
+    certificate: Certificate | None
+    moments: tuple[PlanMoment, ...]
+
+
+# The fold.
+
+GATHER_NODE = "gather"
+"""TDP's node that repeats in the world what sub-tasks did in copies of it."""
+
+CHECK_NODES = frozenset({"audit", "revalidate"})
+"""Nodes that lead to a replan although attempts at the target are left."""
+
+EXTENDING_NODE = "certify"
+"""The node before Replan when it extends a plan that was cut; this counts neither as a replan nor as exhaustion."""
+
+PLANNING_NODES = frozenset({"reset", "propose"})
+"""Nodes whose cost belongs to the plan, not to its first predicate."""
+
+
+class Exhaustion(NamedTuple):
+    """The first time that all attempts at a target were used up: position in the plan and length of the plan."""
+
+    head: int
+    planned: int
+
+
+class PlanHistory:
+    """Plan of one graph so far, folded from its events; for a graph without predicates, little more than `steps`."""
+
+    def __init__(self) -> None:
+        self.plan: Sequence[PlainRecord] = ()
+        self.head = 0
+        self.steps = 0
+        """Number of world steps, without those that `gather` repeats."""
+        self.logged = 0
+        """Length of the log of world steps, which a new episode begins again."""
+        self.moments: list[PlanMoment] = []
+        self.attempts: list[PlanAttempt] = []
+        self.certificates: list[CertificateCost] = []
+        self.curve: list[tuple[int, int]] = []
+        """World step and number of predicates in force after every certificate."""
+        self.invalidated: frozenset[tuple[int, int]] = frozenset()
+        """Invalidated predicates that no return restored: index of the certificate, index of its target."""
+        self.replans = 0
+        """Number of replans that led to new predicates."""
+        self.extended = False
+        """Whether the latest replan continued a plan that was cut."""
+        self.exhaustion: Exhaustion | None = None
+        self.tried = 0
+        """Number of attempts since the latest certificate or replan."""
+        self.rejection = ""
+        """Reason why the latest attempt was rejected; empty after a certificate."""
+        self._states: list[ReachedState | None] = [None]
+        self._invalidated_at = [self.invalidated]
+        self._cost_since = StepCost()
+        self._first_open = 0
+        self._answer = self._before = ""
+
+    def fold(self, event: Event) -> None:
+        """Fold one event of the graph. An event without an update failed and adds only its usage."""
+        update: PlainRecord = event.update or {}
+        steps = count_steps(event)
+        self.steps += steps
+        self.logged = len(update.get("history", ())) + (0 if "history" in event.replaced else self.logged)
+        self._answer = update.get("observation", {}).get("text", self._answer)
+        if event.node == "replan":
+            self._replan(update)
+        if event.update is not None:
+            self._before = event.node
+        for invalidation in update.get("invalidations", ()):
+            self._invalidate(invalidation)
+        if event.node not in PLANNING_NODES:
+            self._cost_since = self._cost_since.plus(event.usage, steps)
+        self.plan = update.get("plan", self.plan)
+        for attempt in update.get("attempts", ()):
+            self._attempt(attempt)
+        for certificate in update.get("certificates", ()):
+            self._certify(certificate)
+        self.moments += (PlanAudit(self.head, Audit.model_validate(audit)) for audit in update.get("audits", ()))
+        self.head = update.get("head", self.head)
+
+    @property
+    def in_force(self) -> int:
+        """Number of certified predicates that no return took back and that were not invalidated."""
+        state = self._states[-1]
+        return (state.predicates if state else 0) - len(self.invalidated)
+
+    @property
+    def passed(self) -> int:
+        """Number of predicates that a policy let pass uncertified and that no return took back."""
+        state = self._states[-1]
+        return state.passed if state else 0
+
+    @property
+    def total(self) -> int:
+        """Number of predicates: in force, passed and still to come."""
+        return self.in_force + self.passed + max(len(self.plan) - self.head, 0)
+
+    @property
+    def target(self) -> str:
+        """The text of the predicate at the head of the plan; empty if there is none."""
+        return self.plan[self.head]["text"] if self.head < len(self.plan) else ""
+
+    def open_attempts(self) -> Sequence[PlanAttempt]:
+        """Return the attempts since the last certificate."""
+        return self.attempts[self._first_open :]
+
+    def valid_indices(self) -> frozenset[int]:
+        """Return the indices of certificates and passes that are valid at the end."""
+        return frozenset(_certificate_chain(self._states[-1]))
+
+    def rows(self, ending: str) -> list[PredicateRow]:
+        """Build the rows of all predicates by position, in the plan or not; a graph may have attempts without a plan.
+
+        Args:
+            ending: the ending of the run; empty if it has none yet.
+        """
+        certificate_at = {
+            position: index for index, entry in enumerate(self.certificates) for position in entry.positions
+        }
+        valid, in_force, moments_at = self.valid_indices(), self._positions_in_force(), self._moments_by_position()
+        head = self.head if self.plan else max(certificate_at, default=-1) + 1
+        rows = []
+        for position, target in sorted(self._targets().items()):
+            index = certificate_at.get(position)
+            certificate = None if index is None else self.certificates[index].certificate
+            is_valid = position in in_force or (certificate is not None and bool(certificate.forced) and index in valid)
+            status = _status_of(certificate, is_valid, position == head, ending)
+            moments = tuple(moments_at[position])
+            rows.append(PredicateRow(position, Predicate.model_validate(target), status, certificate, moments))
+        return rows
+
+    def _targets(self) -> dict[int, PlainRecord]:
+        attempted = {attempt.position: attempt.target for attempt in self.attempts}
+        certified = {
+            position: target
+            for entry in self.certificates
+            for position, target in zip(entry.positions, entry.targets, strict=True)
+        }
+        return {**attempted, **certified, **dict(enumerate(self.plan))}
+
+    def _positions_in_force(self) -> set[int]:
+        return {
+            position
+            for index in _certificate_chain(self._states[-1])
+            for number, position in enumerate(self.certificates[index].positions)
+            if not self.certificates[index].forced and (index, number) not in self.invalidated
+        }
+
+    def _moments_by_position(self) -> Mapping[int, list[PlanMoment]]:
+        grouped: defaultdict[int, list[PlanMoment]] = defaultdict(list)
+        for moment in self.moments:
+            grouped[moment.position].append(moment)
+        return grouped
+
+    def _replan(self, update: PlainRecord) -> None:
+        self.extended, self.tried = self._before == EXTENDING_NODE, 0
+        plan = update.get("plan", ())
+        self.replans += bool(plan) and not self.extended
+        if self._before not in CHECK_NODES | {EXTENDING_NODE}:
+            self.exhaustion = self.exhaustion or Exhaustion(self.head, len(self.plan))
+        self.moments.append(PlanReplan(self.head, self.steps, max(len(plan) - self.head, 0), self.extended))
+
+    def _attempt(self, record: PlainRecord) -> None:
+        position, target, verdict = record["position"], record["target"], record["verdict"]
+        before = sum(t.position == position and t.target == target for t in self.open_attempts())
+        attempt = PlanAttempt(record, before + 1, self.steps, self._answer)
+        self.attempts.append(attempt)
+        self.moments.append(attempt)
+        self.tried += 1
+        self.rejection = "" if verdict["depth"] else verdict.get("reason", "")
+
+    def _certify(self, record: PlainRecord) -> None:
+        rejected = sum(t.target == record["targets"][0] for t in self.open_attempts()[:-1])
+        entry = CertificateCost(record, rejected, self._cost_since)
+        self.certificates.append(entry)
+        _add_state(self._states, len(entry.targets), forced=entry.forced, restores=entry.restores)
+        if entry.restores is not None:
+            self.invalidated = self._invalidated_at[entry.restores]
+        self._invalidated_at.append(self.invalidated)
+        self.curve.append((record["step"], self.in_force))
+        self._cost_since, self._first_open = StepCost(), len(self.attempts)
+        self.tried, self.rejection = 0, ""
+        if self.attempts:
+            self.attempts[-1].discharge(forced=entry.forced)
+
+    def _invalidate(self, record: PlainRecord) -> None:
+        self.invalidated |= {(record["certificate"], record["target"])}
+        if self.curve and record["step"] <= self.curve[-1][0]:  # found after the step that led to the certificate
+            self.curve[-1] = self.curve[-1][0], self.in_force
+
+
+def _status_of(certificate: Certificate | None, is_valid: bool, at_head: bool, ending: str) -> PredicateStatus:
+    if certificate and certificate.restores is not None:
+        return "restored"
+    if certificate:
+        return "undone" if not is_valid else "forced" if certificate.forced else "certified"
+    if not at_head:
+        return "waiting"
+    return "target" if not ending or ending == GOAL or ending.startswith(("limit:", "error:")) else "failed"
+
+
+def count_steps(event: Event) -> int:
+    """Count the world steps of one event: the entries that `act` added to the log, also in inner graphs."""
+    # A log that is replaced holds earlier steps, and `gather` repeats the steps of sub-tasks.
+    repeats = event.node == GATHER_NODE or "history" in event.replaced
+    log: Any = [] if repeats else (event.update or {}).get("history", [])
+    return len(log)
+
+
+def fold_graphs(events: Iterable[Event]) -> Sequence[PlanHistory]:
+    """Fold the events of a run by graph: the outermost graph first, then the graphs inside nodes."""
+    folds = {"": PlanHistory()}
+    for event in events:
+        folds.setdefault(event.scope, PlanHistory()).fold(event)
+    return tuple(folds.values())
+
+
+def kind_of(target: PlainRecord) -> str:
+    """Return the kind of a predicate, by default `condition`."""
+    kind: str = target.get("kind", "condition")
+    return kind
+
+
+def is_return(target: PlainRecord) -> bool:
+    """Whether a predicate stands for a return to an earlier certified state."""
+    return kind_of(target) == RESTORE

@@ -1,0 +1,83 @@
+"""Short texts that the live view, reports, tables and the command line share: counts, durations, labels, findings."""
+
+from pydantic import JsonValue
+
+from certigraph.state.records import Finding, parse_json
+
+# Lengths, counts and durations.
+
+
+def shorten_text(text: str, most: int) -> str:
+    """Cut a text to `most` characters and add how many were left out."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
+
+
+def clip_text(text: str, most: int) -> str:
+    """Cut a text to `most` characters, ellipsis included, for a label."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def format_count(count: int, what: str) -> str:
+    """Format a count with its noun: 1 replan, 2,000 replans."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def format_compact(count: float) -> str:
+    """Format a count in short form: 1234567 as 1.23M."""
+    for unit, size in (("M", 1_000_000), ("k", 1_000)):
+        if count >= size:
+            return f"{count / size:.3g}{unit}"
+    return f"{count:g}"
+
+
+def format_duration(seconds: float) -> str:
+    """Format a duration for a table: 850 ms, 12.3 s, 2 min 05 s, 1 h 10 min."""
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+# Text of findings and forced passes, shared by reports, live views and the command line.
+
+PASSED_LABEL = "passed, uncertified"
+"""Label of a predicate that a policy let pass."""
+
+
+def passed_label(policy: str) -> str:
+    """Label a target that a policy let pass."""
+    return f"{PASSED_LABEL} ({policy})"
+
+
+def format_contradiction(finding: Finding) -> str:
+    """Format which sources contradict a finding and how; empty if none does."""
+    dispute = f": {finding.dispute}" if finding.dispute else ""
+    if finding.against:
+        return f"contradicted by {', '.join(finding.against)}{dispute}"
+    return f"disputed{dispute}" if dispute else ""
+
+
+def format_finding(finding: Finding) -> str:
+    """Format a finding with its sources on one line."""
+    sources = f" ({', '.join(finding.sources)})" if finding.sources else ""
+    return "; ".join(filter(None, [f"{finding.text}{sources}", format_contradiction(finding)]))
+
+
+def add_passed_count(text: str, passed: int) -> str:
+    """Add the number of predicates that passed uncertified, if any, to a text about certified ones."""
+    return f"{text}, {passed} passed uncertified" if passed else text
+
+
+def split_answer(answer: JsonValue) -> list[str]:
+    """Split an answer into items: the strings of a JSON list, else the lines."""
+    if answer is None:
+        return []
+    try:
+        several = parse_json(str(answer))
+    except ValueError:
+        several = None
+    listed = isinstance(several, list) and all(isinstance(one, str) for one in several)
+    return [str(one) for one in several] if listed else str(answer).splitlines()

@@ -1,0 +1,30 @@
+"""Figures over runs, which every registered benchmark computes alike, also over none."""
+
+import pytest
+
+from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark, mean_score, standard_error
+from certigraph.state.records import Fault
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_figures_of_no_run_are_zero(name: str):
+    try:
+        figures = load_benchmark(name).figures([])
+    except Fault as fault:  # the data of the benchmark are not on this machine
+        pytest.skip(str(fault))
+    assert figures["n"] == 0
+    assert set(figures.values()) == {0}
+
+
+def test_standard_errors_need_two_values_and_means_one():
+    assert (mean_score([]), mean_score([0.5]), mean_score([True, False])) == (0, 0.5, 0.5)
+    assert (standard_error([]), standard_error([1.0])) == (0, 0)
+    assert standard_error([0.0, 1.0]) == pytest.approx(0.5)
+
+
+def test_rates_of_no_scored_plan_are_zero():
+    try:
+        rates = load_benchmark("travelplanner").rates([])  # type: ignore[attr-defined]
+    except Fault as fault:
+        pytest.skip(str(fault))
+    assert set(rates.values()) == {0}
