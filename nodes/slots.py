@@ -23,7 +23,7 @@ from pydantic import Field, JsonValue, ValidationError
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of, load_benchmark
 from certigraph.adapters.episodes import Rehearsal, live_episode, rehearse_in_copy
-from certigraph.adapters.models.scripts import Situation, use_situation
+from certigraph.adapters.models.scripts import Situation, use_situation, use_view
 from certigraph.adapters.models.usage import (
     CallOrigin,
     Meter,
@@ -285,7 +285,8 @@ async def _call_operator(slot: Slot, operator: Operator, state: Any, runtime: Ru
         return skipped
     view, name = slot.view(state), getattr(operator, "__qualname__", repr(operator))
     try:
-        update = await operator(view, runtime)
+        with use_view(view):
+            update = await operator(view, runtime)
     except KeyError as error:
         if isinstance(error, UnknownName) or error.args[0] in view:
             raise

@@ -25,15 +25,20 @@ from certigraph.adapters.processes import run_in_waiting_thread
 from certigraph.adapters.protocols import Responder
 from certigraph.state.records import Record, UnknownName
 
-# Situation of the running node: what a scripted model may know besides the prompt. Language models do not get it.
+# Situation of the running node, from which scripted models answer. Language models get the prompt instead.
 
 
 class Situation(NamedTuple):
-    """The running node, its superstep, and the graph state before it."""
+    """The running node, its superstep, and what a scripted model answers from: never the text of a prompt."""
 
     node: str
     superstep: int
     state: Mapping[str, Any]
+    """The graph state before the node."""
+    view: Mapping[str, Any] = {}
+    """What the operator reads: the slot's view of the state, and what the operator adds with `about`."""
+    about: Mapping[str, Any] = {}
+    """What the operator added for the present request alone."""
 
 
 _SITUATION: ContextVar[Situation | None] = ContextVar("certigraph_situation", default=None)
@@ -52,6 +57,28 @@ def use_situation(situation: Situation) -> Iterator[None]:
 def current_situation() -> Situation | None:
     """Return the situation of the running node; None outside a node."""
     return _SITUATION.get()
+
+
+@contextmanager
+def use_view(view: Mapping[str, Any]) -> Iterator[None]:
+    """Set what the operator reads, inside a node; without effect elsewhere."""
+    situation = current_situation()
+    if situation is None:
+        yield
+        return
+    with use_situation(situation._replace(view=view, about={})):
+        yield
+
+
+@contextmanager
+def use_about(about: Mapping[str, Any]) -> Iterator[None]:
+    """Add to what the operator reads, for one request inside a node; without effect elsewhere."""
+    situation = current_situation()
+    if situation is None or not about:
+        yield
+        return
+    with use_situation(situation._replace(view={**situation.view, **about}, about=about)):
+        yield
 
 
 # A chat model that runs a function: deterministic answers to JSON schemas, for tests, examples and dry runs.
