@@ -39,7 +39,7 @@ from certigraph.adapters.blocksworld.domain import (
     state_problem,
     unmet_preconditions,
 )
-from certigraph.adapters.blocksworld.expert import find_plan, respond
+from certigraph.adapters.blocksworld.expert import answer_request, find_plan
 from certigraph.adapters.files import (
     MAX_SETTINGS_BYTES,
     missing_data_fault,
@@ -439,7 +439,7 @@ class BlocksWorld:
 
     def expert(self) -> Responder | None:
         """Return the scripted model that answers correctly from what operators read."""
-        return respond
+        return answer_request
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Return the rate of solved tasks with its standard error, and the rate of runs that certified their goal."""

@@ -135,6 +135,9 @@ def _check_goal(state: BlocksState, goal: Iterable[BlockFact]) -> BlocksState:
 # What a request is about, read from the operator's view: the state, the goal, and what is to be reached or judged.
 
 START = re.compile(r"At the start, ([^.]+)\.")
+QUOTED = re.compile(r"<world>.*?</world>", re.DOTALL)
+ITEM = re.compile(r"- |\d+\. ")
+NUMBERED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
 
 
 class BlocksPosition(NamedTuple):
@@ -148,7 +151,7 @@ class BlocksPosition(NamedTuple):
     """What the operator works on; for the sub-task that completes the task, the task's goal."""
     conditions: tuple[BlocksState, ...]
     """Conditions to judge, in order; one in an unknown wording is empty."""
-    candidates: tuple[str, ...]
+    candidates: tuple[str, ...] = ()
     """Actions whose outcomes are to be predicted."""
 
 
@@ -163,6 +166,22 @@ def read_position(view: Mapping[str, Any]) -> BlocksPosition:
         target=_parse_aim(target),
         conditions=tuple(parse_facts(predicate.text) for predicate in view.get("checked", view.get("tail", ()))),
         candidates=tuple(view.get("candidates", ())),
+    )
+
+
+def read_text(text: str) -> BlocksPosition:
+    """Read what a request is about from its text alone, as a language model behind an endpoint has to.
+
+    Only the world's own sentences and the form of lists are read, no label of a prompt: the target is the last line
+    that is no item of a list, the conditions are the numbered ones.
+    """
+    outside = [line for line in QUOTED.sub("", text).splitlines() if parse_facts(line)]
+    aims = [line for line in outside if not ITEM.match(line)] or [""]
+    return BlocksPosition(
+        state=parse_observed(text) or parse_facts("".join(START.findall(text)[:1])),
+        goal=parse_goal("\n".join(outside)) or parse_facts(aims[0]),
+        target=_parse_aim(aims[-1]),
+        conditions=tuple(parse_facts(text) for text in NUMBERED.findall(QUOTED.sub("", text))),
     )
 
 
@@ -190,18 +209,19 @@ def is_fulfilled(condition: BlocksState, state: BlocksState) -> bool:
 FormAnswer = dict[str, Any]
 
 
-def respond(prompt: str, form: Schema) -> Any:
-    """Answer a request of any graph's operators correctly; the kind of request is recognised by the answer's schema.
+def answer_request(prompt: str, form: Schema) -> Any:
+    """Answer a request of any graph's operators correctly. Outside a node the answer is the minimal one."""
+    situation = current_situation()
+    return answer_at(read_position(situation.view), form) if situation else minimal_answer(form)
 
-    Outside a node, and for other schemas, the answer is the minimal one.
-    """
-    situation, fields = current_situation(), form.get("properties", {})
+
+def answer_at(at: BlocksPosition, form: Schema) -> Any:
+    """Answer at a position; the kind of request is recognised by the answer's schema, an unknown one is minimal."""
+    fields = form.get("properties", {})
     if not fields:
         return "Nothing to add."
     answer = next((answer for name, answer in _ANSWERS.items() if name in fields), None)
-    if situation is None or answer is None:
-        return minimal_answer(form)
-    return answer(read_position(situation.view), fields)
+    return answer(at, fields) if answer else minimal_answer(form)
 
 
 def _answer_choice(at: BlocksPosition, fields: Schema) -> FormAnswer:

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from certigraph import recheck, votes, world_check
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.blocksworld.expert import answer_prompt
+from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.adapters.models.experts import minimal_answer
 from certigraph.adapters.models.schemas import schema_of
 from certigraph.adapters.models.scripts import ScriptedChat
@@ -554,7 +554,7 @@ def test_the_expert_names_what_the_goal_lost_and_nothing_that_was_a_step_on_the_
     prompted = "Task: {}\nThe world now:\n{}\nConditions, in order:\n{}\n"
     conditions = "\n".join(f"{n}. {text}" for n, text in enumerate(held, 1))
     form = {"properties": {"undone": {}}}
-    assert answer_prompt(prompted.format(goal, world.view(), conditions), form)["undone"] == [2]
+    assert answer_request(prompted.format(goal, world.view(), conditions), form)["undone"] == [2]
     for action in ("pick up the blue block", "stack the blue block on top of the orange block"):
         world.step(Action(text=action))
-    assert answer_prompt(prompted.format(goal, world.view(), conditions), form)["undone"] == []
+    assert answer_request(prompted.format(goal, world.view(), conditions), form)["undone"] == []

@@ -41,7 +41,7 @@ from certigraph.adapters.blocksworld.domain import (
     parse_observed,
     unmet_preconditions,
 )
-from certigraph.adapters.blocksworld.expert import answer_prompt, find_linear_plan, find_plan, find_shortest_plan
+from certigraph.adapters.blocksworld.expert import answer_request, find_linear_plan, find_plan, find_shortest_plan
 from certigraph.adapters.models.scripts import INVALID_ACTION
 from certigraph.state.records import Action, Fault, Task
 
@@ -448,9 +448,9 @@ def test_a_condition_that_says_nothing_of_the_world_does_not_hold():
     true = format_fact(min(state))
     for text, held in ((true, 3), ("Something that no action brings about (2).", 1)):
         prompt = f"{describe_state(state)}\nConditions, in order:\n1. {true}\n2. {text}\n3. {true}\n"
-        assert answer_prompt(prompt, VERDICT)["holds"] == held
-    assert not answer_prompt(f"Subtask: Something else.\n{describe_state(state)}", COMPLETION)["completed"]
-    assert answer_prompt(f"Subtask: {true}\n{describe_state(state)}", COMPLETION)["completed"]
+        assert answer_request(prompt, VERDICT)["holds"] == held
+    assert not answer_request(f"Subtask: Something else.\n{describe_state(state)}", COMPLETION)["completed"]
+    assert answer_request(f"Subtask: {true}\n{describe_state(state)}", COMPLETION)["completed"]
 
 
 def test_a_slip_is_refused_and_changes_nothing():
@@ -466,5 +466,5 @@ def test_every_target_gets_a_legal_move_also_one_that_holds_or_means_nothing(sta
     choice = {"enum": moves} if listed else {"type": "string"}
     form = {"properties": {"choice" if listed else "action": choice}}
     for target in (format_fact(min(state)), "Something that no action brings about (1)."):
-        answer = answer_prompt(f"{describe_state(state)}\nCondition to make true next: {target}\n", form)
+        answer = answer_request(f"{describe_state(state)}\nCondition to make true next: {target}\n", form)
         assert next(iter(answer.values())) in moves
