@@ -355,7 +355,7 @@ class SimulatedPlanner(Record):
         return f"Thought: That will do.\nAction: deliver\n{self._write_delivered_plan(reference)}"
 
     def _write_delivered_plan(self, reference: str) -> str:
-        drawn = random_for(self.seed, 0, "").random()
+        drawn = random_for(self.seed, 0).random()
         if drawn < self.malformed:
             plan = _write_plan(reference, dearest=False)
             return plan[: len(plan) // 2]
