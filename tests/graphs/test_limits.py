@@ -16,7 +16,7 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.adapters.models.schemas import MAX_READ_ITEMS
-from certigraph.adapters.models.scripts import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import PAPER_LIMITS, Context
 from certigraph.evaluation.comparison_summary import replay_of
 from certigraph.evaluation.frames import RecordedRun, frames_of
@@ -137,7 +137,9 @@ def test_a_cut_plan_without_a_rest_ends_by_its_limit_and_says_so(tmp_path: Path)
 
 def test_a_run_that_ended_by_its_plan_goes_on_with_a_longer_one(tmp_path: Path):
     def no_rest(prompt: str, form: dict[str, Any]) -> Any:
-        extending = "conditions" in form.get("properties", {}) and "The plan ends here" in prompt
+        situation = current_situation()
+        assert situation
+        extending = situation.node == "replan" and needs_rest_of_plan(situation.view)  # type: ignore[arg-type]
         return {"conditions": []} if extending else answer_request(prompt, form)
 
     stopped = limited("sdp", tmp_path, model=no_rest, plan=5)
