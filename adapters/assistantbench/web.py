@@ -177,7 +177,7 @@ def _answer_finding(position: ResearchPosition) -> ExpertAnswer:
 
 def _answer_adequacy(position: ResearchPosition) -> ExpertAnswer:
     """Return whether the finding to judge is the gold finding, with its dispute if it has one."""
-    gold, judged = position.step and position.step.finding, position.view["finding"]
+    gold, judged = position.step.finding if position.step else None, position.view["finding"]
     right = gold is not None and judged.text == gold.text and gold.dispute in ("", judged.dispute)
     return {"reason": "held against the way to the answer", "adequate": right}
 
