@@ -22,6 +22,7 @@ Operator = Callable[..., Awaitable[dict[str, Any]]]
 Responder = Callable[[str, dict[str, Any]], Any]
 """Function of a scripted model: (prompt, JSON schema) -> a JSON value that fits the schema.
 
+The shipped ones never read the prompt: they answer from the schema and from `scripts.current_situation()`.
 A responder with an attribute `blocks = True` may take long and is called in a worker thread.
 """
 

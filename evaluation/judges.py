@@ -5,7 +5,6 @@ the answers that the file does not hold yet.
 """
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.models.calls import Prompt, ask, quote
 from certigraph.adapters.models.chat_models import is_scripted
 from certigraph.adapters.models.schemas import Schema
+from certigraph.adapters.models.scripts import Situation, current_situation, use_situation
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Responder
@@ -181,8 +181,6 @@ RUBRICS: Mapping[str, Rubric | MeasureRubric] = {
 # The judge of `scripted:expert`, which compares words, so that the command can be tried without a model. Its scores
 # are no judgement of quality.
 
-CASE_PATTERN = re.compile(r"Reference:\n<world>\n(.*)\n</world>\n\nAnswer:\n<world>\n(.*)\n</world>", re.DOTALL)
-
 REASON = "words compared, without a model"
 
 
@@ -196,8 +194,9 @@ class WordJudge:
 
 def word_verdict(prompt: str, schema: Schema) -> dict[str, Any]:
     """Build a verdict of the requested form from token precision and recall."""
-    match = CASE_PATTERN.search(prompt)
-    reference, answer = match.groups() if match else ("", "")
+    situation = current_situation()
+    view = situation.view if situation else {}
+    reference, answer = str(view.get("reference", "")), str(view.get("answer", ""))
     shared = token_overlap(answer, reference)
     values: dict[str, Callable[[], Any]] = {
         "reason": lambda: REASON,
@@ -462,7 +461,9 @@ async def _make_judgement(
 async def _ask_judge(case: JudgeCase, rubric: Rubric, context: Context) -> tuple[float, dict[str, float], str]:
     """Ask the judge; return score, criteria and reason."""
     prompt = rubric.prompt(case.task.goal, case.reference, case.answer)
-    verdict = await ask(prompt, rubric.form, role="judge", runtime=Runtime(context=context))
+    view = {"task": case.task, "reference": case.reference, "answer": case.answer}
+    with use_situation(Situation("judge", 0, {"task": case.task}, view)):
+        verdict = await ask(prompt, rubric.form, role="judge", runtime=Runtime(context=context))
     fields = verdict.model_dump()
     reason = str(fields.pop("reason", ""))
     return rubric.score(verdict), {name: float(value) for name, value in fields.items()}, reason

@@ -27,7 +27,7 @@ from rich.console import Console, Group
 from rich.table import Table
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.blocksworld.expert import answer_prompt
+from certigraph.adapters.blocksworld.expert import answer_at, read_text
 from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.models.scripts import CHARS_PER_TOKEN, TEXT_SCHEMA
 from certigraph.adapters.models.usage import Call
@@ -96,7 +96,7 @@ async def _read_body(reader: asyncio.StreamReader) -> bytes:
 def _build_completion(request: dict[str, Any]) -> dict[str, Any]:
     prompt = "\n\n".join(str(message["content"]) for message in request["messages"])
     form = request.get("response_format")
-    value = answer_prompt(prompt, form["json_schema"]["schema"] if form else TEXT_SCHEMA)
+    value = answer_at(read_text(prompt), form["json_schema"]["schema"] if form else TEXT_SCHEMA)
     text = json.dumps(value) if form else str(value)
     read, written = len(prompt) // CHARS_PER_TOKEN, len(text) // CHARS_PER_TOKEN
     usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}

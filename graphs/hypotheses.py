@@ -15,6 +15,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Checkpointer, Send
 
 from certigraph.adapters.benchmarks import context_of
+from certigraph.adapters.models.scripts import use_about
 from certigraph.adapters.models.usage import UsageReport, current_meter, send_usage_to
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import assemble
@@ -118,7 +119,8 @@ def explore(*, harness: str = "pbai", memory: Operator | str = "structured", gat
         branch = state["branch"]
         # Without a checkpointer: a search that was interrupted starts again from the beginning.
         graph = build(checkpointer=False, decide=with_direction(agent(), branch.hypothesis), **swaps)
-        latest, spent = await _run_search(graph, state, _search_context(state, context_of(runtime)))
+        with use_about({"hypothesis": branch.hypothesis}):
+            latest, spent = await _run_search(graph, state, _search_context(state, context_of(runtime)))
         return {
             "branches": [branch.model_copy(update={**_branch_fields(latest), **({"ending": spent} if spent else {})})]
         }

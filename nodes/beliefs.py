@@ -471,7 +471,8 @@ async def _is_grounded(text: str, state: MemoryView, runtime: Runtime[Context]) 
         return False
     passages = quote(text_seen, limits_of(state["task"], runtime).context)
     instruction = GROUND_QUESTION.format(passages=passages, task=goal, text=quote(text))
-    return (await ask(build_prompt(runtime, instruction), Alignment, role="validator", runtime=runtime)).aligned
+    prompt, about = build_prompt(runtime, instruction), {"item": text}
+    return (await ask(prompt, Alignment, role="validator", runtime=runtime, about=about)).aligned
 
 
 GROUND_QUESTION = """\

@@ -176,7 +176,11 @@ def recheck(*, most: int = 40) -> Operator:
             conditions=numbered_list(predicate.text for predicate in checked),
         )
         answer = await ask(
-            build_prompt(runtime, instruction), _undone_form(len(checked)), role="validator", runtime=runtime
+            build_prompt(runtime, instruction),
+            _undone_form(len(checked)),
+            role="validator",
+            runtime=runtime,
+            about={"checked": checked},
         )
         undone = tuple(skipped + number - 1 for number in sorted({*answer.undone}))
         return {"revalidation": Revalidation(undone=undone, reason=answer.reason)}

@@ -267,7 +267,8 @@ async def predicted(state: LookaheadView, runtime: Runtime[Context]) -> dict[str
     request = build_prompt(
         runtime, format_situation(state, PREDICT_INSTRUCTION.format(actions=quote(numbered_list(actions))))
     )
-    answer = await ask(request, _predictions_form(len(actions)), role="executor", runtime=runtime)
+    about = {"candidates": actions, "evidence": state["evidence"]}
+    answer = await ask(request, _predictions_form(len(actions)), role="executor", runtime=runtime, about=about)
     texts: list[str] = answer.outcomes  # type: ignore[attr-defined]
     return {"foreseen": tuple(PredictedOutcome(action=a, observation=t) for a, t in zip(actions, texts, strict=True))}
 

@@ -23,7 +23,7 @@ from pydantic import Field, JsonValue, ValidationError
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of, load_benchmark
 from certigraph.adapters.episodes import Rehearsal, live_episode, rehearse_in_copy
-from certigraph.adapters.models.scripts import Situation, use_situation
+from certigraph.adapters.models.scripts import Situation, use_situation, use_view
 from certigraph.adapters.models.usage import (
     CallOrigin,
     Meter,
@@ -308,7 +308,9 @@ async def _call_operator(slot: Slot, label: str, call: Call, state: Any, runtime
     if skipped is not None:
         return skipped
     view = View(slot.view(state), slot.name, label, declared_keys(slot.view))
-    update = check_update(slot.name, slot.writes, label, await call(view, runtime))
+    with use_view(view):
+        answer = await call(view, runtime)
+    update = check_update(slot.name, slot.writes, label, answer)
     return slot.record(state, update, runtime)
 
 

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from certigraph.adapters.assistantbench.price_questions import FAMILIES, all_pages, generate_all
 from certigraph.adapters.assistantbench.server import FIRST_ENGINE, SECOND_ENGINE, GeneratedWebServer, create_provider
-from certigraph.adapters.models.calls import quote
 from certigraph.adapters.models.scripts import REPEATED_SUFFIX, current_situation, is_impossible
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.qa import expert as searching
@@ -40,10 +39,11 @@ class SolutionSource(Protocol):
 
 
 class ResearchPosition(NamedTuple):
-    """A question and the graph's state."""
+    """A question, the graph's state, and what the operator reads."""
 
     question: ResearchQuestion
     state: Mapping[str, Any]
+    view: Mapping[str, Any]
 
     @property
     def step(self) -> SolutionStep | None:
@@ -83,7 +83,7 @@ def current_position(benchmark: SolutionSource) -> ResearchPosition:
     situation = current_situation()
     if situation is None:
         raise Fault("model", "the expert answers inside a run only: certigraph run ... --model scripted:expert")
-    return ResearchPosition(benchmark.question(situation.state["task"].id), situation.state)
+    return ResearchPosition(benchmark.question(situation.state["task"].id), situation.state, situation.view)
 
 
 # Solution steps as the hops of multi-hop questions, for the expert of search worlds.
@@ -125,10 +125,9 @@ class StepsAsHops:
 # The scripted model `scripted:expert` on the generated web.
 #
 # It recognises an operator's request by the fields of the answer form. It gives a finding only once all pages that
-# support or contradict it were read for this step, and calls one adequate only if the prompt shows exactly that
-# finding, so instructions on a page have no effect. SDP's final answer is the gold answer if the prompt shows the
-# finding of the last step, else "unknown"; agents without findings submit the gold answer after they have done all
-# steps.
+# support or contradict it were read for this step, and calls one adequate only if it is exactly that finding, so
+# instructions on a page have no effect. SDP's final answer is the gold answer if the finding of the last step is known,
+# else "unknown"; agents without findings submit the gold answer after they have done all steps.
 
 ExpertAnswer = dict[str, Any]
 """Fields of an answer, by name."""
@@ -149,15 +148,15 @@ class ResearchExpert:
             author = _answer_steps  # the steps of other plans are texts, those of research are objects
         if author is None:
             return self._otherwise(prompt, schema)
-        answer = author(current_position(self._benchmark), prompt)
+        answer = author(current_position(self._benchmark))
         return {name: value for name, value in answer.items() if name in fields}
 
 
-def _answer_steps(position: ResearchPosition, prompt: str) -> ExpertAnswer:
+def _answer_steps(position: ResearchPosition) -> ExpertAnswer:
     return {"steps": [{"kind": step.kind, "goal": step.finding.about} for step in position.question.solution]}
 
 
-def _answer_tools(position: ResearchPosition, prompt: str) -> ExpertAnswer:
+def _answer_tools(position: ResearchPosition) -> ExpertAnswer:
     """Return the step's searches, and those of its pages that are known, the unread ones first."""
     step, numbers, unread_urls = position.step, position.listed, position.unread
     if step is None:
@@ -166,7 +165,7 @@ def _answer_tools(position: ResearchPosition, prompt: str) -> ExpertAnswer:
     return {"queries": [*step.queries[:MAX_QUERIES]], "pages": [numbers[url] for url in pages[:MAX_PAGES]]}
 
 
-def _answer_finding(position: ResearchPosition, prompt: str) -> ExpertAnswer:
+def _answer_finding(position: ResearchPosition) -> ExpertAnswer:
     step, observation = position.step, position.state["observation"]
     if step is None or not {*step.pages} <= {*observation.data.get("read", ())}:
         return {"finding": "", "supported_by": [], "contradicted_by": [], "dispute": ""}
@@ -176,20 +175,20 @@ def _answer_finding(position: ResearchPosition, prompt: str) -> ExpertAnswer:
     return {**texts, "supported_by": supported, "contradicted_by": contradicted}
 
 
-def _answer_adequacy(position: ResearchPosition, prompt: str) -> ExpertAnswer:
-    """Return whether the prompt shows the gold finding, with its dispute, as the finding to judge."""
-    step = position.step
-    texts = [quote(text) for text in (step.finding.text, step.finding.dispute) if text] if step else []
-    right = bool(texts) and all(text in prompt for text in texts)
+def _answer_adequacy(position: ResearchPosition) -> ExpertAnswer:
+    """Return whether the finding to judge is the gold finding, with its dispute if it has one."""
+    gold, judged = position.step.finding if position.step else None, position.view["finding"]
+    right = gold is not None and judged.text == gold.text and gold.dispute in ("", judged.dispute)
     return {"reason": "held against the way to the answer", "adequate": right}
 
 
-def _answer_question(position: ResearchPosition, prompt: str) -> ExpertAnswer:
-    solved = position.question.solution[-1].finding.text in prompt
+def _answer_question(position: ResearchPosition) -> ExpertAnswer:
+    last = position.question.solution[-1].finding.text
+    solved = any(last in known.finding.text for known in position.view["certified"].known)
     return {"answers": position.answers if solved else ["unknown"]}
 
 
-def _answer_move(position: ResearchPosition, prompt: str) -> ExpertAnswer:
+def _answer_move(position: ResearchPosition) -> ExpertAnswer:
     """Return the next use of a tool: open a known page of the steps, else search, else submit the answer."""
     tried = {query_of(action) for action in _actions_so_far(position)}
     pages = [
@@ -206,7 +205,7 @@ def _actions_so_far(position: ResearchPosition) -> list[Any]:
     return [action for step in position.state.get("history", ()) if (action := parse_action(step.action))]
 
 
-_ANSWERS: Mapping[frozenset[str], Callable[[ResearchPosition, str], ExpertAnswer]] = {
+_ANSWERS: Mapping[frozenset[str], Callable[[ResearchPosition], ExpertAnswer]] = {
     frozenset({"queries", "pages"}): _answer_tools,
     frozenset({"finding", "supported_by"}): _answer_finding,
     frozenset({"adequate"}): _answer_adequacy,

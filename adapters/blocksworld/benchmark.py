@@ -38,7 +38,7 @@ from certigraph.adapters.blocksworld.domain import (
     state_problem,
     unmet_preconditions,
 )
-from certigraph.adapters.blocksworld.expert import answer_prompt, find_plan
+from certigraph.adapters.blocksworld.expert import answer_request, find_plan
 from certigraph.adapters.files import (
     MAX_SETTINGS_BYTES,
     missing_data_fault,
@@ -437,8 +437,8 @@ class BlocksWorld:
         return {}
 
     def expert(self) -> Responder | None:
-        """Return the scripted model that parses the prompts and answers correctly."""
-        return answer_prompt
+        """Return the scripted model that answers correctly from what operators read."""
+        return answer_request
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Return the rate of solved tasks with its standard error, and the rate of runs that certified their goal."""

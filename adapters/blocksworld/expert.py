@@ -1,10 +1,10 @@
-"""BlocksWorld's planners, and the scripted expert that answers the prompts of the generic operators."""
+"""BlocksWorld's planners, and the scripted expert that answers the requests of the generic operators."""
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 from certigraph.adapters.blocksworld.domain import (
     BlockFact,
@@ -28,6 +28,9 @@ from certigraph.adapters.blocksworld.domain import (
     supports_of,
     unmet_preconditions,
 )
+from certigraph.adapters.models.experts import chained_nodes, minimal_answer, unchanged_revision
+from certigraph.adapters.models.schemas import Schema
+from certigraph.adapters.models.scripts import current_situation
 from certigraph.adapters.protocols import MIN_NODES
 from certigraph.state.records import Fault
 
@@ -129,42 +132,67 @@ def _check_goal(state: BlocksState, goal: Iterable[BlockFact]) -> BlocksState:
     return goal_facts
 
 
-# Parsing a prompt: the state, the goal, and the current target.
+# What a request is about, read from the operator's view: the state, the goal, and what is to be reached or judged.
 
-TARGET = re.compile(r"(?:Condition to make true next|Assignment|Subtask): (.+(?:\nIt settles the whole task: .+)?)")
-GIVEN = re.compile(r"(?:Task|Assignment): (.+)")
 START = re.compile(r"At the start, ([^.]+)\.")
-CONDITION = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
+QUOTED = re.compile(r"<world>.*?</world>", re.DOTALL)
+ITEM = re.compile(r"- |\d+\. ")
+NUMBERED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
 
 
-def parse_state(prompt: str) -> BlocksState:
-    """Parse the state last observed in a prompt, or else the task's start; empty if the prompt has neither."""
-    return parse_observed(prompt) or parse_facts("".join(START.findall(prompt)[:1]))
+class BlocksPosition(NamedTuple):
+    """The operator's view of a run, in facts."""
+
+    state: BlocksState
+    """State that was observed last, or else the task's start; empty if the view has neither."""
+    goal: BlocksState
+    """Goal of the task, or of a sub-task that the operator sees alone."""
+    target: BlocksState
+    """What the operator works on; for the sub-task that completes the task, the task's goal."""
+    conditions: tuple[BlocksState, ...]
+    """Conditions to judge, in order; one in an unknown wording is empty."""
+    candidates: tuple[str, ...] = ()
+    """Actions whose outcomes are to be predicted."""
 
 
-def parse_task_goal(prompt: str) -> BlocksState:
-    """Parse the goal of the task, or of a sub-task that the prompt shows alone."""
-    return parse_goal(prompt) or parse_facts("".join(GIVEN.findall(prompt)[:1]))
+def read_position(view: Mapping[str, Any]) -> BlocksPosition:
+    """Read what a request is about from the operator's view."""
+    goal = str(view.get("assignment") or (view["task"].goal if "task" in view else ""))
+    subtask = view.get("subtask")
+    target = view["target"].text if "target" in view else getattr(subtask, "text", subtask) or goal
+    return BlocksPosition(
+        state=_observed_state(view) or parse_facts("".join(START.findall(goal)[:1])),
+        goal=_parse_aim(goal),
+        target=_parse_aim(target),
+        conditions=tuple(parse_facts(predicate.text) for predicate in view.get("checked", view.get("tail", ()))),
+        candidates=tuple(view.get("candidates", ())),
+    )
 
 
-def parse_target(prompt: str) -> BlocksState:
-    """Parse the operator's current target; for the sub-task that completes the task, the task's goal.
+def read_text(text: str) -> BlocksPosition:
+    """Read what a request is about from its text alone, as a language model behind an endpoint has to.
 
-    The goal is preferred because the sub-task's text may have been cut.
+    Only the world's own sentences and the form of lists are read, no label of a prompt: the target is the last line
+    that is no item of a list, the conditions are the numbered ones.
     """
-    text = TARGET.findall(prompt)[-1]
-    return parse_goal(text) or parse_facts(text)
+    outside = [line for line in QUOTED.sub("", text).splitlines() if parse_facts(line)]
+    aims = [line for line in outside if not ITEM.match(line)] or [""]
+    return BlocksPosition(
+        state=parse_observed(text) or parse_facts("".join(START.findall(text)[:1])),
+        goal=parse_goal("\n".join(outside)) or parse_facts(aims[0]),
+        target=_parse_aim(aims[-1]),
+        conditions=tuple(parse_facts(text) for text in NUMBERED.findall(QUOTED.sub("", text))),
+    )
 
 
-def parse_conditions(prompt: str) -> list[BlocksState]:
-    """Parse the conditions to judge, in order; one in an unknown wording is empty."""
-    listed = prompt.rpartition("Conditions, in order:")[2]
-    return [parse_facts(text) for text in CONDITION.findall(listed)]
+def _observed_state(view: Mapping[str, Any]) -> BlocksState:
+    shown = view["evidence"].view if "evidence" in view else ""
+    return parse_observed(shown) or parse_observed(view["observation"].text if "observation" in view else "")
 
 
-def parse_considered_actions(prompt: str) -> list[str]:
-    """Parse the actions whose outcomes are to be predicted, in order."""
-    return CONDITION.findall(prompt.rpartition("Actions that are considered:")[2])
+def _parse_aim(text: str) -> BlocksState:
+    # the goal of the task is preferred: the text of the sub-task that completes it may have been cut
+    return parse_goal(text) or parse_facts(text.partition("\n")[0])
 
 
 def is_fulfilled(condition: BlocksState, state: BlocksState) -> bool:
@@ -172,98 +200,113 @@ def is_fulfilled(condition: BlocksState, state: BlocksState) -> bool:
     return bool(condition) and condition <= state
 
 
-# The scripted model `scripted:expert`: it parses the prompts of the generic operators and answers correctly.
+# The scripted model `scripted:expert`: it answers the requests of the generic operators correctly.
 #
-# It knows only the prompt's text, so it also tests what the operators show and how worlds word it. It continues from
-# any state that is shown. A condition in an unknown wording counts as false, and for an unknown target any legal move
-# is accepted.
+# It knows only what the operator reads, so it also tests what operators see and how worlds word it. It continues from
+# any state that is observed. A condition in an unknown wording counts as false, and for an unknown target any legal
+# move is accepted.
 
 FormAnswer = dict[str, Any]
 
 
-def answer_prompt(prompt: str, form: dict[str, Any]) -> Any:
-    """Answer a prompt of any graph's operators correctly; the kind of prompt is recognised by the answer's schema."""
-    fields = frozenset(form.get("properties", ()))
+def answer_request(prompt: str, form: Schema) -> Any:
+    """Answer a request of any graph's operators correctly. Outside a node the answer is the minimal one."""
+    situation = current_situation()
+    return answer_at(read_position(situation.view), form) if situation else minimal_answer(form)
+
+
+def answer_at(at: BlocksPosition, form: Schema) -> Any:
+    """Answer at a position; the kind of request is recognised by the answer's schema, an unknown one is minimal."""
+    fields = form.get("properties", {})
     if not fields:
         return "Nothing to add."
-    if "nodes" in fields:
-        return _answer_decomposition(prompt, form["properties"]["nodes"].get("maxItems", MIN_NODES))
-    if fields == {"actions"}:
-        return {"actions": _propose_actions(prompt, form["properties"]["actions"])}
-    if fields == {"choice"} or "thought" in fields:
-        return _answer_choice(prompt, form["properties"])
-    return next(answer(prompt) for name, answer in _ANSWERS.items() if name in fields)
+    answer = next((answer for name, answer in _ANSWERS.items() if name in fields), None)
+    return answer(at, fields) if answer else minimal_answer(form)
 
 
-def _answer_choice(prompt: str, parts: dict[str, Any]) -> FormAnswer:
-    field = "choice" if "choice" in parts else "action"
-    move = format_move(_next_move(prompt, parts[field].get("enum", ())))
-    return {"thought": "it leads to the goal", field: move} if "thought" in parts else {field: move}
+def _answer_choice(at: BlocksPosition, fields: Schema) -> FormAnswer:
+    field = "choice" if "choice" in fields else "action"
+    move = format_move(_next_move(at, fields[field].get("enum", ())))
+    return {"thought": "it leads to the goal", field: move} if "thought" in fields else {field: move}
 
 
-def _answer_plan(prompt: str) -> FormAnswer:
-    return {"conditions": _plan_conditions(prompt)}
+def _answer_plan(at: BlocksPosition, fields: Schema) -> FormAnswer:
+    # One condition for each move, its effect; the goal replaces the last. The goal alone if no state is visible, as for
+    # a sub-task, whose Propose sees the goal but not the start.
+    moves = find_plan(at.state, at.goal) if at.state else []
+    return {"conditions": [*(format_fact(schema_of(move).adds[0]) for move in moves[:-1]), format_facts(at.goal)]}
 
 
-def _answer_verdict(prompt: str) -> FormAnswer:
-    state = parse_state(prompt)
-    fulfilled = takewhile(lambda condition: is_fulfilled(condition, state), parse_conditions(prompt))
+def _answer_verdict(at: BlocksPosition, fields: Schema) -> FormAnswer:
+    most = fields["holds"].get("maximum", len(at.conditions))
+    fulfilled = takewhile(lambda condition: is_fulfilled(condition, at.state), at.conditions[:most])
     return {"reason": "read off the observation", "holds": len(list(fulfilled))}
 
 
-def _answer_decomposition(prompt: str, limit: int) -> FormAnswer:
+def _answer_decomposition(at: BlocksPosition, fields: Schema) -> FormAnswer:
     # A chain of the goal facts in the order in which they become true; the complete goal is last. The base of each
     # tower is included, because an agent knows only its own sub-task and would otherwise build on blocks that move.
-    state, goal = parse_state(prompt), parse_task_goal(prompt)
-    moves = find_plan(state, goal)
-    end = state
+    limit, moves, end = fields["nodes"].get("maxItems", MIN_NODES), find_plan(at.state, at.goal), at.state
     for move in moves:
         end = (
             end if unmet_preconditions(end, move) else apply_move(end, move)
         )  # the plan may be impossible if the view was cut
-    grounds = {ontable(base) for base in supports_of(goal).values()} & end
-    facts = [fact for move in moves for fact in schema_of(move).adds if fact in goal or fact in grounds]
+    grounds = {ontable(base) for base in supports_of(at.goal).values()} & end
+    facts = [fact for move in moves for fact in schema_of(move).adds if fact in at.goal or fact in grounds]
     size = -(-len(facts) // limit) or 1
     texts = [format_facts(facts[start : start + size]) for start in range(0, len(facts), size)][:-1]
-    chain = enumerate([*texts, format_facts(goal)], 1)
-    return {"nodes": [{"id": f"n{n}", "task": text, "needs": [f"n{n - 1}"] * (n > 1)} for n, text in chain]}
+    return {"nodes": chained_nodes({f"n{n}": text for n, text in enumerate([*texts, format_facts(at.goal)], 1)})}
 
 
-def _answer_outline(prompt: str) -> FormAnswer:
-    moves = find_plan(parse_state(prompt), parse_task_goal(prompt))
+def _answer_outline(at: BlocksPosition, fields: Schema) -> FormAnswer:
+    moves = find_plan(at.state, at.goal)
     return {"steps": [format_move(move) for move in moves] or ["any move: nothing is left to do"]}
 
 
-def _answer_progress(prompt: str) -> FormAnswer:
-    status = "completed" if is_fulfilled(parse_target(prompt), parse_state(prompt)) else "needs_more_steps"
+def _answer_progress(at: BlocksPosition, fields: Schema) -> FormAnswer:
+    status = "completed" if is_fulfilled(at.target, at.state) else "needs_more_steps"
     return {"reason": "read off the world", "status": status, "off_plan": False, "guidance": "", "result": status}
 
 
-def _answer_subtask(prompt: str) -> FormAnswer:
-    moves = find_plan(parse_state(prompt), parse_task_goal(prompt))
-    text = format_fact(schema_of(moves[0]).adds[0]) if moves else format_facts(parse_task_goal(prompt))
+def _answer_subtask(at: BlocksPosition, fields: Schema) -> FormAnswer:
+    moves = find_plan(at.state, at.goal)
+    text = format_fact(schema_of(moves[0]).adds[0]) if moves else format_facts(at.goal)
     return {"rationale": "it comes next", "subtask": text, "insights": []}
 
 
-def _answer_completion(prompt: str) -> FormAnswer:
-    return {"reason": "read off the world", "completed": is_fulfilled(parse_target(prompt), parse_state(prompt))}
+def _answer_completion(at: BlocksPosition, fields: Schema) -> FormAnswer:
+    return {"reason": "read off the world", "completed": is_fulfilled(at.target, at.state)}
 
 
-def _answer_goal_check(prompt: str) -> FormAnswer:
-    return {"reason": "read off the world", "reached": is_fulfilled(parse_task_goal(prompt), parse_state(prompt))}
+def _answer_goal_check(at: BlocksPosition, fields: Schema) -> FormAnswer:
+    return {"reason": "read off the world", "reached": is_fulfilled(at.goal, at.state)}
 
 
-def _answer_undone(prompt: str) -> FormAnswer:
+def _answer_undone(at: BlocksPosition, fields: Schema) -> FormAnswer:
     # Conditions that belong to the goal and no longer hold; all others were intermediate steps.
-    state, goal = parse_state(prompt), parse_task_goal(prompt)
-    conditions = enumerate(parse_conditions(prompt), 1)
-    undone = [
-        n for n, condition in conditions if condition and condition <= goal and not is_fulfilled(condition, state)
-    ]
-    return {"reason": "read off the world", "undone": undone}
+    needed = (n for n, condition in enumerate(at.conditions, 1) if condition and condition <= at.goal)
+    return {"reason": "read off the world", "undone": [n for n in needed if not at.conditions[n - 1] <= at.state]}
 
 
-_ANSWERS: dict[str, Callable[[str], FormAnswer]] = {
+def _answer_candidates(at: BlocksPosition, fields: Schema) -> FormAnswer:
+    # The next move first, then other moves up to the requested number.
+    form = fields["actions"]
+    listed = form["items"].get("enum", ())
+    best = _next_move(at, listed)
+    others = [format_move(move) for move in applicable_moves(at.state) if move != best]
+    candidates = [format_move(best), *(text for text in others if not listed or text in listed)]
+    return {"actions": candidates[: form["maxItems"]]}
+
+
+def _answer_outcomes(at: BlocksPosition, fields: Schema) -> FormAnswer:
+    return {"outcomes": [_predict_outcome(at.state, text) for text in at.candidates]}
+
+
+_ANSWERS: dict[str, Callable[[BlocksPosition, Schema], FormAnswer]] = {
+    "nodes": _answer_decomposition,
+    "actions": _answer_candidates,
+    "choice": _answer_choice,
+    "thought": _answer_choice,
     "conditions": _answer_plan,
     "holds": _answer_verdict,
     "reached": _answer_goal_check,
@@ -272,40 +315,21 @@ _ANSWERS: dict[str, Callable[[str], FormAnswer]] = {
     "completed": _answer_completion,
     "steps": _answer_outline,
     "status": _answer_progress,
-    "change": lambda prompt: {"reason": "all is as it was", "change": [], "add": [], "remove": []},
-    "forbidden": lambda prompt: {"reason": "no rule speaks of it", "forbidden": False},
-    "outcomes": lambda prompt: {
-        "outcomes": [_predict_outcome(parse_state(prompt), text) for text in parse_considered_actions(prompt)]
-    },
-    "insights": lambda prompt: {"insights": []},
-    "subtasks": lambda prompt: {"subtasks": []},
-    "action": lambda prompt: {"action": format_move(_next_move(prompt, ()))},
+    "change": unchanged_revision,
+    "forbidden": lambda at, fields: {"reason": "no rule speaks of it", "forbidden": False},
+    "outcomes": _answer_outcomes,
+    "insights": lambda at, fields: {"insights": []},
+    "subtasks": lambda at, fields: {"subtasks": []},
+    "action": _answer_choice,
 }
 
 
-def _plan_conditions(prompt: str) -> list[str]:
-    # One condition for each move, its effect; the goal replaces the last. The goal alone if the prompt shows no state,
-    # as for a sub-task, whose prompt names the goal but not the start.
-    goal, state = parse_task_goal(prompt), parse_state(prompt)
-    moves = find_plan(state, goal) if state else []
-    return [*(format_fact(schema_of(move).adds[0]) for move in moves[:-1]), format_facts(goal)]
-
-
-def _next_move(prompt: str, listed: Sequence[str]) -> BlockMove:
+def _next_move(at: BlocksPosition, listed: Sequence[str]) -> BlockMove:
     # A move that reaches the target immediately, or else the first move of a plan.
-    state, target = parse_state(prompt), parse_target(prompt)
-    moves = [move for text in listed if (move := parse_action(text)) and not unmet_preconditions(state, move)]
-    at_once = (move for move in moves if target <= apply_move(state, move))
-    first = [move for move in find_plan(state, target)[:1] if not moves or move in moves]
-    return next(at_once, None) or (first or moves or applicable_moves(state))[0]
-
-
-def _propose_actions(prompt: str, part: dict[str, Any]) -> list[str]:
-    # The next move first, then other moves up to the requested number.
-    listed = part["items"].get("enum", ())
-    best = _next_move(prompt, listed)
-    others = [format_move(move) for move in applicable_moves(parse_state(prompt)) if move != best]
-    return [format_move(best), *(text for text in others if not listed or text in listed)][: part["maxItems"]]
+    moves = [move for text in listed if (move := parse_action(text)) and not unmet_preconditions(at.state, move)]
+    at_once = (move for move in moves if at.target <= apply_move(at.state, move))
+    first = [move for move in find_plan(at.state, at.target)[:1] if not moves or move in moves]
+    return next(at_once, None) or (first or moves or applicable_moves(at.state))[0]
 
 
 def _predict_outcome(state: BlocksState, text: str) -> str:

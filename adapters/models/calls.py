@@ -40,7 +40,7 @@ from certigraph.adapters.models.endpoint import (
     send_request,
 )
 from certigraph.adapters.models.schemas import ParseError, Schema, parse_reply, schema_of
-from certigraph.adapters.models.scripts import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat, use_about
 from certigraph.adapters.models.usage import NO_USAGE, Call, Price, cached_tokens, cost_in_usd, current_meter, price_of
 from certigraph.adapters.protocols import Context, Responder
 from certigraph.adapters.redaction import redact, redact_message
@@ -349,6 +349,7 @@ async def ask(
     runtime: Runtime[Context],
     temperature: float | None = None,
     sample: int = 0,
+    about: Mapping[str, Any] | None = None,
 ) -> T:
     """Ask the model of a role for an instance of a pydantic type.
 
@@ -360,6 +361,8 @@ async def ask(
         temperature: sampling temperature; None keeps the model's own.
         sample: number of this answer among several independent ones to one prompt. The cache of replies keeps them
             apart; it is not sent.
+        about: what the request is about where the operator's view does not have it, by name; for scripted models, which
+            do not read prompts.
 
     Raises:
         LimitReached: the run's budget does not allow another call.
@@ -370,13 +373,25 @@ async def ask(
     form = AnswerForm(
         schema.__name__, shape, lambda text: schema.model_validate(parse_reply(text, shape)), settings, sample
     )
-    return await _ask_form(prompt, form, role, runtime)
+    with use_about(about or {}):
+        return await _ask_form(prompt, form, role, runtime)
 
 
-async def ask_text(prompt: Prompt, *, role: str, runtime: Runtime[Context], tokens: int | None = None) -> str:
-    """Ask the model of a role for prose, truncated after `tokens` tokens if given. Raises as `ask` does."""
+async def ask_text(
+    prompt: Prompt,
+    *,
+    role: str,
+    runtime: Runtime[Context],
+    tokens: int | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> str:
+    """Ask the model of a role for prose, truncated after `tokens` tokens if given.
+
+    `about` and the exceptions are those of `ask`.
+    """
     settings = {"max_tokens": tokens} if tokens else {}
-    return await _ask_form(prompt, AnswerForm("text", None, str.strip, settings), role, runtime)
+    with use_about(about or {}):
+        return await _ask_form(prompt, AnswerForm("text", None, str.strip, settings), role, runtime)
 
 
 async def choose(prompt: Prompt, options: Sequence[str], *, role: str, runtime: Runtime[Context]) -> str:

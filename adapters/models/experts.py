@@ -26,8 +26,8 @@ REACHED_FIELD = "reached"
 
 At = TypeVar("At")
 
-AnswerFunction = Callable[[At, str, dict[str, Any]], Any]
-"""Function (progress of the run, prompt, schema of the answer) -> an answer with that schema."""
+AnswerFunction = Callable[[At, dict[str, Any]], Any]
+"""Function (progress of the run, schema of the answer) -> an answer with that schema."""
 
 
 def respond_by_field(
@@ -47,7 +47,7 @@ def respond_by_field(
         situation = current_situation()
         make_answer = next((function for name, function in answers.items() if name in form.get("properties", ())), None)
         at = standing(situation.state) if situation and make_answer else None
-        return make_answer(at, prompt, form) if make_answer and at is not None else minimal_answer(form)
+        return make_answer(at, form) if make_answer and at is not None else minimal_answer(form)
 
     return respond
 
@@ -91,7 +91,7 @@ def chained_nodes(tasks: Mapping[str, str]) -> list[dict[str, Any]]:
     return [{"id": id_, "task": task, "needs": need} for (id_, task), need in zip(tasks.items(), needs, strict=False)]
 
 
-def unchanged_revision(at: Any, prompt: str, form: dict[str, Any]) -> Any:
+def unchanged_revision(at: Any, form: dict[str, Any]) -> Any:
     """Return a revision that leaves a task graph unchanged."""
     return {"reason": "the path is as it was", "change": [], "add": [], "remove": []}
 
@@ -188,26 +188,26 @@ def demonstration_expert(demonstration: Demonstration) -> Responder:
     return respond_by_field(_ANSWERS, lambda state: progress_of(state, remaining))
 
 
-def _plan(at: DemonstrationProgress, prompt: str, form: dict[str, Any]) -> Any:
+def _plan(at: DemonstrationProgress, form: dict[str, Any]) -> Any:
     most = form["properties"]["conditions"].get("maxItems", MIN_PLAN)
     return {"conditions": split_evenly(at, most) or ["The goal is reached."]}
 
 
-def _subtask(at: DemonstrationProgress, prompt: str, form: dict[str, Any]) -> Any:
+def _subtask(at: DemonstrationProgress, form: dict[str, Any]) -> Any:
     ahead = name_segments(at._replace(remaining_after=0), SUBTASK_ACTIONS)
     return {"rationale": "it comes next", "subtask": [*ahead, "The goal is reached."][0], "insights": []}
 
 
-def _nodes(at: DemonstrationProgress, prompt: str, form: dict[str, Any]) -> Any:
+def _nodes(at: DemonstrationProgress, form: dict[str, Any]) -> Any:
     most = form["properties"]["nodes"].get("maxItems", MIN_NODES)
     return {"nodes": chained_nodes({f"stretch-{n}": text for n, text in enumerate(split_evenly(at, most), 1)})}
 
 
-def _action(at: DemonstrationProgress, prompt: str, form: dict[str, Any]) -> Any:
+def _action(at: DemonstrationProgress, form: dict[str, Any]) -> Any:
     return action_answer(_next_action(at), form, "the demonstration says so")
 
 
-def _proposals(at: DemonstrationProgress, prompt: str, form: dict[str, Any]) -> Any:
+def _proposals(at: DemonstrationProgress, form: dict[str, Any]) -> Any:
     return candidates_answer(_next_action(at), form)
 
 
@@ -215,7 +215,7 @@ def _next_action(at: DemonstrationProgress) -> str:
     return at.remaining[0] if at.remaining else "look"
 
 
-def _verdict(at: DemonstrationProgress, prompt: str, form: dict[str, Any]) -> Any:
+def _verdict(at: DemonstrationProgress, form: dict[str, Any]) -> Any:
     most = int(form["properties"]["holds"].get("maximum", len(at.tail)))
     unmet = (index for index, predicate in enumerate(at.tail) if not _is_reached(at, predicate))
     return {"reason": f"{len(at.remaining)} actions to go", "holds": min(next(unmet, len(at.tail)), most)}
@@ -228,16 +228,16 @@ def _is_reached(at: DemonstrationProgress, predicate: Predicate) -> bool:
     return len(at.remaining) <= remaining
 
 
-def _steps(at: DemonstrationProgress, prompt: str, form: dict[str, Any]) -> Any:
+def _steps(at: DemonstrationProgress, form: dict[str, Any]) -> Any:
     most = form["properties"]["steps"].get("maxItems", MIN_PLAN)
     return {"steps": list(at.ahead[:most]) or ["Nothing is left to do."]}
 
 
-def _completion(at: DemonstrationProgress, prompt: str, form: dict[str, Any]) -> Any:
+def _completion(at: DemonstrationProgress, form: dict[str, Any]) -> Any:
     return {"reason": f"{len(at.remaining)} actions to go", "completed": not at.ahead}
 
 
-def _progress(at: DemonstrationProgress, prompt: str, form: dict[str, Any]) -> Any:
+def _progress(at: DemonstrationProgress, form: dict[str, Any]) -> Any:
     summary, guidance = f"{len(at.remaining)} actions to go", "".join(at.ahead[:1])
     status = "needs_more_steps" if at.ahead else "completed"
     return {"reason": summary, "status": status, "off_plan": False, "guidance": guidance, "result": summary}
@@ -246,14 +246,14 @@ def _progress(at: DemonstrationProgress, prompt: str, form: dict[str, Any]) -> A
 _ANSWERS: dict[str, AnswerFunction[DemonstrationProgress]] = {
     "conditions": _plan,
     "holds": _verdict,
-    "reached": lambda at, prompt, form: {"reason": f"{len(at.remaining)} actions to go", "reached": not at.ahead},
+    "reached": lambda at, form: {"reason": f"{len(at.remaining)} actions to go", "reached": not at.ahead},
     "subtask": _subtask,
     "completed": _completion,
     "nodes": _nodes,
     "steps": _steps,
     "status": _progress,
     "change": unchanged_revision,
-    "forbidden": lambda at, prompt, form: {"reason": "no rule speaks of it", "forbidden": False},
+    "forbidden": lambda at, form: {"reason": "no rule speaks of it", "forbidden": False},
     "action": _action,
     "actions": _proposals,
     "choice": _action,

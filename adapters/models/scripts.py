@@ -4,7 +4,6 @@
 given rates.
 """
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,15 +24,20 @@ from certigraph.adapters.processes import run_in_waiting_thread
 from certigraph.adapters.protocols import Responder
 from certigraph.state.records import Record, UnknownName
 
-# Situation of the running node: what a scripted model may know besides the prompt. Language models do not get it.
+# Situation of the running node, from which scripted models answer. Language models get the prompt instead.
 
 
 class Situation(NamedTuple):
-    """The running node, its superstep, and the graph state before it."""
+    """The running node, its superstep, and what a scripted model answers from: never the text of a prompt."""
 
     node: str
     superstep: int
     state: Mapping[str, Any]
+    """The graph state before the node."""
+    view: Mapping[str, Any] = {}
+    """What the operator reads: the slot's view of the state, and what the operator adds with `about`."""
+    place: tuple[str, ...] = ()
+    """Node and superstep in each graph from the outermost inward, and what operators added: equal in resumed runs."""
 
 
 _SITUATION: ContextVar[Situation | None] = ContextVar("certigraph_situation", default=None)
@@ -41,7 +45,15 @@ _SITUATION: ContextVar[Situation | None] = ContextVar("certigraph_situation", de
 
 @contextmanager
 def use_situation(situation: Situation) -> Iterator[None]:
-    """Set the situation for scripted models that are called inside the block."""
+    """Set the situation for scripted models that are called inside the block; its place follows the outer one."""
+    outer = current_situation()
+    place = (*(outer.place if outer else ()), f"{situation.node}:{situation.superstep}")
+    with _set_situation(situation._replace(place=place)):
+        yield
+
+
+@contextmanager
+def _set_situation(situation: Situation) -> Iterator[None]:
     token = _SITUATION.set(situation)
     try:
         yield
@@ -54,6 +66,29 @@ def current_situation() -> Situation | None:
     return _SITUATION.get()
 
 
+@contextmanager
+def use_view(view: Mapping[str, Any]) -> Iterator[None]:
+    """Set what the operator reads, inside a node; without effect elsewhere."""
+    situation = current_situation()
+    if situation is None:
+        yield
+        return
+    with _set_situation(situation._replace(view=view)):
+        yield
+
+
+@contextmanager
+def use_about(about: Mapping[str, Any]) -> Iterator[None]:
+    """Add to what the operator reads, for one request inside a node; without effect elsewhere."""
+    situation = current_situation()
+    if situation is None or not about:
+        yield
+        return
+    place = (*situation.place, repr(about))
+    with _set_situation(situation._replace(view={**situation.view, **about}, place=place)):
+        yield
+
+
 # A chat model that runs a function: deterministic answers to JSON schemas, for tests, examples and dry runs.
 
 CHARS_PER_TOKEN = 4
@@ -61,10 +96,11 @@ TEXT_SCHEMA: Schema = {"type": "string"}
 
 
 class ScriptedChat(BaseChatModel):
-    """Chat model that answers like an endpoint with JSON schema mode, from the messages and the schema alone.
+    """Chat model that answers like an endpoint with JSON schema mode.
 
-    Without a responder the answer is the minimal instance of the schema. `replies` are returned verbatim instead, in
-    order, whatever the request is.
+    Its responder gets the messages and the schema; the shipped ones answer from the situation of the node and the
+    schema, and read no message. Without a responder the answer is the minimal instance of the schema. `replies` are
+    returned verbatim instead, in order, whatever the request is.
     """
 
     responder: Responder | None = Field(None, exclude=True)
@@ -139,22 +175,22 @@ def random_responder(trial: int = 0) -> Responder:
     """
 
     def respond(prompt: str, schema: Schema) -> Any:
-        return minimal_instance(_choose_options(_require_condition(schema), random_for(0, trial, prompt)))
+        return minimal_instance(_choose_options(_require_condition(schema), random_for(0, trial)))
 
     return respond
 
 
-def random_for(seed: int, trial: int, prompt: str) -> Random:
-    """Create the random generator of a request: equal in every process, order and resumed run.
+def random_for(seed: int, trial: int) -> Random:
+    """Create the random generator of a request: equal in every process, order and resumed run, whatever the prompt is.
 
-    It also depends on the number of earlier calls, so that a repeated request is drawn again.
+    It depends on the task, on the place of the request in the run, and on the number of earlier calls of the node, so
+    that a repeated request is drawn again.
     """
     situation = current_situation()
-    state = situation.state if situation else {}
-    task = state["task"].id if "task" in state else ""
-    step = situation.superstep if situation else 0
-    digest = hashlib.sha256(prompt.encode()).hexdigest()
-    return Random(f"{seed}:{trial}:{task}:{step}:{len(current_meter().records)}:{digest}")
+    task = situation.state.get("task") if situation else None
+    about = [task.id, task.goal] if task else []  # the goal distinguishes sub-tasks that are worked on at the same time
+    place = situation.place if situation else ()
+    return Random(repr((seed, trial, *about, *place, len(current_meter().records))))
 
 
 def _require_condition(schema: Schema) -> Schema:
@@ -372,7 +408,7 @@ def simulated_responder(errors: ErrorRates, expert: Responder | None, trial: int
     def respond(prompt: str, schema: Schema) -> Any:
         correct = expert(prompt, schema) if expert else minimal_instance(schema)
         state = _graph_state()
-        draw = random_for(errors.seed, trial, prompt)
+        draw = random_for(errors.seed, trial)
         return inject_errors(correct, schema, errors, draw, goal=_goal_of(state), target=_target_of(state))
 
     return respond

@@ -118,6 +118,8 @@ class QuestionPosition(NamedTuple):
 
     question: MultiHopQuestion
     state: Mapping[str, Any]
+    view: Mapping[str, Any]
+    """What the operator reads."""
     seen: tuple[GoldHop, ...]
     latest: tuple[GoldHop, ...]
     """Hops whose paragraphs are in the last observation."""
@@ -193,6 +195,7 @@ def current_position(benchmark: GoldSource) -> QuestionPosition:
     return QuestionPosition(
         question,
         state,
+        situation.view,
         seen=tuple(hop for key, hop in gold.items() if key in {*read, *latest}),
         latest=tuple(hop for key, hop in gold.items() if key in latest),
         gold_lines=tuple(number for number, key in enumerate(latest, 1) if key in gold),
@@ -216,7 +219,7 @@ SUBMIT_STEP = "Hand in the answer."
 """Last step of every plan."""
 
 
-def answer_nodes(position: QuestionPosition, prompt: str) -> ExpertAnswer:
+def answer_nodes(position: QuestionPosition) -> ExpertAnswer:
     """Return one node per part, which needs the parts that lead to it, and one that answers from all of them."""
     question, most = position.question, position.form["nodes"].get("maxItems", MIN_NODES)
     hops = split_hops(question, most - 1)
@@ -231,19 +234,19 @@ def answer_nodes(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     return {"nodes": [*searches, {"id": "answer", "task": ANSWER_SPECIFICATION, "needs": [part.id for part in hops]}]}
 
 
-def answer_steps(position: QuestionPosition, prompt: str) -> ExpertAnswer:
+def answer_steps(position: QuestionPosition) -> ExpertAnswer:
     """Return a plan: search for everything that is missing, then answer."""
     return {"steps": [*(f"Search: {position.asks(hop)}" for hop in position.unseen), SUBMIT_STEP]}
 
 
-def answer_progress(position: QuestionPosition, prompt: str) -> ExpertAnswer:
+def answer_progress(position: QuestionPosition) -> ExpertAnswer:
     """Return that more steps are needed: a sub-task is completed only by the answer that it submits."""
     guidance = f"Search: {position.asks(position.unseen[0])}" if position.unseen else SUBMIT_STEP
     rest = {"off_plan": False, "guidance": guidance, "result": ""}
     return {"reason": f"{len(position.unseen)} paragraphs are missing", "status": "needs_more_steps", **rest}
 
 
-def answer_revision(position: QuestionPosition, prompt: str) -> ExpertAnswer:
+def answer_revision(position: QuestionPosition) -> ExpertAnswer:
     """Return the graph without dependencies on failed nodes: the expert can answer without them."""
     dag = position.state["dag"]
     failed = {node.id for node in dag.nodes if node.status == "failed"}
@@ -255,7 +258,7 @@ def answer_revision(position: QuestionPosition, prompt: str) -> ExpertAnswer:
 # The expert's answers to the operators that update a belief or stop a search (CGDP).
 
 
-def answer_facts(position: QuestionPosition, prompt: str) -> ExpertAnswer:
+def answer_facts(position: QuestionPosition) -> ExpertAnswer:
     """Return what the last observation adds to a structured belief."""
     believed = {fact.text for fact in _belief_at(position).facts}
     new = [hop for hop in position.latest if hop.finding not in believed]
@@ -265,7 +268,7 @@ def answer_facts(position: QuestionPosition, prompt: str) -> ExpertAnswer:
     return {"facts": entries, "resolved": sorted(open_questions & answered), "questions": missing}
 
 
-def answer_reorganised(position: QuestionPosition, prompt: str) -> ExpertAnswer:
+def answer_reorganised(position: QuestionPosition) -> ExpertAnswer:
     """Return the present belief unchanged; it is never too large."""
     entries = [{"fact": fact.text, "source": fact.source} for fact in _belief_at(position).facts]
     return {"facts": entries, "questions": list(_belief_at(position).questions)}
@@ -277,18 +280,18 @@ def format_notes(position: QuestionPosition) -> str:
     return "\n".join(new) or "Nothing new."
 
 
-def answer_verdict(position: QuestionPosition, prompt: str) -> ExpertAnswer:
+def answer_verdict(position: QuestionPosition) -> ExpertAnswer:
     """Return a gate's verdict: stale if the last round showed nothing new and something is missing."""
     stale = bool(position.state.get("rounds")) and position.state["rounds"][-1].upr == 0
     return {"reason": "counted", "verdict": "QUERY_STALE" if stale and position.unseen else "PRODUCTIVE"}
 
 
-def answer_unresolved(position: QuestionPosition, prompt: str) -> ExpertAnswer:
+def answer_unresolved(position: QuestionPosition) -> ExpertAnswer:
     """Return what has not been found yet."""
     return {"unresolved": [position.asks(hop) for hop in position.unseen], "answerable": not position.unseen}
 
 
-def answer_hypotheses(position: QuestionPosition, prompt: str) -> ExpertAnswer:
+def answer_hypotheses(position: QuestionPosition) -> ExpertAnswer:
     """Return where the missing paragraphs are; if none is missing, the answer."""
     hops = position.unseen or position.hops
     return {"hypotheses": [f"{hop.passage.title} tells it: {hop.answer}" for hop in hops] or [position.answer]}
@@ -306,11 +309,11 @@ def _belief_at(position: QuestionPosition) -> Belief:
 # sub-task of TDP it uses only that sub-task's hops and their answer.
 #
 # A right answer therefore shows that worlds, passages and schedules work, not that a prompt or the result of another
-# sub-task was sufficient: only support is checked against the prompt, everything else comes from the question's file
-# and the run's state.
+# sub-task was sufficient: only support is checked against the paragraph that the validator is given, everything else
+# comes from the question's file and the run's state.
 
-SHOWN_PREFIX_LENGTH = 40
-"""Characters of a paragraph that must be in a prompt for the paragraph to count as shown."""
+MATCHED_LENGTH = 40
+"""Characters in which two paragraphs must agree to count as the same one."""
 
 
 class GoldExpert:
@@ -328,57 +331,59 @@ class GoldExpert:
         author = next((answer for name, answer in _ANSWERS.items() if name in fields), None)
         if author is None:
             return minimal_answer(schema)
-        answer = {name: value for name, value in author(position, prompt).items() if name in fields}
+        answer = {name: value for name, value in author(position).items() if name in fields}
         return {name: _truncate(value, fields[name]) for name, value in answer.items()}
 
 
-def _answer_subquestions(position: QuestionPosition, prompt: str) -> ExpertAnswer:
+def _answer_subquestions(position: QuestionPosition) -> ExpertAnswer:
     certified = sum(
         predicate.kind == "hop" for predicate in position.state.get("plan", ())[: position.state.get("head", 0)]
     )
     return {"subquestions": [hop.question for hop in position.hops[certified:]] or [position.question.text]}
 
 
-def _answer_query(position: QuestionPosition, prompt: str) -> ExpertAnswer:
+def _answer_query(position: QuestionPosition) -> ExpertAnswer:
     hop = position.target()
     return {"query": (hop and position.query(hop)) or position.question.text}
 
 
-def _answer_guess(position: QuestionPosition, prompt: str) -> ExpertAnswer:
+def _answer_guess(position: QuestionPosition) -> ExpertAnswer:
     hop = position.target()
     return {"guess": hop.answer if hop else position.answer}
 
 
-def _answer_finding(position: QuestionPosition, prompt: str) -> ExpertAnswer:
+def _answer_finding(position: QuestionPosition) -> ExpertAnswer:
     hop = position.target()
     if hop is None or hop not in position.seen:
         return {"found": False, "title": "", "finding": "", "entity": ""}
     return {"found": True, "title": hop.passage.title, "finding": hop.finding, "entity": hop.answer}
 
 
-def _answer_supported(position: QuestionPosition, prompt: str) -> ExpertAnswer:
+def _answer_supported(position: QuestionPosition) -> ExpertAnswer:
     hop, claimed = position.target(), str(position.state["action"].args.get("finding", ""))
     right = hop is not None and bool(claimed) and one_line(hop.finding).startswith(one_line(claimed))
-    return {"reason": "read off the paragraph", "supported": right and hop is not None and _is_shown(prompt, hop)}
+    passage = position.view.get("passage")
+    shown = hop is not None and passage is not None and _starts_alike(hop.passage, passage)
+    return {"reason": "read off the paragraph", "supported": right and shown}
 
 
-def _answer_consistent(position: QuestionPosition, prompt: str) -> ExpertAnswer:
+def _answer_consistent(position: QuestionPosition) -> ExpertAnswer:
     answer = str(position.state["action"].args.get("answer", ""))
     right = any(exact_match(answer, gold) for gold in position.answers)
     return {"reason": "held against the steps", "consistent": right}
 
 
-def _answer_sentence(position: QuestionPosition, prompt: str) -> ExpertAnswer:
+def _answer_sentence(position: QuestionPosition) -> ExpertAnswer:
     query = _next_query(position)
     return {"sentence": f"Next comes {query}" if query else f"So the answer is: {position.answer}."}
 
 
-def _answer_generation(position: QuestionPosition, prompt: str) -> ExpertAnswer:
+def _answer_generation(position: QuestionPosition) -> ExpertAnswer:
     missing = "".join(f"{hop.passage.title}. " for hop in position.unseen)
     return {"generation": f"{missing}So the answer is: {position.answer}."}
 
 
-def _answer_move(position: QuestionPosition, prompt: str) -> ExpertAnswer:
+def _answer_move(position: QuestionPosition) -> ExpertAnswer:
     query = _next_query(position)
     tool, text = (SEARCH, query) if query else (FINISH, position.answer)
     thought = "a paragraph is missing" if query else "all that is needed was found"
@@ -391,8 +396,8 @@ def _next_query(position: QuestionPosition) -> str | None:
     return next((query for query in queries if query), None)
 
 
-def _is_shown(prompt: str, hop: GoldHop) -> bool:
-    return one_line(one_line(hop.passage.text)[:SHOWN_PREFIX_LENGTH]) in one_line(prompt)
+def _starts_alike(gold: Passage, shown: Passage) -> bool:
+    return one_line(gold.text)[:MATCHED_LENGTH].strip() in one_line(shown.text)
 
 
 def _truncate(value: Any, form: Mapping[str, Any]) -> Any:
@@ -403,7 +408,7 @@ def _truncate(value: Any, form: Mapping[str, Any]) -> Any:
     return value[:most] if isinstance(value, str) else value
 
 
-_ANSWERS: dict[str, Callable[[QuestionPosition, str], ExpertAnswer]] = {
+_ANSWERS: dict[str, Callable[[QuestionPosition], ExpertAnswer]] = {
     "subquestions": _answer_subquestions,
     "query": _answer_query,
     "guess": _answer_guess,
@@ -414,18 +419,18 @@ _ANSWERS: dict[str, Callable[[QuestionPosition, str], ExpertAnswer]] = {
     "facts": answer_reorganised,
     "verdict": answer_verdict,
     "unresolved": answer_unresolved,
-    "aligned": lambda position, prompt: {"reason": "the same entity", "aligned": True},
+    "aligned": lambda position: {"reason": "the same entity", "aligned": True},
     "hypotheses": answer_hypotheses,
-    "keep": lambda position, prompt: {"keep": list(position.gold_lines)},
+    "keep": lambda position: {"keep": list(position.gold_lines)},
     "sentence": _answer_sentence,
     "generation": _answer_generation,
-    "summary": lambda position, prompt: {"summary": " ".join(hop.finding for hop in position.seen)},
+    "summary": lambda position: {"summary": " ".join(hop.finding for hop in position.seen)},
     "nodes": answer_nodes,
     "steps": answer_steps,
     "status": answer_progress,
     "change": answer_revision,
     "tool": _answer_move,
     "action": _answer_move,
-    "answer": lambda position, prompt: {"answer": position.answer},
+    "answer": lambda position: {"answer": position.answer},
 }
 """Functions that answer, by the field that identifies a request; the first field that is in the form decides."""

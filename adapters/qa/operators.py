@@ -310,7 +310,8 @@ async def _ask_support(passage: Passage, observation: Observation, task: Task, r
         finding=_text_of(observation, "finding"),
         entity=_text_of(observation, "entity"),
     )
-    return await ask(build_prompt(runtime, instruction), Support, role="validator", runtime=runtime)
+    about = {"passage": passage}
+    return await ask(build_prompt(runtime, instruction), Support, role="validator", runtime=runtime, about=about)
 
 
 def _format_support(answer: Support, passage: Passage, observation: Observation) -> str:

@@ -313,7 +313,8 @@ async def _ask_adequacy(
         sources=quote(bullet_list(finding.sources)),
         dispute=f"Some sources say otherwise: {quote(finding.dispute)}\n" if finding.dispute else "",
     )
-    return await ask(build_prompt(runtime, instruction), Adequacy, role="validator", runtime=runtime)
+    about = {"finding": finding}
+    return await ask(build_prompt(runtime, instruction), Adequacy, role="validator", runtime=runtime, about=about)
 
 
 def _judge_answer(tail: Sequence[Predicate], observation: Observation) -> Verdict:

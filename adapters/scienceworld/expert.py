@@ -6,14 +6,14 @@ next one, except for a target that is already reached, for which it looks around
 which is not always how the world lists them; they work where models write freely (SDP, `decide_freely(most=0)`),
 elsewhere it chooses the closest one.
 
-Its assignments name milestones of the path, which no model could know, and of a prompt it reads only the conditions to
-judge. So a score of 100 shows that worlds, limits and schedules work, not that prompts contain enough information.
-BlocksWorld's expert is the one that knows only its prompts.
+Its assignments name milestones of the path, which no model could know, and it reads no prompt. So a score of 100 shows
+that worlds, limits and schedules work, not that prompts contain enough information.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from certigraph.adapters.models.experts import (
@@ -93,8 +93,13 @@ class GoldProgress(NamedTuple):
     score: int
     assigned: Milestone | None
     """Milestone that STEP's subtask or TDP's sub-task names."""
-    target: Milestone | None
-    """Milestone that the head of SDP's plan names."""
+    tail: tuple[Milestone | None, ...]
+    """Milestones that SDP's plan names from its head on; None for a predicate that names none."""
+
+    @property
+    def target(self) -> Milestone | None:
+        """Milestone that the head of SDP's plan names."""
+        return next(iter(self.tail), None)
 
     @property
     def remaining(self) -> Sequence[str]:
@@ -108,11 +113,8 @@ def gold_progress(state: Mapping[str, Any], gold: GoldSource) -> GoldProgress:
     path = gold(setting.task, setting.variation, setting.simplification)
     assigned = state["subtask"].text if "subtask" in state else state["task"].goal
     score = int(state["observation"].data.get("score", path.start))
-    plan, head = state.get("plan", ()), state.get("head", 0)
-    target = plan[head].text if head < len(plan) else ""
-    return GoldProgress(
-        path, count_done(path.actions, state["history"]), score, parse_milestone(assigned), parse_milestone(target)
-    )
+    tail = tuple(parse_milestone(predicate.text) for predicate in state.get("plan", ())[state.get("head", 0) :])
+    return GoldProgress(path, count_done(path.actions, state["history"]), score, parse_milestone(assigned), tail)
 
 
 # Answers to TDP's operators, which decompose a task, plan, supervise and revise.
@@ -121,20 +123,20 @@ FULL_SCORE = 100
 """Score of a completed task, which ends the episode."""
 
 
-def answer_nodes(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
+def answer_nodes(position: GoldProgress, form: dict[str, Any]) -> Any:
     """Answer with a chain of the milestones ahead; the last one, of score 100, completes the task."""
     limit = form["properties"]["nodes"].get("maxItems", MIN_NODES)
     ahead = join_milestones([m for m in milestones_of(position.gold) if m.score > position.score], limit)
     return {"nodes": chained_nodes({f"milestone-{m.number}": m.text() for m in ahead})}
 
 
-def answer_steps(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
+def answer_steps(position: GoldProgress, form: dict[str, Any]) -> Any:
     """Answer with the path's next actions, as many as a plan may have."""
     limit = form["properties"]["steps"].get("maxItems")
     return {"steps": list(position.remaining[:limit]) or ["Wait for what was begun."]}
 
 
-def answer_progress(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
+def answer_progress(position: GoldProgress, form: dict[str, Any]) -> Any:
     """Answer whether the milestone is reached: by its score or, except for the last one, by its actions."""
     milestone = position.assigned
     reached = milestone and (
@@ -147,8 +149,6 @@ def answer_progress(position: GoldProgress, prompt: str, form: dict[str, Any]) -
 
 
 # The expert.
-
-CONDITIONS = re.compile(r"^Conditions, in order:\n((?:\d+\. .*\n)+)", re.MULTILINE)
 
 IDLE_ACTION = "look around"
 
@@ -172,11 +172,11 @@ def create_expert(gold: GoldSource = _load_gold) -> Responder:
     return respond
 
 
-def _answer_plan(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
+def _answer_plan(position: GoldProgress, form: dict[str, Any]) -> Any:
     return {"conditions": [m.text() for m in milestones_of(position.gold) if m.score > position.score]}
 
 
-def _answer_subtask(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
+def _answer_subtask(position: GoldProgress, form: dict[str, Any]) -> Any:
     ahead = next((m for m in milestones_of(position.gold) if m.last > position.done), None)
     text = "The path is walked."
     if ahead:
@@ -184,11 +184,11 @@ def _answer_subtask(position: GoldProgress, prompt: str, form: dict[str, Any]) -
     return {"rationale": "it comes next", "subtask": text, "insights": []}
 
 
-def _answer_action(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
+def _answer_action(position: GoldProgress, form: dict[str, Any]) -> Any:
     return action_answer(_next_action(position), form, "the gold path says so")
 
 
-def _answer_proposals(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
+def _answer_proposals(position: GoldProgress, form: dict[str, Any]) -> Any:
     return candidates_answer(_next_action(position), form)
 
 
@@ -197,23 +197,18 @@ def _next_action(position: GoldProgress) -> str:
     return IDLE_ACTION if reached else position.gold.actions[min(position.done, len(position.gold.actions) - 1)]
 
 
-def _answer_verdict(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
-    shown, limit = CONDITIONS.findall(prompt), int(form["properties"]["holds"].get("maximum", 1))
-    count = 0
-    for line in shown[-1].splitlines() if shown else ():
-        milestone = parse_milestone(line)
-        if milestone is None or milestone.score > position.score:
-            break
-        count += 1
-    return {"reason": f"the score is {position.score}", "holds": min(count, limit)}
+def _answer_verdict(position: GoldProgress, form: dict[str, Any]) -> Any:
+    limit = int(form["properties"]["holds"].get("maximum", 1))
+    reached = takewhile(lambda milestone: milestone is not None and milestone.score <= position.score, position.tail)
+    return {"reason": f"the score is {position.score}", "holds": min(len(list(reached)), limit)}
 
 
-def _answer_completion(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
+def _answer_completion(position: GoldProgress, form: dict[str, Any]) -> Any:
     reached = position.assigned is not None and position.done >= position.assigned.last
     return {"reason": f"{position.done} actions of the gold path are done", "completed": reached}
 
 
-def _answer_goal_check(position: GoldProgress, prompt: str, form: dict[str, Any]) -> Any:
+def _answer_goal_check(position: GoldProgress, form: dict[str, Any]) -> Any:
     reached = position.done >= position.assigned.last if position.assigned else position.score >= FULL_SCORE
     return {"reason": f"the score is {position.score}", "reached": reached}
 

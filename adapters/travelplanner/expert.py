@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import ceil
-from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field
@@ -16,18 +15,14 @@ from pydantic import Field
 from certigraph.adapters.files import memoize_by_identity
 from certigraph.adapters.models.experts import minimal_answer
 from certigraph.adapters.models.schemas import Schema
-from certigraph.adapters.models.scripts import TEXT_SCHEMA, current_situation
+from certigraph.adapters.models.scripts import TEXT_SCHEMA, current_situation, random_for
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.travelplanner import tools
 from certigraph.adapters.travelplanner.options import NOTHING, REFUSED_KINDS, Draft, Trip, TripLeg, predicates_of
 from certigraph.adapters.travelplanner.planning import OptionChooser, book_option, choices_of
 from certigraph.adapters.travelplanner.plans import MEALS, booked_kind_of
 from certigraph.adapters.travelplanner.queries import TravelQuery
-from certigraph.adapters.travelplanner.tools import PLAN_REQUEST
 from certigraph.adapters.travelplanner.written_plans import (
-    ASK_OUTLINE,
-    ASK_PLAN,
-    ASK_TURN,
     ATTRACTIONS,
     DELIVER,
     RESTAURANTS,
@@ -198,8 +193,8 @@ def _describe_party(gold: GoldItinerary) -> str:
 #
 # It determines the progress of a run from the calls that the world recorded, so it can continue from any state of any
 # graph. A sub-task is recognised by its specification; an agent with the complete query gets all sub-tasks. Its plan
-# contains what the notebook in its prompt contains, and "-" for the rest. Everything else comes from the gold
-# itinerary, whatever the prompts show: its score checks worlds, notes and schedules, not whether prompts are complete.
+# contains what is in the notes that the plan is written from, and "-" for the rest. Everything else comes from the gold
+# itinerary: its score checks worlds, notes and schedules, not whether prompts are complete.
 
 MAX_SPEC_CHARS = 300
 """Maximum number of characters of a specification or a step."""
@@ -248,7 +243,8 @@ def create_expert(benchmark: "TravelPlanner") -> Responder:
 
     def respond(prompt: str, form: Schema) -> Any:
         situation = current_situation()
-        answer = _answer_plan(prompt) if form == TEXT_SCHEMA and PLAN_REQUEST in prompt else _find_answer(form)
+        notes = situation.view.get("notes") if situation and form == TEXT_SCHEMA else None
+        answer = _find_answer(form) if notes is None else _answer_plan(notes)
         if situation is None or answer is None:
             return minimal_answer(form)
         gold = golds(benchmark.query(situation.state["task"]))
@@ -296,11 +292,11 @@ def _answer_move(progress: ItineraryProgress) -> Any:
     return {"thought": f"{len(progress.remaining)} calls are left", "tool": call.tool, "text": call.text}
 
 
-def _answer_plan(prompt: str) -> AnswerBuilder:
-    """Answer with the gold plan, restricted to what the notes in the prompt contain: a lost note leaves a gap."""
+def _answer_plan(notes: str) -> AnswerBuilder:
+    """Answer with the gold plan, restricted to what the notes contain: a lost note leaves a gap."""
 
     def noted(key: str, entry: Any) -> Any:
-        return entry if key in UNNOTED_KEYS or escape_line_breaks(entry) in prompt else NOTHING
+        return entry if key in UNNOTED_KEYS or escape_line_breaks(entry) in notes else NOTHING
 
     def plan(progress: ItineraryProgress) -> Any:
         days = [
@@ -323,20 +319,20 @@ _ANSWERS: Mapping[str, AnswerBuilder] = {
 
 # Simulated planner: writes plans as text and makes a known share of them wrong, to check rates without a model.
 #
-# It sees only the prompt, parses the reference information in it, and takes the cheapest entries, with three meals a
-# day. Requested constraints other than the budget are ignored: its plans are well-formed and nearly all affordable,
-# but seldom correct.
+# It parses the reference information of the request and takes the cheapest entries, with three meals a day. Requested
+# constraints other than the budget are ignored: its plans are well-formed and nearly all affordable, but seldom
+# correct.
 
 DAY_HEADING = re.compile(r"Day (?P<day>\d+) \(\S+\) (?:from (?P<origin>.+) to (?P<to>.+)|in (?P<city>.+))")
 PRICED_ENTRY = re.compile(r"(?P<text>.+) \| \$(?P<price>[\d.]+) a \w+(?: of (?P<seats>\d+)| for (?P<beds>\d+))?")
 PEOPLE = re.compile(r"People: (\d+)")
 
 ADVICE = "Write plain JSON, and take cheaper options."
-FIRST_TURN = "(nothing)"
+OUTLINE = "Take the cheapest of everything."
 
 
 class SimulatedPlanner(Record):
-    """Responder for `ScriptedChat`. Random draws depend on prompt and seed only: equal prompts get equal answers."""
+    """Responder for `ScriptedChat`. Its random draws are those of `random_for`."""
 
     malformed: float = Field(0.0, ge=0, le=1)
     """Share of delivered plans that are cut off in the middle."""
@@ -345,23 +341,25 @@ class SimulatedPlanner(Record):
     seed: int = 0
 
     def __call__(self, prompt: str, schema: Schema) -> Any:
-        """Answer one prompt; a prompt with a schema gets the minimal instance of it."""
-        if schema != TEXT_SCHEMA:
+        """Answer one request for a text; another request gets the minimal instance of its schema."""
+        situation = current_situation()
+        if schema != TEXT_SCHEMA or situation is None:
             return minimal_answer(schema)
-        if ASK_TURN in prompt and FIRST_TURN in prompt:
-            return f"Thought: First see what the cheapest costs.\nAction: cost\n{_write_plan(prompt, dearest=False)}"
-        if ASK_TURN in prompt:
-            return f"Thought: That will do.\nAction: deliver\n{self._write_delivered_plan(prompt)}"
-        if ASK_PLAN in prompt:
-            return self._write_delivered_plan(prompt)
-        return "Take the cheapest of everything." if ASK_OUTLINE in prompt else ADVICE
+        reference = situation.view.get("reference")
+        if reference is None:
+            return OUTLINE if situation.node == "outline" else ADVICE
+        if situation.view["single"]:
+            return self._write_delivered_plan(reference)
+        if not situation.view["turns"]:
+            return f"Thought: First see what the cheapest costs.\nAction: cost\n{_write_plan(reference, dearest=False)}"
+        return f"Thought: That will do.\nAction: deliver\n{self._write_delivered_plan(reference)}"
 
-    def _write_delivered_plan(self, prompt: str) -> str:
-        drawn = Random(f"{self.seed}:{prompt}").random()
+    def _write_delivered_plan(self, reference: str) -> str:
+        drawn = random_for(self.seed, 0).random()
         if drawn < self.malformed:
-            plan = _write_plan(prompt, dearest=False)
+            plan = _write_plan(reference, dearest=False)
             return plan[: len(plan) // 2]
-        return _write_plan(prompt, dearest=drawn < self.malformed + self.expensive)
+        return _write_plan(reference, dearest=drawn < self.malformed + self.expensive)
 
 
 class PricedEntry(NamedTuple):
@@ -372,14 +370,14 @@ class PricedEntry(NamedTuple):
 
 
 class ReferenceOffers:
-    """Reference information of a prompt: its days, and its lists of priced entries, sorted by preference."""
+    """Reference information of a request: its days, and its lists of priced entries, sorted by preference."""
 
-    def __init__(self, prompt: str, *, dearest: bool) -> None:
-        match = PEOPLE.search(prompt)
+    def __init__(self, reference: str, *, dearest: bool) -> None:
+        match = PEOPLE.search(reference)
         self._people = int(match[1]) if match else 1
         self._lists = {
             head: sorted(map(self._parse_entry, lines), key=_cost_of, reverse=dearest)
-            for head, lines in _read_lists(prompt)
+            for head, lines in _read_lists(reference)
         }
         self._used = set[str]()
 
@@ -411,8 +409,8 @@ class ReferenceOffers:
         return PricedEntry(name, float(entry["price"]) * ceil(self._people / int(shared or 1)))
 
 
-def _write_plan(prompt: str, *, dearest: bool) -> str:
-    offers = ReferenceOffers(prompt, dearest=dearest)
+def _write_plan(reference: str, *, dearest: bool) -> str:
+    offers = ReferenceOffers(reference, dearest=dearest)
     heads = list(offers.days())
     return json.dumps([_write_day(offers, head, last=head is heads[-1]) for head in heads], ensure_ascii=False)
 
@@ -431,9 +429,9 @@ def _write_day(offers: ReferenceOffers, head: re.Match[str], *, last: bool) -> d
     }
 
 
-def _read_lists(prompt: str) -> Iterator[tuple[str, list[str]]]:
+def _read_lists(reference: str) -> Iterator[tuple[str, list[str]]]:
     head, lines = "", list[str]()
-    for line in prompt.splitlines():
+    for line in reference.splitlines():
         if line.startswith("- "):
             lines.append(line.removeprefix("- "))
         elif line.endswith(":"):

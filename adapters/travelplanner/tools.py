@@ -409,8 +409,9 @@ def create_tool_action(tool: str, text: str) -> Action:
 async def _make_plan(state: DecideView, request: str, runtime: Runtime[Context]) -> Action:
     # Of everything that was looked up, the prompt contains only the notebook.
     text = clip(f"{state['assignment']}\n{request}", MAX_REQUEST_CHARS)
-    system = RULES.format(reference=quote(state["evidence"].view, MAX_NOTES_CHARS))
-    plan = await ask_text(Prompt(system, ASK_PLAN.format(request=text)), role="planner", runtime=runtime)
+    notes = clip(state["evidence"].view, MAX_NOTES_CHARS)
+    prompt = Prompt(RULES.format(reference=quote(notes, MAX_NOTES_CHARS)), ASK_PLAN.format(request=text))
+    plan = await ask_text(prompt, role="planner", runtime=runtime, about={"notes": notes})
     return Action(text=clip(f"{DELIVER} {plan}", MAX_PLAN_CHARS), kind=DELIVER, args={"plan": plan})
 
 
@@ -451,12 +452,11 @@ Think in one short sentence, then call one tool. Write down what the plan needs 
 an answer is shown in full only once. Look up nothing twice.
 """
 
-PLAN_REQUEST = "Write the whole plan now from what the notebook says, which is the reference information above"
+ASK_PLAN = """\
+Request: {request}
 
-ASK_PLAN = f"""\
-Request: {{request}}
-
-{PLAN_REQUEST}: the JSON array and nothing else.
+Write the whole plan now from what the notebook says, which is the reference information above: the JSON array and \
+nothing else.
 """
 
 BRIEFING = """\

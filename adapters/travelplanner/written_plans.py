@@ -293,15 +293,17 @@ def create_oneshot_operators(benchmark: "TravelPlanner") -> Mapping[str, Operato
     """Create the operators of ReAct, Reflexion and plan-and-solve that write this benchmark's plans."""
 
     async def outline(state: OutlineView, runtime: Runtime[Context]) -> dict[str, Any]:
-        system = await _build_system_prompt(benchmark, state["task"], runtime)
-        question = f"Request: {state['task'].goal}\n\n{ASK_OUTLINE}"
-        text = await ask_text(Prompt(system, question), role="planner", runtime=runtime)
+        reference = await _load_reference(benchmark, state["task"], runtime)
+        prompt = Prompt(_format_rules(reference), f"Request: {state['task'].goal}\n\n{ASK_OUTLINE}")
+        text = await ask_text(prompt, role="planner", runtime=runtime)
         return {"outline": (SINGLE_PASS, *_split_lines(text))}
 
     async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         single = SINGLE_PASS in state["advice"]
-        system = await _build_system_prompt(benchmark, state["task"], runtime)
-        text = await ask_text(Prompt(system, _format_question(state, single)), role="executor", runtime=runtime)
+        reference = await _load_reference(benchmark, state["task"], runtime)
+        prompt = Prompt(_format_rules(reference), _format_question(state, single))
+        about = {"reference": reference, "single": single}
+        text = await ask_text(prompt, role="executor", runtime=runtime, about=about)
         turn = read_turn(text)
         kind = DELIVER if single else turn.kind
         action = Action(text=clip(f"{kind} {turn.plan}", MAX_PLAN_CHARS), kind=kind, args={"plan": turn.plan})
@@ -310,11 +312,14 @@ def create_oneshot_operators(benchmark: "TravelPlanner") -> Mapping[str, Operato
     return {"outline": outline, "decide": decide}
 
 
-async def _build_system_prompt(benchmark: "TravelPlanner", task: Task, runtime: Runtime[Context]) -> str:
-    # Equal in every prompt of a task, so that prompt caches hit.
+async def _load_reference(benchmark: "TravelPlanner", task: Task, runtime: Runtime[Context]) -> str:
     query, limit = benchmark.query(task), limits_of(task, runtime).options
     trip = await run_in_thread(benchmark.trip, query)
-    reference = await run_in_thread(format_reference, query, trip, benchmark.sandbox, limit)
+    return await run_in_thread(format_reference, query, trip, benchmark.sandbox, limit)
+
+
+def _format_rules(reference: str) -> str:
+    # Equal in every prompt of a task, so that prompt caches hit.
     return RULES.format(reference=quote(reference, MAX_REFERENCE_CHARS))
 
 

@@ -8,7 +8,7 @@ from fuzzing.target import Target, of_text, of_texts, scratch, several
 
 from certigraph.adapters.benchmarks import _load_cached
 from certigraph.adapters.blocksworld.domain import parse_action
-from certigraph.adapters.blocksworld.expert import parse_conditions, parse_state, parse_task_goal
+from certigraph.adapters.blocksworld.expert import read_text
 from certigraph.adapters.research.world import EpisodeMemory
 from certigraph.adapters.scienceworld.operators import draft_conditions
 from certigraph.adapters.scienceworld.prompts import may_mean, parse_condition
@@ -57,7 +57,7 @@ def _repository() -> Repository:
 
 
 def _blocks(text: str) -> object:
-    return parse_action(text), parse_state(text), parse_task_goal(text), parse_conditions(text)
+    return parse_action(text), read_text(text)
 
 
 def _looked(text: str) -> object:

@@ -14,9 +14,9 @@ from real_data import data_folder
 from certigraph import Limits, resume, run
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.blocksworld.expert import answer_prompt
+from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.adapters.models.schemas import MAX_READ_ITEMS
-from certigraph.adapters.models.scripts import ScriptedChat
+from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import PAPER_LIMITS, Context
 from certigraph.evaluation.comparison_summary import replay_of
 from certigraph.evaluation.frames import RecordedRun, frames_of
@@ -38,7 +38,7 @@ TOWER = "tower-12"
 """22 moves."""
 
 
-def limited(graph: Any, out: Path, task: str = TOWER, model: Any = answer_prompt, **limits: int) -> Result:
+def limited(graph: Any, out: Path, task: str = TOWER, model: Any = answer_request, **limits: int) -> Result:
     """A run of the expert, or of another script, under limits of its own."""
     context = Context(chat=ScriptedChat(responder=model), limits=Limits(**limits))
     return run(graph, BlocksWorld(), task, context=context, out=out)
@@ -103,7 +103,7 @@ def test_a_plan_that_is_cut_is_extended_once_it_is_certified(most: int, tmp_path
 
 def test_views_count_an_extension_neither_as_a_replan_nor_as_tries_used_up(tmp_path: Path):
     watched = RunHistory()
-    context = Context(chat=ScriptedChat(responder=answer_prompt), limits=Limits(plan=2))
+    context = Context(chat=ScriptedChat(responder=answer_request), limits=Limits(plan=2))
     result = run("sdp", BlocksWorld(), "6-0", context=context, out=tmp_path, listener=watched.take)
     assert (result.ending, result.state["replans"]) == ("goal", 0)
     figures = frames_of([RecordedRun("sdp", "6-0", 0, result.trajectory)]).runs.iloc[0]
@@ -136,12 +136,14 @@ def test_a_cut_plan_without_a_rest_ends_by_its_limit_and_says_so(tmp_path: Path)
 
 def test_a_run_that_ended_by_its_plan_goes_on_with_a_longer_one(tmp_path: Path):
     def no_rest(prompt: str, form: dict[str, Any]) -> Any:
-        extending = "conditions" in form.get("properties", {}) and "The plan ends here" in prompt
-        return {"conditions": []} if extending else answer_prompt(prompt, form)
+        situation = current_situation()
+        assert situation
+        extending = situation.node == "replan" and needs_rest_of_plan(situation.view)  # type: ignore[arg-type]
+        return {"conditions": []} if extending else answer_request(prompt, form)
 
     stopped = limited("sdp", tmp_path, model=no_rest, plan=5)
     assert stopped.ending == "limit:plan"
-    chat = ScriptedChat(responder=answer_prompt)
+    chat = ScriptedChat(responder=answer_request)
     assert resume(stopped.folder, limits=Limits(plan=50), benchmark=BlocksWorld(), chat=chat).ending == "goal"
 
 
@@ -149,7 +151,7 @@ def test_a_plan_of_tdp_inside_which_a_plan_ends_goes_on_with_another_sub_task(tm
     def planning(prompt: str, form: dict[str, Any]) -> Any:
         answers = {"conditions": {"conditions": ["a", "b"]}, "holds": {"reason": "it does", "holds": 1}}
         asked = [name for name in answers if name in form.get("properties", {})]
-        return answers[asked[0]] if asked else answer_prompt(prompt, form)
+        return answers[asked[0]] if asked else answer_request(prompt, form)
 
     graph = build_graph("tdp", dict([parse_swap("solve=sdp:replan=give_up")]))
     result = limited(graph, tmp_path, "4-0", model=planning, plan=1)
@@ -234,10 +236,10 @@ def test_an_episode_that_subtasks_ended_is_not_repeated_if_nothing_was_learnt(tm
     assert "5 completed subtasks; its limit is 4" in stopped.message
     assert "--budget subtasks=10" in stopped.message
     assert [(t.ending, t.steps) for t in stopped.state["trials"]] == [("limit:subtasks", 5)]
-    again = resume(stopped.folder, benchmark=BlocksWorld(), chat=ScriptedChat(responder=answer_prompt))
+    again = resume(stopped.folder, benchmark=BlocksWorld(), chat=ScriptedChat(responder=answer_request))
     assert (again.ending, again.usage.calls) == ("limit:subtasks", stopped.usage.calls)
     more = Limits(subtasks=30)
-    went_on = resume(stopped.folder, limits=more, benchmark=BlocksWorld(), chat=ScriptedChat(responder=answer_prompt))
+    went_on = resume(stopped.folder, limits=more, benchmark=BlocksWorld(), chat=ScriptedChat(responder=answer_request))
     assert (went_on.ending, [t.ending for t in went_on.state["trials"]]) == ("goal", ["limit:subtasks", "goal"])
 
 
@@ -246,7 +248,7 @@ def test_an_episode_that_taught_something_is_followed_by_others_up_to_their_numb
 
     def learning(prompt: str, form: dict[str, Any]) -> Any:
         insights = "insights" in form["properties"] and "subtask" not in form["properties"]
-        return {"insights": [f"X{next(episodes)} MAY BE NECESSARY to Y"]} if insights else answer_prompt(prompt, form)
+        return {"insights": [f"X{next(episodes)} MAY BE NECESSARY to Y"]} if insights else answer_request(prompt, form)
 
     stopped = limited("step", tmp_path, model=learning, subtasks=4, trials=3)
     assert (stopped.ending, len(stopped.state["trials"])) == ("limit:subtasks", 3)
@@ -255,7 +257,7 @@ def test_an_episode_that_taught_something_is_followed_by_others_up_to_their_numb
 def test_failed_subtasks_name_their_own_limit(tmp_path: Path):
     def failing(prompt: str, form: dict[str, Any]) -> Any:
         return (
-            {"reason": "no", "completed": False} if "completed" in form["properties"] else answer_prompt(prompt, form)
+            {"reason": "no", "completed": False} if "completed" in form["properties"] else answer_request(prompt, form)
         )
 
     stopped = limited("step", tmp_path, model=failing, failures=2, substeps=1)
@@ -282,7 +284,7 @@ def test_episodes_that_use_up_their_steps_say_so(tmp_path: Path):
 def test_a_run_that_uses_up_its_steps_says_so_and_goes_on_with_more(graph: str, tmp_path: Path):
     stopped = limited(graph, tmp_path, "4-0", steps=2)
     assert (stopped.ending, "--budget steps=4" in stopped.message) == ("limit:steps", True)
-    chat = ScriptedChat(responder=answer_prompt)
+    chat = ScriptedChat(responder=answer_request)
     went_on = resume(stopped.folder, limits=Limits(steps=60), benchmark=BlocksWorld(), chat=chat)
     assert (went_on.ending, went_on.scores.value if went_on.scores else 0) == ("goal", 1.0)
 

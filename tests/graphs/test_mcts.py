@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from lookahead import RATING, WatchedBlocks, played
 
-from certigraph.adapters.blocksworld.expert import answer_prompt
+from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.graphs import mcts, react
 from certigraph.nodes.lookahead import listed, predicted
@@ -44,7 +44,7 @@ def test_its_visits_add_up_along_a_run(tmp_path: Path):
 
 
 def test_what_it_searched_before_is_not_searched_again(tmp_path: Path):
-    result = played(searching(), tmp_path, answer_prompt)
+    result = played(searching(), tmp_path, answer_request)
     nodes = [event.node for event in result.trajectory.events]
     known = [after for node, after in pairwise(nodes) if node == "route"]
     assert known[-1] == "choose", "the way to the goal was known"
@@ -52,7 +52,7 @@ def test_what_it_searched_before_is_not_searched_again(tmp_path: Path):
 
 def test_a_tree_that_was_wrong_is_given_up(tmp_path: Path):
     def wrong(prompt: str, form: dict[str, Any]) -> Any:
-        answer = answer_prompt(prompt, form)
+        answer = answer_request(prompt, form)
         return {"outcomes": [f"{text} Or so." for text in answer["outcomes"]]} if "outcomes" in answer else answer
 
     result = played(searching(imagine=predicted), tmp_path, wrong, steps=2)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from lookahead import RATING, Mind, WatchedBlocks, played, taking
 
-from certigraph.adapters.blocksworld.expert import answer_prompt
+from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.graphs import react, react_reward
@@ -22,8 +22,8 @@ def gains(result: Result) -> dict[str, float]:
 
 
 def test_the_expert_goes_the_way_that_it_goes_in_react(tmp_path: Path):
-    rewarded = played(react_reward.build(**RATING), tmp_path / "a", answer_prompt)
-    plain = played(react.build(), tmp_path / "b", answer_prompt)
+    rewarded = played(react_reward.build(**RATING), tmp_path / "a", answer_request)
+    plain = played(react.build(), tmp_path / "b", answer_request)
     assert rewarded.ending == "goal"
     assert [t.action for t in rewarded.state["turns"]] == [t.action for t in plain.state["turns"]]
 
@@ -74,7 +74,7 @@ def test_who_is_greedy_does_not_go_in_circles(tmp_path: Path):
 
 
 def test_rehearsals_leave_the_live_world_alone(tmp_path: Path):
-    benchmark, mind = WatchedBlocks(), ScriptedChat(responder=answer_prompt)
+    benchmark, mind = WatchedBlocks(), ScriptedChat(responder=answer_request)
     result = run(react_reward.build(**RATING), benchmark, "4-0", context=Context(chat=mind), out=tmp_path)
     live, *copies = benchmark.worlds
     assert live.done == [turn.action for turn in result.state["turns"]]
@@ -108,8 +108,8 @@ def test_who_may_do_no_more_than_k_is_not_called_to_propose(k: int, calls: int, 
 
 
 def test_a_model_that_foresees_right_serves_as_well_as_the_simulator(tmp_path: Path):
-    told = played(react_reward.build(**RATING, imagine=predicted), tmp_path / "a", answer_prompt, task="3-1", steps=2)
-    known = played(react_reward.build(**RATING), tmp_path / "b", answer_prompt, task="3-1", steps=2)
+    told = played(react_reward.build(**RATING, imagine=predicted), tmp_path / "a", answer_request, task="3-1", steps=2)
+    known = played(react_reward.build(**RATING), tmp_path / "b", answer_request, task="3-1", steps=2)
     assert gains(told) == gains(known)
     assert told.usage.calls == known.usage.calls + 2
 
@@ -129,7 +129,7 @@ def test_it_is_stopped_where_it_goes_round_in_circles_and_its_trajectory_adds_up
 
 
 def test_the_budget_counts_proposals_and_choices(tmp_path: Path):
-    result = played(react_reward.build(**RATING, propose=propose_actions(k=2)), tmp_path, answer_prompt)
+    result = played(react_reward.build(**RATING, propose=propose_actions(k=2)), tmp_path, answer_request)
     turns, calls = len(result.state["turns"]), {e.node: 0 for e in result.trajectory.events}
     for event in result.trajectory.events:
         calls[event.node] += event.usage.calls

@@ -523,8 +523,9 @@ def _noticing(prompt: str, fields: frozenset[str], answer: dict[str, Any]) -> An
     """The Supervisor calls off what the latest answer speaks against, and nothing else."""
     if "status" not in fields:
         return answer
-    latest = prompt.partition("\n\nThe world now:")[0].splitlines()[-2]
-    return {**answer, "off_plan": latest.startswith("There is no flight")}
+    situation = current_situation()
+    assert situation
+    return {**answer, "off_plan": situation.state["observation"].text.startswith("There is no flight")}
 
 
 def _planning(prompt: str, fields: frozenset[str], answer: Any) -> Any:

@@ -15,7 +15,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.memory import InMemoryStore
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.blocksworld.expert import answer_prompt
+from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
@@ -60,7 +60,7 @@ def played(graph: Any, tmp_path: Path, mind: Any = None, task: str = "4-0", **li
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_expert_reaches_the_goal_through_every_graph(name: str, tmp_path: Path):
-    result = played(ALL[name].build(), tmp_path, answer_prompt)
+    result = played(ALL[name].build(), tmp_path, answer_request)
     assert result.ending == "goal"
     assert result.scores.value == 1.0  # type: ignore[union-attr]
 
@@ -91,7 +91,7 @@ def test_an_episode_that_reaches_the_goal_is_the_last(name: str, tmp_path: Path)
         nonlocal turns
         turns += "thought" in schema.get("properties", ())
         return (
-            answer_prompt(prompt, schema)
+            answer_request(prompt, schema)
             if turns > 6 or "thought" not in schema.get("properties", ())
             else minimal_instance(schema)
         )

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from certigraph.adapters.blocksworld.expert import answer_prompt
+from certigraph.adapters.blocksworld.expert import answer_at, read_text
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import TEXT_SCHEMA
 
@@ -199,7 +199,7 @@ def expert(asked: dict[str, Any]) -> str:
     prompt = "\n\n".join(str(message["content"]) for message in asked["messages"])
     form = asked.get("response_format")
     schema = form["json_schema"]["schema"] if form else _written_schema(prompt)
-    value = answer_prompt(prompt, schema or TEXT_SCHEMA)
+    value = answer_at(read_text(prompt), schema or TEXT_SCHEMA)
     return json.dumps(value) if schema else str(value)
 
 

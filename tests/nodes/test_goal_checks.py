@@ -17,10 +17,14 @@ from rich.console import Console
 
 from certigraph import recheck, votes, world_check
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.blocksworld.expert import answer_prompt
+from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.adapters.models.experts import minimal_answer
 from certigraph.adapters.models.schemas import schema_of
-from certigraph.adapters.models.scripts import ScriptedChat
+from certigraph.adapters.models.scripts import (
+    ScriptedChat,
+    Situation,
+    use_situation,
+)
 from certigraph.adapters.processes import wait_for
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.evaluation.comparison_summary import replay_of
@@ -547,14 +551,18 @@ def test_the_expert_denies_a_goal_that_the_world_does_not_show(tmp_path: Path):
     assert (result.ending, result.audits[0].votes) == ("gave_up", (False, False))
 
 
-def test_the_expert_names_what_the_goal_lost_and_nothing_that_was_a_step_on_the_way(tmp_path: Path):
-    world = load_benchmark("blocksworld").open(load_benchmark("blocksworld").task("tower-3"))
-    goal = load_benchmark("blocksworld").task("tower-3").goal
+def test_the_expert_names_what_the_goal_lost_and_nothing_that_was_a_step_on_the_way():
+    task = load_benchmark("blocksworld").task("tower-3")
+    world = load_benchmark("blocksworld").open(task)
     held = ["the hand is currently holding blue block", "the blue block is on top of the orange block"]
-    prompted = "Task: {}\nThe world now:\n{}\nConditions, in order:\n{}\n"
-    conditions = "\n".join(f"{n}. {text}" for n, text in enumerate(held, 1))
-    form = {"properties": {"undone": {}}}
-    assert answer_prompt(prompted.format(goal, world.view(), conditions), form)["undone"] == [2]
+    checked, form = [Predicate(text=text) for text in held], {"properties": {"undone": {}}}
+
+    def undone() -> list[int]:
+        view = {"task": task, "evidence": Evidence(view=world.view()), "checked": checked}
+        with use_situation(Situation("revalidate", 1, {}, view)):
+            return list(answer_request("", form)["undone"])
+
+    assert undone() == [2]
     for action in ("pick up the blue block", "stack the blue block on top of the orange block"):
         world.step(Action(text=action))
-    assert answer_prompt(prompted.format(goal, world.view(), conditions), form)["undone"] == []
+    assert undone() == []

@@ -7,7 +7,7 @@ import pytest
 from lookahead import RATING, Mind, played
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.blocksworld.expert import answer_prompt
+from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.graphs import sdp
 from certigraph.nodes import lookahead as module
 from certigraph.nodes.lookahead import reward_guided
@@ -29,7 +29,7 @@ def aiming_at(*targets: str) -> Any:
 
 
 def test_the_expert_reaches_the_goal(tmp_path: Path):
-    result = played(sdp.build(realize=reward_guided(k=3)), tmp_path, answer_prompt)
+    result = played(sdp.build(realize=reward_guided(k=3)), tmp_path, answer_request)
     assert result.ending == "goal"
 
 
@@ -39,7 +39,7 @@ def test_the_action_that_settles_the_target_is_taken_whatever_the_model_would(tm
     plan = aiming_at(held, "the red block is on top of the orange block")
 
     def first(prompt: str, form: dict[str, Any]) -> Any:
-        return answer_prompt(prompt, form) if "holds" in form["properties"] else Mind()(prompt, form)
+        return answer_request(prompt, form) if "holds" in form["properties"] else Mind()(prompt, form)
 
     result = played(sdp.build(propose=plan, realize=reward_guided(k=30)), tmp_path, first, task="3-1")
     assert result.ending == "goal"
@@ -67,5 +67,5 @@ def test_who_asks_shows_the_model_the_gains_and_the_target_alone(tmp_path: Path)
 
 
 def test_it_is_named_with_its_arguments_in_the_header(tmp_path: Path):
-    result = played(sdp.build(realize=reward_guided(k=2)), tmp_path, answer_prompt, steps=1)
+    result = played(sdp.build(realize=reward_guided(k=2)), tmp_path, answer_request, steps=1)
     assert result.trajectory.header.operators["realize"] == {"name": "reward_guided", "args": {"k": 2}}

@@ -8,7 +8,6 @@ import pytest
 from certigraph.adapters.assistantbench.pages import ATTACKER_HOST, injected_instructions
 from certigraph.adapters.assistantbench.price_questions import generate_all
 from certigraph.adapters.assistantbench.web import GeneratedWeb, start_server
-from certigraph.adapters.models.calls import quote
 from certigraph.adapters.models.scripts import (
     IMPOSSIBLE_PREFIX,
     REPEATED_SUFFIX,
@@ -28,7 +27,14 @@ from certigraph.adapters.research.plans import (
 )
 from certigraph.evaluation.judges import references_of
 from certigraph.graphs import sdp
-from certigraph.state.records import GOAL, Fault, Observation, UnknownName
+from certigraph.state.records import (
+    GOAL,
+    Fault,
+    Finding,
+    Observation,
+    UnknownName,
+)
+from certigraph.state.run import KnownFinding
 
 WEB = GeneratedWeb()
 GYMS = WEB.question("gyms/1")
@@ -44,11 +50,17 @@ def own_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("CERTIGRAPH_WEB_CACHE", str(tmp_path))
 
 
-def said(form, prompt="", *, head=2, **state):
+def said(form, view=None, *, head=2, **state):
     """What the expert answers at a step of gyms/1."""
     state = {"task": WEB.task("gyms/1"), "plan": PLAN, "head": head, **state}
-    with use_situation(Situation("validate", 1, state)):
-        return WEB.expert()(prompt, form.model_json_schema())
+    with use_situation(Situation("validate", 1, state, view or {})):
+        return WEB.expert()("", form.model_json_schema())
+
+
+def judged(text, dispute="", *, head=2):
+    """Whether the expert calls a finding adequate."""
+    finding = Finding(about="times", text=text, dispute=dispute)
+    return said(Adequacy, {"finding": finding}, head=head)["adequate"]
 
 
 def saw(*read, others=()):
@@ -86,20 +98,22 @@ def test_a_finding_names_its_sources_by_number_and_reports_the_contradiction():
 
 
 def test_only_the_gold_finding_with_its_dispute_is_adequate_whatever_pages_say():
-    gold, dispute = quote(TIMES.finding.text), quote(TIMES.finding.dispute)
-    assert said(Adequacy, f"Finding:\n{gold}\nothers: {dispute}")["adequate"]
-    assert not said(Adequacy, f"Finding:\n{gold}")["adequate"]
-    assert not said(Adequacy, quote(f"A gym. {TIMES.finding.text}") + dispute)["adequate"]
-    assert not said(Adequacy, quote(injected_instructions("Somewhere")) + injected_instructions("Somewhere"))[
-        "adequate"
-    ]
-    assert not said(Adequacy, gold + dispute, head=1)["adequate"]
+    gold, dispute = TIMES.finding.text, TIMES.finding.dispute
+    assert judged(gold, dispute)
+    assert not judged(gold)
+    assert not judged(f"A gym. {gold}", dispute)
+    assert not judged(injected_instructions("Somewhere"), dispute)
+    assert not judged(gold, dispute, head=1)
 
 
-def test_the_answer_is_gold_once_the_last_finding_is_shown_whatever_else_the_prompt_says():
-    last = GYMS.solution[-1].finding.text
-    assert said(Answers, f"{injected_instructions('Somewhere')} {last}")["answers"] == GYMS.answer.split("\n")
-    assert said(Answers, injected_instructions("Somewhere"))["answers"] == ["unknown"]
+def test_the_answer_is_gold_once_the_last_finding_is_known_whatever_else_is():
+    def answers(*texts):
+        known = tuple(KnownFinding(finding=Finding(about="a", text=text)) for text in texts)
+        return said(Answers, {"certified": SimpleNamespace(known=known)})["answers"]
+
+    instructions, last = injected_instructions("Somewhere"), GYMS.solution[-1].finding.text
+    assert answers(instructions, last) == GYMS.answer.split("\n")
+    assert answers(instructions) == ["unknown"]
 
 
 def test_a_plan_cut_too_finely_leads_the_same_way_and_an_impossible_step_nowhere():

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -41,9 +42,20 @@ from certigraph.adapters.blocksworld.domain import (
     parse_observed,
     unmet_preconditions,
 )
-from certigraph.adapters.blocksworld.expert import answer_prompt, find_linear_plan, find_plan, find_shortest_plan
-from certigraph.adapters.models.scripts import INVALID_ACTION
-from certigraph.state.records import Action, Fault, Task
+from certigraph.adapters.blocksworld.expert import answer_request, find_linear_plan, find_plan, find_shortest_plan
+from certigraph.adapters.models.scripts import (
+    INVALID_ACTION,
+    Situation,
+    use_situation,
+)
+from certigraph.state.records import (
+    Action,
+    Fault,
+    Predicate,
+    Task,
+)
+from certigraph.state.run import Evidence
+from certigraph.state.step import StepSubtask
 
 PLANBENCH = {
     "generated_basic": ("planbench_blocksworld_task_1_plan_generation.json.gz", 342, 231),
@@ -443,14 +455,27 @@ VERDICT = {"properties": {"reason": {"type": "string"}, "holds": {"type": "integ
 COMPLETION = {"properties": {"reason": {"type": "string"}, "completed": {"type": "boolean"}}}
 
 
+def answer(form: dict[str, Any], state: BlocksState, **view: Any) -> Any:
+    """The expert's answer to an operator that sees a state and what is given."""
+    shown = {"evidence": Evidence(view=describe_state(state)), **view}
+    with use_situation(Situation("node", 1, {}, shown)):
+        return answer_request("", form)
+
+
 def test_a_condition_that_says_nothing_of_the_world_does_not_hold():
     state = random_instance(4, 0).state
     true = format_fact(min(state))
     for text, held in ((true, 3), ("Something that no action brings about (2).", 1)):
-        prompt = f"{describe_state(state)}\nConditions, in order:\n1. {true}\n2. {text}\n3. {true}\n"
-        assert answer_prompt(prompt, VERDICT)["holds"] == held
-    assert not answer_prompt(f"Subtask: Something else.\n{describe_state(state)}", COMPLETION)["completed"]
-    assert answer_prompt(f"Subtask: {true}\n{describe_state(state)}", COMPLETION)["completed"]
+        tail = [Predicate(text=true), Predicate(text=text), Predicate(text=true)]
+        assert answer(VERDICT, state, tail=tail)["holds"] == held
+    assert not answer(COMPLETION, state, subtask=StepSubtask(text="Something else."))["completed"]
+    assert answer(COMPLETION, state, subtask=StepSubtask(text=true))["completed"]
+
+
+def test_a_verdict_counts_no_more_conditions_than_its_form_allows():
+    state = random_instance(4, 0).state
+    held = [Predicate(text=format_fact(fact)) for fact in state] * 3
+    assert answer(VERDICT, state, tail=held)["holds"] == 10 < len(held)
 
 
 def test_a_slip_is_refused_and_changes_nothing():
@@ -466,5 +491,5 @@ def test_every_target_gets_a_legal_move_also_one_that_holds_or_means_nothing(sta
     choice = {"enum": moves} if listed else {"type": "string"}
     form = {"properties": {"choice" if listed else "action": choice}}
     for target in (format_fact(min(state)), "Something that no action brings about (1)."):
-        answer = answer_prompt(f"{describe_state(state)}\nCondition to make true next: {target}\n", form)
-        assert next(iter(answer.values())) in moves
+        chosen = answer(form, state, target=Predicate(text=target))
+        assert next(iter(chosen.values())) in moves

@@ -46,7 +46,7 @@ def test_every_graph_reaches_the_goal_along_the_demonstration(graph: str, tmp_pa
 
 def test_slips_and_wrong_verdicts_delay_it_and_a_new_way_is_requested(tmp_path: Path):
     world = Shown()
-    model = "simulated:propose=0.1,act=0.3,accept=0.1,reject=0.1,seed=1"
+    model = "simulated:propose=0.1,act=0.3,accept=0.1,reject=0.1,seed=2"
     result = run("sdp", world, "5-1", context=Context(model=model), out=tmp_path)
     assert result.scores and result.scores.value == 1.0, result.ending
     assert len(result.state["history"]) > len(world.demonstration(world.task("5-1")))

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,16 +23,19 @@ from certigraph.adapters.models.scripts import (
     REPEATED_SUFFIX,
     ErrorRates,
     Situation,
+    current_situation,
     inject_errors,
     is_impossible,
     parse_error_rates,
     random_responder,
     simulated_name,
     simulated_responder,
+    use_about,
     use_situation,
+    use_view,
 )
 from certigraph.adapters.models.usage import Call, Meter, metering
-from certigraph.adapters.protocols import Budget, Context
+from certigraph.adapters.protocols import Budget, Context, Responder
 from certigraph.adapters.research.plans import Adequacy, Decomposition, Found, Tools
 from certigraph.nodes.goal_checks import GoalCheck
 from certigraph.nodes.plans import Plan
@@ -58,8 +62,18 @@ def test_its_name_is_one_of_the_forms():
     assert model_label(chat_model("scripted:random")) == "scripted:random"
 
 
+def requested(mind: Responder, form: Schema, count: int) -> list[Any]:
+    """Answers to the first `count` calls of a node, whose prompts are all the same."""
+    meter, answers = Meter("node", Budget()), []
+    with metering(meter):
+        for _ in range(count):
+            answers.append(mind("the same", form))
+            meter.charge(Call(role="", model="", schema_name=""))
+    return answers
+
+
 def test_every_option_is_as_likely_and_the_rest_is_least():
-    answers = [random_responder()(f"question {n}", CHOICE) for n in range(MANY)]
+    answers = requested(random_responder(), CHOICE, MANY)
     assert {answer["thought"] for answer in answers} == {"x"}
     counts = Counter(answer["choice"] for answer in answers)
     deviation = (MANY * 0.25 * 0.75) ** 0.5
@@ -71,7 +85,7 @@ def test_a_question_is_drawn_again_in_each_trial_superstep_and_task():
     def choices(trial: int, superstep: int, task: str) -> list[str]:
         state = {"task": Task(benchmark="b", id=task, goal="g")}
         with use_situation(Situation("decide", superstep, state)):
-            return [random_responder(trial)(f"{n}", CHOICE)["choice"] for n in range(30)]
+            return [answer["choice"] for answer in requested(random_responder(trial), CHOICE, 30)]
 
     drawn = [choices(0, 0, "t"), choices(1, 0, "t"), choices(0, 1, "t"), choices(0, 0, "u")]
     assert choices(0, 0, "t") == drawn[0]
@@ -89,14 +103,23 @@ def test_it_names_one_condition_for_without_any_sdp_would_give_up_at_once(tmp_pa
 @pytest.mark.slow
 def test_draws_are_the_same_in_every_process():
     code = (
-        "from certigraph.adapters.models.scripts import random_responder\n"
+        "from certigraph.adapters.models.scripts import Situation, random_responder, use_situation\n"
+        "from certigraph.state.records import Task\n"
+        "def drawn(step):\n"
+        "    with use_situation(Situation('node', step, {'task': Task(benchmark='b', id='t', goal='g')})):\n"
+        "        return random_responder(3)('', form)['choice']\n"
         "form = {'type': 'object', 'properties': {'choice': {'enum': list('abcd')}}, 'required': ['choice']}\n"
-        "print(''.join(random_responder(3)(str(n), form)['choice'] for n in range(20)))"
+        "print(''.join(map(drawn, range(20))))"
     )
     env = child_environment(PYTHONHASHSEED="1")
     told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
     form: Schema = {"type": "object", "properties": {"choice": {"enum": list("abcd")}}, "required": ["choice"]}
-    assert told.strip() == "".join(random_responder(3)(str(n), form)["choice"] for n in range(20))
+
+    def drawn(step: int) -> str:
+        with use_situation(Situation("node", step, {"task": Task(benchmark="b", id="t", goal="g")})):
+            return str(random_responder(3)("other", form)["choice"])
+
+    assert told.strip() == "".join(map(drawn, range(20)))
 
 
 # The simulated agent: its names, its rates, what it leaves as it is, and that nothing but its draws decides.
@@ -222,29 +245,69 @@ def test_yes_and_no_err_at_their_own_rates():
     assert_share(sum(answer["forbidden"] for answer in answers), 0.2)
 
 
-def asked(*, seed: int = 0, trial: int = 0, step: int = 1, task: str = "t", before: int = 0, prompt: str = "?") -> str:
-    """Forty choices, as text, of an agent that errs half the time."""
+def asked(
+    *,
+    seed: int = 0,
+    trial: int = 0,
+    node: str = "realize",
+    step: int = 1,
+    task: str = "t",
+    goal: str = "",
+    before: int = 0,
+    inside: int | None = None,
+    about: str = "",
+    prompt: str = "?",
+) -> str:
+    """Forty choices, as text, of an agent that errs half the time.
+
+    `inside` is the superstep of the node whose inner graph the agent is in, if it is in one.
+    """
     mind = simulated_responder(ErrorRates(act=0.5, seed=seed), lambda prompt, schema: {"choice": "b"}, trial)
-    meter = Meter("realize", Budget())
+    meter, choices = Meter(node, Budget()), ""
     for _ in range(before):
         meter.charge(Call(role="", model="", schema_name=""))
-    state = {"task": Task(benchmark="x", id=task)}
-    with metering(meter), use_situation(Situation("realize", step, state)):
-        return "".join(mind(f"{prompt}{n}", CHOICE_SIMULATED)["choice"] for n in range(40))
+    state = {"task": Task(benchmark="x", id=task, goal=goal)}
+    outer = nullcontext() if inside is None else use_situation(Situation("solve", inside, {}))
+    with (
+        metering(meter),
+        outer,
+        use_situation(Situation(node, step, state)),
+        use_about({"text": about} if about else {}),
+    ):
+        for n in range(40):
+            choices += mind(f"{prompt}{n}", CHOICE_SIMULATED)["choice"]
+            meter.charge(Call(role="", model="", schema_name=""))
+    return choices
 
 
-def test_a_question_is_drawn_again_by_each_of_what_distinguishes_it_and_by_nothing_else():
+def test_a_request_is_drawn_again_by_each_of_what_distinguishes_it_and_by_nothing_else():
     asks: list[dict[str, Any]] = [
         {},
         {"seed": 1},
         {"trial": 1},
         {"step": 2},
         {"task": "u"},
+        {"goal": "a sub-task of t"},
+        {"node": "act"},
+        {"inside": 1},
+        {"inside": 2},
+        {"about": "one of several at once"},
         {"before": 1},
-        {"prompt": "!"},
     ]
     assert len({asked(**given) for given in asks}) == len(asks)
-    assert asked() == asked()
+    assert asked() == asked(prompt="!")
+    assert asked(before=1)[:39] == asked()[1:]
+
+
+def test_what_an_operator_reads_and_adds_is_in_its_situation_and_leaves_it_again():
+    with use_situation(Situation("validate", 1, {"plan": ["a", "b"]})):
+        with use_view({"tail": ["b"]}), use_about({"finding": "f"}):
+            inside = current_situation()
+        outside = current_situation()
+    assert inside and (inside.view, inside.state) == ({"tail": ["b"], "finding": "f"}, {"plan": ["a", "b"]})
+    assert outside and outside.view == {}
+    with use_view({"tail": []}), use_about({"finding": "f"}):
+        assert current_situation() is None
 
 
 rates = st.floats(0, 1)

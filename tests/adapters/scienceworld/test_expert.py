@@ -31,7 +31,14 @@ from certigraph.nodes.plans import SupervisorJudgement, steps_form
 from certigraph.nodes.sdp import Conditions, always_pass, capped, give_up
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
-from certigraph.state.records import Action, Fault, Observation, Step, Task
+from certigraph.state.records import (
+    Action,
+    Fault,
+    Observation,
+    Predicate,
+    Step,
+    Task,
+)
 
 # ScienceWorld's expert: where it stands on the gold path, and that errors of any kind do not throw it off for good.
 
@@ -55,12 +62,12 @@ def told(action: str, **args: Any) -> Step:
     return Step(action=Action(text=action, args=args), digest="-")
 
 
-def answer(gold: GoldRecording, form: Any, history: list[Step], score: int, prompt: str = "", **state: Any) -> Any:
+def answer(gold: GoldRecording, form: Any, history: list[Step], score: int, **state: Any) -> Any:
     """What the expert answers where a run stands so."""
     seen = Observation(text="", data={"score": score})
     shown = {"task": gold.as_task(), "history": history, "observation": seen, **state}
     with use_situation(Situation("realize", 1, shown)):
-        return create_expert(lambda *key: gold)(prompt, schema_of(form))
+        return create_expert(lambda *key: gold)("", schema_of(form))
 
 
 def test_what_is_done_is_found_in_the_history_in_order_with_anything_between():
@@ -80,7 +87,7 @@ def test_the_next_action_is_the_paths_next_one_whatever_the_target():
             for action in gold.actions[:done]
             for step in (told(INVALID_ACTION), told(action), told(INVALID_ACTION))
         ]
-        assert answer(gold, Written, history, 0, "Condition to make true: anything")["action"] == gold.actions[done]
+        assert answer(gold, Written, history, 0, plan=[Predicate(text="anything")])["action"] == gold.actions[done]
 
 
 def test_a_plan_names_the_milestones_ahead_and_none_of_those_reached():
@@ -95,11 +102,8 @@ def test_a_verdict_counts_the_milestones_reached_up_to_the_first_condition_that_
     rises = milestones_of(gold)
 
     def held(*texts: str, score: int) -> int:
-        listed = "".join(f"{n}. {text}\n" for n, text in enumerate(texts, 1))
-        answered = answer(gold, ScienceWorldHolds, [], score, f"Conditions, in order:\n{listed}\nThe last action ...")[
-            "holds"
-        ]
-        return int(answered)
+        plan = [Predicate(text="already certified"), *(Predicate(text=text) for text in texts)]
+        return int(answer(gold, ScienceWorldHolds, [], score, plan=plan, head=1)["holds"])
 
     texts = [rise.text() for rise in rises[:3]]
     assert [held(*texts, score=score) for score in (0, rises[0].score, rises[2].score)] == [0, 1, 3]
