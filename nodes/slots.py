@@ -13,15 +13,15 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial, wraps
 from importlib import import_module
-from typing import Annotated, Any, NamedTuple, ParamSpec
+from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar, cast
 
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
 from pydantic import Field, JsonValue, ValidationError
 
-from certigraph.adapters.benchmarks import benchmark_of, context_of, load_benchmark
+from certigraph.adapters.benchmarks import benchmark_of, context_of, live_benchmark, load_benchmark
 from certigraph.adapters.episodes import Rehearsal, live_episode, rehearse_in_copy
 from certigraph.adapters.models.scripts import Situation, use_situation
 from certigraph.adapters.models.usage import (
@@ -36,13 +36,14 @@ from certigraph.adapters.models.usage import (
     settle_failed_usage,
 )
 from certigraph.adapters.processes import wait_for_node
-from certigraph.adapters.protocols import Budget, Context, Operator
+from certigraph.adapters.protocols import AsyncOperator, Budget, Context, Operator
 from certigraph.state.records import Fault, Record, Spent, Task, UnknownName, Usage
 from certigraph.state.run import Belief, Stagnation
 
 # Specs: an operator's name and arguments, as a run's header records them and the command line accepts them.
 
 P = ParamSpec("P")
+OperatorT = TypeVar("OperatorT", bound=Operator)
 
 
 class Spec(Record):
@@ -57,14 +58,14 @@ class Spec(Record):
         return ":".join([self.name, ",".join(shown)]) if shown else self.name
 
 
-def factory(make: Callable[P, Operator]) -> Callable[P, Operator]:
+def factory(make: Callable[P, OperatorT]) -> Callable[P, OperatorT]:
     """Decorate an operator factory so that each operator keeps the call that created it as its `spec`."""
 
     @wraps(make)
-    def create(*args: P.args, **kwargs: P.kwargs) -> Operator:
+    def create(*args: P.args, **kwargs: P.kwargs) -> OperatorT:
         operator = make(*args, **kwargs)
         arguments = _bound_arguments(inspect.signature(make).bind(*args, **kwargs))
-        operator.spec = Spec(name=_operator_name(make), args={k: _spec_or_value(v) for k, v in arguments.items()})  # type: ignore[attr-defined]
+        operator.spec = Spec(name=_operator_name(make), args={k: _spec_or_value(v) for k, v in arguments.items()})  # type: ignore[union-attr]
         return operator
 
     create.makes_operator = True  # type: ignore[attr-defined]
@@ -116,7 +117,7 @@ def _import_operator(name: str, shipped: Mapping[str, object]) -> Callable[..., 
     return attribute_value
 
 
-def _operator_name(function: Callable[..., Any]) -> str:
+def _operator_name(function: object) -> str:
     module = getattr(function, "__module__", None) or "__main__"
     name: str = getattr(function, "__qualname__", type(function).__qualname__)
     return name if module.startswith(("certigraph.nodes.", "certigraph.graphs.")) else f"{module}:{name}"
@@ -126,17 +127,26 @@ def _spec_or_value(value: Any) -> Any:
     return spec_of(value) if callable(value) else value
 
 
+async def call_operator(operator: Operator, state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Call an operator, in whatever form the user gave it, from inside another operator."""
+    if isinstance(operator, Runnable):
+        update: Any = await operator.ainvoke(state)
+        return cast(Update, update)
+    update = cast(Any, operator)(state, runtime)
+    return cast(Update, await update if inspect.isawaitable(update) else update)
+
+
 # Benchmark operators, which replace the generic, prompted operator of the same name.
 
 
-def prefer_benchmark_operator(operator: Operator) -> Operator:
+def prefer_benchmark_operator(operator: AsyncOperator) -> AsyncOperator:
     """Decorate a generic operator so that the benchmark's operator of the same name, if there is one, runs instead."""
     name = operator.__name__
 
     @wraps(operator)
     async def dispatch(state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
         special = benchmark_of(state["task"], runtime).operators().get(name)
-        return await (special or operator)(state, runtime)
+        return await call_operator(special or operator, state, runtime)
 
     return dispatch
 
@@ -150,7 +160,7 @@ def bind_runtime(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
     The callbacks are `admissible` (list the actions that the world accepts) and `rehearse` (try actions on a copy).
     """
     context = context_of(runtime)
-    benchmark = context.benchmark or load_benchmark(_task_of(state).benchmark, context.data)
+    benchmark = live_benchmark(context) or load_benchmark(_task_of(state).benchmark, context.data)
     bound = replace(runtime, context=context.model_copy(update={"benchmark": benchmark}))
     has_episode = bool(state.get("episode"))
     bound.context.admissible = partial(_list_admissible, state, bound) if has_episode else None
@@ -285,7 +295,7 @@ async def _call_operator(slot: Slot, operator: Operator, state: Any, runtime: Ru
         return skipped
     view, name = slot.view(state), getattr(operator, "__qualname__", repr(operator))
     try:
-        update = await operator(view, runtime)
+        update = await call_operator(operator, view, runtime)
     except KeyError as error:
         if isinstance(error, UnknownName) or error.args[0] in view:
             raise

@@ -338,9 +338,9 @@ FIRST_TURN = "(nothing)"
 class SimulatedPlanner(Record):
     """Responder for `ScriptedChat`. Random draws depend on prompt and seed only: equal prompts get equal answers."""
 
-    malformed: float = Field(0.0, ge=0, le=1)
+    malformed: float = Field(default=0.0, ge=0, le=1)
     """Share of delivered plans that are cut off in the middle."""
-    expensive: float = Field(0.0, ge=0, le=1)
+    expensive: float = Field(default=0.0, ge=0, le=1)
     """Share of delivered plans that take the most expensive entries; at most 1 together with `malformed`."""
     seed: int = 0
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from certigraph.adapters.files import unknown_task_error
 from certigraph.adapters.models.experts import demonstration_expert
 from certigraph.adapters.processes import check_packages
-from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
+from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
 from certigraph.adapters.webshop.products import (
     PRODUCTS,
     SHUFFLE_SEED,
@@ -120,7 +120,7 @@ def _choose_keywords(goal: ShopGoal, shop: Shop) -> str:
 PLAIN, ATTRIBUTES = "plain", "attributes"
 
 
-class WebShop:
+class WebShop(Benchmark):
     """Benchmark of tasks such as `B08X2PKKB2-0`: a product and the number of a combination of its options.
 
     Splits: `instructions` (the default), the first goal of each of 275 instructions; `test`, `dev` and `train` of all
