@@ -247,7 +247,7 @@ class Benchmark(Protocol):
 
 
 @runtime_checkable
-class DemonstratesTasks(Protocol):
+class TaskDemonstrator(Protocol):
     """A benchmark that can demonstrate its tasks."""
 
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
@@ -260,7 +260,7 @@ class DemonstratesTasks(Protocol):
 
 
 @runtime_checkable
-class ScoresFiles(Protocol):
+class FileScorer(Protocol):
     """A benchmark that scores answers which were made elsewhere and are read from a file."""
 
     def score_file(self, path: Path, split: str = "") -> Sequence[Any]:

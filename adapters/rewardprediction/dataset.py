@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from pydantic import Field
 
 from certigraph.adapters.files import JsonRow, read_json, read_rows, validate_row
-from certigraph.adapters.protocols import Benchmark, DemonstratesTasks, Environment
+from certigraph.adapters.protocols import Benchmark, Environment, TaskDemonstrator
 from certigraph.state.records import Action, Fault, Observation, Record, Task, ends_with_newline
 
 # The published form of RewardPrediction's trajectories: a goal, and steps with raw and shaped rewards.
@@ -233,7 +233,7 @@ NEGATIVE_ATTEMPTS = 40
 """Attempts at a negative trajectory before a task is given up."""
 
 
-class DemonstratedBenchmark(Benchmark, DemonstratesTasks, Protocol):
+class DemonstratedBenchmark(Benchmark, TaskDemonstrator, Protocol):
     """A benchmark that can demonstrate its tasks, for type hints."""
 
 

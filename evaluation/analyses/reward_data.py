@@ -32,7 +32,7 @@ from rich.table import Table
 
 from certigraph.adapters.benchmarks import check_ready, load_benchmark
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, read_rows, replace_file, validate_row
-from certigraph.adapters.protocols import DemonstratesTasks
+from certigraph.adapters.protocols import TaskDemonstrator
 from certigraph.adapters.rewardprediction.dataset import (
     PUBLISHED_DOMAINS,
     DemonstratedBenchmark,
@@ -434,7 +434,7 @@ def _published_pairs(request: BuildRequest) -> int | None:
 def _tasks_of(request: BuildRequest, domain: RewardDomain) -> list[Task]:
     benchmark = load_benchmark(request.domain, request.data)
     check_ready(benchmark)
-    if not isinstance(benchmark, DemonstratesTasks):
+    if not isinstance(benchmark, TaskDemonstrator):
         raise UnknownName(
             f"{request.domain} has no demonstrations, from which pairs are built; "
             f"{', '.join(PUBLISHED_DOMAINS)} have them"

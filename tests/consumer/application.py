@@ -20,12 +20,20 @@ from certigraph import (
     Action,
     Benchmark,
     Budget,
+    Choice,
     Context,
+    Dag,
+    Entity,
     Environment,
+    FactoredState,
+    FaultyEnvironment,
+    FaultyModel,
     Limits,
+    Node,
     Observation,
     Operator,
     Predicate,
+    Progress,
     Result,
     Scores,
     Task,
@@ -51,6 +59,16 @@ roles = Context(roles={"validator": "openai:gpt-4o"}, memory="lessons", cache="r
 empty = Context()
 chat: BaseChatModel = FakeListChatModel(responses=["{}"])
 live = Context(chat=chat)
+faulty = Context(chat=FaultyModel(chat=chat, faults="timeout=0.1,seed=3"), benchmark=None, callbacks=[])
+
+# Records that operators return, and choices of an evaluation.
+
+look = Node(id="look", task="Where was Jorin Meredal born?")
+graph_of_tasks = Dag(nodes=(look, Node(id="goal", task="Which county does that place belong to?", needs=("look",))))
+progress = Progress(status="completed", result="Mera County")
+wanted = FactoredState(entities=(Entity(identity="apple 3", attributes={"place": "fridge"}), Entity(identity="fridge")))
+choice = Choice(ids=["4-0"], trials=2)
+recorded = Task(benchmark="rewardprediction", id="mine", goal="put it in", constants={"steps": [{"action": "go"}]})
 
 
 # A world of one's own.
@@ -97,6 +115,9 @@ class Lamps(Benchmark):
 
     def operators(self) -> Mapping[str, Operator]:
         return {"propose": propose, "realize": realize, "validate": validate}
+
+
+fragile: Environment = FaultyEnvironment(Panel(2), "crash=0.1")
 
 
 async def propose(state: Mapping[str, Any], runtime: Runtime[Context]) -> dict[str, Any]:

@@ -147,13 +147,13 @@ def score_command(
     assistantbench: JSON lines with `id` and `answer`, a text, number, list or object.
     """
     from certigraph.adapters.benchmarks import load_benchmark
-    from certigraph.adapters.protocols import ScoresFiles
+    from certigraph.adapters.protocols import FileScorer
     from certigraph.cli.output import announce_source, print_figures
     from certigraph.evaluation.statistics import bootstrap_intervals
 
     announce_source(benchmark, data)
     live = load_benchmark(benchmark, data)
-    if not isinstance(live, ScoresFiles):
+    if not isinstance(live, FileScorer):
         raise UnknownName(
             f"benchmark {benchmark!r} cannot score a file; assistantbench, travelplanner, hotpotqa and musique can"
         )
