@@ -241,7 +241,7 @@ MAX_RESULT = 600
 
 
 class SupervisorJudgement(BaseModel):
-    """The model's answer. It is requested after every action: what does not apply may be omitted."""
+    """The model's answer. It is asked for after every action: what does not apply need not be written."""
 
     reason: Annotated[str, Truncated(160)]
     status: Literal["needs_more_steps", "completed", "failed"]
