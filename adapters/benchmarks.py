@@ -16,7 +16,7 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.files import expand_path
 from certigraph.adapters.processes import run_in_thread, run_in_waiting_thread
-from certigraph.adapters.protocols import Benchmark, Context, EffectiveLimits
+from certigraph.adapters.protocols import Benchmark, Context, EffectiveLimits, complete_benchmark
 from certigraph.state.records import Fault, Task, UnknownName
 
 P = ParamSpec("P")
@@ -64,8 +64,7 @@ def check_ready(benchmark: Benchmark) -> None:
     Raises:
         Fault, UnknownName: something is missing; the message says what to set.
     """
-    if check := getattr(benchmark, "ready", None):
-        check()
+    complete_benchmark(benchmark).ready()
 
 
 def data_folder(name: str, data: str | None = None) -> Path | None:
@@ -90,8 +89,12 @@ def data_folder(name: str, data: str | None = None) -> Path | None:
 def benchmark_of(task: Task, runtime: Runtime[Context]) -> Benchmark:
     """Return the benchmark of a task: the live one of the context, else the one that the task names."""
     context = context_of(runtime)
-    live: Benchmark | None = context.benchmark
-    return live or load_benchmark(task.benchmark, context.data)
+    return live_benchmark(context) or load_benchmark(task.benchmark, context.data)
+
+
+def live_benchmark(context: Context) -> Benchmark | None:
+    """Return the live benchmark of a context with all its optional members; None if the context has none."""
+    return None if context.benchmark is None else complete_benchmark(context.benchmark)
 
 
 async def call_world(
@@ -104,9 +107,9 @@ async def call_world(
     """
     if context_of(runtime).environment is None:
         benchmark = benchmark_of(task, runtime)
-        if getattr(benchmark, "instant", False):
+        if benchmark.instant:
             return call(*args, **kwargs)
-        if getattr(benchmark, "queues", False):
+        if benchmark.queues:
             return await run_in_waiting_thread(call, *args, **kwargs)
     return await run_in_thread(call, *args, **kwargs)
 

@@ -16,7 +16,7 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of
 from certigraph.adapters.matching import find_encoder, select_actions
 from certigraph.adapters.processes import run_in_thread
-from certigraph.adapters.protocols import Benchmark, Context, Environment
+from certigraph.adapters.protocols import Benchmark, Context, Environment, complete_environment
 from certigraph.adapters.redaction import redact, redact_record
 from certigraph.state.records import Action, Fault, Observation, Scores, Step, Task
 from certigraph.state.run import Evidence
@@ -42,7 +42,7 @@ class LiveEpisode:
     """A running episode. Its methods block; threads take turns, and `close` waits for the call that is running."""
 
     def __init__(self, environment: Environment, *, owned: bool = True) -> None:
-        self.environment = environment
+        self.environment = complete_environment(environment)
         self.owned = owned
         """Whether certigraph opened the environment, and so closes it; false for the caller's own live environment."""
         self.closed_by_scope = False
@@ -99,20 +99,20 @@ class LiveEpisode:
                 )
 
     def evidence(self) -> Evidence:
-        """Return what the world shows now, and the ids of its passages if it has `sources()`."""
-        sources = getattr(self.environment, "sources", None)
+        """Return what the world shows now, and the ids of the passages that it has shown."""
         with self.lock:
             self.check_open()
             return Evidence(
                 view=redact(call_environment(self.environment.view)),
-                sources=call_environment(sources) if sources else (),
+                sources=call_environment(self.environment.sources),
             )
 
     def admissible(self) -> list[str] | None:
         """Return the actions that the world accepts now; None if it does not list them."""
         with self.lock:
             self.check_open()
-            return call_environment(self.environment.admissible)
+            actions = call_environment(self.environment.admissible)
+        return None if actions is None else list(actions)
 
     def score(self) -> Scores:
         """Return the benchmark's scores of the world in its present state."""
@@ -410,7 +410,8 @@ PREDICTION_ADVICE = "have the model predict instead: imagine=predicted"
 async def admissible_actions(runtime: Runtime[Context]) -> list[str]:
     """Return every action that the world accepts now; empty if it lists none. Listing may take the world a moment."""
     listing = context_of(runtime).admissible
-    return list(await run_in_thread(listing) or []) if listing else []
+    actions = await run_in_thread(listing) if listing else None
+    return list(actions or ())
 
 
 async def candidate_actions(queries: Sequence[str], runtime: Runtime[Context], most: int) -> list[str]:

@@ -7,12 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from random import Random
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, ValidationError
 from pydantic.functional_validators import BeforeValidator
 
-from certigraph.adapters.protocols import Benchmark, Context, Environment
+from certigraph.adapters.protocols import Benchmark, Context, Environment, complete_benchmark, complete_environment
 from certigraph.state.records import Action, Observation, Record, Scores, Task, UnknownName
 
 # Rates of faults: `timeout=0.1,crash=0.01,seed=3`.
@@ -33,7 +33,7 @@ FAULTS_EXAMPLE = "timeout=0.1,crash=0.01,seed=3"
 
 
 def _rate_field(description: str) -> float:
-    rate: float = Field(0.0, ge=0, le=1, description=description)
+    rate: float = Field(default=0.0, ge=0, le=1, description=description)
     return rate
 
 
@@ -52,13 +52,13 @@ class Faults(Record):
     slow: float = _rate_field("the answer comes late")
     crash: float = _rate_field("the world raises instead of a step")
     hang: float = _rate_field("a world step takes too long and raises TimeoutError")
-    seed: int = Field(0, description="seed of the draws: another seed gives other faults at the same rates")
+    seed: int = Field(default=0, description="seed of the draws: another seed gives other faults at the same rates")
     delay: float = Field(
-        0.05, ge=0, le=600, description="seconds by which a slow answer is late and for which a world hangs"
+        default=0.05, ge=0, le=600, description="seconds by which a slow answer is late and for which a world hangs"
     )
-    retry_after: float = Field(1.0, ge=0, le=600, description="seconds that a 429 asks to wait")
+    retry_after: float = Field(default=1.0, ge=0, le=600, description="seconds that a 429 asks to wait")
     start: int = Field(
-        0, ge=0, description="number of earlier starts of the run; faults are drawn again for each start"
+        default=0, ge=0, description="number of earlier starts of the run; faults are drawn again for each start"
     )
 
     @classmethod
@@ -134,7 +134,7 @@ class CrashError(RuntimeError):
     """Injected crash of a world."""
 
 
-class FaultyEnvironment:
+class FaultyEnvironment(Environment):
     """Environment whose steps fail; everything else is delegated to `environment`.
 
     Args:
@@ -148,7 +148,8 @@ class FaultyEnvironment:
     def __init__(
         self, environment: Environment, faults: Faults | str, *, task: str = "", trial: int = 0, replayed_steps: int = 0
     ) -> None:
-        self.environment, self.replayed_steps = environment, replayed_steps
+        self.environment, self.replayed_steps = complete_environment(environment), replayed_steps
+        self.concurrent = self.environment.concurrent
         self.faults = Faults.read(faults) if isinstance(faults, str) else faults
         self.injected = Counter[str]()
         """Number of injected faults of each kind so far."""
@@ -168,11 +169,6 @@ class FaultyEnvironment:
             self._fail(kind)
         return self.environment.step(action)
 
-    @property
-    def concurrent(self) -> bool:
-        """Whether the world's steps may run in parallel."""
-        return self.environment.concurrent
-
     def reset(self) -> Observation:
         """Reset the world; no fault is injected here."""
         return self.environment.reset()
@@ -181,7 +177,7 @@ class FaultyEnvironment:
         """Return what the world shows now."""
         return self.environment.view()
 
-    def admissible(self) -> list[str] | None:
+    def admissible(self) -> Sequence[str] | None:
         """Return the actions that the world accepts now."""
         return self.environment.admissible()
 
@@ -189,12 +185,16 @@ class FaultyEnvironment:
         """Return the benchmark's scores."""
         return self.environment.score()
 
+    def sources(self) -> tuple[str, ...]:
+        """Return the ids of the passages that the world has shown."""
+        return self.environment.sources()
+
     def close(self) -> None:
         """Close the world."""
         self.environment.close()
 
     def __getattr__(self, name: str) -> Any:
-        """Delegate all other attributes, such as `sources`."""
+        """Delegate all other attributes."""
         if name == "environment":  # not set yet while the object is being copied
             raise AttributeError(name)
         return getattr(self.environment, name)
@@ -207,7 +207,14 @@ class FaultyEnvironment:
         raise TimeoutError(f"injected hang at step {self._steps}")
 
 
-class FaultyBenchmark:
+# At run time it is no `Benchmark`, because the defaults of that class would hide what it delegates.
+if TYPE_CHECKING:
+    _BenchmarkType = Benchmark
+else:
+    _BenchmarkType = object
+
+
+class FaultyBenchmark(_BenchmarkType):
     """Benchmark whose worlds fail, differently for each task; everything else is delegated to `benchmark`.
 
     A world that is opened again replays its log, and may fail during the replay. In a new process the count of openings
@@ -215,9 +222,13 @@ class FaultyBenchmark:
     """
 
     def __init__(self, benchmark: Benchmark, faults: Faults | str) -> None:
-        self.benchmark = benchmark
+        self.benchmark = complete_benchmark(benchmark)
         self.faults = Faults.read(faults) if isinstance(faults, str) else faults
         self._opened = Counter[str]()
+
+    def tasks(self, split: str = "") -> Sequence[Task]:
+        """Return the tasks of a split."""
+        return self.benchmark.tasks(split)
 
     def open(self, task: Task) -> FaultyEnvironment:
         """Open a world of the task that fails."""

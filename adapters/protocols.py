@@ -1,23 +1,30 @@
-"""Protocols of benchmarks and environments, limits, and the context of a run.
+"""Protocols of benchmarks, environments and operators, limits, and the context of a run.
 
-`Benchmark` and `Environment` are what a world must offer, `Limits` and `Budget` bound a run, and `Context` holds
+`Benchmark` and `Environment` are base classes of worlds, `Limits` and `Budget` bound a run, and `Context` holds
 everything else that a run is given besides its state.
 """
 
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from statistics import fmean
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
+from langchain_core.runnables import Runnable
+from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from certigraph.state.records import Action, Observation, Record, Scores, Spent, Task
-from certigraph.state.run import NestedStart
+from certigraph.adapters.files import unknown_task_error
+from certigraph.state.records import GOAL, Action, Observation, Record, Scores, Spent, Task
+from certigraph.state.rewards import RecordedStep
+from certigraph.state.run import FINISH, SEARCH, NestedStart
 from certigraph.state.trajectory import Footer
 
-# What a benchmark and its world must offer. Any class with these methods will do; no base class is needed.
-
-Operator = Callable[..., Awaitable[dict[str, Any]]]
-"""Signature `async def operator(state, runtime) -> dict`: reads its view of the state, returns a partial update."""
+if TYPE_CHECKING:
+    from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
+    from langchain_core.language_models import BaseChatModel
 
 Responder = Callable[[str, dict[str, Any]], Any]
 """Function of a scripted model: (prompt, JSON schema) -> a JSON value that fits the schema.
@@ -37,31 +44,39 @@ class Limits(Record):
     A field that is None follows the number of steps, as its description says; `effective` returns the numbers.
     """
 
-    attempts: int = Field(3, ge=1, description="attempts at one target before replanning")
-    replans: int = Field(5, ge=0, description="replans at one predicate before giving up")
-    steps: int = Field(60, ge=1, description="world steps per episode")
-    options: int = Field(30, ge=1, description="options shown to the model in one question")
-    trials: int = Field(5, ge=1, description="episodes of an agent that learns between them")
-    subqueries: int = Field(5, ge=1, description="queries of one search for evidence")
-    passages: int = Field(10, ge=1, description="passages that one retrieval returns (k)")
-    repeats: int = Field(5, ge=0, description="equal actions in a row that end an episode; 0: off")
-    substeps: int = Field(8, ge=1, description="actions for one of STEP's subtasks before it is refined")
-    plan: int | None = Field(None, ge=1, description="conditions or steps of one plan; unset: max(40, steps)")
+    attempts: int = Field(default=3, ge=1, description="attempts at one target before replanning")
+    replans: int = Field(default=5, ge=0, description="replans at one predicate before giving up")
+    steps: int = Field(default=60, ge=1, description="world steps per episode")
+    options: int = Field(default=30, ge=1, description="options shown to the model in one question")
+    trials: int = Field(default=5, ge=1, description="episodes of an agent that learns between them")
+    subqueries: int = Field(default=5, ge=1, description="queries of one search for evidence")
+    passages: int = Field(default=10, ge=1, description="passages that one retrieval returns (k)")
+    repeats: int = Field(default=5, ge=0, description="equal actions in a row that end an episode; 0: off")
+    substeps: int = Field(default=8, ge=1, description="actions for one of STEP's subtasks before it is refined")
+    plan: int | None = Field(default=None, ge=1, description="conditions or steps of one plan; unset: max(40, steps)")
     subtasks: int | None = Field(
-        None, ge=1, description="completed subtasks after which STEP's episode is a loop; unset: max(16, steps)"
+        default=None, ge=1, description="completed subtasks after which STEP's episode is a loop; unset: max(16, steps)"
     )
     failures: int | None = Field(
-        None, ge=1, description="failed subtasks after which STEP's episode is a loop; unset: max(8, steps // 4)"
+        default=None,
+        ge=1,
+        description="failed subtasks after which STEP's episode is a loop; unset: max(8, steps // 4)",
     )
-    nodes: int | None = Field(None, ge=1, description="sub-tasks of TDP's task graph; unset: max(8, steps // 8)")
-    revisions: int | None = Field(None, ge=0, description="Self-Revisions of TDP's graph; unset: nodes, at least 8")
+    nodes: int | None = Field(
+        default=None, ge=1, description="sub-tasks of TDP's task graph; unset: max(8, steps // 8)"
+    )
+    revisions: int | None = Field(
+        default=None, ge=0, description="Self-Revisions of TDP's graph; unset: nodes, at least 8"
+    )
     rounds: int = Field(
-        0, ge=0, description="rounds of a search agent; 0: the method's own (IRCoT 10, ReAct 7, ...), else steps"
+        default=0,
+        ge=0,
+        description="rounds of a search agent; 0: the method's own (IRCoT 10, ReAct 7, ...), else steps",
     )
-    context: int = Field(24_000, ge=500, description="characters of earlier rounds in a search agent's prompt")
-    excerpt: int = Field(1_000, ge=50, description="characters of one passage in a prompt")
+    context: int = Field(default=24_000, ge=500, description="characters of earlier rounds in a search agent's prompt")
+    excerpt: int = Field(default=1_000, ge=50, description="characters of one passage in a prompt")
     gold: float = Field(
-        0, ge=0, description="ends STEP's episodes at this many gold lengths, which leaks the gold; 0: off"
+        default=0, ge=0, description="ends STEP's episodes at this many gold lengths, which leaks the gold; 0: off"
     )
 
     def effective(self) -> "EffectiveLimits":
@@ -92,65 +107,212 @@ class EffectiveLimits(Limits):
     revisions: int
 
 
+# Worlds. A world of one's own inherits from `Environment` and `Benchmark`, which have a default for everything that not
+# every world has. An object of another class is accepted too: `complete_benchmark` adds the defaults that it lacks.
+
+
 class Environment(Protocol):
-    """One live episode. Methods block; the node `act` calls them from a worker thread, one at a time."""
+    """One live episode: the base class of a world of one's own, which defines `reset`, `step` and `score`.
 
-    concurrent: bool
-    """True when several actions may be stepped in parallel (read-only tools), False for simulators."""
+    Methods block; the node `act` calls them from a worker thread, one at a time.
+    """
 
-    def reset(self) -> Observation: ...
+    concurrent: bool = False
+    """Whether several actions may be stepped in parallel: true for read-only tools, false for simulators."""
 
-    def step(self, action: Action) -> Observation: ...
+    @abstractmethod
+    def reset(self) -> Observation:
+        """Start the episode from its beginning and return the first observation."""
+
+    @abstractmethod
+    def step(self, action: Action) -> Observation:
+        """Take an action. An action that the world refuses changes nothing: `Observation(..., accepted=False)`."""
+
+    @abstractmethod
+    def score(self) -> Scores:
+        """Return the official score of the world in its present state."""
 
     def view(self) -> str:
         """Return what the world shows now, independent of the last action. Does not change the world."""
-        ...
+        return ""
 
-    def admissible(self) -> list[str] | None:
+    def admissible(self) -> Sequence[str] | None:
         """Return the actions that the world accepts now; None if they cannot be listed. Called only when needed."""
-        ...
+        return None
 
-    def score(self) -> Scores: ...
+    def sources(self) -> tuple[str, ...]:
+        """Return the ids of the passages that the world has shown so far, for claims that cite them."""
+        return ()
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Free what the episode holds. It is called once, at the end of the run."""
+        return
 
 
 class Benchmark(Protocol):
-    """A family of tasks with its world, scorer and specialised operators.
+    """A family of tasks: the base class of a benchmark of one's own, which defines `name`, `tasks` and `open`.
 
-    Optional attributes: `signals_goal = True` if `Observation.solved` reports whether a task's goal is reached;
-    `replans_undone = True` if its own `replan` plans the conditions of `ReplanView.undone` again. Without the latter, a
-    graph with the optional slot `revalidate` is refused.
+    Everything else has a default. Flags say what its worlds are like and are set in the class or in `__init__`.
     """
 
     name: str
-    briefing: str
+    briefing: str = ""
     """What an agent must know of this world apart from its tasks: rules and forms of actions. Opens every prompt."""
-    configurations: Sequence[str]
+    configurations: Sequence[str] = ()
     """Named variants of its operators, selected as BENCHMARK:CONFIGURATION."""
-    limits: Limits
+    limits: Limits = Limits()
 
+    answers: bool = False
+    """Whether an episode ends with an answer, which an agent hands in by the tool `finish`."""
+    tools: Sequence[str] = (SEARCH, FINISH)
+    """Names of the tools in a benchmark with `answers`: an action is written as `search[...]`."""
+    longest_answer: int = 300
+    """Maximum characters of an answer; the default suits a name or a sentence."""
+    delivers: bool = False
+    """Whether an action delivers the result and so ends the episode, in a benchmark without `answers`."""
+    signals_goal: bool = False
+    """Whether `Observation.solved` reports that a task's goal is reached."""
+    replans_undone: bool = False
+    """Whether its own operator `replan`, if it has one, plans the conditions of `ReplanView.undone` again.
+
+    Without it, a graph with the optional slot `revalidate` is refused.
+    """
+    shortlists: bool = False
+    """Whether agents choose among the most relevant actions where too many are admissible, instead of writing one."""
+    synonyms: Mapping[str, str] = {}
+    """Opening phrases of actions in lower case, and the world's own phrase: "take" -> "pick up"."""
+    instant: bool = False
+    """Whether worlds answer in microseconds, so that they are called without a thread."""
+    queues: bool = False
+    """Whether a world may wait for other runs to end, because the number of simulators is limited."""
+    simulated: bool = False
+    """Whether the world comes with its package and needs no data folder."""
+
+    @abstractmethod
     def tasks(self, split: str = "") -> Sequence[Task]:
         """Return the tasks of a split; the empty string names the default split."""
-        ...
+
+    @abstractmethod
+    def open(self, task: Task) -> Environment:
+        """Create the world of a task. The same task gives the same world, so that a run can be resumed."""
 
     def task(self, task_id: str) -> Task:
-        """Return one task. Raises UnknownName, whose message lists some valid ids."""
-        ...
+        """Return one task, by default one of `tasks()`.
 
-    def open(self, task: Task) -> Environment: ...
+        Raises:
+            UnknownName: there is no such task; the message lists some valid ids.
+        """
+        known = {task.id: task for task in self.tasks()}
+        if task_id not in known:
+            raise unknown_task_error(self.name, task_id, "those of its tasks", known)
+        return known[task_id]
 
-    def operators(self) -> Mapping[str, Operator]:
+    def ready(self) -> None:
+        """Check, before a run starts, that needed packages, keys and servers are there.
+
+        Raises:
+            Fault, UnknownName: something is missing; the message says what to set.
+        """
+        return
+
+    def operators(self) -> Mapping[str, "Operator"]:
         """Return operators that replace the generic, prompted ones, by name: propose, realize, validate, decide, ..."""
-        ...
+        return {}
 
     def expert(self) -> Responder | None:
         """Return the responder of the model `scripted:expert`; None if the first option is as good."""
-        ...
+        return None
+
+    def knows(self, task: Task) -> bool:
+        """Return whether `expert` can solve a task."""
+        return self.expert() is not None
+
+    def gold_length(self, task: Task) -> int | None:
+        """Return the number of actions of the gold solution; None if there is none."""
+        return None
+
+    def oracle(self, task: Task) -> Sequence[RecordedStep]:
+        """Return an expert's recorded trajectory, from which an offline goal state is derived; empty if none."""
+        return ()
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """Compute the metrics of several runs, each given with its task's id; `n` is the number of runs."""
+        """Compute the metrics of several runs, each given with its task's id; `n` is the number of runs.
+
+        By default the mean score, in which a run without one counts 0, and the rate of runs that ended `goal`.
+        """
+        if not runs:
+            return {"n": 0}
+        scores = [footer.scores.value if footer.scores else 0.0 for _, footer in runs]
+        goals = [footer.ending == GOAL for _, footer in runs]
+        return {"n": len(runs), "score": fmean(scores), "goal": fmean(goals)}
+
+
+@runtime_checkable
+class TaskDemonstrator(Protocol):
+    """A benchmark that can demonstrate its tasks."""
+
+    def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
+        """Return actions that reach the goal from the start, or from the state after the actions `before`.
+
+        Raises:
+            Fault: ("data") there are none.
+        """
         ...
+
+
+@runtime_checkable
+class FileScorer(Protocol):
+    """A benchmark that scores answers which were made elsewhere and are read from a file."""
+
+    def score_file(self, path: Path, split: str = "") -> Sequence[Any]:
+        """Score the answers of a file against the tasks of a split."""
+        ...
+
+    def rates(self, scores: Sequence[Any]) -> dict[str, float]:
+        """Return the official figures of such scores."""
+        ...
+
+
+T = TypeVar("T")
+
+
+def complete_benchmark(benchmark: Benchmark) -> Benchmark:
+    """Return the benchmark, with the defaults of `Benchmark` if it is of a class of its own that lacks some members."""
+    return _with_defaults(benchmark, Benchmark)  # type: ignore[type-abstract]
+
+
+def complete_environment(environment: Environment) -> Environment:
+    """Return the environment, with the defaults of `Environment` if it is of a class of its own that lacks some."""
+    return _with_defaults(environment, Environment)  # type: ignore[type-abstract]
+
+
+def _with_defaults(given: T, protocol: type[T]) -> T:
+    if protocol in type(given).__mro__ or isinstance(given, _WithDefaults):
+        return given
+    members = [name for name in vars(protocol) if not name.startswith("_")]
+    return given if all(hasattr(given, name) for name in members) else cast(T, _WithDefaults(given, protocol))
+
+
+class _WithDefaults:
+    """An object and, for members that it lacks, the defaults of a protocol."""
+
+    def __init__(self, given: object, protocol: type) -> None:
+        self._given, self._protocol = given, protocol
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # not set yet while the object is being copied
+            raise AttributeError(name)
+        given, protocol = self._given, self._protocol
+        if hasattr(given, name):
+            return getattr(given, name)
+        default = vars(protocol).get(name)
+        if name not in vars(protocol) or getattr(default, "__isabstractmethod__", False):
+            advice = f"let the class inherit from certigraph.{protocol.__name__}, and define it"
+            raise AttributeError(f"{type(given).__name__} has no {name!r}: {advice}")
+        return MethodType(default, self) if isinstance(default, FunctionType) else default
+
+    def __repr__(self) -> str:
+        return repr(self._given)
 
 
 # What a run is given besides its state: models, budget, limits, data, and live objects that are never stored in state.
@@ -166,16 +328,28 @@ class Budget(Record):
     reaches the limit is the last one. A call that is running when the seconds are over is cancelled.
     """
 
-    calls: int = Field(1_000, ge=0, description="model calls")
-    tokens: int = Field(2_000_000, ge=0, description="input and output tokens together")
-    usd: float = Field(5.0, ge=0, description="US dollars; if set, a model without a known price is refused")
-    seconds: float = Field(3_600.0, ge=0, description="wall-clock seconds inside nodes")
-    priced: bool = Field(False, description="whether a model needs a known price; true if usd is set")
+    calls: int = Field(default=1_000, ge=0, description="model calls")
+    tokens: int = Field(default=2_000_000, ge=0, description="input and output tokens together")
+    usd: float = Field(default=5.0, ge=0, description="US dollars; if set, a model without a known price is refused")
+    seconds: float = Field(default=3_600.0, ge=0, description="wall-clock seconds inside nodes")
+    priced: bool = Field(default=False, description="whether a model needs a known price; true if usd is set")
 
     @model_validator(mode="before")
     @classmethod
     def _dollars_need_prices(cls, values: Any) -> Any:
         return {"priced": True, **values} if isinstance(values, dict) and "usd" in values else values
+
+
+# Types of the live objects in a context. Checkers see the types; at run time any object is accepted, so that pydantic
+# neither copies a live object nor builds a schema of a chat model.
+if TYPE_CHECKING:
+    LiveBenchmark: TypeAlias = Benchmark | None
+    LiveEnvironment: TypeAlias = Environment | None
+    LiveChat: TypeAlias = BaseChatModel | None
+    LiveCallbacks: TypeAlias = list[BaseCallbackHandler] | BaseCallbackManager | None
+    ActionListing: TypeAlias = Callable[[], Sequence[str] | None] | None
+else:
+    LiveBenchmark = LiveEnvironment = LiveChat = LiveCallbacks = ActionListing = Any
 
 
 class Context(BaseModel):
@@ -184,7 +358,7 @@ class Context(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     model: str = Field(
-        "scripted:expert",
+        default="scripted:expert",
         description="openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:first, scripted:expert, simulated",
         json_schema_extra={"langgraph_type": "model"},
     )
@@ -192,39 +366,66 @@ class Context(BaseModel):
         default_factory=dict,
         description="other models for some roles: planner, executor, validator, extractor, memory, judge",
     )
-    data: str | None = Field(None, description="data folder; unset: CERTIGRAPH_DATA, else a generated world")
+    data: str | None = Field(default=None, description="data folder; unset: CERTIGRAPH_DATA, else a generated world")
     budget: Budget = Budget()
-    limits: Limits | None = Field(None, description="unset: those of the benchmark")
+    limits: Limits | None = Field(default=None, description="unset: those of the benchmark")
     memory: str = Field(
-        "",
+        default="",
         description="name of a memory of lessons, shared by the runs in one folder or on one store; unset: one per run",
     )
     cache: str | None = Field(
-        None, description="folder that caches the replies of models, so that a request is paid once; unset: none"
+        default=None,
+        description="folder that caches the replies of models, so that a request is paid once; unset: none",
     )
     faults: str = Field(
-        "", description="faults to inject into models and world, as in `timeout=0.1,crash=0.01,seed=3`; unset: none"
+        default="",
+        description="faults to inject into models and world, as in `timeout=0.1,crash=0.01,seed=3`; unset: none",
     )
     checkpoints: Literal["", "postgres"] = Field(
-        "", description="postgres: the server that CERTIGRAPH_POSTGRES names; unset: a file in the run's folder"
+        default="", description="postgres: the server that CERTIGRAPH_POSTGRES names; unset: a file in the run's folder"
     )
     trial: int = Field(
-        0, ge=0, description="number of this repetition of the task; part of the seed of simulated models"
+        default=0, ge=0, description="number of this repetition of the task; part of the seed of simulated models"
     )
-    lost: SkipJsonSchema[Spent] = Field(Spent(), exclude=True, description="spent before a crash and in no checkpoint")
-    benchmark: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live benchmark instead of the named one")
-    environment: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live environment to act in")
-    chat: SkipJsonSchema[Any] = Field(None, exclude=True, description="a live LangChain chat model for every role")
-    callbacks: SkipJsonSchema[Any] = Field(None, exclude=True, description="LangChain callbacks of the run")
+    lost: SkipJsonSchema[Spent] = Field(
+        default=Spent(), exclude=True, description="spent before a crash and in no checkpoint"
+    )
+    benchmark: SkipJsonSchema[LiveBenchmark] = Field(
+        default=None, exclude=True, description="a live benchmark instead of the named one"
+    )
+    environment: SkipJsonSchema[LiveEnvironment] = Field(
+        default=None, exclude=True, description="a live environment to act in"
+    )
+    chat: SkipJsonSchema[LiveChat] = Field(
+        default=None, exclude=True, description="a live LangChain chat model for every role"
+    )
+    callbacks: SkipJsonSchema[LiveCallbacks] = Field(
+        default=None, exclude=True, description="LangChain callbacks of the run"
+    )
     entry: SkipJsonSchema[NestedStart | None] = Field(
-        None, exclude=True, description="where a part of another run starts"
+        default=None, exclude=True, description="where a part of another run starts"
     )
-    admissible: SkipJsonSchema[Any] = Field(
-        None, exclude=True, description="lists the actions that the live world admits now"
+    admissible: SkipJsonSchema[ActionListing] = Field(
+        default=None, exclude=True, description="lists the actions that the live world admits now"
     )
     rehearse: SkipJsonSchema[Any] = Field(
-        None, exclude=True, description="returns what a copy of the live world would answer"
+        default=None, exclude=True, description="returns what a copy of the live world would answer"
     )
+
+
+# Operators, which a user may write in any of these forms.
+
+AsyncOperator: TypeAlias = Callable[[Any, Runtime[Context]], Awaitable[dict[str, Any]]]
+"""Operator in the form that all shipped ones have: `async def operator(state, runtime) -> dict`."""
+
+Operator: TypeAlias = (
+    Callable[[Any, Runtime[Context]], Awaitable[Mapping[str, Any]] | Mapping[str, Any]]
+    | Callable[[Any], Awaitable[Mapping[str, Any]] | Mapping[str, Any]]
+    | Runnable[Any, Any]
+)
+"""What fills a slot of a graph: it reads its view of the state and returns a partial update, a value for each key of
+the slot. An async or plain function of (state, runtime) or of (state), a method, a partial, an object with such a
+`__call__`, or a LangChain Runnable."""
 
 
 # Every benchmark's default limits, in one table: the papers' own where a paper ran it.

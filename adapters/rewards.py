@@ -209,7 +209,7 @@ CORRUPTED_FILE_ERRORS = (
 class HeadsMetadata(Record):
     """Metadata of a file of heads."""
 
-    version: int = Field(1, ge=1, le=1)
+    version: int = Field(default=1, ge=1, le=1)
     encoder: str
     domains: tuple[str, ...]
     folds: int = Field(ge=1)

@@ -16,7 +16,7 @@ from langgraph.types import Checkpointer
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
 
 from certigraph.adapters.episodes import close_episode
-from certigraph.adapters.protocols import Context, Limits, Operator
+from certigraph.adapters.protocols import Benchmark, Context, Environment, Limits, Operator
 from certigraph.graphs import sdp
 from certigraph.state.records import Action, Fault, Observation, Predicate, Scores, Task, Verdict
 from certigraph.state.sdp import ProposeView, RealizeView, ValidateView
@@ -40,7 +40,7 @@ def describe_height(height: int) -> str:
     return f"You stand on rung {height}."
 
 
-class LadderWorld:
+class LadderWorld(Environment):
     """One episode. `seconds` is the wall-clock time inside its methods."""
 
     concurrent = False
@@ -82,7 +82,7 @@ class LadderWorld:
         self.seconds += perf_counter() - start
 
 
-class Ladder:
+class Ladder(Benchmark):
     """Benchmark with one task: a ladder of `rungs` rungs, climbed without a model."""
 
     name = "ladder"

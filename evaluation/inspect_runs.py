@@ -215,7 +215,7 @@ REQUEST_SETTINGS = {"max_connections", "adaptive_connections", "max_retries", "t
 class BridgedChat(ChatOpenAI):
     """Chat model that sends requests to inspect's model; a limit of inspect ends the run as one of its own limits."""
 
-    _limit: LimitExceededError | None = PrivateAttr(None)
+    _limit: LimitExceededError | None = PrivateAttr(default=None)
 
     async def _agenerate(self, *args: Any, **kwargs: Any) -> Any:
         try:

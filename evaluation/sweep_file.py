@@ -108,7 +108,7 @@ class TaskSelection(Record):
 
     tasks: tuple[Name, ...] = ()
     split: str = ""
-    limit: int = Field(0, ge=0)
+    limit: int = Field(default=0, ge=0)
     """Number of tasks, from the start of the split; 0: all."""
     stratify: bool = False
     """Choose the `limit` tasks evenly over difficulty and length instead."""
@@ -133,12 +133,12 @@ class TotalLimits(Record):
     When a limit is reached no more runs are started; executing runs continue to their end.
     """
 
-    usd: float | None = Field(None, gt=0, allow_inf_nan=False)
+    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """US dollars; refused where a model has no known price."""
-    tokens: int | None = Field(None, gt=0)
+    tokens: int | None = Field(default=None, gt=0)
     """Input and output tokens together."""
-    calls: int | None = Field(None, gt=0)
-    hours: float | None = Field(None, gt=0, allow_inf_nan=False)
+    calls: int | None = Field(default=None, gt=0)
+    hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Wall-clock hours of one start of the sweep; the next start has as many again."""
 
 
@@ -151,13 +151,13 @@ class Sweep(TaskSelection):
 
     benchmarks: tuple[Annotated[SweepBenchmark, BeforeValidator(_to_case)], ...] = Field(min_length=1, max_length=100)
     graphs: tuple[Name, ...] = Field(min_length=1, max_length=100)
-    operators: tuple[dict[str, Name], ...] = Field(({},), min_length=1, max_length=100)
+    operators: tuple[dict[str, Name], ...] = Field(default=({},), min_length=1, max_length=100)
     model: Name = "scripted:expert"
     roles: dict[str, Name] = Field(default_factory=dict)
-    trials: int = Field(1, ge=1, le=1_000)
+    trials: int = Field(default=1, ge=1, le=1_000)
     budget: BudgetAmounts = Field(default_factory=dict)
     most: TotalLimits = TotalLimits()
-    at_once: int = Field(1, ge=1, le=1_000)
+    at_once: int = Field(default=1, ge=1, le=1_000)
     """Number of concurrent runs."""
     data: Name | None = None
     """Data folder; relative to the folder of the file, as is `cache`."""

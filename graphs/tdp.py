@@ -168,7 +168,7 @@ def _to_operator(graph: SolverGraph) -> Operator:
     defaults = operators_of(import_module(f"certigraph.graphs.{graph.name}").graph)
     swaps = swapped_specs(operators_of(graph), defaults)
     operator = _create_operator(graph)
-    operator.spec = Spec(name="solve", args={"graph": graph.name, **swaps})  # type: ignore[attr-defined]
+    operator.spec = Spec(name="solve", args={"graph": graph.name, **swaps})  # type: ignore[union-attr]
     return operator
 
 

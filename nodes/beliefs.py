@@ -16,6 +16,7 @@ from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.models.calls import Prompt, ask, ask_text, build_prompt, clip, numbered_list, quote
 from certigraph.adapters.models.schemas import Truncated
 from certigraph.adapters.protocols import Context, Operator
+from certigraph.nodes.operators import call_operator
 from certigraph.nodes.react import ACT, DECIDE
 from certigraph.nodes.slots import Slot, Update, factory
 from certigraph.state.records import Action, Observation, Task, UnknownName
@@ -49,7 +50,7 @@ from certigraph.state.search import (
 
 def accepts_answer(state: RunState, runtime: Runtime[Context]) -> bool:
     """Whether the task's benchmark takes an answer, so that one can be forced at the end."""
-    return getattr(benchmark_of(state["task"], runtime), "answers", False)
+    return benchmark_of(state["task"], runtime).answers
 
 
 def are_steps_spent(state: BeliefState, runtime: Runtime[Context]) -> bool:
@@ -441,7 +442,7 @@ def grounded(memory: Operator | str) -> Operator:
     memory = to_memory(memory)
 
     async def grounded(state: MemoryView, runtime: Runtime[Context]) -> dict[str, Any]:
-        belief: Belief = (await memory(state, runtime))["belief"]
+        belief: Belief = (await call_operator(memory, state, runtime))["belief"]
         before = set(_belief_texts(state["belief"]))
         new = [text for text in _belief_texts(belief) if text not in before]
         checks = await gather(*(_is_grounded(text, state, runtime) for text in new))
@@ -514,14 +515,16 @@ def filtered(memory: Operator | str) -> Operator:
         observation = state["observation"]
         lines = observation.text.splitlines()
         if len(lines) < 2:
-            return await memory(state, runtime)
+            return await call_operator(memory, state, runtime)
         characters = limits_of(state["task"], runtime).context
         shown = quote(numbered_list(clip(line, MAX_FILTER_LINE) for line in lines), characters)
         instruction = FILTER_QUESTION.format(
             lines=shown, known=quote(state["belief"].text or "(nothing)"), task=state["task"].goal
         )
         answer = await ask(build_prompt(runtime, instruction), Kept, role="extractor", runtime=runtime)
-        return await memory({**state, "observation": _keep_lines(observation, lines, set(answer.keep))}, runtime)
+        return await call_operator(
+            memory, {**state, "observation": _keep_lines(observation, lines, set(answer.keep))}, runtime
+        )
 
     return filtered
 

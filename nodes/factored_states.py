@@ -17,6 +17,7 @@ from certigraph.adapters.models.calls import Prompt, ask, quote
 from certigraph.adapters.models.schemas import Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.rewards import factors_of, require_factors
+from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import factory
 from certigraph.state.records import Fault, Task, UnknownName
 from certigraph.state.rewards import (
@@ -337,13 +338,13 @@ async def symbolic_goal(state: FactorView, runtime: Runtime[Context]) -> dict[st
 async def extract_state(state: FactorView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Extract the state by the world's own rules, or with a model if there are none (Eq. 4)."""
     by_rules = factors_of(state["task"]) is not None
-    return await (symbolic_state if by_rules else prompted_state())(state, runtime)
+    return await call_operator(symbolic_state if by_rules else prompted_state(), state, runtime)
 
 
 async def interpret_goal(state: FactorView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Interpret the goal by the world's own rules, or with a model if there are none (Eq. 6)."""
     by_rules = factors_of(state["task"]) is not None
-    return await (symbolic_goal if by_rules else prompted_goal())(state, runtime)
+    return await call_operator(symbolic_goal if by_rules else prompted_goal(), state, runtime)
 
 
 # Interpret with hindsight: the goal with the values of the expert's final state (StateFactory, section 4.3).
@@ -369,8 +370,8 @@ def offline_goal(*, extract: Operator = extract_state, interpret: Operator = int
         task, known, goal = state["task"], FactoredState(), FactoredState()
         for step in _expert_steps(task, runtime):
             view = FactorView(task=task, step=step, factored=known, goal=goal)
-            known = (await extract(view, runtime))["factored"]
-            goal = (await interpret({**view, "factored": known}, runtime))["goal"]
+            known = (await call_operator(extract, view, runtime))["factored"]
+            goal = (await call_operator(interpret, {**view, "factored": known}, runtime))["goal"]
         return {"goal": replace_values(goal, known)}
 
     return offline_goal
@@ -393,8 +394,7 @@ def _entity_with_values(wanted: Entity, final: Entity | None) -> Entity:
 
 def _expert_steps(task: Task, runtime: Runtime[Context]) -> Sequence[RecordedStep]:
     benchmark = benchmark_of(task, runtime)
-    oracle = getattr(benchmark, "oracle", None)
-    steps: Sequence[RecordedStep] = oracle(task) if oracle else ()
+    steps = benchmark.oracle(task)
     if not steps:
         fix = "only rewardprediction's own tasks have one; leave out interpret=offline_goal"
         raise Fault("data", f"{benchmark.name} has no expert trajectory for {task.id}: {fix}")

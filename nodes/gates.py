@@ -15,6 +15,7 @@ from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.models.calls import ask, build_prompt, bullet_list, quote
 from certigraph.adapters.models.schemas import Truncated
 from certigraph.adapters.protocols import Context, Operator
+from certigraph.nodes.operators import call_operator
 from certigraph.nodes.react import format_rounds
 from certigraph.nodes.search import answer, ask_hypotheses
 from certigraph.nodes.slots import Spec, factory
@@ -192,7 +193,7 @@ def either(one: Operator, other: Operator) -> Operator:
     """
 
     async def either(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        results: list[Stagnation] = [(await gate(state, runtime))["stagnation"] for gate in (one, other)]
+        results: list[Stagnation] = [(await call_operator(gate, state, runtime))["stagnation"] for gate in (one, other)]
         first, second = sorted(results, key=lambda stagnation: not stagnation.stop)
         fields = {**second.model_dump(exclude_defaults=True), **first.model_dump(exclude_defaults=True)}
         return {"stagnation": Stagnation.model_validate({**fields, "streak": max(first.streak, second.streak)})}
@@ -310,7 +311,7 @@ def resampling(gate: Operator, *, times: int = 2) -> Operator:
 
     async def resampling(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
         before: Stagnation = state["stagnation"]
-        result: Stagnation = (await gate(state, runtime))["stagnation"]
+        result: Stagnation = (await call_operator(gate, state, runtime))["stagnation"]
         history = {"advice": result.advice or before.advice, "resampled": before.resampled}
         if not result.stop or before.resampled >= times:
             return {"stagnation": result.model_copy(update=history)}
@@ -346,7 +347,7 @@ def shadow(gate: Operator) -> Operator:
         before = state["stagnation"]
         if before.at is not None:
             return {"stagnation": before}
-        result = (await gate(state, runtime))["stagnation"]
+        result = (await call_operator(gate, state, runtime))["stagnation"]
         silent = result.model_copy(update={"stop": False, "advice": ""})  # advice would change the run
         if not result.stop:
             return {"stagnation": silent}
@@ -357,6 +358,6 @@ def shadow(gate: Operator) -> Operator:
 
 
 async def _ask_answer(state: GateView, runtime: Runtime[Context]) -> str | None:
-    if not getattr(benchmark_of(state["task"], runtime), "answers", False):
+    if not benchmark_of(state["task"], runtime).answers:
         return None
     return str((await answer(state, runtime))["action"].args["answer"])

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, create_model
 from certigraph.adapters.benchmarks import benchmark_of, context_of
 from certigraph.adapters.models.calls import ask, build_prompt, numbered_list, quote
 from certigraph.adapters.protocols import Context, Operator
+from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import factory
 from certigraph.state.records import Audit, Revalidation, UnknownName
 from certigraph.state.sdp import AuditView, RevalidateView
@@ -104,9 +105,9 @@ def world_check(*, otherwise: Operator | None = None) -> Operator:
     fallback = otherwise or votes()
 
     async def world_check(state: AuditView, runtime: Runtime[Context]) -> dict[str, Any]:
-        signals = getattr(benchmark_of(state["task"], runtime), "signals_goal", False)
+        signals = benchmark_of(state["task"], runtime).signals_goal
         if not signals or context_of(runtime).entry is not None:
-            return await fallback(state, runtime)
+            return await call_operator(fallback, state, runtime)
         solved = state["observation"].solved
         reason = "the world signals success" if solved else "the world does not signal success"
         return {"audit": Audit(confirmed=solved, reason=reason)}

@@ -27,6 +27,7 @@ from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
 from certigraph.nodes.factored_states import extract_state, interpret_goal
+from certigraph.nodes.operators import call_operator
 from certigraph.nodes.react import format_decision, format_situation, shortlist_queries
 from certigraph.nodes.rewards import route
 from certigraph.nodes.slots import Slot, Update, factory
@@ -184,7 +185,7 @@ async def _write_actions(
         runtime=runtime,
     )
     texts: list[str] = answer.actions  # type: ignore[attr-defined]
-    synonyms = getattr(benchmark_of(state["task"], runtime), "synonyms", None)
+    synonyms = benchmark_of(state["task"], runtime).synonyms
     matched = [await run_in_thread(_most_similar, text, listing, synonyms) for text in texts] if listing else texts
     return _first_distinct(matched, k)
 
@@ -193,7 +194,7 @@ def _first_distinct(actions: Sequence[str], k: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(actions))[:k]
 
 
-def _most_similar(text: str, listing: Sequence[str], synonyms: Mapping[str, str] | None) -> str:
+def _most_similar(text: str, listing: Sequence[str], synonyms: Mapping[str, str]) -> str:
     matches = rank_actions(text, listing, encoder=find_encoder(), most=1, synonyms=synonyms)
     return matches[0].action if matches else text
 
@@ -203,7 +204,7 @@ def _max_options(state: LookaheadView, runtime: Runtime[Context]) -> int:
 
 
 def _uses_shortlists(state: LookaheadView, runtime: Runtime[Context]) -> bool:
-    return bool(getattr(benchmark_of(state["task"], runtime), "shortlists", False))
+    return benchmark_of(state["task"], runtime).shortlists
 
 
 @lru_cache(maxsize=MAX_CACHED_FORMS)
@@ -304,9 +305,9 @@ def appraise(*, extract: Operator, interpret: Operator, route: Operator) -> Oper
     async def rate_outcome(state: AppraiseView, foreseen: PredictedOutcome, runtime: Runtime[Context]) -> ImaginedState:
         step = RecordedStep(action=foreseen.action, observation=foreseen.observation)
         view = FactorView(task=state["task"], step=step, factored=state["factored"], goal=state["goal"])
-        view["factored"] = (await extract(view, runtime))["factored"]
-        view["goal"] = (await interpret(view, runtime))["goal"]
-        reward = (await route(view, runtime))["reward"]
+        view["factored"] = (await call_operator(extract, view, runtime))["factored"]
+        view["goal"] = (await call_operator(interpret, view, runtime))["goal"]
+        reward = (await call_operator(route, view, runtime))["reward"]
         appraisal = Appraisal(action=foreseen.action, reward=reward, gain=reward - state["reward"])
         return ImaginedState(foreseen=foreseen, appraisal=appraisal, factored=view["factored"], goal=view["goal"])
 
@@ -377,12 +378,12 @@ def reward_guided(*, k: int = DEFAULT_CANDIDATES, asks: bool = False, imagines: 
 
     async def reward_guided(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
         view = _to_lookahead_view(state)
-        view["candidates"] = (await propose(view, runtime))["candidates"]
+        view["candidates"] = (await call_operator(propose, view, runtime))["candidates"]
         position = await _current_view(state, rate, runtime)
         position["foreseen"] = (await imagine(view, runtime))["foreseen"]
-        imagined = (await judge(position, runtime))["appraisals"]
+        imagined = (await call_operator(judge, position, runtime))["appraisals"]
         choice_view = {**view, "appraisals": tuple(one.appraisal for one in imagined)}
-        return {"action": (await choose(choice_view, runtime))["action"]}
+        return {"action": (await call_operator(choose, choice_view, runtime))["action"]}
 
     return reward_guided
 
@@ -410,7 +411,7 @@ async def _current_view(state: RealizeView, rate: Operator, runtime: Runtime[Con
         view["goal"] = (await interpret_goal(view, runtime))["goal"]
         if view["goal"].entities:
             break
-    reward = (await rate(view, runtime))["reward"]
+    reward = (await call_operator(rate, view, runtime))["reward"]
     return AppraiseView(task=view["task"], factored=view["factored"], goal=view["goal"], reward=reward, foreseen=())
 
 

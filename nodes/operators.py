@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import is_typeddict
 
 from certigraph.adapters.processes import run_in_thread
-from certigraph.adapters.protocols import Context
+from certigraph.adapters.protocols import Context, Operator
 from certigraph.state.records import Fault
 
 Call = Callable[[Any, Runtime[Context]], Awaitable[Any]]
@@ -77,6 +77,12 @@ def _takes_runtime(slot: str, operator: Callable[..., Any]) -> bool:
         return takes_runtime
     given = f"{slot}={operator_label(operator)} takes {signature}"
     raise TypeError(f"{given}; an operator takes (state, runtime), or (state) alone")
+
+
+async def call_operator(operator: Operator, state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Call an operator, in whatever form the user gave it, from inside another operator."""
+    update: dict[str, Any] = await to_call("argument", operator)(state, runtime)
+    return update
 
 
 # What an operator reads.

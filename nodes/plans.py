@@ -85,7 +85,7 @@ def _progress_at_end(state: SubtaskState, runtime: Runtime[Context]) -> Update |
 
 def _ends_by_delivery(state: SubtaskState, runtime: Runtime[Context]) -> bool:
     benchmark = benchmark_of(state["task"], runtime)
-    return getattr(benchmark, "answers", False) or getattr(benchmark, "delivers", False)
+    return benchmark.answers or benchmark.delivers
 
 
 RESET = react.RESET._replace(record=_start_subtask)
@@ -147,7 +147,7 @@ def format_trace(state: SubtaskReplanView | SuperviseView, runtime: Runtime[Cont
     Turns beyond `limits.context` characters are dropped, oldest first.
     """
     limits, turns = limits_of(state["task"], runtime), state["turns"]
-    if getattr(benchmark_of(state["task"], runtime), "answers", False):
+    if benchmark_of(state["task"], runtime).answers:
         trace = format_transcript(turns, limits) or "(nothing)"
     else:
         trace = format_turns(turns, most=len(turns), characters=limits.excerpt, within=limits.context)
@@ -177,9 +177,9 @@ def to_outline(steps: Sequence[str], most: int) -> tuple[str, ...]:
 def _delivery_instruction(task: Task, runtime: Runtime[Context]) -> str:
     """Tell the Planner what ends the work on an assignment, since it does not see the complete task."""
     benchmark = benchmark_of(task, runtime)
-    if getattr(benchmark, "answers", False):
+    if benchmark.answers:
         return "\nThe last step is finish[...]: it hands in the answer to the assignment, nothing larger."
-    if getattr(benchmark, "delivers", False):
+    if benchmark.delivers:
         return "\nDeliver nothing that the assignment does not ask for: a delivery ends the work on it."
     return ""
 

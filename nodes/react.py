@@ -25,13 +25,21 @@ from certigraph.adapters.models.calls import (
     quote,
     unquote_line,
 )
-from certigraph.adapters.models.schemas import Bounded, Truncated, max_answer_length
+from certigraph.adapters.models.schemas import Bounded, Truncated
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Limits, Operator
-from certigraph.nodes.slots import ACT_KEYS, RESET_KEYS, Slot, Update, clear_memory, factory, prefer_benchmark_operator
+from certigraph.nodes.operators import call_operator
+from certigraph.nodes.slots import (
+    ACT_KEYS,
+    RESET_KEYS,
+    Slot,
+    Update,
+    clear_memory,
+    factory,
+    prefer_benchmark_operator,
+)
 from certigraph.state.records import Action, Arguments, LimitReached
 from certigraph.state.run import (
-    FINISH,
     REFUSED_PREFIX,
     SEARCH,
     DecideView,
@@ -331,8 +339,6 @@ MEMORY = REFLECT._replace(name="memory")
 
 # The agent of a search world: it gives a thought, one of the world's tools, and the tool's input.
 
-DEFAULT_TOOLS = (SEARCH, FINISH)
-
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -369,7 +375,7 @@ def pursue(*, alpha: float = PBAI_DEFAULTS.alpha) -> Operator:
 def with_tools(form: type[M], state: DecideView, runtime: Runtime[Context]) -> type[M]:
     """Narrow an answer form to the world: `tool` to its tools, `text` to its longest possible answer."""
     benchmark = benchmark_of(state["task"], runtime)
-    return _tool_form(form, tuple(getattr(benchmark, "tools", DEFAULT_TOOLS)), max_answer_length(benchmark))
+    return _tool_form(form, tuple(benchmark.tools), benchmark.longest_answer)
 
 
 @lru_cache(maxsize=16)
@@ -428,13 +434,13 @@ async def _thought_and_action(state: DecideView, runtime: Runtime[Context]) -> d
     actions the model chooses one. Where it lists more, the model writes an action that is matched to the list; a
     benchmark for small models (`shortlists`) offers it the actions relevant to its assignment instead.
     """
-    if getattr(benchmark_of(state["task"], runtime), "answers", False):
-        return await pursue()(state, runtime)
+    if benchmark_of(state["task"], runtime).answers:
+        return await call_operator(pursue(), state, runtime)
     maximum = limits_of(state["task"], runtime).options
     actions = await admissible_actions(runtime)
     if actions and len(actions) <= maximum:
         return await _choose_action(state, actions, runtime)
-    if actions and getattr(benchmark_of(state["task"], runtime), "shortlists", False):
+    if actions and benchmark_of(state["task"], runtime).shortlists:
         return await _choose_action(state, await candidate_actions(shortlist_queries(state), runtime, maximum), runtime)
     return await _match_action(state, runtime, accept=MIN_SIMILARITY, most=MAX_MATCHES)
 
@@ -465,7 +471,7 @@ async def _match_action(state: DecideView, runtime: Runtime[Context], *, accept:
     actions = await admissible_actions(runtime) if most else []
     if not actions:
         return _action_update(thought, written)
-    synonyms = getattr(benchmark_of(state["task"], runtime), "synonyms", None)
+    synonyms = benchmark_of(state["task"], runtime).synonyms
     matches = await run_in_thread(
         lambda: rank_actions(written, actions, encoder=find_encoder(), most=most, synonyms=synonyms)
     )

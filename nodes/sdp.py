@@ -12,7 +12,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from pydantic import BaseModel, Field, create_model
 
-from certigraph.adapters.benchmarks import context_of, limits_of
+from certigraph.adapters.benchmarks import context_of, limits_of, live_benchmark
 from certigraph.adapters.episodes import candidate_actions
 from certigraph.adapters.models.calls import (
     ask,
@@ -26,7 +26,16 @@ from certigraph.adapters.models.calls import (
 )
 from certigraph.adapters.models.schemas import Bounded, Truncated, bounded_list
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.nodes.slots import ACT_KEYS, RESET_KEYS, Slot, Update, clear_memory, factory, prefer_benchmark_operator
+from certigraph.nodes.operators import call_operator
+from certigraph.nodes.slots import (
+    ACT_KEYS,
+    RESET_KEYS,
+    Slot,
+    Update,
+    clear_memory,
+    factory,
+    prefer_benchmark_operator,
+)
 from certigraph.state.records import (
     RESTORE,
     Action,
@@ -139,8 +148,8 @@ def _record_invalidations(state: SDPState, update: Update, runtime: Runtime[Cont
 
 def _require_replan_of_undone(state: SDPState, runtime: Runtime[Context]) -> Update | None:
     """Refuse, before the world is opened, a benchmark whose Replan does not plan undone conditions again."""
-    benchmark = context_of(runtime).benchmark
-    if benchmark and "replan" in benchmark.operators() and not getattr(benchmark, "replans_undone", False):
+    benchmark = live_benchmark(context_of(runtime))
+    if benchmark and "replan" in benchmark.operators() and not benchmark.replans_undone:
         reason = f"revalidate cannot be used with {benchmark.name}, whose replan does not plan undone conditions again"
         raise Fault("operator", f"{reason}: leave revalidate out, or build the graph with your own replan as well")
     return None
@@ -327,7 +336,7 @@ def capped(validate: Operator = validate, *, depth: int = 1) -> Operator:
         raise UnknownName(f"capped(depth={depth!r}): depth must be a positive integer, as in validate=capped:depth=1")
 
     async def capped_validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        update = await validate(state, runtime)
+        update = await call_operator(validate, state, runtime)
         verdict: Verdict = update["verdict"]
         return {**update, "verdict": verdict.model_copy(update={"depth": min(verdict.depth, depth)})}
 

@@ -16,11 +16,12 @@ from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.models.calls import ask, build_prompt, bullet_list, quote, unquote_line
-from certigraph.adapters.models.schemas import Truncated, max_answer_length
+from certigraph.adapters.models.schemas import Truncated
 from certigraph.adapters.protocols import Context, Limits, Operator
 from certigraph.adapters.qa.planning import load_page
 from certigraph.adapters.research.operators import REJECTIONS, force_accept, pass_refused
 from certigraph.nodes.beliefs import accepts_answer
+from certigraph.nodes.operators import call_operator
 from certigraph.nodes.react import (
     IRCOT_DEFAULTS,
     ITER_RETGEN_DEFAULTS,
@@ -284,7 +285,7 @@ def retrieving(*, decide: Operator, alpha: float | None = None, k: int | None = 
     settings = {name: value for name, value in (("alpha", alpha), ("k", k)) if value is not None}
 
     async def retrieving(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-        update = await decide(state, runtime)
+        update = await call_operator(decide, state, runtime)
         action: Action = update["action"]
         if action.kind != SEARCH:
             return update
@@ -348,7 +349,7 @@ def with_direction(decide: Operator, direction: str) -> Operator:
 
     async def directed(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         advice = (f"Direction to take: {direction}", *state["advice"])
-        return await decide({**state, "advice": advice}, runtime)
+        return await call_operator(decide, {**state, "advice": advice}, runtime)
 
     return directed if direction else decide
 
@@ -406,7 +407,7 @@ def _format_certified(state: AnswerView) -> str:
 
 def answer_form(task: Task, runtime: Runtime[Context]) -> type[FinalAnswer]:
     """Create the form of a final answer, with the maximum length of the benchmark's answers."""
-    return _answer_form_of_length(max_answer_length(benchmark_of(task, runtime)))
+    return _answer_form_of_length(benchmark_of(task, runtime).longest_answer)
 
 
 @lru_cache(maxsize=16)
@@ -491,7 +492,7 @@ def force_pass(validate: Operator = unforced, *, after: int = REJECTIONS) -> Ope
         raise UnknownName(f"force_pass(after={after!r}): after must be an integer of at least 0, as in {example}")
 
     async def force_pass(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        update = await validate(state, runtime)
+        update = await call_operator(validate, state, runtime)
         return {**update, "verdict": pass_refused(update["verdict"], state["observation"], after)}
 
     return force_pass

@@ -13,7 +13,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial, wraps
 from importlib import import_module
-from typing import Annotated, Any, NamedTuple, ParamSpec, get_args
+from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
@@ -21,7 +21,7 @@ from langgraph.types import Overwrite
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
 from pydantic import Field, JsonValue, ValidationError
 
-from certigraph.adapters.benchmarks import benchmark_of, context_of, load_benchmark
+from certigraph.adapters.benchmarks import benchmark_of, context_of, live_benchmark, load_benchmark
 from certigraph.adapters.episodes import Rehearsal, live_episode, rehearse_in_copy
 from certigraph.adapters.models.scripts import Situation, use_situation, use_view
 from certigraph.adapters.models.usage import (
@@ -36,14 +36,15 @@ from certigraph.adapters.models.usage import (
     settle_failed_usage,
 )
 from certigraph.adapters.processes import wait_for_node
-from certigraph.adapters.protocols import Budget, Context, Operator
-from certigraph.nodes.operators import Call, View, check_update, declared_keys, operator_label, to_call
+from certigraph.adapters.protocols import AsyncOperator, Budget, Context, Operator
+from certigraph.nodes.operators import Call, View, call_operator, check_update, declared_keys, operator_label, to_call
 from certigraph.state.records import Fault, Observation, Record, Spent, Step, Task, UnknownName, Usage
 from certigraph.state.run import Belief, Evidence, Stagnation
 
 # Specs: an operator's name and arguments, as a run's header records them and the command line accepts them.
 
 P = ParamSpec("P")
+OperatorT = TypeVar("OperatorT", bound=Operator)
 
 
 class Spec(Record):
@@ -58,30 +59,18 @@ class Spec(Record):
         return ":".join([self.name, ",".join(shown)]) if shown else self.name
 
 
-def factory(make: Callable[P, Operator]) -> Callable[P, Operator]:
+def factory(make: Callable[P, OperatorT]) -> Callable[P, OperatorT]:
     """Decorate an operator factory so that each operator keeps the call that created it as its `spec`."""
 
-    signature = inspect.signature(make)
-
     @wraps(make)
-    def create(*args: P.args, **kwargs: P.kwargs) -> Operator:
-        bound = signature.bind(*args, **kwargs)
-        arguments = _bound_arguments(bound)
-        for name, value in bound.arguments.items():
-            bound.arguments[name] = _adapt_operator(name, value, signature.parameters[name].annotation)
-        operator = make(*bound.args, **bound.kwargs)
-        operator.spec = Spec(name=_operator_name(make), args={k: _spec_or_value(v) for k, v in arguments.items()})  # type: ignore[attr-defined]
+    def create(*args: P.args, **kwargs: P.kwargs) -> OperatorT:
+        operator = make(*args, **kwargs)
+        arguments = _bound_arguments(inspect.signature(make).bind(*args, **kwargs))
+        operator.spec = Spec(name=_operator_name(make), args={k: _spec_or_value(v) for k, v in arguments.items()})  # type: ignore[union-attr]
         return operator
 
     create.makes_operator = True  # type: ignore[attr-defined]
     return create
-
-
-def _adapt_operator(name: str, value: Any, annotation: Any) -> Any:
-    """Return an argument that is an operator as an async function of state and runtime, other arguments unchanged."""
-    is_operator = annotation == Operator or Operator in get_args(annotation)
-    adaptable = callable(value) and not inspect.iscoroutinefunction(value)
-    return to_call(name, value) if is_operator and adaptable else value
 
 
 def _bound_arguments(bound: inspect.BoundArguments) -> dict[str, Any]:
@@ -129,7 +118,7 @@ def _import_operator(name: str, shipped: Mapping[str, object]) -> Callable[..., 
     return attribute_value
 
 
-def _operator_name(function: Callable[..., Any]) -> str:
+def _operator_name(function: object) -> str:
     module = getattr(function, "__module__", None) or "__main__"
     name: str = getattr(function, "__qualname__", type(function).__qualname__)
     return name if module.startswith(("certigraph.nodes.", "certigraph.graphs.")) else f"{module}:{name}"
@@ -142,15 +131,14 @@ def _spec_or_value(value: Any) -> Any:
 # Benchmark operators, which replace the generic, prompted operator of the same name.
 
 
-def prefer_benchmark_operator(operator: Operator) -> Operator:
+def prefer_benchmark_operator(operator: AsyncOperator) -> AsyncOperator:
     """Decorate a generic operator so that the benchmark's operator of the same name, if there is one, runs instead."""
     name = operator.__name__
 
     @wraps(operator)
     async def dispatch(state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
         special = benchmark_of(state["task"], runtime).operators().get(name)
-        update: dict[str, Any] = await to_call(name, special or operator)(state, runtime)
-        return update
+        return await call_operator(special or operator, state, runtime)
 
     return dispatch
 
@@ -164,7 +152,7 @@ def bind_runtime(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
     The callbacks are `admissible` (list the actions that the world accepts) and `rehearse` (try actions on a copy).
     """
     context = context_of(runtime)
-    benchmark = context.benchmark or load_benchmark(_task_of(state).benchmark, context.data)
+    benchmark = live_benchmark(context) or load_benchmark(_task_of(state).benchmark, context.data)
     bound = replace(runtime, context=context.model_copy(update={"benchmark": benchmark}))
     has_episode = bool(state.get("episode"))
     bound.context.admissible = partial(_list_admissible, state, bound) if has_episode else None

@@ -118,8 +118,8 @@ def _is_past_gold(state: StepState, times: float, runtime: Runtime[Context]) -> 
     # A rule of the paper's public code. It leaks the length of the solution, so `Limits.gold` is 0 by default.
     if not times:
         return False
-    length = getattr(benchmark_of(state["task"], runtime), "gold_length", None)
-    return length is not None and len(state["history"]) >= times * length(state["task"])
+    length = benchmark_of(state["task"], runtime).gold_length(state["task"])
+    return length is not None and len(state["history"]) >= times * length
 
 
 RESET = react.RESET_TRIAL._replace(record=_clear_subtasks)

@@ -19,7 +19,7 @@ from certigraph.adapters.benchmarks import call_world
 from certigraph.adapters.episodes import LiveEpisode, live_episode, new_scope
 from certigraph.adapters.faults import restarted_context
 from certigraph.adapters.models.usage import send_usage_to, use_call_log
-from certigraph.adapters.protocols import Context
+from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.redaction import redact_message
 from certigraph.runtime.files import disk_full_fault, is_disk_full
 from certigraph.runtime.recorder import Recorder
@@ -176,7 +176,7 @@ async def drive_run(
 async def _run_graph(
     graph: AnyGraph, inputs: Any, context: Context, thread: str, recorder: Recorder, *, resuming: bool
 ) -> _GraphOutcome:
-    limits = context.limits or context.benchmark.limits
+    limits = context.limits or (context.benchmark.limits if context.benchmark else Limits())
     config: Any = {
         "configurable": {"thread_id": thread},
         "callbacks": context.callbacks,

@@ -3,14 +3,13 @@
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from pydantic import JsonValue
 
 from certigraph.adapters.assistantbench.web import OwnQuestion
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.models.scripts import SIMULATED_MODEL
-from certigraph.adapters.protocols import Context
+from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.adapters.research.plans import goal_of, is_step
 from certigraph.adapters.web.protocol import PageSource, SearchProvider
 from certigraph.runtime.recorder import Listener
@@ -60,7 +59,7 @@ def ask(
     context = context or Context(model=DEFAULT_MODEL)
     if isinstance(pages, str | Path):
         context, pages = context.model_copy(update={"data": str(pages)}), None
-    live: Any
+    live: Benchmark
     if isinstance(search, str) and pages is None:
         live = load_benchmark(ASK_BENCHMARK, context.data)
     else:
@@ -70,7 +69,7 @@ def ask(
     return report_failure(result, on_error)
 
 
-def check_scripted_model(live: Any, task: Task, context: Context) -> None:
+def check_scripted_model(live: Benchmark, task: Task, context: Context) -> None:
     """Check that a scripted model, if there is one, knows the question. Raises UnknownName."""
     scripted = context.chat is None and context.model.startswith(("scripted:expert", SIMULATED_MODEL))
     if scripted and not live.knows(task):

@@ -193,7 +193,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 
 def check_takes_answers(what: str, benchmark: Benchmark) -> None:
     """Check that a benchmark asks questions, for a method that searches for answers. Raises UnknownName."""
-    if not getattr(benchmark, "answers", False):
+    if not benchmark.answers:
         known = "assistantbench, hotpotqa, locomo, musique, swe_qa and web do"
         raise UnknownName(f"{what} searches for an answer, and {benchmark.name} takes none; {known}")
 

@@ -93,9 +93,10 @@ class Result:
         return f"Result({self.ending}{progress}, {str(self.folder)!r})"
 
     @cached_property
-    def state(self) -> Any:
+    def state(self) -> dict[str, Any]:
         """The graph state, rebuilt from the updates in the trajectory."""
-        return self.trajectory.state()
+        state: dict[str, Any] = self.trajectory.state()
+        return state
 
     @property
     def certificates(self) -> list[Certificate]:

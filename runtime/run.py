@@ -19,7 +19,7 @@ from certigraph.adapters.faults import Faults
 from certigraph.adapters.files import replace_file
 from certigraph.adapters.models.chat_models import check_model_name
 from certigraph.adapters.processes import wait_for
-from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits
+from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits, complete_benchmark
 from certigraph.adapters.redaction import redact_record
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.driver import drive_run
@@ -103,7 +103,7 @@ async def arun(
     """Run a graph as `run` does, without blocking; `name` is the name of the run's folder, by default a new one."""
     check_on_error(on_error)
     context = context or Context()
-    live = load_benchmark(benchmark, context.data) if isinstance(benchmark, str) else benchmark
+    live = load_benchmark(benchmark, context.data) if isinstance(benchmark, str) else complete_benchmark(benchmark)
     defaults = {"benchmark": live, "limits": context.limits or live.limits}
     context = context.model_copy(update={**defaults, "checkpoints": context.checkpoints or default_checkpoints()})
     chosen = redact_record(task if isinstance(task, Task) else live.task(task) if task else live.tasks()[0])
@@ -201,7 +201,7 @@ async def aresume(
             "data", f"{reason} cannot restore: it can be read and reported; start it again with `certigraph run`"
         )
     context = _attach_chat_model(load_settings(folder), header, chat)
-    live = benchmark or load_benchmark(header.task.benchmark, context.data)
+    live = complete_benchmark(benchmark or load_benchmark(header.task.benchmark, context.data))
     changes = {"budget": budget or context.budget, "limits": limits or context.limits, "benchmark": live}
     context = context.model_copy(update=changes)
     compiled = rebuild_graph(header.graph, header.operators)

@@ -158,7 +158,7 @@ class Audit(Record):
     confirmed: bool
     reason: str = ""
     votes: tuple[bool, ...] = ()
-    step: int = Field(0, ge=0)
+    step: int = Field(default=0, ge=0)
 
 
 class Revalidation(Record):

@@ -114,7 +114,7 @@ class RecordedStep(Record):
 
     action: str = ""
     observation: str
-    recording: int = Field(0, ge=0)
+    recording: int = Field(default=0, ge=0)
     """Index of the task's recording that the step belongs to."""
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from operator import add
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired, TypeAlias
 
 from pydantic import JsonValue
 from typing_extensions import TypedDict
@@ -19,6 +19,7 @@ from certigraph.state.records import (
     GOAL,
     WORLD_ENDED,
     Action,
+    Arguments,
     Certificate,
     Finding,
     Invalidation,
@@ -63,10 +64,26 @@ class NestedStart(Record):
     """Whether this run completes the whole task."""
 
 
+if TYPE_CHECKING:
+
+    class TaskFields(TypedDict):
+        """A task as a dictionary. The benchmark adds what is left out."""
+
+        benchmark: str
+        id: str
+        goal: NotRequired[str]
+        condition: NotRequired[str]
+        constants: NotRequired[Arguments]
+
+    TaskInput: TypeAlias = Task | TaskFields
+else:
+    TaskInput = Task  # the schema that a graph shows of its input
+
+
 class RunInput(TypedDict):
     """Input that a caller gives: a task, or a dictionary with its benchmark and id."""
 
-    task: Task
+    task: TaskInput
 
 
 class RunState(TypedDict, total=False):

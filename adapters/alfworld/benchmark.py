@@ -32,7 +32,7 @@ from certigraph.adapters.files import (
 )
 from certigraph.adapters.models.experts import demonstration_expert
 from certigraph.adapters.processes import TEXTWORLD_LOCK, check_packages
-from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
+from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Environment, Operator, Responder
 from certigraph.state.records import Action, Fault, Observation, Scores, Task, UnknownName, parse_json
 from certigraph.state.trajectory import Footer
 
@@ -169,7 +169,7 @@ REFUSAL = "Nothing happens."
 """Reply to a command that the game does not understand or cannot execute."""
 
 
-class AlfworldEnvironment:
+class AlfworldEnvironment(Environment):
     """ALFWorld episode. It is done, with reward 1.0, when the task is; until then all rewards are 0.0.
 
     Args:
@@ -441,7 +441,7 @@ Things and places are called by name and number, such as apple 1; any thing of t
 """
 
 
-class ALFWorld:
+class ALFWorld(Benchmark):
     """Benchmark of tasks such as `look_at_obj_in_light-AlarmClock-None-DeskLamp-308/trial_T20190908_222917_366542`.
 
     The simulators run in this process, one for each open game. Their memory stays allocated until it ends, because

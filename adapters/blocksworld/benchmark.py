@@ -46,7 +46,7 @@ from certigraph.adapters.files import (
     read_text,
     unknown_task_error,
 )
-from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
+from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Environment, Operator, Responder
 from certigraph.state.records import GOAL, Action, Fault, Observation, Record, Scores, Task, UnknownName
 from certigraph.state.rewards import FactoredState, to_factored, to_mapping
 from certigraph.state.trajectory import Footer
@@ -303,7 +303,7 @@ def _is_placed(block: str, required: Supports, below: Supports) -> bool:
 # The environment; every observation describes the complete state.
 
 
-class BlocksWorldEnvironment:
+class BlocksWorldEnvironment(Environment):
     """BlocksWorld episode. It is done, with reward 1.0, when the goal holds; until then all rewards are 0.0."""
 
     concurrent = False
@@ -360,7 +360,7 @@ ARCHIVE = "instances.tar.gz"
 DEFAULT_SET = "generated_basic"
 
 
-class BlocksWorld:
+class BlocksWorld(Benchmark):
     """Benchmark of tasks `4-0` (4 blocks, seed 0) and `tower-30` (30 blocks); with data `generated_basic/instance-1`.
 
     Args:

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
@@ -21,7 +21,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ValidationError
 
-from certigraph.adapters.benchmarks import context_of
+from certigraph.adapters.benchmarks import context_of, live_benchmark
 from certigraph.adapters.files import CacheFile, expand_path
 from certigraph.adapters.models.chat_models import (
     ParameterRefused,
@@ -62,6 +62,15 @@ def warn_scripted_default(model: str) -> None:
     warnings.warn(message, ScriptedModelWarning, stacklevel=2)
 
 
+@runtime_checkable
+class ModelsByRole(Protocol):
+    """A live model of a context that stands for several models, one for each role."""
+
+    def for_role(self, role: str) -> BaseChatModel:
+        """Return the model of a role."""
+        ...
+
+
 async def model_for(role: str, context: Context) -> BaseChatModel:
     """Return the chat model of a role: the live one of the context, else the one named for the role or for all roles.
 
@@ -77,8 +86,7 @@ async def model_for(role: str, context: Context) -> BaseChatModel:
 
 async def _model_by_name(role: str, context: Context) -> BaseChatModel:
     if context.chat is not None:
-        by_role = getattr(context.chat, "for_role", None)
-        return by_role(role) if by_role else context.chat  # type: ignore[no-any-return]
+        return context.chat.for_role(role) if isinstance(context.chat, ModelsByRole) else context.chat
     name = context.roles.get(role, context.model)
     if is_scripted(name):
         if role not in context.roles and "model" not in context.model_fields_set:
@@ -89,8 +97,8 @@ async def _model_by_name(role: str, context: Context) -> BaseChatModel:
 
 
 def _expert_of(context: Context) -> Responder | None:
-    expert = getattr(context.benchmark, "expert", None)
-    return expert() if expert else None
+    benchmark = live_benchmark(context)
+    return benchmark.expert() if benchmark else None
 
 
 # Cache of model replies on disk, so that the same request is sent and paid once.
@@ -446,8 +454,8 @@ Answer with JSON only.
 
 def build_prompt(runtime: Runtime[Context], instruction: str) -> Prompt:
     """Build a prompt: the shared opening, which depends on no task, and one operator's instruction."""
-    briefing = getattr(context_of(runtime).benchmark, "briefing", "")
-    return Prompt(system=OPENING.format(briefing=briefing), user=instruction)
+    benchmark = live_benchmark(context_of(runtime))
+    return Prompt(system=OPENING.format(briefing=benchmark.briefing if benchmark else ""), user=instruction)
 
 
 def quote(text: str, most: int = 10_000) -> str:

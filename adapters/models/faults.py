@@ -150,6 +150,10 @@ class FaultyModel(BaseChatModel):
     _requests: dict[str, Iterator[int]] = PrivateAttr(default_factory=dict)
     _injected: list[str] = PrivateAttr(default_factory=list)
 
+    if TYPE_CHECKING:  # checkers do not see that pydantic converts the text
+
+        def __init__(self, *, chat: BaseChatModel, faults: Faults | str, trial: int = 0, **fields: Any) -> None: ...
+
     @property
     def injected(self) -> Counter[str]:
         """Number of injected faults of each kind so far."""

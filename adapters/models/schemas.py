@@ -247,9 +247,6 @@ def _minimal_number(node: Schema) -> Any:
 #
 # No bound makes an answer unusable: what is longer is truncated, or read completely.
 
-MAX_SHORT_ANSWER_CHARACTERS = 300
-"""Maximum characters of an answer that is a name or a sentence."""
-
 MAX_READ_ITEMS = 300
 """Maximum number of items that are read from a list with a lower limit: repairs take time quadratic in sub-tasks."""
 
@@ -293,8 +290,3 @@ def bounded_list(most: int, kind: Any, *, least: int = 0) -> Any:
     """
     truncate = AfterValidator(lambda items: items[: max(most + 1, MAX_READ_ITEMS)])
     return Annotated[list[kind], Field(json_schema_extra={"minItems": least, "maxItems": most}), truncate]
-
-
-def max_answer_length(benchmark: object) -> int:
-    """Return an answer's maximum characters: those that the benchmark sets, else MAX_SHORT_ANSWER_CHARACTERS."""
-    return getattr(benchmark, "longest_answer", MAX_SHORT_ANSWER_CHARACTERS)

@@ -103,12 +103,12 @@ class ScriptedChat(BaseChatModel):
     returned verbatim instead, in order, whatever the request is.
     """
 
-    responder: Responder | None = Field(None, exclude=True)
+    responder: Responder | None = Field(default=None, exclude=True)
     replies: tuple[str, ...] | None = None
     model_name: str = "scripted"
-    free: bool = Field(True, exclude=True, description="whether its calls cost nothing")
-    blocks: bool = Field(False, exclude=True, description="whether the responder may wait for a simulator")
-    _next_index: int = PrivateAttr(0)
+    free: bool = Field(default=True, exclude=True, description="whether its calls cost nothing")
+    blocks: bool = Field(default=False, exclude=True, description="whether the responder may wait for a simulator")
+    _next_index: int = PrivateAttr(default=0)
 
     @property
     def _llm_type(self) -> str:
@@ -254,14 +254,16 @@ class ErrorRates(Record):
     conditions that hold, chosen at random: of n of them, each is named wrongly at the rate `reject` / n.
     """
 
-    propose: float = Field(0.1, ge=0, le=1, description="a proposed condition, step or subtask is an impossible one")
-    split: float = Field(0.0, ge=0, le=1, description="a proposed condition is repeated: the plan is too fine")
-    act: float = Field(
-        0.2, ge=0, le=1, description="an action is another option, or an invalid one where it is free text"
+    propose: float = Field(
+        default=0.1, ge=0, le=1, description="a proposed condition, step or subtask is an impossible one"
     )
-    accept: float = Field(0.1, ge=0, le=1, description="the validator accepts a condition that does not hold")
-    reject: float = Field(0.1, ge=0, le=1, description="the validator rejects conditions that hold")
-    seed: int = Field(0, description="seed of the draws: another seed gives other errors at the same rates")
+    split: float = Field(default=0.0, ge=0, le=1, description="a proposed condition is repeated: the plan is too fine")
+    act: float = Field(
+        default=0.2, ge=0, le=1, description="an action is another option, or an invalid one where it is free text"
+    )
+    accept: float = Field(default=0.1, ge=0, le=1, description="the validator accepts a condition that does not hold")
+    reject: float = Field(default=0.1, ge=0, le=1, description="the validator rejects conditions that hold")
+    seed: int = Field(default=0, description="seed of the draws: another seed gives other errors at the same rates")
 
 
 def is_impossible(text: str) -> bool:

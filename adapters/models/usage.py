@@ -44,7 +44,7 @@ class Price(Record):
     """Price in US dollars per million tokens."""
 
     read: float = Field(ge=0, allow_inf_nan=False)
-    cached: float | None = Field(None, ge=0, allow_inf_nan=False)
+    cached: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Price of tokens read from a prefix cache; equal to `read` if it is not given."""
     written: float = Field(ge=0, allow_inf_nan=False)
 

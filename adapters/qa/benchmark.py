@@ -5,7 +5,7 @@ others that search passages.
 """
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from pydantic import JsonValue
 
 from certigraph.adapters.processes import check_packages
-from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
+from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Environment, Operator, Responder
 from certigraph.adapters.qa.expert import GoldExpert
 from certigraph.adapters.qa.operators import create_operators
 from certigraph.adapters.qa.questions import MultiHopQuestion, QuestionBank, Retrievers
@@ -160,7 +160,7 @@ SearchTool = Callable[[Action], Observation]
 """Function that carries out one kind of action."""
 
 
-class SearchWorld:
+class SearchWorld(Environment):
     """World of one question.
 
     The agent never learns whether an answer is right: there is no reward, and `solved` stays False.
@@ -306,7 +306,7 @@ ScoreParts = dict[str, float | None]
 """Parts of a score by name; None if a part does not apply."""
 
 
-class QuestionBenchmark(ABC, Generic[Q]):
+class QuestionBenchmark(Benchmark, Generic[Q]):
     """A benchmark of questions whose paragraphs are given, or have to be retrieved from a corpus on disk.
 
     Args:

@@ -1,6 +1,6 @@
 """Base class of the benchmarks of research on the web: tasks, worlds, operators, scores and figures."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from certigraph.adapters.files import unknown_task_error
-from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
+from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
 from certigraph.adapters.research.operators import create_operators
 from certigraph.adapters.research.plans import ResearchQuestion
 from certigraph.adapters.research.scoring import official_scores, research_figures
@@ -20,7 +20,7 @@ from certigraph.state.search import OPEN
 from certigraph.state.trajectory import Footer
 
 
-class ResearchBenchmark(ABC):
+class ResearchBenchmark(Benchmark):
     """A benchmark of questions that need searches and pages.
 
     Args:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from certigraph.adapters.models.calls import clip, numbered_list
+from certigraph.adapters.protocols import Environment
 from certigraph.adapters.research.plans import UNREAD_MARK
 from certigraph.adapters.retrieval.bm25 import PassagePool, terms
 from certigraph.adapters.web.protocol import SearchHit, SearchProvider, Unreadable, WebPage
@@ -263,7 +264,7 @@ ResearchTool = Callable[[Action], Observation]
 """Function that carries out one kind of action."""
 
 
-class ResearchWorld:
+class ResearchWorld(Environment):
     """World of one question.
 
     The agent never learns whether an answer is right: there is no reward, and `solved` stays False. Repeating the same

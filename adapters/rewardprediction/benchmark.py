@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.files import unknown_task_error
-from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
+from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Environment, Operator, Responder
 from certigraph.adapters.rewardprediction.dataset import (
     DemonstratedBenchmark,
     FolderPairs,
@@ -54,7 +54,7 @@ RewardLists = Sequence[Sequence[float]]
 """Rewards, one list per recording."""
 
 
-class RewardWorld:
+class RewardWorld(Environment):
     """World of one task: the episode ends when the predicted rewards are submitted."""
 
     concurrent = False
@@ -133,7 +133,7 @@ FIGURE_NAMES = ("epic", "epic_each", "epic_raw", "epic_each_raw", "final_positiv
 """Names of the figures of one task."""
 
 
-class RewardPrediction:
+class RewardPrediction(Benchmark):
     """Pairs such as `blocksworld/4-0`: those of the data folder, else a few built from generated BlocksWorld tasks.
 
     Args:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from pydantic import Field
 
 from certigraph.adapters.files import JsonRow, read_json, read_rows, validate_row
-from certigraph.adapters.protocols import Benchmark, Environment
+from certigraph.adapters.protocols import Benchmark, Environment, TaskDemonstrator
 from certigraph.state.records import Action, Fault, Observation, Record, Task, ends_with_newline
 
 # The published form of RewardPrediction's trajectories: a goal, and steps with raw and shaped rewards.
@@ -233,16 +233,8 @@ NEGATIVE_ATTEMPTS = 40
 """Attempts at a negative trajectory before a task is given up."""
 
 
-class DemonstratedBenchmark(Benchmark, Protocol):
-    """A benchmark that can demonstrate its tasks."""
-
-    def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
-        """Return actions that reach the goal from the start, or from the state after the actions `before`.
-
-        Raises:
-            Fault: ("data") there are none.
-        """
-        ...
+class DemonstratedBenchmark(Benchmark, TaskDemonstrator, Protocol):
+    """A benchmark that can demonstrate its tasks, for type hints."""
 
 
 def try_build_pair(benchmark: DemonstratedBenchmark, task: Task, seed: int = 0) -> TrajectoryPair | None:

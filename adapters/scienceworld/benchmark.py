@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from certigraph.adapters.processes import check_packages
-from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
+from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
 from certigraph.adapters.scienceworld import splits
 from certigraph.adapters.scienceworld.pool import load_goal
 from certigraph.adapters.scienceworld.prompts import BRIEFING, SYNONYMS
@@ -21,7 +21,7 @@ from certigraph.state.trajectory import Footer
 TDP = "tdp"
 
 
-class ScienceWorldBenchmark:
+class ScienceWorldBenchmark(Benchmark):
     """Benchmark of tasks such as `boil:0` (task and variation) and `step-18/boil:1` (of a split, see splits.py).
 
     Args:

@@ -45,7 +45,7 @@ class GoldRecording(Record):
 
     task: str
     variation: int = Field(alias="var")
-    simplification: str = Field("", alias="simp")
+    simplification: str = Field(default="", alias="simp")
     desc: str
     gold: tuple[str, ...]
     resolved: tuple[str, ...]

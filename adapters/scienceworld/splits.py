@@ -143,7 +143,7 @@ class ProtocolSplit(Record):
     limits: dict[str, int] = Field(default_factory=dict)
     calls: int | None = 500
     rule: ScoreRule = "last_non_negative"
-    episodes: int = Field(1, description="episodes on each variation, of which the best counts")
+    episodes: int = Field(default=1, description="episodes on each variation, of which the best counts")
 
     def setting(self, task: str, variation: int) -> EpisodeSetting:
         """Create the setting of a variation under this protocol."""

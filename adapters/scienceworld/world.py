@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Concatenate, Literal, ParamSpec, TypeVar, cast
 
 from certigraph.adapters.episodes import current_run
+from certigraph.adapters.protocols import Environment
 from certigraph.adapters.scienceworld.pool import DEFAULT_POOL, SimulatorPool
 from certigraph.adapters.scienceworld.simulator import Simulator
 from certigraph.adapters.scienceworld.splits import EpisodeSetting, EpisodeTally
@@ -125,7 +126,7 @@ def _with_lock(method: "Callable[Concatenate[ScienceWorld, P], T]") -> "Callable
     return cast("Callable[Concatenate[ScienceWorld, P], T]", locked)
 
 
-class ScienceWorld:
+class ScienceWorld(Environment):
     """ScienceWorld episode. It ends at score 100, at a fatal mistake (-100), and at its limit of moves or calls.
 
     An observation's data has: score (0 to 100, or -100), moves, calls, room, result (`ReplyKind`). Where they apply:

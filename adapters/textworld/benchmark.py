@@ -7,7 +7,7 @@ from typing import Any
 
 from certigraph.adapters.benchmarks import mean_score, standard_error
 from certigraph.adapters.models.experts import demonstration_expert
-from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
+from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
 from certigraph.adapters.textworld.world import (
     KINDS,
     GameLibrary,
@@ -40,7 +40,7 @@ RewardPrediction, 4 to 8 actions (StateFactory, appendices A.4 and D). It has 15
 because some fit no random trajectory."""
 
 
-class TextWorldBenchmark:
+class TextWorldBenchmark(Benchmark):
     """Benchmark of tasks such as `cooking-1-3`: kind, level, seed (see `world`). Games are generated on first use.
 
     Args:

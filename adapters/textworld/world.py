@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from certigraph.adapters.files import cache_folder, read_bytes, unknown_task_error
 from certigraph.adapters.processes import TEXTWORLD_LOCK, child_environment
+from certigraph.adapters.protocols import Environment
 from certigraph.state.records import Action, Fault, Observation, Scores, parse_json
 
 # Kinds of games.
@@ -348,7 +349,7 @@ INTERPRETER_COMMAND = re.compile(
 """Commands to the interpreter, not to the world; they would end the game or wait for a confirmation."""
 
 
-class TextWorldEnvironment:
+class TextWorldEnvironment(Environment):
     """TextWorld episode. It is done when the quest is finished or lost (the wrong thing taken, food burnt).
 
     A command counts as rejected if the world did not list it and the visible state is unchanged after it.

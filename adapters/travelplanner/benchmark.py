@@ -10,7 +10,7 @@ from pathlib import Path
 
 from certigraph.adapters.benchmarks import mean_score
 from certigraph.adapters.files import memoize_by_identity
-from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
+from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
 from certigraph.adapters.travelplanner import planning
 from certigraph.adapters.travelplanner.expert import SimulatedPlanner, create_expert
 from certigraph.adapters.travelplanner.generator import load_generated_folder
@@ -94,7 +94,7 @@ def average_rate(official: Mapping[str, float]) -> float:
 # The benchmark itself.
 
 
-class TravelPlanner:
+class TravelPlanner(Benchmark):
     """TravelPlanner in sole-planning mode: a query's reference information names the cities and their order.
 
     The configuration `tools` hides this information; see `ToolWorld`.

@@ -334,9 +334,9 @@ OUTLINE = "Take the cheapest of everything."
 class SimulatedPlanner(Record):
     """Responder for `ScriptedChat`. Its random draws are those of `random_for`."""
 
-    malformed: float = Field(0.0, ge=0, le=1)
+    malformed: float = Field(default=0.0, ge=0, le=1)
     """Share of delivered plans that are cut off in the middle."""
-    expensive: float = Field(0.0, ge=0, le=1)
+    expensive: float = Field(default=0.0, ge=0, le=1)
     """Share of delivered plans that take the most expensive entries; at most 1 together with `malformed`."""
     seed: int = 0
 

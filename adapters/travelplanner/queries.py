@@ -54,9 +54,9 @@ class _Aliased(Record):
 class LocalConstraint(_Aliased):
     """Requested constraints besides the budget; None where nothing is requested."""
 
-    house_rule: HouseRule | None = Field(None, alias="house rule")
+    house_rule: HouseRule | None = Field(default=None, alias="house rule")
     cuisine: tuple[str, ...] | None = None
-    room_type: RoomType | None = Field(None, alias="room type")
+    room_type: RoomType | None = Field(default=None, alias="room type")
     transportation: Transportation | None = None
 
 

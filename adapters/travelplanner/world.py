@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from certigraph.adapters.models.calls import numbered_list
+from certigraph.adapters.protocols import Environment
 from certigraph.adapters.travelplanner.options import BUDGET, NOTHING, RENDER, Draft, TripCatalog, draft_of
 from certigraph.adapters.travelplanner.planning import find_open_slots, find_repeats, find_unknown_entries
 from certigraph.adapters.travelplanner.plans import WrittenPlan
@@ -18,7 +19,7 @@ from certigraph.state.run import parse_action
 Route = tuple[str, ...]
 
 
-class TravelWorld:
+class TravelWorld(Environment):
     """World in which one trip is planned. Actions book slots, clear them, add up costs, or write the itinerary.
 
     Agents that write the complete plan as text use the actions `cost` and `deliver` instead.

@@ -52,7 +52,7 @@ class WrittenDay(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    days: int = Field(0, ge=0, le=100)
+    days: int = Field(default=0, ge=0, le=100)
     current_city: str
     transportation: str = ""
     breakfast: str = ""

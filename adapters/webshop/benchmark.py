@@ -11,7 +11,7 @@ from certigraph.adapters.benchmarks import mean_score, standard_error
 from certigraph.adapters.files import unknown_task_error
 from certigraph.adapters.models.experts import demonstration_expert
 from certigraph.adapters.processes import check_packages
-from certigraph.adapters.protocols import PAPER_LIMITS, Operator, Responder
+from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
 from certigraph.adapters.webshop.products import (
     PRODUCTS,
     SHUFFLE_SEED,
@@ -119,7 +119,7 @@ def _choose_keywords(goal: ShopGoal, shop: Shop) -> str:
 PLAIN, ATTRIBUTES = "plain", "attributes"
 
 
-class WebShop:
+class WebShop(Benchmark):
     """Benchmark of tasks such as `B08X2PKKB2-0`: a product and the number of a combination of its options.
 
     Splits: `instructions` (the default), the first goal of each of 275 instructions; `test`, `dev` and `train` of all

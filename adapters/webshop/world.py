@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
+from certigraph.adapters.protocols import Environment
 from certigraph.adapters.retrieval.bm25 import STOPWORDS, PassagePool, words
 from certigraph.adapters.webshop.products import Product, PurchaseReward, ShopCatalogue, ShopGoal, compute_reward
 from certigraph.state.records import Action, Fault, Observation, Record, Scores
@@ -132,7 +133,7 @@ class ShopPage(Record):
 
     kind: Literal["search", "results", "item", "details", "bought"] = "search"
     keywords: str = ""
-    number: int = Field(1, ge=1)
+    number: int = Field(default=1, ge=1)
     """Number of the page of results, from 1."""
     asin: str = ""
     options: dict[str, str] = Field(default_factory=dict)
@@ -257,7 +258,7 @@ def _choose_value(page: ShopPage, value: str, shop: Shop) -> ShopPage | None:
 ACTION_FORMS = "say search[KEYWORDS] on the search page, click[BUTTON] for a button of the page"
 
 
-class WebShopWorld:
+class WebShopWorld(Environment):
     """WebShop episode. Buying ends it and gives the reward; all other rewards are 0.
 
     Args:

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
+from langgraph.runtime import Runtime
 
-from certigraph.adapters.protocols import Operator
+from certigraph.adapters.protocols import Context, Operator
 from certigraph.evaluation.analyses.cgdp_runs import (
     BELIEFS,
     GAPS,
@@ -20,6 +21,7 @@ from certigraph.evaluation.analyses.cgdp_runs import (
     tokens_of,
 )
 from certigraph.nodes.gates import gate_grid
+from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import build_operator
 from certigraph.runtime.registry import OPERATORS
 from certigraph.runtime.run import run_blocking
@@ -68,7 +70,7 @@ async def _fire_round(gate: Operator, seen: StudyRun) -> int | None:
     stagnation, rounds = Stagnation(), seen.rounds
     for number in range(1, len(rounds) + 1):
         view = _gate_view(seen, rounds[:number], stagnation)
-        stagnation = (await gate(view, None))["stagnation"]
+        stagnation = (await call_operator(gate, view, Runtime(context=Context())))["stagnation"]
         if stagnation.stop:
             return number
     return None

@@ -32,6 +32,7 @@ from rich.table import Table
 
 from certigraph.adapters.benchmarks import check_ready, load_benchmark
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, read_rows, replace_file, validate_row
+from certigraph.adapters.protocols import TaskDemonstrator
 from certigraph.adapters.rewardprediction.dataset import (
     PUBLISHED_DOMAINS,
     DemonstratedBenchmark,
@@ -208,7 +209,7 @@ def build_pairs(
     Simulators run in processes of their own, because they may crash or hang.
     """
     work = partial(build_pair, benchmark, data, seed)
-    if at_once == 1 and getattr(load_benchmark(benchmark, data), "instant", False):
+    if at_once == 1 and load_benchmark(benchmark, data).instant:
         yield from map(work, tasks)
         return
     for task, outcome in map_in_processes(partial(_call_with_timeout, work), tasks, at_once):
@@ -433,7 +434,7 @@ def _published_pairs(request: BuildRequest) -> int | None:
 def _tasks_of(request: BuildRequest, domain: RewardDomain) -> list[Task]:
     benchmark = load_benchmark(request.domain, request.data)
     check_ready(benchmark)
-    if not hasattr(benchmark, "demonstration"):
+    if not isinstance(benchmark, TaskDemonstrator):
         raise UnknownName(
             f"{request.domain} has no demonstrations, from which pairs are built; "
             f"{', '.join(PUBLISHED_DOMAINS)} have them"

@@ -21,7 +21,7 @@ from rich.table import Table
 from certigraph.adapters.files import replace_file
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import CHARS_PER_TOKEN, current_situation
-from certigraph.adapters.protocols import Context, Limits, Operator, Responder
+from certigraph.adapters.protocols import Benchmark, Context, Environment, Limits, Operator, Responder
 from certigraph.evaluation.compare import PIPED_WIDTH, ComparisonJob, run_comparison
 from certigraph.evaluation.comparison import (
     PLAN_FILE,
@@ -119,7 +119,7 @@ MAX_ROOMS = 96
 ROOM_TEXT = "Room {room:02}: the word is word-{room:02}. Its walls are bare, its lamp is lit, and its door leads on."
 
 
-class Corridor:
+class Corridor(Benchmark):
     """Generated benchmark. The correct answer is the word in the last room."""
 
     name = CORRIDOR
@@ -164,7 +164,7 @@ class Corridor:
         return {"n": len(runs)}
 
 
-class CorridorWorld:
+class CorridorWorld(Environment):
     """One episode in the corridor. Its only state is the submitted answer."""
 
     concurrent = False

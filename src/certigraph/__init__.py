@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from certigraph.adapters.models.calls import ScriptedModelWarning as ScriptedModelWarning
     from certigraph.adapters.models.faults import FaultyModel as FaultyModel
     from certigraph.adapters.models.faults import faulty_endpoint as faulty_endpoint
+    from certigraph.adapters.protocols import Benchmark as Benchmark
     from certigraph.adapters.protocols import Budget as Budget
     from certigraph.adapters.protocols import Context as Context
+    from certigraph.adapters.protocols import Environment as Environment
     from certigraph.adapters.protocols import Limits as Limits
+    from certigraph.adapters.protocols import Operator as Operator
     from certigraph.evaluation.compare import Choice as Choice
     from certigraph.evaluation.compare import ablate as ablate
     from certigraph.evaluation.evaluate import evaluate as evaluate
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from certigraph.state.records import Action as Action
     from certigraph.state.records import Observation as Observation
     from certigraph.state.records import Predicate as Predicate
+    from certigraph.state.records import Scores as Scores
     from certigraph.state.records import Task as Task
     from certigraph.state.records import Verdict as Verdict
     from certigraph.state.rewards import Entity as Entity
@@ -67,9 +71,12 @@ _PUBLIC = {
         "faulty_endpoint",
     ),
     "adapters.protocols": (
+        "Benchmark",
         "Budget",
         "Context",
+        "Environment",
         "Limits",
+        "Operator",
     ),
     "evaluation.compare": (
         "Choice",
@@ -115,6 +122,7 @@ _PUBLIC = {
         "Action",
         "Observation",
         "Predicate",
+        "Scores",
         "Task",
         "Verdict",
     ),

@@ -106,7 +106,7 @@ def test_what_else_a_world_has_is_the_worlds_own() -> None:
     assert (faulty.admissible(), faulty.score().value, faulty.concurrent, faulty.script) == (None, 1.0, False, script)
     with pytest.raises(ZeroDivisionError):
         faulty.view()
-    assert getattr(faulty, "sources", None) is None
+    assert faulty.sources() == ()
     faulty.close()
     assert faulty.environment.closed
 

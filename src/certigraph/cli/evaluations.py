@@ -3,7 +3,7 @@
 import datetime
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -147,17 +147,17 @@ def score_command(
     assistantbench: JSON lines with `id` and `answer`, a text, number, list or object.
     """
     from certigraph.adapters.benchmarks import load_benchmark
+    from certigraph.adapters.protocols import FileScorer
     from certigraph.cli.output import announce_source, print_figures
     from certigraph.evaluation.statistics import bootstrap_intervals
 
     announce_source(benchmark, data)
-    live: Any = load_benchmark(benchmark, data)
-    scorer = getattr(live, "score_file", None)
-    if scorer is None:
+    live = load_benchmark(benchmark, data)
+    if not isinstance(live, FileScorer):
         raise UnknownName(
             f"benchmark {benchmark!r} cannot score a file; assistantbench, travelplanner, hotpotqa and musique can"
         )
-    scores = scorer(answers, split)
+    scores = live.score_file(answers, split)
     bounds_by_name = bootstrap_intervals([[score] for score in scores], live.rates)
     intervals = {name: bounds for name, bounds in bounds_by_name.items() if not name.endswith("_stderr")}
     print_figures(f"{benchmark}: {answers.name}", live.rates(scores), intervals, as_json=as_json)

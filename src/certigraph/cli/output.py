@@ -129,7 +129,7 @@ def watch_run(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[Lis
 def announce_source(benchmark: str, data: str | None) -> None:
     """Print a line if a benchmark has no data, so that a generated world is used."""
     name = benchmark.partition(":")[0]
-    if data_folder(name, data) is None and not getattr(load_benchmark(benchmark, data), "simulated", False):
+    if data_folder(name, data) is None and not load_benchmark(benchmark, data).simulated:
         notice = f"{name}: generated world (no --data, and no {name}/ under CERTIGRAPH_DATA)"
         Console(stderr=True, highlight=False, soft_wrap=True).print(notice, style="dim", markup=False)
 
