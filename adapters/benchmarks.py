@@ -1,18 +1,29 @@
 """Registry of benchmarks by name, and what operators need to know of the benchmark of a task.
 
-To add a benchmark, write one folder in `adapters/` and add one line to `BENCHMARKS`.
+To add a benchmark, write one folder in `adapters/` and add one line to `BENCHMARKS`. A benchmark outside certigraph is
+named as `module:attribute`, or by an entry point of the group `certigraph.benchmarks`.
 """
 
+import inspect
 import os
+import sys
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.files import expand_path
+from certigraph.adapters.imports import (
+    BENCHMARK_GROUP,
+    format_unknown,
+    import_installed,
+    import_named,
+    installed,
+    warn_if_hidden,
+)
 from certigraph.adapters.processes import run_in_thread, run_in_waiting_thread
 from certigraph.adapters.protocols import Benchmark, Context, EffectiveLimits
 from certigraph.state.records import Fault, Task, UnknownName
@@ -38,22 +49,66 @@ BENCHMARKS = {
 }
 
 
-def load_benchmark(name: str, data: str | None = None) -> Benchmark:
+def load_benchmark(name: str, data: str | None = None, *, import_own: bool = True) -> Benchmark:
     """Load a benchmark over its data folder; it is created once per folder.
 
-    A configuration of the benchmark may follow the name: `travelplanner:paper`.
+    A configuration of the benchmark may follow the name: `travelplanner:paper`, `mypackage.worlds:Shop:large`.
 
     Args:
-        name: a key of BENCHMARKS, with an optional `:CONFIGURATION`.
+        name: a key of BENCHMARKS, the name of an entry point, or `module:attribute` for a class, a factory or an
+            instance. A class or factory is called with those of the arguments `data` (folder or None) and `config`
+            that it has as parameters.
         data: the data folder, as in `data_folder`.
+        import_own: whether the code of a user's own benchmark may be imported. False for a name that was read from a
+            file which may be somebody else's: then only own benchmarks that this process has loaded are found.
 
     Raises:
-        UnknownName: the name is unknown; the message lists the known ones.
+        UnknownName: the name is unknown, or an own benchmark cannot be imported or built.
     """
-    base_name, _, config = name.partition(":")
-    if base_name not in BENCHMARKS:
-        raise UnknownName(f"unknown benchmark {name!r}; known: {', '.join(sorted(BENCHMARKS))}")
-    return _load_cached(base_name, config, data_folder(base_name, data))
+    base, _ = split_name(name)
+    if base in BENCHMARKS:
+        warn_if_hidden(base, BENCHMARK_GROUP, "benchmark")
+    return _find_benchmark(name, data, import_own=import_own)
+
+
+def _find_benchmark(name: str, data: str | None, *, import_own: bool = True) -> Benchmark:
+    base, config = split_name(name)
+    if base in BENCHMARKS:
+        return _load_cached(base, config, data_folder(base, data))
+    folder = data_folder(base, data)
+    loaded = _OWN.get(_OwnKey(name, folder))
+    if loaded is None:
+        if not import_own:
+            message = f"{name} is a benchmark outside certigraph, whose code is not imported to read files"
+            raise UnknownName(f"{message}: load it first with certigraph.load_benchmark({name!r})")
+        loaded = _OWN.setdefault(_OwnKey(name, folder), _build_own(name, folder))
+    return loaded
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Split the name of a benchmark into the name without its configuration, and the configuration or ""."""
+    base, _, rest = name.partition(":")
+    if not rest or base in BENCHMARKS or _is_installed(base, rest):
+        return base, rest
+    attribute, _, config = rest.partition(":")
+    return f"{base}:{attribute}", config
+
+
+def _is_installed(name: str, rest: str) -> bool:
+    # `shop:Shop` names a module's attribute even where that very object is the entry point `shop`.
+    entry = installed(BENCHMARK_GROUP).get(name)
+    return entry is not None and (entry.module, entry.attr) != (name, rest.partition(":")[0])
+
+
+def own_name(benchmark: Benchmark) -> str:
+    """Return the name by which an own benchmark was loaded; empty for a shipped one and for any other object."""
+    return next((key.name for key, loaded in _OWN.items() if loaded is benchmark), "")
+
+
+def name_task(task: Task, benchmark: Benchmark) -> Task:
+    """Return the task with the name by which its own benchmark can be loaded again, here or in another process."""
+    name = own_name(benchmark)
+    return task.model_copy(update={"benchmark": name}) if name else task
 
 
 def check_ready(benchmark: Benchmark) -> None:
@@ -86,10 +141,12 @@ def data_folder(name: str, data: str | None = None) -> Path | None:
 
 
 def benchmark_of(task: Task, runtime: Runtime[Context]) -> Benchmark:
-    """Return the benchmark of a task: the live one of the context, else the one that the task names."""
+    """Return the benchmark of a task: that of the context, an object or a name, else the one that the task names."""
     context = context_of(runtime)
-    live: Benchmark | None = context.benchmark
-    return live or load_benchmark(task.benchmark, context.data)
+    live: Benchmark | str | None = context.benchmark
+    if live is None or isinstance(live, str):
+        return _find_benchmark(live or task.benchmark, context.data)
+    return live
 
 
 async def call_world(
@@ -127,3 +184,67 @@ def _load_cached(name: str, config: str, folder: Path | None) -> Benchmark:
     module, attribute = BENCHMARKS[name].split(":")
     benchmark: Benchmark = getattr(import_module(module), attribute)(folder, config)
     return benchmark
+
+
+# Benchmarks outside certigraph.
+
+REQUIRED_MEMBERS = (
+    *("name", "briefing", "configurations", "limits"),
+    *("tasks", "task", "open", "operators", "expert", "figures"),
+)
+"""Members of `Benchmark` that have no default."""
+
+EXAMPLE = "mypackage.worlds:MyBenchmark"
+"""Name of an own benchmark, for messages."""
+
+
+class _OwnKey(NamedTuple):
+    name: str
+    folder: Path | None
+
+
+_OWN: dict[_OwnKey, Benchmark] = {}
+
+
+def _build_own(name: str, folder: Path | None) -> Benchmark:
+    """Import a user's own benchmark and build it, unless it is an instance."""
+    base, config = split_name(name)
+    if ":" in base:
+        _check_not_standard(name, base)
+        target = import_named(base, "benchmark")
+    elif entry := installed(BENCHMARK_GROUP).get(base):
+        target = import_installed(entry, "benchmark")
+    else:
+        known = [*BENCHMARKS, *installed(BENCHMARK_GROUP)]
+        raise UnknownName(format_unknown(name, "benchmark", known, EXAMPLE))
+    is_instance = not isinstance(target, type) and hasattr(target, "tasks")
+    benchmark: Any = target if is_instance else _call_factory(name, target, folder, config)
+    if missing := [member for member in REQUIRED_MEMBERS if not hasattr(benchmark, member)]:
+        kind = type(benchmark).__name__
+        message = f"benchmark {name!r} is a {kind} without {', '.join(missing)}"
+        raise UnknownName(f"{message}: name a class, a factory or an instance that has what certigraph.Benchmark lists")
+    if config and (is_instance or config not in benchmark.configurations):
+        known_text = ", ".join(filter(None, benchmark.configurations)) or "none"
+        raise UnknownName(f"benchmark {base!r} has no configuration {config!r}; known: {known_text}")
+    built: Benchmark = benchmark
+    return built
+
+
+def _call_factory(name: str, target: Any, folder: Path | None, config: str) -> Any:
+    if not callable(target):
+        raise UnknownName(f"{name!r} is a {type(target).__name__}, not a benchmark: name a class, such as {EXAMPLE}")
+    try:
+        parameters = inspect.signature(target).parameters
+        return target(**{key: value for key, value in {"data": folder, "config": config}.items() if key in parameters})
+    except (Fault, UnknownName):
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        fix = "give it no parameters without a default but `data` and `config`"
+        raise UnknownName(f"benchmark {name!r} cannot be built ({reason}): {fix}") from error
+
+
+def _check_not_standard(name: str, base: str) -> None:
+    # A task's JSON may come from a client of a server; no function of Python's own library is called for it.
+    if base.partition(":")[0].partition(".")[0] in sys.stdlib_module_names:
+        raise UnknownName(f"{name!r} is in Python's own library: name a benchmark of your own, such as {EXAMPLE}")

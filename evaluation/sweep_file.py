@@ -11,7 +11,7 @@ from certigraph.adapters.processes import import_extra
 from certigraph.adapters.protocols import Context
 from certigraph.evaluation.compare import Choice, ComparisonJob, build_job
 from certigraph.evaluation.comparison import ComparedMethod, build_method
-from certigraph.runtime.registry import create_context, graph_module
+from certigraph.runtime.registry import GRAPHS, create_context, graph_slots
 from certigraph.state.records import Fault, Record, UnknownName
 
 # The YAML reader, which returns strings, lists and dictionaries with their line numbers.
@@ -257,12 +257,14 @@ def expand_sweep(sweep: Sweep, *, import_own: bool = True) -> Expansion:
 
     Args:
         sweep: content of the file.
-        import_own: whether operators named `module:attribute` are imported; otherwise their names are not checked.
+        import_own: whether operators and graphs named `module:attribute` are imported; otherwise their names are not
+            checked, and such a graph is taken to have the slots of every variant.
 
     Raises:
         UnknownName: a graph, slot or operator is unknown, or no graph has the slots of a variant.
     """
-    slots = {graph: slots_of(graph) for graph in sweep.graphs}
+    every = [slot for variant in sweep.operators for slot in variant]
+    slots = {graph: graph_slots(graph) if import_own or graph in GRAPHS else every for graph in sweep.graphs}
     methods: list[ComparedMethod] = []
     left_out = [message for variant in sweep.operators if (message := _explain_unfit(variant, slots))]
     for graph, graph_slots in slots.items():
@@ -272,16 +274,9 @@ def expand_sweep(sweep: Sweep, *, import_own: bool = True) -> Expansion:
     return Expansion(tuple(methods), tuple(left_out))
 
 
-def slots_of(graph: str) -> list[str]:
-    """List the slots of a graph, optional ones included.
-
-    Raises:
-        UnknownName: there is no such graph.
-    """
-    return list(graph_module(graph).Operators.__annotations__)
-
-
-def order_of(sweep: Sweep, case: SweepBenchmark, methods: tuple[ComparedMethod, ...], folder: Path) -> ComparisonJob:
+def order_of(
+    sweep: Sweep, case: SweepBenchmark, methods: tuple[ComparedMethod, ...], folder: Path, *, import_own: bool = True
+) -> ComparisonJob:
     """Build the comparison of the methods on one benchmark; `folder` is the file's folder.
 
     Raises:

@@ -122,8 +122,23 @@ def add_path(builder: Assembly, *nodes: str) -> None:
 
 
 def operators_of(graph: CompiledStateGraph[Any, Context, Any, Any]) -> dict[str, JsonValue]:
-    """Return the specs of a compiled graph's operators by slot, read from the metadata of its nodes."""
-    return {name: node.metadata["operator"] for name, node in graph.builder.nodes.items() if node.metadata}
+    """Return the specs of a compiled graph's operators by slot, read from the metadata of its nodes.
+
+    For a graph of a user's own that was built by name, only the swapped ones: its metadata lists them.
+    """
+    swapped: dict[str, JsonValue] | None = (graph.config or {}).get("metadata", {}).get(SWAPPED_KEY)
+    if swapped is not None:
+        return dict(swapped)
+    return {name: node.metadata["operator"] for name, node in graph.builder.nodes.items() if is_slot(node.metadata)}
+
+
+def is_slot(metadata: Mapping[str, Any] | None) -> bool:
+    """Return whether the metadata of a node is that of a slot; other nodes of a user's graph have no operator."""
+    return "operator" in (metadata or {})
+
+
+SWAPPED_KEY = "certigraph_operators"
+"""Metadata key of a graph that was built by name: the specs of the operators that replaced its own."""
 
 
 def swapped_specs(operators: Mapping[str, JsonValue], usual: Mapping[str, JsonValue]) -> dict[str, Spec]:
