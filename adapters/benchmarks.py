@@ -79,8 +79,8 @@ def _find_benchmark(name: str, data: str | None, *, import_own: bool = True) -> 
     loaded = _OWN.get(_OwnKey(name, folder))
     if loaded is None:
         if not import_own:
-            message = f"{name} is a benchmark outside certigraph, whose code is not imported to read files"
-            raise UnknownName(f"{message}: load it first with certigraph.load_benchmark({name!r})")
+            message = f"{name} is a benchmark outside certigraph, whose code is not imported to read a file"
+            raise UnknownName(f"{message}: call certigraph.load_benchmark({name!r}) before, if you trust it")
         loaded = _OWN.setdefault(_OwnKey(name, folder), _build_own(name, folder))
     return loaded
 
@@ -98,6 +98,11 @@ def _is_installed(name: str, rest: str) -> bool:
     # `shop:Shop` names a module's attribute even where that very object is the entry point `shop`.
     entry = installed(BENCHMARK_GROUP).get(name)
     return entry is not None and (entry.module, entry.attr) != (name, rest.partition(":")[0])
+
+
+def is_own(name: str) -> bool:
+    """Return whether a name is not that of a shipped benchmark; nothing is imported, so it may name none at all."""
+    return split_name(name)[0] not in BENCHMARKS
 
 
 def own_name(benchmark: Benchmark) -> str:

@@ -22,10 +22,10 @@ from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
 from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.files import check_output_folder, has_header, read_last_footer, slug_of
+from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.history import ComparisonRow, comparison_row_of
 from certigraph.runtime.registry import (
     GRAPHS,
-    AnyGraph,
     build_graph,
     current_versions,
     parse_swap,

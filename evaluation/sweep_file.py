@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from certigraph.adapters.benchmarks import is_own
 from certigraph.adapters.processes import import_extra
 from certigraph.adapters.protocols import Context
 from certigraph.evaluation.compare import Choice, ComparisonJob, build_job
@@ -267,9 +268,9 @@ def expand_sweep(sweep: Sweep, *, import_own: bool = True) -> Expansion:
     slots = {graph: graph_slots(graph) if import_own or graph in GRAPHS else every for graph in sweep.graphs}
     methods: list[ComparedMethod] = []
     left_out = [message for variant in sweep.operators if (message := _explain_unfit(variant, slots))]
-    for graph, graph_slots in slots.items():
+    for graph, known in slots.items():
         for variant in sweep.operators:
-            if set(variant) <= set(graph_slots):
+            if set(variant) <= set(known):
                 _add_method(_build_method(graph, variant, import_own=import_own), methods, left_out)
     return Expansion(tuple(methods), tuple(left_out))
 
@@ -280,9 +281,13 @@ def order_of(
     """Build the comparison of the methods on one benchmark; `folder` is the file's folder.
 
     Raises:
-        UnknownName: a benchmark, split, task, role, model or key of the budget is unknown.
+        UnknownName: one's own benchmark may not be imported; or a benchmark, split, task, role, model or key of the
+            budget is unknown.
         Fault: an API key, model weights, a server or data are missing.
     """
+    if not import_own and is_own(case.name):
+        reason = f"{case.name} is a benchmark of your own, whose tasks and limits are in code that is not imported here"
+        raise UnknownName(f"{reason}: start the sweep without --dry-run")
     selection = sweep.selection_of(case)
     choice = Choice(selection.tasks, selection.split, selection.limit, sweep.trials, selection.stratify)
     return build_job(methods, case.name, choice, _context_of(sweep, case, folder))

@@ -129,12 +129,8 @@ def operators_of(graph: CompiledStateGraph[Any, Context, Any, Any]) -> dict[str,
     swapped: dict[str, JsonValue] | None = (graph.config or {}).get("metadata", {}).get(SWAPPED_KEY)
     if swapped is not None:
         return dict(swapped)
-    return {name: node.metadata["operator"] for name, node in graph.builder.nodes.items() if is_slot(node.metadata)}
-
-
-def is_slot(metadata: Mapping[str, Any] | None) -> bool:
-    """Return whether the metadata of a node is that of a slot; other nodes of a user's graph have no operator."""
-    return "operator" in (metadata or {})
+    described = {name: node.metadata for name, node in graph.builder.nodes.items() if node.metadata}
+    return {name: metadata["operator"] for name, metadata in described.items() if "operator" in metadata}
 
 
 SWAPPED_KEY = "certigraph_operators"

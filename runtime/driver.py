@@ -171,7 +171,7 @@ async def drive_run(
         async with open_storage(graph, folder, context, resuming=resuming) as (saver, store):
             ready = graph.copy({"checkpointer": saver, "store": store})
             if graph.name not in GRAPHS:
-                ready = meter_own_nodes(ready, lambda: recorder.trajectory.usage.spent())
+                ready = meter_own_nodes(ready, lambda: recorder.trajectory.usage.spent())  # noqa: PLW0108 - grows
             outcome = await _run_graph(ready, task, context, folder.name, recorder, resuming=resuming)
         if outcome.ending:
             scores = await _score_run(graph, outcome.state, task, context)

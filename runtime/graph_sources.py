@@ -19,7 +19,7 @@ from certigraph.adapters.benchmarks import call_world
 from certigraph.adapters.episodes import LiveEpisode, call_environment
 from certigraph.adapters.imports import GRAPH_GROUP, format_unknown, import_installed, import_named, installed
 from certigraph.adapters.protocols import Context
-from certigraph.graphs.assembly import SWAPPED_KEY, is_slot
+from certigraph.graphs.assembly import SWAPPED_KEY
 from certigraph.nodes.slots import spec_of
 from certigraph.state.records import (
     EXHAUSTED,
@@ -87,13 +87,14 @@ class OwnGraph(NamedTuple):
             hints = ()
         if hints:
             return list(getattr(hints[0], "__annotations__", {}))
-        nodes = self.build({}).builder.nodes
-        return [name for name, node in nodes.items() if is_slot(node.metadata)]
+        return slots_of(self.build({}))
 
     def _check_slots(self, operators: Mapping[str, Any]) -> None:
         if _is_graph(self.target):
             fix = f"name a function that takes them as keywords and builds the graph, such as {EXAMPLE}"
-            raise UnknownName(f"graph {self.name!r} is built already, so {', '.join(operators)} cannot be swapped: {fix}")
+            raise UnknownName(
+                f"graph {self.name!r} is built already, so {', '.join(operators)} cannot be swapped: {fix}"
+            )
         takes_any = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(self.target).parameters.values())
         slots = self.slots()
         if (unknown := sorted(set(operators) - set(slots))) and not takes_any:
@@ -157,7 +158,12 @@ def _is_module(name: str) -> bool:
         spec = find_spec(name)
     except (ImportError, ValueError):
         return "." in name  # the import names the reason
-    return spec is not None and spec.origin is not None or "." in name
+    return (spec is not None and spec.origin is not None) or "." in name
+
+
+def slots_of(graph: AnyGraph) -> list[str]:
+    """List the nodes of a graph that are slots; LangGraph's own nodes have no operator in their metadata."""
+    return [name for name, node in graph.builder.nodes.items() if "operator" in (node.metadata or {})]
 
 
 def _is_graph(target: object) -> bool:

@@ -35,9 +35,8 @@ from certigraph.adapters.models.usage import (
     usage_of,
 )
 from certigraph.adapters.protocols import Context
-from certigraph.graphs.assembly import is_slot
 from certigraph.nodes.slots import node_position
-from certigraph.runtime.graph_sources import AnyGraph
+from certigraph.runtime.graph_sources import AnyGraph, slots_of
 from certigraph.state.records import Record, Spent
 
 
@@ -61,7 +60,7 @@ def meter_own_nodes(graph: AnyGraph, spent: Callable[[], Spent]) -> AnyGraph:
 
 def own_nodes_of(graph: AnyGraph) -> set[str]:
     """Return the names of the nodes that are no slots."""
-    return {name for name, node in graph.builder.nodes.items() if not is_slot(node.metadata)}
+    return graph.builder.nodes.keys() - set(slots_of(graph))
 
 
 def _metered(name: str, bound: Any, spent: Callable[[], Spent]) -> RunnableCallable:

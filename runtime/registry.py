@@ -80,8 +80,7 @@ from certigraph.nodes.step import gain_insights, memorise, none, planner, reflec
 from certigraph.nodes.tdp import decompose, revise, undivided, unrevised
 from certigraph.nodes.world import act
 from certigraph.runtime.files import SETTINGS_FILE
-from certigraph.runtime.graph_sources import AnyGraph as AnyGraph
-from certigraph.runtime.graph_sources import own_graph
+from certigraph.runtime.graph_sources import AnyGraph, own_graph
 from certigraph.state.records import Fault, UnknownName, parse_json
 
 # Names of graphs and operators.

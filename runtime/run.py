@@ -34,11 +34,11 @@ from certigraph.runtime.files import (
     read_run_id,
     slug_of,
 )
+from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.recorder import Listener, Recorder, lock_trajectory
 from certigraph.runtime.registry import (
     GRAPHS,
     LIVE_PREFIX,
-    AnyGraph,
     build_graph,
     check_priced,
     current_versions,

@@ -5,8 +5,16 @@ from typing import Annotated
 
 import typer
 
-GraphName = Annotated[str, typer.Argument(metavar="GRAPH", help="Name of a graph; `certigraph list` shows all.")]
-BenchmarkName = Annotated[str, typer.Argument(metavar="BENCHMARK", help="BENCHMARK or BENCHMARK:CONFIGURATION.")]
+GraphName = Annotated[
+    str,
+    typer.Argument(
+        metavar="GRAPH", help="Name of a graph, or module:attribute for your own; `certigraph list` shows all."
+    ),
+]
+BenchmarkName = Annotated[
+    str,
+    typer.Argument(metavar="BENCHMARK", help="BENCHMARK or BENCHMARK:CONFIGURATION; or module:attribute for your own."),
+]
 Model = Annotated[
     str,
     typer.Option(

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from ownagents.graphs import build as build
+from ownagents import graphs
+
+build = graphs.build
 
 
 def ending(state: Any) -> str:
