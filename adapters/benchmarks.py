@@ -225,8 +225,7 @@ def _build_own(name: str, folder: Path | None) -> Benchmark:
     is_instance = not isinstance(target, type) and hasattr(target, "tasks")
     benchmark: Any = target if is_instance else _call_factory(name, target, folder, config)
     if missing := [member for member in REQUIRED_MEMBERS if not hasattr(benchmark, member)]:
-        kind = type(benchmark).__name__
-        message = f"benchmark {name!r} is a {kind} without {', '.join(missing)}"
+        message = f"benchmark {name!r} ({type(benchmark).__name__}) has no {', '.join(missing)}"
         raise UnknownName(f"{message}: name a class, a factory or an instance that has what certigraph.Benchmark lists")
     if config and (is_instance or config not in benchmark.configurations):
         known_text = ", ".join(filter(None, benchmark.configurations)) or "none"
@@ -237,7 +236,7 @@ def _build_own(name: str, folder: Path | None) -> Benchmark:
 
 def _call_factory(name: str, target: Any, folder: Path | None, config: str) -> Any:
     if not callable(target):
-        raise UnknownName(f"{name!r} is a {type(target).__name__}, not a benchmark: name a class, such as {EXAMPLE}")
+        raise UnknownName(f"{name!r} is {target!r:.60}, not a benchmark: name a class, such as {EXAMPLE}")
     try:
         parameters = inspect.signature(target).parameters
         return target(**{key: value for key, value in {"data": folder, "config": config}.items() if key in parameters})

@@ -36,7 +36,8 @@ def import_named(name: str, kind: str) -> Any:
     try:
         return reduce(getattr, attribute.split("."), import_module(module)) if attribute else import_module(module)
     except (Exception, SystemExit) as error:  # the module is user code, which may raise anything
-        raise UnknownName(f"{kind} {name!r} cannot be imported ({_format_reason(error)}): {IMPORT_ADVICE}") from error
+        advice = IMPORT_ADVICE if isinstance(error, (ImportError, AttributeError)) else f"correct the module {module}"
+        raise UnknownName(f"{kind} {name!r} cannot be imported ({_format_reason(error)}): {advice}") from error
 
 
 def import_installed(entry: EntryPoint, kind: str) -> Any:
@@ -76,7 +77,7 @@ def format_unknown(name: str, kind: str, known: Iterable[str], example: str) -> 
         known: the known names.
         example: a name of the form `module:attribute`.
     """
-    names = sorted(known)
+    names = sorted(set(known))
     near = get_close_matches(name, names)
     shown = f"did you mean {' or '.join(near)}? `certigraph list` shows all" if near else f"known: {', '.join(names)}"
     return f"unknown {kind} {name!r}; {shown}; or name your own as module:attribute, for example {example}"

@@ -145,7 +145,7 @@ def _find_graph(name: str, shipped: Collection[str]) -> OwnGraph:
         module, target = target.__name__, getattr(target, "build", None) or getattr(target, "graph", None)
     if not _is_graph(target) and not (callable(target) and not isinstance(target, type)):
         fix = f"name a compiled graph, or a function that builds one, such as {EXAMPLE}"
-        shown = "has no `build` and no `graph`" if target is None else f"is a {type(target).__name__}, not a graph"
+        shown = "has no `build` and no `graph`" if target is None else f"is {target!r:.60}, not a graph"
         raise UnknownName(f"{name!r} {shown}: {fix}")
     return OwnGraph(name, target, sys.modules.get(module))
 

@@ -5,7 +5,8 @@ budget, also where they call a LangChain model directly, and every execution lea
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -14,7 +15,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import merge_configs
+from langchain_core.runnables.config import merge_configs, var_child_runnable_config
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Overwrite
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
@@ -70,9 +71,10 @@ def _metered(name: str, bound: Any, spent: Callable[[], Spent]) -> RunnableCalla
         started, update = time.perf_counter(), None
         try:
             meter.check()
-            with metering(meter):
+            metered = merge_configs(config, {"callbacks": [_ChatUsage(meter)]})
+            with metering(meter), _child_config(metered):
                 async with meter.within_seconds():
-                    output = await bound.ainvoke(state, merge_configs(config, {"callbacks": [_ChatUsage(meter)]}))
+                    output = await bound.ainvoke(state, metered)
             update = _update_of(output)
             return output
         finally:
@@ -80,6 +82,16 @@ def _metered(name: str, bound: Any, spent: Callable[[], Spent]) -> RunnableCalla
             report_usage(UsageReport(step, usage, meter.records, place, update))
 
     return RunnableCallable(None, node, name=name, trace=False)
+
+
+@contextmanager
+def _child_config(config: RunnableConfig) -> Iterator[None]:
+    """Give a config to every runnable that is called inside the block without one, as LangGraph does for a node."""
+    token = var_child_runnable_config.set(config)
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)
 
 
 def _update_of(output: Any) -> dict[str, Any]:

@@ -1,8 +1,13 @@
 """Graphs of a user's own: one of plain LangGraph nodes with a slot, and one of certigraph's with other operators."""
 
-from typing import Any, TypedDict
+import os
+import signal
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
 
+from langchain_core.messages import AnyMessage
 from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
 
 from certigraph.adapters.protocols import Context
 from certigraph.graphs import react
@@ -67,3 +72,36 @@ def broken() -> Any:
 
 def nothing() -> Any:
     return 7
+
+
+async def fragile(state: Any, runtime: Any) -> dict[str, Any]:
+    """Adds; the first process that comes to the second step is killed there."""
+    flag = Path(os.environ["OWN_FLAG"])
+    if len(state["history"]) == 1 and not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"action": Action(text="add")}
+
+
+class Chatting(TypedDict, total=False):
+    """The state of a chat, without a task."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+class Talker:
+    """A node that calls a LangChain model itself, as often as it is set to."""
+
+    def __init__(self, model: Any, times: int) -> None:
+        self.model, self.times = model, times
+
+    async def talk(self, state: Chatting) -> dict[str, Any]:
+        return {"messages": [await self.model.ainvoke(state["messages"]) for _ in range(self.times)]}
+
+
+def chatting(model: Any, times: int = 1) -> Any:
+    builder = StateGraph(Chatting)
+    builder.add_node("talk", Talker(model, times).talk)
+    builder.add_edge(START, "talk")
+    builder.add_edge("talk", END)
+    return builder.compile(name="chatting")
