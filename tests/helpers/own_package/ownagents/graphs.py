@@ -74,7 +74,7 @@ def nothing() -> Any:
     return 7
 
 
-async def fragile(state: Any, runtime: Any) -> dict[str, Any]:
+def fragile(state: Any, runtime: Any) -> dict[str, Any]:
     """Adds; the first process that comes to the second step is killed there."""
     flag = Path(os.environ["OWN_FLAG"])
     if len(state["history"]) == 1 and not flag.exists():
