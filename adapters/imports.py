@@ -15,7 +15,9 @@ from typing import Any
 
 from certigraph.state.records import UnknownName
 
-BENCHMARK_GROUP, GRAPH_GROUP = "certigraph.benchmarks", "certigraph.graphs"
+_OFFERED_TO = "certigraph"
+
+BENCHMARK_GROUP, GRAPH_GROUP = f"{_OFFERED_TO}.benchmarks", f"{_OFFERED_TO}.graphs"
 """Groups of entry points by which a distribution offers benchmarks and graphs."""
 
 IMPORT_ADVICE = "define it at the top level of a module that Python can import from the current directory"

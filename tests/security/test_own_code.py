@@ -45,7 +45,7 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ["export", "runs", "--to", "atif"],
         ["export", "runs", "--to", "parquet"],
         ["anatomy", "runs"],
-        ["judge", "runs", "--rubric", "overlap"],
+        ["judge", "runs", "--rubric", "strings"],
         ["compare", "--out", "cmp", "--report-only"],
         ["ablate", "react", "blocksworld", "--out", "cmp", "--report-only"],
         ["study", "cgdp", "--out", "cmp", "--report-only"],
