@@ -1,20 +1,31 @@
 """Registry of benchmarks by name, and what operators need to know of the benchmark of a task.
 
-To add a benchmark, write one folder in `adapters/` and add one line to `BENCHMARKS`.
+To add a benchmark, write one folder in `adapters/` and add one line to `BENCHMARKS`. A benchmark outside certigraph is
+named as `module:attribute`, or by an entry point of the group `certigraph.benchmarks`.
 """
 
+import inspect
 import os
+import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib import import_module
 from math import sqrt
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.files import expand_path
+from certigraph.adapters.imports import (
+    BENCHMARK_GROUP,
+    format_unknown,
+    import_installed,
+    import_named,
+    installed,
+    warn_if_hidden,
+)
 from certigraph.adapters.processes import run_in_thread, run_in_waiting_thread
 from certigraph.adapters.protocols import Benchmark, Context, EffectiveLimits, complete_benchmark
 from certigraph.state.records import Fault, Task, UnknownName
@@ -40,22 +51,71 @@ BENCHMARKS = {
 }
 
 
-def load_benchmark(name: str, data: str | None = None) -> Benchmark:
+def load_benchmark(name: str, data: str | None = None, *, import_own: bool = True) -> Benchmark:
     """Load a benchmark over its data folder; it is created once per folder.
 
-    A configuration of the benchmark may follow the name: `travelplanner:paper`.
+    A configuration of the benchmark may follow the name: `travelplanner:paper`, `mypackage.worlds:Shop:large`.
 
     Args:
-        name: a key of BENCHMARKS, with an optional `:CONFIGURATION`.
+        name: a key of BENCHMARKS, the name of an entry point, or `module:attribute` for a class, a factory or an
+            instance. A class or factory is called with those of the arguments `data` (folder or None) and `config`
+            that it has as parameters.
         data: the data folder, as in `data_folder`.
+        import_own: whether the code of a user's own benchmark may be imported. False for a name that was read from a
+            file which may be somebody else's: then only own benchmarks that this process has loaded are found.
 
     Raises:
-        UnknownName: the name is unknown; the message lists the known ones.
+        UnknownName: the name is unknown, or an own benchmark cannot be imported or built.
     """
-    base_name, _, config = name.partition(":")
-    if base_name not in BENCHMARKS:
-        raise UnknownName(f"unknown benchmark {name!r}; known: {', '.join(sorted(BENCHMARKS))}")
-    return _load_cached(base_name, config, data_folder(base_name, data))
+    base, _ = split_name(name)
+    if base in BENCHMARKS:
+        warn_if_hidden(base, BENCHMARK_GROUP, "benchmark")
+    return _find_benchmark(name, data, import_own=import_own)
+
+
+def _find_benchmark(name: str, data: str | None, *, import_own: bool = True) -> Benchmark:
+    base, config = split_name(name)
+    if base in BENCHMARKS:
+        return _load_cached(base, config, data_folder(base, data))
+    folder = data_folder(base, data)
+    loaded = _OWN.get(_OwnKey(name, folder))
+    if loaded is None:
+        if not import_own:
+            message = f"{name} is a benchmark outside certigraph, whose code is not imported to read a file"
+            raise UnknownName(f"{message}: call certigraph.load_benchmark({name!r}) before, if you trust it")
+        loaded = _OWN.setdefault(_OwnKey(name, folder), _build_own(name, folder))
+    return loaded
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Split the name of a benchmark into the name without its configuration, and the configuration or ""."""
+    base, _, rest = name.partition(":")
+    if not rest or base in BENCHMARKS or _is_installed(base, rest):
+        return base, rest
+    attribute, _, config = rest.partition(":")
+    return f"{base}:{attribute}", config
+
+
+def _is_installed(name: str, rest: str) -> bool:
+    # `shop:Shop` names a module's attribute even where that very object is the entry point `shop`.
+    entry = installed(BENCHMARK_GROUP).get(name)
+    return entry is not None and (entry.module, entry.attr) != (name, rest.partition(":")[0])
+
+
+def is_own(name: str) -> bool:
+    """Return whether a name is not that of a shipped benchmark; nothing is imported, so it may name none at all."""
+    return split_name(name)[0] not in BENCHMARKS
+
+
+def own_name(benchmark: Benchmark) -> str:
+    """Return the name by which an own benchmark was loaded; empty for a shipped one and for any other object."""
+    return next((key.name for key, loaded in _OWN.items() if loaded is benchmark), "")
+
+
+def name_task(task: Task, benchmark: Benchmark) -> Task:
+    """Return the task with the name by which its own benchmark can be loaded again, here or in another process."""
+    name = own_name(benchmark)
+    return task.model_copy(update={"benchmark": name}) if name else task
 
 
 def check_ready(benchmark: Benchmark) -> None:
@@ -87,14 +147,17 @@ def data_folder(name: str, data: str | None = None) -> Path | None:
 
 
 def benchmark_of(task: Task, runtime: Runtime[Context]) -> Benchmark:
-    """Return the benchmark of a task: the live one of the context, else the one that the task names."""
+    """Return the benchmark of a task: that of the context, an object or a name, else the one that the task names."""
     context = context_of(runtime)
-    return live_benchmark(context) or load_benchmark(task.benchmark, context.data)
+    given = context.benchmark
+    name = given if isinstance(given, str) else task.benchmark
+    return live_benchmark(context) or _find_benchmark(name, context.data)
 
 
 def live_benchmark(context: Context) -> Benchmark | None:
     """Return the live benchmark of a context with all its optional members; None if the context has none."""
-    return None if context.benchmark is None else complete_benchmark(context.benchmark)
+    given = context.benchmark
+    return None if given is None or isinstance(given, str) else complete_benchmark(given)
 
 
 async def call_world(
@@ -145,3 +208,63 @@ def mean_score(values: Sequence[float]) -> float:
 def standard_error(values: Sequence[float]) -> float:
     """Compute the standard error of the mean of independent values; 0 for fewer than two."""
     return stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0
+
+
+# Benchmarks outside certigraph.
+
+REQUIRED_MEMBERS = ("name", "tasks", "open")
+"""Members of `Benchmark` that have no default."""
+
+EXAMPLE = "mypackage.worlds:MyBenchmark"
+"""Name of an own benchmark, for messages."""
+
+
+class _OwnKey(NamedTuple):
+    name: str
+    folder: Path | None
+
+
+_OWN: dict[_OwnKey, Benchmark] = {}
+
+
+def _build_own(name: str, folder: Path | None) -> Benchmark:
+    """Import a user's own benchmark and build it, unless it is an instance."""
+    base, config = split_name(name)
+    if ":" in base:
+        _check_not_standard(name, base)
+        target = import_named(base, "benchmark")
+    elif entry := installed(BENCHMARK_GROUP).get(base):
+        target = import_installed(entry, "benchmark")
+    else:
+        known = [*BENCHMARKS, *installed(BENCHMARK_GROUP)]
+        raise UnknownName(format_unknown(name, "benchmark", known, EXAMPLE))
+    is_instance = not isinstance(target, type) and hasattr(target, "tasks")
+    benchmark: Any = target if is_instance else _call_factory(name, target, folder, config)
+    if missing := [member for member in REQUIRED_MEMBERS if not hasattr(benchmark, member)]:
+        message = f"benchmark {name!r} ({type(benchmark).__name__}) has no {', '.join(missing)}"
+        raise UnknownName(f"{message}: name a class, a factory or an instance that has what certigraph.Benchmark lists")
+    built = complete_benchmark(benchmark)
+    if config and (is_instance or config not in built.configurations):
+        known_text = ", ".join(filter(None, built.configurations)) or "none"
+        raise UnknownName(f"benchmark {base!r} has no configuration {config!r}; known: {known_text}")
+    return built
+
+
+def _call_factory(name: str, target: Any, folder: Path | None, config: str) -> Any:
+    if not callable(target):
+        raise UnknownName(f"{name!r} is {target!r:.60}, not a benchmark: name a class, such as {EXAMPLE}")
+    try:
+        parameters = inspect.signature(target).parameters
+        return target(**{key: value for key, value in {"data": folder, "config": config}.items() if key in parameters})
+    except (Fault, UnknownName):
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        fix = "give it no parameters without a default but `data` and `config`"
+        raise UnknownName(f"benchmark {name!r} cannot be built ({reason}): {fix}") from error
+
+
+def _check_not_standard(name: str, base: str) -> None:
+    # A task's JSON may come from a client of a server; no function of Python's own library is called for it.
+    if base.partition(":")[0].partition(".")[0] in sys.stdlib_module_names:
+        raise UnknownName(f"{name!r} is in Python's own library: name a benchmark of your own, such as {EXAMPLE}")

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.benchmarks import is_own, load_benchmark, split_name
 from certigraph.adapters.models.chat_models import check_model_available, describe_models, is_scripted
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.evaluation.comparison import (
@@ -258,7 +258,7 @@ def _check_distinct(paths: Sequence[Path]) -> None:
 
 
 def _check_same_tasks(path: Path, first: Evaluation, other_path: Path, other: Evaluation) -> None:
-    if first.benchmark.partition(":")[0] != other.benchmark.partition(":")[0]:
+    if split_name(first.benchmark)[0] != split_name(other.benchmark)[0]:
         reason = f"{path} is about {first.benchmark}, {other_path} about {other.benchmark}"
         raise Fault("data", f"{reason}: compare evaluations of one benchmark")
     one, two = {(r.id, r.trial) for r in first.rows}, {(r.id, r.trial) for r in other.rows}
@@ -288,7 +288,8 @@ class ComparisonJob(NamedTuple):
 
     plan: ComparisonPlan
     context: Context
-    benchmark: Benchmark
+    benchmark: Benchmark | None
+    """None: it is loaded when a run is started."""
     command: str = COMPARE_COMMAND
     """The command that continues the comparison, for messages."""
 
@@ -334,8 +335,8 @@ def _tasks_of_split(live: Benchmark, choice: Choice) -> Sequence[Task]:
     return select_stratified_tasks(tasks, choice.limit)
 
 
-def load_job(folder: Path) -> ComparisonJob:
-    """Load the comparison of a folder.
+def load_job(folder: Path, *, report_only: bool = False) -> ComparisonJob:
+    """Load the comparison of a folder; if it is only reported, no code of one's own that it names is imported.
 
     Raises:
         Fault: there is none, or it was started on another machine.
@@ -343,7 +344,8 @@ def load_job(folder: Path) -> ComparisonJob:
     plan, context = read_plan(folder), load_settings(folder)
     for name in {context.model, *context.roles.values()}:
         check_model_available(name)
-    return ComparisonJob(plan, context, load_benchmark(plan.benchmark, context.data))
+    keeps_out = report_only and is_own(plan.benchmark)
+    return ComparisonJob(plan, context, None if keeps_out else load_benchmark(plan.benchmark, context.data))
 
 
 def print_logs(paths: Sequence[Path], *, as_json: bool) -> None:
@@ -368,6 +370,7 @@ def run_comparison(
 ) -> None:
     """Run what is left of a comparison and print its progress. Raises as `compare` does."""
     plan, context, benchmark, command = job
+    benchmark = benchmark or load_benchmark(plan.benchmark, context.data)
     save_or_check_plan(plan, folder, command)
     cells = cells_of(plan, folder)
     waiting = unfinished_cells(cells)
@@ -416,8 +419,9 @@ def ablate(
     """Run a graph and one variant for each swap on the same tasks, trials and budget, and write the report.
 
     Args:
-        graph: the name of a graph.
-        benchmark: the name of a benchmark, which may have a configuration: `travelplanner:paper`.
+        graph: the name of a graph, one's own included: `mypackage.graphs:build`.
+        benchmark: the name of a benchmark, which may have a configuration: `travelplanner:paper`; or one's own:
+            `mypackage.worlds:MyBenchmark`.
         swaps: `SLOT=OPERATOR`, several of one variant joined by `+`; for sdp the paper's three by default.
         choice: selection of tasks and number of trials: `Choice(limit=30, trials=5)`.
         context: model, budget and limits; by default a simulated agent.
@@ -431,6 +435,7 @@ def ablate(
     context = context or Context(model="simulated")
     limits = context.limits or load_benchmark(benchmark, context.data).limits
     context = context.model_copy(update={"limits": limits})
-    plan, context, live, _ = build_job(ablation_methods(graph, swaps), benchmark, choice, context)
+    plan = build_job(ablation_methods(graph, swaps), benchmark, choice, context).plan
+    live = load_benchmark(benchmark, context.data)
     compare(plan, context, live, Path(out), listener=lambda cell, trajectory: None, at_once=at_once)
     return write_comparison_report(plan, Path(out))

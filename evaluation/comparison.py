@@ -23,8 +23,9 @@ from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits
 from certigraph.evaluation.measures import ComparisonRow, comparison_row_of
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.files import check_output_folder, has_header, read_last_footer, slug_of
+from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.registry import (
-    AnyGraph,
+    GRAPHS,
     build_graph,
     current_versions,
     parse_swap,
@@ -105,27 +106,33 @@ def parse_methods(names: Sequence[str], swaps: Sequence[str] = ()) -> tuple[Comp
         raise UnknownName(f"two methods with the same name in {' '.join(names)}; write NAME=GRAPH, as in bare=step")
     chosen: dict[str, list[str]] = {name: [] for name in graphs}
     for text in swaps:
-        name, _, swap = text.partition(":")
-        if name not in chosen:
-            raise UnknownName(f"--swap {text}: no method {name!r}; write METHOD:SLOT=OPERATOR for {', '.join(graphs)}")
-        chosen[name].append(swap)
+        # the longest name first, because the name of a graph of one's own has a colon
+        name = next((name for name in sorted(chosen, key=len, reverse=True) if text.startswith(f"{name}:")), None)
+        if name is None:
+            unknown = text.partition(":")[0]
+            form = "write METHOD:SLOT=OPERATOR for"
+            raise UnknownName(f"--swap {text}: no method {unknown!r}; {form} {', '.join(graphs)}")
+        chosen[name].append(text.removeprefix(f"{name}:"))
     return tuple(build_method(name, graph, chosen[name]) for name, graph in graphs.items())
 
 
 def build_method(name: str, graph: str, swaps: Sequence[str], *, import_own: bool = True) -> ComparedMethod:
     """Build a method from a graph with swaps, `SLOT=OPERATOR`, under a name.
 
-    Operators named `module:attribute` are imported, which runs the code of their module. If `import_own` is false, they
-    are not imported, and it is not checked that they exist.
+    Operators and graphs named `module:attribute` are imported, which runs the code of their module. If `import_own` is
+    false, they are not imported, and it is not checked that they exist.
 
     Raises:
         UnknownName: as `parse_methods` does.
     """
     specs = dict(map(parse_swap, swaps))
+    if graph not in GRAPHS and not import_own:
+        described = {slot: spec.model_dump(mode="json") for slot, spec in specs.items()}
+        return ComparedMethod(name=name, graph=graph, operators=described)
     external = {} if import_own else {slot: spec for slot, spec in specs.items() if ":" in spec.name}
     compiled = build_graph(graph, {slot: spec for slot, spec in specs.items() if slot not in external})
-    described = {slot: spec.model_dump(mode="json") for slot, spec in external.items()}
-    return ComparedMethod(name=name, graph=graph, operators={**operators_of(compiled), **described})
+    unchecked = {slot: spec.model_dump(mode="json") for slot, spec in external.items()}
+    return ComparedMethod(name=name, graph=graph, operators={**operators_of(compiled), **unchecked})
 
 
 def build_plan(

@@ -10,10 +10,11 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from certigraph.adapters.benchmarks import check_ready, load_benchmark
+from certigraph.adapters.benchmarks import check_ready, load_benchmark, split_name
 from certigraph.adapters.models.chat_models import check_model_available, is_scripted
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation, read_log
 from certigraph.evaluation.workers import check_worker_models, is_url, run_slots
@@ -169,8 +170,9 @@ def evaluate(
     """Run a graph on every task of a benchmark, as `inspect eval certigraph/BENCHMARK` does.
 
     Args:
-        graph: a graph's name.
-        benchmark: a benchmark's name; a configuration may follow: `travelplanner:paper`.
+        graph: a graph's name, one's own included: `mypackage.graphs:build`.
+        benchmark: a benchmark's name; a configuration may follow: `travelplanner:paper`; or one's own:
+            `mypackage.worlds:MyBenchmark`.
         model: name of a model in certigraph, or in inspect: `anthropic/NAME`.
         roles: other models for some roles: `executor=local`.
         budget: limits of each run and of its method: `calls=20`, `steps=30`.
@@ -198,7 +200,7 @@ def evaluate(
     """
     from inspect_ai import eval as inspect_eval
 
-    from certigraph.evaluation.inspect_tasks import TASKS
+    from certigraph.evaluation.inspect_tasks import TASKS, own_task
 
     if not is_url(str(out)):
         check_output_folder(out)
@@ -207,11 +209,11 @@ def evaluate(
     check_encoders(operators_of(build_graph(graph, dict(map(parse_swap, swaps)))))
     _check_models(ray, model, *parse_roles(roles).values())
     run_blocking(check_checkpoint_server())
-    name, _, config = benchmark.partition(":")
+    name, config = split_name(benchmark)
+    create = partial(TASKS[name], config=config) if name in TASKS else partial(own_task, benchmark)
     operators = {slot: str(spec) for slot, spec in map(parse_swap, swaps)}
-    task = TASKS[name](
+    task = create(
         graph=graph,
-        config=config,
         model=model,
         data=data or "",
         split=split,

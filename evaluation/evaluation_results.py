@@ -29,7 +29,7 @@ from certigraph.evaluation.statistics import Interval, MeanEstimate, figure_inte
 from certigraph.evaluation.workers import is_url
 from certigraph.runtime.result import ROW_KEY, BenchmarkRow
 from certigraph.runtime.texts import format_count
-from certigraph.state.records import INTERRUPTED, Boundary, Fault, Record
+from certigraph.state.records import INTERRUPTED, Boundary, Fault, Record, UnknownName
 from certigraph.state.trajectory import Footer
 
 if TYPE_CHECKING:
@@ -232,7 +232,10 @@ def _intervals(
     log: "EvalLog", figures: Mapping[str, float], rows: Sequence[BenchmarkRow]
 ) -> dict[str, Interval | None]:
     metadata = log.eval.metadata or {}
-    benchmark = load_benchmark(metadata["benchmark"], log.eval.task_args.get("data") or None)
+    try:  # the log may be somebody else's, so that no code which it names is imported
+        benchmark = load_benchmark(metadata["benchmark"], log.eval.task_args.get("data") or None, import_own=False)
+    except UnknownName:
+        return {name: None for name in figures if name != "n" and not name.endswith("_stderr")}
     return intervals_of(figures, rows, benchmark.figures)
 
 

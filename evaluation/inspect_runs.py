@@ -52,7 +52,7 @@ from certigraph.adapters.protocols import ROLES, Benchmark, Context
 from certigraph.adapters.redaction import mask_logs, redact_message, redact_record
 from certigraph.evaluation.workers import RunJob, RunStorage, WorkerPool
 from certigraph.graphs.assembly import operators_of
-from certigraph.runtime.registry import AnyGraph
+from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.result import BenchmarkRow, benchmark_row_of
 from certigraph.runtime.run import complete_run, create_run_name, has_run, needs_restart
 from certigraph.state.records import Fault, LimitKind, LimitReached, Task, UnknownName, read_bounded_lines

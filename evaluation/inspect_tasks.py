@@ -192,8 +192,10 @@ repeat requests and count them."""
 
 def task_of(benchmark: str) -> Callable[..., InspectTask]:
     """Create the inspect task of a benchmark and register it under the benchmark's name."""
+    return register_task(name=benchmark)(_task_function(benchmark))
 
-    @register_task(name=benchmark)
+
+def _task_function(benchmark: str) -> Callable[..., InspectTask]:
     def benchmark_task(
         graph: str = "sdp",
         config: str = "",
@@ -308,11 +310,22 @@ def _operators(graph: str, swaps: Mapping[str, str]) -> dict[str, object]:
 
 # The objects that inspect loads for the entry point `inspect_ai`: a task per benchmark, and the models.
 
-__all__ = ["TASKS", "certigraph", "registered_name"]
+__all__ = ["TASKS", "certigraph", "own_task", "registered_name"]
 
 TASKS = {name: task_of(name) for name in BENCHMARKS}
 
 
+@register_task(name="own")
+def own_task(benchmark: str, **options: OneOrMore) -> InspectTask:
+    """A graph on a benchmark of one's own: `inspect eval certigraph/own -T benchmark=mypackage.worlds:MyBenchmark`.
+
+    Args:
+        benchmark: `module:attribute` or the name of an entry point; a configuration may follow.
+        **options: the arguments of the shipped benchmarks' tasks, but for `config`.
+    """
+    return _task_function(benchmark)(**options)
+
+
 def registered_name(task: str) -> str:
     """Return the registered name of a task: `certigraph/NAME` where certigraph is installed, else `NAME`."""
-    return registry_info(TASKS[task.rpartition("/")[2]]).name
+    return registry_info(TASKS.get(task.rpartition("/")[2], own_task)).name

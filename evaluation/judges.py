@@ -285,7 +285,7 @@ def references_of(task: Task, data: str | None) -> Sequence[str]:
     Raises:
         Fault: ("data") the benchmark has no reference answers.
     """
-    benchmark: Any = load_benchmark(task.benchmark, data)
+    benchmark: Any = load_benchmark(task.benchmark, data, import_own=False)  # the run may be another person's
     if not benchmark.answers:
         raise Fault("data", f"{task.benchmark} has no reference answers to judge by: give runs of a search benchmark")
     return tuple(benchmark.gold(task).answers)

@@ -32,7 +32,8 @@ from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.models.scripts import CHARS_PER_TOKEN, TEXT_SCHEMA
 from certigraph.adapters.models.usage import Call
 from certigraph.adapters.protocols import Benchmark, Context
-from certigraph.runtime.registry import AnyGraph, build_graph
+from certigraph.runtime.graph_sources import AnyGraph
+from certigraph.runtime.registry import build_graph
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun
 from certigraph.runtime.storage import drop_checkpoints

@@ -191,7 +191,7 @@ def prepare_sweep(
         file: the sweep's file.
         out: the sweep's folder; None: the file's name without its suffix.
         workers: worker processes that execute the runs.
-        import_own: whether operators named `module:attribute` are imported, which executes the code of their module.
+        import_own: whether operators, graphs and benchmarks of one's own are imported, which executes their code.
 
     Raises:
         Fault: the file, or something that it names, is missing or unusable.
@@ -204,7 +204,8 @@ def prepare_sweep(
     methods, left_out = expand_sweep(sweep, import_own=import_own)
     out = out or Path(file.stem)
     check_output_folder(out)
-    orders = [(case, order_of(sweep, case, methods, file.resolve().parent)) for case in sweep.benchmarks]
+    folder = file.resolve().parent
+    orders = [(case, order_of(sweep, case, methods, folder, import_own=import_own)) for case in sweep.benchmarks]
     arms = [SweepArm(case.title, order, out / folder_name(case)) for case, order in orders]
     return PreparedSweep(file, sweep, tuple(arms), left_out, out, workers)
 

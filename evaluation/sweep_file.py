@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from certigraph.adapters.benchmarks import is_own
 from certigraph.adapters.processes import import_extra
 from certigraph.adapters.protocols import Context
 from certigraph.evaluation.compare import Choice, ComparisonJob, build_job
 from certigraph.evaluation.comparison import ComparedMethod, build_method
-from certigraph.graphs.assembly import slot_names
-from certigraph.runtime.registry import create_context, graph_module
+from certigraph.runtime.registry import GRAPHS, create_context, graph_slots
 from certigraph.state.records import Fault, Record, UnknownName
 
 # The YAML reader, which returns strings, lists and dictionaries with their line numbers.
@@ -258,37 +258,36 @@ def expand_sweep(sweep: Sweep, *, import_own: bool = True) -> Expansion:
 
     Args:
         sweep: content of the file.
-        import_own: whether operators named `module:attribute` are imported; otherwise their names are not checked.
+        import_own: whether operators and graphs named `module:attribute` are imported; otherwise their names are not
+            checked, and such a graph is taken to have the slots of every variant.
 
     Raises:
         UnknownName: a graph, slot or operator is unknown, or no graph has the slots of a variant.
     """
-    slots = {graph: slots_of(graph) for graph in sweep.graphs}
+    every = [slot for variant in sweep.operators for slot in variant]
+    slots = {graph: graph_slots(graph) if import_own or graph in GRAPHS else every for graph in sweep.graphs}
     methods: list[ComparedMethod] = []
     left_out = [message for variant in sweep.operators if (message := _explain_unfit(variant, slots))]
-    for graph, graph_slots in slots.items():
+    for graph, known in slots.items():
         for variant in sweep.operators:
-            if set(variant) <= set(graph_slots):
+            if set(variant) <= set(known):
                 _add_method(_build_method(graph, variant, import_own=import_own), methods, left_out)
     return Expansion(tuple(methods), tuple(left_out))
 
 
-def slots_of(graph: str) -> list[str]:
-    """List the slots of a graph, optional ones included.
-
-    Raises:
-        UnknownName: there is no such graph.
-    """
-    return slot_names(graph_module(graph).build)
-
-
-def order_of(sweep: Sweep, case: SweepBenchmark, methods: tuple[ComparedMethod, ...], folder: Path) -> ComparisonJob:
+def order_of(
+    sweep: Sweep, case: SweepBenchmark, methods: tuple[ComparedMethod, ...], folder: Path, *, import_own: bool = True
+) -> ComparisonJob:
     """Build the comparison of the methods on one benchmark; `folder` is the file's folder.
 
     Raises:
-        UnknownName: a benchmark, split, task, role, model or key of the budget is unknown.
+        UnknownName: one's own benchmark may not be imported; or a benchmark, split, task, role, model or key of the
+            budget is unknown.
         Fault: an API key, model weights, a server or data are missing.
     """
+    if not import_own and is_own(case.name):
+        reason = f"{case.name} is a benchmark of your own, whose tasks and limits are in code that is not imported here"
+        raise UnknownName(f"{reason}: start the sweep without --dry-run")
     selection = sweep.selection_of(case)
     choice = Choice(selection.tasks, selection.split, selection.limit, sweep.trials, selection.stratify)
     return build_job(methods, case.name, choice, _context_of(sweep, case, folder))

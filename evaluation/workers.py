@@ -28,7 +28,8 @@ from certigraph.adapters.models.chat_models import check_model_name, is_scripted
 from certigraph.adapters.processes import import_extra
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.redaction import redact_message, remember_address, show_address
-from certigraph.runtime.registry import AnyGraph, rebuild_graph
+from certigraph.runtime.graph_sources import AnyGraph
+from certigraph.runtime.registry import rebuild_graph
 from certigraph.runtime.result import BenchmarkRow, benchmark_row_of, unfinished_footer
 from certigraph.runtime.run import complete_run
 from certigraph.runtime.storage import default_checkpoints
@@ -165,7 +166,7 @@ class RunWorker:
     """The class of the Ray actors.
 
     Args:
-        paths: the caller's `sys.path`, so that operators named `module:name` can be imported where they exist.
+        paths: the caller's `sys.path`, so that what is named `module:name` can be imported where it exists.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -330,7 +331,7 @@ class _WorkerHandle:
         self.lost = False
         # no retries by Ray: a job that crashes its worker would crash the other jobs there each time
         options = {"num_cpus": processors, "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
-        self._actor = ray.remote(RunWorker).options(**options).remote(sys.path)
+        self._actor = ray.remote(RunWorker).options(**options).remote([path or str(Path.cwd()) for path in sys.path])
 
     async def failure(self) -> str:
         """Wait for the start of the process; return the reason where it failed, else an empty string."""

@@ -144,8 +144,19 @@ def add_path(builder: Assembly, *nodes: str) -> None:
 
 
 def operators_of(graph: CompiledStateGraph[Any, Context, Any, Any]) -> dict[str, JsonValue]:
-    """Return the specs of a compiled graph's operators by slot, read from the metadata of its nodes."""
-    return {name: node.metadata["operator"] for name, node in graph.builder.nodes.items() if node.metadata}
+    """Return the specs of a compiled graph's operators by slot, read from the metadata of its nodes.
+
+    For a graph of a user's own that was built by name, only the swapped ones: its metadata lists them.
+    """
+    swapped: dict[str, JsonValue] | None = (graph.config or {}).get("metadata", {}).get(SWAPPED_KEY)
+    if swapped is not None:
+        return dict(swapped)
+    described = {name: node.metadata for name, node in graph.builder.nodes.items() if node.metadata}
+    return {name: metadata["operator"] for name, metadata in described.items() if "operator" in metadata}
+
+
+SWAPPED_KEY = "certigraph_operators"
+"""Metadata key of a graph that was built by name: the specs of the operators that replaced its own."""
 
 
 def slot_names(build: Callable[..., object]) -> list[str]:

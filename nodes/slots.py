@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial, wraps
-from importlib import import_module
 from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar
 
 from langchain_core.runnables import RunnableConfig
@@ -21,8 +20,9 @@ from langgraph.types import Overwrite
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
 from pydantic import Field, JsonValue, ValidationError
 
-from certigraph.adapters.benchmarks import benchmark_of, context_of, live_benchmark, load_benchmark
+from certigraph.adapters.benchmarks import benchmark_of, context_of, live_benchmark
 from certigraph.adapters.episodes import Rehearsal, live_episode, rehearse_in_copy
+from certigraph.adapters.imports import import_named
 from certigraph.adapters.models.scripts import Situation, use_situation, use_view
 from certigraph.adapters.models.usage import (
     CallOrigin,
@@ -105,17 +105,12 @@ def build_operator(spec: Spec, shipped: Mapping[str, Callable[..., Any]]) -> Ope
 
 
 def _import_operator(name: str, shipped: Mapping[str, object]) -> Callable[..., Any]:
-    module, _, attribute = name.partition(":")
-    if not attribute:
+    if ":" not in name:
         near = ", ".join(get_close_matches(name, shipped))
         known = f"did you mean {near}? `certigraph list` shows all" if near else f"known: {', '.join(sorted(shipped))}"
         raise UnknownName(f"unknown operator {name!r}; {known}, or module:attribute for your own")
-    try:
-        attribute_value: Callable[..., Any] = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        fix = "define it at the top level of a module that Python can import from the current directory"
-        raise UnknownName(f"operator {name!r} cannot be imported ({error}): {fix}") from error
-    return attribute_value
+    operator: Callable[..., Any] = import_named(name, "operator")
+    return operator
 
 
 def _operator_name(function: object) -> str:
@@ -152,7 +147,7 @@ def bind_runtime(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
     The callbacks are `admissible` (list the actions that the world accepts) and `rehearse` (try actions on a copy).
     """
     context = context_of(runtime)
-    benchmark = live_benchmark(context) or load_benchmark(_task_of(state).benchmark, context.data)
+    benchmark = live_benchmark(context) or benchmark_of(_task_of(state), runtime)
     bound = replace(runtime, context=context.model_copy(update={"benchmark": benchmark}))
     has_episode = bool(state.get("episode"))
     bound.context.admissible = partial(_list_admissible, state, bound) if has_episode else None
@@ -253,7 +248,7 @@ def create_node(slot: Slot, operator: Any) -> RunnableCallable:
     async def node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update:
         context = context_of(runtime)
         spent_before = Spent() if slot.starts_run else state.get("spent", Spent()) + context.lost
-        step, place = _node_position(config)
+        step, place = node_position(config)
         # Calls of a graph inside a node count as the node's own, unless the graph solves a TDP sub-task.
         origin = CallOrigin(step, *(place if place.subtask else NodeScope()))
         meter = Meter(slot.name, context.budget, spent_before, origin)
@@ -280,7 +275,7 @@ def create_node(slot: Slot, operator: Any) -> RunnableCallable:
     return RunnableCallable(blocking_node, node, name=slot.name, trace=False)
 
 
-def _node_position(config: RunnableConfig) -> tuple[int, NodeScope]:
+def node_position(config: RunnableConfig) -> tuple[int, NodeScope]:
     """Return a node's superstep and place, read from LangGraph's metadata."""
     metadata = config.get("metadata", {})
     scope = str(metadata.get("langgraph_checkpoint_ns", "")).rpartition("|")[0]

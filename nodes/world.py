@@ -6,7 +6,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
-from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of, limits_of
+from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of, limits_of, name_task
 from certigraph.adapters.episodes import close_episode, live_episode
 from certigraph.adapters.models.usage import current_meter
 from certigraph.adapters.protocols import Context
@@ -64,7 +64,8 @@ async def conclude(state: TrialState, runtime: Runtime[Context]) -> dict[str, An
 
 
 def _load_task(task: Task, runtime: Runtime[Context]) -> Task:
-    return benchmark_of(task, runtime).task(task.id)
+    benchmark = benchmark_of(task, runtime)
+    return name_task(benchmark.task(task.id), benchmark)
 
 
 def _open_episode(key: str, previous: str | None, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:

@@ -22,10 +22,12 @@ from certigraph.adapters.models.usage import send_usage_to, use_call_log
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.redaction import redact_message
 from certigraph.runtime.files import disk_full_fault, is_disk_full
+from certigraph.runtime.graph_sources import AnyGraph, NamedEnding, ending_of, input_of, score_own
+from certigraph.runtime.own_nodes import meter_own_nodes, own_nodes_of
 from certigraph.runtime.recorder import Recorder
-from certigraph.runtime.registry import AnyGraph, graph_module
+from certigraph.runtime.registry import GRAPHS, graph_module
 from certigraph.runtime.storage import open_storage
-from certigraph.state.records import Fault, Scores, Stopped, Usage
+from certigraph.state.records import FINISHED, Fault, Scores, Stopped, Task, Usage
 from certigraph.state.step import best_scores
 from certigraph.state.trajectory import Event, Footer, Resumed, total_usage
 
@@ -142,7 +144,10 @@ INTERRUPT_KEY = "__interrupt__"
 
 
 class _GraphOutcome(NamedTuple):
-    """Final state of a graph with its ending and message; the ending is empty while the graph waits for an answer."""
+    """Final state of a graph with its ending and message.
+
+    The ending is empty while the graph waits for an answer, and FINISHED until the one of its method is known.
+    """
 
     state: Any
     ending: str
@@ -150,13 +155,13 @@ class _GraphOutcome(NamedTuple):
 
 
 async def drive_run(
-    graph: AnyGraph, inputs: Any, context: Context, folder: Path, recorder: Recorder, *, resuming: bool = False
+    graph: AnyGraph, task: Task, context: Context, folder: Path, recorder: Recorder, *, resuming: bool = False
 ) -> None:
     """Run a graph from its input, or from its last checkpoint, to an ending, and write the footer.
 
     Args:
         graph: the compiled graph.
-        inputs: the input of the graph.
+        task: the task, the input of the graph.
         context: model, budget, limits and benchmark.
         folder: the folder of the run; its name is the thread id.
         recorder: the recorder of the trajectory, which has a header already.
@@ -165,16 +170,38 @@ async def drive_run(
     async with keep_worlds_open():
         async with open_storage(graph, folder, context, resuming=resuming) as (saver, store):
             ready = graph.copy({"checkpointer": saver, "store": store})
-            outcome = await _run_graph(ready, inputs, context, folder.name, recorder, resuming=resuming)
+            if graph.name not in GRAPHS:
+                ready = meter_own_nodes(ready, lambda: recorder.trajectory.usage.spent())  # noqa: PLW0108 - grows
+            outcome = await _run_graph(ready, task, context, folder.name, recorder, resuming=resuming)
         if outcome.ending:
-            scores = best_scores(outcome.state, await score_world(outcome.state, context))
+            scores = await _score_run(graph, outcome.state, task, context)
+            ending, message = outcome.ending, outcome.message
+            if ending == FINISHED:
+                ending, message = _name_ending(graph, outcome.state, scores)
             usage = recorder.trajectory.usage
-            message = redact_message(outcome.message)
-            recorder.write(Footer(ending=outcome.ending, message=message, scores=scores, usage=usage))
+            recorder.write(Footer(ending=ending, message=redact_message(message), scores=scores, usage=usage))
+
+
+async def _score_run(graph: AnyGraph, state: Any, task: Task, context: Context) -> Scores | None:
+    """Score a run; a graph outside certigraph that did not act in the run's world, by what its state holds."""
+    live = await score_world(state, context)
+    if graph.name in GRAPHS:
+        return best_scores(state, live)
+    try:
+        return live or await score_own(state, task, context)
+    except Exception:  # noqa: BLE001 - as in `score_world`: the ending of the run is kept
+        return None
+
+
+def _name_ending(graph: AnyGraph, state: Any, scores: Scores | None) -> NamedEnding:
+    if graph.name not in GRAPHS:
+        return ending_of(graph, state, scores)
+    module = graph_module(graph.name)
+    return NamedEnding(module.ending(state), module.message(state) if hasattr(module, "message") else "")
 
 
 async def _run_graph(
-    graph: AnyGraph, inputs: Any, context: Context, thread: str, recorder: Recorder, *, resuming: bool
+    graph: AnyGraph, task: Task, context: Context, thread: str, recorder: Recorder, *, resuming: bool
 ) -> _GraphOutcome:
     limits = context.limits or (context.benchmark.limits if context.benchmark else Limits())
     config: Any = {
@@ -182,6 +209,10 @@ async def _run_graph(
         "callbacks": context.callbacks,
         "recursion_limit": MAX_SUPERSTEPS_PER_STEP * (limits.steps + 1) * limits.trials,
     }
+    try:
+        inputs: Any = {"task": task} if graph.name in GRAPHS else input_of(graph, task)
+    except Fault as fault:
+        return _GraphOutcome({}, fault.ending, str(fault))
     if resuming:
         inputs = await _prepare_input(graph, config, inputs, recorder)
         before = recorder.trajectory
@@ -199,13 +230,16 @@ async def _run_graph(
             state = snapshot.values
             # The superstep that was stopped has no checkpoint; all supersteps before it have one.
             superstep = max((event.superstep for event in events if not event.scope), default=0) - 1
-        check_consistency(thread, events, state, superstep=superstep)
+        if _counts_usage(graph):
+            check_consistency(thread, events, state, superstep=superstep)
     except Fault as fault:  # checkpoints that are unreachable or incomplete are not scored
         return _GraphOutcome({}, *((ending, message) if ending.startswith("error:") else (fault.ending, str(fault))))
-    if ending:
-        return _GraphOutcome(state, ending, message)
-    module = graph_module(graph.name)
-    return _GraphOutcome(state, module.ending(state), module.message(state) if hasattr(module, "message") else "")
+    return _GraphOutcome(state, ending or FINISHED, message)
+
+
+def _counts_usage(graph: AnyGraph) -> bool:
+    """Whether the state of a graph lists all executions: a node of a user's own writes none of its channels."""
+    return graph.name in GRAPHS or not own_nodes_of(graph)
 
 
 async def _stream_graph(
@@ -253,7 +287,8 @@ async def _prepare_input(graph: AnyGraph, config: Any, inputs: Any, recorder: Re
         step = (snapshot.metadata or {}).get("step", -1)
         resumed = Resumed(superstep=step, scopes=await saver.inner_steps(thread))
         events = [event for event in recorder.trajectory.events if resumed.keeps(event)]
-        _check_snapshot(thread, snapshot, events)
+        if _counts_usage(graph):
+            _check_snapshot(thread, snapshot, events)
     except Stopped:
         raise
     except Exception as error:  # LangGraph may raise anything on corrupted or manipulated rows

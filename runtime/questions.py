@@ -12,8 +12,8 @@ from certigraph.adapters.models.scripts import SIMULATED_MODEL
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.adapters.research.plans import goal_of, is_step
 from certigraph.adapters.web.protocol import PageSource, SearchProvider
+from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.recorder import Listener
-from certigraph.runtime.registry import AnyGraph
 from certigraph.runtime.result import ASK_BENCHMARK, OnError, Result, check_on_error, report_failure
 from certigraph.runtime.run import run
 from certigraph.state.records import Record, Spent, Task, UnknownName, is_resumable

@@ -12,18 +12,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from langgraph.graph.state import CompiledStateGraph
 from pydantic import JsonValue, ValidationError
 
 from certigraph.adapters.benchmarks import check_ready, load_benchmark
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
+from certigraph.adapters.imports import GRAPH_GROUP, warn_if_hidden
 from certigraph.adapters.matching import DEFAULT_ENCODER, find_encoder, load_encoder, matching_method
 from certigraph.adapters.models.chat_models import chat_model, check_model_available, check_model_name, model_label
 from certigraph.adapters.models.usage import format_missing_price, price_of
 from certigraph.adapters.protocols import ROLES, Benchmark, Budget, Context, Limits
 from certigraph.adapters.redaction import MASK, show_address
 from certigraph.adapters.research.operators import force_accept
-from certigraph.graphs.assembly import operators_of, swapped_specs
+from certigraph.graphs.assembly import operators_of, slot_names, swapped_specs
 from certigraph.graphs.hypotheses import explore
 from certigraph.graphs.tdp import solve
 from certigraph.nodes.beliefs import filtered, freeform, grounded, lobotomized, native, structured
@@ -80,6 +80,7 @@ from certigraph.nodes.step import gain_insights, memorise, none, planner, reflec
 from certigraph.nodes.tdp import decompose, revise, undivided, unrevised
 from certigraph.nodes.world import act
 from certigraph.runtime.files import SETTINGS_FILE
+from certigraph.runtime.graph_sources import AnyGraph, own_graph
 from certigraph.state.records import Fault, UnknownName, parse_json
 
 # Names of graphs and operators.
@@ -204,21 +205,34 @@ def check_takes_answers(what: str, benchmark: Benchmark) -> None:
 LIVE_PREFIX = "live:"
 """Prefix in a header for a model that was passed as an object and cannot be created from its name."""
 
-AnyGraph = CompiledStateGraph[Any, Context, Any, Any]
-"""A compiled graph of any state."""
-
 
 def graph_module(name: str) -> Any:
-    """Import the module of a graph. Raises UnknownName, which lists the known graphs."""
+    """Import the module of a shipped graph. Raises UnknownName, which lists the known graphs."""
     if name not in GRAPHS:
         raise UnknownName(f"unknown graph {name!r}; known: {', '.join(sorted(GRAPHS))}")
     return import_module(GRAPHS[name])
 
 
+def graph_slots(name: str) -> list[str]:
+    """List the slots of a graph, optional ones included. Raises UnknownName as `build_graph` does."""
+    return slot_names(graph_module(name).build) if name in GRAPHS else own_graph(name, GRAPHS).slots()
+
+
 def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
-    """Build a graph by name, with the operators of some slots replaced by those of `swaps`."""
-    module = graph_module(name)
+    """Build a graph by name, with the operators of some slots replaced by those of `swaps`.
+
+    Args:
+        name: a key of GRAPHS, the name of an entry point, or `module:attribute`; see `graph_sources`.
+        swaps: operators by slot.
+
+    Raises:
+        UnknownName: the graph, a slot or an operator is unknown, or one of one's own cannot be imported or built.
+    """
     operators = {slot: _build_operator(slot, spec) for slot, spec in (swaps or {}).items()}
+    if name not in GRAPHS:
+        return own_graph(name, GRAPHS).build(operators)
+    warn_if_hidden(name, GRAPH_GROUP, "graph")
+    module = graph_module(name)
     try:
         graph: AnyGraph = module.build(**operators)
     except TypeError as error:
@@ -268,7 +282,10 @@ def rebuild_graph(name: str, operators: Mapping[str, JsonValue]) -> AnyGraph:
 
 
 def swaps_of(name: str, operators: Mapping[str, JsonValue]) -> dict[str, Spec]:
-    """Return the operators of a header that are not the graph's defaults, by slot; all of them for an unknown graph."""
+    """Return the operators of a header that are not the graph's defaults, by slot.
+
+    A header lists those operators alone for an own graph, which is not imported here.
+    """
     defaults = operators_of(graph_module(name).graph) if name in GRAPHS else {}
     return swapped_specs(operators, defaults)
 

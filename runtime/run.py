@@ -8,13 +8,14 @@ import asyncio
 import datetime
 import json
 import uuid
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 
-from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.benchmarks import load_benchmark, name_task
 from certigraph.adapters.faults import Faults
 from certigraph.adapters.files import replace_file
 from certigraph.adapters.models.chat_models import check_model_name
@@ -34,10 +35,11 @@ from certigraph.runtime.files import (
     read_run_id,
     slug_of,
 )
+from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.recorder import Listener, Recorder, lock_trajectory
 from certigraph.runtime.registry import (
+    GRAPHS,
     LIVE_PREFIX,
-    AnyGraph,
     build_graph,
     check_priced,
     current_versions,
@@ -48,7 +50,7 @@ from certigraph.runtime.registry import (
 )
 from certigraph.runtime.result import OnError, Result, check_on_error, report_failure
 from certigraph.runtime.storage import check_checkpoint_server, default_checkpoints, delete_thread, drop_checkpoints
-from certigraph.state.records import Fault, Task, is_resumable, read_bounded_lines
+from certigraph.state.records import Fault, Task, UnknownName, is_resumable, read_bounded_lines
 from certigraph.state.trajectory import SCHEMA_VERSION, Header, read_trajectory
 
 T = TypeVar("T")
@@ -67,8 +69,9 @@ def run(
     """Run a graph on a task to its ending and save the trajectory.
 
     Args:
-        graph: the name of a graph, or a compiled graph: `sdp.build(validate=always_pass)`.
-        benchmark: the name of a benchmark, or a benchmark object.
+        graph: the name of a graph, or a compiled graph: `sdp.build(validate=always_pass)`. A graph outside certigraph
+            is named as `mypackage.graphs:build`; `graph_sources` says how its ending and score are found.
+        benchmark: the name of a benchmark, `mypackage.worlds:MyBenchmark` included, or a benchmark object.
         task: a task or its id; by default the first task of the benchmark.
         context: model, budget, limits and data; all have defaults.
         out: the folder in which the folder of the run is created.
@@ -106,7 +109,8 @@ async def arun(
     live = load_benchmark(benchmark, context.data) if isinstance(benchmark, str) else complete_benchmark(benchmark)
     defaults = {"benchmark": live, "limits": context.limits or live.limits}
     context = context.model_copy(update={**defaults, "checkpoints": context.checkpoints or default_checkpoints()})
-    chosen = redact_record(task if isinstance(task, Task) else live.task(task) if task else live.tasks()[0])
+    given = task if isinstance(task, Task) else live.task(task) if task else live.tasks()[0]
+    chosen = redact_record(name_task(given, live))
     compiled = build_graph(graph) if isinstance(graph, str) else graph
     named_models = (context.model, *context.roles.values()) if context.chat is None else ()
     for model in named_models:
@@ -128,7 +132,7 @@ async def arun(
     )
     with Recorder(folder / TRAJECTORY_FILE, listener) as recorder:
         recorder.write(header)
-        await drive_run(compiled, {"task": chosen}, context, folder, recorder)
+        await drive_run(compiled, chosen, context, folder, recorder)
     return report_failure(Result(folder, recorder.trajectory), on_error)
 
 
@@ -153,6 +157,7 @@ def resume(
     budget: Budget | None = None,
     limits: Limits | None = None,
     benchmark: Benchmark | None = None,
+    graph: AnyGraph | None = None,
     chat: BaseChatModel | None = None,
     listener: Listener | None = None,
     on_error: OnError = "warn",
@@ -164,6 +169,7 @@ def resume(
         budget: a larger budget; by default the budget that the run was started with.
         limits: larger limits; by default the limits that the run was started with.
         benchmark: the benchmark object, for a run that was started with one.
+        graph: the compiled graph, for a run that was started with one of one's own.
         chat: the chat model object, for a run that was started with one.
         listener: called with every trajectory line, including those written before the run stopped.
         on_error: what happens when the ending is `error:<boundary>`: "warn", "raise" or "ignore", as in `run`.
@@ -173,7 +179,13 @@ def resume(
         RunFailed: the run failed and `on_error` is "raise".
     """
     check_on_error(on_error)
-    changes: dict[str, Any] = {"budget": budget, "limits": limits, "benchmark": benchmark, "chat": chat}
+    changes: dict[str, Any] = {
+        "budget": budget,
+        "limits": limits,
+        "benchmark": benchmark,
+        "graph": graph,
+        "chat": chat,
+    }
     result = run_blocking(aresume(folder, **changes, listener=listener, on_error="ignore"))
     return report_failure(result, on_error)
 
@@ -184,6 +196,7 @@ async def aresume(
     budget: Budget | None = None,
     limits: Limits | None = None,
     benchmark: Benchmark | None = None,
+    graph: AnyGraph | None = None,
     chat: BaseChatModel | None = None,
     listener: Listener | None = None,
     on_error: OnError = "warn",
@@ -201,17 +214,26 @@ async def aresume(
             "data", f"{reason} cannot restore: it can be read and reported; start it again with `certigraph run`"
         )
     context = _attach_chat_model(load_settings(folder), header, chat)
-    live = complete_benchmark(benchmark or load_benchmark(header.task.benchmark, context.data))
+    load = partial(load_benchmark, header.task.benchmark, context.data)
+    live = complete_benchmark(benchmark or _load_named(header, "benchmark", load))
     changes = {"budget": budget or context.budget, "limits": limits or context.limits, "benchmark": live}
     context = context.model_copy(update=changes)
-    compiled = rebuild_graph(header.graph, header.operators)
+    compiled = graph or _load_named(header, "graph", lambda: rebuild_graph(header.graph, header.operators))
     with Recorder(folder / "trajectory.jsonl", listener) as recorder:
         if listener:
             listener(header)
             for event in trajectory.events:
                 listener(event)
-        await drive_run(compiled, {"task": header.task}, context, folder, recorder, resuming=True)
+        await drive_run(compiled, header.task, context, folder, recorder, resuming=True)
     return report_failure(Result(folder, recorder.trajectory), on_error)
+
+
+def _load_named(header: Header, kind: str, load: Callable[[], T]) -> T:
+    try:
+        return load()
+    except UnknownName as unknown:
+        fix = f"if run {header.run_id} was started with an object, pass it: certigraph.resume(..., {kind}=...)"
+        raise UnknownName(f"{unknown}; {fix}") from unknown
 
 
 def _attach_chat_model(context: Context, header: Header, chat: BaseChatModel | None) -> Context:
@@ -272,7 +294,10 @@ async def complete_run(
             on_error="ignore",
         )
     elif _needs_resume(folder):
-        result = await aresume(folder, benchmark=live, chat=context.chat, listener=listener, on_error="ignore")
+        own = None if graph.name in GRAPHS else graph
+        result = await aresume(
+            folder, benchmark=live, graph=own, chat=context.chat, listener=listener, on_error="ignore"
+        )
     else:
         result = Result(folder)
     await drop_checkpoints(folder, result.ending, load_settings(folder))

@@ -22,7 +22,7 @@ from certigraph.runtime.files import (
     translate_database_errors,
     unique_slug_of,
 )
-from certigraph.runtime.registry import AnyGraph
+from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.state.records import Fault, is_resumable
 
 # The store of lessons: a file in the run's folder, or next to it if several runs share one.

@@ -232,6 +232,9 @@ WORLD_ENDED = "world_ended"
 GAVE_UP = "gave_up"
 EXHAUSTED = "exhausted"
 
+FINISHED = "finished"
+"""Ending of a graph outside certigraph that reached its end and does not name an ending."""
+
 INTERRUPTED = "interrupted"
 """Status of a run whose trajectory records no ending."""
 

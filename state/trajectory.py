@@ -1,11 +1,11 @@
 """Trajectories of runs: their lines, reading them from files, and computing the graph state from them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, JsonValue, TypeAdapter
+from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from certigraph.state.records import (
     INTERRUPTED,
@@ -67,25 +67,45 @@ class NodeUpdate(NamedTuple):
 def fold_state(graph: str, initial: Mapping[str, Any], changes: Iterable[NodeUpdate]) -> Any:
     """Compute the state of a graph from its initial state and the updates of its nodes, in order.
 
+    A graph outside certigraph has a state of its own. Values that do not fit the closest state of certigraph's, and the
+    keys that this does not have, are returned as the trajectory has them.
+
     Raises:
         TypeError, ValueError: an update does not fit the graph's state.
     """
-    schema = state_type(graph)
+    changes = list(changes)
+    is_own = graph not in GRAPH_STATES
+    schema = _closest_state({*initial, *(key for c in changes for key in c.update)}) if is_own else GRAPH_STATES[graph]
     channels = list_channels_of(schema)
     state: dict[str, Any] = {**{name: [] for name in channels.lists}, **initial}
     for change in changes:
         _apply(state, change, channels.logs)
-    return _validator(schema).validate_python(state)
+    return {**state, **_fitting_part(schema, state)} if is_own else _validator(schema).validate_python(state)
+
+
+def _closest_state(keys: Set[str]) -> Any:
+    """Return the state with the most of the keys; of several, the one with the fewest others."""
+    states = [RunState, *dict.fromkeys(GRAPH_STATES.values())]
+    return max(states, key=lambda kind: (len(keys & {*kind.__annotations__}), -len(kind.__annotations__)))
+
+
+def _fitting_part(schema: Any, state: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        fitting: dict[str, Any] = _validator(schema).validate_python(state)
+    except ValidationError as error:
+        unfit = {detail["loc"][0] for detail in error.errors()}
+        fitting = _validator(schema).validate_python({key: state[key] for key in state.keys() - unfit})
+    return fitting
 
 
 def _apply(state: dict[str, Any], change: NodeUpdate, logs: frozenset[str]) -> None:
     """Fold one update into `state`; the update's own lists are copied, never changed."""
     appended = logs - {*change.replaced}
     for key, value in change.update.items():
-        if key in appended:
+        if key in appended and isinstance(value, list):
             state[key].extend(value)
         else:
-            state[key] = list(value) if key in logs else value
+            state[key] = list(value) if key in logs and isinstance(value, list) else value
 
 
 @lru_cache(maxsize=32)

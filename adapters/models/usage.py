@@ -325,6 +325,7 @@ class Meter:
         self.check(calls=1, price=price or FREE_PRICE)
         opened = OpenCall(self._log_start(call, price or FREE_PRICE, prompt_tokens) if logged else call)
         self._running += 1
+        token = _CALL_OPEN.set(True)
         try:
             yield opened
         except BaseException as error:
@@ -332,6 +333,7 @@ class Meter:
                 opened.settle(opened.call.model_copy(update={"failure": _format_failure(error)}))
             raise
         finally:
+            _CALL_OPEN.reset(token)
             self._running -= 1
             self.charge(opened.call)
 
@@ -399,6 +401,14 @@ def _format_failure(error: BaseException) -> str:
         if isinstance(error, Stopped)
         else redact_message(replace_surrogates(f"{type(error).__name__}: {error}"))
     )
+
+
+_CALL_OPEN: ContextVar[bool] = ContextVar("certigraph_call_open", default=False)
+
+
+def is_call_open() -> bool:
+    """Return whether a meter is counting the request that this code belongs to."""
+    return _CALL_OPEN.get()
 
 
 _METER: ContextVar[Meter | None] = ContextVar("certigraph_meter", default=None)

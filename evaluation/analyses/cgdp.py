@@ -14,6 +14,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from rich.console import Console
 from rich.table import Table
 
+from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.files import replace_file
 from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.analyses.cgdp_frames import StudyFrames, create_replay_gates, frames_of
@@ -377,10 +378,12 @@ def run_command(order: ComparisonJob, folder: Path, *, at_once: int, report_only
         Interrupted: by Ctrl-C; the message has the command that resumes the study.
         Fault: as in `compare`.
     """
-    check_takes_answers("study cgdp", order.benchmark)
+    name, data = order.plan.benchmark, order.context.data
+    benchmark = order.benchmark or load_benchmark(name, data, import_own=not report_only)
+    check_takes_answers("study cgdp", benchmark)
     if not report_only:
         run_comparison(order._replace(command=COMMAND), folder, at_once=at_once, silent=as_json)
-    tables = write_report(order.plan, folder, order.benchmark).tables
+    tables = write_report(order.plan, folder, benchmark).tables
     findings = None if all(map(is_arm, order.plan.methods)) else report_comparison(order.plan, folder)
     if as_json:
         compared = {"comparison": plain_comparison(findings.comparison, findings.estimates)} if findings else {}

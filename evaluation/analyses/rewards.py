@@ -28,7 +28,8 @@ from certigraph.evaluation.analyses.reward_data import append_line, map_in_proce
 from certigraph.evaluation.comparison import ComparedMethod, parse_methods
 from certigraph.evaluation.statistics import bootstrap_interval as paired_interval
 from certigraph.evaluation.statistics import mean_of, stratified_mean
-from certigraph.runtime.registry import REWARD_GRAPHS, AnyGraph, swaps_of
+from certigraph.runtime.graph_sources import AnyGraph
+from certigraph.runtime.registry import REWARD_GRAPHS, swaps_of
 from certigraph.state import rewards as factored_code
 from certigraph.state.records import Fault, Record, Stopped, Task, UnknownName
 from certigraph.state.rewards import FactoredState

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from jvms import becomes, jvms, watched
+from own_names import INSTALLED, WORLD
 
 from certigraph.runtime.registry import GRAPHS, REWARD_GRAPHS, SEARCH_GRAPHS
 
@@ -26,6 +27,9 @@ TASK = {"task": {"benchmark": "blocksworld", "id": "4-0"}}
 QUESTION = {"task": {"benchmark": "musique", "id": "2hop__dev_0"}}
 RECORDED = {"task": {"benchmark": "rewardprediction", "id": "blocksworld/3-0"}}
 ASKED = {**dict.fromkeys(SEARCH_GRAPHS, QUESTION), **dict.fromkeys(REWARD_GRAPHS, RECORDED)}
+OWN = "own"
+"""A graph of a user's own, which is served with ours."""
+
 READY_WITHIN = 120
 """Seconds; about 10 are usual."""
 
@@ -41,12 +45,14 @@ def server(log: Path) -> Iterator[httpx.Client]:
     if not LANGGRAPH.is_file():
         pytest.skip("needs langgraph-cli: pip install 'certigraph[studio]'")
     here = log.parent
-    shutil.copy(ROOT / "langgraph.json", here)
+    served = {**CONFIG, "graphs": {**CONFIG["graphs"], OWN: "ownagents.graphs:graph"}}
+    (here / "langgraph.json").write_text(json.dumps(served), encoding="utf-8")
     (here / "src").symlink_to(ROOT / "src")
     port = free_port()
     command = [LANGGRAPH, "dev", "--no-browser", "--no-reload", "--port", str(port)]
     offline = {k: v for k, v in os.environ.items() if not k.startswith(("LANG", "OPENAI", "CERTIGRAPH"))}
     offline["CERTIGRAPH_WEB_CACHE"] = str(here / "cache")
+    offline["PYTHONPATH"] = os.pathsep.join(filter(None, [str(INSTALLED), offline.get("PYTHONPATH")]))
     with log.open("w") as said, subprocess.Popen(command, cwd=here, env=offline, stdout=said, stderr=said) as process:
         client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
         try:
@@ -96,7 +102,7 @@ def new_thread(server: httpx.Client) -> str:
 
 def test_every_graph_is_listed(server: httpx.Client):
     assert {found["graph_id"] for found in got(server.post("/assistants/search", json={"limit": 100}))} == set(
-        CONFIG["graphs"]
+        [*CONFIG["graphs"], OWN]
     )
     assert set(CONFIG["graphs"]) == set(GRAPHS)
 
@@ -235,6 +241,17 @@ def test_no_node_blocks_the_servers_event_loop(task: dict[str, str], server: htt
     said = log.read_text(encoding="utf-8")[before:]
     assert "BlockingError" not in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("graph", ["react", OWN])
+@pytest.mark.parametrize("world", [WORLD, "counting"])
+def test_a_world_of_ones_own_is_named_by_the_task(graph: str, world: str, server: httpx.Client, log: Path):
+    before = len(log.read_text(encoding="utf-8"))
+    task, context = {"benchmark": world, "id": "2"}, {"model": "scripted:first"}
+    state = finished(server, new_thread(server), assistant_id=graph, input={"task": task}, context=context)
+    assert state["observation"]["solved"]
+    assert (state["task"]["benchmark"], state["task"]["goal"]) == (world, "count to 2")
+    assert "BlockingError" not in log.read_text(encoding="utf-8")[before:]
 
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")

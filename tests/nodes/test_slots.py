@@ -9,6 +9,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.runtime import Runtime
 
 from certigraph import Action, Context, Observation, Operator, Predicate, Verdict, capped
+from certigraph.nodes.operators import call_operator
 
 STATE: dict[str, Any] = {
     "tail": (Predicate(text="a"), Predicate(text="b")),

@@ -26,7 +26,8 @@ from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.sources import Web, WebCache, create_providers
 from certigraph.runtime.checkpoints import SqliteCheckpointSaver
 from certigraph.runtime.driver import keep_worlds_open
-from certigraph.runtime.registry import AnyGraph, build_graph
+from certigraph.runtime.graph_sources import AnyGraph
+from certigraph.runtime.registry import build_graph
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun, resume, run
 from certigraph.state.records import Fault, Task

@@ -9,7 +9,8 @@ from study_world import Riddles
 
 from certigraph.nodes.slots import Spec
 from certigraph.runtime.checkpoints import SqliteCheckpointSaver
-from certigraph.runtime.registry import GRAPHS, REWARD_GRAPHS, SEARCH_GRAPHS, AnyGraph, build_graph
+from certigraph.runtime.graph_sources import AnyGraph
+from certigraph.runtime.registry import GRAPHS, REWARD_GRAPHS, SEARCH_GRAPHS, build_graph
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.records import Record

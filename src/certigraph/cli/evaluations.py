@@ -10,6 +10,8 @@ import typer
 from certigraph.adapters.files import expand_path
 from certigraph.adapters.processes import TABLE_PACKAGES, check_evaluation_packages
 from certigraph.cli.options import (
+    BENCHMARK_HELP,
+    GRAPH_HELP,
     AsJson,
     BenchmarkName,
     Budgets,
@@ -32,12 +34,8 @@ MAX_MALFORMED_SHOWN = 5
 
 
 def eval_command(
-    graph: Annotated[
-        str | None, typer.Argument(metavar="GRAPH", help="Name of a graph; `certigraph list` shows all.")
-    ] = None,
-    benchmark: Annotated[
-        str | None, typer.Argument(metavar="BENCHMARK", help="BENCHMARK or BENCHMARK:CONFIGURATION.")
-    ] = None,
+    graph: Annotated[str | None, typer.Argument(metavar="GRAPH", help=GRAPH_HELP)] = None,
+    benchmark: Annotated[str | None, typer.Argument(metavar="BENCHMARK", help=BENCHMARK_HELP)] = None,
     model: Model = "scripted:expert",
     role: Roles = None,
     data: Data = None,
@@ -78,6 +76,7 @@ def eval_command(
 ) -> None:
     """Run a graph on a benchmark's tasks with inspect_ai, and print the official figures with their intervals."""
     check_evaluation_packages("benchmarks", "inspect_ai", *TABLE_PACKAGES)
+    from certigraph.adapters.benchmarks import split_name
     from certigraph.cli.output import announce_models, announce_source
     from certigraph.evaluation.evaluate import evaluate, evaluate_retry
     from certigraph.evaluation.evaluation_results import print_evaluations
@@ -117,7 +116,7 @@ def eval_command(
                 workers=workers,
                 quiet=as_json,
             )
-            for name in [benchmark, *(f"{benchmark.partition(':')[0]}:{other}" for other in others)]
+            for name in [benchmark, *(f"{split_name(benchmark)[0]}:{other}" for other in others)]
         ]
     print_evaluations(results, as_json=as_json)
     raise typer.Exit(1 if any(evaluation.failed for evaluation in results) else 0)
@@ -221,7 +220,7 @@ def compare_command(
         choice = Choice(task or [], split, limit, trials)
         given = build_job(methods, on, choice, create_context(model, role, data, budget, on, cache))
     else:
-        given = load_job(out)
+        given = load_job(out, report_only=report_only)
     raise typer.Exit(finish_comparison(given, out, at_once=at_once, report_only=report_only, as_json=as_json))
 
 
@@ -254,7 +253,7 @@ def ablate_command(
     from certigraph.runtime.registry import create_context
 
     if report_only:
-        given = load_job(out)
+        given = load_job(out, report_only=True)
     else:
         announce_source(benchmark, data)
         methods, choice = ablation_methods(graph, swap or []), Choice(task or [], split, limit, trials)
@@ -355,7 +354,7 @@ def cgdp_command(
         context = create_context(model, role, data, budget, on, cache)
         given = build_job(methods, on, Choice(task or [], split, limit), context)
     else:
-        given = load_job(out)
+        given = load_job(out, report_only=report_only)
     raise typer.Exit(run_command(given, out, at_once=at_once, report_only=report_only, as_json=as_json))
 
 

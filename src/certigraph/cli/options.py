@@ -5,8 +5,10 @@ from typing import Annotated
 
 import typer
 
-GraphName = Annotated[str, typer.Argument(metavar="GRAPH", help="Name of a graph; `certigraph list` shows all.")]
-BenchmarkName = Annotated[str, typer.Argument(metavar="BENCHMARK", help="BENCHMARK or BENCHMARK:CONFIGURATION.")]
+GRAPH_HELP = "Name of a graph, or module:attribute for your own; `certigraph list` shows all."
+BENCHMARK_HELP = "BENCHMARK or BENCHMARK:CONFIGURATION, or module:attribute for your own."
+GraphName = Annotated[str, typer.Argument(metavar="GRAPH", help=GRAPH_HELP)]
+BenchmarkName = Annotated[str, typer.Argument(metavar="BENCHMARK", help=BENCHMARK_HELP)]
 Model = Annotated[
     str,
     typer.Option(

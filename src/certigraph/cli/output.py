@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,16 @@ from pydantic import JsonValue
 from rich.console import Console
 from rich.table import Table
 
-from certigraph.adapters.benchmarks import BENCHMARKS, data_folder, load_benchmark
+from certigraph.adapters.benchmarks import BENCHMARKS, data_folder, load_benchmark, split_name
+from certigraph.adapters.imports import BENCHMARK_GROUP, GRAPH_GROUP, distribution_of, installed
 from certigraph.adapters.models.chat_models import MODEL_FORMS, describe_models, is_scripted
 from certigraph.adapters.protocols import Budget, Limits
 from certigraph.evaluation.measures import SCORE_METHODS
-from certigraph.graphs.assembly import slot_names
 from certigraph.runtime.files import REPORT_FILE
 from certigraph.runtime.history import read_history
 from certigraph.runtime.questions import ResearchCost, ResearchSummary, research_summary_of
 from certigraph.runtime.recorder import Listener
-from certigraph.runtime.registry import GRAPHS, OPERATORS, BudgetAndLimits, graph_module, load_settings, parse_budget
+from certigraph.runtime.registry import GRAPHS, OPERATORS, BudgetAndLimits, graph_slots, load_settings, parse_budget
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import (
     ASK_BENCHMARK,
@@ -58,13 +58,27 @@ def load_allowance(folder: Path, budget: Sequence[str] | None) -> BudgetAndLimit
 
 def inventory() -> dict[str, Any]:
     """Return all names that the command line accepts, by kind."""
+    installed_names = {
+        "installed graphs": _describe_installed(GRAPH_GROUP, GRAPHS),
+        "installed benchmarks": _describe_installed(BENCHMARK_GROUP, BENCHMARKS),
+    }
     return {
-        "graphs": {name: slot_names(graph_module(name).build) for name in GRAPHS},
+        "graphs": {name: graph_slots(name) for name in GRAPHS},
         "benchmarks": {name: list(load_benchmark(name).configurations) for name in BENCHMARKS if name != ASK_BENCHMARK},
+        **{kind: names for kind, names in installed_names.items() if names},
         "questions of your own": {ASK_BENCHMARK: f'certigraph {ASK_BENCHMARK} "QUESTION"'},
         "operators": {name: _describe_operator(OPERATORS[name]) for name in sorted(OPERATORS)},
         "models": MODEL_FORMS.split(", "),
         "budget": {name: str(field.description) for name, field in sorted(_BUDGET_FIELDS.items())},
+    }
+
+
+def _describe_installed(group: str, shipped: Collection[str]) -> dict[str, str]:
+    """Describe the entry points of a group without importing them; a shipped name hides one of the same name."""
+    hidden = "; hidden by certigraph's own of that name"
+    return {
+        name: f"{entry.value}, of {distribution_of(entry)}{hidden if name in shipped else ''}"
+        for name, entry in sorted(installed(group).items())
     }
 
 
@@ -128,7 +142,9 @@ def watch_run(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[Lis
 
 def announce_source(benchmark: str, data: str | None) -> None:
     """Print a line if a benchmark has no data, so that a generated world is used."""
-    name = benchmark.partition(":")[0]
+    name = split_name(benchmark)[0]
+    if name not in BENCHMARKS:
+        return
     if data_folder(name, data) is None and not load_benchmark(benchmark, data).simulated:
         notice = f"{name}: generated world (no --data, and no {name}/ under CERTIGRAPH_DATA)"
         Console(stderr=True, highlight=False, soft_wrap=True).print(notice, style="dim", markup=False)

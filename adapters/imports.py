@@ -1,0 +1,101 @@
+"""Objects of a user's own, found by `module:attribute` or by an entry point of an installed distribution.
+
+Operators, benchmarks and graphs are imported here and nowhere else. Importing a module runs its code: callers that read
+a name from a file must not import it unless the user started that file's run (see SECURITY.md).
+"""
+
+import sys
+import warnings
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import cache, reduce
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from certigraph.state.records import UnknownName
+
+_OFFERED_TO = "certigraph"
+
+BENCHMARK_GROUP, GRAPH_GROUP = f"{_OFFERED_TO}.benchmarks", f"{_OFFERED_TO}.graphs"
+"""Groups of entry points by which a distribution offers benchmarks and graphs."""
+
+IMPORT_ADVICE = "define it at the top level of a module that Python can import from the current directory"
+"""Advice in the message about a name that cannot be imported."""
+
+
+def import_named(name: str, kind: str) -> Any:
+    """Import an object by `module:attribute`, or a module by its name.
+
+    Args:
+        name: the name; the attribute may have dots, as in `module:Class.method`.
+        kind: what the object is, for messages: `operator`, `benchmark`, `graph`.
+
+    Raises:
+        UnknownName: the module or attribute is missing, or the code of the module raised an exception.
+    """
+    module, _, attribute = name.partition(":")
+    try:
+        return reduce(getattr, attribute.split("."), import_module(module)) if attribute else import_module(module)
+    except (Exception, SystemExit) as error:  # the module is user code, which may raise anything
+        advice = IMPORT_ADVICE if isinstance(error, (ImportError, AttributeError)) else f"correct the module {module}"
+        raise UnknownName(f"{kind} {name!r} cannot be imported ({_format_reason(error)}): {advice}") from error
+
+
+def import_installed(entry: EntryPoint, kind: str) -> Any:
+    """Import the object of an entry point. Raises UnknownName as `import_named` does."""
+    try:
+        return entry.load()
+    except (Exception, SystemExit) as error:
+        source = f"{entry.value}, of {distribution_of(entry)}"
+        fix = "repair or uninstall that distribution"
+        raise UnknownName(
+            f"{kind} {entry.name!r} ({source}) cannot be imported ({_format_reason(error)}): {fix}"
+        ) from error
+
+
+def installed(group: str) -> dict[str, EntryPoint]:
+    """Return the entry points of a group by name. The search takes some 20 ms, once for each `sys.path`."""
+    return _entry_points(group, tuple(sys.path))
+
+
+def distribution_of(entry: EntryPoint) -> str:
+    """Return name and version of the distribution that an entry point comes from."""
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown distribution"
+
+
+def warn_if_hidden(name: str, group: str, kind: str) -> None:
+    """Warn, once, that a shipped object hides an installed one of the same name."""
+    if entry := installed(group).get(name):
+        _warn_hidden(name, f"{kind} {name!r} is certigraph's own; {distribution_of(entry)} has one of that name", entry)
+
+
+def format_unknown(name: str, kind: str, known: Iterable[str], example: str) -> str:
+    """Format the message about an unknown name: near names or all of them, and how to name one's own.
+
+    Args:
+        name: the unknown name.
+        kind: what it should name: `benchmark`, `graph`.
+        known: the known names.
+        example: a name of the form `module:attribute`.
+    """
+    names = sorted(set(known))
+    near = get_close_matches(name, names)
+    shown = f"did you mean {' or '.join(near)}? `certigraph list` shows all" if near else f"known: {', '.join(names)}"
+    return f"unknown {kind} {name!r}; {shown}; or name your own as module:attribute, for example {example}"
+
+
+def _format_reason(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+@cache
+def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
+    # `path` is the cache's key only. Of two distributions with the same name, the first on the path counts.
+    return {entry.name: entry for entry in reversed(entry_points(group=group))}
+
+
+@cache
+def _warn_hidden(name: str, message: str, entry: EntryPoint) -> None:
+    warnings.warn(f"{message}: name that one as {entry.value}", stacklevel=4)

@@ -1,0 +1,277 @@
+"""Graphs of a user's own: found by name, built, given the task, and brought to an ending and a score.
+
+A graph is named as `module:attribute` (a compiled graph, a builder or a function that builds it), as a module with a
+function `build` or a graph `graph`, or by an entry point of the group `certigraph.graphs`.
+"""
+
+import inspect
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any, NamedTuple, get_args, get_type_hints
+
+from langgraph.graph import StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+
+from certigraph.adapters.benchmarks import benchmark_of, call_world
+from certigraph.adapters.episodes import LiveEpisode, call_environment
+from certigraph.adapters.imports import GRAPH_GROUP, format_unknown, import_installed, import_named, installed
+from certigraph.adapters.protocols import Benchmark, Context
+from certigraph.graphs.assembly import SWAPPED_KEY
+from certigraph.nodes.slots import spec_of
+from certigraph.state.records import (
+    EXHAUSTED,
+    FINISHED,
+    GAVE_UP,
+    GOAL,
+    WORLD_ENDED,
+    Action,
+    Fault,
+    Observation,
+    Scores,
+    Task,
+    UnknownName,
+)
+from certigraph.state.run import finish
+
+AnyGraph = CompiledStateGraph[Any, Context, Any, Any]
+"""A compiled graph of any state."""
+
+# Own graphs by name.
+
+EXAMPLE = "mypackage.graphs:build"
+"""Name of an own graph, for messages."""
+
+NO_SLOTS = ("checkpointer", "store", "cache", "retry_policy", "state_schema", "context_schema")
+"""Parameters of a function `build` that are no slots."""
+
+
+class OwnGraph(NamedTuple):
+    """A graph outside certigraph: the object that its name stands for, and the module of its `ending`."""
+
+    name: str
+    target: Any
+    module: ModuleType | None
+
+    def build(self, operators: Mapping[str, Any]) -> AnyGraph:
+        """Build the compiled graph, under the name by which it can be found again.
+
+        Raises:
+            UnknownName: it has no slots for the operators, or cannot be built.
+        """
+        if operators:
+            self._check_slots(operators)
+        graph = self.target if _is_graph(self.target) else self._call(operators)
+        compiled: AnyGraph = graph.compile() if isinstance(graph, StateGraph) else graph
+        swapped = {slot: spec_of(operator).model_dump(mode="json") for slot, operator in operators.items()}
+        return compiled.copy({"name": self.name}).with_config(metadata={SWAPPED_KEY: swapped})
+
+    def slots(self) -> list[str]:
+        """List the operators that the function `build` takes by keyword; none for a graph that is built already."""
+        if _is_graph(self.target):
+            return []
+        parameters = inspect.signature(self.target).parameters.values()
+        slots = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        if any(p.kind is p.VAR_KEYWORD for p in parameters):
+            slots += self._collected_slots()
+        return [slot for slot in dict.fromkeys(slots) if slot not in NO_SLOTS]
+
+    def _collected_slots(self) -> Sequence[str]:
+        # Of `**operators`: those of its TypedDict, else those that the graph has by default.
+        collected = next(p.name for p in inspect.signature(self.target).parameters.values() if p.kind is p.VAR_KEYWORD)
+        try:
+            hints = get_args(get_type_hints(self.target).get(collected))
+        except (NameError, TypeError):  # a hint that exists for a type checker only
+            hints = ()
+        if hints:
+            return list(getattr(hints[0], "__annotations__", {}))
+        return slots_of(self.build({}))
+
+    def _check_slots(self, operators: Mapping[str, Any]) -> None:
+        if _is_graph(self.target):
+            fix = f"name a function that takes them as keywords and builds the graph, such as {EXAMPLE}"
+            raise UnknownName(
+                f"graph {self.name!r} is built already, so {', '.join(operators)} cannot be swapped: {fix}"
+            )
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(self.target).parameters.values())
+        slots = self.slots()
+        if (unknown := sorted(set(operators) - set(slots))) and not takes_any:
+            known = f"it has: {', '.join(slots)}" if slots else f"it has none: give {self.name} keywords for operators"
+            raise UnknownName(f"graph {self.name!r} has no operator slot {unknown[0]!r}; {known}")
+
+    def _call(self, operators: Mapping[str, Any]) -> Any:
+        try:
+            graph = self.target(**operators)
+        except (Fault, UnknownName):
+            raise
+        except Exception as error:  # the function is user code
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise UnknownName(f"graph {self.name!r} cannot be built ({reason}): correct that function") from error
+        if not _is_graph(graph):
+            fix = "return a LangGraph graph, compiled or not"
+            raise UnknownName(f"{self.name!r} returned {graph!r:.100}, not a graph: {fix}")
+        return graph
+
+
+def own_graph(name: str, shipped: Collection[str]) -> OwnGraph:
+    """Find a graph outside certigraph by its name; it is imported once.
+
+    Args:
+        name: `module:attribute`, a module, or the name of an entry point.
+        shipped: the names of certigraph's graphs, for messages.
+
+    Raises:
+        UnknownName: there is no such graph, or it cannot be imported.
+    """
+    if name not in _OWN:
+        _OWN[name] = _find_graph(name, shipped)
+    return _OWN[name]
+
+
+_OWN: dict[str, OwnGraph] = {}
+
+
+def _find_graph(name: str, shipped: Collection[str]) -> OwnGraph:
+    entries = installed(GRAPH_GROUP)
+    if name in entries:
+        module, target = entries[name].module, import_installed(entries[name], "graph")
+    elif ":" in name or _is_module(name):
+        module, target = name.partition(":")[0], import_named(name, "graph")
+    else:
+        raise UnknownName(format_unknown(name, "graph", [*shipped, *entries], EXAMPLE))
+    if isinstance(target, ModuleType):
+        module, target = target.__name__, getattr(target, "build", None) or getattr(target, "graph", None)
+    if not _is_graph(target) and not (callable(target) and not isinstance(target, type)):
+        fix = f"name a compiled graph, or a function that builds one, such as {EXAMPLE}"
+        shown = "has no `build` and no `graph`" if target is None else f"is {target!r:.60}, not a graph"
+        raise UnknownName(f"{name!r} {shown}: {fix}")
+    return OwnGraph(name, target, sys.modules.get(module))
+
+
+def _is_module(name: str) -> bool:
+    """Whether a name without a colon is a module that may hold a graph; Python's own modules hold none."""
+    if not all(part.isidentifier() for part in name.split(".")) or name.partition(".")[0] in sys.stdlib_module_names:
+        return False
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError):
+        return "." in name  # the import names the reason
+    return (spec is not None and spec.origin is not None) or "." in name
+
+
+def slots_of(graph: AnyGraph) -> list[str]:
+    """List the nodes of a graph that are slots; LangGraph's own nodes have no operator in their metadata."""
+    return [name for name, node in graph.builder.nodes.items() if "operator" in (node.metadata or {})]
+
+
+def _is_graph(target: object) -> bool:
+    return isinstance(target, (StateGraph, CompiledStateGraph))
+
+
+# The input of an own graph.
+
+
+def input_of(graph: AnyGraph, task: Task) -> dict[str, Any]:
+    """Return what a graph takes of a task: the task, or its goal as a message.
+
+    Raises:
+        Fault: ("operator") the state of the graph has neither `task` nor `messages`.
+    """
+    keys = graph.builder.schemas[graph.builder.input_schema]
+    given = {"task": task, "messages": [("user", task.goal)]}
+    if "task" not in keys and "messages" not in keys:
+        fix = "declare `task: certigraph.Task` or `messages` in its state"
+        raise Fault("operator", f"the graph {graph.name!r} takes {', '.join(sorted(keys))}, not the task: {fix}")
+    return {key: value for key, value in given.items() if key in keys}
+
+
+# The ending of an own graph.
+
+METHOD_ENDINGS = (GOAL, WORLD_ENDED, GAVE_UP, EXHAUSTED, FINISHED)
+"""Endings that a function `ending` may return, apart from `limit:KIND` and `error:BOUNDARY`."""
+
+
+class NamedEnding(NamedTuple):
+    """Ending of a graph that reached its end, and a message, which may be empty."""
+
+    ending: str
+    message: str = ""
+
+
+def ending_of(graph: AnyGraph, state: Mapping[str, Any], scores: Scores | None) -> NamedEnding:
+    """Name the ending of an own graph that reached its end.
+
+    The first of these counts: the function `ending(state)` of the module that the graph was named by, or of the module
+    that defines its state; the text `ending` in its state; `goal` if the world reports the goal as reached or gave the
+    full score; `world_ended` if the world ended the episode; `finished`.
+    """
+    module = _OWN[graph.name].module if graph.name in _OWN else None
+    definer = sys.modules.get(graph.builder.state_schema.__module__)
+    source = next((found for found in (module, definer) if callable(getattr(found, "ending", None))), None)
+    if source is not None:
+        return _call_ending(source, state)
+    if isinstance(given := state.get("ending"), str) and given:
+        return _checked_ending(given, "the key `ending` of the state")
+    observation = state.get("observation")
+    seen = observation if isinstance(observation, Observation) else Observation(text="")
+    if seen.solved or (scores is not None and scores.value >= 1):
+        return NamedEnding(GOAL)
+    return NamedEnding(WORLD_ENDED if seen.done else FINISHED)
+
+
+def _call_ending(module: Any, state: Mapping[str, Any]) -> NamedEnding:
+    where = f"{module.__name__}.ending"
+    try:
+        message = module.message(state) if callable(getattr(module, "message", None)) else ""
+        return _checked_ending(module.ending(state), where, str(message))
+    except Exception as error:  # noqa: BLE001 - the functions are user code: their failure is an ending, not a crash
+        return NamedEnding("error:operator", f"{where} failed: {type(error).__name__}: {error}")
+
+
+def _checked_ending(ending: Any, where: str, message: str = "") -> NamedEnding:
+    if isinstance(ending, str) and (ending in METHOD_ENDINGS or ending.startswith(("limit:", "error:"))):
+        return NamedEnding(ending, message)
+    known = ", ".join(METHOD_ENDINGS)
+    return NamedEnding("error:operator", f"{where} is {ending!r:.100}, not an ending: use {known} or limit:KIND")
+
+
+# The score of an own graph that did not act through the node `act`.
+
+
+async def score_own(state: Mapping[str, Any], task: Task, context: Context) -> Scores | None:
+    """Score what an own graph left in its state, in a new world of the task; None if it left nothing to score.
+
+    The state may hold `scores`, which the graph computed itself; else `actions`, texts or Actions that are taken in
+    order; else `answer`, or a last message, which is submitted to a benchmark that asks questions.
+    """
+    if isinstance(given := state.get("scores"), Scores):
+        return given
+    runtime = Runtime(context=context)
+    benchmark = benchmark_of(task, runtime)
+    actions = _actions_of(state, takes_answers=benchmark.answers)
+    if not actions or context.environment is not None:
+        return None
+    return await call_world(_score_actions, task, runtime, task, actions, benchmark)
+
+
+def _actions_of(state: Mapping[str, Any], *, takes_answers: bool) -> list[Action]:
+    actions = state.get("actions")
+    if isinstance(actions, Sequence) and not isinstance(actions, str):
+        texts = [Action(text=action) if isinstance(action, str) else action for action in actions]
+        return [action for action in texts if isinstance(action, Action)]
+    answer, messages = state.get("answer"), state.get("messages")
+    if not answer and isinstance(messages, Sequence) and messages and getattr(messages[-1], "type", "") == "ai":
+        answer = messages[-1].text
+    return [finish(str(answer))] if takes_answers and answer else []
+
+
+def _score_actions(task: Task, actions: Sequence[Action], benchmark: Benchmark) -> Scores:
+    episode = LiveEpisode(call_environment(benchmark.open, task))
+    try:
+        for action in actions:
+            episode.step(action)
+        return episode.score()
+    finally:
+        episode.close()

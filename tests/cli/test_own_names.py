@@ -1,0 +1,194 @@
+"""Worlds and graphs of a user's own on the command line: run, eval, compare, ablate, sweep, resume, report, list."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from own_names import BUILD, GRAPH, INSTALLED, STOP, WORLD
+
+from certigraph.cli import main
+from certigraph.evaluation.compare import Choice, ablate
+from certigraph.evaluation.comparison import build_method, parse_methods
+from certigraph.evaluation.evaluate import evaluate, evaluate_retry
+from certigraph.evaluation.sweep_report import sweep
+from certigraph.evaluation.workers import RunJob
+from certigraph.runtime.run import run
+from certigraph.state.records import UnknownName
+from certigraph.state.trajectory import read_trajectory
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(INSTALLED)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    """What a command prints with --json, whatever its exit status is but 2."""
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--json"])
+    output = capsys.readouterr()
+    assert ended.value.code in (0, 1), output.err
+    return json.loads(output.out)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments])
+    output = capsys.readouterr()
+    assert ended.value.code == 2
+    (line,) = [line for line in output.err.splitlines() if line.startswith("certigraph: ")]
+    assert "Traceback" not in output.err
+    return line
+
+
+def test_run_and_report(capsys: pytest.CaptureFixture[str]):
+    fields = printed(capsys, "run", BUILD, WORLD, "--task", "2")
+    assert (fields["graph"], fields["benchmark"], fields["ending"], fields["scores"]["value"]) == (
+        BUILD,
+        WORLD,
+        "goal",
+        1,
+    )
+    stopped = printed(capsys, "run", BUILD, f"{WORLD}:tall", "--swap", f"choose={STOP}")
+    assert (stopped["benchmark"], stopped["task"], stopped["ending"]) == (f"{WORLD}:tall", "5", "world_ended")
+    with pytest.raises(SystemExit):
+        main(["report", stopped["run"]])
+    assert f"choose = {STOP}" in Path(capsys.readouterr().out.strip()).read_text()
+
+
+def test_names_that_are_wrong_are_one_line(capsys: pytest.CaptureFixture[str]):
+    assert "did you mean counting" in refused(capsys, "run", "react", "conting")
+    assert "did you mean react" in refused(capsys, "run", "raect", WORLD)
+    assert "RuntimeError: first line second line" in refused(capsys, "run", "react", "ownagents.faulty:World")
+    assert "built already" in refused(capsys, "run", GRAPH, WORLD, "--swap", f"choose={STOP}")
+    assert "built already" in refused(capsys, "ablate", GRAPH, WORLD, "--swap", f"choose={STOP}")
+    assert "did you mean counting" in refused(capsys, "compare", "react", "--on", "conting")
+    assert "did you mean counting" in refused(capsys, "eval", "react", "conting")
+
+
+def test_the_current_directory_is_importable(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("graphs_in_this_folder.py").write_text("from ownagents.graphs import build\n")
+    assert printed(capsys, "run", "graphs_in_this_folder", "counting")["ending"] == "goal"
+
+
+def test_list_shows_what_is_installed_and_from_where(capsys: pytest.CaptureFixture[str]):
+    sys.modules.pop("ownagents.faulty", None)
+    names = printed(capsys, "list")
+    assert names["installed graphs"]["adder"] == "ownagents.graphs:build, of ownagents 1.2"
+    assert "hidden" in names["installed graphs"]["sdp"]
+    assert names["installed benchmarks"]["counting"] == "ownagents.worlds:Counting, of ownagents 1.2"
+    assert "counting" not in names["benchmarks"]
+    assert "ownagents.faulty" not in sys.modules
+
+
+def test_list_is_as_it_was_where_nothing_is_installed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(INSTALLED)])
+    assert not [kind for kind in printed(capsys, "list") if kind.startswith("installed")]
+
+
+def test_compare_and_its_continuation(capsys: pytest.CaptureFixture[str]):
+    swaps = ["--swap", f"stopping:choose={STOP}", "--swap", f"{BUILD}:choose=ownagents.graphs:add"]
+    compared = ["compare", BUILD, f"stopping={BUILD}", "react", "--on", WORLD, "--limit", "2", *swaps]
+    tables = printed(capsys, *compared)
+    assert [(method["method"], method["score"]) for method in tables["methods"]] == [
+        (BUILD, 100), ("stopping", 0), ("react", 100),
+    ]  # fmt: skip
+    assert len(tables["rows"]) == 6
+    assert printed(capsys, "compare") == tables
+    assert printed(capsys, "compare", "--report-only") == tables
+
+
+def test_methods_with_colons_in_their_names():
+    first, second = parse_methods([BUILD, f"b={BUILD}"], [f"{BUILD}:choose={STOP}", "b:choose=ownagents.graphs:add"])
+    assert [method.operators["choose"]["name"] for method in (first, second)] == [STOP, "ownagents.graphs:add"]  # type: ignore[index,call-overload]
+    with pytest.raises(UnknownName, match="no method 'c'"):
+        parse_methods([BUILD], ["c:choose=act"])
+    unchecked = build_method("x", "never.imported:build", [f"choose={STOP}"], import_own=False)
+    assert unchecked.operators == {"choose": {"name": STOP, "args": {}}}
+
+
+def test_ablate_in_python(tmp_path: Path):
+    results = ablate(BUILD, "counting", [f"choose={STOP}"], Choice(limit=2), out=tmp_path / "ablation")
+    scores = {method.method: method.score for method in results.comparison.methods}
+    assert scores == {BUILD: 100.0, f"choose={STOP}": 0.0}
+
+
+def test_a_sweep_over_own_names(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        f"benchmarks: [{{name: '{WORLD}', limit: 1}}, blocksworld]\ntasks: ['3-0']\ngraphs: ['{BUILD}', react]\n"
+        f"operators: [{{}}, {{choose: '{STOP}'}}]\n".replace("tasks: ['3-0']\n", "limit: 1\n")
+    )
+    found = sweep(file, tmp_path / "swept")
+    assert found.methods == (BUILD, f"{BUILD} choose={STOP}", "react")
+    assert found.left == 0
+    line = refused(capsys, "sweep", str(file), "--out", str(tmp_path / "dry"), "--dry-run")
+    assert "start the sweep without --dry-run" in line
+    file.write_text("benchmarks: [blocksworld]\nlimit: 1\ngraphs: ['never.imported:build', react]\n")
+    assert printed(capsys, "sweep", str(file), "--dry-run")["methods"] == ["never.imported:build", "react"]
+
+
+@pytest.mark.slow
+def test_an_evaluation_and_its_retry(tmp_path: Path):
+    pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
+    done = evaluate(BUILD, WORLD, swaps=[f"choose={STOP}"], ids=["1", "3"], out=tmp_path)
+    assert (done.benchmark, done.graph, done.n, done.figures["solved"]) == (WORLD, BUILD, 2, 0.0)
+    assert evaluate(GRAPH, "counting:tall", out=tmp_path / "tall").figures["solved"] == 1.0
+    again = evaluate_retry(next(tmp_path.glob("*.eval")))
+    assert (again.benchmark, again.endings) == (WORLD, {"world_ended": 2})
+
+
+# --- other processes
+
+
+def in_another_process(code: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join([str(ROOT / "src"), str(INSTALLED)])
+    environment = {**os.environ, "PYTHONPATH": paths, **variables}
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+CLI = "from certigraph.cli import main; main()"
+
+
+@pytest.mark.slow
+def test_a_killed_run_is_resumed_in_another_process_by_the_names_in_its_header(tmp_path: Path):
+    flag = str(tmp_path / "flag")
+    swap = "choose=ownagents.graphs:fragile"
+    killed = in_another_process(CLI, "run", BUILD, "counting:tall", "--swap", swap, OWN_FLAG=flag)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    (folder,) = Path("runs").iterdir()
+    assert not read_trajectory(folder).footer
+    resumed = in_another_process(CLI, "resume", str(folder), "--json", OWN_FLAG=flag)
+    fields = json.loads(resumed.stdout)
+    assert (fields["ending"], fields["graph"], fields["benchmark"]) == ("goal", BUILD, "counting:tall")
+    assert (fields["scores"]["value"], fields["steps"], read_trajectory(folder).resumes) == (1, 5, 1)
+
+
+@pytest.mark.slow
+def test_a_worker_process_builds_own_graphs_and_worlds(tmp_path: Path):
+    started = run(BUILD, WORLD, "1", out=tmp_path / "first").trajectory.header
+    job = RunJob(
+        graph=started.graph, operators={"choose": {"name": STOP, "args": {}}}, benchmark=started.task.benchmark,
+        task="2", context={}, out=str(tmp_path / "jobs"), run="one",  # type: ignore[arg-type]
+    )  # fmt: skip
+    code = (
+        "import asyncio, sys\nfrom certigraph.evaluation.workers import RunJob, RunWorker\n"
+        "job = RunJob.model_validate_json(sys.argv[1])\n"
+        "print(asyncio.run(RunWorker([]).done(job)).model_dump_json())\n"
+    )
+    done = in_another_process(code, job.to_portable().model_dump_json())
+    row = json.loads(done.stdout)
+    assert (row["id"], row["footer"]["ending"], row["footer"]["scores"]["value"]) == ("2", "world_ended", 0)
