@@ -33,6 +33,13 @@ def test_the_expert_reaches_the_goal(tmp_path: Path):
     assert result.ending == "goal"
 
 
+def test_imagined_outcomes_inside_realize_are_those_of_the_world_where_the_model_is_right(tmp_path: Path):
+    told = played(sdp.build(realize=reward_guided(k=2, imagines=True)), tmp_path / "a", answer_request, task="3-1")
+    known = played(sdp.build(realize=reward_guided(k=2)), tmp_path / "b", answer_request, task="3-1")
+    assert told.ending == "goal"
+    assert told.state["history"] == known.state["history"]
+
+
 def test_the_action_that_settles_the_target_is_taken_whatever_the_model_would(tmp_path: Path):
     """A mind that always names the first option holds red in hand; wanted is red on orange."""
     held = "the hand is currently holding red block"
