@@ -290,9 +290,9 @@ async def _call_operator(slot: Slot, label: str, call: Call, state: Any, runtime
     skipped = slot.skip(state, runtime)
     if skipped is not None:
         return skipped
-    view = View(slot.view(state), slot.name, label, declared_keys(slot.view))
-    with use_view(view):
-        answer = await call(view, runtime)
+    shown = slot.view(state)
+    with use_view(shown):
+        answer = await call(View(shown, slot.name, label, declared_keys(slot.view)), runtime)
     update = check_update(slot.name, slot.writes, label, answer)
     return slot.record(state, update, runtime)
 

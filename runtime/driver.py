@@ -21,6 +21,7 @@ from certigraph.adapters.faults import restarted_context
 from certigraph.adapters.models.usage import send_usage_to, use_call_log
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.redaction import redact_message
+from certigraph.graphs.assembly import EpisodicGraph
 from certigraph.runtime.files import disk_full_fault, is_disk_full
 from certigraph.runtime.graph_sources import AnyGraph, NamedEnding, ending_of, input_of, score_own
 from certigraph.runtime.own_nodes import meter_own_nodes, own_nodes_of
@@ -170,7 +171,7 @@ async def drive_run(
     async with keep_worlds_open():
         async with open_storage(graph, folder, context, resuming=resuming) as (saver, store):
             ready = graph.copy({"checkpointer": saver, "store": store})
-            if graph.name not in GRAPHS:
+            if not _is_shipped(graph):
                 ready = meter_own_nodes(ready, lambda: recorder.trajectory.usage.spent())  # noqa: PLW0108 - grows
             outcome = await _run_graph(ready, task, context, folder.name, recorder, resuming=resuming)
         if outcome.ending:
@@ -185,7 +186,7 @@ async def drive_run(
 async def _score_run(graph: AnyGraph, state: Any, task: Task, context: Context) -> Scores | None:
     """Score a run; a graph outside certigraph that did not act in the run's world, by what its state holds."""
     live = await score_world(state, context)
-    if graph.name in GRAPHS:
+    if _is_shipped(graph):
         return best_scores(state, live)
     try:
         return live or await score_own(state, task, context)
@@ -194,7 +195,7 @@ async def _score_run(graph: AnyGraph, state: Any, task: Task, context: Context) 
 
 
 def _name_ending(graph: AnyGraph, state: Any, scores: Scores | None) -> NamedEnding:
-    if graph.name not in GRAPHS:
+    if not _is_shipped(graph):
         return ending_of(graph, state, scores)
     module = graph_module(graph.name)
     return NamedEnding(module.ending(state), module.message(state) if hasattr(module, "message") else "")
@@ -210,7 +211,7 @@ async def _run_graph(
         "recursion_limit": MAX_SUPERSTEPS_PER_STEP * (limits.steps + 1) * limits.trials,
     }
     try:
-        inputs: Any = {"task": task} if graph.name in GRAPHS else input_of(graph, task)
+        inputs: Any = {"task": task} if _is_shipped(graph) else input_of(graph, task)
     except Fault as fault:
         return _GraphOutcome({}, fault.ending, str(fault))
     if resuming:
@@ -239,7 +240,12 @@ async def _run_graph(
 
 def _counts_usage(graph: AnyGraph) -> bool:
     """Whether the state of a graph lists all executions: a node of a user's own writes none of its channels."""
-    return graph.name in GRAPHS or not own_nodes_of(graph)
+    return _is_shipped(graph) or not own_nodes_of(graph)
+
+
+def _is_shipped(graph: AnyGraph) -> bool:
+    # LangGraph's own builder makes the graph of a user's own, whatever its name.
+    return graph.name in GRAPHS and isinstance(graph, EpisodicGraph)
 
 
 async def _stream_graph(

@@ -154,11 +154,13 @@ def _is_module(name: str) -> bool:
     """Whether a name without a colon is a module that may hold a graph; Python's own modules hold none."""
     if not all(part.isidentifier() for part in name.split(".")) or name.partition(".")[0] in sys.stdlib_module_names:
         return False
+    if "." in name:
+        return True  # if there is none, importing it names the reason
     try:
         spec = find_spec(name)
-    except (ImportError, ValueError):
-        return "." in name  # the import names the reason
-    return (spec is not None and spec.origin is not None) or "." in name
+    except ValueError:  # `__main__` of an interactive session
+        return False
+    return spec is not None and spec.origin is not None  # a folder of runs is no module
 
 
 def slots_of(graph: AnyGraph) -> list[str]:

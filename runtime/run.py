@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 def run(
     graph: str | AnyGraph = "sdp",
-    benchmark: str | Benchmark = "blocksworld",
+    benchmark: str | Benchmark | None = None,
     task: str | Task | None = None,
     *,
     context: Context | None = None,
@@ -71,7 +71,8 @@ def run(
     Args:
         graph: the name of a graph, or a compiled graph: `sdp.build(validate=always_pass)`. A graph outside certigraph
             is named as `mypackage.graphs:build`; `graph_sources` says how its ending and score are found.
-        benchmark: the name of a benchmark, `mypackage.worlds:MyBenchmark` included, or a benchmark object.
+        benchmark: the name of a benchmark, `mypackage.worlds:MyBenchmark` included, or a benchmark object; by default
+            that of the context, else blocksworld.
         task: a task or its id; by default the first task of the benchmark.
         context: model, budget, limits and data; all have defaults.
         out: the folder in which the folder of the run is created.
@@ -94,7 +95,7 @@ def run(
 
 async def arun(
     graph: str | AnyGraph = "sdp",
-    benchmark: str | Benchmark = "blocksworld",
+    benchmark: str | Benchmark | None = None,
     task: str | Task | None = None,
     *,
     context: Context | None = None,
@@ -106,7 +107,8 @@ async def arun(
     """Run a graph as `run` does, without blocking; `name` is the name of the run's folder, by default a new one."""
     check_on_error(on_error)
     context = context or Context()
-    live = load_benchmark(benchmark, context.data) if isinstance(benchmark, str) else complete_benchmark(benchmark)
+    named = benchmark or context.benchmark or "blocksworld"
+    live = load_benchmark(named, context.data) if isinstance(named, str) else complete_benchmark(named)
     defaults = {"benchmark": live, "limits": context.limits or live.limits}
     context = context.model_copy(update={**defaults, "checkpoints": context.checkpoints or default_checkpoints()})
     given = task if isinstance(task, Task) else live.task(task) if task else live.tasks()[0]

@@ -2,20 +2,24 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
+from langgraph.graph import START, StateGraph
+from langgraph.runtime import Runtime
 from own_names import BUILD, INSTALLED, WORLD
 from study_world import Riddles
 
+from certigraph.adapters.models.calls import Prompt, choose
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.graphs import sdp
 from certigraph.runtime.own_nodes import meter_own_nodes, own_nodes_of
 from certigraph.runtime.registry import build_graph
 from certigraph.runtime.run import run
-from certigraph.state.records import Spent
+from certigraph.state.records import Spent, Task
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +60,28 @@ def test_its_last_message_is_scored_as_the_answer_of_a_question(tmp_path: Path):
 def test_a_budget_stops_a_node_before_the_call_that_it_does_not_allow(tmp_path: Path):
     result = run(chatting(5), Riddles(), "found", out=tmp_path, context=Context(budget=Budget(calls=3)))
     assert (result.ending, result.usage.calls) == ("limit:calls", 3)
+
+
+class Asking(TypedDict, total=False):
+    task: Task
+    actions: list[str]
+
+
+async def ask_and_add(state: Asking, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask through certigraph, twice, and once around it."""
+    chosen = [await choose(Prompt("", "How?"), ["add", "stop"], role="executor", runtime=runtime) for _ in range(2)]
+    await GenericFakeChatModel(messages=replies()).ainvoke("How?")
+    return {"actions": chosen}
+
+
+def test_a_call_through_certigraph_is_counted_once(tmp_path: Path):
+    builder = StateGraph(Asking, context_schema=Context)
+    builder.add_node("ask", ask_and_add)
+    builder.add_edge(START, "ask")
+    chat = ScriptedChat(responder=lambda prompt, schema: {"choice": "add"})
+    result = run(builder.compile(), WORLD, "2", out=tmp_path, context=Context(chat=chat))
+    assert (result.ending, result.usage.calls) == ("goal", 3)
+    assert result.trajectory.superseded == []
 
 
 def test_graphs_of_slots_alone_stay_as_they_are():
