@@ -20,7 +20,7 @@ from certigraph.adapters.protocols import Benchmark, Context, Environment, Limit
 from certigraph.graphs import sdp
 from certigraph.state.records import Action, Fault, Observation, Predicate, Scores, Task, Verdict
 from certigraph.state.sdp import ProposeView, RealizeView, ValidateView
-from certigraph.state.serialization import serializer
+from certigraph.state.trajectory import serializer
 
 # The world: a ladder with one predicate per rung. It takes almost no time, so that the loop's overhead is measured.
 

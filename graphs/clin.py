@@ -6,7 +6,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
 from certigraph.adapters.protocols import Operator
-from certigraph.graphs.trials import LearningGraph, build_react_in_episodes, without_store
+from certigraph.graphs.reflexion import LearningGraph, build_react_in_episodes, without_store
 from certigraph.nodes import react as slots
 from certigraph.nodes.step import gain_insights
 from certigraph.state.step import TrialState as State

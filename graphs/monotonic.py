@@ -7,7 +7,7 @@ from typing import Unpack
 
 from langgraph.types import Checkpointer
 
-from certigraph.graphs.prediction import PredictorOperators, RewardGraph, build_predictor
+from certigraph.graphs.statefactory import PredictorOperators, RewardGraph, build_predictor
 from certigraph.nodes.rewards import monotonic
 from certigraph.state.rewards import RewardState as State
 from certigraph.state.rewards import reward_ending as ending

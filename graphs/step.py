@@ -15,7 +15,7 @@ from langgraph.types import Checkpointer
 
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import add_path, assemble
-from certigraph.graphs.trials import add_episode_edges, without_store
+from certigraph.graphs.reflexion import add_episode_edges, without_store
 from certigraph.nodes import beliefs, react, step
 from certigraph.nodes.beliefs import with_memory
 from certigraph.nodes.react import execute

@@ -23,7 +23,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from certigraph.runtime.files import is_disk_full, translate_database_errors
 from certigraph.state.records import Fault
-from certigraph.state.serialization import serializer
+from certigraph.state.trajectory import serializer
 
 UNREACHABLE_SERVER = "the checkpoint server cannot be reached"
 """Beginning of the message of a run that ended because its checkpoints could no longer be saved."""

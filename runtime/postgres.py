@@ -36,7 +36,7 @@ from psycopg.types.json import set_json_dumps, set_json_loads
 from certigraph.adapters.redaction import MASK, redact_message
 from certigraph.runtime.checkpoints import UNREACHABLE_SERVER, CheckpointOrder, error_types_of
 from certigraph.state.records import Fault
-from certigraph.state.serialization import serializer
+from certigraph.state.trajectory import serializer
 
 # JSON for Postgres: jsonb has no NUL, no half of a surrogate pair, no infinity, and does not distinguish 1 from 1.0.
 # Such values are saved as marked strings that hold their JSON, and are restored when they are read.

@@ -52,13 +52,13 @@ if TYPE_CHECKING:
     from certigraph.state.records import Verdict as Verdict
     from certigraph.state.rewards import Entity as Entity
     from certigraph.state.rewards import FactoredState as FactoredState
-    from certigraph.state.serialization import serializer as serializer
     from certigraph.state.tdp import Dag as Dag
     from certigraph.state.tdp import Node as Node
     from certigraph.state.tdp import Outcome as Outcome
     from certigraph.state.tdp import Progress as Progress
     from certigraph.state.trajectory import Trajectory as Trajectory
     from certigraph.state.trajectory import read_trajectory as read_trajectory
+    from certigraph.state.trajectory import serializer as serializer
 
 __version__ = "0.1.0"
 
@@ -130,7 +130,6 @@ _PUBLIC = {
         "Entity",
         "FactoredState",
     ),
-    "state.serialization": ("serializer",),
     "state.tdp": (
         "Dag",
         "Node",
@@ -138,6 +137,7 @@ _PUBLIC = {
         "Progress",
     ),
     "state.trajectory": (
+        "serializer",
         "Trajectory",
         "read_trajectory",
     ),

@@ -28,7 +28,7 @@ from certigraph.nodes.react import decide
 from certigraph.nodes.sdp import realize
 from certigraph.state.records import Fault, Task
 from certigraph.state.run import RunInput, RunState
-from certigraph.state.serialization import serializer
+from certigraph.state.trajectory import serializer
 
 # However a graph is run and however it ends, no world that it opened stays open; and it can be continued.
 

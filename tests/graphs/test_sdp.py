@@ -19,7 +19,7 @@ from certigraph.nodes.sdp import always_pass, capped, give_up, validate
 from certigraph.nodes.slots import factory
 from certigraph.state.records import Fault, Verdict
 from certigraph.state.run import certified_state
-from certigraph.state.serialization import serializer
+from certigraph.state.trajectory import serializer
 
 LABELS = {
     ("propose", "realize"): "planned",

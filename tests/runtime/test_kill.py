@@ -29,8 +29,7 @@ from certigraph.graphs import mcts, react_reward, sdp, tdp
 from certigraph.nodes.lookahead import listed
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
-from certigraph.state.serialization import serializer
-from certigraph.state.trajectory import Event, Trajectory, read_lines
+from certigraph.state.trajectory import Event, Trajectory, read_lines, serializer
 
 # Runs whose process dies: resumed, they certify what an uninterrupted run certifies.
 

@@ -23,8 +23,7 @@ from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun, resume, run
 from certigraph.state.records import Certificate, Fault, Verdict
-from certigraph.state.serialization import serializer
-from certigraph.state.trajectory import Event, parse_line, read_trajectory
+from certigraph.state.trajectory import Event, parse_line, read_trajectory, serializer
 
 SENTINEL = "sk/live+S3NT1N3L==0123456789~abcdef"
 

@@ -24,8 +24,7 @@ from certigraph.runtime.files import MEMORY_FILE, find_trajectories
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.records import Fault
-from certigraph.state.serialization import serializer
-from certigraph.state.trajectory import read_trajectory
+from certigraph.state.trajectory import read_trajectory, serializer
 
 
 class Payload:

@@ -37,8 +37,7 @@ from certigraph.state.records import (
 )
 from certigraph.state.run import CertifiedState, Evidence, KnownFinding, certified_state, certified_states, transitions
 from certigraph.state.sdp import SDPState, propose_view, realize_view, sdp_replan_view, validate_view
-from certigraph.state.serialization import serializer
-from certigraph.state.trajectory import Event, read_trajectory
+from certigraph.state.trajectory import Event, read_trajectory, serializer
 
 TASK = Task(benchmark="script", id="only", goal="reach the end")
 PLAN = predicates("p", 6)

@@ -8,7 +8,6 @@ from dag_strategies import accepted, for_all, graphs, running, written
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from certigraph.state.serialization import serializer
 from certigraph.state.tdp import (
     Dag,
     GraphRevision,
@@ -24,6 +23,7 @@ from certigraph.state.tdp import (
     repair_nodes,
     sinks,
 )
+from certigraph.state.trajectory import serializer
 
 # Task graphs: what is one, and what may run when.
 

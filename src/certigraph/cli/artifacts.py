@@ -1,6 +1,8 @@
 """Commands that draw, export and index: graph, figures, anatomy, export, list, index and rewards."""
 
 import json
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -8,14 +10,15 @@ from time import perf_counter
 from typing import Annotated, Literal
 
 import typer
+from langchain_core.runnables.graph import Edge, Graph
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from certigraph.adapters.matching import DEFAULT_ENCODER
-from certigraph.adapters.processes import TABLE_PACKAGES, check_evaluation_packages
+from certigraph.adapters.processes import TABLE_PACKAGES, check_evaluation_packages, child_environment
 from certigraph.adapters.rewards import DEFAULT_BASE_MODEL
 from certigraph.cli.options import AsJson, Budgets, Cache, Data, GraphName, Model, Roles, Swaps
-from certigraph.state.records import Interrupted
+from certigraph.state.records import Fault, Interrupted
 
 # Graphs, and the results of runs.
 
@@ -26,7 +29,7 @@ def graph_command(
     png: Annotated[Path | None, typer.Option(help="Write a PNG instead of printing Mermaid.")] = None,
 ) -> None:
     """Draw a graph, including the graphs inside its nodes: as Mermaid text, or as PNG if Graphviz is installed."""
-    from certigraph.runtime.drawing import draw_png
+    from certigraph.cli.artifacts import draw_png
     from certigraph.runtime.registry import build_graph, parse_swap
 
     drawing = build_graph(graph, dict(map(parse_swap, swap or []))).get_graph(xray=True)
@@ -293,3 +296,52 @@ def transfer_command(
     )
     print_transfer(results)
     write_transfer(results, out)
+
+
+# Drawings of graphs as PNG files, made by Graphviz.
+
+DOT_STYLE = (
+    'node [shape=box, style="rounded,filled", fillcolor="#eef2ff", fontname=Helvetica]',
+    "edge [fontname=Helvetica]",
+)
+"""Default attributes of nodes and edges."""
+
+DRAWING_PROGRAMS = ("dot", "graphviz-pure")
+"""Programs that draw, in order of preference."""
+
+
+def draw_png(drawing: Graph, path: Path) -> Path:
+    """Write the drawing of a graph as a PNG file and return its path.
+
+    Raises:
+        Fault: no Graphviz program is installed, or the program failed.
+    """
+    program = next(filter(None, map(shutil.which, DRAWING_PROGRAMS)), None)
+    if program is None:
+        raise Fault("data", "a PNG needs Graphviz: pip install 'certigraph[draw]', or install your system's graphviz")
+    result = subprocess.run(
+        [program, "-Tpng", "-o", str(path)],
+        input=dot_source(drawing), text=True, capture_output=True, check=False, env=child_environment(),
+    )  # fmt: skip
+    if result.returncode:
+        raise Fault("data", f"{program} could not draw {path}: {result.stderr[:200]}")
+    return path
+
+
+def dot_source(drawing: Graph) -> str:
+    """Return a graph as DOT source; conditional edges are dashed and labelled, graphs inside nodes are boxed."""
+    inner = sorted({name.rpartition(":")[0] for name in drawing.nodes} - {""})
+    boxes = [f'subgraph "cluster_{box}" {{ label="{box}"; {_format_nodes(drawing, box)} }}' for box in inner]
+    nodes = [_format_nodes(drawing, ""), *boxes]
+    return "digraph {\n" + ";\n".join([*DOT_STYLE, *nodes, *map(_format_edge, drawing.edges)]) + "\n}\n"
+
+
+def _format_nodes(drawing: Graph, box: str) -> str:
+    # An empty `box` selects the nodes of the outermost graph.
+    names = [name for name in drawing.nodes if name.rpartition(":")[0] == box]
+    return "; ".join(f'"{name}" [label="{name.rpartition(":")[2].strip("_")}"]' for name in names)
+
+
+def _format_edge(edge: Edge) -> str:
+    line = "dashed" if edge.conditional else "solid"
+    return f'"{edge.source}" -> "{edge.target}" [label="{edge.data or ""}", style={line}]'

@@ -1,4 +1,4 @@
-"""Tests of `graphs.trials`."""
+"""Tests of `graphs.reflexion`."""
 
 import itertools
 import json
@@ -24,9 +24,8 @@ from certigraph.nodes.step import format_report, none, planner
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.records import Action, Observation, Task
-from certigraph.state.serialization import serializer
 from certigraph.state.step import Lesson
-from certigraph.state.trajectory import read_trajectory
+from certigraph.state.trajectory import read_trajectory, serializer
 
 # ReAct, plan-and-solve, Reflexion, CLIN and STEP: what their roles see, how they loop, learn, stop and resume.
 

@@ -1,4 +1,4 @@
-"""Tests of `graphs.prediction`."""
+"""Tests of `graphs.statefactory`."""
 
 import json
 
