@@ -18,7 +18,7 @@ from certigraph.state.search import create_question_task
 KEYS = ("OPENAI_API_KEY", "CERTIGRAPH_BASE_URL", "CERTIGRAPH_SEARCH", "SERPER_API_KEY", "BRAVE_API_KEY", "SEARXNG_URL")
 
 
-class Said(NamedTuple):
+class Printed(NamedTuple):
     status: int
     out: str
     err: str
@@ -30,10 +30,10 @@ def certigraph(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: 
     for name in ("CERTIGRAPH_DATA", *KEYS):
         monkeypatch.delenv(name, raising=False)
 
-    def call(*arguments: str) -> Said:
+    def call(*arguments: str) -> Printed:
         with pytest.raises(SystemExit) as stop:
             cli.main(list(arguments))
-        return Said(int(stop.value.code or 0), *capsys.readouterr())
+        return Printed(int(stop.value.code or 0), *capsys.readouterr())
 
     return call
 

@@ -18,7 +18,7 @@ from certigraph.state.trajectory import read_trajectory
 ROOT = Path(__file__).parents[2]
 
 
-class Said(NamedTuple):
+class Printed(NamedTuple):
     status: int
     out: str
     err: str
@@ -29,14 +29,14 @@ def certigraph(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
 
-    def call(*arguments: str) -> Said:
+    def call(*arguments: str) -> Printed:
         status = 0
         try:
             cli.main(list(arguments))
         except SystemExit as stop:
             status = int(stop.code or 0)
         out, err = capsys.readouterr()
-        return Said(status, out, err)
+        return Printed(status, out, err)
 
     return call
 

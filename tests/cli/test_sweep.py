@@ -27,7 +27,7 @@ def _generated_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+def call_command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as stop:
         cli.main(["sweep", *arguments])
     out, err = capsys.readouterr()
@@ -42,7 +42,7 @@ def file(folder: Path, text: str = TEXT) -> str:
 
 def test_a_forecast_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    status, shown, _ = said(capsys, file(tmp_path), "--dry-run")
+    status, shown, _ = call_command(capsys, file(tmp_path), "--dry-run")
     assert status == 0
     assert "3 methods: sdp, sdp validate=always_pass, react\n" in shown
     assert "validate=always_pass is not run in react (no slot validate)" in shown
@@ -59,7 +59,7 @@ def test_a_forecast_imports_no_operators_of_ones_own(
         "open('imported', 'w').close()\nfrom certigraph import always_pass\n"
     )
     own = TEXT.replace("validate: always_pass", "validate: dry_run_operators:always_pass")
-    status, shown, _ = said(capsys, file(tmp_path, own), "--dry-run")
+    status, shown, _ = call_command(capsys, file(tmp_path, own), "--dry-run")
     assert status == 0
     assert "3 methods: sdp, sdp validate=dry_run_operators:always_pass, react\n" in shown
     assert not (tmp_path / "imported").exists()
@@ -67,11 +67,11 @@ def test_a_forecast_imports_no_operators_of_ones_own(
 
 def test_a_forecast_refuses_what_the_sweep_would_refuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = ("--out", str(tmp_path / "sweep"))
-    status, _, errors = said(capsys, file(tmp_path, TEXT + "faults: timeut=0.1\n"), *out, "--dry-run")
+    status, _, errors = call_command(capsys, file(tmp_path, TEXT + "faults: timeut=0.1\n"), *out, "--dry-run")
     assert status == 2 and "timeut" in errors
     plan = prepare_sweep(Path(file(tmp_path)), tmp_path / "sweep")
     write_plans(plan)
-    status, _, errors = said(capsys, file(tmp_path, TEXT.replace("3-0, 4-0", "3-0")), *out, "--dry-run")
+    status, _, errors = call_command(capsys, file(tmp_path, TEXT.replace("3-0, 4-0", "3-0")), *out, "--dry-run")
     assert status == 2 and "benchmarks may be added" in errors
 
 
@@ -86,9 +86,9 @@ def test_a_forecast_of_a_model_that_costs(
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.delenv("CERTIGRAPH_BASE_URL", raising=False)
     text = TEXT.replace("simulated:act=0.1", "openai:gpt-4o-mini") + "most: {usd: 12.5}\n"
-    _, shown, _ = said(capsys, file(tmp_path, text), "--dry-run")
+    _, shown, _ = call_command(capsys, file(tmp_path, text), "--dry-run")
     assert "6 runs to go, at most 120 calls, 12,000,000 tokens and 30.00 usd; together no more than 12.5 usd" in shown
-    _, shown, _ = said(capsys, file(tmp_path, text), "--dry-run", "--json")
+    _, shown, _ = call_command(capsys, file(tmp_path, text), "--dry-run", "--json")
     assert json.loads(shown)["calls_at_most"] == 120
 
 
@@ -106,7 +106,7 @@ def test_a_forecast_of_a_model_that_costs(
 def test_unusable_arguments(
     text: str, arguments: tuple[str, ...], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    status, _, err = said(capsys, file(tmp_path, text), "--out", str(tmp_path / "out"), *arguments)
+    status, _, err = call_command(capsys, file(tmp_path, text), "--out", str(tmp_path / "out"), *arguments)
     assert status == 2
     assert told in err
     assert not (tmp_path / "out").exists()
@@ -118,16 +118,16 @@ def test_the_command_runs_goes_on_and_reports(
 ):
     monkeypatch.chdir(tmp_path)
     given = file(tmp_path, TEXT + "most: {calls: 5}\n")
-    status, shown, errors = said(capsys, given)
+    status, shown, errors = call_command(capsys, given)
     assert status == 1
     assert "calls are made" in shown
     assert "give a larger `most`" in shown
     assert "blocksworld (1 of 1)\nmodel simulated:act=0.1: " in errors
     assert "; 6 runs (3 methods x 2 tasks): 0 done" in errors
-    status, shown, errors = said(capsys, file(tmp_path))
+    status, shown, errors = call_command(capsys, file(tmp_path))
     assert status == 0
     assert "report: sweep/sweep.html" in shown
     assert "none left" in errors
-    status, shown, errors = said(capsys, given, "--report-only", "--json")
+    status, shown, errors = call_command(capsys, given, "--report-only", "--json")
     found = json.loads(shown)
     assert (status, errors, found["left"], found["methods"]) == (0, "", 0, ["sdp", "sdp validate=always_pass", "react"])

@@ -48,7 +48,7 @@ ROOT = Path(__file__).parents[2]
 TASKS = ("3-0", "4-0")
 
 
-def asked(*graphs: str, tasks: Sequence[str] = TASKS, calls: int = 6, swaps: Sequence[str] = ()) -> ComparisonJob:
+def job_of(*graphs: str, tasks: Sequence[str] = TASKS, calls: int = 6, swaps: Sequence[str] = ()) -> ComparisonJob:
     context = Context(budget=Budget(calls=calls))
     return build_job(parse_methods(graphs or ("react", "sdp"), swaps), "blocksworld", Choice(tasks), context)
 
@@ -93,20 +93,20 @@ def test_methods_that_do_not_exist(graphs: list[str], swaps: list[str], fix: str
 
 
 def test_cells_go_task_by_task(tmp_path: Path):
-    cells = cells_of(asked().plan, tmp_path)
+    cells = cells_of(job_of().plan, tmp_path)
     assert [(c.task, c.method.name) for c in cells] == [(t, m) for t in TASKS for m in ("react", "sdp")]
     assert len({cell.folder for cell in cells}) == 4
 
 
 def test_a_changed_plan_is_refused_with_what_differs(tmp_path: Path):
-    save_or_check_plan(asked().plan, tmp_path)
-    save_or_check_plan(asked().plan, tmp_path)
-    changed = asked(tasks=("3-0", "4-1"), calls=7).plan
+    save_or_check_plan(job_of().plan, tmp_path)
+    save_or_check_plan(job_of().plan, tmp_path)
+    changed = job_of(tasks=("3-0", "4-1"), calls=7).plan
     with pytest.raises(Fault, match=r'tasks\.2: "4-0" there, "4-1" here; budget\.calls: 6 there, 7 here') as refusal:
         save_or_check_plan(changed, tmp_path)
     assert f"certigraph compare --out {tmp_path}" in str(refusal.value)
-    swapped = asked("react", "sdp", swaps=["sdp:validate=always_pass"]).plan
-    assert [entry.partition(":")[0] for entry in list_differences(asked().plan, swapped)] == [
+    swapped = job_of("react", "sdp", swaps=["sdp:validate=always_pass"]).plan
+    assert [entry.partition(":")[0] for entry in list_differences(job_of().plan, swapped)] == [
         "methods.2.operators.validate.name"
     ]
 
@@ -124,7 +124,7 @@ def test_a_local_model_is_known_by_its_file(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_what_is_done_is_kept(tmp_path: Path):
-    given = asked()
+    given = job_of()
     assert done(given, tmp_path) == ["react 3-0", "sdp 3-0", "react 4-0", "sdp 4-0"]
     files = {path: path.read_bytes() for path in tmp_path.rglob("trajectory.jsonl")}
     assert done(given, tmp_path) == []
@@ -135,7 +135,7 @@ def test_what_is_done_is_kept(tmp_path: Path):
 
 
 def test_checkpoints_are_kept_only_of_runs_that_can_go_on(tmp_path: Path):
-    given = asked()
+    given = job_of()
     done(given, tmp_path)
     kept = {
         row.ending: bool(list(tmp_path.rglob(f"{row.run}/checkpoints.sqlite")))
@@ -148,14 +148,14 @@ def test_an_interrupted_comparison_says_how_it_goes_on(tmp_path: Path):
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    given = asked()
+    given = job_of()
     with pytest.raises(Interrupted, match=f"certigraph compare --out {tmp_path}"):
         compare(given.plan, given.context, given.benchmark, tmp_path, listener=interrupt)
     assert len(done(given, tmp_path)) == 3
 
 
 def test_where_the_first_runs_all_fail_alike_the_rest_is_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    given = asked(tasks=[f"3-{n}" for n in range(9)])
+    given = job_of(tasks=[f"3-{n}" for n in range(9)])
     monkeypatch.setattr(type(given.benchmark), "open", broken)
     with pytest.raises(Fault, match=r"first 3 runs failed alike \(no Java here\).*certigraph compare --out"):
         done(given, tmp_path)
@@ -175,7 +175,7 @@ def test_errors_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     code += "    return await validate(state, runtime)\n"
     (tmp_path / "touchy_operator.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
-    given = asked("sdp", "react", tasks=["3-0"], calls=50, swaps=["sdp:validate=touchy_operator:touchy"])
+    given = job_of("sdp", "react", tasks=["3-0"], calls=50, swaps=["sdp:validate=touchy_operator:touchy"])
     assert done(given, tmp_path / "out") == ["sdp 3-0", "react 3-0"]
     assert [r.method for r in comparison_rows_of(given.plan, tmp_path / "out")] == ["react"]
     (tmp_path / "mended").touch()
@@ -184,7 +184,7 @@ def test_errors_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_run_that_died_before_its_first_line_begins_again(tmp_path: Path):
-    given = asked()
+    given = job_of()
     cell = cells_of(given.plan, tmp_path)[0]
     (cell.folder / "20200101-dead").mkdir(parents=True)
     (cell.folder / "20200101-dead" / "trajectory.jsonl").write_text('{"type": "hea')
@@ -197,7 +197,7 @@ def test_one_process_at_a_time(tmp_path: Path):
     with (tmp_path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(Fault, match="another process"):
-            done(asked(), tmp_path)
+            done(job_of(), tmp_path)
 
 
 # --- statistics
@@ -205,7 +205,7 @@ def test_one_process_at_a_time(tmp_path: Path):
 
 def test_tasks_that_a_method_lacks_are_left_out_for_all():
     rows = [row("react", "3-0", score=40), row("sdp", "3-0", score=60), row("react", "4-0", score=100, solved=True)]
-    found = comparison_of(asked().plan.outline, rows)
+    found = comparison_of(job_of().plan.outline, rows)
     assert [(m.n, m.score, m.successes) for m in found.methods] == [(1, 40, 0), (1, 60, 0)]
     (apart,) = found.differences
     assert (apart.method, apart.against, apart.mean, apart.words) == (
@@ -217,10 +217,10 @@ def test_tasks_that_a_method_lacks_are_left_out_for_all():
 
 
 def test_a_method_that_finished_nothing_empties_no_table():
-    found = comparison_of(asked("react", "sdp", "step").plan.outline, [row("react", score=40), row("sdp", score=60)])
+    found = comparison_of(job_of("react", "sdp", "step").plan.outline, [row("react", score=40), row("sdp", score=60)])
     assert [(m.method, m.n, m.score) for m in found.methods] == [("react", 0, 0.0), ("sdp", 0, 0.0), ("step", 0, 0.0)]
     rows = [row(method, task, score=50) for method in ("react", "sdp") for task in TASKS]
-    found = comparison_of(asked("react", "sdp", "step").plan.outline, rows)
+    found = comparison_of(job_of("react", "sdp", "step").plan.outline, rows)
     assert [(m.method, m.n) for m in found.methods] == [("react", 2), ("sdp", 2), ("step", 0)]
     assert [d.words for d in found.differences] == ["equal on every task at n=2", "no task that both finished"]
 
@@ -229,7 +229,7 @@ def test_the_difference_is_paired_by_task():
     tasks = [f"3-{n}" for n in range(8)]
     rows = [row("sdp", t, score=10.0 * n + 30 + n % 2) for n, t in enumerate(tasks)]
     rows += [row("react", t, score=10.0 * n) for n, t in enumerate(tasks)]
-    (apart,) = comparison_of(asked(tasks=tasks).plan.outline, rows).differences
+    (apart,) = comparison_of(job_of(tasks=tasks).plan.outline, rows).differences
     assert apart.mean == 30.5
     assert apart.low == pytest.approx(30.5, abs=0.5)
     assert apart.words == "above react at n=8"
@@ -294,7 +294,7 @@ def test_a_mean_curve_steps_where_any_run_does():
 
 
 def test_everything_is_written_and_the_curves_end_at_the_table(tmp_path: Path):
-    given = asked()
+    given = job_of()
     done(given, tmp_path)
     comparison = write_comparison_report(given.plan, tmp_path).comparison
     assert {m.method: m.score for m in comparison.methods} == {"react": 100, "sdp": 0}
@@ -309,7 +309,7 @@ def test_everything_is_written_and_the_curves_end_at_the_table(tmp_path: Path):
 
 
 def test_the_page_escapes_what_comes_from_outside(tmp_path: Path):
-    plan = asked().plan.model_copy(update={"tasks": ("<script>1</script>",), "model": "<i>m</i>"})
+    plan = job_of().plan.model_copy(update={"tasks": ("<script>1</script>",), "model": "<i>m</i>"})
     findings = compute_results(plan, tmp_path)
     write_page(plan, findings, draw_curves({a: {} for a in AXIS_LABELS}, tmp_path), tmp_path / "page.html")
     assert not re.search("<script|<i>m", (tmp_path / "page.html").read_text())
@@ -322,7 +322,7 @@ def test_cached_shares():
 # --- the command
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+def call_command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as stop:
         cli.main(["compare", *arguments])
     out, err = capsys.readouterr()
@@ -333,15 +333,15 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
 def test_the_command_runs_goes_on_and_reports(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     out = str(tmp_path / "c")
     chosen = ("--on", "blocksworld", "--task", "3-0", "--task", "4-0", "--budget", "calls=6")
-    status, shown, errors = said(capsys, "react", "sdp", *chosen, "--out", out)
+    status, shown, errors = call_command(capsys, "react", "sdp", *chosen, "--out", out)
     assert status == 0
     assert "4 runs (2 methods x 2 tasks): 0 done" in errors
     assert "none left" in errors
     assert "too few tasks to tell: n=2" in shown
-    status, shown, errors = said(capsys, "--report-only", "--out", out, "--json")
+    status, shown, errors = call_command(capsys, "--report-only", "--out", out, "--json")
     assert (status, errors) == (0, "")
     assert [m["method"] for m in json.loads(shown)["methods"]] == ["react", "sdp"]
-    assert "4 done" in said(capsys, "--out", out)[2]
+    assert "4 done" in call_command(capsys, "--out", out)[2]
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_the_command_runs_goes_on_and_reports(capsys: pytest.CaptureFixture[str]
     ],
 )
 def test_bad_arguments(arguments: tuple[str, ...], fix: str, capsys: pytest.CaptureFixture[str]):
-    status, _, errors = said(capsys, *arguments)
+    status, _, errors = call_command(capsys, *arguments)
     assert (status, fix in errors) == (2, True)
 
 

@@ -412,7 +412,7 @@ def test_nothing_is_claimed_of_no_task():
 # --- the command
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+def call_command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as stop:
         cli.main([*arguments])
     out, err = capsys.readouterr()
@@ -423,7 +423,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
 def test_one_command_ablates_and_the_same_command_goes_on(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     command = ("ablate", "sdp", "blocksworld", "--limit", "3", "--trials", "2", "--out", str(tmp_path / "a"))
     command += ("--model", "simulated:propose=0.1,act=0.3,accept=0.1,reject=0.1")
-    status, shown, errors = said(capsys, *command)
+    status, shown, errors = call_command(capsys, *command)
     assert status == 0
     assert "4 methods x 3 tasks x 2 trials" in errors
     assert "simulated agent" in shown
@@ -431,7 +431,7 @@ def test_one_command_ablates_and_the_same_command_goes_on(capsys: pytest.Capture
     assert [(m["n"], m["runs"]) for m in table["methods"]] == [(3, 6)] * 4
     assert [e["rule"] for e in table["replayed"]] == ["action fidelity", "certified prefix", "cascade cap"]
     assert all(m["pass_all"] is not None for m in table["methods"])
-    again = said(capsys, *command)
+    again = call_command(capsys, *command)
     assert (again[0], again[1]) == (status, shown)
     assert "24 done" in again[2]
 

@@ -46,7 +46,9 @@ class Bridged(BridgedChat):
         return {"model": self.behind}
 
 
-def asked(monkeypatch: pytest.MonkeyPatch, behind: str = "mockllm/model", **budget: Any) -> tuple[Fault, int, int]:
+def query_bridge(
+    monkeypatch: pytest.MonkeyPatch, behind: str = "mockllm/model", **budget: Any
+) -> tuple[Fault, int, int]:
     """The fault of a question, the calls that were booked, and the requests that were made."""
     requests: list[None] = []
 
@@ -65,7 +67,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, behind: str = "mockllm/model", **budg
 
 
 def test_what_inspect_repeated_in_vain_is_one_call_and_one_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    fault, calls, requests = asked(monkeypatch)
+    fault, calls, requests = query_bridge(monkeypatch)
     assert (fault.ending, calls, requests) == ("error:model", 1, 1)
     assert "down" in str(fault) and "sk-0123" not in str(fault)
 
@@ -74,7 +76,7 @@ def test_what_inspect_repeated_in_vain_is_one_call_and_one_fault(monkeypatch: py
 def test_with_dollars_limited_only_what_is_free_or_priced_is_queried(
     monkeypatch: pytest.MonkeyPatch, behind: str, requests: int
 ) -> None:
-    fault, calls, made = asked(monkeypatch, behind, usd=1.0)
+    fault, calls, made = query_bridge(monkeypatch, behind, usd=1.0)
     assert (calls, made) == (requests, requests)
     assert ("no known price" in str(fault)) == (not requests)
 

@@ -151,7 +151,7 @@ def test_names_with_commas_survive_inspects_command_line(tmp_path: Path):
 def test_a_cache_answers_under_inspect_too_and_knows_the_model_behind_the_bridge(tmp_path: Path, monkeypatch: Any):
     replies = experts_replies("3-1", tmp_path / "expert")
 
-    def asked(model: str) -> tuple[int, int]:
+    def calls_of(model: str) -> tuple[int, int]:
         with stub(*replies) as server:
             monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
             cache = str(tmp_path / "cache")
@@ -159,9 +159,9 @@ def test_a_cache_answers_under_inspect_too_and_knows_the_model_behind_the_bridge
             assert done.endings == {"goal": 1}
             return len(server.requests), done.rows[0].tokens
 
-    assert asked("openai:stubbed") == (len(replies), 110 * len(replies))
-    assert asked("openai:stubbed") == (0, 0)
-    assert asked("openai:other") == (len(replies), 110 * len(replies))
+    assert calls_of("openai:stubbed") == (len(replies), 110 * len(replies))
+    assert calls_of("openai:stubbed") == (0, 0)
+    assert calls_of("openai:other") == (len(replies), 110 * len(replies))
 
     task = TASKS["blocksworld"](ids=["3-1"], cache=str(tmp_path / "cache"), out=str(tmp_path / "runs"))
     with stub(*replies) as server:

@@ -45,7 +45,7 @@ def row(number: int, **changes: object) -> SoakRun:
 held_at_start = read_process()
 
 
-def told(rows: list[SoakRun], finished: int) -> SoakResult:
+def result_of(rows: list[SoakRun], finished: int) -> SoakResult:
     disk = DiskUsage(finished=frozenset(f"run-{n}" for n in range(finished)), trajectories=1.0, rest=2.0)
     end = held_at_start.model_copy(update={"cpu": held_at_start.cpu + 20.0, "memory": rows[-1].memory})
     return soak_figures(PLAN, len(rows), rows, disk, (held_at_start, end), 40.0)
@@ -53,7 +53,7 @@ def told(rows: list[SoakRun], finished: int) -> SoakResult:
 
 def test_overheads_are_what_the_endpoint_did_not_take():
     slow = row(7, seconds=5.0, calls=(0.6, 4.0))
-    done = told([row(n) for n in range(7)] + [slow] + [row(n) for n in range(8, 1_000)], 1_000)
+    done = result_of([row(n) for n in range(7)] + [slow] + [row(n) for n in range(8, 1_000)], 1_000)
     assert done.call.p50 == pytest.approx(100)
     assert done.run.p50 == pytest.approx(500)
     assert (done.call.most, done.run.most) == pytest.approx((3_500, 4_000))
@@ -62,24 +62,24 @@ def test_overheads_are_what_the_endpoint_did_not_take():
 
 def test_windows_follow_each_other_and_tell_a_cost_that_grows():
     rows = [row(n) for n in range(1_000)]
-    done = told(rows, 1_000)
+    done = result_of(rows, 1_000)
     assert [(w.first, w.end) for w in done.windows][:3] == [(0, 10), (10, 100), (100, 200)]
     assert [(w.first, w.end) for w in done.windows][-2:] == [(900, 960), (960, 1_000)], "the last runs on their own"
     assert all(w.cpu_each == pytest.approx(20) for w in done.windows)
     assert done.flat == pytest.approx(1)
     dearer = [row(n, cpu=held_at_start.cpu + 0.02 * n + 0.00001 * n * n) for n in range(1_000)]
-    assert told(dearer, 1_000).flat > 1.5
+    assert result_of(dearer, 1_000).flat > 1.5
 
 
 def test_memory_that_grows_after_the_first_tenth_is_reported():
     steady = [row(n, memory=100.0 + 50 * (n >= 50)) for n in range(1_000)]
-    assert told(steady, 1_000).grown == pytest.approx(0)
+    assert result_of(steady, 1_000).grown == pytest.approx(0)
     leaking = [row(n, memory=100.0 + 0.02 * n) for n in range(1_000)]
-    assert told(leaking, 1_000).grown == pytest.approx(0.1765, abs=1e-3)
+    assert result_of(leaking, 1_000).grown == pytest.approx(0.1765, abs=1e-3)
 
 
 def test_a_run_without_a_footer_is_lost(tmp_path: Path):
-    assert told([row(n) for n in range(1_000)], 998).lost == 2
+    assert result_of([row(n) for n in range(1_000)], 998).lost == 2
     kept, cut = (run("react", "blocksworld", "3-0", out=tmp_path).folder for _ in range(2))
     lines = (cut / "trajectory.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     (cut / "trajectory.jsonl").write_text("".join(lines[:-1]), encoding="utf-8")
@@ -90,7 +90,7 @@ def test_a_run_without_a_footer_is_lost(tmp_path: Path):
 
 
 def test_a_soak_that_was_interrupted_early_has_figures_too():
-    done = told([row(0)], 1)
+    done = result_of([row(0)], 1)
     assert (done.ended, done.lost, done.flat, done.grown) == (1, 0, 1.0, 0.0)
 
 

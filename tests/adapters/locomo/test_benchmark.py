@@ -57,7 +57,7 @@ def sample(*questions: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def asked(question: str = "What did Ann sell?", category: int = 4, evidence: Any = ("D1:1",), **answer: Any):
+def question_row(question: str = "What did Ann sell?", category: int = 4, evidence: Any = ("D1:1",), **answer: Any):
     return {"question": question, "category": category, "evidence": list(evidence), **answer}
 
 
@@ -79,8 +79,8 @@ def test_turns_come_in_the_order_of_sessions_and_dates_without_a_session_are_lef
 
 
 def test_integers_become_texts_and_adversarial_answers_are_never_gold(tmp_path: Path):
-    trap = asked(category=5, adversarial_answer="a boat", answer="No")
-    world = written(tmp_path, asked(answer=3), trap)
+    trap = question_row(category=5, adversarial_answer="a boat", answer="No")
+    world = written(tmp_path, question_row(answer=3), trap)
     assert world.gold(world.task("conv-1/0")).answers == ("3",)
     assert world.gold(world.task("conv-1/1")).answers == ("UNANSWERABLE",)
 
@@ -99,7 +99,7 @@ def test_malformed_evidence_is_taken_apart(evidence: list[str], turns: tuple[str
 
 
 def test_evidence_that_no_turn_has_is_left_out(tmp_path: Path):
-    world = written(tmp_path, asked(answer="a boat", evidence=["D1:1", "D7:7"]))
+    world = written(tmp_path, question_row(answer="a boat", evidence=["D1:1", "D7:7"]))
     assert [hop.passage.id for hop in world.gold(world.task("conv-1/0")).hops] == ["conv-1/D1:1"]
 
 
@@ -144,7 +144,7 @@ def test_no_abstentions(answer: str):
 
 
 def test_an_abstention_is_right_where_nothing_is_known_and_wrong_elsewhere(tmp_path: Path):
-    world = written(tmp_path, asked(answer="a boat"), asked(category=5))
+    world = written(tmp_path, question_row(answer="a boat"), question_row(category=5))
     answerable, adversarial = world.tasks()
     assert world.score_answer(adversarial, "UNANSWERABLE").value == 1.0
     assert world.score_answer(adversarial, "a boat").value == 0.0
@@ -168,13 +168,13 @@ def test_the_one_speaker_that_is_named_is_exchanged(text: str, swapped: str):
 @pytest.mark.parametrize(
     "question",
     [
-        asked("What did Ann sell?", category=3, answer="a boat"),  # inferred
-        asked("What did Ann say of her boat?", answer="sold"),  # the pronoun tells
-        asked("Did Ann sell a boat?", answer="Yes"),
-        asked("How many boats did Ann sell?", answer="one"),  # Bob: none
-        asked("What did Ann fly?", answer="a kite", evidence=["D2:1"]),  # Bob's words
-        asked("What did Ann do?", answer="both", evidence=["D1:1", "D2:1"]),  # both speak
-        asked("What did Ann sell?", answer="a boat", evidence=[]),
+        question_row("What did Ann sell?", category=3, answer="a boat"),  # inferred
+        question_row("What did Ann say of her boat?", answer="sold"),  # the pronoun tells
+        question_row("Did Ann sell a boat?", answer="Yes"),
+        question_row("How many boats did Ann sell?", answer="one"),  # Bob: none
+        question_row("What did Ann fly?", answer="a kite", evidence=["D2:1"]),  # Bob's words
+        question_row("What did Ann do?", answer="both", evidence=["D1:1", "D2:1"]),  # both speak
+        question_row("What did Ann sell?", answer="a boat", evidence=[]),
     ],
 )
 def test_questions_whose_evidence_would_not_tell_are_not_swapped(tmp_path: Path, question: dict[str, Any]):
@@ -182,19 +182,22 @@ def test_questions_whose_evidence_would_not_tell_are_not_swapped(tmp_path: Path,
 
 
 def test_a_question_that_the_other_gets_too_is_not_swapped(tmp_path: Path):
-    twin = asked("What did Bob sell?", answer="a kite", evidence=["D2:1"])
-    assert written(tmp_path, asked(answer="a boat"), twin).tasks("swapped") == []
+    twin = question_row("What did Bob sell?", answer="a kite", evidence=["D2:1"])
+    assert written(tmp_path, question_row(answer="a boat"), twin).tasks("swapped") == []
 
 
 def test_a_question_that_the_other_speaks_of_as_much_is_not_swapped(tmp_path: Path):
-    talk = sample(asked("What books does Ann read?", answer="novels"), asked("Why did Ann sell boats?", answer="debts"))
+    talk = sample(
+        question_row("What books does Ann read?", answer="novels"),
+        question_row("Why did Ann sell boats?", answer="debts"),
+    )
     talk["conversation"]["session_1"] += [{"speaker": "Bob", "dia_id": "D1:3", "text": "I read a book on beekeeping."}]
     (tmp_path / "locomo10.json").write_text(json.dumps([talk]), encoding="utf-8")
     assert [task.goal for task in LoCoMo(tmp_path).tasks("swapped")] == ["Why did Bob sell boats?"]
 
 
 def test_swapped_questions_are_unanswerable_and_keep_the_place_of_the_original(tmp_path: Path):
-    world = written(tmp_path, asked("Who is Bob?", category=5), asked(answer="a boat"))
+    world = written(tmp_path, question_row("Who is Bob?", category=5), question_row(answer="a boat"))
     [task] = world.tasks("swapped")
     assert (task.id, task.goal) == ("conv-1/1-swapped", "What did Bob sell?")
     assert world.gold(task).answers == ("UNANSWERABLE",)

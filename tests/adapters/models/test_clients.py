@@ -67,12 +67,12 @@ class TestSmolLM2:
     def test_it_answers_an_enum_choice_with_counted_and_cached_tokens(self) -> None:
         prompt = Prompt("You choose hotels. The hotels are:\n" + "\n".join(HOTELS), "Which hotel is by the sea?")
 
-        def asked() -> tuple[str, Meter]:
+        def query_once() -> tuple[str, Meter]:
             runtime: Any = Runtime(context=Context(model="local"))
             with metering(Meter("realize", Budget())) as meter:
                 return asyncio.run(choose(prompt, HOTELS, role="executor", runtime=runtime)), meter
 
-        (first, cold), (second, warm) = asked(), asked()
+        (first, cold), (second, warm) = query_once(), query_once()
         assert first == second and first in HOTELS and cold.calls == warm.calls == 1
         assert warm.cached_tokens > cold.cached_tokens and warm.input_tokens == cold.input_tokens > 50
 

@@ -252,7 +252,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trying, "RETRY_PAUSES", (99.0, 99.0))
 
 
-def asked(url: str, **budget: Any) -> tuple[Any, Meter]:
+def query_endpoint(url: str, **budget: Any) -> tuple[Any, Meter]:
     """What an operator is answered, or the fault or limit that it meets."""
 
     async def inside() -> Any:
@@ -271,7 +271,7 @@ def asked(url: str, **budget: Any) -> tuple[Any, Meter]:
 @pytest.mark.parametrize(("kind", "seed"), [("rate_limit", 1), ("server_error", 0), ("dropped", 0), ("truncated", 1)])
 def test_a_request_that_failed_in_passing_is_repeated_and_each_time_is_a_call(kind: str, seed: int) -> None:
     with faulty_endpoint(f"{kind}=0.5,retry_after=0,seed={seed}", lambda _: GOOD) as server:
-        answer, meter = asked(server.url)
+        answer, meter = query_endpoint(server.url)
     assert answer == Answer(value=1)
     assert [bool(call.failure) for call in meter.records] == [True] * server.injected[kind] + [False]
     assert server.requests == meter.calls > 1
@@ -280,7 +280,7 @@ def test_a_request_that_failed_in_passing_is_repeated_and_each_time_is_a_call(ki
 @pytest.mark.parametrize("calls", [1, 2, 3])
 def test_no_request_is_repeated_beyond_the_budget_or_the_third_time(calls: int) -> None:
     with faulty_endpoint("server_error=1", lambda _: GOOD) as server:
-        stopped, meter = asked(server.url, calls=calls)
+        stopped, meter = query_endpoint(server.url, calls=calls)
     assert stopped.ending == ("error:model" if calls == 3 else "limit:calls")
     assert (server.requests, meter.calls) == (calls, calls)
 
@@ -289,7 +289,7 @@ def test_no_request_is_repeated_beyond_the_budget_or_the_third_time(calls: int) 
 def test_as_long_as_the_endpoint_asks_is_waited() -> None:
     with faulty_endpoint("rate_limit=0.5,retry_after=0.1,seed=1", lambda _: GOOD) as server:
         began = time.monotonic()
-        answer, _ = asked(server.url)
+        answer, _ = query_endpoint(server.url)
     assert answer == Answer(value=1)
     assert 0.1 * server.injected["rate_limit"] <= time.monotonic() - began < 9
 
@@ -297,7 +297,7 @@ def test_as_long_as_the_endpoint_asks_is_waited() -> None:
 @pytest.mark.usefixtures("patient")
 def test_the_seconds_of_the_budget_go_on_while_it_is_waited() -> None:
     with faulty_endpoint("server_error=1", lambda _: GOOD) as server:
-        stopped, meter = asked(server.url, seconds=0.15)
+        stopped, meter = query_endpoint(server.url, seconds=0.15)
     assert (stopped.ending, meter.calls, server.requests) == ("limit:seconds", 1, 1)
     assert meter.spent().seconds < 9
 
@@ -357,6 +357,6 @@ def spoilt(**parts: Any) -> bytes:
 def test_a_body_that_is_no_completion_is_the_endpoints_fault_and_was_paid_for(body: bytes) -> None:
     with stub(GOOD) as server:
         server.body = body
-        fault, meter = asked(server.url)
+        fault, meter = query_endpoint(server.url)
     assert isinstance(fault, TransientFault) and "CERTIGRAPH_BASE_URL" in str(fault) and "\n" not in str(fault)
     assert len(server.requests) == meter.calls == 3

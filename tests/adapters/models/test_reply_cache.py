@@ -55,7 +55,9 @@ def chat(server: Stub, **changes: Any) -> ChatOpenAI:
     return ChatOpenAI(base_url=server.url, api_key=SecretStr("none"), **settings)
 
 
-def asked(cache: Path, model: Any, form: type[BaseModel] = Answer, prompt: Prompt = PROMPT, trial: int = 0) -> Call:
+def call_model(
+    cache: Path, model: Any, form: type[BaseModel] = Answer, prompt: Prompt = PROMPT, trial: int = 0
+) -> Call:
     """The record of the last try at a question."""
     runtime = Runtime(context=Context(chat=model, cache=str(cache), trial=trial))
     with metering(Meter("node", Budget())) as meter:
@@ -65,7 +67,7 @@ def asked(cache: Path, model: Any, form: type[BaseModel] = Answer, prompt: Promp
 
 def test_the_same_question_is_sent_once_whatever_the_address(tmp_path: Path):
     with stub('{"value": 1}') as first, stub('{"value": 2}') as second:
-        paid, free = asked(tmp_path, chat(first)), asked(tmp_path, chat(second))
+        paid, free = call_model(tmp_path, chat(first)), call_model(tmp_path, chat(second))
     assert (len(first.requests), len(second.requests)) == (1, 0)
     assert (paid.cached, paid.input_tokens + paid.output_tokens) == (False, 110)
     assert (free.cached, free.input_tokens, free.output_tokens, free.cached_tokens, free.usd) == (True, 0, 0, 0, 0.0)
@@ -85,26 +87,26 @@ def test_the_same_question_is_sent_once_whatever_the_address(tmp_path: Path):
 )
 def test_another_question_is_posed(change: dict[str, Any], tmp_path: Path):
     with stub('{"value": 1}') as server:
-        asked(tmp_path, chat(server))
+        call_model(tmp_path, chat(server))
         model = chat(server, **change.pop("model", {}))
-        assert not asked(tmp_path, model, **change).cached
+        assert not call_model(tmp_path, model, **change).cached
         assert len(server.requests) == 2
-        assert asked(tmp_path, model, **change).cached
+        assert call_model(tmp_path, model, **change).cached
 
 
 def test_an_unusable_answer_is_not_kept(tmp_path: Path):
     with stub("no JSON at all", '{"value": 1}') as server:
-        asked(tmp_path, chat(server))
+        call_model(tmp_path, chat(server))
     with stub('{"value": 3}') as server:
-        assert not asked(tmp_path, chat(server)).cached  # the first try was refused, so it is asked again
+        assert not call_model(tmp_path, chat(server)).cached  # the first try was refused, so it is asked again
         assert len(server.requests) == 1
 
 
 def test_a_failed_request_is_not_kept(tmp_path: Path):
     with stub("", status=500) as broken, pytest.raises(Fault, match="failed"):
-        asked(tmp_path, chat(broken))
+        call_model(tmp_path, chat(broken))
     with stub('{"value": 1}') as server:
-        assert not asked(tmp_path, chat(server)).cached
+        assert not call_model(tmp_path, chat(server)).cached
 
 
 def test_prose_is_kept_too_and_a_script_is_not(tmp_path: Path):
@@ -133,7 +135,7 @@ def test_prose_of_another_length_is_another_question_and_the_endpoint_gets_it(tm
 def test_a_corrupt_file_is_a_clear_fault(broken: bytes, tmp_path: Path):
     (tmp_path / CACHE_FILE).write_bytes(broken)
     with stub('{"value": 1}') as server, pytest.raises(Fault, match=r"replies\.sqlite cannot serve.*--cache FOLDER"):
-        asked(tmp_path, chat(server))
+        call_model(tmp_path, chat(server))
 
 
 @pytest.mark.parametrize("statement", ["PRAGMA user_version = 9", "CREATE TABLE mine (a)"])
@@ -142,17 +144,17 @@ def test_another_programs_database_is_left_alone(statement: str, tmp_path: Path)
         mine.execute(statement)
     before = (tmp_path / CACHE_FILE).read_bytes()
     with stub('{"value": 1}') as server, pytest.raises(Fault, match="another program's"):
-        asked(tmp_path, chat(server))
+        call_model(tmp_path, chat(server))
     assert (tmp_path / CACHE_FILE).read_bytes() == before
 
 
 def test_a_row_that_somebody_changed_is_a_fault(tmp_path: Path):
     with stub('{"value": 1}') as server:
-        asked(tmp_path, chat(server))
+        call_model(tmp_path, chat(server))
         with sqlite3.connect(tmp_path / CACHE_FILE) as replies:
             replies.execute("UPDATE replies SET reply = '[1'")
         with pytest.raises(Fault, match="cannot serve"):
-            asked(tmp_path, chat(server))
+            call_model(tmp_path, chat(server))
 
 
 def test_many_writers_at_once_lose_nothing_and_the_first_reply_stays(tmp_path: Path):

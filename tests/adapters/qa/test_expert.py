@@ -24,7 +24,7 @@ def hop(question: str, answer: str, title: str, text: str = "It says so.") -> Go
     return GoldHop(question=question, answer=answer, passage=passage_of_text(title, text), finding=text)
 
 
-def asked(*hops: GoldHop) -> MultiHopQuestion:
+def question_of(*hops: GoldHop) -> MultiHopQuestion:
     return MultiHopQuestion(id="q", text="Which?", answers=("Gold",), kind="x", passages=(), hops=hops)
 
 
@@ -35,19 +35,19 @@ def waiting(question: MultiHopQuestion, most: int = 8) -> list[list[str]]:
 
 def test_a_hop_needs_those_whose_answers_it_asks_about():
     hops = [hop("Who wrote A?", "Ada", "A"), hop("Where is B?", "Tor", "B"), hop("Did #1 live in #2?", "yes", "C")]
-    assert waiting(asked(*hops)) == [[], [], ["hop-1", "hop-2"]]
+    assert waiting(question_of(*hops)) == [[], [], ["hop-1", "hop-2"]]
 
 
 def test_a_hop_needs_the_one_that_answers_with_its_page_but_for_comparisons():
     hops = (hop("What does A say?", "Ida Brandt", "A"), hop("What does Ida Brandt say?", "Tor", "Ida Brandt"))
-    assert waiting(asked(*hops)) == [[], ["hop-1"]]
-    assert waiting(asked(*hops).model_copy(update={"kind": "comparison"})) == [[], []]
-    assert waiting(asked(hops[0], hop("What does Ida Lund say?", "Tor", "Ida Lund"))) == [[], []]
+    assert waiting(question_of(*hops)) == [[], ["hop-1"]]
+    assert waiting(question_of(*hops).model_copy(update={"kind": "comparison"})) == [[], []]
+    assert waiting(question_of(hops[0], hop("What does Ida Lund say?", "Tor", "Ida Lund"))) == [[], []]
 
 
 def test_the_tenth_hop_is_not_the_first():
     hops = [hop(f"Who is {n}?", str(n), f"T{n}x") for n in range(10)] + [hop("Where is #10?", "x", "Z")]
-    assert waiting(asked(*hops), 11)[-1] == ["hop-10"]
+    assert waiting(question_of(*hops), 11)[-1] == ["hop-10"]
 
 
 @pytest.mark.parametrize(
@@ -60,21 +60,21 @@ def test_the_tenth_hop_is_not_the_first():
     ],
 )
 def test_hops_share_a_part_where_there_are_more_than_nodes(most: int, ids: list[str]):
-    question = asked(*(hop(f"Who is {n}?", str(n), f"T{n}") for n in range(5)))
+    question = question_of(*(hop(f"Who is {n}?", str(n), f"T{n}") for n in range(5)))
     assert [part.id for part in split_hops(question, most)] == ids
 
 
 def test_a_question_without_gold_steps_has_no_parts():
-    assert split_hops(asked(), 7) == []
+    assert split_hops(question_of(), 7) == []
 
 
 def test_a_part_never_waits_for_itself():
     hops = [hop("Who wrote A?", "Ada", "A"), hop("Where lives #1?", "Tor", "B"), hop("What is in #2?", "C", "C")]
-    assert waiting(asked(*hops), 2) == [[], ["hops-1-2"]]
+    assert waiting(question_of(*hops), 2) == [[], ["hops-1-2"]]
 
 
 def test_a_specification_tells_no_answer_and_is_found_again():
-    question = asked(hop("Who wrote A?", "Ada", "A"), hop("Where lives #1?", "Tor", "B"))
+    question = question_of(hop("Who wrote A?", "Ada", "A"), hop("Where lives #1?", "Tor", "B"))
     text = format_specification(question, HopRange(2, 2))
     assert text == "Hop 2: Where lives (the answer of hop 1)?"
     assert hops_of_goal(question, text) == question.hops[1:]

@@ -123,10 +123,10 @@ def test_the_same_steps_in_a_new_episode_answer_the_same():
     web = SmallWeb({HALL: TEXT, DEAD: "!!refused (403)", DEAD_TOO: TEXT})
     actions = [step("seats", "glass"), step("seats", "x"), step("seats", "y", urls=(DEAD_TOO,)), search("glass")]
 
-    def told(one: ResearchWorld) -> list[Observation]:
+    def observations_of(one: ResearchWorld) -> list[Observation]:
         return [one.step(action) for action in actions]
 
-    assert told(world(web)) == told(world(web))
+    assert observations_of(world(web)) == observations_of(world(web))
 
 
 @pytest.mark.parametrize("text", ["fly[away]", "look around", "search[ ]"])

@@ -192,7 +192,7 @@ BUILDS: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[tuple[frozenset[str], str]]]:
+def prompts_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[tuple[frozenset[str], str]]]:
     """Every prompt of a walk along the gold path of TASK, with the fields that it asks for."""
     recordings = read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")
     known: dict[str, list[tuple[frozenset[str], str]]] = {}
@@ -223,10 +223,10 @@ def walked(name: str, twins: Twins, out: Path) -> list[tuple[frozenset[str], str
 
 
 @pytest.mark.parametrize("name", BUILDS)
-def test_every_prompt_opens_with_the_prefix_and_stays_short_beyond_it(name: str, asked: Any):
-    assert asked(name)
-    assert all(prompt.startswith(PREFIX) for _, prompt in asked(name))
-    assert max(len(prompt) - len(PREFIX) for _, prompt in asked(name)) / 4 <= MOST
+def test_every_prompt_opens_with_the_prefix_and_stays_short_beyond_it(name: str, prompts_of: Any):
+    assert prompts_of(name)
+    assert all(prompt.startswith(PREFIX) for _, prompt in prompts_of(name))
+    assert max(len(prompt) - len(PREFIX) for _, prompt in prompts_of(name)) / 4 <= MOST
 
 
 def test_the_prefix_holds_no_task():
@@ -237,10 +237,10 @@ def test_the_prefix_holds_no_task():
 
 
 @pytest.mark.parametrize("name", ["step", "step:choosing"])
-def test_steps_executor_and_evaluator_never_see_the_main_task(name: str, asked: Any):
+def test_steps_executor_and_evaluator_never_see_the_main_task(name: str, prompts_of: Any):
     goal = Twins(read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")).task(TASK_PROMPTS).goal
-    scoped = [prompt for fields, prompt in asked(name) if fields & {"action", "choice", "completed", "forbidden"}]
-    prompts = [prompt for fields, prompt in asked(name) if "subtask" in fields]
+    scoped = [prompt for fields, prompt in prompts_of(name) if fields & {"action", "choice", "completed", "forbidden"}]
+    prompts = [prompt for fields, prompt in prompts_of(name) if "subtask" in fields]
     assert len(scoped) > len(prompts) > 1
     assert all(goal in prompt for prompt in prompts)
     first = goal.partition(",")[0]

@@ -142,7 +142,9 @@ def test_recordings_replay_to_the_byte_in_other_processes_and_the_twin_agrees(
     for recording in read_recordings(file):
         live, dead = world_of(pool, recording.task), create_replay_world(recording)
         assert dead.reset() == live.reset()
-        assert [_told(step(dead, a)) for a in recording.actions] == [_told(step(live, a)) for a in recording.actions]
+        assert [_without_data(step(dead, a)) for a in recording.actions] == [
+            _without_data(step(live, a)) for a in recording.actions
+        ]
         live.close()
 
 
@@ -155,7 +157,7 @@ def test_a_gold_path_is_recorded_once(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (first.scores[first.firstdone - 1], first.setting) == (100, SPLITS["gold"].setting(first.task, 0))
 
 
-def _told(observation: Observation) -> Observation:
+def _without_data(observation: Observation) -> Observation:
     """All but the room's picture, which a recording has of other moments."""
     data = {name: value for name, value in observation.data.items() if name != "look"}
     return observation.model_copy(update={"data": data})

@@ -40,7 +40,7 @@ TWO = ("native", "structured")
 pytestmark = pytest.mark.slow
 
 
-def asked(*, tasks: Sequence[str] = tuple(QUESTIONS), world: Riddles | None = None, **arms: Any) -> ComparisonJob:
+def study_job(*, tasks: Sequence[str] = tuple(QUESTIONS), world: Riddles | None = None, **arms: Any) -> ComparisonJob:
     given = StudySelection(**{"harnesses": ("ircot",), "memories": TWO, **arms})
     live = world or Riddles()
     context = Context(limits=Limits(steps=40, passages=2))
@@ -56,7 +56,7 @@ def studied(given: ComparisonJob, folder: Path) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[StudyReport, Path]:
     """The four questions under two conditions, with a shadow gate and with a real one."""
-    given, folder = asked(gates=("shadow", "on")), tmp_path_factory.mktemp("study")
+    given, folder = study_job(gates=("shadow", "on")), tmp_path_factory.mktemp("study")
     comparing.run_comparison(given, folder, silent=True)
     return write_report(given.plan, folder, given.benchmark), folder
 
@@ -117,7 +117,7 @@ def test_ablations_vary_what_they_name():
 
 
 def test_the_depth_of_an_ablation_reaches_the_searches(tmp_path: Path):
-    given = asked(ablate="depth", memories=("native",), tasks=["found"])
+    given = study_job(ablate="depth", memories=("native",), tasks=["found"])
     assert studied(given, tmp_path)["variant"].tolist() == ["depth=3", "depth=5", "depth=10"]
     turns = [read_trajectory(path).state()["turns"] for path in _trajectories(tmp_path)]
     assert [len(first.sources) for first, *_ in turns] == [3, 4, 4]  # four have a word of the question
@@ -147,7 +147,7 @@ def test_the_gate_stops_the_looping_run_before_it_forgets(whole: tuple[StudyRepo
 
 
 def test_a_natural_run_is_the_same_with_a_shadow_and_without(whole: tuple[StudyReport, Path], tmp_path: Path):
-    plain = of(studied(asked(memories=("native",), gates=("off",)), tmp_path), "ircot/native")
+    plain = of(studied(study_job(memories=("native",), gates=("off",)), tmp_path), "ircot/native")
     columns = ["score", "tokens", "calls", "rounds"]
     assert plain[columns].equals(episodes(whole[0], "ircot/native")[columns])
 
@@ -229,7 +229,7 @@ def test_every_table_is_a_file_and_on_the_page(whole: tuple[StudyReport, Path]):
 
 
 def test_a_report_of_a_folder_with_nothing_done_says_so(tmp_path: Path):
-    given = asked(tasks=["found"])
+    given = study_job(tasks=["found"])
     study = write_report(given.plan, _begun(given, tmp_path), given.benchmark)
     assert study.frames.episodes.empty
     assert "nothing to tell yet" in (tmp_path / "study.html").read_text(encoding="utf-8")
@@ -248,7 +248,7 @@ def test_an_interrupted_study_reports_what_it_has_and_goes_on(tmp_path: Path, wh
                 raise KeyboardInterrupt
             return super().open(task)
 
-    given = asked(world=Interrupting(), memories=("native",), tasks=("found", "hasty"))
+    given = study_job(world=Interrupting(), memories=("native",), tasks=("found", "hasty"))
     with pytest.raises(Interrupted, match=f"certigraph study cgdp --out {tmp_path}"):
         run_command(given, tmp_path, at_once=1, report_only=False, as_json=True)
     half = write_report(given.plan, tmp_path, given.benchmark)

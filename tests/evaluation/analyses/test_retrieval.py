@@ -105,7 +105,7 @@ class TestQuestions:
             read_questions(path)
 
 
-class Told:
+class RecordedRetriever:
     """Finds for each query the passages that it names, in order."""
 
     name = "told"
@@ -118,7 +118,7 @@ class TestMeasures:
     ASKED = EvidenceQuestion("q", "x a y z u v b", frozenset("ab"), ("a m", "n b"))
 
     def test_one_list_is_cut_at_k(self):
-        found = hits_of(Told(), self.ASKED)[ONCE]
+        found = hits_of(RecordedRetriever(), self.ASKED)[ONCE]
         assert {name: of(found, self.ASKED.gold) for name, of in MEASURES.items()} == {
             "R@2": 0.5,
             "R@5": 0.5,
@@ -127,13 +127,13 @@ class TestMeasures:
         }
 
     def test_hops_take_turns_and_share_k_or_have_k_each(self):
-        found = hits_of(Told(), self.ASKED._replace(hops=("a m b", "a n")))
+        found = hits_of(RecordedRetriever(), self.ASKED._replace(hops=("a m b", "a n")))
         assert [list(found[INTERLEAVED](k)) for k in (2, 5)] == [["a", "m"], ["a", "m", "n", "b"]]
         assert list(found[EACH_HOP](2)) == ["a", "m", "a", "n"]
 
     def test_a_question_half_answered_is_not_all(self):
         query = self.ASKED._replace(text="a x")
-        scores = score_questions([query], {"told": Told()})
+        scores = score_questions([query], {"told": RecordedRetriever()})
         assert scores["told", ONCE, "R@10"] == {"q": [0.5]} and scores["told", ONCE, "all@10"] == {"q": [0.0]}
 
 
