@@ -88,10 +88,10 @@ def _error_chain(error: BaseException | None) -> Iterator[BaseException]:
 
 def _retry_after(error: Exception) -> float:
     header = getattr(getattr(error, "response", None), "headers", {}).get("retry-after", "")
-    parsers: tuple[Callable[[str], float], ...] = (float, _seconds_until)
-    for parse in parsers:
+    converters: tuple[Callable[[str], float], ...] = (float, _seconds_until)
+    for convert in converters:
         with suppress(ValueError, OverflowError):
-            return min(max(0.0, parse(header)), MAX_WAIT_SECONDS)  # max(0.0, nan) is 0.0, but max(nan, 0.0) is nan
+            return min(max(0.0, convert(header)), MAX_WAIT_SECONDS)  # max(0.0, nan) is 0.0, but max(nan, 0.0) is nan
     return 0.0
 
 

@@ -97,7 +97,7 @@ def test_ctrl_c_names_the_command_that_goes_on(tmp_path: Path, monkeypatch: pyte
 
     given, out = file(tmp_path), tmp_path / "out"
     with monkeypatch.context() as patch:
-        patch.setattr(sweep.TotalBudget, "note", interrupt)
+        patch.setattr(sweep.TotalBudget, "record", interrupt)
         with pytest.raises(Interrupted, match=f"resume with: certigraph sweep {given} --out {out}$"):
             worked(given, out)
     kept = ended(out)

@@ -17,9 +17,9 @@ FOLDERS = ("adapters", "evaluation", "graphs", "nodes", "runtime", "state", "src
 
 PARSERS = {
     *("json.loads", "json.load", "tomllib.loads", "ast.literal_eval", "ast.parse", "csv.reader", "csv.DictReader"),
-    *("yaml.parse", "yaml.compose", "numpy.load", "tarfile.open", "json_repair.loads", "json_value", "read_rows"),
-    *("read_json", "file_bytes", "file_text", "parse", "parse_line", "first_line", "read_lines"),
-    *("read_list", "next_json_value", "read_bounded_lines", "whole_bytes"),
+    *("yaml.parse", "yaml.compose", "numpy.load", "tarfile.open", "json_repair.loads", "parse_json", "read_rows"),
+    *("read_json", "read_bytes", "read_text", "parse_reply", "parse_line", "read_header_line", "read_lines"),
+    *("read_list", "parse_json_at", "read_bounded_lines", "read_remaining_bytes"),
 }
 METHODS = {"model_validate_json", "validate_json"}
 
@@ -35,12 +35,16 @@ OTHERWISE: Mapping[str, str] = {
     "evaluation/analyses/rewards.py:probe_encoders": "as own.rated",
     "evaluation/analyses/rewards_report.py:_draw_figures": "one value, of rows.plain's reader",
     **dict.fromkeys(("runtime/postgres.py:load_json", "runtime/postgres.py:unescape_value"), "test_postgres_hostile"),
-    "adapters/assistantbench/server.py:_found": "asked by our own client",
+    "adapters/assistantbench/server.py:_send_results": "asked by our own client",
     "adapters/models/faults.py:corrupt_body": "serves the tests of users, and spoils on purpose",
     "adapters/models/faults.py:_request_answer": "serves the tests of users",
     **dict.fromkeys(
         (
-            *("evaluation/soak.py:read_soak_runs", "evaluation/soak.py:run_soak"),
+            *(
+                "evaluation/soak.py:read_soak_runs",
+                "evaluation/soak.py:run_soak",
+                "evaluation/soak.py:_build_completion",
+            ),
             *("evaluation/soak.py:_handle_connection", "evaluation/export.py:format_submission"),
             *("evaluation/analyses/retrieval.py:write_recall", "evaluation/analyses/cgdp.py:to_json"),
             *("evaluation/analyses/rewards.py:_build_predictor", "evaluation/workers.py:_graph"),

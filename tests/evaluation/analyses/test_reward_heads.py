@@ -90,7 +90,7 @@ class TestTraining:
     def test_what_ranks_nothing_trains_nothing(self, samples):
         from certigraph.evaluation.analyses.reward_heads import train_head
 
-        with pytest.raises(Fault, match="train no reward head"):
+        with pytest.raises(Fault, match="not enough for a reward head"):
             train_head(samples, 0)
 
 
