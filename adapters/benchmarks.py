@@ -8,6 +8,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
 from math import sqrt
@@ -81,8 +82,9 @@ def _find_benchmark(name: str, data: str | None, *, import_own: bool = True) -> 
     loaded = _OWN.get(_OwnKey(name, folder))
     if loaded is None:
         if not import_own:
-            message = f"{name} is a benchmark outside certigraph, whose code is not imported to read a file"
-            raise UnknownName(f"{message}: call certigraph.load_benchmark({name!r}) before, if you trust it")
+            message = f"{name} is a benchmark outside certigraph, whose code is not imported because an input or a file"
+            trust = f"call certigraph.load_benchmark({name!r}) before, or list its module in {IMPORTS_VARIABLE}"
+            raise UnknownName(f"{message} names it: if you trust it, {trust}")
         loaded = _OWN.setdefault(_OwnKey(name, folder), _build_own(name, folder))
     return loaded
 
@@ -141,8 +143,9 @@ def data_folder(name: str, data: str | None = None) -> Path | None:
     root = expand_path(location)
     if not root.is_dir():
         raise Fault("data", f"{root}: no such folder: correct --data DIR or CERTIGRAPH_DATA")
-    if (root / name).is_dir():
-        return root / name
+    with suppress(OSError):  # a name may be too long or odd for a file system
+        if (root / name).is_dir():
+            return root / name
     return root if data or root.name == name else None
 
 
@@ -151,13 +154,28 @@ def benchmark_of(task: Task, runtime: Runtime[Context]) -> Benchmark:
     context = context_of(runtime)
     given = context.benchmark
     name = given if isinstance(given, str) else task.benchmark
-    return live_benchmark(context) or _find_benchmark(name, context.data)
+    return live_benchmark(context) or _find_benchmark(name, context.data, import_own=_may_import(name))
 
 
 def live_benchmark(context: Context) -> Benchmark | None:
     """Return the live benchmark of a context with all its optional members; None if the context has none."""
     given = context.benchmark
     return None if given is None or isinstance(given, str) else complete_benchmark(given)
+
+
+IMPORTS_VARIABLE = "CERTIGRAPH_IMPORTS"
+"""Variable that lists, separated by commas, the modules which a task's JSON may have imported."""
+
+
+def _may_import(name: str) -> bool:
+    """Return whether a name in a graph's input may have its module imported.
+
+    The input may come from a client of a server. Entry points are installed by whoever runs the process, which is
+    consent enough; other modules must be listed.
+    """
+    module = split_name(name)[0].partition(":")[0]
+    listed = filter(None, map(str.strip, os.environ.get(IMPORTS_VARIABLE, "").split(",")))
+    return module in installed(BENCHMARK_GROUP) or any(f"{module}.".startswith(f"{one}.") for one in listed)
 
 
 async def call_world(
@@ -238,7 +256,7 @@ def _build_own(name: str, folder: Path | None) -> Benchmark:
     else:
         known = [*BENCHMARKS, *installed(BENCHMARK_GROUP)]
         raise UnknownName(format_unknown(name, "benchmark", known, EXAMPLE))
-    is_instance = not isinstance(target, type) and hasattr(target, "tasks")
+    is_instance = not isinstance(target, type) and any(hasattr(target, member) for member in REQUIRED_MEMBERS[1:])
     benchmark: Any = target if is_instance else _call_factory(name, target, folder, config)
     if missing := [member for member in REQUIRED_MEMBERS if not hasattr(benchmark, member)]:
         message = f"benchmark {name!r} ({type(benchmark).__name__}) has no {', '.join(missing)}"

@@ -42,7 +42,6 @@ OTHERWISE: Mapping[str, str] = {
         (
             *(
                 "evaluation/soak.py:read_soak_runs",
-                "evaluation/soak.py:run_soak",
                 "evaluation/soak.py:_build_completion",
             ),
             *("evaluation/soak.py:_handle_connection", "evaluation/export.py:format_submission"),

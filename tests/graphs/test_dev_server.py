@@ -52,6 +52,7 @@ def server(log: Path) -> Iterator[httpx.Client]:
     command = [LANGGRAPH, "dev", "--no-browser", "--no-reload", "--port", str(port)]
     offline = {k: v for k, v in os.environ.items() if not k.startswith(("LANG", "OPENAI", "CERTIGRAPH"))}
     offline["CERTIGRAPH_WEB_CACHE"] = str(here / "cache")
+    offline["CERTIGRAPH_IMPORTS"] = "ownagents"
     offline["PYTHONPATH"] = os.pathsep.join(filter(None, [str(INSTALLED), offline.get("PYTHONPATH")]))
     with log.open("w") as said, subprocess.Popen(command, cwd=here, env=offline, stdout=said, stderr=said) as process:
         client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)

@@ -86,7 +86,11 @@ class Script:
         if step is None:  # the episode is over
             return {"verdict": Verdict(depth=0)}
         verdict = self.verdicts[step - 1] if step <= len(self.verdicts) else 1
-        return {"verdict": Verdict(depth=verdict, reason="scripted") if isinstance(verdict, int) else verdict}
+        return {
+            "verdict": Verdict(depth=min(verdict, len(state["tail"])), reason="scripted")
+            if isinstance(verdict, int)
+            else verdict
+        }
 
     async def _replan(self, state: Any, runtime: Any) -> dict[str, Any]:
         left = len(state["plan"]) - state["head"]

@@ -210,7 +210,7 @@ def test_a_fault_of_an_operator_is_an_ending(slot: str, tmp_path: Path):
 @pytest.mark.parametrize("slot", ["propose", "realize", "act", "validate"])
 def test_an_operator_that_writes_what_is_not_its_own_is_named(slot: str, tmp_path: Path):
     result = run(sdp.build(**{slot: greedy}), Script(), out=tmp_path)  # type: ignore[misc, arg-type]
-    assert_usable(result, "error:operator", f"greedy in slot {slot} returned ['head']")
+    assert_usable(result, "error:operator", f"greedy in slot {slot} returned head;")
 
 
 @pytest.mark.parametrize(("slot", "key"), [("realize", "action"), ("validate", "verdict")])

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from own_names import BUILD, INSTALLED, WORLD
 
+from certigraph.adapters.protocols import Context
 from certigraph.cli import main
 from certigraph.evaluation.comparison import PLAN_FILE
+from certigraph.graphs import react
 from certigraph.runtime.run import run
+from certigraph.state.records import UnknownName
 
 FORGED = {BUILD: "planted_code:build", WORLD: "planted_code:World", "counting": "broken"}
 """What a stranger puts in place of the names: a module that lies in the current directory, and an entry point."""
@@ -76,3 +79,14 @@ def test_resuming_imports_what_the_header_names(planted: Path, capsys: pytest.Ca
     assert "planted_code" in capsys.readouterr().err
     assert (planted / "imported").exists()
     assert json.loads(trajectory.read_text().partition("\n")[0])["graph"] == "planted_code:build"
+
+
+@pytest.mark.parametrize(("listed", "imported"), [("", False), ("elsewhere, planted", False), ("planted_code", True)])
+def test_the_input_of_a_graph_imports_what_is_listed_alone(
+    listed: str, imported: bool, planted: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("CERTIGRAPH_IMPORTS", listed)
+    task = {"benchmark": "planted_code:World", "id": "2", "goal": "count"}
+    with pytest.raises(UnknownName, match="cannot be imported" if imported else "CERTIGRAPH_IMPORTS"):
+        react.build().invoke({"task": task}, context=Context(model="scripted:first"))
+    assert (planted / "imported").exists() is imported
