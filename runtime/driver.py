@@ -23,8 +23,15 @@ from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.redaction import redact_message
 from certigraph.graphs.assembly import EpisodicGraph
 from certigraph.runtime.files import disk_full_fault, is_disk_full
-from certigraph.runtime.graph_sources import AnyGraph, NamedEnding, ending_of, input_of, score_own
-from certigraph.runtime.own_nodes import meter_own_nodes, own_nodes_of
+from certigraph.runtime.graph_sources import (
+    AnyGraph,
+    NamedEnding,
+    ending_of,
+    input_of,
+    meter_own_nodes,
+    own_nodes_of,
+    score_own,
+)
 from certigraph.runtime.recorder import Recorder
 from certigraph.runtime.registry import GRAPHS, graph_module
 from certigraph.runtime.storage import open_storage

@@ -16,7 +16,7 @@ from certigraph.adapters.models.calls import Prompt, choose
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.graphs import sdp
-from certigraph.runtime.own_nodes import meter_own_nodes, own_nodes_of
+from certigraph.runtime.graph_sources import meter_own_nodes, own_nodes_of
 from certigraph.runtime.registry import build_graph
 from certigraph.runtime.run import run
 from certigraph.state.records import Spent, Task
