@@ -59,7 +59,7 @@ AmountsByTask = Mapping[str, Sequence[float]]
 
 
 class AmountNeed(Record):
-    """Mean of one amount that a method needs for a run, over n tasks, and its difference from the first method.
+    """Mean amount of calls, tokens or another resource that a method uses per run, and its difference from the first.
 
     `difference` is in the unit of the amount, with the trials of a task averaged first; `percent` is the change of the
     sums: -50 means half. The bounds are 95 % bootstrap intervals over tasks. All of these are None for the first
@@ -409,7 +409,7 @@ def rule_for(swaps: Mapping[str, Spec]) -> ReplayRule | None:
 
 
 def replay_of(trajectory: Trajectory) -> Replay:
-    """Fold the events of a run of SDP into a replay."""
+    """Build a replay from the events of a run of SDP."""
     plan = head = tried = first_tries = steps = 0
     exhausted, depths, before = None, list[int](), ""
     for event in trajectory.events:

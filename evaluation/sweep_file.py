@@ -143,7 +143,9 @@ class TotalLimits(Record):
 
 
 class Sweep(TaskSelection):
-    """Content of a sweep's file. Only `most`, `at_once` and added benchmarks may change between two starts.
+    """Content of a sweep file, which describes graphs and operator variants to run on benchmarks.
+
+    When a sweep is resumed, only `most` and `at_once` may have changed, and benchmarks may have been added.
 
     Each of `operators` is a variant, slot -> operator; `{}` is the unchanged graph. `budget` has the limits of a run
     and of the graph's method, with the keys of `--budget`.

@@ -16,7 +16,7 @@ __all__ = ["State", "build", "ending", "graph"]
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[PredictorOperators]) -> RewardGraph:
-    """Build the head's graph, with your own operator in every slot that a keyword names.
+    """Build the graph of a trained reward head, with your own operator in every slot that a keyword names.
 
     Args:
         checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.

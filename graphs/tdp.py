@@ -164,7 +164,7 @@ def to_solver(given: Any) -> Operator:
 
 
 def _to_operator(graph: SolverGraph) -> Operator:
-    """Create the operator of a compiled graph, with a spec from which it can be built again."""
+    """Wrap a compiled graph as an operator, with the spec from which that operator can be built again."""
     defaults = operators_of(import_module(f"certigraph.graphs.{graph.name}").graph)
     swaps = swapped_specs(operators_of(graph), defaults)
     operator = _create_operator(graph)

@@ -94,7 +94,7 @@ DEFAULT_CANDIDATES = 3
 
 
 async def listed(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Propose every admissible action; at a later imagined step, those of a copy of the world.
+    """Propose every admissible action; at deeper steps of the lookahead, those that a copy of the world lists.
 
     Raises:
         Fault: ("environment") the world does not list its actions.

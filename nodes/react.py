@@ -447,7 +447,7 @@ async def _thought_and_action(state: DecideView, runtime: Runtime[Context]) -> d
 
 @factory
 def decide_freely(*, accept: float = MIN_SIMILARITY, most: int = MAX_MATCHES) -> Operator:
-    """Let the model write its action even where the world lists only a few (action matching of CLIN and STEP).
+    """Let the model write its action as text, and take the most similar admissible action (as in CLIN and STEP).
 
     Args:
         accept: minimum similarity at which the best match is taken without asking again.

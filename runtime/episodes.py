@@ -28,7 +28,7 @@ class BeliefHistory:
         self.branches: list[Branch] = []
 
     def fold(self, step: int, update: Mapping[str, Any]) -> None:
-        """Fold the update of one event; `step` is the number of world steps before it."""
+        """Update with one event; `step` is the number of world steps before it."""
         if "belief" in update:
             self.beliefs[step] = Belief.model_validate(update["belief"])
         if update.get("rounds"):
@@ -131,7 +131,7 @@ class ProspectHistory:
         self._simulations: list[Any] = []
 
     def fold(self, step: int, event: Event) -> None:
-        """Fold one event; `step` is the number of world steps before it."""
+        """Update with one event; `step` is the number of world steps before it."""
         update: dict[str, Any] = {**(event.update or {})}
         if "tree" in event.replaced:
             self._tree, self._simulations = [], []
@@ -183,7 +183,7 @@ class SupervisionHistory:
         self.judgements: dict[int, Progress] = {}
 
     def fold(self, step: int, update: Mapping[str, Any]) -> None:
-        """Fold the update of one event; `step` is the number of world steps before it."""
+        """Update with one event; `step` is the number of world steps before it."""
         if update.get("outline"):
             self.plans[step] = tuple(update["outline"])
         if update.get("progress"):
@@ -350,7 +350,7 @@ class EpisodeHistory:
         return sum(episode.count(status) for episode in self.all)
 
     def fold(self, event: Event) -> None:
-        """Fold one event; events of graphs inside a node are ignored, since they belong to other tasks."""
+        """Update the episodes with one event. Events of a graph inside a node are ignored: it works on a sub-task."""
         if event.scope:
             return
         update: dict[str, Any] = {**(event.update or {})}
@@ -429,7 +429,7 @@ class RatingHistory:
         self._state = self._goal = FactoredState()
 
     def fold(self, event: Event) -> None:
-        """Fold one event; events of graphs that predict no rewards have no effect."""
+        """Update with one event; events of graphs that predict no rewards have no effect."""
         update: dict[str, Any] = {**(event.update or {})}
         if "rewards" not in update:
             self._know(update)

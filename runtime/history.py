@@ -76,7 +76,7 @@ class NodeProgress:
         self.seconds += usage.seconds
 
     def fold(self, event: Event, ended: float) -> None:
-        """Fold an event of the inner graph; `ended` is in seconds since the start of the run."""
+        """Update with an event of the inner graph; `ended` is in seconds since the start of the run."""
         self.events.append(event)
         self.spans.append((max(ended - event.usage.seconds, 0.0), ended))
         if self.status == "pending":
@@ -141,7 +141,7 @@ class TaskGraph:
         self._begin()
 
     def fold(self, event: Event) -> None:
-        """Fold one event of the outermost graph or of a graph inside a node."""
+        """Update with one event of the outermost graph or of a graph inside a node."""
         ended = self._since_begin(event)
         if event.scope:
             self._work(event, ended)
@@ -260,7 +260,7 @@ class RunHistory:
         self._begin()
 
     def take(self, line: TrajectoryLine) -> None:
-        """Fold one line. A resume takes back what was done after its checkpoint, except the cost."""
+        """Update with one trajectory line. A resume takes back what was done after its checkpoint, except the cost."""
         self._lines.append(line)
         if isinstance(line, Header):
             self.header = line
@@ -331,7 +331,7 @@ class RunHistory:
 
 
 def read_history(trajectory: Trajectory) -> RunHistory:
-    """Fold a trajectory."""
+    """Build the history of a trajectory."""
     history = RunHistory()
     history.take_trajectory(trajectory)
     return history

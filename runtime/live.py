@@ -212,7 +212,7 @@ class LiveView:
             self._live.stop()
 
     def __call__(self, line: TrajectoryLine) -> None:
-        """Fold one trajectory line; the frame on a terminal is redrawn at its own rate."""
+        """Update the view with one trajectory line. On a terminal the frame is redrawn at a fixed rate."""
         with self._lock:
             self.run.take(line)
             self._ended = time.monotonic() if isinstance(line, Footer) else None

@@ -144,7 +144,7 @@ class PlanAttempt:
 
     @property
     def position(self) -> int:
-        """Position of its target in the plan."""
+        """Index in the plan of the predicate that was attempted."""
         position: int = self.record["position"]
         return position
 
@@ -257,7 +257,7 @@ class PlanHistory:
         self._answer = self._before = ""
 
     def fold(self, event: Event) -> None:
-        """Fold one event of the graph. An event without an update failed and adds only its usage."""
+        """Update with one event of the graph. An event without an update failed and adds only its usage."""
         update: PlainRecord = event.update or {}
         steps = count_steps(event)
         self.steps += steps
@@ -409,7 +409,7 @@ def count_steps(event: Event) -> int:
 
 
 def fold_graphs(events: Iterable[Event]) -> Sequence[PlanHistory]:
-    """Fold the events of a run by graph: the outermost graph first, then the graphs inside nodes."""
+    """Return the plan history of each graph of a run: the outermost graph first, then the graphs inside its nodes."""
     folds = {"": PlanHistory()}
     for event in events:
         folds.setdefault(event.scope, PlanHistory()).fold(event)

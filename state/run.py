@@ -33,7 +33,7 @@ from certigraph.state.records import (
     Usage,
 )
 
-# State that every graph has: the task, the log of the live episode, what the world shows, and what was spent.
+# State that every graph has: the task, the log of the current episode, what the world shows, and what was spent.
 
 
 class Evidence(Record):
@@ -51,7 +51,7 @@ class NestedStart(Record):
     """Start of a run inside the world of another run, such as the run of a TDP sub-task."""
 
     episode: str
-    """Key of the live episode."""
+    """Key of the current episode."""
     steps: tuple[Step, ...] = ()
     """Steps taken in the world before this run."""
     observation: Observation
@@ -91,7 +91,7 @@ class RunState(TypedDict, total=False):
 
     task: Task
     episode: str
-    """Key of the live episode in the episode table."""
+    """Key of the current episode in the episode table."""
     history: Log[Step]
     """The steps of this episode, which a replay repeats."""
     evidence: Evidence
@@ -477,7 +477,7 @@ class Turn(Record):
 
 
 class ReActState(BeliefState, total=False):
-    """State of a run of ReAct; `turns` belong to the live episode."""
+    """State of a run of ReAct. `turns` holds the turns of the current episode only."""
 
     turns: Log[Turn]
     thought: str

@@ -114,7 +114,10 @@ def trial_decide_view(state: TrialState) -> DecideView:
 
 
 def best_scores(state: Mapping[str, Any], live: Scores | None) -> Scores | None:
-    """Return the best score among a run's episodes, the live one included (the rule of Reflexion, CLIN and STEP)."""
+    """Return the best score of a run's episodes, including the one in progress.
+
+    Reflexion, CLIN and STEP report this score.
+    """
     scores = [trial.scores for trial in state.get("trials", [])] + ([live] if live else [])
     # Of equal scores the latest counts, because a later episode has learned more.
     return max(reversed(scores), key=lambda score: score.value, default=None)

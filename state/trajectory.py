@@ -101,7 +101,7 @@ def _fitting_part(schema: Any, state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _apply(state: dict[str, Any], change: NodeUpdate, logs: frozenset[str]) -> None:
-    """Fold one update into `state`; the update's own lists are copied, never changed."""
+    """Apply one update to `state`; the update's own lists are copied, never changed."""
     appended = logs - {*change.replaced}
     for key, value in change.update.items():
         if key in appended and isinstance(value, list):

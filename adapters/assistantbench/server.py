@@ -56,7 +56,7 @@ class GeneratedSearchEngine:
         self._pool = PassagePool(passages, boost_titles=titles)
 
     def answer(self, query: str, most: int) -> Mapping[str, Any]:
-        """Return the body of an answer."""
+        """Return the JSON body that answers a search query, with at most `most` results."""
         urls = [hit.passage.id for hit in self._pool.search(query, most)]
         return {"organic": [self._result(url, position) for position, url in enumerate(urls, 1)], "credits": 1}
 

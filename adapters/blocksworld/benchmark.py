@@ -80,7 +80,7 @@ class BlocksInstance(Record):
         return frozenset(self.init)
 
     def solved_by(self, state: BlocksState) -> bool:
-        """Tell whether the goal holds in a state."""
+        """Return whether the goal holds in a state."""
         return state.issuperset(self.goal)
 
 

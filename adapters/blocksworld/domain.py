@@ -146,7 +146,7 @@ def occupied_slots(facts: Iterable[BlockFact]) -> Iterator[tuple[str, ...]]:
 
 
 def is_possible(facts: Iterable[BlockFact]) -> bool:
-    """Tell whether the facts can hold together in some state."""
+    """Return whether the facts can hold together in some state."""
     facts = list(facts)
     if any(count > 1 for count in Counter(occupied_slots(set(facts))).values()):
         return False

@@ -196,7 +196,7 @@ def _parse_aim(text: str) -> BlocksState:
 
 
 def is_fulfilled(condition: BlocksState, state: BlocksState) -> bool:
-    """Tell whether a condition holds in a state; one that could not be parsed does not."""
+    """Return whether a condition holds in a state; one that could not be parsed does not."""
     return bool(condition) and condition <= state
 
 

@@ -417,7 +417,9 @@ class HotpotQA(QuestionBenchmark[HotpotQuestion]):
         return self._pages if self.config == INTERACTIVE else super().retriever(task, alpha)
 
     def score_file(self, path: Path, split: str = "") -> list[ScoredQuestion]:
-        """Return the official scores of other programs' predictions in the official layout; `rates` gives the figures.
+        """Score a file of predictions in HotpotQA's official format, for example of another program.
+
+        Give the result to `rates` for the official figures.
 
         Raises:
             UnknownName, Fault: as QuestionBank and `score_predictions`.

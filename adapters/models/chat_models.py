@@ -190,11 +190,11 @@ REQUEST_TIMEOUT = 120.0
 
 
 def chat_model(name: str, *, expert: Responder | None = None, trial: int = 0) -> BaseChatModel:
-    """Create the chat model of a name that has one of the MODEL_FORMS.
+    """Create a chat model from its name, such as `openai:gpt-4o` or `scripted:first`; MODEL_FORMS lists the forms.
 
     `openai:` uses the endpoint at CERTIGRAPH_BASE_URL if that is set, with the key OPENAI_API_KEY if there is one;
-    `?effort=` sets the reasoning effort. `scripted:first` takes the first option, `scripted:random` any option, and
-    the simulated agent is the expert with random errors.
+    `?effort=` sets the reasoning effort. `scripted:first` takes the first option and `scripted:random` a
+    random one. `simulated:...` is the scripted expert with random errors.
 
     Args:
         name: the name.

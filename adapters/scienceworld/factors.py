@@ -169,7 +169,7 @@ def animal_in(name: str) -> str:
 
 
 def is_kind(name: str, kind: str) -> bool:
-    """Tell whether a thing is of a kind: an animal, a plant, a living or a non-living thing."""
+    """Return whether a thing is of a kind: an animal, a plant, a living or a non-living thing."""
     beast, plant = bool(animal_in(name)), any(word in name.split() for word in PLANTS)
     return {"animal": beast, "plant": plant, "living thing": beast or plant}.get(kind, not (beast or plant))
 

@@ -236,12 +236,12 @@ def _same_thing(wanted: str, name: str) -> bool | None:
 
 
 def may_mean(wanted: str, name: str) -> bool:
-    """Tell whether a found thing may be the wanted one: they share a word, or the wanted one is not specific."""
+    """Return whether a found thing may be the wanted one: they share a word, or the wanted one is not specific."""
     return is_vague(wanted) or bool((tokens(wanted) - GENERIC_WORDS) & tokens(name))
 
 
 def is_vague(thing: str) -> bool:
-    """Tell whether a description names only a kind, which the world's replies cannot confirm."""
+    """Return whether a description names only a kind, which the world's replies cannot confirm."""
     return tokens(thing) <= GENERIC_WORDS
 
 

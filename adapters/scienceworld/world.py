@@ -93,7 +93,7 @@ def simplify_view(text: str) -> str:
 
 
 def is_exception(reply: str) -> bool:
-    """Tell whether the simulator failed; it then answers every input with the exception's text."""
+    """Return whether the simulator failed; it then answers every input with the exception's text."""
     return bool(_EXCEPTION.match(reply))
 
 

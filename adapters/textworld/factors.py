@@ -80,7 +80,7 @@ def parse_objective(objective: str) -> tuple[QuestStep, ...]:
 
 
 def is_cooking(objective: str) -> bool:
-    """Tell whether the steps of a quest are in a cookbook."""
+    """Return whether an objective is that of a cooking game, whose steps are in a cookbook."""
     return "cookbook" in objective.lower()
 
 

@@ -177,7 +177,7 @@ class TravelPlanner(Benchmark):
         return trip_of(query)
 
     def is_feasible(self, query: TravelQuery) -> bool:
-        """Tell whether some plan along the trip satisfies every constraint within the budget."""
+        """Return whether some plan along the trip satisfies every constraint within the budget."""
         return self._catalogs.is_feasible(query)
 
     def chooser(self, task: Task, target: Predicate) -> OptionChooser:

@@ -245,7 +245,7 @@ def mode_filter(kinds: set[TransportKind]) -> OptionFilter:
 
 
 def is_compatible(kind: TransportKind, kinds: set[TransportKind]) -> bool:
-    """Tell whether a kind of transport may be combined with those already booked."""
+    """Return whether a kind of transport may be combined with those already booked."""
     return all((kind == "self-driving") == (other == "self-driving") for other in kinds)
 
 
@@ -370,7 +370,7 @@ class Draft(NamedTuple):
 
 
 def draft_of(actions: Sequence[Action]) -> Draft:
-    """Fold accepted actions into a draft; later bookings of a slot replace earlier ones."""
+    """Add accepted actions to a draft; later bookings of a slot replace earlier ones."""
     booked: dict[str, str] = {}
     for action in actions:
         booked.update(_bookings_of(action))

@@ -195,7 +195,7 @@ class CatalogCache:
         return self._catalogs[key][1]
 
     def is_feasible(self, query: TravelQuery) -> bool:
-        """Tell whether some plan along the reference's route satisfies every constraint within the budget."""
+        """Return whether some plan along the reference's route satisfies every constraint within the budget."""
         cost = cheapest_cost(self.of(query, trip_of(query).cities), every_meal=False)
         return cost is not None and cost <= query.budget
 
@@ -391,7 +391,7 @@ def _find_unfilled(catalog: TripCatalog, target: Predicate, entries: Mapping[str
 
 
 def _fits_slot(trip: Trip, slot: PlanSlot, text: str) -> bool:
-    """Tell whether an entry is in the city of the day; only meals and attractions of travel days may be "-"."""
+    """Return whether an entry is in the city of the day; only meals and attractions of travel days may be "-"."""
     leg = trip.leg_on(slot.day)
     if text == NOTHING:
         return leg is not None and slot.entry in (*MEALS, "attraction")

@@ -184,7 +184,7 @@ def match_attraction(name: str, city: str, sandbox: Sandbox) -> Sequence[Attract
 
 
 def is_known_transport(text: str, city: str, sandbox: Sandbox) -> bool:
-    """Tell whether the flight exists (on any date, as officially) or a car takes less than a day."""
+    """Return whether the flight exists (on any date, as officially) or a car takes less than a day."""
     kind, endpoints = booked_kind_of(text), endpoints_of(text, city)
     if kind is None or endpoints is None:
         return False

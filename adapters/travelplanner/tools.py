@@ -208,7 +208,7 @@ class KnownFlights:
         self._legs = {leg[:3] for leg in self._listed}
 
     def covers(self, origin: str, destination: str, date: str) -> bool:
-        """Tell whether a leg without a row in the table is known to have no flight."""
+        """Return whether a leg without a row in the table is known to have no flight."""
         return self._complete or (origin, destination, date) in self._legs
 
     def describe_unknown(self, origin: str, destination: str, date: str) -> str:

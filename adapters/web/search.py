@@ -435,7 +435,9 @@ class _SearxngAnswer(ServiceAnswer):
 
 
 class SearXNG(HttpProvider):
-    """Searches with the server at SEARXNG_URL, which may contain a user's name and password; it must allow JSON.
+    """Search engine that queries the SearXNG server at SEARXNG_URL.
+
+    The URL may contain a user name and a password. The server must have JSON output enabled.
 
     It returns the first page of results, about 20.
 

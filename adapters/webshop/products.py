@@ -396,7 +396,7 @@ def title_share(wanted: str, bought: str) -> float:
 
 
 def has_attribute(product: Product, attribute: str) -> bool:
-    """Tell whether a product has an alike attribute, or its title, features or description contain the exact words."""
+    """Return whether a product has an alike attribute, or its title, features or description have the exact words."""
     texts = (product.title, " ".join(product.features), product.description)
     return any(is_alike(product_attribute, attribute) for product_attribute in product.attributes) or any(
         attribute in t.lower() for t in texts
@@ -409,7 +409,7 @@ def normalise_value(value: str) -> str:
 
 
 def is_alike(left: str, right: str) -> bool:
-    """Tell whether two phrases have nearly the same words: a token set ratio above 85.
+    """Return whether two phrases have nearly the same words: a token set ratio above 85.
 
     Raises:
         Fault: ("data") rapidfuzz is not installed; the message has the command that installs it.
