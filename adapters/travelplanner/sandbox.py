@@ -225,7 +225,7 @@ def _column_indices(header: list[str], columns: list[str]) -> list[int]:
 
 
 def _is_complete(header: list[str], cells: list[str], *, keep_gaps: bool) -> bool:
-    """Return whether a row is complete; blank ones and those with gaps are not. An unnamed index column may be empty."""
+    """Return whether to keep a row; blank ones and those with gaps are dropped. The index column may be empty."""
     if not cells:
         return False
     if len(cells) != len(header):
