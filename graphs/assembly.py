@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any, Self, get_args, get_type_hints
 
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.graph import Graph
 from langgraph.errors import InvalidUpdateError
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -17,6 +18,7 @@ from langgraph.types import Overwrite, StateUpdate
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import graph_scope
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.slots import Slot, Spec, create_node, spec_of
@@ -171,6 +173,26 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
             finally:
                 await scope.aend()
 
+    def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Graph:
+        """Draw the graph as LangGraph does, without nodes that the world does not need.
+
+        Nodes that run only in worlds which take an answer are drawn if `config["configurable"]["benchmark"]` names such
+        a benchmark.
+        """
+        return self._without_unused(super().get_graph(config, xray=xray), config)
+
+    async def aget_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Graph:
+        """Draw the graph as `get_graph` does, asynchronously."""
+        return self._without_unused(await super().aget_graph(config, xray=xray), config)
+
+    def _without_unused(self, drawing: Graph, config: RunnableConfig | None) -> Graph:
+        benchmark = (config or {}).get("configurable", {}).get("benchmark")
+        nodes = getattr(self.builder, "answer_nodes", ())
+        if nodes and not (benchmark and load_benchmark(benchmark).answers):
+            for name in nodes:
+                drawing.remove_node(drawing.nodes[name])
+        return drawing
+
     def bulk_update_state(self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]) -> RunnableConfig:
         """Apply updates as in LangGraph; values may be JSON, and the routers after the last node get a runtime."""
         return super().bulk_update_state(with_runtime(config), self._to_records(config, supersteps))
@@ -190,6 +212,9 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
 
 class Assembly(StateGraph[Any, Context, Any, Any]):
     """A graph builder for `EpisodicGraph`s. Its routers run in place; LangGraph would start a thread for each call."""
+
+    answer_nodes: Sequence[str] = ()
+    """Nodes that run only in worlds which take an answer."""
 
     def compile(self, *args: Any, **kwargs: Any) -> EpisodicGraph:
         """Compile the graph, as in LangGraph."""
@@ -226,6 +251,7 @@ def assemble(
     if unknown := set(swaps) - set(known):
         raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}; this graph has: {', '.join(known)}")
     builder = Assembly(state, context_schema=Context, input_schema=input_schema)
+    builder.answer_nodes = [slot.name for slot in slots if slot.answers_only]
     for slot in slots:
         operator: Any = swaps.get(slot.name, slot.default)
         if operator is None:

@@ -5,7 +5,9 @@ many predicates at the head now hold. Certify these and advance, or retry; once 
 Replan the rest of the chain.
 
 Two optional nodes go beyond the paper: `audit` checks the goal once more before it is certified, and `revalidate`
-finds certified predicates that a failed action undid. Without them the graph is the paper's.
+finds certified predicates that a failed action undid. Without them the graph is the paper's. In worlds that take an
+answer (`Benchmark.answers`) a run that gives up or runs out of steps still gives its best answer, uncertified: the
+nodes `answer` and `deliver` and the edges `forced`, which drawings show for such worlds only.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,8 +49,8 @@ SLOTS = (
     slots.REVALIDATE,
     slots.CERTIFY.filled(certify),
     slots.REPLAN.filled(replan),
-    beliefs.ANSWER.filled(answer),
-    beliefs.DELIVER.filled(act),
+    beliefs.ANSWER.filled(answer)._replace(answers_only=True),
+    beliefs.DELIVER.filled(act)._replace(answers_only=True),
 )
 
 

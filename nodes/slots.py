@@ -231,6 +231,8 @@ class Slot(NamedTuple):
     default: Any = None
     """The operator unless `build` is given another one. A slot without a default is optional: it becomes a node only
     if `build` is given its operator."""
+    answers_only: bool = False
+    """Whether the node runs only in worlds that take an answer; drawings show it only for those."""
 
     def filled(self, operator: Any) -> "Slot":
         """Return the slot with a default operator."""

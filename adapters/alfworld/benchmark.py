@@ -352,10 +352,22 @@ def _unpack_archive(archive: Path, split: str) -> Path:
 def _extract_archive(archive: Path, folder: Path) -> None:
     try:
         with tarfile.open(archive, "r:xz") as packed:
-            packed.extractall(folder, members=_select_games(packed), filter="data")
+            for member in _select_games(packed):
+                _extract_member(packed, member, folder)
     except (tarfile.TarError, lzma.LZMAError, EOFError, OSError) as error:
         failed = f"{archive} cannot be unpacked into {folder.parent}: {error}"
         raise Fault("data", f"{failed}; its folder should hold {_LAYOUT}") from error
+
+
+def _extract_member(packed: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    # tarfile's own filter for untrusted archives is missing in Python 3.11.0 to 3.11.3
+    target = folder / member.name
+    source = packed.extractfile(member) if member.isreg() else None
+    if source is None or not target.resolve().is_relative_to(folder.resolve()):
+        raise tarfile.ExtractError(f"{member.name} is no plain file inside the archive's folder")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with source, target.open("wb") as file:
+        shutil.copyfileobj(source, file)
 
 
 def _select_games(packed: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:

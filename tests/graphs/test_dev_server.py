@@ -115,8 +115,7 @@ def test_a_graph_is_drawn_with_its_named_edges(graph: str, server: httpx.Client)
     assert named
     assert None not in named
     if graph == "sdp":
-        planned = {"planned", "gave_up", "certified", "retry", "stuck", "exhausted", "advance", "goal", "extend"}
-        assert named == planned | {"forced"}
+        assert named == {"planned", "gave_up", "certified", "retry", "stuck", "exhausted", "advance", "goal", "extend"}
 
 
 def test_the_graph_inside_a_node_is_drawn_with_xray(server: httpx.Client):

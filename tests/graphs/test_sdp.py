@@ -14,7 +14,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.protocols import Context, Limits
-from certigraph.graphs import sdp
+from certigraph.graphs import sdp, tdp
 from certigraph.nodes.sdp import always_pass, capped, give_up, validate
 from certigraph.nodes.slots import factory
 from certigraph.state.records import Fault, Verdict
@@ -50,7 +50,7 @@ def thread(name: str = "t") -> dict[str, Any]:
 
 
 def test_every_conditional_edge_is_named_after_what_happens():
-    drawing = sdp.build().get_graph()
+    drawing = sdp.build().get_graph({"configurable": {"benchmark": "hotpotqa"}})
     assert {(e.source, e.target): e.data for e in drawing.edges if e.conditional} == LABELS
     assert {(e.source, e.target) for e in drawing.edges if not e.conditional} == {
         ("__start__", "reset"),
@@ -62,8 +62,18 @@ def test_every_conditional_edge_is_named_after_what_happens():
     }
 
 
+@pytest.mark.parametrize("config", [None, {"configurable": {"benchmark": "blocksworld"}}])
+def test_where_no_answer_is_given_the_drawing_is_the_papers(config: Any):
+    drawing = sdp.build().get_graph(config)
+    shown = {(e.source, e.target): e.data for e in drawing.edges if e.conditional}
+    assert shown == {ends: label for ends, label in LABELS.items() if label != "forced"}
+    assert not {"answer", "deliver"} & set(drawing.nodes)
+    assert "solve:answer" not in tdp.build(solve=sdp).get_graph(config, xray=True).nodes
+    assert set(asyncio.run(sdp.graph.aget_graph(config)).nodes) == set(drawing.nodes)
+
+
 def test_the_mermaid_source_shows_every_name():
-    source = sdp.build().get_graph().draw_mermaid()
+    source = sdp.build().get_graph({"configurable": {"benchmark": "hotpotqa"}}).draw_mermaid()
     for (start, end), label in LABELS.items():
         assert f"{start} -. &nbsp;{label}&nbsp; .-> {end};" in source
 

@@ -92,7 +92,7 @@ def texts(state: SDPState) -> list[str]:
 
 
 def edges(graph: Any) -> set[tuple[str, str, str]]:
-    drawn = graph.get_graph()
+    drawn = graph.get_graph({"configurable": {"benchmark": "hotpotqa"}})
     return {(edge.source, edge.target, str(edge.data or "")) for edge in drawn.edges}
 
 

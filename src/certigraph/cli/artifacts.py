@@ -26,13 +26,14 @@ from certigraph.state.records import Fault, Interrupted
 def graph_command(
     graph: GraphName,
     swap: Swaps = None,
+    on: Annotated[str, typer.Option("--on", metavar="BENCHMARK", help="Draw what runs in this benchmark.")] = "",
     png: Annotated[Path | None, typer.Option(help="Write a PNG instead of printing Mermaid.")] = None,
 ) -> None:
     """Draw a graph, including the graphs inside its nodes: as Mermaid text, or as PNG if Graphviz is installed."""
-    from certigraph.cli.artifacts import draw_png
     from certigraph.runtime.registry import build_graph, parse_swap
 
-    drawing = build_graph(graph, dict(map(parse_swap, swap or []))).get_graph(xray=True)
+    built = build_graph(graph, dict(map(parse_swap, swap or [])))
+    drawing = built.get_graph({"configurable": {"benchmark": on}}, xray=True)
     typer.echo(draw_png(drawing, png) if png else drawing.draw_mermaid())
 
 

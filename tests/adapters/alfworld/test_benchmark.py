@@ -185,6 +185,20 @@ def test_a_broken_archive_is_reported_in_one_line_and_leaves_nothing_behind(
     assert "\n" not in str(raised.value) and list(cache.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", [f"../../../{GAME_FILE}", f"json_2.1.1/link/{GAME_FILE}", f"/tmp/{GAME_FILE}"])
+def test_an_archive_writes_plain_files_into_its_folder_alone(name: str, cache: Path, tmp_path: Path):
+    folder = packed(laid_out(tmp_path / "plain"), tmp_path / "archives")
+    member = tarfile.TarInfo(name)
+    if "link" in name:
+        member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    with tarfile.open(folder / ARCHIVE, "w:xz") as archive:
+        archive.addfile(member)
+    with pytest.raises(Fault, match="is no plain file inside the archive's folder"):
+        ALFWorld(folder).tasks()
+    assert list(cache.iterdir()) == []
+    assert not [path for path in tmp_path.rglob(GAME_FILE) if "plain" not in path.parts]
+
+
 def test_two_that_unpack_at_once_both_have_the_games(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder = packed(laid_out(tmp_path / "plain"), tmp_path / "archives")
     extract = games._extract_archive
