@@ -5,7 +5,7 @@ run, and parses the `KEY=VALUE` texts of a command line.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
@@ -22,63 +22,8 @@ from certigraph.adapters.models.chat_models import chat_model, check_model_avail
 from certigraph.adapters.models.usage import format_missing_price, price_of
 from certigraph.adapters.protocols import ROLES, Benchmark, Budget, Context, Limits
 from certigraph.adapters.redaction import MASK, show_address
-from certigraph.adapters.research.operators import force_accept
 from certigraph.graphs.assembly import operators_of, slot_names, swapped_specs
-from certigraph.graphs.hypotheses import explore
-from certigraph.graphs.tdp import solve
-from certigraph.nodes.beliefs import filtered, freeform, grounded, lobotomized, native, structured
-from certigraph.nodes.factored_states import (
-    extract_state,
-    interpret_goal,
-    offline_goal,
-    prompted_goal,
-    prompted_state,
-    symbolic_goal,
-    symbolic_state,
-)
-from certigraph.nodes.gates import (
-    either,
-    exhaustion_gate,
-    gap_gate,
-    judged_gate,
-    no_gate,
-    resampling,
-    shadow,
-    smooth_gate,
-)
-from certigraph.nodes.goal_checks import recheck, votes, world_check
-from certigraph.nodes.lookahead import (
-    appraise,
-    choose_by_reward,
-    greedy,
-    listed,
-    predicted,
-    propose_actions,
-    rehearsed,
-    reward_guided,
-    shortlisted,
-)
-from certigraph.nodes.mcts import backpropagate, most_visited, select
-from certigraph.nodes.plans import plan, supervise
-from certigraph.nodes.react import decide, decide_freely, execute, pursue
-from certigraph.nodes.rewards import constant, judge_reward, monotonic, route, supervised
-from certigraph.nodes.sdp import always_pass, capped, give_up, replan, validate
-from certigraph.nodes.search import (
-    abstain,
-    aggregate,
-    answer,
-    force_pass,
-    generate,
-    hypothesise,
-    manage,
-    reason,
-    retrieving,
-    unforced,
-)
 from certigraph.nodes.slots import Spec, build_operator
-from certigraph.nodes.step import gain_insights, memorise, none, planner, reflect
-from certigraph.nodes.tdp import decompose, revise, undivided, unrevised
-from certigraph.nodes.world import act
 from certigraph.runtime.files import SETTINGS_FILE
 from certigraph.runtime.graph_sources import AnyGraph, own_graph
 from certigraph.state.records import Fault, UnknownName, parse_json
@@ -112,83 +57,130 @@ SEARCH_GRAPHS = ("pbai", "ircot", "memgpt", "iter_retgen", "hypotheses")
 GRAPHS = {name: f"certigraph.graphs.{name}" for name in METHOD_GRAPHS + SEARCH_GRAPHS + REWARD_GRAPHS + SUBTASK_GRAPHS}
 """Module of every shipped graph, by name."""
 
-OPERATORS: dict[str, Callable[..., Any]] = {
-    "abstain": abstain,
-    "act": act,
-    "aggregate": aggregate,
-    "always_pass": always_pass,
-    "answer": answer,
-    "appraise": appraise,
-    "backpropagate": backpropagate,
-    "capped": capped,
-    "choose_by_reward": choose_by_reward,
-    "constant": constant,
-    "decide": decide,
-    "decompose": decompose,
-    "decide_freely": decide_freely,
-    "either": either,
-    "execute": execute,
-    "exhaustion_gate": exhaustion_gate,
-    "explore": explore,
-    "extract_state": extract_state,
-    "filtered": filtered,
-    "force_accept": force_accept,
-    "force_pass": force_pass,
-    "freeform": freeform,
-    "gain_insights": gain_insights,
-    "gap_gate": gap_gate,
-    "generate": generate,
-    "give_up": give_up,
-    "greedy": greedy,
-    "grounded": grounded,
-    "hypothesise": hypothesise,
-    "interpret_goal": interpret_goal,
-    "judge_reward": judge_reward,
-    "judged_gate": judged_gate,
-    "listed": listed,
-    "lobotomized": lobotomized,
-    "manage": manage,
-    "memorise": memorise,
-    "monotonic": monotonic,
-    "most_visited": most_visited,
-    "native": native,
-    "no_gate": no_gate,
-    "none": none,
-    "offline_goal": offline_goal,
-    "plan": plan,
-    "planner": planner,
-    "predicted": predicted,
-    "propose_actions": propose_actions,
-    "prompted_goal": prompted_goal,
-    "prompted_state": prompted_state,
-    "pursue": pursue,
-    "reason": reason,
-    "reflect": reflect,
-    "rehearsed": rehearsed,
-    "replan": replan,
-    "resampling": resampling,
-    "recheck": recheck,
-    "revise": revise,
-    "retrieving": retrieving,
-    "route": route,
-    "reward_guided": reward_guided,
-    "select": select,
-    "shadow": shadow,
-    "shortlisted": shortlisted,
-    "smooth_gate": smooth_gate,
-    "solve": solve,
-    "structured": structured,
-    "supervise": supervise,
-    "supervised": supervised,
-    "symbolic_goal": symbolic_goal,
-    "symbolic_state": symbolic_state,
-    "undivided": undivided,
-    "unforced": unforced,
-    "unrevised": unrevised,
-    "validate": validate,
-    "votes": votes,
-    "world_check": world_check,
+OPERATOR_MODULES: Mapping[str, Sequence[str]] = {
+    "adapters.research.operators": ("force_accept",),
+    "graphs.hypotheses": ("explore",),
+    "graphs.tdp": ("solve",),
+    "nodes.beliefs": (
+        "filtered",
+        "freeform",
+        "grounded",
+        "lobotomized",
+        "native",
+        "structured",
+    ),
+    "nodes.factored_states": (
+        "extract_state",
+        "interpret_goal",
+        "offline_goal",
+        "prompted_goal",
+        "prompted_state",
+        "symbolic_goal",
+        "symbolic_state",
+    ),
+    "nodes.gates": (
+        "either",
+        "exhaustion_gate",
+        "gap_gate",
+        "judged_gate",
+        "no_gate",
+        "resampling",
+        "shadow",
+        "smooth_gate",
+    ),
+    "nodes.goal_checks": (
+        "recheck",
+        "votes",
+        "world_check",
+    ),
+    "nodes.lookahead": (
+        "appraise",
+        "choose_by_reward",
+        "greedy",
+        "listed",
+        "predicted",
+        "propose_actions",
+        "rehearsed",
+        "reward_guided",
+        "shortlisted",
+    ),
+    "nodes.mcts": (
+        "backpropagate",
+        "most_visited",
+        "select",
+    ),
+    "nodes.plans": (
+        "plan",
+        "supervise",
+    ),
+    "nodes.react": (
+        "decide",
+        "decide_freely",
+        "execute",
+        "pursue",
+    ),
+    "nodes.rewards": (
+        "constant",
+        "judge_reward",
+        "monotonic",
+        "route",
+        "supervised",
+    ),
+    "nodes.sdp": (
+        "always_pass",
+        "capped",
+        "give_up",
+        "replan",
+        "validate",
+    ),
+    "nodes.search": (
+        "abstain",
+        "aggregate",
+        "answer",
+        "force_pass",
+        "generate",
+        "hypothesise",
+        "manage",
+        "reason",
+        "retrieving",
+        "unforced",
+    ),
+    "nodes.step": (
+        "gain_insights",
+        "memorise",
+        "none",
+        "planner",
+        "reflect",
+    ),
+    "nodes.tdp": (
+        "decompose",
+        "revise",
+        "undivided",
+        "unrevised",
+    ),
+    "nodes.world": ("act",),
 }
+"""Names of the shipped operators and factories, by the module that defines them."""
+
+
+class _ShippedOperators(Mapping[str, Callable[..., Any]]):
+    """The shipped operators by name. A module is imported only when one of its operators is needed."""
+
+    def __init__(self) -> None:
+        self._modules = {name: module for module, names in OPERATOR_MODULES.items() for name in names}
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        operator: Callable[..., Any] = getattr(import_module(f"certigraph.{self._modules[name]}"), name)
+        return operator
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+
+OPERATORS: Mapping[str, Callable[..., Any]] = _ShippedOperators()
 """Shipped operators that a command line may name."""
 
 
