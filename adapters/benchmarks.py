@@ -212,7 +212,7 @@ _DEFAULTS = Context()
 def _load_cached(name: str, config: str, folder: Path | None) -> Benchmark:
     module, attribute = BENCHMARKS[name].split(":")
     benchmark: Benchmark = getattr(import_module(module), attribute)(folder, config)
-    return benchmark
+    return complete_benchmark(benchmark)
 
 
 # Figures over runs, which every benchmark computes alike; `evaluation.statistics` adds the intervals.

@@ -81,7 +81,7 @@ def test_methods_take_names_and_swaps():
 @pytest.mark.parametrize(
     ("graphs", "swaps", "fix"),
     [
-        (["sdpp"], [], "react"),
+        (["sdpp"], [], "did you mean sdp"),
         (["sdp", "sdp"], [], "NAME=GRAPH"),
         (["sdp"], ["step:validate=always_pass"], "METHOD:SLOT=OPERATOR"),
         (["sdp"], ["sdp:validator=always_pass"], "validate"),
