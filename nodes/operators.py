@@ -7,7 +7,7 @@ its slot declares. Every mistake is reported with the operator, the slot, the va
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, get_args, get_origin
 
 from langchain_core.runnables import Runnable
@@ -81,8 +81,18 @@ def _takes_runtime(slot: str, operator: Callable[..., Any]) -> bool:
 
 async def call_operator(operator: Operator, state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
     """Call an operator, in whatever form the user gave it, from inside another operator."""
-    update: dict[str, Any] = await to_call("argument", operator)(state, runtime)
+    try:
+        call = _remembered_call(operator)
+    except TypeError:  # an unhashable operator, or none at all, which `to_call` refuses
+        call = to_call("argument", operator)
+    update: dict[str, Any] = await call(state, runtime)
     return update
+
+
+@lru_cache(maxsize=256)
+def _remembered_call(operator: Operator) -> Call:
+    # Inspecting a signature takes longer than the rest of a call, and the same operators are called at every step.
+    return to_call("argument", operator)
 
 
 # What an operator reads.
