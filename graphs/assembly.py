@@ -3,6 +3,7 @@
 import inspect
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, wraps
 from itertools import pairwise
 from threading import Lock
@@ -22,6 +23,7 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import graph_scope
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.slots import Slot, Spec, create_node, spec_of
+from certigraph.state.records import UnknownName
 
 # Edits of a thread's state from outside: values may be JSON, and the routers of the last node need a runtime.
 
@@ -120,6 +122,18 @@ def _adapters(schema: type[Any]) -> dict[str, TypeAdapter[Any]]:
     return {key: TypeAdapter(kind) for key, kind in get_type_hints(schema).items()}
 
 
+@contextmanager
+def _naming_missing_keys() -> Iterator[None]:
+    """Refuse an edit after which the router of a node reads what the state does not hold yet."""
+    try:
+        yield
+    except KeyError as error:
+        if isinstance(error, UnknownName):
+            raise
+        missing = f"the state has no {error.args[0]!r} yet, by which the run would continue after this edit"
+        raise InvalidUpdateError(f"{missing}: edit a later checkpoint, or set {error.args[0]!r} as well") from error
+
+
 class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
     """A compiled graph that closes the episodes it opened when a run of it ends.
 
@@ -195,13 +209,15 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
 
     def bulk_update_state(self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]) -> RunnableConfig:
         """Apply updates as in LangGraph; values may be JSON, and the routers after the last node get a runtime."""
-        return super().bulk_update_state(with_runtime(config), self._to_records(config, supersteps))
+        with _naming_missing_keys():
+            return super().bulk_update_state(with_runtime(config), self._to_records(config, supersteps))
 
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         """Apply updates as `bulk_update_state` does, asynchronously."""
-        return await super().abulk_update_state(with_runtime(config), self._to_records(config, supersteps))
+        with _naming_missing_keys():
+            return await super().abulk_update_state(with_runtime(config), self._to_records(config, supersteps))
 
     def _to_records(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]

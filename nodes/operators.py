@@ -130,6 +130,8 @@ def declared_keys(view: Callable[[Any], Any]) -> frozenset[str] | None:
 def check_update(slot: str, writes: Mapping[str, Any], operator: str, update: object) -> dict[str, Any]:
     """Return an operator's update if it has exactly the declared keys, with values of the declared types.
 
+    JSON in place of a record, such as `{"depth": 1}` for a verdict, becomes the record.
+
     Args:
         slot: name of the slot.
         writes: types of the keys that the operator must return.
@@ -141,20 +143,24 @@ def check_update(slot: str, writes: Mapping[str, Any], operator: str, update: ob
     """
     returned = f"operator {operator} in slot {slot} returned"
     if not isinstance(update, Mapping):
-        raise Fault("operator", f"{returned} {update!r:.100}; it must return {_describe_keys(writes)}")
+        hint = "; a function that makes operators is decorated with certigraph.factory" if callable(update) else ""
+        raise Fault("operator", f"{returned} {update!r:.100}; it must return {_describe_keys(writes)}{hint}")
     if set(update) != set(writes):
         keys = ", ".join(sorted(map(str, update))) or "no keys"
         raise Fault("operator", f"{returned} {keys}; it must return {_describe_keys(writes)}")
+    checked: dict[str, Any] = {}
     for key, kind in writes.items():
-        value = update[key].value if isinstance(update[key], Overwrite) else update[key]
+        replaces = isinstance(update[key], Overwrite)
+        value = update[key].value if replaces else update[key]
         try:
-            _validator(kind).validate_python(value, strict=True)
+            record = _validator(kind).validate_python(value, strict=True)
         except ValidationError as error:
             problem = _describe_error(error)
             raise Fault(
                 "operator", f"{returned} {value!r:.100} as {key}; it must be {describe_type(kind)}{problem}"
             ) from None
-    return dict(update)
+        checked[key] = Overwrite(record) if replaces else record
+    return checked
 
 
 @cache

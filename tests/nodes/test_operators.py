@@ -109,6 +109,20 @@ def test_a_wrong_return_names_operator_slot_value_and_what_is_expected(
     assert [part for part in parts if part not in result.message] == []
 
 
+def test_json_in_place_of_a_record_becomes_the_record():
+    writes = {"verdict": Verdict, "plan": Sequence[Predicate]}
+    update = check_update("slot", writes, "mine", {"verdict": {"depth": 1}, "plan": [{"text": "a is on b"}]})
+    assert update == {"verdict": Verdict(depth=1), "plan": [Predicate(text="a is on b")]}
+
+
+def test_a_function_that_makes_operators_is_told_how_to_say_so():
+    def upto(n: int = 2) -> Any:
+        return passing
+
+    with pytest.raises(Fault, match=r"decorated with certigraph\.factory"):
+        check_update("validate", {"verdict": Verdict}, "upto", upto())
+
+
 @pytest.mark.parametrize("read", [lambda state: state["history"], lambda state: state.get("history", ())])
 def test_a_hidden_key_cannot_be_read(read: Any):
     async def curious(state: Any, runtime: Any) -> Any:
