@@ -4,6 +4,7 @@ import inspect
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import cache, wraps
 from itertools import pairwise
 from threading import Lock
@@ -265,7 +266,9 @@ def assemble(
     """
     known = [slot.name for slot in slots]
     if unknown := set(swaps) - set(known):
-        raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}; this graph has: {', '.join(known)}")
+        near = get_close_matches(min(unknown), known, 1)
+        advice = f"; did you mean {near[0]}?" if near else ""
+        raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}{advice}; this graph has: {', '.join(known)}")
     builder = Assembly(state, context_schema=Context, input_schema=input_schema)
     builder.answer_nodes = [slot.name for slot in slots if slot.answers_only]
     for slot in slots:

@@ -43,6 +43,9 @@ def to_call(slot: str, operator: Any) -> Call:
         raise TypeError(f"{slot}={operator.__name__} is a class: give an instance, {slot}={operator.__name__}(...)")
     if isinstance(operator, Runnable):
         return _call_of_runnable(operator)
+    if isinstance(operator, str):
+        advice = f"give the operator itself, such as certigraph.{operator}, or use --swap {slot}={operator}"
+        raise TypeError(f"{slot}={operator!r} is a name: {advice}")
     if not callable(operator):
         raise TypeError(f"{slot}={operator!r} is not an operator; give a function operator(state, runtime)")
     takes_runtime = _takes_runtime(slot, operator)

@@ -4,6 +4,7 @@
 whose files are incomplete is never scored or resumed.
 """
 
+import sysconfig
 import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -294,9 +295,16 @@ async def _stream_graph(
     return _GraphOutcome(None if waits else state, "", "")
 
 
+_LIBRARY_FOLDERS = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+"""Folders of code that is not the user's."""
+
+
 def _error_location(error: Exception) -> str:
-    # The name of the file alone: a trajectory holds no paths.
-    frame = traceback.extract_tb(error.__traceback__)[-1]
+    # The last line outside of installed packages, where a mistake is corrected; only the name of the file, since a
+    # trajectory holds no paths.
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not any(map(frame.filename.startswith, _LIBRARY_FOLDERS))]
+    frame = (own or frames)[-1]
     return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
 
 
