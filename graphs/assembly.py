@@ -2,7 +2,7 @@
 
 import inspect
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache, wraps
@@ -264,11 +264,7 @@ def assemble(
     Raises:
         TypeError: a swap names no slot, or is not an operator.
     """
-    known = [slot.name for slot in slots]
-    if unknown := set(swaps) - set(known):
-        near = get_close_matches(min(unknown), known, 1)
-        advice = f"; did you mean {near[0]}?" if near else ""
-        raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}{advice}; this graph has: {', '.join(known)}")
+    check_slots(swaps, [slot.name for slot in slots])
     builder = Assembly(state, context_schema=Context, input_schema=input_schema)
     builder.answer_nodes = [slot.name for slot in slots if slot.answers_only]
     for slot in slots:
@@ -278,6 +274,18 @@ def assemble(
         spec = spec_of(operator).model_dump(mode="json")
         builder.add_node(slot.name, create_node(slot, operator), metadata={"operator": spec}, input_schema=state)
     return builder
+
+
+def check_slots(swaps: Iterable[str], known: Sequence[str]) -> None:
+    """Check that swaps name slots of a graph.
+
+    Raises:
+        TypeError: one does not; the message lists the slots and names a near one.
+    """
+    if unknown := set(swaps) - set(known):
+        near = get_close_matches(min(unknown), known, 1)
+        advice = f"; did you mean {near[0]}?" if near else ""
+        raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}{advice}; this graph has: {', '.join(known)}")
 
 
 def add_path(builder: Assembly, *nodes: str) -> None:

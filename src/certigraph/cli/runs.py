@@ -1,5 +1,6 @@
 """Commands for single runs: run, resume, report, ask and delete."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -18,8 +19,8 @@ from certigraph.cli.options import (
     Roles,
     Swaps,
 )
-from certigraph.state.records import UnknownName
-from certigraph.state.search import DEFAULT_MODEL
+from certigraph.state.records import Fault, UnknownName
+from certigraph.state.search import DEFAULT_MODEL, GENERATED_WEB, create_question_task
 
 # One run: start it, resume it, write its report.
 
@@ -114,8 +115,65 @@ def ask_command(
     as_json: AsJson = False,
 ) -> None:
     """Answer a question from the web, with the sources of each finding, what is not certified, and the cost."""
+    from certigraph.adapters.benchmarks import load_benchmark
+    from certigraph.cli.output import print_result, watch_run
+    from certigraph.runtime.questions import ask, check_scripted_model
+    from certigraph.runtime.registry import build_graph, create_context, parse_swap
+    from certigraph.runtime.result import ASK_BENCHMARK
 
     if pages and search:
+        raise UnknownName(f"--pages {pages} cannot be combined with --search: leave out --search {search}")
+    task = create_question_task(question, search)
+    compiled = build_graph("sdp", dict(map(parse_swap, swap or [])))
+    if pages and not Path(pages).is_dir():
+        raise UnknownName(f"{pages}: no such folder: correct --pages DIR")
+    try:
+        context = create_context(model, role, pages, budget, ASK_BENCHMARK, cache)
+    except Fault as fault:
+        raise _add_model_advice(fault) from None
+    live = load_benchmark(ASK_BENCHMARK, pages)
+    check_scripted_model(live, task, context)
+    live.open(task).close()  # raises an error for a missing key before the run starts
+    with watch_run(out, context.limits, silent=as_json) as listener:
+        result = ask(
+            question, search=search, graph=compiled, context=context, out=out, listener=listener, on_error="ignore"
+        )
+    print_result(result, as_json=as_json)
+
+
+def _add_model_advice(fault: Fault) -> Fault:
+    """Add models that need no key to the error of an OpenAI-compatible model without one."""
+    if not str(fault).startswith("openai:"):
+        return fault
+    local = "or use a model on this machine: --model local:qwen-0.5b"
+    return Fault(
+        fault.boundary, f"{fault}; {local}; to try the command: --model scripted:expert --search {GENERATED_WEB}"
+    )
+
+
+# Deletion of runs.
+
+
+def delete_command(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Delete runs completely: their files, checkpoints on a server, and lines in journals."""
+    from certigraph.runtime.run import delete, resolve_run_folder
+    from certigraph.runtime.terminal import clean_line
+
+    for folder in folders:
+        resolve_run_folder(folder)
+    if not yes:
+        _confirm_deletion(folders)
+    remaining = dict.fromkeys(left for folder in folders for left in delete(folder))
+    typer.echo(
+        "\n".join(["deleted: " + ", ".join(clean_line(str(folder)) for folder in folders), *map(clean_line, remaining)])
+    )
+
+
+def _confirm_deletion(folders: list[Path]) -> None:
+    if not sys.stdin.isatty():
         what = "one run" if len(folders) == 1 else f"{len(folders)} runs"
         raise UnknownName(f"no user can confirm here that {what} may be deleted: add --yes")
     typer.confirm(f"Delete {', '.join(map(str, folders))} permanently?", abort=True)
