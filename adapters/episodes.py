@@ -38,6 +38,10 @@ class Closable(Protocol):
         ...
 
 
+TOLERANCE = 1e-9
+"""Rounding error that a score may have beyond 0 and 1."""
+
+
 class LiveEpisode:
     """A running episode. Its methods block; threads take turns, and `close` waits for the call that is running."""
 
@@ -53,7 +57,7 @@ class LiveEpisode:
         """Held during every call."""
         self.closed = False
         self.log: list[Step] = []
-        self.first = redact_record(call_environment(environment.reset))
+        self.first = redact_record(call_typed(Observation, environment.reset))
         self.ended = self.first.done
 
     def step(self, action: Action) -> Observation:
@@ -81,7 +85,7 @@ class LiveEpisode:
         self.check_open()
         if self.ended:
             return Observation(text="The episode is over: the world has ended.", accepted=False, done=True)
-        observation = call_environment(self.environment.step, action)
+        observation = call_typed(Observation, self.environment.step, action)
         self.log.append(Step(action=action, digest=observation.digest()))
         self.ended = observation.done
         return observation
@@ -95,7 +99,8 @@ class LiveEpisode:
                 raise Fault(
                     "environment",
                     f"replay differs at step {number} ({step.action.text!r}): logged {step.digest}, now {digest}; "
-                    "the world or its data changed since the run started: start a new run",
+                    "the world or its data changed since the run started, or its `reset` does not start it again: "
+                    "start a new run",
                 )
 
     def evidence(self) -> Evidence:
@@ -118,7 +123,11 @@ class LiveEpisode:
         """Return the benchmark's scores of the world in its present state."""
         with self.lock:
             self.check_open()
-            return redact_record(call_environment(self.environment.score))
+            scores = call_typed(Scores, self.environment.score)
+            if not -TOLERANCE <= scores.value <= 1 + TOLERANCE:
+                message = f"{self.environment.score.__qualname__} returned the score {scores.value:g}"
+                raise Fault("environment", f"{message}; `Scores.value` must be between 0 and 1")
+            return redact_record(scores)
 
 
 def call_environment(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -129,6 +138,19 @@ def call_environment(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) ->
         raise
     except Exception as error:
         raise Fault("environment", f"the world failed in {call.__qualname__}: {error!r}; start a new run") from error
+
+
+def call_typed(kind: type[T], call: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a method of the world as `call_environment` does, and check what it returns.
+
+    Raises:
+        Fault: ("environment") it raised an exception or returned something else; the message names the method.
+    """
+    returned = call_environment(call, *args, **kwargs)
+    if not isinstance(returned, kind):
+        message = f"the world's {call.__qualname__} returned {returned!r:.100}"
+        raise Fault("environment", f"{message}; it must return a certigraph.{kind.__name__}")
+    return returned
 
 
 # Live episodes, kept out of graph state and rebuilt from the logged actions if the two disagree.
@@ -283,7 +305,11 @@ def _surplus_keys() -> list[str]:
 def _open_episode(task: Task, history: Sequence[Step], runtime: Runtime[Context]) -> LiveEpisode:
     context = context_of(runtime)
     live = context.environment
-    environment = live or call_environment(benchmark_of(task, runtime).open, task)
+    open_world = benchmark_of(task, runtime).open
+    environment = live or call_environment(open_world, task)
+    if not callable(getattr(type(environment), "step", None)):
+        message = f"{open_world.__qualname__} returned {environment!r:.100}"
+        raise Fault("environment", f"{message}; it must return a certigraph.Environment")
     if context.faults:
         from certigraph.adapters.faults import FaultyEnvironment
 

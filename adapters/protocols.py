@@ -220,7 +220,11 @@ class Benchmark(Protocol):
         return {}
 
     def expert(self) -> Responder | None:
-        """Return the responder of the model `scripted:expert`; None if the first option is as good."""
+        """Return the responder of the model `scripted:expert`; None if the first option is as good.
+
+        `certigraph.adapters.models.experts.demonstration_expert` makes one of a function that lists, for a task and the
+        actions before, the actions that reach the goal.
+        """
         return None
 
     def knows(self, task: Task) -> bool:

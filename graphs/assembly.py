@@ -2,7 +2,9 @@
 
 import inspect
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import cache, wraps
 from itertools import pairwise
 from threading import Lock
@@ -22,6 +24,7 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import graph_scope
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.slots import Slot, Spec, create_node, spec_of
+from certigraph.state.records import UnknownName
 
 # Edits of a thread's state from outside: values may be JSON, and the routers of the last node need a runtime.
 
@@ -120,6 +123,18 @@ def _adapters(schema: type[Any]) -> dict[str, TypeAdapter[Any]]:
     return {key: TypeAdapter(kind) for key, kind in get_type_hints(schema).items()}
 
 
+@contextmanager
+def _naming_missing_keys() -> Iterator[None]:
+    """Refuse an edit after which the router of a node reads what the state does not hold yet."""
+    try:
+        yield
+    except KeyError as error:
+        if isinstance(error, UnknownName):
+            raise
+        missing = f"the state has no {error.args[0]!r} yet, by which the run would continue after this edit"
+        raise InvalidUpdateError(f"{missing}: edit a later checkpoint, or set {error.args[0]!r} as well") from error
+
+
 class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
     """A compiled graph that closes the episodes it opened when a run of it ends.
 
@@ -195,13 +210,15 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
 
     def bulk_update_state(self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]) -> RunnableConfig:
         """Apply updates as in LangGraph; values may be JSON, and the routers after the last node get a runtime."""
-        return super().bulk_update_state(with_runtime(config), self._to_records(config, supersteps))
+        with _naming_missing_keys():
+            return super().bulk_update_state(with_runtime(config), self._to_records(config, supersteps))
 
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         """Apply updates as `bulk_update_state` does, asynchronously."""
-        return await super().abulk_update_state(with_runtime(config), self._to_records(config, supersteps))
+        with _naming_missing_keys():
+            return await super().abulk_update_state(with_runtime(config), self._to_records(config, supersteps))
 
     def _to_records(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
@@ -247,9 +264,7 @@ def assemble(
     Raises:
         TypeError: a swap names no slot, or is not an operator.
     """
-    known = [slot.name for slot in slots]
-    if unknown := set(swaps) - set(known):
-        raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}; this graph has: {', '.join(known)}")
+    check_slots(swaps, [slot.name for slot in slots])
     builder = Assembly(state, context_schema=Context, input_schema=input_schema)
     builder.answer_nodes = [slot.name for slot in slots if slot.answers_only]
     for slot in slots:
@@ -259,6 +274,18 @@ def assemble(
         spec = spec_of(operator).model_dump(mode="json")
         builder.add_node(slot.name, create_node(slot, operator), metadata={"operator": spec}, input_schema=state)
     return builder
+
+
+def check_slots(swaps: Iterable[str], known: Sequence[str]) -> None:
+    """Check that swaps name slots of a graph.
+
+    Raises:
+        TypeError: one does not; the message lists the slots and names a near one.
+    """
+    if unknown := set(swaps) - set(known):
+        near = get_close_matches(min(unknown), known, 1)
+        advice = f"; did you mean {near[0]}?" if near else ""
+        raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}{advice}; this graph has: {', '.join(known)}")
 
 
 def add_path(builder: Assembly, *nodes: str) -> None:

@@ -12,7 +12,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Checkpointer
 
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import assemble
+from certigraph.graphs.assembly import assemble, check_slots
 from certigraph.graphs.pbai import build_search_loop
 from certigraph.nodes import react as slots
 from certigraph.nodes.react import REACT_DEFAULTS, decide
@@ -60,6 +60,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[ReactOperators]
         TypeError: a keyword names no slot.
         UnknownName: there is no memory of that name.
     """
+    check_slots(operators, [*ReactOperators.__annotations__])
     if {"gate", "memory", "answer", "deliver"} & set(operators):
         return build_search_loop("react", decide, operators, rounds=REACT_DEFAULTS.rounds, checkpointer=checkpointer)
     builder = assemble(State, RunInput, SLOTS, operators)

@@ -22,7 +22,7 @@ from certigraph.adapters.benchmarks import context_of, limits_of
 from certigraph.adapters.models.calls import bullet_list, clip, quote, unquote_line
 from certigraph.adapters.processes import is_invoked
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import assemble, operators_of, swapped_specs
+from certigraph.graphs.assembly import assemble, check_slots, operators_of, swapped_specs
 from certigraph.nodes import tdp as slots
 from certigraph.nodes.slots import SUBTASK_KEY, Spec, factory, share_context
 from certigraph.nodes.tdp import decompose, gather, revise
@@ -104,9 +104,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[TDPOperators]) 
     outer_slots = {slot.name for slot in SLOTS}
     outer: dict[str, Any] = {name: value for name, value in operators.items() if name in outer_slots}
     inner: dict[str, Any] = {name: value for name, value in operators.items() if name not in outer_slots}
-    if unknown := set(inner) - set(TDPOperators.__annotations__):
-        known = ", ".join(TDPOperators.__annotations__)
-        raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}; this graph has: {known}")
+    check_slots(operators, [*TDPOperators.__annotations__])
     if inner and "solve" in outer:
         one = next(iter(inner))
         fix = f"give them to the graph that solves: solve=GRAPH.build({one}=...)"

@@ -43,6 +43,9 @@ def to_call(slot: str, operator: Any) -> Call:
         raise TypeError(f"{slot}={operator.__name__} is a class: give an instance, {slot}={operator.__name__}(...)")
     if isinstance(operator, Runnable):
         return _call_of_runnable(operator)
+    if isinstance(operator, str):
+        advice = f"give the operator itself, such as certigraph.{operator}, or use --swap {slot}={operator}"
+        raise TypeError(f"{slot}={operator!r} is a name: {advice}")
     if not callable(operator):
         raise TypeError(f"{slot}={operator!r} is not an operator; give a function operator(state, runtime)")
     takes_runtime = _takes_runtime(slot, operator)
@@ -140,6 +143,8 @@ def declared_keys(view: Callable[[Any], Any]) -> frozenset[str] | None:
 def check_update(slot: str, writes: Mapping[str, Any], operator: str, update: object) -> dict[str, Any]:
     """Return an operator's update if it has exactly the declared keys, with values of the declared types.
 
+    JSON in place of a record, such as `{"depth": 1}` for a verdict, becomes the record.
+
     Args:
         slot: name of the slot.
         writes: types of the keys that the operator must return.
@@ -151,20 +156,24 @@ def check_update(slot: str, writes: Mapping[str, Any], operator: str, update: ob
     """
     returned = f"operator {operator} in slot {slot} returned"
     if not isinstance(update, Mapping):
-        raise Fault("operator", f"{returned} {update!r:.100}; it must return {_describe_keys(writes)}")
+        hint = "; a function that makes operators is decorated with certigraph.factory" if callable(update) else ""
+        raise Fault("operator", f"{returned} {update!r:.100}; it must return {_describe_keys(writes)}{hint}")
     if set(update) != set(writes):
         keys = ", ".join(sorted(map(str, update))) or "no keys"
         raise Fault("operator", f"{returned} {keys}; it must return {_describe_keys(writes)}")
+    checked: dict[str, Any] = {}
     for key, kind in writes.items():
-        value = update[key].value if isinstance(update[key], Overwrite) else update[key]
+        replaces = isinstance(update[key], Overwrite)
+        value = update[key].value if replaces else update[key]
         try:
-            _validator(kind).validate_python(value, strict=True)
+            record = _validator(kind).validate_python(value, strict=True)
         except ValidationError as error:
             problem = _describe_error(error)
             raise Fault(
                 "operator", f"{returned} {value!r:.100} as {key}; it must be {describe_type(kind)}{problem}"
             ) from None
-    return dict(update)
+        checked[key] = Overwrite(record) if replaces else record
+    return checked
 
 
 @cache

@@ -97,7 +97,8 @@ def build_operator(spec: Spec, shipped: Mapping[str, Callable[..., Any]]) -> Ope
     target = shipped.get(spec.name) or _import_operator(spec.name, shipped)
     if not getattr(target, "makes_operator", False):
         if spec.args:
-            raise UnknownName(f"operator {spec} takes no arguments: write {spec.name}")
+            advice = f"write {spec.name}, or decorate it with certigraph.factory if it makes operators from arguments"
+            raise UnknownName(f"operator {spec} takes no arguments: {advice}")
         return target
     args = {k: build_operator(v, shipped) if isinstance(v, Spec) else v for k, v in spec.args.items()}
     operator: Operator = target(**args)

@@ -4,6 +4,7 @@
 whose files are incomplete is never scored or resumed.
 """
 
+import sysconfig
 import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -49,11 +50,17 @@ async def rebuild_world(state: Any, context: Context) -> None:
 
 
 async def score_world(state: Any, context: Context) -> Scores | None:
-    """Score the world of a state, which is rebuilt from its log if it is no longer open; None without a world."""
+    """Score the world of a state, which is rebuilt from its log if it is no longer open; None without a world.
+
+    Raises:
+        Fault: the world failed, or returned something else than scores.
+    """
     if "episode" not in state:
         return None
     try:
         return await call_world(_score_live_world, state["task"], Runtime(context=context), state, context)
+    except Fault:
+        raise
     except Exception:  # noqa: BLE001 - a manipulated checkpoint may raise anything; the ending of the run is kept
         return None
 
@@ -182,23 +189,30 @@ async def drive_run(
                 ready = meter_own_nodes(ready, lambda: recorder.trajectory.usage.spent())  # noqa: PLW0108 - grows
             outcome = await _run_graph(ready, task, context, folder.name, recorder, resuming=resuming)
         if outcome.ending:
-            scores = await _score_run(graph, outcome.state, task, context)
+            scores, problem = await _score_run(graph, outcome.state, task, context)
             ending, message = outcome.ending, outcome.message
-            if ending == FINISHED:
+            if ending == FINISHED and problem:
+                ending, message = problem.ending, str(problem)
+            elif ending == FINISHED:
                 ending, message = _name_ending(graph, outcome.state, scores)
             usage = recorder.trajectory.usage
             recorder.write(Footer(ending=ending, message=redact_message(message), scores=scores, usage=usage))
 
 
-async def _score_run(graph: AnyGraph, state: Any, task: Task, context: Context) -> Scores | None:
-    """Score a run; a graph outside certigraph that did not act in the run's world, by what its state holds."""
-    live = await score_world(state, context)
-    if _is_shipped(graph):
-        return best_scores(state, live)
+async def _score_run(graph: AnyGraph, state: Any, task: Task, context: Context) -> tuple[Scores | None, Fault | None]:
+    """Return the scores of a run, and the failure of its world if it cannot be scored.
+
+    A graph outside certigraph that did not act in the run's world is scored by what its state holds.
+    """
     try:
-        return live or await score_own(state, task, context)
+        live = await score_world(state, context)
+        if _is_shipped(graph):
+            return best_scores(state, live), None
+        return live or await score_own(state, task, context), None
+    except Fault as fault:
+        return (best_scores(state, None) if _is_shipped(graph) else None), fault
     except Exception:  # noqa: BLE001 - as in `score_world`: the ending of the run is kept
-        return None
+        return None, None
 
 
 def _name_ending(graph: AnyGraph, state: Any, scores: Scores | None) -> NamedEnding:
@@ -281,9 +295,16 @@ async def _stream_graph(
     return _GraphOutcome(None if waits else state, "", "")
 
 
+_LIBRARY_FOLDERS = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+"""Folders of code that is not the user's."""
+
+
 def _error_location(error: Exception) -> str:
-    # The name of the file alone: a trajectory holds no paths.
-    frame = traceback.extract_tb(error.__traceback__)[-1]
+    # The last line outside of installed packages, where a mistake is corrected; only the name of the file, since a
+    # trajectory holds no paths.
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not any(map(frame.filename.startswith, _LIBRARY_FOLDERS))]
+    frame = (own or frames)[-1]
     return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
+from langgraph.graph import StateGraph
 
 from certigraph.adapters.benchmarks import load_benchmark, name_task
 from certigraph.adapters.faults import Faults
@@ -108,12 +109,13 @@ async def arun(
     check_on_error(on_error)
     context = context or Context()
     named = benchmark or context.benchmark or "blocksworld"
+    if isinstance(named, type):
+        raise TypeError(f"the benchmark is the class {named.__name__}: give an instance, {named.__name__}()")
     live = load_benchmark(named, context.data) if isinstance(named, str) else complete_benchmark(named)
     defaults = {"benchmark": live, "limits": context.limits or live.limits}
     context = context.model_copy(update={**defaults, "checkpoints": context.checkpoints or default_checkpoints()})
-    given = task if isinstance(task, Task) else live.task(task) if task else live.tasks()[0]
-    chosen = redact_record(name_task(given, live))
-    compiled = build_graph(graph) if isinstance(graph, str) else graph
+    chosen = redact_record(name_task(_choose_task(task, live), live))
+    compiled = build_graph(graph) if isinstance(graph, str) else _compile(graph)
     named_models = (context.model, *context.roles.values()) if context.chat is None else ()
     for model in named_models:
         check_model_name(model)
@@ -142,6 +144,24 @@ def create_run_name(graph: str, task: Task) -> str:
     """Create a name for the folder of a run, which begins with the time."""
     description = slug_of(f"{graph}-{task.benchmark}-{task.id}", 60)
     return f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{description}-{uuid.uuid4().hex[:4]}"
+
+
+def _choose_task(task: str | Task | None, benchmark: Benchmark) -> Task:
+    """Return the task that was given, by its id or itself, else the benchmark's first one."""
+    if isinstance(task, Task):
+        return task
+    first = () if task else benchmark.tasks()[:1]
+    if not task and not first:
+        raise UnknownName(f"benchmark {benchmark.name} has no tasks: let its method `tasks` return at least one")
+    chosen: object = benchmark.task(task) if task else first[0]
+    if not isinstance(chosen, Task):
+        message = f"benchmark {benchmark.name} has the task {chosen!r:.100}"
+        raise UnknownName(f"{message}: let its methods return certigraph.Task(benchmark=..., id=..., goal=...)")
+    return chosen
+
+
+def _compile(graph: AnyGraph | StateGraph[Any, Any, Any, Any]) -> AnyGraph:
+    return graph.compile() if isinstance(graph, StateGraph) else graph
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:

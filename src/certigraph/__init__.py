@@ -45,10 +45,13 @@ if TYPE_CHECKING:
     from certigraph.runtime.run import resume as resume
     from certigraph.runtime.run import run as run
     from certigraph.state.records import Action as Action
+    from certigraph.state.records import Fault as Fault
+    from certigraph.state.records import LimitReached as LimitReached
     from certigraph.state.records import Observation as Observation
     from certigraph.state.records import Predicate as Predicate
     from certigraph.state.records import Scores as Scores
     from certigraph.state.records import Task as Task
+    from certigraph.state.records import UnknownName as UnknownName
     from certigraph.state.records import Verdict as Verdict
     from certigraph.state.rewards import Entity as Entity
     from certigraph.state.rewards import FactoredState as FactoredState
@@ -120,10 +123,13 @@ _PUBLIC = {
     ),
     "state.records": (
         "Action",
+        "Fault",
+        "LimitReached",
         "Observation",
         "Predicate",
         "Scores",
         "Task",
+        "UnknownName",
         "Verdict",
     ),
     "state.rewards": (

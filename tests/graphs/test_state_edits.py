@@ -78,6 +78,14 @@ def test_an_edit_that_does_not_fit_says_where(values: dict[str, Any], message: s
         graph.update_state(config, values)
 
 
+@pytest.mark.parametrize(("node", "key"), [("propose", "head"), ("validate", "observation")])
+def test_an_edit_before_the_run_has_that_state_says_what_is_missing(node: str, key: str):
+    graph = sdp.build(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "new"}}
+    with pytest.raises(InvalidUpdateError, match=f"the state has no '{key}' yet"):
+        graph.update_state(config, {**BLOCKS, "plan": []}, as_node=node)
+
+
 @pytest.mark.parametrize(("attempts", "after"), [(1, "replan"), (5, "realize")])
 def test_where_an_edited_run_continues_follows_the_limits_of_its_thread(attempts: int, after: str):
     context = CONTEXT.model_copy(update={"limits": Limits(attempts=attempts)})

@@ -67,6 +67,7 @@ def test_an_operator_may_be_any_callable_or_a_runnable(operator: Any):
     ("operator", "message"),
     [
         (3, r"validate=3 is not an operator"),
+        ("always_pass", r"validate='always_pass' is a name: give the operator itself.*--swap validate=always_pass"),
         (Passing, r"validate=Passing is a class: give an instance, validate=Passing\(\.\.\.\)"),
         (capped, r"capped is a factory of operators"),
         (lambda: {}, r"takes \(\); an operator takes \(state, runtime\)"),
@@ -109,6 +110,20 @@ def test_a_wrong_return_names_operator_slot_value_and_what_is_expected(
     assert [part for part in parts if part not in result.message] == []
 
 
+def test_json_in_place_of_a_record_becomes_the_record():
+    writes = {"verdict": Verdict, "plan": Sequence[Predicate]}
+    update = check_update("slot", writes, "mine", {"verdict": {"depth": 1}, "plan": [{"text": "a is on b"}]})
+    assert update == {"verdict": Verdict(depth=1), "plan": [Predicate(text="a is on b")]}
+
+
+def test_a_function_that_makes_operators_is_told_how_to_say_so():
+    def upto(n: int = 2) -> Any:
+        return passing
+
+    with pytest.raises(Fault, match=r"decorated with certigraph\.factory"):
+        check_update("validate", {"verdict": Verdict}, "upto", upto())
+
+
 @pytest.mark.parametrize("read", [lambda state: state["history"], lambda state: state.get("history", ())])
 def test_a_hidden_key_cannot_be_read(read: Any):
     async def curious(state: Any, runtime: Any) -> Any:
@@ -129,6 +144,16 @@ def test_an_errors_own_key_is_not_taken_for_a_read_of_the_state():
         result = certigraph.run(sdp.build(validate=clumsy), "blocksworld", "3-0")
     assert result.ending == "error:operator"
     assert "KeyError" in result.message and "the slot shows" not in result.message
+
+
+def test_a_failure_inside_a_library_is_reported_where_the_operator_called_it():
+    async def careless(state: Any, runtime: Any) -> Any:
+        return {"verdict": Verdict(depth="one")}  # type: ignore[arg-type]
+
+    with pytest.warns(certigraph.RunFailedWarning):
+        result = certigraph.run(sdp.build(validate=careless), "blocksworld", "3-0")
+    assert result.ending == "error:operator"
+    assert "(test_operators.py:" in result.message and "in careless)" in result.message
 
 
 def test_a_declared_key_that_is_not_set_has_a_default():
@@ -167,6 +192,8 @@ def test_the_keywords_of_build_are_the_slots_of_the_graph(name: str):
         assert slot in {*graph.builder.nodes, *inner_slots(graph)}
     with pytest.raises(TypeError, match="no operator slot 'unheard_of'; this graph has"):
         build(unheard_of=passing)
+    with pytest.raises(TypeError, match=f"no operator slot '{keywords[-1]}s'.*{keywords[-1]}"):
+        build(**{f"{keywords[-1]}s": passing})
 
 
 def inner_slots(graph: Any) -> set[str]:

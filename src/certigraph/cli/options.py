@@ -12,7 +12,8 @@ BenchmarkName = Annotated[str, typer.Argument(metavar="BENCHMARK", help=BENCHMAR
 Model = Annotated[
     str,
     typer.Option(
-        help="openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:expert, scripted:first, simulated:act=0.2."
+        help="openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:expert, scripted:first, scripted:random, "
+        "simulated:act=0.2."
     ),
 ]
 Roles = Annotated[

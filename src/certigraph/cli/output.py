@@ -104,7 +104,7 @@ def _describe_operator(operator: Callable[..., Any]) -> str:
     if not getattr(operator, "makes_operator", False):
         return summary
     arguments = ", ".join(inspect.signature(operator).parameters)
-    return f"{summary} Arguments: {arguments}."
+    return f"{summary} Arguments: {arguments}." if arguments else summary
 
 
 # Output before and during a run.

@@ -174,5 +174,6 @@ def delete_command(
 
 def _confirm_deletion(folders: list[Path]) -> None:
     if not sys.stdin.isatty():
-        raise UnknownName(f"no user can confirm here that {len(folders)} runs are deleted: add --yes")
+        what = "one run" if len(folders) == 1 else f"{len(folders)} runs"
+        raise UnknownName(f"no user can confirm here that {what} may be deleted: add --yes")
     typer.confirm(f"Delete {', '.join(map(str, folders))} permanently?", abort=True)
