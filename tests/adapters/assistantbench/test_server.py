@@ -180,5 +180,5 @@ def test_the_server_stops_at_once_although_a_page_is_still_waited_for(pages):
     began = time.monotonic()
     other.close()
     waiting.join(2.0)
-    assert ended and ended[0] - began < 0.3
+    assert ended and ended[0] - began < 1.5  # the page would be waited for 20 s
     assert not other.requests[0].done

@@ -85,7 +85,7 @@ def test_slow_servers_end_at_the_deadline(behaviour):
     start = time.monotonic()
     outcome = fetched(behaviour, timeout=0.2)
     assert outcome == Unreadable(url="http://a.example/x", reason="timed out after 0.2 s", lasting=True)
-    assert time.monotonic() - start < 2  # the server would go on for 3 s
+    assert time.monotonic() - start < 2.8  # the server would go on for 3 s
 
 
 def test_a_slow_resolver_ends_at_the_deadline():
