@@ -9,14 +9,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
-from typing import NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of
 from certigraph.adapters.matching import find_encoder, select_actions
 from certigraph.adapters.processes import run_in_thread
-from certigraph.adapters.protocols import Benchmark, Context, Environment, complete_environment
+from certigraph.adapters.protocols import Benchmark, Context, Environment, complete_environment, missing_methods
 from certigraph.adapters.redaction import redact, redact_record
 from certigraph.state.records import Action, Fault, Observation, Scores, Step, Task
 from certigraph.state.run import Evidence
@@ -305,11 +305,7 @@ def _surplus_keys() -> list[str]:
 def _open_episode(task: Task, history: Sequence[Step], runtime: Runtime[Context]) -> LiveEpisode:
     context = context_of(runtime)
     live = context.environment
-    open_world = benchmark_of(task, runtime).open
-    environment = live or call_environment(open_world, task)
-    if not callable(getattr(type(environment), "step", None)):
-        message = f"{open_world.__qualname__} returned {environment!r:.100}"
-        raise Fault("environment", f"{message}; it must return a certigraph.Environment")
+    environment = live or _open_world(benchmark_of(task, runtime), task)
     if context.faults:
         from certigraph.adapters.faults import FaultyEnvironment
 
@@ -325,6 +321,16 @@ def _open_episode(task: Task, history: Sequence[Step], runtime: Runtime[Context]
             environment.close()  # there is no other reference, and a simulator would keep running
         raise
     return episode
+
+
+def _open_world(benchmark: Benchmark, task: Task) -> Environment:
+    """Open the world of a task; what is none is the benchmark's mistake, not that of the operator that acts first."""
+    opened: Any = call_environment(benchmark.open, task)
+    if missing := missing_methods(opened, Environment):
+        message = f"{benchmark.open.__qualname__} returned {opened!r:.100}, which has no {', '.join(missing)}"
+        raise Fault("environment", f"{message}; it must return a certigraph.Environment")
+    world: Environment = opened
+    return world
 
 
 def close_episode(key: str) -> None:

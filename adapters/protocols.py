@@ -290,6 +290,12 @@ def complete_environment(environment: Environment) -> Environment:
     return _with_defaults(environment, Environment)  # type: ignore[type-abstract]
 
 
+def missing_methods(given: object, protocol: type) -> list[str]:
+    """Return the names of the methods without a default that an object lacks, in alphabetical order."""
+    required = [name for name, member in vars(protocol).items() if getattr(member, "__isabstractmethod__", False)]
+    return sorted(name for name in required if not callable(getattr(given, name, None)))
+
+
 def _with_defaults(given: T, protocol: type[T]) -> T:
     if protocol in type(given).__mro__ or isinstance(given, _WithDefaults):
         return given
