@@ -61,7 +61,7 @@ class Desk:
         return None
 
     def score(self) -> Scores:
-        return Scores(value=float(len(self.read)))
+        return Scores(value=float(bool(self.read)))
 
     def close(self) -> None:
         return None

@@ -243,11 +243,17 @@ def test_a_missing_key_is_an_ending(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert_usable(result, "error:model", "export OPENAI_API_KEY")
 
 
-@pytest.mark.parametrize("method", ["score", "close"])
-def test_a_world_that_fails_when_all_is_done_does_not_undo_the_run(method: str, tmp_path: Path):
-    result = run("sdp", Script(fails={method: Lost("power cut")}), out=tmp_path)  # type: ignore[arg-type]
+def test_a_world_that_cannot_be_closed_does_not_undo_the_run(tmp_path: Path):
+    result = run("sdp", Script(fails={"close": Lost("power cut")}), out=tmp_path)
     assert (result.ending, result.credit) == ("goal", [1, 1, 1, 1])
-    assert (result.scores is None) == (method == "score")
+    assert result.scores
+
+
+def test_a_run_that_cannot_be_scored_keeps_its_certificates_but_is_no_success(tmp_path: Path):
+    result = run("sdp", Script(fails={"score": Lost("power cut")}), out=tmp_path)
+    assert (result.ending, result.credit) == ("error:environment", [1, 1, 1, 1])
+    assert result.scores is None
+    assert "power cut" in result.message
 
 
 def assert_usable(result: Result, ending: str, message: str) -> None:
