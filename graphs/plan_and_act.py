@@ -18,10 +18,11 @@ from certigraph.nodes.plans import plan, replan
 from certigraph.nodes.react import decide
 from certigraph.nodes.world import act, reset
 from certigraph.state.run import RunInput
+from certigraph.state.run import turns_message as message
 from certigraph.state.run import world_ending as ending
 from certigraph.state.tdp import SubtaskState as State
 
-__all__ = ["State", "build", "ending", "graph"]
+__all__ = ["State", "build", "ending", "graph", "message"]
 
 PlanAndActGraph = CompiledStateGraph[State, Context, RunInput, State]
 

@@ -15,9 +15,10 @@ from certigraph.nodes.react import decide
 from certigraph.nodes.world import act, reset
 from certigraph.state.run import OutlineState as State
 from certigraph.state.run import RunInput
+from certigraph.state.run import turns_message as message
 from certigraph.state.run import world_ending as ending
 
-__all__ = ["State", "build", "ending", "graph"]
+__all__ = ["State", "build", "ending", "graph", "message"]
 
 PlanAndSolveGraph = CompiledStateGraph[State, Context, RunInput, State]
 

@@ -19,9 +19,10 @@ from certigraph.nodes.react import REACT_DEFAULTS, decide
 from certigraph.nodes.world import act, reset
 from certigraph.state.run import ReActState as State
 from certigraph.state.run import RunInput
+from certigraph.state.run import turns_message as message
 from certigraph.state.search import search_ending as ending
 
-__all__ = ["State", "build", "ending", "graph"]
+__all__ = ["State", "build", "ending", "graph", "message"]
 
 ReactGraph = CompiledStateGraph[State, Context, RunInput, State]
 

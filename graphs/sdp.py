@@ -32,8 +32,9 @@ from certigraph.state.run import RunInput, is_stopped
 from certigraph.state.sdp import SDPState, needs_rest_of_plan
 from certigraph.state.sdp import SDPState as State
 from certigraph.state.sdp import sdp_ending as ending
+from certigraph.state.sdp import sdp_message as message
 
-__all__ = ["State", "build", "ending", "graph"]
+__all__ = ["State", "build", "ending", "graph", "message"]
 
 SDPGraph = CompiledStateGraph[State, Context, RunInput, State]
 

@@ -7,7 +7,7 @@ certificates of a run.
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, takewhile
 from operator import add
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired, TypeAlias
 
@@ -482,6 +482,15 @@ class ReActState(BeliefState, total=False):
     turns: Log[Turn]
     thought: str
     """The thought that led to `action`."""
+
+
+def turns_message(state: ReActState) -> str:
+    """Return how often an agent that gave up had repeated its last action; an empty text for any other ending."""
+    latest = [turn.action for turn in reversed(state.get("turns", ()))]
+    repeats = len(list(takewhile(lambda action: action == latest[0], latest)))
+    if world_ending(state) != GAVE_UP or repeats < 2:
+        return ""
+    return f"the agent took the action {latest[0]!r} {repeats} times in a row; --budget repeats=N allows more"
 
 
 class OutlineState(ReActState, total=False):

@@ -265,6 +265,21 @@ def sdp_ending(state: SDPState) -> str:
     return WORLD_ENDED if observation and observation.done else GAVE_UP
 
 
+def sdp_message(state: SDPState) -> str:
+    """Return which predicate a run that gave up could not certify, and why; an empty text for any other ending."""
+    if sdp_ending(state) != GAVE_UP:
+        return ""
+    plan, head = state.get("plan", ()), state.get("head", 0)
+    if not plan:
+        return "the plan is empty: Propose gave no predicate"
+    if head >= len(plan):
+        return "the last predicate was let pass without being certified"
+    verdict = state.get("verdict")
+    reason = f"; the last verdict: {verdict.reason}" if verdict and verdict.reason else ""
+    spent = f"attempts: {state.get('tried', 0)}, replans: {state.get('replans', 0)}"
+    return f"predicate {head + 1} of {len(plan)} was not certified ({spent}): {plan[head].text!r}{reason}"
+
+
 def _attempts_at(head: int, attempts: Sequence[Attempt], target: Predicate) -> Iterator[Attempt]:
     latest = list(takewhile(lambda a: a.position == head, reversed(attempts)))
     return (a for a in reversed(latest) if a.target == target)

@@ -22,7 +22,7 @@ from certigraph.nodes.sdp import always_pass, capped, give_up, propose
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun, resume, run
-from certigraph.state.records import Certificate, Fault, Verdict
+from certigraph.state.records import Action, Certificate, Fault, Verdict
 from certigraph.state.trajectory import Event, parse_line, read_trajectory, serializer
 
 SENTINEL = "sk/live+S3NT1N3L==0123456789~abcdef"
@@ -70,7 +70,8 @@ def earned(result: Result) -> list[Certificate]:
 )
 def test_endings_of_the_method(script: Script, ending: str, credit: list[int], tmp_path: Path):
     result = run("sdp", script, out=tmp_path)  # type: ignore[arg-type]
-    assert (result.ending, result.credit, result.message) == (ending, credit, "")
+    assert (result.ending, result.credit) == (ending, credit)
+    assert bool(result.message) == (ending == "gave_up")
     assert result.terminated == (ending == "goal")
     assert len(result.states) == len(result.transitions) + 1 == len(credit) + 1
     assert result.scores is not None
@@ -254,6 +255,27 @@ def test_a_run_that_cannot_be_scored_keeps_its_certificates_but_is_no_success(tm
     assert (result.ending, result.credit) == ("error:environment", [1, 1, 1, 1])
     assert result.scores is None
     assert "power cut" in result.message
+
+
+def test_a_run_that_gave_up_says_why(tmp_path: Path):
+    def wait(_state: object) -> dict[str, object]:
+        return {"action": Action(text="wait"), "thought": ""}
+
+    def certify_nothing(_state: object) -> dict[str, object]:
+        return {"verdict": Verdict(depth=0, reason="not on the table")}
+
+    def plan_nothing(_state: object) -> dict[str, object]:
+        return {"plan": []}
+
+    context = Context(model="scripted:expert")
+    graphs: list[Any] = [react.build(decide=wait), sdp.build(validate=certify_nothing, replan=plan_nothing)]
+    graphs.append(sdp.build(propose=plan_nothing))
+    repeated, refused, empty = (run(graph, "blocksworld", context=context, out=tmp_path) for graph in graphs)
+    assert {repeated.ending, refused.ending, empty.ending} == {"gave_up"}
+    assert "'wait' 5 times in a row" in repeated.message
+    assert refused.message.startswith("predicate 1 of 4")
+    assert "not on the table" in refused.message
+    assert "Propose" in empty.message
 
 
 def assert_usable(result: Result, ending: str, message: str) -> None:
