@@ -317,7 +317,7 @@ async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, 
         conditions=numbered_list(p.text for p in tail),
     )
     answer = await ask(build_prompt(runtime, instruction), Holds, role="validator", runtime=runtime)
-    return {"verdict": Verdict(depth=min(answer.holds, len(tail)), reason=answer.reason)}
+    return {"verdict": Verdict(depth=min(answer.holds, len(tail)), reason=answer.reason, decided_by="model")}
 
 
 async def always_pass(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -370,6 +370,7 @@ async def certify(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
         action=state["action"],
         digest=state["attempts"][-1].digest,
         evidence=state["verdict"].evidence,
+        decided_by=state["verdict"].decided_by,
         restores=_restored_state(targets),
         finding=state["verdict"].finding,
         forced=state["verdict"].forced,

@@ -90,9 +90,17 @@ class Finding(Record):
     """What the sources in `against` claim instead."""
 
 
+Decider = Literal["", "code", "model", "oracle"]
+"""Who decided a verdict: a rule on what the world returned, a model, or the world's own state, which agents never see.
+
+Empty where nobody looked at the world, as with a policy that lets every target pass.
+"""
+
+
 class Verdict(Record):
     """How many consecutive predicates at the head of the plan hold (SDP Eq. 3); 0 means that the target is unmet.
 
+    `evidence` quotes what the verdict rests on, or is the id of its source, and `decided_by` says who decided.
     `exhausted`: no further attempt can help, so the run ends. `looked`: the action only gathered evidence and is not a
     try at the target, so it does not count against the budget of attempts. `forced`: name of the policy that lets the
     refused target pass; the run continues, and nothing is certified by it.
@@ -101,6 +109,7 @@ class Verdict(Record):
     depth: int = Field(ge=0)
     reason: str = ""
     evidence: str = ""
+    decided_by: Decider = ""
     exhausted: bool = False
     looked: bool = False
     finding: Finding | None = None
@@ -128,7 +137,7 @@ class Certificate(Record):
     """One certified transition: the action that made `targets` hold at world step `step` (counted from 1).
 
     The states before and after are not stored: `certified_states` computes them from the certificates, so that a
-    checkpoint stays small. `evidence` and `finding` are what the verdict gave as support; `restores` is the number of
+    checkpoint stays small. `evidence`, `decided_by` and `finding` are those of the verdict; `restores` is the number of
     the certified state that the transition returned to. A `forced` certificate only moves the position in the plan: its
     finding is added, marked, to the known findings, and nothing is added to what is certified.
     """
@@ -139,6 +148,7 @@ class Certificate(Record):
     action: Action
     digest: str
     evidence: str = ""
+    decided_by: Decider = ""
     restores: int | None = None
     finding: Finding | None = None
     forced: str = ""

@@ -76,10 +76,11 @@ class RealizeView(TypedDict):
 
 
 class ValidateView(TypedDict):
-    """Validate (Eq. 3) sees the rest of the plan and the new observation."""
+    """Validate (Eq. 3) sees the rest of the plan, the last action and the new observation."""
 
     task: Task
     tail: Sequence[Predicate]
+    action: Action
     observation: Observation
 
 
@@ -170,7 +171,12 @@ def realize_view(state: SDPState) -> RealizeView:
 
 def validate_view(state: SDPState) -> ValidateView:
     """Return the part of the state that Validate may read."""
-    return {"task": state["task"], "tail": state["plan"][state["head"] :], "observation": state["observation"]}
+    return {
+        "task": state["task"],
+        "tail": state["plan"][state["head"] :],
+        "action": state["action"],
+        "observation": state["observation"],
+    }
 
 
 def sdp_replan_view(state: SDPState) -> SDPReplanView:

@@ -33,7 +33,7 @@ from certigraph.adapters.qa.planning import (
     resolve_placeholders,
 )
 from certigraph.adapters.retrieval.bm25 import words
-from certigraph.state.records import Action, Arguments, Attempt, Observation, Predicate, Task, Verdict
+from certigraph.state.records import Action, Arguments, Attempt, Decider, Observation, Predicate, Task, Verdict
 from certigraph.state.run import ANSWER, CLAIM, SEARCH, finish, search
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
 from certigraph.state.search import HopFinding, Passage, certified_hops, chain_argument, chain_of
@@ -278,13 +278,18 @@ async def judge_observation(state: ValidateView, strict: bool, runtime: Runtime[
     """Return the verdict on an observation, which carries the action's arguments in its `data`."""
     observation, target = state["observation"], state["tail"][0]
     if target.kind == GOAL:
-        return Verdict(depth=int(observation.accepted and observation.done), reason="an answer is handed in only once")
+        return Verdict(
+            depth=int(observation.accepted and observation.done),
+            reason="an answer is handed in only once",
+            decided_by="code",
+        )
     if target.kind == HOP and observation.data.get("tool") == SEARCH:
         # The first search only gathers evidence. One that follows a search without a result counts as a try, so that
         # the number of tries is bounded.
-        return Verdict(depth=0, reason=_format_search(observation), looked=not observation.data.get(AGAIN_ARGUMENT))
+        looked = not observation.data.get(AGAIN_ARGUMENT)
+        return Verdict(depth=0, reason=_format_search(observation), decided_by="code", looked=looked)
     if not observation.accepted:
-        return Verdict(depth=0, reason=" ".join(observation.text.split())[:160])
+        return Verdict(depth=0, reason=" ".join(observation.text.split()), decided_by="code")
     if target.kind == HOP:
         return await _judge_claim(state["task"], observation, runtime)
     return await _judge_answer(state["task"], state["tail"], observation, strict, runtime)
@@ -293,14 +298,18 @@ async def judge_observation(state: ValidateView, strict: bool, runtime: Runtime[
 async def _judge_claim(task: Task, observation: Observation, runtime: Runtime[Context]) -> Verdict:
     """Verify a claim with the paragraph of the cited title, then with the best other one (appendix A.5)."""
     if rejected := finding_problem(_text_of(observation, "finding")) or answer_problem(_text_of(observation, "entity")):
-        return Verdict(depth=0, reason=rejected)
+        return Verdict(depth=0, reason=rejected, decided_by="code")
     reasons = []
     for passage in await load_passages(observation.sources, task, runtime):
         answer = await _ask_support(passage, observation, task, runtime)
         if answer.supported:
-            return Verdict(depth=1, reason=_format_support(answer, passage, observation), evidence=passage.id)
+            reason = _format_support(answer, passage, observation)
+            return Verdict(depth=1, reason=reason, evidence=passage.id, decided_by="model")
         reasons.append(f"{passage.title}: {answer.reason}")
-    return Verdict(depth=0, reason="; ".join(reasons) or "no paragraph at hand has that title or a word of the finding")
+    if not reasons:
+        reason = "no paragraph at hand has that title or a word of the finding"
+        return Verdict(depth=0, reason=reason, decided_by="code")
+    return Verdict(depth=0, reason="; ".join(reasons), decided_by="model")
 
 
 async def _ask_support(passage: Passage, observation: Observation, task: Task, runtime: Runtime[Context]) -> Support:
@@ -327,14 +336,16 @@ async def _judge_answer(
     answer, chain = _text_of(observation, "answer"), chain_of(observation.data)
     rejected = answer_problem(answer) or (strict and short_answer_problem(task.goal, answer, chain))
     if rejected:
-        return Verdict(depth=0, reason=rejected)
+        return Verdict(depth=0, reason=rejected, decided_by="code")
     if strict:
         instruction = planning.CONSISTENT.format(task=task.goal, chain=quote(format_chain(chain)), answer=answer)
         check = await ask(build_prompt(runtime, instruction), Consistency, role="validator", runtime=runtime)
         if not check.consistent:
-            return Verdict(depth=0, reason=check.reason or "it does not follow from what is established")
+            reason = check.reason or "it does not follow from what is established"
+            return Verdict(depth=0, reason=reason, decided_by="model")
     final = len(tail) > 1 and tail[1].kind == GOAL
-    return Verdict(depth=1 + final, reason="no check speaks against it")
+    decided_by: Decider = "model" if strict else "code"
+    return Verdict(depth=1 + final, reason="no check speaks against it", decided_by=decided_by)
 
 
 def _format_search(observation: Observation) -> str:

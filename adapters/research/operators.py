@@ -250,10 +250,14 @@ async def judge_observation(state: ValidateView, runtime: Runtime[Context]) -> V
     """Return the verdict on an observation, which carries the action's arguments in its `data`."""
     observation, target = state["observation"], state["tail"][0]
     if target.kind == GOAL:
-        delivered = Verdict(depth=int(observation.accepted and observation.done), reason="an answer is handed in once")
+        delivered = Verdict(
+            depth=int(observation.accepted and observation.done),
+            reason="an answer is handed in once",
+            decided_by="code",
+        )
         return _mark_forced(delivered, findings_of(observation.data))
     if not observation.accepted:
-        return Verdict(depth=0, reason=" ".join(observation.text.split())[:160])
+        return Verdict(depth=0, reason=" ".join(observation.text.split()), decided_by="code")
     if is_step(target):
         return await _judge_step(state["task"], target, observation, runtime)
     return _judge_answer(state["tail"], observation)
@@ -263,11 +267,17 @@ async def _judge_step(task: Task, target: Predicate, observation: Observation, r
     known = findings_of(observation.data)
     finding = await _ask_finding(task, target, observation, known, runtime)
     if rejected := answer_problem(finding.text) if finding.text else "nothing was established":
-        return Verdict(depth=0, reason=rejected, finding=finding)
+        return Verdict(depth=0, reason=rejected, finding=finding, decided_by="code")
     if not finding.sources:
-        return Verdict(depth=0, reason=NO_SOURCE, finding=finding)
+        return Verdict(depth=0, reason=NO_SOURCE, finding=finding, decided_by="code")
     answer = await _ask_adequacy(task, target, finding, observation, runtime)
-    verdict = Verdict(depth=int(answer.adequate), reason=answer.reason, evidence=finding.sources[0], finding=finding)
+    verdict = Verdict(
+        depth=int(answer.adequate),
+        reason=answer.reason,
+        evidence=finding.sources[0],
+        decided_by="model",
+        finding=finding,
+    )
     derived = target.kind in (FILTER, COMPUTE) or not {*finding.sources} & {*observation.sources}
     return _mark_forced(verdict, known) if derived else verdict
 
@@ -321,9 +331,10 @@ def _judge_answer(tail: Sequence[Predicate], observation: Observation) -> Verdic
     """Judge the answer, and with it the goal if the goal comes next."""
     answer = str(observation.data.get("answer") or "").strip()
     if problem := answer_weakness(answer):
-        return Verdict(depth=0, reason=problem)
+        return Verdict(depth=0, reason=problem, decided_by="code")
     final = len(tail) > 1 and tail[1].kind == GOAL
-    return _mark_forced(Verdict(depth=1 + final, reason="no check speaks against it"), findings_of(observation.data))
+    verdict = Verdict(depth=1 + final, reason="no check speaks against it", decided_by="code")
+    return _mark_forced(verdict, findings_of(observation.data))
 
 
 def answer_weakness(answer: str) -> str:

@@ -3,13 +3,14 @@
 Propose and Replan know the rooms and what the world rejected before; Realize chooses among admissible actions; Validate
 has three shortcuts before it asks the model, and no cascade includes the goal. This is `scienceworld:paper`. The
 default adds what small models need: a draft of the plan from the task's sentences (`draft_conditions`), actions of the
-kind that the target needs (`select_target_actions`), and conditions that the world's replies decide
-(`prompts.judge_condition`).
+kind that the target needs (`select_target_actions`), and conditions that the world's replies decide exactly
+(`conditions.decide_condition`).
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from langgraph.runtime import Runtime
@@ -23,10 +24,11 @@ from certigraph.adapters.models.schemas import Bounded, Truncated, bounded_list
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.scienceworld import prompts
-from certigraph.adapters.scienceworld.prompts import (
+from certigraph.adapters.scienceworld.conditions import (
+    ROOMS,
     WordedCondition,
+    decide_condition,
     is_vague,
-    judge_condition,
     may_mean,
     parse_condition,
 )
@@ -39,12 +41,6 @@ if TYPE_CHECKING:
 
 # Draft of a plan from the orders in the task's sentences. It is shown to the model that proposes the plan, which keeps,
 # completes or replaces it. This is not in the paper, where the model writes the plan from the task alone.
-
-# All rooms of the house.
-ROOMS = (
-    "art studio", "bathroom", "bedroom", "foundry", "greenhouse", "hallway", "kitchen", "living room", "outside",
-    "workshop",
-)  # fmt: skip
 
 _ROOM = "|".join(ROOMS)
 _SENTENCE = re.compile(r"(?<=\.)\s+|, (?=place|put|move|focus)", re.IGNORECASE)
@@ -323,7 +319,7 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
         verdict = _judge_by_shortcut(state["tail"], state["observation"])
         if verdict is None and grounded:
-            verdict = _judge_by_words(state["tail"], state["observation"])
+            verdict = _judge_by_rules(state["tail"], state["observation"])
         return {"verdict": verdict or await _ask_verdict(state, runtime)}
 
     return {"propose": propose, "realize": realize, "validate": validate, "replan": replan}
@@ -400,42 +396,40 @@ async def _ask_action(state: RealizeView, runtime: Runtime[Context]) -> str:
 def _judge_by_shortcut(tail: Sequence[Predicate], observation: Observation) -> Verdict | None:
     # The paper's three: the task is done; the world rejected the action; only the goal is left and not reached.
     if observation.solved:
-        return Verdict(depth=len(tail), reason="the score is 100")
+        return Verdict(depth=len(tail), reason="the score is 100", evidence=observation.text, decided_by="code")
     if not observation.accepted:
         # an ambiguous action was understood, so it may be named again
         evidence = str(observation.data.get("result", REJECTED))
-        return Verdict(depth=0, reason=" ".join(observation.text.split())[:160], evidence=evidence)
+        return Verdict(depth=0, reason=" ".join(observation.text.split()), evidence=evidence, decided_by="code")
     if tail[0].kind == "goal":
-        return Verdict(depth=0, reason=f"the score is {observation.data.get('score')} of 100")
+        return Verdict(depth=0, reason=f"the score is {observation.data.get('score')} of 100", decided_by="code")
     return None
 
 
-def _judge_by_words(tail: Sequence[Predicate], observation: Observation) -> Verdict | None:
-    # Verdict from the world's reply alone; None if it does not decide the first condition.
-    depth = 0
-    for predicate in tail:
-        holds = None if predicate.kind == "goal" else judge_condition(predicate.text, observation)
-        if not holds:
-            break
-        depth += 1
-    reply = " ".join(observation.text.split())[:120]
-    if depth:
-        return Verdict(depth=depth, reason=reply, evidence="the world's words")
-    return Verdict(depth=0, reason=reply, evidence="the world's words") if holds is False else None
+def _judge_by_rules(tail: Sequence[Predicate], observation: Observation) -> Verdict | None:
+    # Verdict from the world's reply alone; None if the rules do not decide the first condition.
+    decisions = (None if p.kind == "goal" else decide_condition(p.text, observation) for p in tail)
+    decided = list(takewhile(lambda decision: decision is not None and decision.holds, decisions))
+    quotes = list(dict.fromkeys(decision.quote for decision in decided if decision))
+    if decided:
+        return Verdict(depth=len(decided), evidence="; ".join(quotes), decided_by="code")
+    first = None if tail[0].kind == "goal" else decide_condition(tail[0].text, observation)
+    return Verdict(depth=0, reason=first.quote, evidence=first.quote, decided_by="code") if first else None
 
 
 async def _ask_verdict(state: ValidateView, runtime: Runtime[Context]) -> Verdict:
     tail = [p for p in state["tail"][:MAX_CASCADE] if p.kind != "goal"]
     observation = state["observation"]
     question = prompts.JUDGE.format(
-        observation=quote(observation.text, 500),
+        action=quote(state["action"].text),
+        observation=quote(observation.text),
         score=observation.data.get("score", 0),
         change=f"{100 * observation.reward:+.0f}",
         room="The agent is in a room where it was not before.\n" if observation.data.get("new_room") else "",
         conditions=numbered_list(p.text for p in tail),
     )
     answer = await ask(build_prompt(runtime, question), ScienceWorldHolds, role="validator", runtime=runtime)
-    return Verdict(depth=min(answer.holds, len(tail)), reason=answer.reason, evidence="model")
+    return Verdict(depth=min(answer.holds, len(tail)), reason=answer.reason, decided_by="model")
 
 
 def _format_failure(attempt: Attempt) -> str:

@@ -1,10 +1,4 @@
-"""ScienceWorld's prompts, and the wordings of conditions that can be judged without a model."""
-
-import re
-from typing import Literal, NamedTuple
-
-from certigraph.adapters.matching import tokens
-from certigraph.state.records import Observation
+"""ScienceWorld's prompts."""
 
 # Texts for models: the briefing opens every prompt, so that the model's prompt cache hits; then the prompts of SDP's
 # operators.
@@ -147,103 +141,12 @@ JUDGE = """\
 Conditions, in order:
 {conditions}
 
-The last action had this answer:
+The last action was:
+{action}
+The world answered:
 {observation}
 {room}The score is {score} of 100, changed by {change}.
 
 How many of the conditions hold now, counted from the first one on without a gap? If the first does not hold: 0. A
 condition that a place is known counts as held when a new room was entered.
 """
-
-
-# Wordings of conditions that the prompt of Propose recommends, and judging them by the world's replies. Conditions in
-# other words are judged by the model, so plans do not depend on these wordings.
-
-ConditionKind = Literal["be", "found", "focus", "have", "made", "placed"]
-
-_FORMS: tuple[tuple[ConditionKind, str], ...] = (
-    ("be", r"the agent is (?:in|at) (?:the )?(?P<place>.+?)"),
-    ("found", r"the location of (?:the |an? )?(?P<thing>.+?) is known"),
-    ("focus", r"(?:the |an? )?(?P<thing>.+?) is in focus"),
-    ("have", r"the inventory contains (?:the |an? )?(?P<thing>.+?)"),
-    ("made", r"(?:the |an? )?(?P<thing>.+?) has been made"),
-    ("placed", r"(?:the |an? )?(?P<thing>.+?) is (?:in|on) (?:the |an? )?(?P<place>.+?)"),
-)
-_PATTERNS = tuple((kind, re.compile(f"{form}\\.?", re.IGNORECASE)) for kind, form in _FORMS)
-
-_FOCUSED = re.compile(r"You focus on the (.+)\.")
-_MOVED = re.compile(r"You move the (?P<thing>.+) to the (?P<place>.+?)\.")
-
-MAX_CONDITION_CHARS = 1_000
-"""Maximum number of characters of a condition to parse; the patterns take quadratic time in a text's length."""
-
-GENERIC_WORDS = tokens("thing object substance item living non-living animal plant")
-"""Words that name a kind, not a particular thing; the names in the world do not show what belongs to a kind."""
-
-
-class WordedCondition(NamedTuple):
-    """Condition in one of the known wordings."""
-
-    kind: ConditionKind
-    thing: str
-    place: str
-
-
-def parse_condition(text: str) -> WordedCondition | None:
-    """Parse the condition that a text states; None if the wording is unknown."""
-    for kind, form in _PATTERNS if len(text) <= MAX_CONDITION_CHARS else ():
-        if match := form.fullmatch(text.strip()):
-            parts = match.groupdict()
-            return WordedCondition(kind, parts.get("thing") or "", parts.get("place") or "")
-    return None
-
-
-def judge_condition(text: str, observation: Observation) -> bool | None:
-    """Judge a condition by the world's reply; None if a model has to judge."""
-    condition = parse_condition(text)
-    if condition is None:
-        return None
-    if condition.kind == "be":
-        return may_mean(condition.place, str(observation.data.get("room", "")))
-    if condition.kind == "found":
-        return (
-            bool(observation.data.get("new_room"))
-            if is_vague(condition.thing)
-            else _is_mentioned(condition.thing, observation)
-        )
-    if condition.kind == "made":
-        return _is_mentioned(condition.thing, observation)
-    if condition.kind == "focus":
-        return bool(_FOCUSED.match(observation.text))
-    return _judge_move(condition, observation)
-
-
-def _judge_move(condition: WordedCondition, observation: Observation) -> bool | None:
-    moved = _MOVED.match(observation.text)
-    if moved is None:
-        return False if observation.data.get("result") == "failed" else None
-    place = "inventory" if condition.kind == "have" else condition.place
-    alike = _same_thing(condition.thing, moved["thing"]), _same_thing(place, moved["place"])
-    return all(alike) if None not in alike else False if False in alike else None
-
-
-def _same_thing(wanted: str, name: str) -> bool | None:
-    # Whether two descriptions mean the same thing; None if they share some words only, as two boxes do.
-    words = tokens(name)
-    if is_vague(wanted) or any(tokens(option) <= words or words <= tokens(option) for option in wanted.split(" or ")):
-        return True
-    return None if may_mean(wanted, name) else False
-
-
-def may_mean(wanted: str, name: str) -> bool:
-    """Return whether a found thing may be the wanted one: they share a word, or the wanted one is not specific."""
-    return is_vague(wanted) or bool((tokens(wanted) - GENERIC_WORDS) & tokens(name))
-
-
-def is_vague(thing: str) -> bool:
-    """Return whether a description names only a kind, which the world's replies cannot confirm."""
-    return tokens(thing) <= GENERIC_WORDS
-
-
-def _is_mentioned(thing: str, observation: Observation) -> bool:
-    return tokens(thing) <= tokens(f"{observation.text} {observation.data.get('look', '')}")

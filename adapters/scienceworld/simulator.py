@@ -5,6 +5,7 @@ whose answer was lost; py4j's `launch_gateway` passes every environment variable
 start is interrupted.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -280,6 +281,14 @@ class JavaSimulator(Simulator):
     def progress(self) -> str:
         """Return the table of the task's subgoals with their status; for recordings only, agents must not see it."""
         return str(self._call(self._server.getGoalProgressStr))
+
+    def object_tree(self) -> dict[str, Any]:
+        """Return everything in the world as a tree of objects; for audits only, agents must not see it."""
+        with tempfile.TemporaryDirectory() as folder:
+            if problem := self._call(self._server.getObjectTree, folder):
+                raise Fault("environment", f"ScienceWorld has no object tree: {problem}; load a task first")
+            tree: dict[str, Any] = json.loads(Path(folder, "objectTree.json").read_text(encoding="utf-8"))
+            return tree
 
     @override
     def close(self) -> None:

@@ -206,9 +206,11 @@ def create_operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
         target, observation = state["tail"][0], state["observation"]
         if not observation.accepted:
-            return {"verdict": Verdict(depth=0, reason=observation.text)}
+            return {"verdict": Verdict(depth=0, reason=observation.text, decided_by="code")}
         reasons = await run_in_thread(benchmark.violations, state["task"], target, observation)
-        return {"verdict": Verdict(depth=0 if reasons else 1, reason="; ".join(reasons))}
+        if reasons:
+            return {"verdict": Verdict(depth=0, reason="; ".join(reasons), decided_by="code")}
+        return {"verdict": Verdict(depth=1, evidence=observation.text, decided_by="code")}
 
     async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
         return {"plan": await run_in_thread(replan_tail, benchmark, state)}
