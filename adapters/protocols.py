@@ -376,6 +376,9 @@ class Context(BaseModel):
         default_factory=dict,
         description="other models for some roles: planner, executor, validator, extractor, memory, judge",
     )
+    profile: Literal["", "full", "small"] = Field(
+        default="", description="size of prompts and answers; unset: by the context window of each role's model"
+    )
     data: str | None = Field(default=None, description="data folder; unset: CERTIGRAPH_DATA, else a generated world")
     budget: Budget = Budget()
     limits: Limits | None = Field(default=None, description="unset: those of the benchmark")

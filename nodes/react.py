@@ -380,7 +380,7 @@ def with_tools(form: type[M], state: DecideView, runtime: Runtime[Context]) -> t
 
 @lru_cache(maxsize=16)
 def _tool_form(form: type[M], tools: tuple[str, ...], most: int) -> type[M]:
-    text = Annotated[str, Field(min_length=1), Truncated(most)]
+    text = Annotated[str, Field(min_length=1), Truncated(most, always=True)]
     return create_model(form.__name__, __base__=form, tool=(Literal[tools], ...), text=(text, ...))  # type: ignore[arg-type]
 
 

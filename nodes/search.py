@@ -413,7 +413,9 @@ def answer_form(task: Task, runtime: Runtime[Context]) -> type[FinalAnswer]:
 @lru_cache(maxsize=16)
 def _answer_form_of_length(most: int) -> type[FinalAnswer]:
     return create_model(
-        "FinalAnswer", __base__=FinalAnswer, answer=(Annotated[str, Field(min_length=1), Truncated(most)], ...)
+        "FinalAnswer",
+        __base__=FinalAnswer,
+        answer=(Annotated[str, Field(min_length=1), Truncated(most, always=True)], ...),
     )
 
 

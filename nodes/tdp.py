@@ -187,7 +187,7 @@ This is at most about 120 tokens a sub-task: eight of them fit into an answer of
 MAX_FLAW = 200
 """Maximum number of characters of the description of a flaw."""
 
-Id = Annotated[str, Truncated(30)]
+Id = Annotated[str, Truncated(30, always=True)]
 
 
 class Subtask(BaseModel):

@@ -39,7 +39,8 @@ from certigraph.adapters.models.endpoint import (
     format_schema,
     send_request,
 )
-from certigraph.adapters.models.schemas import ParseError, Schema, parse_reply, schema_of
+from certigraph.adapters.models.profiles import ModelProfile, profile_for
+from certigraph.adapters.models.schemas import FULL_PROFILE, ParseError, Schema, parse_reply, schema_of
 from certigraph.adapters.models.scripts import ScriptedChat, use_about
 from certigraph.adapters.models.usage import NO_USAGE, Call, Price, cached_tokens, cost_in_usd, current_meter, price_of
 from certigraph.adapters.protocols import Context, Responder
@@ -82,6 +83,12 @@ async def model_for(role: str, context: Context) -> BaseChatModel:
     from certigraph.adapters.models.faults import FaultyModel
 
     return FaultyModel(chat=model, faults=context.faults, trial=context.trial)
+
+
+async def profile_of(role: str, runtime: Runtime[Context]) -> ModelProfile:
+    """Return the profile of a role's model, which says how much a prompt may hold."""
+    context = runtime.context or Context()
+    return await profile_for(await model_for(role, context), context.profile)
 
 
 async def _model_by_name(role: str, context: Context) -> BaseChatModel:
@@ -332,7 +339,7 @@ def _format_validation_error(error: ParseError | ValidationError) -> str:
 T = TypeVar("T", bound=BaseModel)
 
 MAX_THOUGHT = 100
-"""Maximum characters of the thought before a choice."""
+"""Maximum characters of a small model's thought before a choice."""
 
 
 class Prompt(NamedTuple):
@@ -376,10 +383,15 @@ async def ask(
         LimitReached: the run's budget does not allow another call.
         Fault: the endpoint failed, or no answer in three tries was an instance.
     """
-    shape = schema_of(schema)
+    small = (await profile_of(role, runtime)).is_small
+    shape, validation = schema_of(schema, small=small), None if small else FULL_PROFILE
     settings = {} if temperature is None else {"temperature": temperature}
     form = AnswerForm(
-        schema.__name__, shape, lambda text: schema.model_validate(parse_reply(text, shape)), settings, sample
+        schema.__name__,
+        shape,
+        lambda text: schema.model_validate(parse_reply(text, shape), context=validation),
+        settings,
+        sample,
     )
     with use_about(about or {}):
         return await _ask_form(prompt, form, role, runtime)
@@ -410,7 +422,9 @@ async def choose(prompt: Prompt, options: Sequence[str], *, role: str, runtime: 
 
 async def deliberate(prompt: Prompt, options: Sequence[str], *, role: str, runtime: Runtime[Context]) -> ReasonedChoice:
     """Ask as `choose` does, with a short thought before the choice."""
-    thought = {"thought": {"type": "string", "maxLength": MAX_THOUGHT}}
+    thought: dict[str, Any] = {"thought": {"type": "string"}}
+    if (await profile_of(role, runtime)).is_small:
+        thought["thought"]["maxLength"] = MAX_THOUGHT
     texts = list(dict.fromkeys(options))
     return await _ask_form(prompt, _choice_form(texts, thought), role, runtime)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from weakref import WeakKeyDictionary
 
 import json_repair
-from pydantic import AfterValidator, BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import AfterValidator, BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
 # JSON schemas as they are sent to models: references inlined, every string and array bounded.
@@ -21,55 +21,68 @@ MAX_ITEMS = 100
 
 _DROPPED_KEYS = ("title", "default", "$defs")
 
+FREE_TEXT_KEY = "x-free-text"
+"""Key of a text in a type's schema whose bound is for small models only; it is never sent."""
 
-_SCHEMA_CACHE: WeakKeyDictionary[type[BaseModel], Schema] = WeakKeyDictionary()
+
+_SCHEMA_CACHE: WeakKeyDictionary[type[BaseModel], dict[bool, Schema]] = WeakKeyDictionary()
 """Cache by type; an entry is dropped with its type, because many types are created for one request."""
 
 
-def schema_of(model: type[BaseModel]) -> Schema:
-    """Return the bounded JSON schema of a type. Shared between callers: do not change it."""
-    schema = _SCHEMA_CACHE.get(model)
-    if schema is None:
-        schema = _SCHEMA_CACHE[model] = bound_schema(model.model_json_schema())
-    return schema
+def schema_of(model: type[BaseModel], *, small: bool = True) -> Schema:
+    """Return the JSON schema of a type as it is sent to a model. Shared between callers: do not change it.
+
+    Args:
+        model: the type.
+        small: whether the answer is for a small model, whose texts are bounded; otherwise only lists are.
+    """
+    schemas = _SCHEMA_CACHE.setdefault(model, {})
+    if small not in schemas:
+        schemas[small] = bound_schema(model.model_json_schema(), small=small)
+    return schemas[small]
 
 
-def bound_schema(schema: Schema) -> Schema:
-    """Inline all references that are not recursive, and set an upper bound for every string and array."""
+def bound_schema(schema: Schema, *, small: bool = True) -> Schema:
+    """Inline all references that are not recursive, and set an upper bound for every array and, if small, string."""
     defs = schema.get("$defs", {})
-    inlined: Schema = _bound_node(schema, defs, ())
+    inlined: Schema = _bound_node(schema, defs, (), small)
     if '"$ref"' in json.dumps(inlined):
-        inlined["$defs"] = {name: _bound_node(body, defs, tuple(defs)) for name, body in defs.items()}
+        inlined["$defs"] = {name: _bound_node(body, defs, tuple(defs), small) for name, body in defs.items()}
     return inlined
 
 
-def _bound_node(node: Any, defs: Schema, inside: tuple[str, ...]) -> Any:
+def _bound_node(node: Any, defs: Schema, inside: tuple[str, ...], small: bool) -> Any:
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
-        return _inline_reference(node, defs, inside)
+        return _inline_reference(node, defs, inside, small)
     result = {key: value for key, value in node.items() if key not in _DROPPED_KEYS}
     for key in ("items", "additionalProperties"):
         if key in result:
-            result[key] = _bound_node(result[key], defs, inside)
+            result[key] = _bound_node(result[key], defs, inside, small)
     for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
         if key in result:
-            result[key] = [_bound_node(part, defs, inside) for part in result[key]]
+            result[key] = [_bound_node(part, defs, inside, small) for part in result[key]]
     if "properties" in result:
-        result["properties"] = {name: _bound_node(part, defs, inside) for name, part in result["properties"].items()}
-    return _add_limits(result)
+        result["properties"] = {
+            name: _bound_node(part, defs, inside, small) for name, part in result["properties"].items()
+        }
+    return _add_limits(result, small)
 
 
-def _inline_reference(node: Schema, defs: Schema, inside: tuple[str, ...]) -> Any:
+def _inline_reference(node: Schema, defs: Schema, inside: tuple[str, ...], small: bool) -> Any:
     name = node["$ref"].rpartition("/")[2]
     if name in inside:
         return node
     siblings = {key: value for key, value in node.items() if key != "$ref"}
-    return _bound_node({**defs[name], **siblings}, defs, (*inside, name))
+    return _bound_node({**defs[name], **siblings}, defs, (*inside, name), small)
 
 
-def _add_limits(node: Schema) -> Schema:
-    if node.get("type") == "string" and not node.keys() & {"enum", "const", "maxLength"}:
+def _add_limits(node: Schema, small: bool) -> Schema:
+    free = node.pop(FREE_TEXT_KEY, False)
+    if free and not small:
+        return {key: value for key, value in node.items() if key != "maxLength"}
+    if small and node.get("type") == "string" and not node.keys() & {"enum", "const", "maxLength"}:
         return {**node, "maxLength": max(MAX_LENGTH, node.get("minLength", 0))}
     if node.get("type") == "array" and "maxItems" not in node:
         return {**node, "maxItems": max(MAX_ITEMS, node.get("minItems", 0))}
@@ -245,7 +258,14 @@ def _minimal_number(node: Schema) -> Any:
 
 # Bounds on the texts and lists of an answer: otherwise a small model under a grammar writes until its token limit.
 #
-# No bound makes an answer unusable: what is longer is truncated, or read completely.
+# No bound makes an answer unusable: what is longer is truncated, or read completely. The bounds on texts are for small
+# models only; other models are told none, and what they write is truncated at MAX_FREE_TEXT.
+
+MAX_FREE_TEXT = 20_000
+"""Maximum characters of a text in the answer of a model that is not small."""
+
+FULL_PROFILE = {"full": True}
+"""Validation context of the answer of a model that is not small."""
 
 MAX_READ_ITEMS = 300
 """Maximum number of items that are read from a list with a lower limit: repairs take time quadratic in sub-tasks."""
@@ -256,14 +276,22 @@ class Truncated:
     """Metadata of a text or list in an answer that truncates it, because a refusal would cost another call."""
 
     most: int
-    """Maximum characters of a text, or items of a list."""
+    """Maximum characters of a small model's text, or items of any model's list."""
+    always: bool = False
+    """Whether the bound on a text applies to every model, as for an identifier."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(lambda value: value[: self.most], handler(source))
+        return core_schema.with_info_after_validator_function(self._truncate, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         plain = handler(schema)
-        return {**plain, "maxLength" if plain["type"] == "string" else "maxItems": self.most}
+        if plain["type"] != "string":
+            return {**plain, "maxItems": self.most}
+        return {**plain, "maxLength": self.most, **({} if self.always else {FREE_TEXT_KEY: True})}
+
+    def _truncate(self, value: Any, info: ValidationInfo) -> Any:
+        free = isinstance(value, str) and not self.always and info.context == FULL_PROFILE
+        return value[: MAX_FREE_TEXT if free else self.most]
 
 
 @dataclass(frozen=True)
@@ -271,10 +299,10 @@ class Bounded:
     """Metadata of a text in an answer that must not be truncated: its schema has a bound, a longer text is accepted."""
 
     most: int
-    """Maximum characters in the schema."""
+    """Maximum characters in the schema that a small model gets."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {**handler(schema), "maxLength": self.most}
+        return {**handler(schema), "maxLength": self.most, FREE_TEXT_KEY: True}
 
 
 def bounded_list(most: int, kind: Any, *, least: int = 0) -> Any:

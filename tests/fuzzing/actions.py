@@ -10,8 +10,8 @@ from certigraph.adapters.benchmarks import _load_cached
 from certigraph.adapters.blocksworld.domain import parse_action
 from certigraph.adapters.blocksworld.expert import read_text
 from certigraph.adapters.research.world import EpisodeMemory
+from certigraph.adapters.scienceworld.conditions import may_mean, parse_condition
 from certigraph.adapters.scienceworld.operators import draft_conditions
-from certigraph.adapters.scienceworld.prompts import may_mean, parse_condition
 from certigraph.adapters.scienceworld.world import choose_option
 from certigraph.adapters.swe_qa import world as tools
 from certigraph.adapters.swe_qa.questions import write_repository

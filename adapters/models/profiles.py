@@ -1,0 +1,104 @@
+"""Profiles of models: what a prompt may hold and what an answer may be, by the model's context window.
+
+`full` is for models with windows of 16,000 tokens and more: whole observations, a history bounded by tokens alone, and
+answers of any length. `small` is for the embedded models: shortlists, shortened views and short answers. `profile_for`
+chooses one for a role; `Context.profile` and `--profile` override the choice.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+from langchain_core.language_models import BaseChatModel
+
+from certigraph.adapters.http import ENCODING_HEADERS, MAX_ANSWER_BYTES, UnboundedAnswer, limit_response
+from certigraph.adapters.models.chat_models import unwrap_model
+
+ProfileName = Literal["full", "small"]
+
+SMALL_WINDOW = 16_000
+"""Context windows with fewer tokens than this get the profile `small`."""
+
+DEFAULT_WINDOW = 128_000
+"""Tokens of the context window of a model about which nothing is known, as of GPT-4o."""
+
+SMALL_DEFAULT_WINDOW = 4_096
+"""Tokens of the context window of a model that is `small` by choice and about which nothing is known."""
+
+ANSWER_SHARE = 4
+"""The answer gets at least one part in so many of the context window; the prompt gets the rest."""
+
+ASK_TIMEOUT = 5.0
+"""Maximum seconds in which an endpoint says how large its context window is."""
+
+WINDOW_KEYS = ("max_model_len", "context_length", "max_context_length", "context_window", "n_ctx")
+"""Names under which endpoints list the context window of a model: vLLM, OpenRouter, LM Studio, Groq, llama.cpp."""
+
+
+class ModelProfile(NamedTuple):
+    """Profile of one model."""
+
+    name: ProfileName
+    window: int
+    """Tokens of the context window."""
+
+    @property
+    def is_small(self) -> bool:
+        """Whether prompts and answers are shortened for a small model."""
+        return self.name == "small"
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Maximum tokens of a prompt, so that the answer fits into the window too."""
+        return self.window - self.window // ANSWER_SHARE
+
+
+async def profile_for(model: BaseChatModel, chosen: str = "") -> ModelProfile:
+    """Return the profile of a model.
+
+    The window is that of LangChain's `model.profile`, else what the endpoint says, else 4,096 tokens for the embedded
+    models and 128,000 for all others.
+
+    Args:
+        model: the model.
+        chosen: `full` or `small`, which overrides the choice by the window; empty for that choice.
+    """
+    window = await _find_window(unwrap_model(model))
+    if chosen == "small" or (not chosen and window is not None and window < SMALL_WINDOW):
+        return ModelProfile("small", window or SMALL_DEFAULT_WINDOW)
+    return ModelProfile("full", window or DEFAULT_WINDOW)
+
+
+async def _find_window(model: BaseChatModel) -> int | None:
+    known: Mapping[str, Any] = model.profile or {}
+    if window := known.get("max_input_tokens"):
+        return int(window)
+    if not (address := getattr(model, "openai_api_base", None)):
+        return None
+    name, key = str(getattr(model, "model_name", "")), getattr(model, "openai_api_key", None)
+    return await asyncio.to_thread(_ask_endpoint, str(address), name, key.get_secret_value() if key else "")
+
+
+@lru_cache(maxsize=64)
+def _ask_endpoint(address: str, name: str, key: str) -> int | None:
+    """Return the window that the endpoint's list of models gives for a model; None if it gives none."""
+    import httpx
+
+    def bound(response: Any) -> None:
+        limit_response(response, MAX_ANSWER_BYTES)
+
+    headers = {**ENCODING_HEADERS, "Authorization": f"Bearer {key}"}
+    try:
+        with httpx.Client(event_hooks={"response": [bound]}, headers=headers, timeout=ASK_TIMEOUT) as client:
+            reply = client.get(f"{address.rstrip('/')}/models")
+        listed = reply.json()["data"] if reply.is_success else []
+        entries = [entry for entry in listed if entry.get("id") == name] or (listed if len(listed) == 1 else [])
+        return next((window for entry in entries if (window := _window_of(entry))), None)
+    except (httpx.HTTPError, UnboundedAnswer, ValueError, TypeError, KeyError, AttributeError):
+        return None  # an endpoint need not list its models
+
+
+def _window_of(entry: Mapping[str, Any]) -> int | None:
+    values = ({**(entry.get("meta") or {}), **entry}.get(key) for key in WINDOW_KEYS)
+    return next((value for value in values if isinstance(value, int) and value > 0), None)
