@@ -142,7 +142,7 @@ def ask_command(
 
 
 def _add_model_advice(fault: Fault) -> Fault:
-    """Add models that need no key to the error of an OpenAI-compatible model without one."""
+    """Add advice on models that need no key to the error about an OpenAI-compatible model whose key is missing."""
     if not str(fault).startswith("openai:"):
         return fault
     local = "or use a model on this machine: --model local:qwen-0.5b"
