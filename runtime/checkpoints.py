@@ -1,4 +1,4 @@
-"""SQLite checkpoint saver of runs, and the order of checkpoint ids that it shares with the Postgres saver."""
+"""Checkpoint saver for SQLite, and the ordering of checkpoint ids that the Postgres saver uses too."""
 
 import sqlite3
 import threading
@@ -151,7 +151,7 @@ class SqliteCheckpointSaver(SqliteSaver):
             yield cursor
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return what `get_tuple` returns."""
+        """Asynchronous version of `get_tuple`."""
         return self.get_tuple(config)
 
     async def alist(
@@ -162,14 +162,14 @@ class SqliteCheckpointSaver(SqliteSaver):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """Yield what `list` yields."""
+        """Asynchronous version of `list`."""
         for checkpoint in self.list(config, filter=filter, before=before, limit=limit):
             yield checkpoint
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Return what `get_delta_channel_history` returns."""
+        """Asynchronous version of `get_delta_channel_history`."""
         return self.get_delta_channel_history(config=config, channels=channels)
 
     async def aput(

@@ -70,9 +70,9 @@ async def score_world(state: Any, context: Context) -> Scores | None:
 
 @asynccontextmanager
 async def keep_worlds_open() -> AsyncIterator[None]:
-    """Keep the worlds that are opened inside the block open until its end, even if their graph ends earlier.
+    """Context manager that keeps the worlds opened inside it open until its end, even if their graph ends earlier.
 
-    This holds for the first graph that runs inside the block. Graphs inside its nodes close their worlds themselves.
+    This holds for the first graph that runs inside it. Graphs inside that graph's nodes close their worlds themselves.
     """
     scope = new_scope(shared=True)
     try:
@@ -102,11 +102,13 @@ RESTORE_ADVICE = (
 def check_consistency(
     run: str, events: Iterable[Event], state: Mapping[str, Any], *, superstep: float = float("inf"), scope: str = ""
 ) -> None:
-    """Check that the trajectory has every node execution that the state builds on, and the state every recorded one.
+    """Check that trajectory and state contain the same executions of graph nodes.
+
+    Every execution in the state must be in the trajectory, and every recorded one up to `superstep` in the state.
 
     Args:
         run: the name of the run, for the message.
-        events: the events of the trajectory that are not superseded.
+        events: the events of the trajectory, without those whose work was done again after a resume.
         state: the state in a checkpoint, or the final state of the graph.
         superstep: the superstep of the checkpoint; later events need not be in the state.
         scope: the namespace of the graph; empty for the outermost graph of the run.

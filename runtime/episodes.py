@@ -31,7 +31,7 @@ class BeliefHistory:
         self.branches: list[Branch] = []
 
     def fold(self, step: int, update: Mapping[str, Any]) -> None:
-        """Update with one event; `step` is the number of world steps before it."""
+        """Add the state update of one event; `step` is the number of world steps before it."""
         if "belief" in update:
             self.beliefs[step] = Belief.model_validate(update["belief"])
         if update.get("rounds"):
@@ -140,7 +140,7 @@ class ProspectHistory:
         self._simulations: list[Any] = []
 
     def fold(self, step: int, event: Event) -> None:
-        """Update with one event; `step` is the number of world steps before it."""
+        """Add one event; `step` is the number of world steps before it."""
         update: dict[str, Any] = {**(event.update or {})}
         if "tree" in event.replaced:
             self._tree, self._simulations = [], []
@@ -195,7 +195,7 @@ class SupervisionHistory:
         self.judgements: dict[int, Progress] = {}
 
     def fold(self, step: int, update: Mapping[str, Any]) -> None:
-        """Update with one event; `step` is the number of world steps before it."""
+        """Add the state update of one event; `step` is the number of world steps before it."""
         if update.get("outline"):
             self.plans[step] = tuple(update["outline"])
         if update.get("progress"):

@@ -101,7 +101,7 @@ def disk_full_fault(folder: Path) -> Fault:
 
 @contextmanager
 def translate_database_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite errors about the file at `path` that are raised inside the block into Fault.
+    """Context manager that raises Fault in place of SQLite errors about the file at `path`.
 
     Raises:
         Fault: ("data") the file is not a database or is corrupted, or the disk is full.
@@ -118,7 +118,7 @@ def translate_database_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def translate_trajectory_errors(run: str) -> Iterator[None]:
-    """Turn errors that are raised inside the block while a run's header and updates are read into Fault.
+    """Context manager that raises Fault in place of errors in the contents of a run's trajectory.
 
     Each line of the trajectory was parsed as JSON before, but its contents may be anything.
 

@@ -363,7 +363,7 @@ def _metered(name: str, bound: Any, spent: Callable[[], Spent]) -> RunnableCalla
 
 @contextmanager
 def _child_config(config: RunnableConfig) -> Iterator[None]:
-    """Pass a config to every runnable that is called inside the block without one.
+    """Context manager that passes a config to every runnable that is called inside it without one.
 
     LangGraph does the same for the function of a node.
     """
@@ -392,9 +392,9 @@ def _to_plain(value: Any) -> Any:
 
 
 class _ChatUsage(BaseCallbackHandler):
-    """Callback that charges the calls which a node makes to LangChain models directly.
+    """Callback that counts the calls which a node makes to LangChain models directly against the budget.
 
-    Calls through certigraph's own functions, such as `ask`, are charged there.
+    Calls through certigraph's own functions, such as `ask`, are counted there.
     """
 
     raise_error = True
@@ -415,11 +415,11 @@ class _ChatUsage(BaseCallbackHandler):
         self._start(run_id, [HumanMessage(prompt) for prompt in prompts])
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
-        """Charge the budget with a request that was answered."""
+        """Count an answered request against the budget."""
         self._charge(run_id, response)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """Charge the budget with a request that failed."""
+        """Count a failed request against the budget."""
         self._charge(run_id, LLMResult(generations=[]), failure=type(error).__name__)
 
     def _start(self, run_id: UUID, messages: Iterable[BaseMessage]) -> None:

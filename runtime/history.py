@@ -226,7 +226,7 @@ class TaskGraph:
         self.nodes: dict[str, NodeProgress] = {}
         self.revisions: list[RevisionSummary] = []
         self.supervisor_spans: list[tuple[float, float]] = []
-        """Start and end of each execution of `decompose` and `revise`, in seconds since the start of the run."""
+        """Start and end of every execution of `decompose` or `revise`, in seconds since the start of the run."""
         self.resume_times: list[float] = []
         self._scopes: dict[str, str] = {}
         self._latest = self._before = 0.0
@@ -308,7 +308,10 @@ class RunHistory:
             self._fold(line)
 
     def take_trajectory(self, trajectory: Trajectory) -> None:
-        """Replace the history by that of a complete trajectory. Superseded events count only as cost."""
+        """Replace the history by that of a complete trajectory.
+
+        Superseded events, whose work was done again after a resume, count only as cost.
+        """
         self.header, self.footer = trajectory.header, trajectory.footer
         self._begin()
         for event in trajectory.events:
@@ -361,7 +364,7 @@ class RunHistory:
 
 
 def read_history(trajectory: Trajectory) -> RunHistory:
-    """Build the history of a trajectory."""
+    """Build the `RunHistory` of a complete trajectory."""
     history = RunHistory()
     history.take_trajectory(trajectory)
     return history

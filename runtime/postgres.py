@@ -65,7 +65,7 @@ def escape_value(value: Any) -> Any:
 
 
 def unescape_value(value: Any) -> Any:
-    """Restore a value from which `escape_value` was made."""
+    """Restore the original value from the result of `escape_value`."""
     if isinstance(value, dict):
         return {unescape_value(key): unescape_value(inner) for key, inner in value.items()}
     if isinstance(value, list):

@@ -226,7 +226,7 @@ GATHER_NODE = "gather"
 """Node of TDP's graph that repeats in the run's own world what sub-tasks did in copies of it."""
 
 CHECK_NODES = frozenset({"audit", "revalidate"})
-"""Graph nodes that can lead to a replan although attempts at the target are left."""
+"""Graph nodes that can lead to a replan although attempts at the present predicate are left."""
 
 EXTENDING_NODE = "certify"
 """Graph node that runs before Replan when Replan continues a plan that was cut.
@@ -274,7 +274,7 @@ class PlanHistory:
         self.replans = 0
         """Number of replans that led to new predicates."""
         self.extended = False
-        """Whether the latest replan continued a plan that was cut."""
+        """Whether the latest replan continued a plan that was cut because it had too many conditions."""
         self.exhaustion: Exhaustion | None = None
         self.tried = 0
         """Number of attempts since the latest certificate or replan."""

@@ -63,7 +63,7 @@ class Recorder:
 
     @property
     def trajectory(self) -> Trajectory:
-        """The trajectory in the file, including the lines that it had before."""
+        """The trajectory in the file, including the lines that were there before the run was resumed."""
         return assemble_trajectory(self._lines)
 
     def record_usage(self, report: UsageReport) -> None:
@@ -168,7 +168,11 @@ def _to_json(value: Any) -> Any:
 
 @contextmanager
 def lock_trajectory(path: Path) -> Iterator[None]:
-    """Keep other processes from writing a trajectory inside the block. Raises Fault if one is writing it already."""
+    """Context manager that keeps other processes from writing a trajectory.
+
+    Raises:
+        Fault: ("data") another process is writing it already.
+    """
     with path.open("a", encoding="utf-8") as file:
         _lock_file(file, path)
         yield

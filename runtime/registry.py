@@ -203,7 +203,7 @@ def check_takes_answers(what: str, benchmark: Benchmark) -> None:
 # folder holds the rest, paths included.
 
 LIVE_PREFIX = "live:"
-"""Prefix, in a header, of a model that was passed as an object and so cannot be created again from its name."""
+"""Prefix of a model's name in a header if the model was passed as an object, which the name alone cannot create."""
 
 
 def graph_module(name: str) -> Any:

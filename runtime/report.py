@@ -164,10 +164,10 @@ TASK_STYLE = """\
 
 
 class ReportParts(NamedTuple):
-    """Parts of a report that depend on the kind of run: with a plan, episodes, rewards or a task graph."""
+    """Parts of a report that differ between runs with a plan, with episodes, with rewards and with a task graph."""
 
     goal: tuple[str, str]
-    """CSS class and text of the badge of a run that ended `goal`."""
+    """CSS class and text of the badge for the ending `goal`."""
     certifies: bool
     figures: list[Markup]
     column: Markup

@@ -56,7 +56,7 @@ COLOUR_COUNT = 6
 
 
 def score_drawing(episodes: EpisodeHistory) -> Markup:
-    """Draw the score after every world step as SVG, one line per episode, with a key; a text if there was no step."""
+    """Draw the score after every world step as SVG, one line per episode; a notice if there was no step."""
     if not episodes.steps:
         return tag("p", "No step was taken in the world.", class_="quiet")
     scale = _ScoreScale(episodes)
@@ -124,7 +124,7 @@ MAX_ANSWER_CHARACTERS = 1_500
 """Maximum number of characters of an observation."""
 
 MAX_LINE_CHARACTERS = 160
-"""Maximum number of characters of a line in a folded turn."""
+"""Maximum number of characters of a line in a collapsed turn."""
 
 STATUS_MARKS: dict[SubtaskStatus, tuple[str, str]] = {
     "completed": ("certified", "✓"),
@@ -147,7 +147,7 @@ def episode_figures(episodes: EpisodeHistory) -> list[Markup]:
 
 
 def episode_column(episodes: EpisodeHistory) -> Markup:
-    """Show every episode as a section, with the last one unfolded; a text if there is no episode."""
+    """Show every episode as a section, with the last one expanded; a notice if there is no episode."""
     if not episodes.all:
         return tag("p", "No episode was begun.", class_="quiet")
     scored = episodes.scored
@@ -289,7 +289,7 @@ def reward_figures(rating: RatingHistory) -> list[Markup]:
 
 
 def reward_drawing(rating: RatingHistory, true: Sequence[Sequence[float]] = ()) -> Markup:
-    """Draw the predicted rewards of all recordings as SVG; a text if no step was rated.
+    """Draw the predicted rewards of all recordings as SVG; a notice if no step was rated.
 
     Args:
         rating: the rated steps.

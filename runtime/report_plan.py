@@ -91,7 +91,7 @@ def plan_table(run: RunHistory) -> PlanTable:
 # The column of predicates.
 
 MAX_OPEN_ATTEMPTS = 2
-"""Maximum number of rejected attempts at a predicate that are shown unfolded."""
+"""Maximum number of rejected attempts at a predicate that are shown expanded."""
 
 MAX_ANSWER_CHARACTERS = 1_500
 """Maximum number of characters of an observation."""
@@ -129,7 +129,7 @@ def plan_figures(story: PlanTable) -> list[Markup]:
 
 
 def plan_column(story: PlanTable) -> Markup:
-    """Show all predicates of the plan with a legend; a text if there is no plan."""
+    """Show all predicates of the plan with a legend; a notice if there is no plan."""
     if not story.rows:
         return tag("p", "No predicate was proposed.", class_="quiet")
     legend = [
@@ -253,7 +253,7 @@ LEFT, RIGHT, TOP, BOTTOM = 26, 6, 12, 30
 
 
 def progress_drawing(story: PlanTable) -> Markup:
-    """Draw the number of certified predicates by world step as SVG; a text if no step was taken."""
+    """Draw the number of certified predicates by world step as SVG; a notice if no step was taken."""
     if not story.plan.logged:
         return tag("p", "No step was taken in the world.", class_="quiet")
     scale = _ProgressScale(story)

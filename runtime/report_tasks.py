@@ -111,7 +111,7 @@ MAX_TITLE_CHARACTERS, MAX_TASK_CHARACTERS = 400, 150
 
 
 def graph_drawing(tasks: TaskGraph) -> Markup:
-    """Draw the task graph as SVG, with a legend and the revisions; a text if there is no sub-task."""
+    """Draw the task graph as SVG, with a legend and the revisions; a notice if there is no sub-task."""
     if not tasks.nodes:
         return tag("p", "The task was not decomposed.", class_="quiet")
     layout = layout_graph(tasks)
@@ -189,7 +189,7 @@ def _box_text(worked: NodeProgress, *, roomy: bool) -> Markup:
 # Sections of nodes.
 
 MAX_RESULT_CHARACTERS, MAX_PART_CHARACTERS = 200, 4_000
-"""Maximum number of characters of a result in a folded section, and in an unfolded one."""
+"""Maximum number of characters of a result in a collapsed section, and in an expanded one."""
 
 SUBTASK_GRAPH = "subtask"
 """Name of the graph that works on a sub-task, unless the operator `solve` names another one."""
@@ -327,7 +327,7 @@ Span = tuple[float, float]
 
 
 def timeline(tasks: TaskGraph) -> Markup:
-    """Draw as SVG when each sub-task was worked on; a text if no sub-task was started."""
+    """Draw as SVG when each sub-task was worked on; a notice if no sub-task was started."""
     started = sorted((w for w in tasks.nodes.values() if w.spans), key=lambda worked: worked.spans[0])
     if not started:
         return tag("p", "No node was dispatched.", class_="quiet")

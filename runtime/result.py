@@ -260,7 +260,7 @@ class BenchmarkRow(Record):
 
     @property
     def cost(self) -> float | None:
-        """The price that the answer costs, if the benchmark reports one: dollars in TravelPlanner."""
+        """Price of the solution, such as dollars of a trip in TravelPlanner; None if the benchmark reports none."""
         return self.footer.scores.parts.get("cost") if self.footer.scores else None
 
     @property

@@ -116,7 +116,7 @@ async def open_storage(
 
 
 async def drop_checkpoints(folder: Path, ending: str, context: Context) -> None:
-    """Delete the checkpoints of a run whose ending is final, so that it cannot be resumed any more.
+    """Delete the checkpoints of a run if its ending is final, because they are not needed any more.
 
     Checkpoints are most of the size of a large evaluation.
     """

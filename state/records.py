@@ -103,7 +103,7 @@ class Finding(Record):
 class Verdict(Record):
     """How many predicates of the plan hold now, counted from the target without a gap (SDP Eq. 3).
 
-    The number is `depth`; 0 means that the target does not hold.
+    The target is the predicate to certify next. `depth` is the number; 0 means that the target does not hold.
 
     `exhausted`: no further attempt can help, so the run ends. `looked`: the action only gathered evidence, so it does
     not count against the budget of attempts. `forced`: name of the policy that lets the target pass although it was
@@ -127,7 +127,7 @@ class Step(Record):
 
 
 class Attempt(Record):
-    """One attempt to make a target hold, with its verdict.
+    """One attempt to make the target, a predicate of the plan, hold.
 
     Attempts are append-only and never alter the certified state.
     """
@@ -267,14 +267,15 @@ The score of a run that hit one says more about the limit than about the method.
 """
 
 FAULT_ENDINGS = frozenset({"error:environment", "error:data"})
-"""Endings by a failure of the world or its data. They say nothing about the method, so no success rate counts them.
+"""Endings of runs in which the world or its data failed. No success rate counts these runs.
 
-`error:model` and `error:operator` do count as failures of the method: malformed answers and operators that raise are
-its fault, and an endpoint that was down for long cannot be distinguished from them afterwards.
+They say nothing about the method. `error:model` and `error:operator` do count as failures of the method: malformed
+answers and operators that raise are its fault, and an endpoint that was down for long cannot be distinguished from them
+afterwards.
 """
 
 Boundary = Literal["model", "environment", "data", "operator"]
-"""Part outside the method that failed. A run that ends by such a failure has the ending `error:<boundary>`."""
+"""Part of a run that can fail. If one does, the ending of the run is `error:<boundary>`."""
 
 
 def is_resumable(ending: str) -> bool:
@@ -283,7 +284,7 @@ def is_resumable(ending: str) -> bool:
 
 
 def is_error(ending: str) -> bool:
-    """Return whether something outside the method failed, that is, whether the ending is `error:<boundary>`."""
+    """Return whether the model, the world, the data or an operator failed: the ending is `error:<boundary>`."""
     return ending.startswith("error:")
 
 
@@ -331,7 +332,7 @@ class LimitReached(Stopped):
 
 
 class Fault(Stopped):
-    """Something outside the method failed: the model's endpoint, the world, the data or an operator's code."""
+    """The model's endpoint, the world, the data or the code of an operator failed."""
 
     def __init__(self, boundary: Boundary, message: str) -> None:
         self.boundary = boundary
@@ -372,9 +373,9 @@ class ListChannels(NamedTuple):
     """
 
     lists: frozenset[str]
-    """Channels that are empty lists before their first update."""
+    """Names of the channels that are empty lists before their first update."""
     logs: frozenset[str]
-    """Those of `lists` that append an update to the list that they hold; the others replace it."""
+    """Names of those of `lists` that append an update to the list that they hold; the others replace it."""
 
 
 @lru_cache(maxsize=32)

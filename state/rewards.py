@@ -217,7 +217,7 @@ def route_view(state: RewardState) -> FactorView:
 
 
 def interpret_view(state: RewardState) -> FactorView:
-    """Return the part of the state that goal interpretation may read: the new factored state, the previous goal."""
+    """Return what goal interpretation may read: the present step, the new factored state and the previous goal."""
     return {**factor_view(state), "factored": state["factored"]}
 
 
@@ -264,7 +264,7 @@ class Appraisal(Record):
     action: str
     reward: float
     gain: float
-    """The reward of the outcome minus that of the state before it (StateFactory Eq. 15)."""
+    """The reward of the outcome minus that of the state before the action (StateFactory Eq. 15)."""
     seen: bool = False
     """Whether the episode has been in that state before; False if states are not extracted."""
 
@@ -476,7 +476,10 @@ def shortest_solution(tree: Sequence[SearchNode]) -> ActionPath | None:
 def subtree_of(
     tree: Sequence[SearchNode], simulations: Sequence[Simulation], action: str
 ) -> tuple[list[SearchNode], list[Simulation]]:
-    """Return the nodes and simulations below a first action, with shortened paths, to go on with once it is taken."""
+    """Return the nodes and simulations of a search tree that lie below an action, to reuse them once it is taken.
+
+    The action is removed from the beginning of their paths.
+    """
     nodes = [node.model_copy(update={"path": node.path[1:]}) for node in tree if node.path[:1] == (action,)]
     remaining = [
         simulation.model_copy(update={"path": simulation.path[1:]})

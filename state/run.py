@@ -48,7 +48,7 @@ class Evidence(Record):
 
 
 class NestedStart(Record):
-    """Where a run starts that works inside the world of another run, such as the run of a TDP sub-task."""
+    """Starting point of a run inside the world of another run, such as the run for a TDP sub-task."""
 
     episode: str
     """Key of the current episode of the outer run."""
@@ -385,7 +385,10 @@ class SearchRound(Record):
     """Ids of the passages that the round showed; digests of the observation's lines if the world names no ids."""
     glimpse: str = ""
     jaccard: float
-    """Highest token-level Jaccard similarity of the action to those of the `COMPARED_ROUNDS` previous rounds, or 0."""
+    """Highest token-level Jaccard similarity to an action of the `COMPARED_ROUNDS` previous rounds.
+
+    0 in the first round.
+    """
     upr: float
     """Unique passage rate: the share of `chunks` that no previous round has shown; 0 if nothing was found."""
 
@@ -404,7 +407,7 @@ class Stagnation(Record):
     advice: str = ""
     """A new direction for the agent, from a gate that advises instead of stopping the search."""
     resampled: int = 0
-    """How often the gate gave such advice."""
+    """How often the gate gave advice instead of stopping the search."""
     at: int | None = None
     """Round (from 1) in which a shadow gate, which only observes, would have stopped the run."""
     answer: str | None = None
@@ -537,7 +540,7 @@ class DecideView(TypedDict):
 
 
 class OutlineView(TypedDict):
-    """What the operator that writes the outline (the plan of plan-and-solve) sees."""
+    """View of the operator that writes the outline, which is the plan of plan-and-solve."""
 
     task: Task
     evidence: Evidence

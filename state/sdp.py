@@ -76,9 +76,12 @@ class RealizeView(TypedDict):
     evidence: Evidence
     attempts: Sequence[Attempt]
     belief: Belief
-    """Content of the optional memory. It stems from earlier observations, so it weakens SDP's locality."""
+    """Content of the optional memory.
+
+    It stems from earlier observations, which Realize does not see in the SDP paper.
+    """
     advice: Sequence[str]
-    """Advice of the optional gate. It weakens SDP's locality too."""
+    """Advice of the optional gate, which Realize does not see in the SDP paper."""
 
 
 class ValidateView(TypedDict):
@@ -130,7 +133,7 @@ class SDPReplanView(TypedDict):
     denied: Audit | None
     """The audit that denied the goal and so led to this replan. Attempts at the target may be left."""
     undone: Sequence[Invalidation]
-    """The invalidations after the latest action, which led to this replan. Attempts at the target may be left."""
+    """Predicates found to hold no longer after the latest action, which led to this replan. Attempts may be left."""
 
 
 CUT_ARGUMENT = "cut_at"
@@ -159,12 +162,12 @@ def needs_rest_of_plan(state: SDPState | SDPReplanView) -> bool:
 
 
 def propose_view(state: SDPState) -> ProposeView:
-    """Return the part of the state that Propose may read."""
+    """Return the part of the state that SDP's operator Propose may read."""
     return {"task": state["task"], "certified": _certified(state)}
 
 
 def realize_view(state: SDPState) -> RealizeView:
-    """Return the part of the state that Realize may read."""
+    """Return the part of the state that SDP's operator Realize may read."""
     head = state["head"]
     return {
         "task": state["task"],
@@ -178,12 +181,12 @@ def realize_view(state: SDPState) -> RealizeView:
 
 
 def validate_view(state: SDPState) -> ValidateView:
-    """Return the part of the state that Validate may read."""
+    """Return the part of the state that SDP's operator Validate may read."""
     return {"task": state["task"], "tail": state["plan"][state["head"] :], "observation": state["observation"]}
 
 
 def sdp_replan_view(state: SDPState) -> SDPReplanView:
-    """Return the part of the state that Replan may read: everything but internal counters."""
+    """Return the part of the state that SDP's operator Replan may read: everything but internal counters."""
     audits, invalidations = tuple(state.get("audits", ())), tuple(state.get("invalidations", ()))
     step = len(state["history"]) if audits or invalidations else 0
     return {
@@ -225,7 +228,7 @@ def _deny_attempt(attempt: Attempt, audit: Audit) -> Attempt:
 
 
 def audit_view(state: SDPState) -> AuditView:
-    """Return the part of the state that an audit may read."""
+    """Return the part of the state that the operator `audit` may read."""
     return {
         "task": state["task"],
         "goal": state["plan"][-1],
@@ -236,7 +239,7 @@ def audit_view(state: SDPState) -> AuditView:
 
 
 def revalidate_view(state: SDPState) -> RevalidateView:
-    """Return the part of the state that revalidation may read."""
+    """Return the part of the state that the operator `revalidate` may read."""
     return {
         "task": state["task"],
         "certified": [entry.predicate for entry in predicates_to_recheck(state)],

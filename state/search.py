@@ -196,7 +196,7 @@ def findings_argument(known: Sequence[KnownFinding]) -> Arguments:
 
 
 def findings_of(args: Arguments) -> list[KnownFinding]:
-    """Return the findings that an action carries."""
+    """Return the findings that an action carries in its arguments."""
     known = args.get("known")
     return [KnownFinding.model_validate(item) for item in known] if isinstance(known, list) else []
 
@@ -311,7 +311,7 @@ def latest_round(state: Any) -> list[SearchRound]:
 
 
 def answer_view(state: Any) -> AnswerView:
-    """Return the part of the state that the operator that gives the final answer may read."""
+    """Return the part of the state from which the final answer is given."""
     return {
         "task": state["task"],
         "belief": belief_of(state),

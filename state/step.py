@@ -225,7 +225,7 @@ class AssessView(TypedDict):
 
 
 def planner_view(state: StepState) -> PlannerView:
-    """Return the part of the state that the Planner may read."""
+    """Return the part of the state that STEP's Planner may read."""
     lesson = state["lessons"][-1] if state["lessons"] else None
     return {
         "task": state["task"],
@@ -238,7 +238,7 @@ def planner_view(state: StepState) -> PlannerView:
 
 
 def executor_view(state: StepState) -> DecideView:
-    """Return the part of the state that the Executor may read. It sees its subtask in place of the task's goal."""
+    """Return the part of the state that STEP's Executor may read. It sees its subtask in place of the task's goal."""
     refused = tuple(f"{REFUSED_PREFIX}{refusal}" for refusal in state["refusals"])
     return {
         "task": _hide_goal(state["task"], state["subtask"]),
@@ -251,7 +251,7 @@ def executor_view(state: StepState) -> DecideView:
 
 
 def align_view(state: StepState) -> AlignView:
-    """Return the part of the state that the Evaluator may read before an action."""
+    """Return the part of the state that STEP's Evaluator may read before an action is taken."""
     rules = state["lessons"][-1].rules if state["lessons"] else ()
     subtask = state["subtask"]
     return {
@@ -263,7 +263,7 @@ def align_view(state: StepState) -> AlignView:
 
 
 def assess_view(state: StepState) -> AssessView:
-    """Return the part of the state that the Evaluator may read after an action."""
+    """Return the part of the state that STEP's Evaluator may read after an action."""
     return {
         "task": _hide_goal(state["task"], state["subtask"]),
         "subtask": state["subtask"],

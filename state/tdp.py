@@ -137,7 +137,7 @@ def find_cycle(nodes: Iterable[Node]) -> tuple[str, ...]:
 
 
 def sinks(nodes: Iterable[Node]) -> list[Node]:
-    """Return the nodes that no other of the nodes needs."""
+    """Return those of the nodes on which none of the others depends."""
     nodes = list(nodes)
     needed = {need for node in nodes for need in node.needs}
     return [node for node in nodes if node.id not in needed]
@@ -290,7 +290,7 @@ class GraphRevision(NamedTuple):
 
 
 def remaining_capacity(dag: Dag, most: int) -> int:
-    """Return how many nodes may still be added to a task graph that may have `most` nodes.
+    """Return how many nodes may still be added to a task graph, which may have at most `most` nodes.
 
     Failed nodes do not count, because other nodes have to replace them.
     """
@@ -555,7 +555,10 @@ def revise_view(state: TDPState) -> ReviseView:
 
 
 def latest_outcomes(state: TDPState) -> Sequence[Outcome]:
-    """Return the outcomes that are not gathered yet, in topological order of the task graph."""
+    """Return the outcomes of the sub-tasks that have just run, in topological order of the task graph.
+
+    They are not yet carried over into the run's own world.
+    """
     position = {id_: number for number, id_ in enumerate(state["dag"].order())}
     return sorted(state["outcomes"][state["gathered"] :], key=lambda outcome: position[outcome.node])
 

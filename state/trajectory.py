@@ -271,7 +271,9 @@ class Trajectory(Record):
 
 
 def assemble_trajectory(lines: Iterable[TrajectoryLine]) -> Trajectory:
-    """Combine lines into a trajectory: superseded events are separated from the others, and the latest footer counts.
+    """Combine lines into a trajectory. Of several footers the last one counts.
+
+    Events whose work was done again after a resume become the trajectory's `superseded` events.
 
     Raises:
         Fault: ("data") there is no header.

@@ -172,7 +172,7 @@ def build_command(
     at_once: Annotated[int, typer.Option("--at-once", min=1, help="Number of processes.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Build pairs of trajectories with rewards: OUT/BENCHMARK.jsonl, and the numbers of pairs in OUT/counts.json."""
+    """Build pairs of trajectories with rewards in OUT/BENCHMARK.jsonl. OUT/counts.json gets the numbers of pairs."""
     from certigraph.evaluation.analyses.reward_data import BuildRequest, select_domains
     from certigraph.evaluation.analyses.reward_data import build_datasets as build_pairs
 
@@ -247,7 +247,7 @@ def train_command(
     limit: Limit = 0,
     seed: Seed = 0,
 ) -> None:
-    """Train reward heads on a CPU: small models that predict rewards from frozen features.
+    """Train reward heads on a CPU: small models that predict rewards from vectors of a sentence encoder.
 
     Use them with the graph `reward_head` and --swap rate=supervised:head=FILE.
     """

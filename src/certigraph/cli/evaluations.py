@@ -370,7 +370,10 @@ def tdp_command(
     report_only: ReportOnly = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how prompts grow during an episode of TDP and of other methods. Scripted episodes: seconds, no model."""
+    """Measure how prompts grow during episodes of TDP and of other methods.
+
+    The episodes are scripted: no model is used.
+    """
     check_evaluation_packages("studies", *TABLE_PACKAGES)
     from certigraph.evaluation.analyses.tdp import build_order, run_command
 
@@ -426,7 +429,7 @@ def judge_command(
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Judge recorded answers against their references, by a model or by text measures. Run it again to resume it."""
+    """Judge recorded answers against their references, by a model or by text measures. Repeat the command to resume."""
     check_evaluation_packages("judgements", *TABLE_PACKAGES)
     from certigraph.adapters.models.chat_models import check_model_available, is_scripted
     from certigraph.adapters.protocols import Context, Limits
