@@ -33,7 +33,7 @@ VERSION = "1.2.3"
 
 
 class Simulator(Protocol):
-    """Running simulator. Its methods block, must be called by one thread at a time, and raise Fault("environment")."""
+    """Running simulator. Its methods block and must be called by one thread at a time; they fail with a `Fault`."""
 
     @property
     def alive(self) -> bool:
