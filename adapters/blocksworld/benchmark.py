@@ -411,7 +411,7 @@ class BlocksWorld(Benchmark):
 
         Raises:
             UnknownName: there is no such task; the message lists some ids.
-            Fault: as in `tasks`.
+            Fault: see `tasks`.
         """
         if match := re.fullmatch(r"([2-9]|[1-9]\d+)-(0|[1-9]\d*)", task_id):
             return self._task(task_id, random_instance(*map(int, match.groups())))

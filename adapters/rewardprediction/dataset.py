@@ -64,7 +64,8 @@ class TrajectoryPair(Record):
         return self.positive, *self.negatives
 
 
-# The domains of the published RewardPrediction, and the tasks that their pairs are built from (appendix A.3, A.4).
+# The domains of the published RewardPrediction, and the tasks that their pairs are built from (StateFactory, appendices
+# A.3 and A.4).
 
 
 class RewardDomain(NamedTuple):

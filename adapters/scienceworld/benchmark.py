@@ -76,7 +76,7 @@ class ScienceWorldBenchmark(Benchmark):
 
         Raises:
             UnknownName: the split is unknown; the message lists the known ones.
-            Fault: as in `task`.
+            Fault: see `task`.
         """
         return [self.task(task_id) for task_id in list_ids(split or self.default_split)]
 

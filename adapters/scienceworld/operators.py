@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 # Draft of a plan from the orders in the task's sentences. It is shown to the model that proposes the plan, which keeps,
-# completes or replaces it. This is not in the paper, where the model writes the plan from the task alone.
+# completes or replaces it. This is not in the SDP paper, where the model writes the plan from the task alone.
 
 # All rooms of the house.
 ROOMS = (
@@ -144,7 +144,7 @@ def _room_of(thing: str, rooms: Mapping[str, str]) -> str:
     return next((room for near, room in rooms.items() if plural in near or near.endswith(f"{head}s")), "")
 
 
-# Actions that can make a condition in a known wording true; this grounding of Realize is not in the paper.
+# Actions that can make a condition in a known wording true; this grounding of Realize is not in the SDP paper.
 
 MOVE_VERBS = ("teleport to ", "go to ")
 KIND_EXAMPLES = {"living thing": "animal or plant", "non-living thing": "tool or furniture"}
@@ -168,7 +168,7 @@ def select_target_actions(
     Args:
         target: Condition to make true.
         actions: Actions that the world admits.
-        view: The world's view.
+        view: Description of the world, as its method `view` returns it.
         focused: Last thing the agent focused on, which "the living thing" and the like refer to from then on.
         most: Maximum number of actions.
         few: Maximum number of actions if they can be ranked only by how similar their names are in meaning to the
@@ -247,7 +247,7 @@ FOCUS = "focus on "
 """Beginning of an action that focuses on a thing."""
 
 FEW_OPTIONS = 2
-"""Argument `few` of `select_target_actions` for a model too small to plan: it chooses arbitrarily among many actions."""
+"""Argument `few` of `select_target_actions` for a model too small to plan, which chooses arbitrarily among many."""
 
 REJECTED = "rejected"
 """Value of `Verdict.evidence` for an action that the world rejected. A new plan must not name such an action again."""
@@ -393,7 +393,7 @@ async def _choose_action(state: RealizeView, few: int, runtime: Runtime[Context]
 
 
 async def _ask_action(state: RealizeView, runtime: Runtime[Context]) -> str:
-    # As in the paper, the model writes the action freely.
+    # As in the SDP paper, the model writes the action freely.
     question = prompts.WRITE.format(
         task=state["task"].goal,
         target=state["target"].text,
@@ -405,7 +405,7 @@ async def _ask_action(state: RealizeView, runtime: Runtime[Context]) -> str:
 
 
 def _judge_by_shortcut(tail: Sequence[Predicate], observation: Observation) -> Verdict | None:
-    # The paper's three: the task is done; the world rejected the action; only the goal is left and not reached.
+    # The SDP paper's three: the task is done; the world rejected the action; only the goal is left and not reached.
     if observation.solved:
         return Verdict(depth=len(tail), reason="the score is 100")
     if not observation.accepted:

@@ -42,7 +42,7 @@ MAX_WAIT_SECONDS = 600.0
 
 
 def simulator_limit() -> int:
-    """Return the maximum number of simulators: CERTIGRAPH_SIMULATORS, else 8, or fewer if half of the memory is less.
+    """Return the maximum number of simulators: CERTIGRAPH_SIMULATORS, else 8, or as many as fit into half the memory.
 
     Raises:
         Fault: ("environment") the variable is not a positive integer.

@@ -178,7 +178,7 @@ def replay_recordings(recordings: Sequence[GoldRecording]) -> list[tuple[str, st
 
 
 def find_differences(recordings: Sequence[GoldRecording], processes: int = 3) -> list[str]:
-    """Return the ids of the recordings whose replays, in `processes` processes, differ from it or from one another."""
+    """Return the ids of recordings whose replays in `processes` separate processes do not all equal the recording."""
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=1) as executor:
         runs = list(executor.map(replay_recordings, [recordings] * processes))
     replays = zip(recordings, zip(*runs, strict=True), strict=True)

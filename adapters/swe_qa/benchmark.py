@@ -126,7 +126,7 @@ MAX_FINDING_LENGTH = 200
 
 
 def add_cited_hops(question: RepositoryQuestion, repository: Repository) -> RepositoryQuestion:
-    """Return the question with one `GoldHop` for each file of the repository that its reference answer cites.
+    """Return the question with one gold passage (`GoldHop`) for each file that its reference answer cites.
 
     A path may be cited without its first folders (`flask/app.py` for `src/flask/app.py`) if only one file has that
     ending.

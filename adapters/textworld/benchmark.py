@@ -76,7 +76,7 @@ class TextWorldBenchmark(Benchmark):
 
         Raises:
             UnknownName: the split is unknown; the message lists the known ones.
-            Fault: as in `task`.
+            Fault: see `task`.
         """
         splits = _build_splits()
         if split not in splits:

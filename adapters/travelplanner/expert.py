@@ -201,7 +201,7 @@ MAX_SPEC_CHARS = 300
 """Maximum number of characters of a sub-task's text or of a plan's step."""
 
 UNNOTED_KEYS = ("days", "current_city")
-"""Keys of a plan's day whose values are given in any case, as no note contains them."""
+"""Keys of a plan's day that are always filled in, because no note contains their values."""
 
 
 class ItineraryProgress:

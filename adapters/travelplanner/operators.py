@@ -46,10 +46,11 @@ if TYPE_CHECKING:
     from certigraph.adapters.travelplanner.benchmark import TravelPlanner
 
 
-# Replan. The paper's version retries the same tail; the extensions return to an earlier state or change the route.
+# Replan. As in the SDP paper it retries the remaining predicates; the extensions go back to an earlier state or change
+# the route.
 #
-# Returning is itself a predicate ("the draft is again as it was after n decisions"): the world clears the entries,
-# the validator checks it, and the certificate names the certified state returned to. The decision that is taken again
+# Going back is itself a predicate ("the draft is again as it was after n decisions"): the world clears the entries,
+# the validator checks it, and the certificate names the earlier certified state. The decision that is taken again
 # carries an argument that restricts it. No decision gets the same argument twice, so replanning terminates.
 
 

@@ -181,7 +181,7 @@ def filter_options(candidates: Sequence[Option], filters: Sequence[OptionFilter]
 
 
 def list_transports(leg: TripLeg, people: int, sandbox: Sandbox) -> list[Option]:
-    """List the flights of the day, and cars if the road takes less than a day."""
+    """List the flights of a leg on its day, and cars if the road takes less than a day."""
     flights = [_flight_option(row, people) for row in sandbox.flights(leg.origin, leg.destination, leg.date)]
     return [*flights, *_car_options(leg, people, sandbox)]
 

@@ -85,7 +85,7 @@ def _keep_cheaper(menu: Menu, served: int, cost: float) -> None:
         menu[served] = cost
 
 
-# Look-ahead (not in the paper): the lowest cost of everything undecided, with all missing cuisines served.
+# Look-ahead (not in the SDP paper): the lowest cost of everything undecided, with all missing cuisines served.
 #
 # The bound is exact because transport, stays and meals do not depend on one another, so each is minimised separately.
 # So an option is offered exactly if the rest of the trip is affordable after it.
@@ -213,7 +213,7 @@ def route_of(target: Predicate) -> tuple[str, ...]:
     return tuple(map(str, route)) if isinstance(route, list) else ()
 
 
-# Options of a predicate, given the draft: the five filters of appendix A.2, and the look-ahead if it is enabled.
+# Options of a predicate, given the draft: the five filters of SDP's appendix A.2, and the look-ahead if it is enabled.
 
 SKIPPED_MEAL = Option(NOTHING, "no meal", 0.0)
 AFFORDABILITY = "affordability"

@@ -41,7 +41,7 @@ def meals_of(day: PlanDay) -> list[str]:
 
 
 def current_city_of(day: PlanDay) -> str:
-    """Return the day's city or "from A to B"; a "-" is kept because officially it counts as the name of a city."""
+    """Return the day's city or "from A to B"; "-" is kept, because the official code takes it as the name of a city."""
     return str(day.get("current_city") or "")
 
 

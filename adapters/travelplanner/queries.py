@@ -250,5 +250,5 @@ class QuerySplits:
 
 
 def constants_of(query: TravelQuery) -> Arguments:
-    """Return the request of a query as the constants of its task, without reference information and human plan."""
+    """Return the fields of a query that state the request, as the constants of its task (see `REQUEST_FIELDS`)."""
     return query.model_dump(mode="json", by_alias=True, include=REQUEST_FIELDS)

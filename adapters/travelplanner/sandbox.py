@@ -41,7 +41,7 @@ class Restaurant(NamedTuple):
     name: str
     city: str
     cuisines: str
-    """Comma-separated, as in the table: "Mexican, Mediterranean, Desserts"."""
+    """Cuisines separated by commas, as in the table: "Mexican, Mediterranean, Desserts"."""
     cost: int
     rating: float
 
@@ -56,7 +56,7 @@ class Accommodation(NamedTuple):
     minimum_nights: float
     rating: float
     house_rules: str
-    """Joined by " & ": "No pets & No smoking"."""
+    """Rules joined by " & ": "No pets & No smoking"."""
     maximum_occupancy: int
 
 

@@ -192,7 +192,7 @@ MAX_LISTED = 20
 
 
 class KnownFlights:
-    """Knowledge which legs have flights, from a flight table that may be only a subset of the official one.
+    """Knows of which legs it is certain whether they have flights, as the flight table may be a subset of the official.
 
     The complete table covers all legs. A subset covers the legs of which it has rows, and those that the queries'
     reference information lists, with or without flights. Whether any other leg has flights is unknown.

@@ -121,8 +121,8 @@ class TravelWorld(Environment):
 class ToolWorld(TravelWorld):
     """World with tools and a notebook. Plans are delivered and scored as in `TravelWorld`; nothing is booked here.
 
-    No observation depends on earlier steps, not even that of a note. So sub-tasks may run concurrently, each in its own
-    copy of the world: their observations are the same as in one world that takes all steps in sequence.
+    No observation depends on earlier steps, not even the reply to a note. So sub-tasks may run concurrently, each in
+    its own copy of the world: observations are the same as in one world that takes all steps in sequence.
     """
 
     concurrent = True

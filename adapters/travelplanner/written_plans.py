@@ -161,7 +161,7 @@ class PlanSubmission:
         return {"cost": self._cost(plan), "days": len(plan)}
 
 
-# Failure rates of plans as text: malformed outputs, and plans over budget (section 4.1).
+# Failure rates of plans as text: malformed outputs, and plans over budget (SDP, section 4.1).
 
 ScoredQuery = tuple[TravelQuery, Scores | None]
 """Query and scores of a run; the scores are None if the world gave none."""

@@ -165,7 +165,7 @@ class WebShop(Benchmark):
 
         Raises:
             UnknownName: there is no such task; the message lists some ids.
-            Fault: as in `tasks`.
+            Fault: see `tasks`.
         """
         goal = self._goals.get(task_id) or self._written.get(task_id)
         if goal is None:
