@@ -1,1 +1,1 @@
-"""ScienceWorld: an elementary-science simulator in a deterministic JVM, with evaluation protocols and recorded runs."""
+"""ScienceWorld: an elementary-science simulator in a deterministic JVM, with protocols and recorded solutions."""

@@ -166,7 +166,7 @@ class RepositoryRetriever:
         """Return the passage with an id such as `path:3-40`; any range of lines is valid, not only those of the parts.
 
         Raises:
-            UnknownName: there are no such lines.
+            UnknownName: there is no such file, or the id has another format.
         """
         path, _, span = id.rpartition(":")
         first, _, last = span.partition("-")
