@@ -58,7 +58,7 @@ SYNONYMS = {
     **dict.fromkeys(("combine", "stir"), "mix"),
     **{"dip": "dunk", "empty": "pour", "apply": "use"},
 }
-"""Beginning of an action as a model may write it -> the world's verb, for matching written actions."""
+"""Verb that a model may write -> verb of the world; used to match a written action to the admissible ones."""
 
 PLAN = """\
 Task: {task}
@@ -182,7 +182,7 @@ GENERIC_WORDS = tokens("thing object substance item living non-living animal pla
 
 
 class WordedCondition(NamedTuple):
-    """Condition in one of the known wordings."""
+    """Condition parsed from one of the wordings that the prompt of Propose recommends; `kind` tells which."""
 
     kind: ConditionKind
     thing: str
@@ -199,7 +199,7 @@ def parse_condition(text: str) -> WordedCondition | None:
 
 
 def judge_condition(text: str, observation: Observation) -> bool | None:
-    """Judge a condition by the world's reply; None if a model has to judge."""
+    """Return whether a condition holds according to the world's reply; None if a model has to judge it."""
     condition = parse_condition(text)
     if condition is None:
         return None
@@ -236,7 +236,7 @@ def _same_thing(wanted: str, name: str) -> bool | None:
 
 
 def may_mean(wanted: str, name: str) -> bool:
-    """Return whether a found thing may be the wanted one: they share a word, or the wanted one is not specific."""
+    """Return whether a name may mean the wanted thing: they share a specific word, or `wanted` names only a kind."""
     return is_vague(wanted) or bool((tokens(wanted) - GENERIC_WORDS) & tokens(name))
 
 
