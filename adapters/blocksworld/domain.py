@@ -90,7 +90,7 @@ def apply_move(state: BlocksState, move: BlockMove) -> BlocksState:
         ValueError: a precondition does not hold.
     """
     if missing := unmet_preconditions(state, move):
-        raise ValueError(f"{move} is not applicable, {missing} do not hold; see unmet(state, move)")
+        raise ValueError(f"{move} is not applicable, {missing} do not hold; see unmet_preconditions(state, move)")
     return state.difference(schema_of(move).needs).union(schema_of(move).adds)
 
 

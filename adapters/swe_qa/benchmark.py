@@ -144,7 +144,7 @@ def add_cited_hops(question: RepositoryQuestion, repository: Repository) -> Repo
 def _cited_lines(answer: str, repository: Repository) -> Iterator[LineRange]:
     for match in CITATION_PATTERN.finditer(answer):
         if path := _resolve_path(match["path"], repository):
-            first = int(match["first"] or 1)
+            first = max(1, int(match["first"] or 1))
             yield LineRange(path, first, int(match["last"] or first + CHUNK_LINES - 1))
 
 

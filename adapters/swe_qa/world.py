@@ -177,7 +177,7 @@ class RepositoryRetriever:
 
 
 def _is_line_number(text: str) -> bool:
-    return text.isdecimal() and len(text) < 10  # Python refuses to read numbers of thousands of digits
+    return text.isdecimal() and len(text) < 10 and int(text) > 0  # Python reads no number of thousands of digits
 
 
 def _chunks(repository: Repository) -> Iterator[Passage]:
