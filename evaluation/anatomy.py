@@ -53,7 +53,9 @@ def cascade_rate(frames: Frames) -> pd.DataFrame:
 
 
 def depth_shares(frames: Frames) -> pd.DataFrame:
-    """Compute how the certified transitions of each method are distributed over cascade `depth` (predicates certified).
+    """Compute the share of each cascade `depth` among the certified transitions of a method.
+
+    The depth of a transition is the number of predicates that it certified.
     """
     return shares_by_method(select_transitions(frames), "depth")
 

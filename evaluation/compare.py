@@ -369,7 +369,10 @@ def print_logs(paths: Sequence[Path], *, as_json: bool) -> None:
 
 
 def finish_comparison(job: ComparisonJob, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
-    """Execute the unfinished runs of a comparison (not with `report_only`), print its report, return the exit status.
+    """Execute the unfinished runs of a comparison, unless `report_only` is set, and print the report.
+
+    Returns:
+        The exit status: 1 while runs are unfinished, else 0.
     """
     if not report_only:
         run_comparison(job, folder, at_once=at_once, silent=as_json)

@@ -227,8 +227,7 @@ def format_differences(saved: ComparisonPlan, new: ComparisonPlan) -> str:
 
 
 def list_differences(saved: ComparisonPlan, new: ComparisonPlan) -> list[str]:
-    """List the differences between a saved plan and a new one; IGNORED_FIELDS, such as the machine, are not compared.
-    """
+    """List the differences between a saved plan and a new one; IGNORED_FIELDS such as the machine are left out."""
     one, other = (dict(_flatten(plan.model_dump(mode="json", exclude=IGNORED_FIELDS))) for plan in (saved, new))
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
     return [f"{key}: {_format_value(one.get(key))} there, {_format_value(other.get(key))} here" for key in keys]

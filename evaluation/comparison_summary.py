@@ -387,8 +387,7 @@ class Replay(NamedTuple):
 
     @property
     def certified_prefix(self) -> float:
-        """Share of the plan that lies before the predicate whose attempts were the first to be used up; 1 if none were.
-        """
+        """Share of the plan before the predicate whose attempts were the first to be used up; 1 if there is none."""
         return 1.0 if self.exhausted_at is None else self.exhausted_at / max(self.planned_then, 1)
 
     def capped_share(self, depth: int, most_steps: int) -> float:

@@ -501,8 +501,7 @@ def _model_names(header: Header) -> str:
 
 
 class FoundRuns(NamedTuple):
-    """Trajectory files with their headers; `unbegun` are the files of runs that stopped before the header was written.
-    """
+    """Trajectory files with their headers; `unbegun` are files of runs that stopped before the header was written."""
 
     runs: Sequence[tuple[Path, Header]]
     unbegun: tuple[Path, ...]

@@ -336,6 +336,5 @@ def own_task(benchmark: str, **options: OneOrMore) -> InspectTask:
 
 
 def registered_name(task: str) -> str:
-    """Return the name under which Inspect registered a task: `certigraph/NAME` if certigraph is installed, else `NAME`.
-    """
+    """Return the name of a task in Inspect's registry: `certigraph/NAME` if certigraph is installed, else `NAME`."""
     return registry_info(TASKS.get(task.rpartition("/")[2], own_task)).name

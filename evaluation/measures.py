@@ -1,5 +1,4 @@
-"""Measures of evaluated runs: one row per run, goal precision, warnings about faults, and names of statistical methods.
-"""
+"""Measures of evaluated runs: one row per run, goal precision, fault warnings, and names of statistical methods."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

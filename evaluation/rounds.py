@@ -142,8 +142,7 @@ def _continues_step(group: Sequence[Event], event: Event) -> bool:
 
 
 class GraphEvents(NamedTuple):
-    """The events of one inner graph in order; `scope` is its namespace, and `subtask` the id of the sub-task it solved.
-    """
+    """The events of one inner graph in order; `scope` is its namespace, `subtask` the id of the sub-task it solved."""
 
     scope: str
     subtask: str
@@ -265,8 +264,7 @@ def clean_trajectory(trajectory: Trajectory) -> Trajectory:
 
 
 def run_metadata(header: Header) -> dict[str, Any]:
-    """Collect method, operators, context and package versions from the header of a run, without folders of the machine.
-    """
+    """Collect method, operators, context and versions from the header of a run, without folders of the machine."""
     context = {key: header.context[key] for key in _CONTEXT_KEYS if header.context.get(key)}
     roles = context.get("roles")
     if isinstance(roles, dict):

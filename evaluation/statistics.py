@@ -264,8 +264,7 @@ def _bounds_without_spread(middle: float, count: int, top: float | None) -> tupl
 
 
 def adjust_p_values(values: Sequence[float | None]) -> list[float | None]:
-    """Adjust p-values for multiple comparisons by Holm's step-down method (1979). None stays None and is not counted.
-    """
+    """Adjust p-values for multiple comparisons by Holm's step-down method (1979); None is left out and stays None."""
     # statsmodels' multipletests runs the garbage collector at every call, which takes 20 ms and more
     known = sorted((p, index) for index, p in enumerate(values) if p is not None)
     adjusted: list[float | None] = [None] * len(values)

@@ -271,7 +271,7 @@ class DomainCount(Record):
 
     @property
     def out(self) -> int:
-        """Number of dropped tasks."""
+        """Number of dropped tasks, for which no pair could be built."""
         return sum(self.dropped.values())
 
 
@@ -281,7 +281,7 @@ def read_pairs(folder: Path, domain: str) -> list[TrajectoryPair]:
 
 
 def read_dropped(folder: Path, domain: str) -> list[DroppedTask]:
-    """Read the dropped tasks of a domain."""
+    """Read the tasks of a domain for which no pair could be built."""
     return [one for one in read_lines(folder / DROPPED_FILE, DroppedTask) if one.domain == domain]
 
 

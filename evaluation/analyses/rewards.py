@@ -86,7 +86,7 @@ def has_known_goal(method: ComparedMethod) -> bool:
 
 
 def encoder_of(method: ComparedMethod) -> str | None:
-    """Return the sentence encoder that the operator `route` of a StateFactory predictor names; None if it names none."""
+    """Return the sentence encoder that the operator `route` of a StateFactory predictor names; None: it names none."""
     swaps = swaps_of(method.graph, method.operators) if method.graph == "statefactory" else {}
     return str(swaps["route"].args["encoder"]) if "route" in swaps and "encoder" in swaps["route"].args else None
 

@@ -131,7 +131,7 @@ def gold_scores(data: str | None = None) -> dict[str, float]:
 def is_focus(actions: Sequence[str], index: int) -> bool:
     """Return whether the action at an index is a focus action.
 
-    A number counts too if it selects the object of an ambiguous focus action just before it.
+    If the world asked which object an ambiguous focus action means, the number that answers counts as focus action too.
     """
     while index > 0 and actions[index].strip().isdecimal():
         index -= 1
@@ -205,7 +205,9 @@ class PlannerPair(Record):
 
 
 class PlannerChange(Record):
-    """Mean results of STEP over the tasks of a group, and the change without the Planner in points; a loss is negative.
+    """Mean results of STEP over the tasks of a group with and without its Planner.
+
+    A change is without minus with the Planner, in points: a loss is negative.
     """
 
     model: str

@@ -324,7 +324,9 @@ class Slope(NamedTuple):
 
 
 def slopes_of(sizes: Iterable[PromptSize]) -> list[Slope]:
-    """Compute how prompts grow for every method and operator on each kind of task; all operators together come first.
+    """Compute how prompts grow, for every method and operator on each kind of task.
+
+    For each method the slope over all operators comes first.
     """
     largest: dict[SlopeGroup, dict[int, int]] = {}
     for size in sizes:
