@@ -178,8 +178,8 @@ def _store_reply(replies: sqlite3.Connection, key: str, reply: ModelReply) -> No
     replies.execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", (key, json.dumps({"text": reply.text})))
 
 
-# Requests for one answer until it is valid: invalid answers are shown to the model, a transient failure is followed by a
-# pause, and every request counts as a call.
+# Requests for one answer until it is valid: invalid answers are shown to the model, transient failures are followed by
+# a pause, and every request counts as a call.
 
 A = TypeVar("A")
 
