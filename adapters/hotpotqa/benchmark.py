@@ -382,7 +382,7 @@ class InteractiveWorld(SearchWorld):
 # The benchmark: the distractor setting, retrieval from a corpus, and the interactive world.
 
 INTERACTIVE = "interactive"
-"""Configuration with the interactive world."""
+"""Name of the configuration in which the agent opens pages by title (`InteractiveWorld`)."""
 
 TITLES = """\
 search[TITLE] opens the page of that title, or offers similar titles; lookup[WORD] gives the next sentence of the open

@@ -459,7 +459,7 @@ def _check_choice(value: dict[str, Any], options: list[str]) -> ReasonedChoice:
 # a prefix cache can be used.
 
 WORLD_TAG = re.compile(r"<\s*/?\s*world\s*>", re.IGNORECASE)
-"""Delimiters of quoted text, as the world or a model may write them."""
+"""Pattern of the tags around quoted text, `<world>` and `</world>`, in every spelling that a text may contain."""
 
 TURNS_PER_BLOCK = 3
 """Number of turns by which the window of shown turns moves. If it moved every turn, no prefix cache could be used."""

@@ -67,7 +67,10 @@ _ABOUT_VALUE = re.compile(
 
 _REFUSED: dict[Hashable, frozenset[str]] = {}
 _MODELS_BY_ID: WeakValueDictionary[int, BaseChatModel] = WeakValueDictionary()
-"""Models whose key in _REFUSED is their id(), to detect that another object has got the same id()."""
+"""Models by id(), for models whose key in _REFUSED is their id().
+
+They are compared before the key is used, because another object may get the same id() later.
+"""
 
 
 class ParameterRefused(Fault):

@@ -33,7 +33,7 @@ class Situation(NamedTuple):
     node: str
     superstep: int
     state: Mapping[str, Any]
-    """The graph state before the node."""
+    """State of the graph before the node ran."""
     view: Mapping[str, Any] = {}
     """What the running operator reads: the part of the state that it gets, and what it adds with `use_about`."""
     place: tuple[str, ...] = ()
@@ -202,7 +202,7 @@ def random_for(seed: int, trial: int) -> Random:
 
 
 def _require_condition(schema: Schema) -> Schema:
-    """Require at least one condition if the schema has a list of conditions."""
+    """Return the schema, changed to require at least one condition if it has a list of conditions."""
     properties = schema.get("properties", {})
     if "conditions" not in properties:
         return schema
@@ -210,7 +210,7 @@ def _require_condition(schema: Schema) -> Schema:
 
 
 def _choose_options(node: Any, draw: Random) -> Any:
-    """Keep one random option of each list of options."""
+    """Return a part of a JSON schema in which each list of options (`enum`) is reduced to one random option."""
     if isinstance(node, list):
         return [_choose_options(part, draw) for part in node]
     if not isinstance(node, dict):

@@ -37,7 +37,7 @@ PRICES_EXAMPLE = '["gpt-4o-mini"]\nread = 0.15\ncached = 0.075\nwritten = 0.60'
 """Example of an entry in a price table, in TOML."""
 
 MAX_PRICES_BYTES = 1_000_000
-"""Maximum size of a price table."""
+"""Maximum size of a price table in bytes."""
 
 
 class Price(Record):

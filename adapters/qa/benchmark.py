@@ -306,7 +306,7 @@ def _to_number(value: JsonValue) -> float | None:
 Q = TypeVar("Q", bound=MultiHopQuestion)
 
 CORPUS = "corpus"
-"""Configuration in which passages are retrieved from a corpus on disk."""
+"""Name of the configuration in which passages are retrieved from a corpus on disk."""
 
 ScoreParts = dict[str, float | None]
 """Parts of a question's score by name, such as "em"; None if a part does not apply."""

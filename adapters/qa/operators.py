@@ -138,9 +138,9 @@ MAX_FINDING_LENGTH = 1_000
 """Maximum characters of a finding. A finding quotes all sentences it is based on, because HotpotQA scores sentences."""
 
 AGAIN_ARGUMENT = "again"
-"""Argument of a search that directly follows another search for the same hop, whose results answered nothing.
+"""Argument of a search whose previous action was a search for the same hop.
 
-A search with this argument counts as an attempt.
+It means that the previous search did not help, so that this one counts as an attempt.
 """
 
 

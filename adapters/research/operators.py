@@ -399,9 +399,10 @@ def pass_refused(verdict: Verdict, observation: Observation, after: int) -> Verd
 
 
 async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Return the action that submits the best available answer, when no answer was certified.
+    """Submit the best available answer: the closest one, or if that is weak, the last finding.
 
-    It is the closest answer that the model gives, or if that is weak, the last finding. It is marked as forced.
+    The closest answer is the one that the model gives when it is asked for the closest match. The node that calls this
+    operator marks the answer as forced.
     """
     limit, known = limits_of(state["task"], runtime).context // 3, state["certified"].known
     transcript = quote(format_turns(state["turns"], characters=limit // 6, within=limit))

@@ -195,7 +195,7 @@ class Answers(BaseModel):
     answers: Annotated[list[str], Truncated(30)]
 
 
-# The prompts of SDP's operators for research (SDP paper, appendix A.4); the wording is ours.
+# The prompts of SDP's operators for research (SDP, appendix A.4); the wording is ours.
 
 DECOMPOSE = """\
 Question: {task}

@@ -26,7 +26,7 @@ ZERO_REPLACEMENT = 1e-4
 
 
 def parse_number(value: object, *, area: bool = True) -> float | None:
-    """Convert a number, or a text that is a number, to a float; None for anything else (rule 3).
+    """Convert a number, or a text that is a number, to a float; return None for anything else.
 
     As in the official code, every comma becomes a dot: "1,010" is 1.01. With `area`, the text " square kilometers" is
     ignored.
@@ -42,7 +42,7 @@ def parse_number(value: object, *, area: bool = True) -> float | None:
 
 
 def number_score(predicted: float, gold: float) -> float:
-    """Return 1 minus the natural logarithm of the ratio of the larger to the smaller number, at least 0 (rule 6).
+    """Return 1 minus the natural logarithm of the ratio of the larger to the smaller number, at least 0.
 
     Numbers of different signs and NaN score 0. The official formula gives more than 1 for two different negative
     numbers; here 1 is the maximum.
@@ -68,7 +68,7 @@ G = TypeVar("G")
 Gains = Sequence[Sequence[float]]
 
 MIN_GAIN = 1e-12
-"""Gains below this are rounding errors; following them might never end."""
+"""Minimum improvement of a sum of gains. Smaller ones are rounding errors, which the search must not follow forever."""
 
 
 def mean_best_gain(predicted: Sequence[P], gold: Sequence[G], gain: Callable[[P, G], float]) -> float:
@@ -91,8 +91,8 @@ def mean_best_gain(predicted: Sequence[P], gold: Sequence[G], gain: Callable[[P,
 def find_best_pairing(gains: Gains) -> dict[int, int]:
     """Solve the assignment problem: pair rows with columns so that the sum of gains is largest.
 
-    Gains must not be negative. Rows are added one after the other, each along the augmenting path with the largest gain;
-    if there are more rows than columns, both are swapped. The time is O(rows^3 x columns).
+    Gains must not be negative. Rows are added one after the other, each along the augmenting path with the largest
+    gain. If there are more rows than columns, both are swapped. The time is O(rows^3 x columns).
 
     Returns:
         The column of each row.
@@ -213,7 +213,7 @@ def object_f1(predicted: object, gold: object) -> float:
 
 
 def _recall(wanted: Fields, given: Fields) -> float:
-    """Return the mean score of the fields in `wanted`. A missing field scores 0; without wanted fields the mean is 0."""
+    """Return the mean score of the fields in `wanted`; 0 if there are none. A missing field scores 0."""
     values = [field_score(given[name], wanted_value) if name in given else 0.0 for name, wanted_value in wanted.items()]
     return sum(values) / len(values) if values else 0.0
 
@@ -258,7 +258,7 @@ class AssistantBenchScore(NamedTuple):
 
 
 class ParsedGold(NamedTuple):
-    """A gold answer in the form in which it is compared: a number, a list of JSON values, or a list of texts."""
+    """A gold answer as it is compared with a prediction: a number, a list of JSON values, or a list of texts."""
 
     kind: Literal["number", "json", "texts"]
     value: Any
@@ -273,7 +273,7 @@ def score_answer(prediction: JsonValue, gold: str) -> AssistantBenchScore:
 
 
 def parse_gold(text: str) -> ParsedGold:
-    """Parse a gold answer by its lines: as a number, JSON values, or texts (rule 2)."""
+    """Parse a gold answer, which has one item per line, as a number, JSON values, or texts."""
     lines = [line for line in text.split("\n") if line.strip()]
     value = parse_number(lines[0]) if len(lines) == 1 else None
     if value is not None:
@@ -289,7 +289,7 @@ def _accuracy(given: object, gold: ParsedGold) -> float:
 
 
 def _normalise_prediction(prediction: JsonValue, kind: str) -> object:
-    """Convert the prediction to the form in which the official code compares it (rules 1 and 4)."""
+    """Parse a prediction as JSON and as a number, as the official code does before it compares the prediction."""
     value = _decode_json(prediction)
     if isinstance(value, list):
         return _unwrap_number(value[0]) if len(value) == 1 and _is_integer_item(value[0]) else value
@@ -308,7 +308,7 @@ def _is_integer_item(item: object) -> bool:
 def _unwrap_number(item: Any) -> tuple[object, bool]:
     """Return the pair (number, True), or (item, False) if the item is no number.
 
-    The official code compares this pair instead of the number (rule 4); in a comparison of texts it is "(4.0, True)".
+    The official code compares this pair instead of the number; in a comparison of texts it is "(4.0, True)".
     """
     cleaned = parse_number(item)
     return (item, False) if cleaned is None else (cleaned, True)
@@ -320,7 +320,7 @@ def _is_void(given: object) -> bool:
 
 
 def _has_answer(given: object) -> bool:
-    """Return whether a prediction counts as an answer (rule 5). Null does not."""
+    """Return whether a prediction counts as an answer. Null does not."""
     return any(map(_is_answer_item, given)) if isinstance(given, list) else _is_answer_item(given)
 
 

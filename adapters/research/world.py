@@ -104,7 +104,7 @@ class EpisodeMemory:
             self.blocked.add(domain_of(page.url))
 
     def worth_reading(self, url: str) -> bool:
-        """Return whether a URL is that of a known result which was not requested yet and whose domain is not avoided."""
+        """Return whether a URL is a known result that was not requested yet and whose domain is not avoided."""
         unread = url in self.hits and url not in self.pages and url not in self.unreadable
         return unread and domain_of(url) not in self.blocked
 
@@ -117,8 +117,7 @@ class EpisodeMemory:
         return f"{domain_of(url)} did not let itself be read" if domain_of(url) in self.blocked else ""
 
     def result_lines(self) -> list[str]:
-        """Return the known search results as lines, each with a mark such as [read], the title, the URL and the snippet.
-        """
+        """Return the known search results as lines: a mark such as [read], the title, the URL and the snippet."""
         return [self._result_line(self.hits[url]) for url in self.known()]
 
     def known(self) -> Sequence[str]:

@@ -416,7 +416,7 @@ class _BraveWeb(ServiceAnswer):
 class _BraveAnswer(ServiceAnswer):
     type: str
     web: _BraveWeb | None = None
-    """Missing if nothing was found."""
+    """The results; None if nothing was found."""
 
 
 class Brave(HttpProvider):

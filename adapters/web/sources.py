@@ -85,7 +85,7 @@ class _Citation(ServiceAnswer):
 
 class _Annotation(ServiceAnswer):
     url_citation: _Citation | None = None
-    """Missing in annotations of other types."""
+    """The citation; None for annotations of other types."""
 
 
 class _Message(ServiceAnswer):
@@ -164,9 +164,9 @@ and cite it."""
 class ModelSearch(HttpProvider):
     """Search provider that asks a model such as `gpt-4o-search-preview`, which searches the web itself.
 
-    The model is at OpenAI, or at the endpoint in CERTIGRAPH_BASE_URL. The API key is in OPENAI_API_KEY; an endpoint of
-    the user's may need none. Results are the pages that the model cites, each with the sentence that cites it. A search
-    counts as a model call, and raises LimitReached if the run's budget does not allow another call.
+    The model is at OpenAI, or at the endpoint in CERTIGRAPH_BASE_URL, which may need no key. The API key is in
+    OPENAI_API_KEY. Results are the pages that the model cites, each with the sentence that cites it. A search counts as
+    a model call, and raises LimitReached if the run's budget does not allow another call.
 
     Raises:
         Fault: ("environment") the key is missing, or the address is invalid.
