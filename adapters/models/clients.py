@@ -45,7 +45,7 @@ class EndpointChat(ChatOpenAI):
 
 
 def endpoint_chat(*, key: str, timeout: float, **settings: Any) -> EndpointChat:
-    """Create a chat model for an endpoint.
+    """Create a chat model for an OpenAI-compatible endpoint.
 
     Args:
         key: the API key.

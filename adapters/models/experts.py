@@ -128,7 +128,7 @@ def cache_demonstration(demonstration: Demonstration) -> Demonstration:
 SEGMENT_NAME = re.compile(r"(\d+) actions to go after: ")
 
 MAX_SEGMENT_NAME = 190
-"""Maximum characters of a segment's name: the limit of STEP's subtasks and TDP's sub-tasks."""
+"""Maximum characters of the name of a segment (a part of a demonstration): the limit of subtasks in STEP and TDP."""
 
 
 class DemonstrationProgress(NamedTuple):
@@ -165,7 +165,7 @@ def actions_after(text: str) -> int | None:
 
 
 def name_segments(at: DemonstrationProgress, size: int) -> list[str]:
-    """Split the actions ahead into segments of `size` actions, and return the names of the segments."""
+    """Split the remaining actions of the assigned segment into segments of `size` actions, and return their names."""
     ahead = at.ahead
     spans = [(start, min(start + size, len(ahead))) for start in range(0, len(ahead), size)]
     segments = ((len(at.remaining) - end, "; ".join(ahead[start:end])) for start, end in spans)
@@ -173,7 +173,7 @@ def name_segments(at: DemonstrationProgress, size: int) -> list[str]:
 
 
 def split_evenly(at: DemonstrationProgress, most: int) -> list[str]:
-    """Split the actions ahead into at most `most` segments of equal size, and return the names of the segments."""
+    """Split the remaining actions of the assigned segment into at most `most` equal segments, and return the names."""
     return name_segments(at, -(-len(at.ahead) // most) or 1)
 
 
@@ -192,7 +192,8 @@ SUBTASK_ACTIONS: int = Limits.model_fields["substeps"].default
 def demonstration_expert(demonstration: Demonstration) -> Responder:
     """Return the responder that follows a demonstration; cached, so that the paths computed so far are kept.
 
-    Outside a node, for unknown answer schemas, and after the world ended without success, its answers are minimal.
+    Outside a node, for unknown answer schemas, and after the world ended without success, it returns the minimal
+    instance of the answer schema.
     """
     remaining = cache_demonstration(demonstration)
     return respond_by_field(_ANSWERS, lambda state: progress_of(state, remaining))

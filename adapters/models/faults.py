@@ -163,7 +163,7 @@ class FaultyModel(BaseChatModel):
         return Counter(self._injected)
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, Any]:
-        """Bind tools as the wrapped model does."""
+        """Bind tools as the wrapped model does; the result injects faults too."""
         return replace_model(self.chat.bind_tools(tools, **kwargs), self.chat, self)
 
     def with_structured_output(self, schema: Any, **kwargs: Any) -> Runnable[Any, Any]:
@@ -304,7 +304,7 @@ class FaultServer(Protocol):
     closing: Event
 
     def draw_fault(self, body: bytes) -> str:
-        """Return the kind of fault of a request; the empty string if none is injected."""
+        """Return the kind of fault to inject for a request with this body; the empty string for none."""
         ...
 
 

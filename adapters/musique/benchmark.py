@@ -77,8 +77,8 @@ def read_questions(folder: Path, split: str) -> dict[str, MusiqueQuestion]:
     """Read the questions of a split by id, in the order of the file.
 
     Raises:
-        Fault: ("data") the file is missing, a row is malformed or not answerable, or two rows have the same id. The
-            message names file and line.
+        Fault: ("data") the file is missing, a row is malformed, a question is marked as not answerable, or two rows
+            have the same id. The message names file and line.
     """
     return parse_questions(read_rows(find_question_file("musique", folder, FILE_NAMES[split])))
 

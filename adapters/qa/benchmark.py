@@ -399,7 +399,7 @@ class QuestionBenchmark(Benchmark, Generic[Q]):
         A run without scores counts 0.
 
         Args:
-            runs: the id of the task and the footer of each run.
+            runs: for each run, the id of its task and the footer of its trajectory, which has the scores.
         """
         return answer_figures([self._scored(id_, footer.scores.parts if footer.scores else {}) for id_, footer in runs])
 

@@ -128,7 +128,7 @@ class ResearchBenchmark(Benchmark):
         A run without scores counts 0.
 
         Args:
-            runs: the id of the task and the footer of each run.
+            runs: for each run, the id of its task and the footer of its trajectory, which has the scores.
         """
         return research_figures([(self.question(id_), footer.scores) for id_, footer in runs])
 

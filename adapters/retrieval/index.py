@@ -259,7 +259,7 @@ WRITER_BYTES, WRITER_THREADS = 256 << 20, 2
 
 
 class IndexBuilder:
-    """Builder of an index. It must get all passages in corpus order; those committed before a kill are then skipped."""
+    """Builder of an index. All passages must be added in corpus order, also those that were committed before a kill."""
 
     def __init__(self, folder: Path, command: str, batch: int) -> None:
         """Start a build, or resume one that was started with the same versions.
