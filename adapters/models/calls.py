@@ -207,7 +207,7 @@ class AnswerForm(NamedTuple, Generic[A]):
 
     @property
     def key(self) -> str:
-        """Name of the answer schema with settings and sample number, which is part of the key in the cache of replies."""
+        """Name of the answer schema with settings and sample number, a part of the key in the cache of replies."""
         settings = {**self.settings, **({"sample": self.sample} if self.sample else {})}
         return ":".join([self.name, *(f"{name}={value}" for name, value in settings.items())])
 
