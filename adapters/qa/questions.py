@@ -368,9 +368,6 @@ class _Names:
 
 # Questions over the generated encyclopedia: chains of two to four hops, comparisons, and yes-or-no questions.
 
-TASKS = 20
-"""Number of generated tasks per split."""
-
 CHAINS: Mapping[int, Sequence[tuple[str, ...]]] = {
     2: (
         ("person", "birthplace", "county"),
