@@ -53,7 +53,7 @@ BENCHMARKS = {
 
 
 def load_benchmark(name: str, data: str | None = None, *, import_own: bool = True) -> Benchmark:
-    """Load a benchmark over its data folder; it is created once per folder.
+    """Return the benchmark of a name. It is created once for each data folder.
 
     A configuration of the benchmark may follow the name: `travelplanner:paper`, `mypackage.worlds:Shop:large`.
 
@@ -63,10 +63,10 @@ def load_benchmark(name: str, data: str | None = None, *, import_own: bool = Tru
             that it has as parameters.
         data: the data folder, as in `data_folder`.
         import_own: whether the code of a user's own benchmark may be imported. False for a name that was read from a
-            file which may be somebody else's: then only own benchmarks that this process has loaded are found.
+            file which may be somebody else's: then only those that this process has already loaded are found.
 
     Raises:
-        UnknownName: the name is unknown, or an own benchmark cannot be imported or built.
+        UnknownName: the name is unknown, or a user's own benchmark cannot be imported or built.
     """
     base, _ = split_name(name)
     if base in BENCHMARKS:
@@ -105,17 +105,20 @@ def _is_installed(name: str, rest: str) -> bool:
 
 
 def is_own(name: str) -> bool:
-    """Return whether a name is not that of a shipped benchmark; nothing is imported, so it may name none at all."""
+    """Return whether a name is not that of a shipped benchmark. Nothing is imported, so it may not exist at all."""
     return split_name(name)[0] not in BENCHMARKS
 
 
 def own_name(benchmark: Benchmark) -> str:
-    """Return the name by which an own benchmark was loaded; empty for a shipped one and for any other object."""
+    """Return the name by which a user's own benchmark was loaded; empty for a shipped one and for any other object."""
     return next((key.name for key, loaded in _OWN.items() if loaded is benchmark), "")
 
 
 def name_task(task: Task, benchmark: Benchmark) -> Task:
-    """Return the task with the name by which its own benchmark can be loaded again, here or in another process."""
+    """Return the task with a benchmark name by which a user's own benchmark can be loaded again in any process.
+
+    A task of any other benchmark is returned unchanged.
+    """
     name = own_name(benchmark)
     return task.model_copy(update={"benchmark": name}) if name else task
 
@@ -150,7 +153,7 @@ def data_folder(name: str, data: str | None = None) -> Path | None:
 
 
 def benchmark_of(task: Task, runtime: Runtime[Context]) -> Benchmark:
-    """Return the benchmark of a task: that of the context, an object or a name, else the one that the task names."""
+    """Return the benchmark of a task: the one in the context, an object or a name, else the one that the task names."""
     context = context_of(runtime)
     given = context.benchmark
     name = given if isinstance(given, str) else task.benchmark
@@ -158,17 +161,17 @@ def benchmark_of(task: Task, runtime: Runtime[Context]) -> Benchmark:
 
 
 def live_benchmark(context: Context) -> Benchmark | None:
-    """Return the live benchmark of a context with all its optional members; None if the context has none."""
+    """Return the context's benchmark if it is an object, with defaults for members that it lacks, else None."""
     given = context.benchmark
     return None if given is None or isinstance(given, str) else complete_benchmark(given)
 
 
 IMPORTS_VARIABLE = "CERTIGRAPH_IMPORTS"
-"""Variable that lists, separated by commas, the modules which a task's JSON may have imported."""
+"""Environment variable with the modules, separated by commas, that may be imported because a task's JSON names them."""
 
 
 def _may_import(name: str) -> bool:
-    """Return whether a name in a graph's input may have its module imported.
+    """Return whether the module of a benchmark that a graph's input names may be imported.
 
     The input may come from a client of a server. Entry points are installed by whoever runs the process, which is
     consent enough; other modules must be listed.
@@ -215,7 +218,7 @@ def _load_cached(name: str, config: str, folder: Path | None) -> Benchmark:
     return complete_benchmark(benchmark)
 
 
-# Figures over runs, which every benchmark computes alike; `evaluation.statistics` adds the intervals.
+# Metrics over runs, which every benchmark computes alike; `evaluation.statistics` adds the confidence intervals.
 
 
 def mean_score(values: Sequence[float]) -> float:
@@ -234,7 +237,7 @@ REQUIRED_MEMBERS = ("name", "tasks", "open")
 """Members of `Benchmark` that have no default."""
 
 EXAMPLE = "mypackage.worlds:MyBenchmark"
-"""Name of an own benchmark, for messages."""
+"""Example of the name of a user's own benchmark, for error messages."""
 
 
 class _OwnKey(NamedTuple):

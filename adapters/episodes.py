@@ -34,27 +34,31 @@ class Closable(Protocol):
     """Object that is closed with an episode."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close the object."""
         ...
 
 
 TOLERANCE = 1e-9
-"""Rounding error that a score may have beyond 0 and 1."""
+"""Rounding error by which a score may lie below 0 or above 1."""
 
 
 class LiveEpisode:
-    """A running episode. Its methods block; threads take turns, and `close` waits for the call that is running."""
+    """A running episode: an environment and the log of the actions taken in it.
+
+    Its methods block. Threads take turns, and `close` waits for the call that is running.
+    """
 
     def __init__(self, environment: Environment, *, owned: bool = True) -> None:
         self.environment = complete_environment(environment)
         self.owned = owned
         """Whether certigraph opened the environment, and so closes it; false for the caller's own live environment."""
         self.closed_by_scope = False
-        """Whether a scope closes it when its run is over, so that it is not closed to stay below MAX_EPISODES."""
+        """Whether an `EpisodeScope` closes the episode when its run is over. Such an episode does not count towards
+        MAX_EPISODES."""
         self.copies: list[Closable] = []
-        """Further worlds of the same task, which are closed with it."""
+        """Further worlds of the same task, which are closed with the episode."""
         self.lock = threading.RLock()
-        """Held during every call."""
+        """Lock that is held during every call of a method."""
         self.closed = False
         self.log: list[Step] = []
         self.first = redact_record(call_typed(Observation, environment.reset))
@@ -144,7 +148,7 @@ def call_typed(kind: type[T], call: Callable[P, object], *args: P.args, **kwargs
     """Call a method of the world as `call_environment` does, and check what it returns.
 
     Raises:
-        Fault: ("environment") it raised an exception or returned something else; the message names the method.
+        Fault: ("environment") the method raised an exception or returned no `kind`; the message names the method.
     """
     returned = call_environment(call, *args, **kwargs)
     if not isinstance(returned, kind):
@@ -160,9 +164,9 @@ def call_typed(kind: type[T], call: Callable[P, object], *args: P.args, **kwargs
 # digest.
 
 MAX_EPISODES = 64
-"""Maximum number of open episodes that no scope closes, as in a graph of the user's own that uses these nodes.
+"""Maximum number of open episodes that no `EpisodeScope` closes, such as those of a user's own graph.
 
-The oldest one is closed; if it is needed again, it is replayed.
+If there are more, the least recently used one is closed. If it is needed again, it is replayed.
 """
 
 
@@ -174,9 +178,9 @@ class EpisodeScope:
     """Closes the episodes of one graph run when the run ends, for whatever reason.
 
     Args:
-        parent: the scope in which this one is created. It closes the episodes that it opened itself.
-        shared: whether the first graph that runs inside is closed with this scope and not with its own end, so that its
-            world can still be scored.
+        parent: the scope in which this one is created. The parent closes the episodes that were opened in it before.
+        shared: whether the first graph that runs in this scope leaves its episodes open until this scope ends, so that
+            its world can still be scored.
     """
 
     def __init__(self, parent: "EpisodeScope | None" = None, *, shared: bool = False) -> None:
@@ -189,12 +193,12 @@ class EpisodeScope:
         return self.parent.run if self.parent else self
 
     def share(self) -> bool:
-        """Return whether a graph that starts now is part of this scope: true once, if the scope is shared."""
+        """Return whether a graph that starts now needs no scope of its own: true once, if this scope is shared."""
         shared, self._shared = self._shared, False
         return shared
 
     def owner(self, key: str) -> "EpisodeScope":
-        """Return the scope that closes an episode: the one that opened it before, else this one."""
+        """Return the scope that closes the episode of a key: the one in which it was opened before, else this one."""
         scope: EpisodeScope | None = self
         while scope and key not in scope.keys:
             scope = scope.parent
@@ -210,7 +214,7 @@ class EpisodeScope:
             _SCOPE.reset(token)
 
     def end(self) -> None:
-        """Close the episodes; one that is still being opened is closed when it is ready. Blocks.
+        """Close the episodes of this scope; one that is still being opened is closed when it is ready. Blocks.
 
         An episode in a live environment of the caller is kept with its log, because opening it again would reset the
         world.
@@ -228,7 +232,7 @@ class EpisodeScope:
                     episode.close()
 
     async def aend(self) -> None:
-        """Close the episodes without blocking the event loop, even if the caller is cancelled again meanwhile."""
+        """Close the episodes of this scope without blocking the event loop, even if the caller is cancelled."""
         try:
             await run_in_thread(self.end)
         except asyncio.CancelledError:
@@ -245,7 +249,7 @@ def new_scope(*, shared: bool = False) -> EpisodeScope:
 
 
 def graph_scope() -> EpisodeScope | None:
-    """Create the scope of a graph run that starts now; None if the enclosing block closes what the run opens."""
+    """Create the scope of a graph run that starts now; None if the enclosing scope closes the episodes of the run."""
     outer = _SCOPE.get()
     return None if outer and outer.share() else new_scope()
 
@@ -324,7 +328,10 @@ def _open_episode(task: Task, history: Sequence[Step], runtime: Runtime[Context]
 
 
 def _open_world(benchmark: Benchmark, task: Task) -> Environment:
-    """Open the world of a task; what is none is the benchmark's mistake, not that of the operator that acts first."""
+    """Open the world of a task, and check that it has the methods of an environment.
+
+    Without this check, the operator that acts first would seem to be at fault instead of the benchmark.
+    """
     opened: Any = call_environment(benchmark.open, task)
     if missing := missing_methods(opened, Environment):
         message = f"{benchmark.open.__qualname__} returned {opened!r:.100}, which has no {', '.join(missing)}"
@@ -352,12 +359,12 @@ MAX_COPIES = 3
 
 
 class Rehearsal(NamedTuple):
-    """Result of a rehearsal: a copy of the world at the end of a path."""
+    """Result of trying a path of actions in a copy of the world."""
 
     observation: Observation
-    """Observation of the last action."""
+    """Observation of the last action of the path."""
     admissible: Callable[[], list[str] | None]
-    """Lists the actions that the copy accepts; call it before the next rehearsal."""
+    """Lists the actions that the copy accepts at the end of the path; call it before the next rehearsal."""
 
 
 class _Copy:
@@ -385,7 +392,7 @@ async def rehearse(path: Sequence[str], task: Task, runtime: Runtime[Context]) -
     """Return what the world would answer at the end of a path of actions from its present state.
 
     Raises:
-        Fault: ("environment") no world can be opened twice, or it answers otherwise than logged.
+        Fault: ("environment") no episode is open, its world cannot be copied, or the copy does not repeat the log.
     """
     hook = context_of(runtime).rehearse
     if hook is None:
@@ -395,7 +402,7 @@ async def rehearse(path: Sequence[str], task: Task, runtime: Runtime[Context]) -
 
 
 def rehearse_in_copy(live: LiveEpisode, task: Task, path: Sequence[str], runtime: Runtime[Context]) -> Rehearsal:
-    """Rehearse a path in a copy of a live episode's world. Blocks."""
+    """Try a path of actions in a copy of a live episode's world, as `rehearse` does. Blocks."""
     if not live.owned:
         raise Fault("environment", f"a live environment passed by the caller cannot be copied; {PREDICTION_ADVICE}")
     with live.lock:
@@ -411,7 +418,10 @@ def rehearse_in_copy(live: LiveEpisode, task: Task, path: Sequence[str], runtime
 
 
 def _select_copy(live: LiveEpisode, path: Sequence[str], benchmark: Benchmark, task: Task) -> _Copy:
-    """Return the copy that needs the fewest steps, else a new one; at MAX_COPIES it reuses the oldest copy's world."""
+    """Return the copy of the world from which the end of `path` is reached with the fewest steps, else a new copy.
+
+    If there are already MAX_COPIES, the new copy takes over the world of the oldest one.
+    """
     copies = [copy for copy in live.copies if isinstance(copy, _Copy)]
     ready = [copy for copy in copies if copy.is_prefix_of(live.log, path)]
     if ready:

@@ -20,10 +20,10 @@ from certigraph.state.records import Action, Observation, Record, Scores, Task, 
 # Each fault is drawn separately, seeded by the request and its number: equal in every process and order.
 
 REQUEST_FAULTS = ("timeout", "rate_limit", "server_error", "dropped")
-"""Faults of requests: the client raises."""
+"""Faults of requests to a model: the client raises an exception."""
 
 ANSWER_FAULTS = ("truncated", "malformed", "empty", "refusal", "wrong_schema")
-"""Faults of answers: an answer arrives, is paid for and cannot be used."""
+"""Faults of a model's answers: an answer arrives, is paid for and cannot be used."""
 
 SLOW_FAULT = "slow"
 MODEL_FAULTS = (*REQUEST_FAULTS, *ANSWER_FAULTS, SLOW_FAULT)
@@ -38,7 +38,7 @@ def _rate_field(description: str) -> float:
 
 
 class Faults(Record):
-    """Probability of each kind of fault for one request, answer or world step."""
+    """Probability of each kind of fault for one model request, model answer or world step."""
 
     timeout: float = _rate_field("no answer within the time limit")
     rate_limit: float = _rate_field("429, with Retry-After")
@@ -66,7 +66,8 @@ class Faults(Record):
         """Parse a text such as FAULTS_EXAMPLE; the empty text means no faults.
 
         Raises:
-            UnknownName: an unknown or repeated name, a rate outside [0, 1], or no number; lists the known names.
+            UnknownName: a name is unknown or repeated, or a value is no number or outside its range; the message lists
+                the known names.
         """
         pairs = [part.partition("=") for part in text.split(",")] if text.strip() else []
         values = {name.strip(): value.strip() for name, _, value in pairs}
@@ -85,15 +86,15 @@ class Faults(Record):
         return ",".join(f"{name}={value}".removesuffix(".0") for name, value in self.as_json().items())
 
     def restarted(self, times: int = 1) -> "Faults":
-        """Return the same rates for a run that is resumed or retried: its faults are drawn again."""
+        """Return the same rates for a run that is resumed or retried, for which faults are drawn at random again."""
         return self.model_copy(update={"start": self.start + times})
 
     def draw(self, kinds: Sequence[str], *what: object) -> str:
-        """Return the first of some kinds of fault that is drawn here; the empty string if none is.
+        """Decide at random, with the given rates, which fault happens: the first of `kinds`, or "" for none.
 
         Args:
-            kinds: names of rates; each is drawn separately, so that a rate does not affect the other kinds.
-            what: everything that distinguishes this request or step from others.
+            kinds: names of rates; each is decided separately, so that a rate does not affect the other kinds.
+            *what: everything that distinguishes this request or step from others; it seeds the decision.
         """
         return next((kind for kind in kinds if self._draw_number(kind, what) < getattr(self, kind)), "")
 
@@ -135,7 +136,7 @@ class CrashError(RuntimeError):
 
 
 class FaultyEnvironment(Environment):
-    """Environment whose steps fail; everything else is delegated to `environment`.
+    """Environment whose steps fail at given rates; everything else is delegated to `environment`.
 
     Args:
         environment: the world; a step that fails does not reach it.
@@ -157,11 +158,11 @@ class FaultyEnvironment(Environment):
         self._steps = 0
 
     def step(self, action: Action) -> Observation:
-        """Step the world.
+        """Take an action in the world, or raise an injected fault instead.
 
         Raises:
-            CrashError: the world crashed.
-            TimeoutError: the step took too long.
+            CrashError: injected crash of the world.
+            TimeoutError: injected step that takes too long.
         """
         self._steps += 1
         kind = self.faults.draw(WORLD_FAULTS, *self._key, self._steps, action.text)
@@ -194,7 +195,7 @@ class FaultyEnvironment(Environment):
         self.environment.close()
 
     def __getattr__(self, name: str) -> Any:
-        """Delegate all other attributes."""
+        """Delegate all other attributes to `environment`."""
         if name == "environment":  # not set yet while the object is being copied
             raise AttributeError(name)
         return getattr(self.environment, name)
@@ -215,7 +216,7 @@ else:
 
 
 class FaultyBenchmark(_BenchmarkType):
-    """Benchmark whose worlds fail, differently for each task; everything else is delegated to `benchmark`.
+    """Benchmark whose worlds fail at given rates, differently for each task; the rest is delegated to `benchmark`.
 
     A world that is opened again replays its log, and may fail during the replay. In a new process the count of openings
     starts at 0: pass `faults.restarted()`. A run with `Context(faults=...)` handles both cases.
@@ -231,13 +232,13 @@ class FaultyBenchmark(_BenchmarkType):
         return self.benchmark.tasks(split)
 
     def open(self, task: Task) -> FaultyEnvironment:
-        """Open a world of the task that fails."""
+        """Open a world of the task whose steps fail at the given rates."""
         drawn = self.faults.restarted(self._opened[task.id])
         self._opened[task.id] += 1
         return FaultyEnvironment(self.benchmark.open(task), drawn, task=task.id)
 
     def __getattr__(self, name: str) -> Any:
-        """Delegate all other attributes."""
+        """Delegate all other attributes to `benchmark`."""
         if name == "benchmark":
             raise AttributeError(name)
         return getattr(self.benchmark, name)

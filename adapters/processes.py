@@ -18,13 +18,13 @@ from certigraph.state.records import Boundary, Fault
 
 
 def import_extra(module: str, needs: str, extra: str, boundary: Boundary = "data") -> Any:
-    """Import a module of an extra.
+    """Import a module that an optional extra of certigraph installs.
 
     Args:
-        module: the module.
-        needs: beginning of the error message: `reading pages needs`.
-        extra: the extra of certigraph that contains it.
-        boundary: boundary of the fault.
+        module: name of the module.
+        needs: beginning of the error message, such as `reading pages needs`.
+        extra: the extra of certigraph that contains the module.
+        boundary: value of `Fault.boundary`.
 
     Raises:
         Fault: the module is not installed; the message has the pip command.
@@ -55,29 +55,29 @@ def extra_of(module: str) -> str | None:
 
 
 DISTRIBUTIONS = {"yaml": "pyyaml"}
-"""Modules whose distribution has a different name."""
+"""Names of distributions by the module that they install, where the two differ."""
 
 
 def missing_packages_fault(needs: str, packages: Sequence[str], extra: str, boundary: Boundary = "data") -> Fault:
-    """Create the fault of packages that are not installed, with the pip command."""
+    """Create the Fault for packages that are not installed, with the pip command."""
     return Fault(boundary, f"{needs} {', '.join(packages)}, missing here: pip install 'certigraph[{extra}]'")
 
 
 def import_web_package(module: str) -> Any:
-    """Import a module of the extra `web`. Raises Fault ("environment") with the pip command."""
+    """Import a module of the extra `web`. Raises Fault ("environment") with the pip command if it is not installed."""
     return import_extra(module, "reading pages needs", "web", "environment")
 
 
 TABLE_PACKAGES = ("scipy", "statsmodels", "pandas", "matplotlib")
-"""Packages for tables with intervals and their figures."""
+"""Packages for tables with confidence intervals, and for plots."""
 
 
 def check_evaluation_packages(what: str, *packages: str) -> None:
-    """Check that packages of the extra `eval` are installed. Raises Fault with the pip command.
+    """Check that packages of the extra `eval` are installed. Raises Fault with the pip command if not.
 
     Args:
-        what: what needs them, in the plural: `tables`.
-        packages: the packages.
+        what: what needs the packages, in the plural: `tables`.
+        *packages: names of the packages.
     """
     check_packages(f"{what} need", packages, "eval")
 
@@ -108,7 +108,7 @@ def wait_for_node(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def is_invoked() -> bool:
-    """Return whether the running node's graph was called by `invoke`: its checkpointer may have no async methods."""
+    """Return whether the running graph was called by `invoke`, so that its checkpointer may lack async methods."""
     return _INVOKED.get()
 
 
@@ -118,12 +118,15 @@ async def run_in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
 
 
 async def run_in_waiting_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run as `run_in_thread` does, in a separate pool: for work that waits for other work, which then gets a thread."""
+    """Run blocking work as `run_in_thread` does, but in a separate pool of threads.
+
+    It is for work that waits for other work: that other work then finds a free thread in the usual pool.
+    """
     return await _run_in_pool(_WAITING_POOL, call, *args, **kwargs)
 
 
 def raise_if_cancelled() -> None:
-    """Raise CancelledError in a worker thread whose `run_in_thread` was cancelled: its result is no longer awaited."""
+    """Raise CancelledError in a worker thread if the `run_in_thread` call that started the work was cancelled."""
     cancelled = _CANCELLED.get()
     if cancelled is not None and cancelled.is_set():
         raise asyncio.CancelledError

@@ -35,11 +35,14 @@ A responder with an attribute `blocks = True` may take long and is called in a w
 
 
 MIN_PLAN, MIN_SUBTASKS, MIN_FAILURES, MIN_NODES = 40, 16, 8, 8
-"""Minimum of the limits that follow the number of steps, so that a run with few steps can be resumed with its plan."""
+"""Minimum of the limits `plan`, `subtasks`, `failures` and `nodes` if they are derived from the number of steps.
+
+A run that starts with few steps thus has a complete plan, with which it can be resumed when it is allowed more steps.
+"""
 
 
 class Limits(Record):
-    """Limits of a method, per task. The defaults of each benchmark are those of the papers.
+    """Limits of a method on one task. The defaults of each benchmark are in `PAPER_LIMITS`.
 
     A field that is None follows the number of steps, as its description says; `effective` returns the numbers.
     """
@@ -98,7 +101,7 @@ class Limits(Record):
 
 
 class EffectiveLimits(Limits):
-    """Limits as operators read them: every field that followed the number of steps holds a number."""
+    """Limits as operators read them, with a number in every field."""
 
     plan: int
     subtasks: int
@@ -112,9 +115,9 @@ class EffectiveLimits(Limits):
 
 
 class Environment(Protocol):
-    """One live episode: the base class of a world of one's own, which defines `reset`, `step` and `score`.
+    """One live episode of a task. Users' own worlds inherit from this class and define `reset`, `step` and `score`.
 
-    Methods block; the node `act` calls them from a worker thread, one at a time.
+    Methods may block; the node `act` calls them from a worker thread, one at a time.
     """
 
     concurrent: bool = False
@@ -150,16 +153,17 @@ class Environment(Protocol):
 
 
 class Benchmark(Protocol):
-    """A family of tasks: the base class of a benchmark of one's own, which defines `name`, `tasks` and `open`.
+    """A family of tasks. Users' own benchmarks inherit from this class and define `name`, `tasks` and `open`.
 
-    Everything else has a default. Flags say what its worlds are like and are set in the class or in `__init__`.
+    Everything else has a default. Flags say what the benchmark's worlds are like and are set in the class or in
+    `__init__`.
     """
 
     name: str
     briefing: str = ""
     """What an agent must know of this world apart from its tasks: rules and forms of actions. Opens every prompt."""
     configurations: Sequence[str] = ()
-    """Named variants of its operators, selected as BENCHMARK:CONFIGURATION."""
+    """Named variants of the benchmark's operators, selected as BENCHMARK:CONFIGURATION."""
     limits: Limits = Limits()
 
     answers: bool = False
@@ -173,7 +177,7 @@ class Benchmark(Protocol):
     signals_goal: bool = False
     """Whether `Observation.solved` reports that a task's goal is reached."""
     replans_undone: bool = False
-    """Whether its own operator `replan`, if it has one, plans the conditions of `ReplanView.undone` again.
+    """Whether the benchmark's own operator `replan`, if there is one, plans conditions again that were undone.
 
     Without it, a graph with the optional slot `revalidate` is refused.
     """
@@ -220,10 +224,10 @@ class Benchmark(Protocol):
         return {}
 
     def expert(self) -> Responder | None:
-        """Return the responder of the model `scripted:expert`; None if the first option is as good.
+        """Return the responder that answers for the model `scripted:expert`; None if the first option is as good.
 
-        `certigraph.adapters.models.experts.demonstration_expert` makes one of a function that lists, for a task and the
-        actions before, the actions that reach the goal.
+        `certigraph.adapters.models.experts.demonstration_expert` makes a responder of a function that lists, for a task
+        and the actions so far, the actions that reach the goal.
         """
         return None
 
@@ -236,13 +240,14 @@ class Benchmark(Protocol):
         return None
 
     def oracle(self, task: Task) -> Sequence[RecordedStep]:
-        """Return an expert's recorded trajectory, from which an offline goal state is derived; empty if none."""
+        """Return an expert's recorded trajectory, whose end gives `offline_goal` the goal state; empty if none."""
         return ()
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Compute the metrics of several runs, each given with its task's id; `n` is the number of runs.
 
-        By default the mean score, in which a run without one counts 0, and the rate of runs that ended `goal`.
+        By default these are the mean score, in which a run without a score counts 0, and the rate of runs that ended
+        with `goal`.
         """
         if not runs:
             return {"n": 0}
@@ -253,13 +258,13 @@ class Benchmark(Protocol):
 
 @runtime_checkable
 class TaskDemonstrator(Protocol):
-    """A benchmark that can demonstrate its tasks."""
+    """A benchmark that can list actions which solve a task."""
 
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
         """Return actions that reach the goal from the start, or from the state after the actions `before`.
 
         Raises:
-            Fault: ("data") there are none.
+            Fault: ("data") there are no such actions.
         """
         ...
 
@@ -273,7 +278,7 @@ class FileScorer(Protocol):
         ...
 
     def rates(self, scores: Sequence[Any]) -> dict[str, float]:
-        """Return the official figures of such scores."""
+        """Compute the benchmark's official metrics from the scores that `score_file` returned."""
         ...
 
 
@@ -281,17 +286,17 @@ T = TypeVar("T")
 
 
 def complete_benchmark(benchmark: Benchmark) -> Benchmark:
-    """Return the benchmark, with the defaults of `Benchmark` if it is of a class of its own that lacks some members."""
+    """Return the benchmark, with the defaults of `Benchmark` for members that an object of another class lacks."""
     return _with_defaults(benchmark, Benchmark)  # type: ignore[type-abstract]
 
 
 def complete_environment(environment: Environment) -> Environment:
-    """Return the environment, with the defaults of `Environment` if it is of a class of its own that lacks some."""
+    """Return the environment, with the defaults of `Environment` for members that an object of another class lacks."""
     return _with_defaults(environment, Environment)  # type: ignore[type-abstract]
 
 
 def missing_methods(given: object, protocol: type) -> list[str]:
-    """Return the names of the methods without a default that an object lacks, in alphabetical order."""
+    """Return the methods that a protocol requires and an object lacks, by name in alphabetical order."""
     required = [name for name, member in vars(protocol).items() if getattr(member, "__isabstractmethod__", False)]
     return sorted(name for name in required if not callable(getattr(given, name, None)))
 
@@ -304,7 +309,7 @@ def _with_defaults(given: T, protocol: type[T]) -> T:
 
 
 class _WithDefaults:
-    """An object and, for members that it lacks, the defaults of a protocol."""
+    """Wrapper of an object that adds the defaults of a protocol for members that the object lacks."""
 
     def __init__(self, given: object, protocol: type) -> None:
         self._given, self._protocol = given, protocol
@@ -332,7 +337,9 @@ ROLES = ("planner", "executor", "validator", "extractor", "memory", "judge")
 
 
 class Budget(Record):
-    """Limits on what a run may spend before it ends `limit:<kind>`; checked before every model call and world step.
+    """Limits on what a run may spend before it ends with `limit:<kind>`.
+
+    They are checked before every model call and world step.
 
     The number of calls is never exceeded. Tokens and dollars depend on the length of an answer, so the call that
     reaches the limit is the last one. A call that is running when the seconds are over is cancelled.
@@ -363,7 +370,7 @@ else:
 
 
 class Context(BaseModel):
-    """Context of every graph. Every field has a default, so that a graph runs without a context."""
+    """Context of a run, the same type for every graph. Every field has a default: a graph runs without a context."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
@@ -436,9 +443,11 @@ Operator: TypeAlias = (
     | Callable[[Any], Awaitable[Mapping[str, Any]] | Mapping[str, Any]]
     | Runnable[Any, Any]
 )
-"""What fills a slot of a graph: it reads its view of the state and returns a partial update, a value for each key of
-the slot. An async or plain function of (state, runtime) or of (state), a method, a partial, an object with such a
-`__call__`, or a LangChain Runnable."""
+"""Function that fills a slot of a graph: it reads its view of the state and returns an update with the slot's keys.
+
+It may be an async or plain function of (state, runtime) or of (state), a method, a partial, an object with such a
+`__call__`, or a LangChain Runnable.
+"""
 
 
 # Every benchmark's default limits, in one table: the papers' own where a paper ran it.

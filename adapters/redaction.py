@@ -29,7 +29,7 @@ KEY_VARIABLES = (
     *("ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "MISTRAL_API_KEY", "GROQ_API_KEY", "TOGETHER_API_KEY"),
     *("OPENROUTER_API_KEY", "AZUREAI_API_KEY", "HF_TOKEN", "LANGSMITH_API_KEY"),
 )
-"""Environment variables that hold keys: certigraph's, and those of services that inspect and LangChain use."""
+"""Environment variables that hold API keys: certigraph's, and those of services that Inspect and LangChain use."""
 
 ADDRESS_VARIABLES = (
     *("CERTIGRAPH_POSTGRES", "CERTIGRAPH_OPENSEARCH_URL", "CERTIGRAPH_INDEX", "CERTIGRAPH_BASE_URL"),
@@ -52,7 +52,10 @@ LONG_SECRET = 8
 """Minimum number of characters of a secret that is masked inside words, and in hexadecimal and base64 form."""
 
 MIN_DISTINCT_LETTERS, MIN_DISTINCT_DIGITS = 24, 12
-"""Minimum length of a distinct secret that has only letters, or only digits; a shorter one may be an ordinary word."""
+"""Minimum length of a secret of letters only, or with digits and no letters, that counts as distinct.
+
+A shorter one may be an ordinary word or number, and is masked only in the messages of errors.
+"""
 
 IDENTITY_FIELDS = frozenset((
     "type", "kind", "id", "run_id", "run", "created", "graph", "benchmark", "node", "scope", "subtask", "episode",
@@ -103,7 +106,7 @@ def show_address(address: str) -> str:
 
 
 def remember_address(address: str) -> str:
-    """Mask the secret parts of an address from now on, like those in ADDRESS_VARIABLES; returns the address."""
+    """Treat the secret parts of an address as secrets from now on, as for ADDRESS_VARIABLES; returns the address."""
     if "://" in address or "@" in address:
         _REMEMBERED_ADDRESSES[address] = None
     return address
@@ -129,7 +132,7 @@ _CLIENT_LOGGERS = ("httpx", "httpcore.connection", "httpcore.http11", "httpcore.
 
 
 def redact(text: str) -> str:
-    """Mask distinct secrets in their usual encodings, and what looks like a secret.
+    """Mask secrets in their usual encodings, unless they may be ordinary words, and what looks like a key.
 
     A text without secrets is searched at about 200 MB/s. A secret that is split, or encoded twice, is missed.
     """
@@ -163,7 +166,10 @@ def redact_record(record: R) -> R:
 
 
 def redact_value(value: Any) -> Any:
-    """Return a value from outside, JSON or records, with its texts and keys masked; the same object if nothing is."""
+    """Return JSON or records from outside with all secrets masked in texts and in dictionary keys.
+
+    If there is nothing to mask, it is the same object.
+    """
     return _mask_value(value, redact, data=True)
 
 
@@ -227,7 +233,7 @@ def _number_equal_keys(pairs: list[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]
 
 
 class _SecretPatterns(NamedTuple):
-    """The secrets of this machine: patterns of their forms, and substrings of which each form contains at least one."""
+    """Patterns that match this machine's secrets in all encodings, and substrings of which every match contains one."""
 
     anywhere: re.Pattern[str] | None
     signs: tuple[str, ...]
@@ -269,7 +275,7 @@ class _Secret(NamedTuple):
     """Name of the environment variable."""
     value: str
     warned: bool
-    """Whether it gives access, so that a warning is issued if it is an ordinary word."""
+    """Whether the secret gives access to a service, so that a warning is issued if it may be an ordinary word."""
 
 
 def _is_ordinary(secret: str) -> bool:
@@ -291,7 +297,10 @@ def _warn_ordinary(name: str) -> None:
 
 
 def _secrets_of_address(name: str, address: str) -> Iterator[_Secret]:
-    """Yield what may be secret in a URL, quoted and unquoted, or in libpq's `host=... password=...`."""
+    """Yield the parts of an address that may be secret, with and without URL quoting.
+
+    The address is a URL or libpq's `host=... password=...`.
+    """
     for quoted, bare in _PASSWORD.findall(address):
         yield _Secret(name, quoted or bare, warned=True)
     try:
@@ -326,7 +335,10 @@ def _secrets_of_path(name: str, path: str) -> Iterator[_Secret]:
 
 
 def _pattern(inside: set[str], apart: set[str]) -> re.Pattern[str] | None:
-    """Compile a pattern of forms: `inside` words whatever the case, `apart` as separate words; the longest first."""
+    """Compile a pattern of literal texts: `inside` anywhere and in any case, `apart` only as separate words.
+
+    Longer texts are tried first.
+    """
     parts = [(form, f"(?i:{re.escape(form)})") for form in inside]
     for form in apart:
         before = r"(?:(?<![^\W_])|(?<=\\[nrtbf]))" if form[0].isalnum() else ""
@@ -336,7 +348,7 @@ def _pattern(inside: set[str], apart: set[str]) -> re.Pattern[str] | None:
 
 
 def _longest_runs(forms: set[str]) -> tuple[str, ...]:
-    """Return the longest run of letters and digits of each form, which most encodings share."""
+    """Return the longest run of letters and digits of each encoded secret, in lower case; most encodings share it."""
     return tuple({max(_WORDS.findall(form.lower()), key=len, default=form.lower()) for form in forms})
 
 
@@ -345,7 +357,7 @@ def _encodings(secret: str) -> set[str]:
 
 
 def _text_forms(secret: str) -> set[str]:
-    """Return the forms of a secret as text: escaped and quoted."""
+    """Return the encodings of a secret as text: unchanged, escaped (JSON, Python, HTML) and quoted for URLs."""
     raw = secret.encode(errors="surrogateescape")
     escaped = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
     escaped |= {repr(secret)[1:-1], html.escape(secret)}
@@ -354,7 +366,7 @@ def _text_forms(secret: str) -> set[str]:
 
 
 def _byte_forms(secret: str) -> set[str]:
-    """Return the forms of a secret as bytes: percent-encoded, hexadecimal and base64."""
+    """Return the encodings of a secret's bytes: percent-encoded, hexadecimal and base64."""
     raw = secret.encode(errors="surrogateescape")
     return {"".join(f"%{byte:02x}" for byte in raw), raw.hex()} | _base64_forms(raw)
 

@@ -34,7 +34,10 @@ FACTORS = {
 
 
 class Factors(Protocol):
-    """Extractor for the text of one world. Both methods are pure functions of their arguments."""
+    """Symbolic extractor: rules that read the text of one world into factored states, objects with attributes.
+
+    Both methods are pure functions of their arguments.
+    """
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
         """Return the state after a step (StateFactory Eq. 4).
@@ -48,10 +51,10 @@ class Factors(Protocol):
         ...
 
     def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
-        """Return the goal as a state (Eq. 6), grounded in what is known of the world; empty if it cannot be read.
+        """Return the goal as a state (StateFactory Eq. 6); empty if it cannot be read.
 
-        It may contain milestones: states that the task implies for any agent. It uses no demonstration and does not
-        plan.
+        Objects of the goal are named as the world has shown them so far. The state may contain milestones: states that
+        the task implies for any agent. No demonstration is used, and nothing is planned.
 
         Args:
             goal: the goal in words.
@@ -62,7 +65,7 @@ class Factors(Protocol):
 
 
 def factors_of(task: Task) -> Factors | None:
-    """Return the symbolic extractor of a task's world; None if there is none.
+    """Return the rules that read a task's world into factored states (symbolic extractor); None if there are none.
 
     The world is the one that `constants["domain"]` names, else the task's benchmark.
     """
@@ -116,7 +119,10 @@ class RoutingResult(NamedTuple):
 
 
 def route_reward(goal: FactoredState, state: FactoredState, encode: EncodeFunction) -> RoutingResult:
-    """Return the mean over goal objects of the best object's identity similarity times its mean attribute similarity.
+    """Compute which share of the goal state the world's state fulfils (StateFactory, section 3.2.3).
+
+    Each goal object is compared with every object of the world: the score is the similarity of their identities times
+    the mean similarity of the goal object's attributes. The reward is the mean over goal objects of the best score.
 
     A goal attribute is compared with the value under the object's most similar attribute name (a hard maximum, ties to
     the first: Eq. 10). A goal object without attributes counts by its identity alone; an object without attributes
@@ -149,7 +155,7 @@ class _SimilarityTable:
         self.cosines = numpy.clip(numpy.einsum("ik,jk->ij", vectors[: len(rows)], vectors[len(rows) :]), 0.0, 1.0)
 
     def of(self, goal_texts: Sequence[str], texts: Sequence[str]) -> Vectors:
-        """Return similarities, shape (len(goal_texts), len(texts)). Equal texts have bitwise equal rows: ties hold."""
+        """Return similarities, shape (len(goal_texts), len(texts)). Equal texts have exactly equal similarities."""
         chosen = import_module("numpy").ix_([self.row[text] for text in goal_texts], [self.column[t] for t in texts])
         return self.cosines[chosen]  # type: ignore[no-any-return]
 
@@ -157,7 +163,7 @@ class _SimilarityTable:
 def _attribute_similarities(
     goal_entities: Sequence[Entity], entities: Sequence[Entity], table: _SimilarityTable
 ) -> Vectors:
-    """Return the mean attribute similarity, shape (goal objects, objects): Eqs. 10 and 11."""
+    """Return the mean attribute similarity, shape (goal objects, objects): StateFactory Eqs. 10 and 11."""
     numpy = import_module("numpy")
     keys = table.of(_attribute_names(goal_entities), _attribute_names(entities))
     values = table.of(_attribute_values(goal_entities), _attribute_values(entities))
@@ -207,7 +213,7 @@ CORRUPTED_FILE_ERRORS = (
 
 
 class HeadsMetadata(Record):
-    """Metadata of a file of heads."""
+    """Metadata of a file of reward heads."""
 
     version: int = Field(default=1, ge=1, le=1)
     encoder: str
@@ -218,7 +224,10 @@ class HeadsMetadata(Record):
 
 
 class Head(NamedTuple):
-    """Network with one hidden layer; features and scores are standardised, scores then pass a sigmoid."""
+    """Reward head: a network with one hidden layer that computes rewards from the features of a trajectory.
+
+    Features and scores are standardised; scores then pass a sigmoid.
+    """
 
     mean: Vectors
     spread: Vectors
@@ -226,7 +235,7 @@ class Head(NamedTuple):
     hidden_bias: Vectors
     out: Vectors
     scale: Vectors
-    """Mean and standard deviation of its scores in training."""
+    """Mean and standard deviation of the head's scores in training."""
 
     def rewards(self, features: Vectors) -> Vectors:
         """Return rewards in (0, 1), shape (rows,), for features of shape (rows, width)."""
@@ -236,7 +245,7 @@ class Head(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """The heads of a file, one per fold."""
+    """The reward heads of a file, one for each fold of tasks."""
 
     card: HeadsMetadata
     heads: tuple[Head, ...]
@@ -270,7 +279,7 @@ def prefix_features(goal: str, steps: Sequence[RecordedStep], encoder: Encoder) 
 
 
 def save_heads(path: Path, heads: Heads) -> None:
-    """Write a file of heads atomically."""
+    """Write a file of reward heads atomically."""
     numpy = import_module("numpy")
     arrays = {f"{n}.{name}": array for n, head in enumerate(heads.heads) for name, array in head._asdict().items()}
     with replace_file(path) as unfinished, unfinished.open("wb") as file:
@@ -278,7 +287,7 @@ def save_heads(path: Path, heads: Heads) -> None:
 
 
 def load_heads(path: Path) -> Heads:
-    """Read a file of heads; cached until the file changes.
+    """Read a file of reward heads; the result is cached until the file changes.
 
     Raises:
         Fault: ("model") the file is missing or malformed; the message has the command that creates one.
@@ -303,7 +312,7 @@ def _read_head(stored: Any, number: int) -> Head:
 # Language models tuned to rate trajectories, as `certigraph rewards tune` writes them (StateFactory, appendix C.2).
 
 DEFAULT_BASE_MODEL = "Qwen/Qwen2.5-1.5B"
-"""Default base model of tuning."""
+"""Default base model of `certigraph rewards tune`."""
 
 ADAPTER_FILE = "adapter_config.json"
 """File that identifies a folder with a tuned model."""
@@ -312,13 +321,13 @@ LORA_USAGE = "certigraph rewards tune DATA --out tuned, then rate=supervised:hea
 
 
 class TunedModel(NamedTuple):
-    """A language model with its adapters and head, and its tokenizer."""
+    """A language model that was tuned to rate trajectories with LoRA adapters, and its tokenizer."""
 
     model: Any
     tokenizer: Any
 
     def reward(self, goal: str, steps: Sequence[RecordedStep]) -> float:
-        """Return the reward after the last step, in (0, 1): the sigmoid of the score, whose offset training fixes at 0.
+        """Return the reward after the last step, in (0, 1): the sigmoid of the model's score.
 
         A text that is longer than those in training is truncated at its beginning.
         """
@@ -329,14 +338,14 @@ class TunedModel(NamedTuple):
 
 
 def format_steps(goal: str, steps: Sequence[RecordedStep]) -> str:
-    """Format a prefix of a trajectory as one text, in the form of appendix C.2.1."""
+    """Format the goal and the steps of a trajectory as one text, as in StateFactory's appendix C.2.1."""
     parts = (f"<ACTION> {step.action} </ACTION> <STATE> {step.observation} </STATE>" for step in steps)
     return " ".join([f"<GOAL> {goal} </GOAL> ---", *parts])
 
 
 @lru_cache(maxsize=1)
 def load_tuned(folder: Path) -> TunedModel:
-    """Load the model of a folder, once, on the GPU if there is one.
+    """Load the tuned language model of a folder, once, on the GPU if there is one.
 
     Raises:
         Fault: ("model") a library is missing, or the folder or its base model cannot be loaded.
@@ -355,6 +364,6 @@ def load_tuned(folder: Path) -> TunedModel:
 
 
 def check_tuning_packages() -> None:
-    """Check that the libraries are installed. Raises Fault with the pip command for the missing ones."""
+    """Check that the libraries of tuned models are installed. Raises Fault with the pip command if some are missing."""
     if missing := [name for name in ("torch", "transformers", "peft") if find_spec(name) is None]:
         raise Fault("model", f"tuned models need {', '.join(missing)}: pip install 'certigraph[lora]'")

@@ -1,1 +1,1 @@
-"""Running and judging: the driver, trajectories on disk, reports, benchmarks under inspect_ai."""
+"""Evaluation: benchmarks under Inspect, comparisons of methods, statistics, analyses of recorded runs, and exports."""

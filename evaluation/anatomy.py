@@ -1,6 +1,10 @@
-"""Analyses of the SDP paper: cascades, retries and replans, failures, calibration of the validator, and cost.
+"""The analyses of the SDP paper as tables and figures.
 
-`analyse` computes all tables from frames, `ANATOMY_FIGURES` draws them, and `anatomy_sections` shows them on a page.
+They cover cascades (several predicates certified by one action), retries and replans, failures, calibration of the
+validator, and cost.
+
+`analyse` computes all tables from frames, `ANATOMY_FIGURES` has the functions that draw them, and `anatomy_sections`
+builds the sections of an HTML page.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,23 +34,29 @@ from certigraph.state.records import FAULT_ENDINGS, GOAL, INTERRUPTED, WORLD_END
 # Progress of certified runs: cascades, retries, replans, compression and credit (SDP, sections 4.1 and 4.2).
 
 MAX_REPLANS = 5
-"""Number of replans that also stands for runs with more, which are few."""
+"""Largest number of replans in the table of replans; runs with more replans are counted there too."""
 
 CERTIFIED_STATUSES = ("certified", "undone")
-"""Statuses of predicates that were certified, including those undone later."""
+"""Statuses of predicates that were certified at some time, including those undone later."""
 
 CREDIT_MEASURES = ("depth", "steps", "calls", "tokens")
-"""Measures in the table of credit."""
+"""Measures in the table of credit (what certified predicates of each kind were worth and cost)."""
 
 
 def cascade_rate(frames: Frames) -> pd.DataFrame:
-    """Compute the share of certified transitions with more than one predicate, without returns to earlier states."""
+    """Compute the share of certified transitions with more than one predicate, by method.
+
+    Transitions by which the agent went back to an earlier state are left out.
+    """
     moves = select_transitions(frames)
     return compute_by_group(moves, ["method"], lambda rows: share_interval(rows, rows["depth"] > 1))
 
 
 def depth_shares(frames: Frames) -> pd.DataFrame:
-    """Compute the share of certified transitions by cascade `depth`."""
+    """Compute the share of each cascade `depth` among the certified transitions of a method.
+
+    The depth of a transition is the number of predicates that it certified.
+    """
     return shares_by_method(select_transitions(frames), "depth")
 
 
@@ -57,7 +67,7 @@ def retry_rate(frames: Frames) -> pd.DataFrame:
 
 
 def replan_curve(frames: Frames) -> pd.DataFrame:
-    """Compute the share of solved runs by number of `replans`; MOST_REPLANS includes runs with more."""
+    """Compute the share of solved runs by number of `replans`; MAX_REPLANS includes runs with more."""
     runs = select_predicate_runs(frames)
     runs = runs.assign(replans=runs["replans"].clip(upper=MAX_REPLANS)).sort_values("replans", kind="stable")
     return sort_by_method(
@@ -66,7 +76,10 @@ def replan_curve(frames: Frames) -> pd.DataFrame:
 
 
 def compression_ratio(frames: Frames) -> pd.DataFrame:
-    """Compute the certified predicates per world step of solved runs; `predicates` and `steps` are means over runs."""
+    """Compute the number of certified predicates per world step over the solved runs of each method.
+
+    The columns `predicates` and `steps` are means over these runs.
+    """
     runs = select_predicate_runs(frames)
     runs = runs[runs["solved"]]
     ratios = compute_by_group(runs, ["method"], lambda rows: ratio_of(rows, rows["certified"], rows["steps"]))
@@ -75,10 +88,11 @@ def compression_ratio(frames: Frames) -> pd.DataFrame:
 
 
 def credit_by_kind(frames: Frames) -> pd.DataFrame:
-    """Compute mean depth and cost of certified predicates by kind and `measure`.
+    """Compute mean cascade depth and cost of certified predicates by method, kind of predicate and `measure`.
 
-    `depth` is the cascade depth of the transitions that such a predicate led. World `steps`, model `calls` and `tokens`
-    are counted from the previous certificate and divided evenly in a cascade, without the cost of writing the plan.
+    `depth` is the cascade depth of the transitions whose first predicate is of this kind. World `steps`, model `calls`
+    and `tokens` are counted from the previous certificate and divided evenly over the predicates of a cascade. The cost
+    of writing the plan is left out.
     """
     done = frames.predicates[frames.predicates["status"].isin(CERTIFIED_STATUSES)]
     rows = {measure: done[done["leads"]] if measure == "depth" else done for measure in CREDIT_MEASURES}
@@ -87,18 +101,18 @@ def credit_by_kind(frames: Frames) -> pd.DataFrame:
 
 
 def select_predicate_runs(frames: Frames) -> pd.DataFrame:
-    """Select the runs of graphs that commit to predicates."""
+    """Select the runs of graphs whose plan consists of predicates, such as `sdp`."""
     return frames.runs[frames.runs["planned"].notna()]
 
 
 def select_transitions(frames: Frames) -> pd.DataFrame:
-    """Select the first predicate of every certified transition, without returns to earlier states."""
+    """Select the first predicate of every certified transition that did not go back to an earlier state."""
     predicates = frames.predicates
     return predicates[predicates["leads"] & predicates["status"].isin(CERTIFIED_STATUSES)]
 
 
 def sort_by_method(lines: pd.DataFrame, frames: Frames) -> pd.DataFrame:
-    """Sort lines by method, in the order in which the methods were read."""
+    """Sort the rows of a table by method, in the order in which the methods first occur in `frames.runs`."""
     indices = {method: index for index, method in enumerate(frames.runs["method"].unique())}
     order = lines["method"].map(indices).sort_values(kind="stable").index
     return lines.loc[order].reset_index(drop=True)
@@ -117,13 +131,13 @@ MEASURE_DEFINITIONS = {
     "false accepts": "certified, not solved, of all runs",
     "false rejects": "solved, not certified, of all runs",
 }
-"""Definition of each measure of calibration, all of which are shares."""
+"""Definition of each measure of the validator's calibration. All are shares."""
 
 
 def validator_calibration(frames: Frames) -> pd.DataFrame:
-    """Compare certified goals with official verdicts, with a line for each method and `measure` of MEANING.
+    """Compare certified goals with the benchmark's scores: a row for each method and `measure` of MEASURE_DEFINITIONS.
 
-    Only runs with predicates that reached an ending count, not those that an error ended or that were interrupted.
+    Runs without predicates, interrupted runs and runs that ended in an error are left out.
     """
     runs = select_predicate_runs(frames)
     ended = runs[~runs["ending"].str.startswith("error:") & (runs["ending"] != INTERRUPTED)]
@@ -175,16 +189,16 @@ MEASURE_FUNCTIONS = dict(
 QUARTERS = ("first quarter", "second quarter", "third quarter", "last quarter")
 
 CERTIFIED_LABEL = "goal certified"
-"""Label of a failed run without an open target: its complete plan was certified, but its task is not solved."""
+"""Label of a failed run whose complete plan was certified although the task is not solved."""
 
 NO_TARGET_LABEL = "no target"
-"""Label of a failed run that ended before it had a target."""
+"""Label of a failed run that ended before it had a predicate to certify."""
 
 FORCED_LABEL = "goal forced"
-"""Label of a failed run whose goal a policy let pass uncertified."""
+"""Label of a failed run in which a policy accepted the goal without a certificate."""
 
 OTHER_LABELS = (CERTIFIED_LABEL, FORCED_LABEL, NO_TARGET_LABEL)
-"""Labels of failed runs that stopped at no target."""
+"""Labels of failed runs that did not stop at a target (the predicate to be certified next)."""
 
 CAUSES = {
     "none": "solved without a fault, and the goal certified where the method certifies",
@@ -198,34 +212,40 @@ CAUSES = {
     "world": "the world ended the episode without the task being solved",
     "planning": "a target stayed unmet until tries and replans were spent, or the agent stopped by itself",
 }
-"""Causes of failure and their rules; the first two are no failures. `_cause_of` decides between causes that fit."""
+"""Rule for each cause of failure; the first two are no failures. If several rules fit a run, `_cause_of` decides."""
 
 
 def failure_causes(frames: Frames) -> pd.DataFrame:
-    """Compute the share of all runs by `cause`, in the order of CAUSES."""
+    """Compute the share of each cause of failure among all runs of a method, in the order of CAUSES."""
     causes = pd.Series([_cause_of(row) for row in frames.runs.itertuples()], index=frames.runs.index, dtype="object")
     ordered = pd.Categorical(causes, categories=list(CAUSES), ordered=True)
     return shares_by_method(frames.runs.assign(cause=ordered), "cause")
 
 
 def fault_rate(frames: Frames) -> pd.DataFrame:
-    """Compute the share of all runs in which the world or its data failed."""
+    """Compute the share of runs in which the world or its data failed, by method."""
     faulty = frames.runs["ending"].isin(FAULT_ENDINGS)
     return compute_by_group(frames.runs, ["method"], lambda rows: share_interval(rows, faulty.loc[rows.index]))
 
 
 def stopped_kinds(frames: Frames) -> pd.DataFrame:
-    """Compute the share of failed runs with predicates by `kind` of the target at which they stopped."""
+    """Compute how the failed runs of each method are distributed over the `kind` of predicate at which they stopped.
+
+    Only runs of graphs with predicates count.
+    """
     return shares_by_method(_stopped_runs(frames), "kind")
 
 
 def stopped_places(frames: Frames) -> pd.DataFrame:
-    """Compute the share of failed runs with predicates by quarter of the plan (`place`) in which they stopped."""
+    """Compute how the failed runs of each method are distributed over the quarter of the plan in which they stopped.
+
+    The quarter is in the column `place`. Only runs of graphs with predicates count.
+    """
     return shares_by_method(_stopped_runs(frames), "place")
 
 
 def mean_certified_part(frames: Frames) -> pd.DataFrame:
-    """Compute the mean part of the plan that failed runs had certified, without runs that certified the goal."""
+    """Compute which part of the plan failed runs had certified on average, without runs that certified the goal."""
     runs = select_predicate_runs(frames)
     failed = runs[~runs["solved"] & (runs["ending"] != GOAL) & (runs["planned"] > 0)]
     parts = failed["certified"] / failed["planned"]
@@ -271,19 +291,19 @@ COST_MEASURES = ("tokens", "calls", "seconds")
 
 
 def solved_rate(frames: Frames) -> pd.DataFrame:
-    """Compute the share of runs that solved their task."""
+    """Compute the share of runs that solved their task, by method."""
     return compute_by_group(frames.runs, ["method"], lambda rows: share_interval(rows, rows["solved"]))
 
 
 def score_by_horizon(frames: Frames) -> pd.DataFrame:
-    """Compute the mean score (0 to 1) by length of the task, with its label `horizon_name`."""
+    """Compute the mean score (0 to 1) by method and length of the task (`horizon`, with the label `horizon_name`)."""
     runs = frames.runs.sort_values("horizon", kind="stable")
     by = ["method", "horizon", "horizon_name"]
     return sort_by_method(compute_by_group(runs, by, lambda rows: average_of(rows, rows["score"], top=1.0)), frames)
 
 
 def node_costs(frames: Frames) -> pd.DataFrame:
-    """Compute the mean `tokens`, `calls` and `seconds` of a `node` per run; a run without the node counts as 0."""
+    """Compute the mean tokens, calls and seconds that each node used per run; a run without the node counts as 0."""
     runs, nodes = frames.runs[list(KEY_COLUMNS)], frames.nodes
     nodes = nodes.assign(tokens=nodes["input_tokens"] + nodes["output_tokens"])[[*KEY_COLUMNS, "node", *COST_MEASURES]]
     pairs = runs.merge(nodes[["method", "node"]].drop_duplicates(), on="method")
@@ -292,7 +312,7 @@ def node_costs(frames: Frames) -> pd.DataFrame:
 
 
 def certified_costs(frames: Frames) -> pd.DataFrame:
-    """Compute the `tokens`, `calls` and `seconds` of runs per predicate that is certified at their end."""
+    """Compute the tokens, calls and seconds that runs used per predicate that is certified at the end of the run."""
     runs = select_predicate_runs(frames)
     return _compute_measures(runs, ["method"], lambda measure, rows: ratio_of(rows, rows[measure], rows["certified"]))
 
@@ -309,7 +329,7 @@ def _compute_measures(
 # All analyses.
 
 Analysis = Callable[[Frames], pd.DataFrame]
-"""Pure function that computes a table from frames."""
+"""Function that computes a table from frames and has no side effects."""
 
 ANALYSES: dict[str, Analysis] = {
     "faults": fault_rate,
@@ -332,17 +352,17 @@ ANALYSES: dict[str, Analysis] = {
 """Every analysis by the name of its table."""
 
 ALL_RUN_ANALYSES = frozenset({"faults", "failure_causes", "node_costs", "certified_costs"})
-"""Analyses over all runs; the others leave out runs in which the world or its data failed."""
+"""Names of the analyses over all runs; the others leave out runs in which the world or its data failed."""
 
 AnalysisTables = dict[str, pd.DataFrame]
 """Tables by name of the analysis."""
 
 
 def analyse(frames: Frames) -> AnalysisTables:
-    """Compute all analyses.
+    """Compute the tables of all analyses in ANALYSES.
 
-    Each line has `method`, the number `n` of rows, the number of `tasks`, `value` and its 95 % interval, `low` to
-    `high`. A method without data, such as a graph without predicates, has no line.
+    Each row of a table has `method`, the number `n` of observations, the number of `tasks`, `value` and its 95 %
+    interval, `low` to `high`. A method without data, such as a graph without predicates, has no row.
     """
     counted = without_faults(frames)
     return {name: analysis(frames if name in ALL_RUN_ANALYSES else counted) for name, analysis in ANALYSES.items()}
@@ -356,20 +376,20 @@ RATE_TITLES = {
     "certified_part": "plan certified by\nfailed runs",
     "compression": "predicates per world\naction, solved runs",
 }
-"""Title of the panel of each rate."""
+"""Title of the panel that shows each table of rates."""
 
 CREDIT_TITLES = {
     "depth": "k of the transitions they led",
     "steps": "world actions a predicate",
     "tokens": "tokens a predicate",
 }
-"""Title of the panel of each measure of credit."""
+"""Title of the panel for each measure in the table of credit."""
 
 MAX_KINDS = 12
-"""Maximum number of kinds of predicates in a figure."""
+"""Maximum number of kinds of predicates in the figure of credit."""
 
 PRECISION_MARKERS = {"solved if certified": "o", "solved if not certified": "s"}
-"""Marker of each precision."""
+"""Plot marker of each kind of precision."""
 
 SOLVED_COLOURS = {"none": f"{GREY}30", "uncertified": f"{SERIES_COLOURS[2]}40"}
 """Light colours for runs that did not fail."""
@@ -378,14 +398,14 @@ CAUSE_COLOURS = {
     **SOLVED_COLOURS,
     **plots.assign_part_colours([cause for cause in CAUSES if cause not in SOLVED_COLOURS]),
 }
-"""Colour of each cause."""
+"""Colour of each cause of failure."""
 
 ERROR_MARKERS = {"false accepts": "o", "false rejects": "s"}
-"""Marker of each kind of wrong verdict."""
+"""Plot marker of each kind of wrong verdict."""
 
 
 def draw_rates(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
-    """Draw four rates for each method."""
+    """Draw four panels with a rate of each method: cascades, retries, certified part of the plan, and compression."""
     figure, panels = plots.create_panels(len(RATE_TITLES), names)
     for panel, (table, title) in zip(panels, RATE_TITLES.items(), strict=True):
         plots.draw_dots(panel, tables[table], names)
@@ -394,7 +414,10 @@ def draw_rates(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
 
 
 def draw_calibration(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
-    """Draw agreement of certified goals with official verdicts, precision of both kinds of ending, and both errors."""
+    """Draw three panels on how well certified goals agree with the benchmark's scores.
+
+    They show the agreement, the share of solved runs with and without a certified goal, and both kinds of error.
+    """
     figure, panels = plots.create_panels(3, names)
     table = tables["calibration"]
     plots.draw_dots(panels[0], table[table["measure"] == "agreement"], names)
@@ -408,7 +431,7 @@ def draw_calibration(tables: AnalysisTables, names: plots.MethodNames) -> Figure
 
 
 def draw_stops(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
-    """Draw where failed runs stopped, by kind of target and quarter of the plan, and the causes of failure."""
+    """Draw where failed runs stopped (by kind of predicate and by quarter of the plan), and the causes of failure."""
     figure, panels = plots.create_panels(3, names, below=1.5, coloured=False)
     titles = ("failed runs, by the\ntarget they stopped at", "failed runs, by\nwhere in the plan", "all runs, by cause")
     columns = {"stopped_kinds": "kind", "stopped_places": "place", "failure_causes": "cause"}
@@ -423,7 +446,7 @@ def draw_stops(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
 
 
 def draw_anatomy_curves(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
-    """Draw success by number of replans, and score by length of the task."""
+    """Draw two panels with curves: share of solved runs by number of replans, and mean score by length of the task."""
     figure = Figure(figsize=(plots.FIGURE_WIDTH, 3.6 + 0.3 * (-(-len(names) // 4))), layout="constrained")
     left, right = figure.subplots(1, 2)
     replans, horizon = tables["replan_curve"], tables["score_by_horizon"].sort_values("horizon", kind="stable")
@@ -438,7 +461,7 @@ def draw_anatomy_curves(tables: AnalysisTables, names: plots.MethodNames) -> Fig
 
 
 def draw_credit(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
-    """Draw depth, world actions and tokens of certified predicates, with a row for each kind."""
+    """Draw cascade depth, world actions and tokens of certified predicates, with a row for each kind of predicate."""
     table = tables["credit"]
     kinds = list(table["kind"].unique())[:MAX_KINDS]
     figure, panels = plots.create_panels(
@@ -452,7 +475,7 @@ def draw_credit(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
 
 
 def draw_costs(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
-    """Draw tokens per run by node, and tokens per certified predicate."""
+    """Draw two panels: tokens per run by node of the graph, and tokens per certified predicate."""
     figure, panels = plots.create_panels(2, names, below=1.2, coloured=False)
     nodes, certified = tables["node_costs"], tables["certified_costs"]
     tokens = nodes[(nodes["measure"] == "tokens") & (nodes["value"] > 0)]
@@ -473,20 +496,20 @@ ANATOMY_FIGURES: dict[str, Callable[[AnalysisTables, plots.MethodNames], Figure]
     "credit": draw_credit,
     "spending": draw_costs,
 }
-"""Function that draws each figure."""
+"""Function that draws each figure, by name of the figure."""
 
 
 # Sections of a page: figures, captions and tables.
 
 MAX_NAMED_RUNS = 5
-"""Maximum number of names of runs without an ending."""
+"""Maximum number of runs without an ending that the page names."""
 
 MAX_TABLE_LINES = 200
-"""Maximum number of lines of a table on the page; the CSV file has all."""
+"""Maximum number of rows of a table on the page; the CSV file has all rows."""
 
 
 class AnatomySection(NamedTuple):
-    """Section of the page: title, caption of the figure, and names of the tables."""
+    """Section of the page: its title, the caption of its figure, and the names of its tables."""
 
     title: str
     caption: str
@@ -541,7 +564,7 @@ ANATOMY_SECTIONS = {
 
 
 def anatomy_sections(frames: Frames) -> Markup:
-    """Build all sections for a page that has the styles of reports and comparisons."""
+    """Compute all analyses, and build their sections for a page with the CSS styles of reports and comparisons."""
     tables, names = analyse(frames), methods_of(frames)
     with mpl.rc_context(CHART_STYLE):
         drawings = {name: to_svg(draw(tables, names)) for name, draw in ANATOMY_FIGURES.items()}
@@ -549,7 +572,7 @@ def anatomy_sections(frames: Frames) -> Markup:
 
 
 def build_sections(frames: Frames, tables: AnalysisTables, drawings: Mapping[str, Markup]) -> Markup:
-    """Build all sections from tables and drawings."""
+    """Build all sections of the page from the tables and the SVG drawings of the figures."""
     if frames.runs.empty:
         return tag("section", tag("h2", "Anatomy"), tag("p", "No run is on record.", class_="quiet"))
     about = tag("section", tag("h2", "Anatomy of the runs"), tag("p", _introduction(frames), class_="key"))
@@ -559,12 +582,12 @@ def build_sections(frames: Frames, tables: AnalysisTables, drawings: Mapping[str
 
 
 def methods_of(frames: Frames) -> list[str]:
-    """Return the methods in the order in which they were read."""
+    """Return the names of the methods in the order in which they first occur in `frames.runs`."""
     return list(frames.runs["method"].unique())
 
 
 def format_cell(line: Any, name: str) -> str:
-    """Format a cell of a table: counts as integers, other numbers with three digits, `-` if missing."""
+    """Format the value of the column `name` in a table row: floats with three digits, `-` if the value is missing."""
     value = getattr(line, name)
     if not isinstance(value, str) and pd.isna(value):
         return "-"

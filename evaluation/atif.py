@@ -1,6 +1,7 @@
-"""Conversion of runs to ATIF v1.7 documents, Harbor's trajectory format (its RFC 0001).
+"""Conversion of runs to ATIF v1.7 documents, the trajectory format of Harbor (Harbor's RFC 0001).
 
-`to_atif` converts a run to one JSON document; subtasks that ran in a graph of their own are documents inside it.
+`to_atif` converts a run to one JSON document. A subtask that was solved by a graph of its own, as in TDP, is a document
+inside it.
 """
 
 import json
@@ -34,11 +35,14 @@ from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
 # The steps of a document: one for every round of a run.
 
 DocumentIds = Mapping[str, str]
-"""Document ids of subtasks, by subtask id."""
+"""ATIF document id of each subtask, by subtask id."""
 
 
 def steps_of(events: Iterable[Event], names: DocumentIds = MappingProxyType({})) -> Iterator[dict[str, Any]]:
-    """Convert events to steps without numbers; the step of a subtask's outcome refers to the subtask's document."""
+    """Convert the events of a graph to ATIF steps, still without numbers.
+
+    The step that records the outcome of a subtask refers to the subtask's document by its id in `names`.
+    """
     for number, part in enumerate(split_rounds(events), 1):
         if part.resets:
             yield _reset_step(part)
@@ -47,12 +51,12 @@ def steps_of(events: Iterable[Event], names: DocumentIds = MappingProxyType({}))
 
 
 def number_steps(steps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Number the steps from 1."""
+    """Number ATIF steps from 1."""
     return [{"step_id": number, **step} for number, step in enumerate(steps, 1)]
 
 
 def drop_missing(facts: dict[str, Any]) -> dict[str, Any]:
-    """Drop facts that are None, so that an unknown price is left out and not written as 0."""
+    """Remove the entries of a dictionary that are None, so that an unknown price is left out and not written as 0."""
     return {name: fact for name, fact in facts.items() if fact is not None}
 
 
@@ -145,16 +149,16 @@ def _step_metrics(usage: Usage, part: RunRound) -> dict[str, Any]:
 ATIF_VERSION = "ATIF-v1.7"
 
 SUBTASK_GRAPH = "subtask"
-"""Default graph that solves a subtask where the header names no other."""
+"""Name of the graph that solves a subtask, if the header names no other."""
 
 
 def subtask_document_ids(header: Header, parts: Iterable[GraphEvents]) -> dict[str, str]:
-    """Return the document ids of one graph's subtasks, by subtask id."""
+    """Return the ATIF document id of each subtask, by subtask id; `parts` are the subtasks' events."""
     return {part.subtask: _subtask_document_id(header, part) for part in parts}
 
 
 def subtask_document(header: Header, agent: dict[str, Any], part: GraphEvents, parts: EventsByGraph) -> dict[str, Any]:
-    """Build the document of a subtask: its specification, then its steps."""
+    """Build the ATIF document of a subtask: its goal as the first step, then the steps of the graph that solved it."""
     names = subtask_document_ids(header, parts.within(part.scope))
     steps = [{"source": "user", "message": _subtask_goal(part)}, *steps_of(part.events, names)]
     usage = total_usage(event.usage for event in part.events)
@@ -199,15 +203,14 @@ def _solver_graph(header: Header) -> str:
 def to_atif(trajectory: Trajectory) -> dict[str, Any]:
     """Convert a run, finished or not, to an ATIF document.
 
-    Every action is an agent step: target, verdict and certificate are in its `extra` (`passed` in place of a
-        certificate
-    where a policy forced the target), and the world's answer is the result of its tool call. Planning and learning are
-    separate steps. A step without a model call has `llm_call_count` 0. A subtask that a graph of its own solved is a
-    separate document; the final metrics of the run include its cost. Times (`extra.t`) are seconds since the start, or
-    the latest resume, of the run.
+    Every action is an agent step. The step's `extra` has the target, the verdict and the certificate (`passed` in place
+    of a certificate if a policy accepted the target without one), and the observation is the result of the tool call.
+    Planning and learning are separate steps. A step without a model call has `llm_call_count` 0. A subtask that was
+    solved by a graph of its own is a separate document; the final metrics of the run include its cost. Times
+    (`extra.t`) are seconds since the start, or the latest resume, of the run.
 
     Raises:
-        Fault: the header holds no ISO date, or the trajectory cannot be interpreted.
+        Fault: the start time in the header is not a valid ISO date, or the trajectory cannot be interpreted.
     """
     with translate_trajectory_errors(trajectory.header.run_id):
         return _run_document(clean_trajectory(trajectory))

@@ -1,4 +1,8 @@
-"""The command `certigraph bench`: overhead per superstep, episodes per minute, store, rewards and Ray."""
+"""The command `certigraph bench`: measures the speed of certigraph itself.
+
+It measures the overhead per superstep of a graph, checkpoint sizes, TravelPlanner's database, episodes per minute,
+StateFactory's rewards, and workers on Ray.
+"""
 
 import json
 import random
@@ -46,7 +50,7 @@ LOOP_SETTINGS = (
 
 
 class SuperstepSpeed(Record):
-    """Wall-clock milliseconds per superstep of one loop with one kind of call."""
+    """Wall-clock milliseconds per superstep of one loop (a graph or a plain Python loop) with one kind of call."""
 
     loop: LoopName
     call: Literal["ainvoke", "invoke", "for"]
@@ -56,16 +60,16 @@ class SuperstepSpeed(Record):
     best: float
     median: float
     own: float
-    """Median without the world's time; there are no model calls."""
+    """Median without the time that the world takes; there are no model calls."""
     ratio: float | None = None
-    """Ratio of SDP to the bare loop with the same kind of call: median over the laps."""
+    """Time of SDP's graph relative to the bare LangGraph loop with the same kind of call: median over repetitions."""
 
 
 def measure_speeds(rungs: int, repetitions: int) -> list[SuperstepSpeed]:
-    """Measure the speed of each setting on a ladder of `rungs` rungs.
+    """Measure the time per superstep of each loop in LOOP_SETTINGS on a task of `rungs` predicates, a ladder.
 
     Raises:
-        Fault: a loop did not reach the top.
+        Fault: a loop did not reach the top of the ladder.
     """
     for setting in LOOP_SETTINGS:
         time_lap(setting, 1)  # warm-up: a first call includes imports and cold caches
@@ -90,17 +94,17 @@ def _ratio_to_bare(setting: LoopSetting, rounds: Sequence[Mapping[LoopSetting, L
     return median(laps[setting].each / laps[bare].each for laps in rounds)
 
 
-# Episodes per minute of a complete evaluation, including inspect_ai, with a scripted model.
+# Episodes per minute of a complete evaluation, including Inspect, with a scripted model.
 
 CONCURRENCY_LEVELS = (1, 16)
 """Numbers of concurrent runs that are measured."""
 
 BLOCK_COUNTS = range(3, 7)
-"""Numbers of blocks of the tasks."""
+"""Numbers of blocks in the BlocksWorld tasks."""
 
 
 class Throughput(Record):
-    """Total wall-clock and processor seconds of one evaluation of SDP on generated BlocksWorld tasks."""
+    """Wall-clock seconds and processor seconds (`cpu`) of one evaluation of SDP on generated BlocksWorld tasks."""
 
     at_once: int
     episodes: int
@@ -109,7 +113,7 @@ class Throughput(Record):
 
     @property
     def each(self) -> float:
-        """Milliseconds of wall-clock per episode."""
+        """Wall-clock milliseconds per episode."""
         return 1_000 * self.seconds / self.episodes
 
     @property
@@ -119,12 +123,12 @@ class Throughput(Record):
 
 
 def measure_throughputs(episodes: int) -> list[Throughput]:
-    """Evaluate `episodes` tasks, one at a time and sixteen at once.
+    """Evaluate SDP on `episodes` BlocksWorld tasks, once with one run at a time and once with sixteen.
 
     Raises:
-        Fault: a run did not reach its goal, or inspect_ai is missing.
+        Fault: a run did not reach its goal, or the package `inspect_ai` is missing.
     """
-    _measure_throughput(1, 1)  # warm-up: loads inspect_ai and fills caches
+    _measure_throughput(1, 1)  # warm-up: loads Inspect and fills caches
     return [_measure_throughput(episodes, at_once) for at_once in CONCURRENCY_LEVELS]
 
 
@@ -139,14 +143,14 @@ def _measure_throughput(episodes: int, at_once: int) -> Throughput:
     return Throughput(at_once=at_once, episodes=episodes, seconds=seconds, cpu=cpu)
 
 
-# Latency of TravelPlanner's database; one option query returns all candidates of one predicate.
+# Latency of TravelPlanner's database, the store; one option query returns all candidates for one predicate.
 
 OPENINGS, LEGS, PEOPLE, NIGHTS = 50, 300, 2, 3
-"""Number of openings of a store, of queried legs, and the group size and nights of a query."""
+"""How often a store is opened, number of trip legs that are queried, and group size and nights of a query."""
 
 
 class StoreSize(NamedTuple):
-    """Size of a generated store."""
+    """Size of a generated store (TravelPlanner's database)."""
 
     cities: int
     flights: int
@@ -156,7 +160,7 @@ USUAL_SIZE, BIG_SIZE = StoreSize(24, 16_560), StoreSize(300, 3_800_000)
 
 
 class StoreLatency(Record):
-    """Milliseconds of one operation on a store of `flights` flights."""
+    """Latency of one operation on a store with `flights` flights, in milliseconds: median and 95th percentile."""
 
     operation: str
     flights: int
@@ -166,7 +170,10 @@ class StoreLatency(Record):
 
 
 def measure_store(size: StoreSize) -> list[StoreLatency]:
-    """Measure a generated store: open it repeatedly, and query options without repeating a pair of cities or a city."""
+    """Generate a store, and measure how long it takes to open it and to query transport, stays and places.
+
+    No city and no pair of cities is queried twice, so that caches do not help.
+    """
     with TemporaryDirectory() as folder:
         path = Path(folder) / "store.sqlite"
         generate_store(path, cities=size.cities, flights=size.flights)
@@ -202,7 +209,7 @@ def _latency_of(operation: str, size: StoreSize, samples: list[float]) -> StoreL
 
 
 class CheckpointPayload(Record):
-    """Bytes that one run of SDP writes: checkpoints, metadata, writes (`measure_payload`), and the size of the file."""
+    """Size of the checkpoints of one run of SDP: bytes of data (`payload`) and of the SQLite file (`file`)."""
 
     supersteps: int
     payload: int
@@ -210,7 +217,7 @@ class CheckpointPayload(Record):
 
     @property
     def per_superstep(self) -> float:
-        """Bytes of payload per superstep; constant over lengths when growth is linear."""
+        """Bytes of payload per superstep; it does not depend on the length of the run if the growth is linear."""
         return self.payload / self.supersteps
 
 
@@ -228,9 +235,9 @@ def run_bench(supersteps: int = 1_000, *, repetitions: int = 5, big: bool = Fals
 
     Args:
         supersteps: supersteps of each loop, rounded down to a multiple of four.
-        repetitions: number of laps of each loop.
+        repetitions: how often each loop is timed.
         big: also measure a store of 300 cities and 3.8 million flights, which takes minutes to build.
-        episodes: episodes of an evaluation under inspect_ai, one at a time and sixteen at once; 0: no evaluation.
+        episodes: episodes of an evaluation under Inspect, one at a time and sixteen at once; 0: no evaluation.
 
     Raises:
         Fault: a loop did not reach the top of the ladder.
@@ -247,7 +254,7 @@ def run_bench(supersteps: int = 1_000, *, repetitions: int = 5, big: bool = Fals
 
 
 def measure_payload(rungs: int) -> CheckpointPayload:
-    """Run SDP once with checkpoints and measure their size."""
+    """Run SDP once on a ladder of `rungs` rungs with checkpoints in SQLite, and measure the size of the checkpoints."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "checkpoints.sqlite"
         supersteps = time_saved_lap("sdp", rungs, path).supersteps
@@ -265,7 +272,7 @@ def print_bench(done: BenchResult, *, as_json: bool) -> None:
 
 
 def bench_table(done: BenchResult) -> Group:
-    """Format the results as tables."""
+    """Format the results of the benchmark as tables."""
     speeds = Table("loop", "call", "checkpoints", "supersteps", "best ms", "median ms", "own ms", "x bare", box=None)
     for s in done.speeds:
         times = [f"{ms:.2g}" if s.loop == "python" else f"{ms:.2f}" for ms in (s.best, s.median, s.own)]
@@ -296,22 +303,27 @@ _PAYLOAD_QUERIES = (
 )
 
 
-# `certigraph bench --rewards`: time to route a step, and trajectories that StateFactory rates per second.
+# `certigraph bench --rewards`: time to compute the reward of a step by semantic routing (comparing the objects of the
+# state with those of the goal), and number of trajectories that StateFactory rates per second.
 
 OBJECTS, ATTRIBUTES, GOAL_OBJECTS = 20, 5, 5
-"""Size of the routed step: objects of the world, attributes of each, goal objects."""
+"""Size of the step whose reward is computed: objects of the world, attributes of each object, objects of the goal."""
 
 ROUTING_LAPS = 200
-"""Number of timed routings."""
+"""How often the reward of one step is computed for the timing."""
 
 
 class RewardSpeed(Record):
-    """Milliseconds to route one step with cached vectors; trajectories per second in a cold and in a warm pass."""
+    """Speed of StateFactory's rewards.
+
+    `routing_p50` and `routing_p95` are milliseconds to compute the reward of one step with cached vectors. `cold` and
+    `warm` are trajectories per second without and with cached vectors.
+    """
 
     routing_p50: float
     routing_p95: float
     routing_cold: float
-    """Milliseconds where no text is cached, with the encoder's weights loaded."""
+    """Milliseconds for one step when no text is cached; the encoder's weights are loaded before."""
     trajectories: int
     steps: int
     cold: float
@@ -319,7 +331,7 @@ class RewardSpeed(Record):
 
 
 def bench_rewards(tasks: int) -> RewardSpeed:
-    """Measure routing, and StateFactory's graph over the first pairs of `rewardprediction`, in this process.
+    """Measure the reward of one step, and StateFactory's graph on the first `tasks` tasks of `rewardprediction`.
 
     Raises:
         Fault: no encoder is installed.
@@ -376,23 +388,23 @@ def _time_graph(tasks: list[Task]) -> float:
 # `certigraph bench --ray`: episodes per minute without Ray, and with one and two workers on this machine.
 
 REPLY_DELAY = 0.2
-"""Seconds that the endpoint takes for a reply."""
+"""Seconds that the simulated model endpoint takes for a reply."""
 
 WORKER_COUNTS = (0, 1, 2)
-"""Numbers of worker processes; 0: only the process of the evaluation."""
+"""Numbers of worker processes that are compared; 0: runs are executed in the process of the evaluation, without Ray."""
 
 WARM_UP_RUNS = 16
-"""Number of runs that end before the timing starts, while workers start and caches fill."""
+"""Number of runs at the beginning that are not timed, while workers start and caches fill."""
 
 RAY_BLOCKS = 4
 
 Workload = Literal["waiting", "scripted"]
-"""Kinds of episodes: those that wait for a model's replies, and those that use the processor."""
+"""Kind of episodes: `waiting` for a model's replies most of the time, or `scripted`, which only uses the processor."""
 
 WORKLOAD_MODELS: dict[Workload, str] = {"waiting": "openai:loopback", "scripted": "scripted:expert"}
 
 RAY_CONCURRENCY: dict[Workload, int] = {"waiting": 4, "scripted": 2}
-"""Concurrent runs on a worker, and in the process without Ray."""
+"""Number of concurrent runs on a worker, or in the process of the evaluation without Ray, by kind of episodes."""
 
 
 class RayThroughput(Record):
@@ -410,7 +422,9 @@ class RayThroughput(Record):
 
 
 def bench_ray(episodes: int, *, laps: int = 3) -> list[RayThroughput]:
-    """Evaluate `episodes` tasks in every way, in alternating laps, so that a change of the machine's speed affects all.
+    """Measure SDP on `episodes` BlocksWorld tasks without Ray, and with one and two Ray workers.
+
+    The settings alternate over the laps, so that a change of the machine's speed affects all of them.
 
     Raises:
         Fault: Ray is missing, or a run did not reach its goal.
@@ -444,7 +458,7 @@ def print_ray(done: Sequence[RayThroughput], *, as_json: bool) -> None:
 
 
 def worker_ratios(done: Sequence[RayThroughput], work: Workload) -> list[float]:
-    """Compute the ratio of two workers' rate to one worker's, by lap."""
+    """Compute the rate (episodes per minute) of two workers relative to that of one worker, for each lap."""
     return [two / one for one, two in zip(_rates(done, work, 1), _rates(done, work, 2), strict=True)]
 
 

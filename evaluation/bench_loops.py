@@ -1,4 +1,4 @@
-"""Timed loops of the benchmark: SDP's graph, a bare LangGraph loop and a plain Python loop on the same task."""
+"""Loops that `certigraph bench` times on the same task: SDP's graph, a bare LangGraph loop and a plain Python loop."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -26,22 +26,22 @@ from certigraph.state.trajectory import serializer
 
 
 def climb_action(rung: int) -> str:
-    """Return the text of the action that reaches a rung from the one below."""
+    """Return the text of the action that climbs to a rung from the rung below."""
     return f"climb to rung {rung}"
 
 
 def height_after(height: int, text: str) -> int:
-    """Return the height after an action; an action for another than the next rung changes nothing."""
+    """Return the height after an action, given its text. Only the action for the next rung has an effect."""
     return height + 1 if text == climb_action(height + 1) else height
 
 
 def describe_height(height: int) -> str:
-    """Return the observation at a height."""
+    """Return the text of the observation at a height."""
     return f"You stand on rung {height}."
 
 
 class LadderWorld(Environment):
-    """One episode. `seconds` is the wall-clock time inside its methods."""
+    """One episode of climbing a ladder. `seconds` is the wall-clock time spent inside the methods of the world."""
 
     concurrent = False
 
@@ -49,13 +49,13 @@ class LadderWorld(Environment):
         self.rungs, self.height, self.seconds = rungs, 0, 0.0
 
     def reset(self) -> Observation:
-        """Return to the ground."""
+        """Go back to the ground and return the first observation."""
         with self._timed():
             self.height = 0
             return Observation(text=describe_height(0))
 
     def step(self, action: Action) -> Observation:
-        """Climb one rung."""
+        """Execute an action, which climbs at most one rung, and return the observation."""
         with self._timed():
             self.height = height_after(self.height, action.text)
             return Observation(text=describe_height(self.height), done=self.height == self.rungs)
@@ -69,11 +69,11 @@ class LadderWorld(Environment):
         return None
 
     def score(self) -> Scores:
-        """Return the reached share of the rungs."""
+        """Return the score: the share of the rungs that was reached."""
         return Scores(value=self.height / self.rungs)
 
     def close(self) -> None:
-        """Release nothing."""
+        """Do nothing: the world holds no resources."""
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
@@ -107,7 +107,7 @@ class Ladder(Benchmark):
         return LadderWorld(self.rungs)
 
     def operators(self) -> Mapping[str, Operator]:
-        """Return Propose, Realize and Validate; Replan is never needed."""
+        """Return the operators Propose, Realize and Validate; Replan is never needed."""
         return self._operators
 
     def expert(self) -> None:
@@ -132,7 +132,7 @@ async def _validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str,
 
 
 class ClimbState(TypedDict):
-    """Minimal state of the loop; every field is a last-value channel."""
+    """Minimal state of the bare LangGraph loop; every field is a channel that holds its last value."""
 
     rungs: int
     head: int
@@ -147,12 +147,12 @@ ClimbNode = Callable[[ClimbState], dict[str, Any]]
 
 
 def initial_state(rungs: int) -> ClimbState:
-    """Return the state before the first step."""
+    """Return the state of the bare loop before the first step."""
     return ClimbState(rungs=rungs, head=0, height=0, action="", observation=describe_height(0), held=False)
 
 
 def bare_graph(checkpointer: Checkpointer = None) -> BareGraph:
-    """Build a graph of four small nodes and two conditional edges.
+    """Build the bare LangGraph loop: a graph with four small nodes and two conditional edges.
 
     The nodes are plain functions under `invoke` and coroutines under `ainvoke`.
     """
@@ -168,7 +168,7 @@ def bare_graph(checkpointer: Checkpointer = None) -> BareGraph:
 
 
 def plain_loop(rungs: int) -> ClimbState:
-    """Run the same nodes without a graph."""
+    """Run the nodes of the bare loop in a Python loop, without a graph."""
     state = initial_state(rungs)
     while state["head"] < rungs:
         for node in CLIMB_NODES.values():
@@ -224,7 +224,7 @@ SUPERSTEPS_PER_RUNG = len(CLIMB_NODES)
 
 
 class LoopSetting(NamedTuple):
-    """A loop, how it is called, and whether AsyncSqliteSaver saves its checkpoints in a file."""
+    """A loop to time, how it is called, and whether LangGraph's AsyncSqliteSaver saves its checkpoints in a file."""
 
     loop: LoopName
     call: Literal["ainvoke", "invoke", "for"]
@@ -232,7 +232,7 @@ class LoopSetting(NamedTuple):
 
 
 class Lap(NamedTuple):
-    """Wall-clock seconds of one climb, and the world's share of them."""
+    """One timed climb: its number of supersteps, its wall-clock seconds, and how many of them the world took."""
 
     supersteps: int
     seconds: float
@@ -245,12 +245,12 @@ class Lap(NamedTuple):
 
     @property
     def own(self) -> float:
-        """Milliseconds per superstep without the world."""
+        """Milliseconds per superstep without the time that the world takes."""
         return 1_000 * (self.seconds - self.world) / self.supersteps
 
 
 def time_lap(setting: LoopSetting, rungs: int) -> Lap:
-    """Climb once.
+    """Time one climb of a ladder with `rungs` rungs by the loop in `setting`.
 
     Raises:
         Fault: the climb ended below the top.
@@ -266,7 +266,7 @@ def time_lap(setting: LoopSetting, rungs: int) -> Lap:
 
 
 def time_saved_lap(loop: LoopName, rungs: int, path: Path) -> Lap:
-    """Climb once with checkpoints in the SQLite file at `path`."""
+    """Time one climb with checkpoints in the SQLite file at `path`."""
 
     async def climb() -> Lap:
         async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
@@ -278,7 +278,7 @@ def time_saved_lap(loop: LoopName, rungs: int, path: Path) -> Lap:
 
 
 class _PreparedClimb:
-    """A compiled graph with the arguments of its call."""
+    """A compiled graph, ready to climb, with the arguments for calling it."""
 
     def __init__(self, loop: LoopName, rungs: int, saver: Checkpointer = None) -> None:
         ladder, self.world = Ladder(rungs), LadderWorld(rungs)

@@ -36,7 +36,10 @@ QUERY_STOPWORDS = ("what", "is", "the", "of", "and", "in", "which", "was")
 
 
 class GeneratedQuery(NamedTuple):
-    """Query from the words of one abstract and its title, without stopwords and with eight, and the abstract's id."""
+    """Two queries made of words from the title and text of one abstract, and the id of this abstract.
+
+    `bare` has no stopwords, `laden` has the same words and up to eight stopwords.
+    """
 
     bare: str
     laden: str
@@ -44,7 +47,7 @@ class GeneratedQuery(NamedTuple):
 
 
 class GeneratedAbstracts:
-    """Corpus of `size` generated passages."""
+    """Corpus of `size` generated passages that look like abstracts; deterministic for a seed."""
 
     def __init__(self, size: int, seed: int = 0) -> None:
         self.size, self._seed = size, seed
@@ -58,7 +61,7 @@ class GeneratedAbstracts:
             yield from self.block(block)
 
     def block(self, number: int) -> Iterator[Passage]:
-        """Generate the passages of one block of ten thousand, independently of other blocks."""
+        """Generate the passages of one block, which has at most BLOCK_SIZE passages, independently of other blocks."""
         random = self._numpy.random.default_rng([self._seed, number])
         first, length = number * BLOCK_SIZE, min(BLOCK_SIZE, self.size - number * BLOCK_SIZE)
         ends = random.lognormal(4.53, 0.4, length).clip(20, 400).astype(int).cumsum()
@@ -78,7 +81,10 @@ class GeneratedAbstracts:
         return generated[:number]
 
     def _ranks_by_chance(self) -> Any:
-        """Table from a uniform draw to a word's rank, with eight entries per word: one look-up per draw."""
+        """Build a table for drawing words: a random entry is the rank of a word with the probability of that word.
+
+        The table has eight entries per word, so that a draw needs only one look-up.
+        """
         numpy = self._numpy
         chances = (numpy.arange(1, len(self._words) + 1) + 2.7) ** -1.05
         bounds = numpy.cumsum(chances / chances.sum())
@@ -98,7 +104,7 @@ def _generate_queries(passages: list[Passage], number: int) -> Iterator[Generate
 
 
 def _generate_vocabulary(size: int) -> list[str]:
-    """Stopwords, then generated words of two syllables, of three, and so on."""
+    """Generate a vocabulary: the stopwords, then artificial words of two syllables, of three, and so on."""
     syllables = ["".join(pair) for pair in product("bdfgklmnprstvz", "aeiou")]
     vocabulary = sorted(STOPWORDS)
     for length in count(2):
@@ -114,24 +120,24 @@ def _generate_vocabulary(size: int) -> list[str]:
 # The engines that are compared.
 
 SearchFunction = Callable[[str, int], list[str]]
-"""Function from a query and k to ids, the best first."""
+"""Function that takes a query and k and returns the ids of the k best passages, the best first."""
 
 
 class RetrievalEngine(NamedTuple):
-    """A retrieval engine.
+    """A retrieval engine that is measured.
 
-    `build_engine` writes a folder that `open` reads; without `build_engine`, `open` indexes the passages.
+    `build` writes an index to a folder, which `open` reads. An engine without `build` indexes the passages in `open`.
     """
 
     package: str
     open: Callable[[Path, Iterable[Passage]], SearchFunction]
     build: Callable[[Iterable[Passage], Path], object] | None = None
     shares: str = ""
-    """Name of the engine whose folder this one reads."""
+    """Name of the engine whose index this engine reads; empty: its own."""
     queries: int = 200
-    """Maximum number of queries; rank-bm25 needs half a second for one."""
+    """Maximum number of queries. It is small for rank-bm25, which needs half a second for a query."""
     peer: bool = False
-    """Whether it is another library for comparison, left out where it is missing or the corpus is too large for it."""
+    """Whether the engine is another library for comparison, left out if it is not installed or the corpus too large."""
 
 
 def _open_plain(folder: Path, passages: Iterable[Passage]) -> SearchFunction:
@@ -172,7 +178,7 @@ ENGINES = {
     "bm25s": RetrievalEngine("bm25s", _open_bm25s, _build_bm25s, peer=True),
     "rank-bm25": RetrievalEngine("rank_bm25", _open_pool, queries=5, peer=True),
 }
-"""The engines by name, over the same analysis of the same passages; `rank-bm25` is certigraph's `PassagePool`."""
+"""The engines by name. All index the same tokens of the same passages; `rank-bm25` is certigraph's `PassagePool`."""
 
 
 # The work of one process: build an index, or open one and answer queries.
@@ -181,7 +187,11 @@ TOP_K = 10
 
 
 class EngineBuild(Record):
-    """Seconds to build an index, of which `generating` for the passages; megabytes of peak memory and on disk."""
+    """Cost of building an index.
+
+    `seconds` include the seconds for `generating` the passages; `peak` is the maximum memory and `disk` the size of the
+    index, both in megabytes.
+    """
 
     seconds: float
     generating: float
@@ -190,9 +200,10 @@ class EngineBuild(Record):
 
 
 class SearchFigures(Record):
-    """Milliseconds to open and to answer (median, 95th percentile).
+    """Milliseconds for opening an index, and for answering a query without and with stopwords.
 
-    `found` is the share of queries whose passage is among the ten hits.
+    `bare` and `laden` are median and 95th percentile. `found` is the share of queries whose own passage is among the
+    ten best.
     """
 
     opening: float
@@ -209,7 +220,10 @@ class ProcessMemory(Record):
 
 
 def build_engine(name: str, size: int, folder: Path) -> tuple[EngineBuild, None]:
-    """Build an engine's index of `size` generated passages; nothing is kept in memory."""
+    """Build an engine's index of `size` generated passages in a folder, and measure the cost.
+
+    The second value is None: nothing must stay in memory for `run_in_processes`.
+    """
     passages, start = _TimedPassages(GeneratedAbstracts(size)), perf_counter()
     write = ENGINES[name].build
     if write:
@@ -223,7 +237,7 @@ def build_engine(name: str, size: int, folder: Path) -> tuple[EngineBuild, None]
 def search_engine(
     name: str, size: int, folder: Path, queries: Sequence[GeneratedQuery]
 ) -> tuple[SearchFigures, SearchFunction]:
-    """Open an index and answer queries; the opened engine is returned too, so that it stays in memory."""
+    """Open an index, answer queries and measure the time; the opened engine is returned too, so it stays in memory."""
     engine = ENGINES[name]
     passages = () if engine.build or engine.shares else list(GeneratedAbstracts(size))
     start = perf_counter()
@@ -253,7 +267,7 @@ def _latencies(answer: SearchFunction, queries: Sequence[str]) -> tuple[float, f
 
 
 class _TimedPassages:
-    """Passages, and the seconds that their generation took."""
+    """Iterable of passages that measures the seconds for generating them."""
 
     def __init__(self, passages: Iterable[Passage]) -> None:
         self._passages, self.seconds = passages, 0.0
@@ -275,7 +289,15 @@ class _TimedPassages:
 def run_in_processes(
     number: int, job: Callable[..., tuple[Any, object]], *arguments: Any
 ) -> list[tuple[Any, ProcessMemory]]:
-    """Call a job in several concurrent processes; return results, and the memory of each after all have finished.
+    """Call a job in several new processes at the same time.
+
+    Args:
+        number: number of processes.
+        job: function that returns its result, and an object that must stay in memory while memory is measured.
+        *arguments: arguments of the job.
+
+    Returns:
+        The result of each process, and the memory of each process, measured after all have finished.
 
     Raises:
         Fault: a process died.
@@ -319,11 +341,11 @@ def _run_job(connection: Connection, job: Callable[..., tuple[Any, object]], arg
 # The benchmark.
 
 SEARCH_WORKERS = 2
-"""Number of processes that search the same files at once, so that shared pages do not count as private."""
+"""Number of processes that search the same files at the same time, so that shared pages do not count as private."""
 
 
 class EngineResult(Record):
-    """Results of one engine; of its two workers the slower time and the larger memory count."""
+    """Results of one engine: of the processes that searched at the same time, the slowest times and largest memory."""
 
     engine: str
     built: EngineBuild | None
@@ -353,7 +375,8 @@ def bench_retrieval(
         passages: number of passages.
         queries: number of queries of ten words from one abstract, with and without eight stopwords; rank-bm25 gets
             five.
-        big: measure only the engine on disk: rank-bm25 and bm25s take tens of gigabytes at five million passages.
+        big: measure only tantivy, whose index stays on disk: rank-bm25 and bm25s take tens of gigabytes at five million
+            passages.
         progress: called with a line of progress before each engine.
 
     Raises:
@@ -399,7 +422,7 @@ def print_retrieval(done: RetrievalBench, *, as_json: bool) -> None:
 
 
 def retrieval_table(done: RetrievalBench) -> Group:
-    """Format the results as tables. rank-bm25 has no index on disk: opening it includes building it."""
+    """Format the results as a table. rank-bm25 has no index on disk, so that opening it includes building it."""
     heads = ("engine", "build s", "generating", "peak MB", "disk MB", "open ms", "p50 ms", "p95 ms")
     shown = Table(*heads, "p50 laden", "p95 laden", "found", "private MB", "PSS MB", box=None)
     for row in done.rows:

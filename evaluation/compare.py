@@ -54,7 +54,7 @@ from certigraph.state.trajectory import Trajectory
 
 
 def seconds_per_call(rows: Sequence[ComparisonRow]) -> float | None:
-    """Compute wall-clock seconds per model call over all runs; None without any call."""
+    """Compute wall-clock seconds per model call over all runs; None if there was no call."""
     calls = sum(row.calls for row in rows)
     return sum(row.seconds for row in rows) / calls if calls else None
 
@@ -62,10 +62,14 @@ def seconds_per_call(rows: Sequence[ComparisonRow]) -> float | None:
 def seconds_left(
     rows: Sequence[ComparisonRow], waiting: Iterable[str], budget: int, pace: float | None
 ) -> float | None:
-    """Estimate the seconds for runs of the `waiting` methods at `pace` seconds a call; None if `pace` is None.
+    """Estimate how many seconds the unfinished runs will take; None if `pace` is None.
 
-    A run is assumed to make as many calls as the finished runs of its method on average, else as those of all methods,
-    else its budget.
+    Args:
+        rows: the finished runs. A run is assumed to make as many calls as the mean of its method's finished runs, or of
+            all finished runs if its method has none.
+        waiting: the method of each unfinished run.
+        budget: number of calls that is assumed for a run if no run has finished.
+        pace: seconds per model call.
     """
     if pace is None:
         return None
@@ -95,7 +99,7 @@ MAX_MESSAGE_CHARACTERS = 200
 
 
 LONG_RUN_SECONDS = 0.5
-"""Seconds from which the outcome of a run is always printed."""
+"""Duration in seconds from which the outcome of a run is always printed; of shorter runs only some are."""
 
 MAX_SILENT_SECONDS = 10.0
 """Maximum number of seconds between two printed outcomes."""
@@ -110,7 +114,10 @@ def show_progress(
     at_once: int = 1,
     silent: bool = False,
 ) -> Iterator[CellListener]:
-    """Yield a listener that prints the progress of the `waiting` cells; `rows` are those of finished runs."""
+    """Yield a listener that prints the progress of a comparison.
+
+    `waiting` are the cells (method, task and trial) whose runs are not finished; `rows` are those of finished runs.
+    """
     console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=silent)
     console.print(format_opening(plan, waiting, rows, at_once), markup=False)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
@@ -121,7 +128,7 @@ def show_progress(
 def format_opening(
     plan: ComparisonPlan, waiting: Sequence[ComparisonCell], rows: Sequence[ComparisonRow], at_once: int = 1
 ) -> str:
-    """Format the first line: models, number of runs and calls, and the time that is left."""
+    """Format the first line of the progress: models, number of runs and calls, and the time that is left."""
     cells = len(plan.methods) * len(plan.tasks) * plan.trials
     size = f"{format_count(len(plan.methods), 'method')} x {format_count(len(plan.tasks), 'task')}"
     size += f" x {plan.trials} trials" if plan.trials > 1 else ""
@@ -155,7 +162,7 @@ class _ProgressListener:
         self.progress.update(self.bar, advance=1, description=_cell_label(self.waiting[0]) if self.waiting else "")
 
     def _should_print(self, row: ComparisonRow, trajectory: Trajectory) -> bool:
-        # Long runs, failed runs and the last one; of short ones, which may be thousands, one every OFTEN seconds.
+        # Long runs, failed runs and the last one; of short ones, which may be thousands, one every MAX_SILENT_SECONDS.
         late = time.monotonic() - self.printed > MAX_SILENT_SECONDS
         return row.seconds >= LONG_RUN_SECONDS or late or not is_finished(trajectory) or not self.waiting
 
@@ -165,7 +172,7 @@ class _ProgressListener:
 
 
 def format_outcome(row: ComparisonRow, trajectory: Trajectory) -> str:
-    """Format a run on one line, with its message if it will be tried again."""
+    """Format the outcome of a run on one line, with the error message if the run will be tried again."""
     tokens = f"{row.prompt_tokens:,} + {row.output_tokens:,} tokens"
     figures = f"score {row.score:.4g}, {format_count(row.calls, 'call')}, {tokens}, {format_duration(row.seconds)}"
     number = f" trial {row.trial}" if row.trial else ""
@@ -191,7 +198,7 @@ def _cell_label(cell: ComparisonCell) -> str:
     return f"{cell.method.name} {cell.task}" + (f" trial {cell.trial}" if cell.trial else "")
 
 
-# Comparison of inspect logs that `certigraph eval` wrote.
+# Comparison of Inspect logs that `certigraph eval` wrote.
 
 MAX_SHOWN_TASKS = 5
 """Maximum number of tasks in a message about tasks that two evaluations do not share."""
@@ -199,6 +206,9 @@ MAX_SHOWN_TASKS = 5
 
 def compare_logs(paths: Sequence[Path]) -> Comparison:
     """Compare several evaluations of one benchmark on the same tasks; the first one is the reference.
+
+    Args:
+        paths: Inspect logs that `certigraph eval` wrote.
 
     Raises:
         Fault: a file is not a log or is given twice, or the evaluations are of different benchmarks or tasks.
@@ -237,7 +247,9 @@ def _evaluation_rows(name: str, one: Evaluation) -> list[ComparisonRow]:
             ending=row.ending,
             score=100 * row.value,
             solved=row.value >= 1,
+            scored=row.footer.scores is not None,
             run=row.run,
+            usd=row.footer.usage.usd,
             calls=row.footer.usage.calls,
             prompt_tokens=row.footer.usage.input_tokens,
             cached_tokens=row.footer.usage.cached_tokens,
@@ -284,20 +296,21 @@ PIPED_WIDTH = 200
 
 
 class ComparisonJob(NamedTuple):
-    """A plan with the context and benchmark to run it."""
+    """Plan of a comparison, with the context and the benchmark that its runs need."""
 
     plan: ComparisonPlan
     context: Context
     benchmark: Benchmark | None
-    """None: it is loaded when a run is started."""
+    """The loaded benchmark; None: it is loaded when a run is started."""
     command: str = COMPARE_COMMAND
     """The command that continues the comparison, for messages."""
 
 
 class Choice(NamedTuple):
-    """Selection of tasks and number of trials: ids, or a split and the maximum number of its tasks (0: all).
+    """Selection of tasks, and number of trials of each.
 
-    A limit takes the first tasks, or with `stratify` tasks spread over difficulty and length.
+    Tasks are chosen by `ids`, or by `split` and `limit`, the maximum number of tasks (0: all). With a limit the first
+    tasks are taken, or with `stratify` tasks spread over difficulty, length and kind.
     """
 
     ids: Sequence[str] = ()
@@ -312,7 +325,7 @@ def build_job(methods: Sequence[ComparedMethod], benchmark: str, choice: Choice,
 
     Raises:
         UnknownName: a benchmark, split or task is unknown.
-        Fault: a run's dollars are limited and a model has no known price.
+        Fault: the budget limits the dollars of a run, and the price of a model is not known.
     """
     check_priced((context.model, *context.roles.values()), context.budget)
     live = load_benchmark(benchmark, context.data)
@@ -336,10 +349,14 @@ def _tasks_of_split(live: Benchmark, choice: Choice) -> Sequence[Task]:
 
 
 def load_job(folder: Path, *, report_only: bool = False) -> ComparisonJob:
-    """Load the comparison of a folder; if it is only reported, no code of one's own that it names is imported.
+    """Load the comparison that a folder holds, so that it can be continued or reported.
+
+    Args:
+        folder: the folder of the comparison.
+        report_only: do not load a user's own benchmark, because a report needs none.
 
     Raises:
-        Fault: there is none, or it was started on another machine.
+        Fault: the folder holds no comparison, or it was started on another machine.
     """
     plan, context = read_plan(folder), load_settings(folder)
     for name in {context.model, *context.roles.values()}:
@@ -349,12 +366,16 @@ def load_job(folder: Path, *, report_only: bool = False) -> ComparisonJob:
 
 
 def print_logs(paths: Sequence[Path], *, as_json: bool) -> None:
-    """Compare finished evaluations by their logs. Raises Fault as `compare_logs` does."""
+    """Compare evaluations by their Inspect logs and print the tables. Raises Fault as `compare_logs` does."""
     print_tables(compare_logs(paths), as_json=as_json)
 
 
 def finish_comparison(job: ComparisonJob, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
-    """Run what is left of a comparison unless `report_only`, print it, and return the exit status."""
+    """Execute the unfinished runs of a comparison, unless `report_only` is set, and print the report.
+
+    Returns:
+        The exit status: 1 while runs are unfinished, else 0.
+    """
     if not report_only:
         run_comparison(job, folder, at_once=at_once, silent=as_json)
     return print_comparison(job, folder, as_json=as_json)
@@ -368,7 +389,7 @@ def run_comparison(
     silent: bool = False,
     part: ComparisonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Run what is left of a comparison and print its progress. Raises as `compare` does."""
+    """Execute the unfinished runs of a comparison and print the progress. Raises the same errors as `compare`."""
     plan, context, benchmark, command = job
     benchmark = benchmark or load_benchmark(plan.benchmark, context.data)
     save_or_check_plan(plan, folder, command)
@@ -380,7 +401,7 @@ def run_comparison(
 
 
 def print_comparison(job: ComparisonJob, folder: Path, *, as_json: bool) -> int:
-    """Write the report, print its table and return the exit status, which is 1 while runs are left."""
+    """Write the report of a comparison, print its tables and return the exit status, which is 1 while runs are left."""
     findings = write_comparison_report(job.plan, folder)
     print_tables(findings.comparison, findings.estimates, as_json=as_json)
     if not as_json:
@@ -389,7 +410,7 @@ def print_comparison(job: ComparisonJob, folder: Path, *, as_json: bool) -> int:
 
 
 def print_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = (), *, as_json: bool) -> None:
-    """Print the tables of a comparison, or one JSON object."""
+    """Print a comparison as tables or as one JSON object."""
     if as_json:
         typer.echo(json.dumps(comparison_to_json(comparison, estimates), ensure_ascii=False))
         return
@@ -419,13 +440,14 @@ def ablate(
     """Run a graph and one variant for each swap on the same tasks, trials and budget, and write the report.
 
     Args:
-        graph: the name of a graph, one's own included: `mypackage.graphs:build`.
-        benchmark: the name of a benchmark, which may have a configuration: `travelplanner:paper`; or one's own:
-            `mypackage.worlds:MyBenchmark`.
-        swaps: `SLOT=OPERATOR`, several of one variant joined by `+`; for sdp the paper's three by default.
+        graph: the name of a graph, or a user's own graph: `mypackage.graphs:build`.
+        benchmark: the name of a benchmark, which may have a configuration: `travelplanner:paper`; or a user's own
+            benchmark: `mypackage.worlds:MyBenchmark`.
+        swaps: one `SLOT=OPERATOR` per variant, or several joined by `+`; by default, for the graph `sdp`, the three
+            ablations of the SDP paper.
         choice: selection of tasks and number of trials: `Choice(limit=30, trials=5)`.
-        context: model, budget and limits; by default a simulated agent.
-        out: the folder of the ablation; an unfinished one is continued.
+        context: model, budget and limits; by default the model is a simulated agent.
+        out: the folder of the ablation; an unfinished ablation in it is continued.
         at_once: maximum number of runs at the same time.
 
     Raises:

@@ -1,6 +1,6 @@
-"""Comparisons: the plan, its cells (one run for each task, trial and method), and their execution.
+"""Comparisons of methods on the same tasks: the plan, its cells (one run per task, trial and method), and execution.
 
-`compare` runs every cell that has no ending yet, so that a comparison may be interrupted and started again at any time.
+`compare` runs every cell that is not finished, so that a comparison may be interrupted and started again at any time.
 """
 
 import asyncio
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 
 
 class ComparedMethod(Record):
-    """A graph with its operators, under a name for tables, which is the name of the graph by default."""
+    """A method of a comparison: a graph with its operators, and the name of the method in tables."""
 
     name: str
     graph: str
     operators: dict[str, JsonValue]
 
     def build(self) -> AnyGraph:
-        """Build the compiled graph."""
+        """Build the compiled graph with the operators."""
         return rebuild_graph(self.graph, self.operators)
 
 
@@ -61,7 +61,7 @@ MODEL_SEPARATOR = " and "
 
 
 class ComparisonOutline(NamedTuple):
-    """Names of the methods, tasks and number of trials; `model` names all models, joined by AND."""
+    """Names of the methods, ids of the tasks, and number of trials; `model` has the names of all models."""
 
     benchmark: str
     model: str
@@ -90,7 +90,7 @@ class ComparisonPlan(Record):
 
     @property
     def outline(self) -> ComparisonOutline:
-        """The plan without budget, limits, versions and machine."""
+        """The names of benchmark, models, methods and tasks, and the number of trials."""
         models = MODEL_SEPARATOR.join(dict.fromkeys([self.model, *self.roles.values()]))
         return ComparisonOutline(self.benchmark, models, tuple(m.name for m in self.methods), self.tasks, self.trials)
 
@@ -117,7 +117,7 @@ def parse_methods(names: Sequence[str], swaps: Sequence[str] = ()) -> tuple[Comp
 
 
 def build_method(name: str, graph: str, swaps: Sequence[str], *, import_own: bool = True) -> ComparedMethod:
-    """Build a method from a graph with swaps, `SLOT=OPERATOR`, under a name.
+    """Build a method with a name from a graph and swaps of its operators, `SLOT=OPERATOR`.
 
     Operators and graphs named `module:attribute` are imported, which runs the code of their module. If `import_own` is
     false, they are not imported, and it is not checked that they exist.
@@ -138,7 +138,7 @@ def build_method(name: str, graph: str, swaps: Sequence[str], *, import_own: boo
 def build_plan(
     benchmark: str, methods: Sequence[ComparedMethod], tasks: Sequence[str], context: Context, trials: int = 1
 ) -> ComparisonPlan:
-    """Build the plan of methods on tasks; the context must have its limits set."""
+    """Build the plan for running methods on tasks; `context` has models, budget and limits, which must be set."""
     shared = shareable_context(context)
     return ComparisonPlan(
         benchmark=benchmark,
@@ -172,7 +172,7 @@ PLAN_FILE = "comparison.json"
 """Name of the file with the plan."""
 
 COMPARE_COMMAND = "certigraph compare"
-"""Default command that messages name."""
+"""Command that messages name by default as the one that continues a comparison."""
 
 MAX_SHOWN_DIFFERENCES = 5
 """Maximum number of differences between two plans in a message."""
@@ -220,14 +220,14 @@ def save_or_check_plan(plan: ComparisonPlan, folder: Path, command: str = COMPAR
 
 
 def format_differences(saved: ComparisonPlan, new: ComparisonPlan) -> str:
-    """Format the first differences between two plans on one line; empty if there are none."""
+    """Format the first differences between two plans on one line; empty if the plans are equal."""
     lines = list_differences(saved, new)
     more = f"; and {len(lines) - MAX_SHOWN_DIFFERENCES} more" if len(lines) > MAX_SHOWN_DIFFERENCES else ""
     return "; ".join(lines[:MAX_SHOWN_DIFFERENCES]) + more
 
 
 def list_differences(saved: ComparisonPlan, new: ComparisonPlan) -> list[str]:
-    """List the differences between a saved plan and a new one, without the fields of CIRCUMSTANCES."""
+    """List the differences between a saved plan and a new one; IGNORED_FIELDS such as the machine are left out."""
     one, other = (dict(_flatten(plan.model_dump(mode="json", exclude=IGNORED_FIELDS))) for plan in (saved, new))
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
     return [f"{key}: {_format_value(one.get(key))} there, {_format_value(other.get(key))} here" for key in keys]
@@ -252,7 +252,10 @@ RUNS_FOLDER = "runs"
 
 
 class ComparisonCell(NamedTuple):
-    """One method on one task in one trial, counted from 0; `folder` holds the folder of its run."""
+    """One run of a comparison: a method, a task and the number of the trial, from 0.
+
+    `folder` is the folder in which the run gets its own folder.
+    """
 
     method: ComparedMethod
     task: str
@@ -261,7 +264,10 @@ class ComparisonCell(NamedTuple):
 
 
 def cells_of(plan: ComparisonPlan, folder: Path) -> list[ComparisonCell]:
-    """List all cells, task by task, so that an unfinished comparison is balanced over the methods."""
+    """List the cells (one run per task, trial and method) of a comparison, task by task.
+
+    With this order an unfinished comparison has about as many runs of each method.
+    """
     return [
         ComparisonCell(
             method,
@@ -282,12 +288,12 @@ def read_cell_trajectory(cell: ComparisonCell) -> Trajectory | None:
 
 
 def is_finished(trajectory: Trajectory | None) -> bool:
-    """Whether a run is finished, as in `has_final_ending`."""
+    """Return whether a run is finished: it ended, and not in an error."""
     return has_final_ending(trajectory.footer if trajectory else None)
 
 
 def has_final_ending(footer: Footer | None) -> bool:
-    """Whether a footer has a final ending: a spent budget is final, an error is not."""
+    """Return whether a run ended and need not be repeated. A used-up budget is a final ending; an error is not."""
     return footer is not None and not footer.ending.startswith("error:")
 
 
@@ -297,12 +303,15 @@ def unfinished_cells(cells: Sequence[ComparisonCell]) -> list[ComparisonCell]:
 
 
 def finished_cells(plan: ComparisonPlan, folder: Path) -> Iterator[tuple[ComparisonCell, Trajectory]]:
-    """Yield the finished cells in the order of the plan."""
+    """Yield the cells whose runs are finished, with their trajectories, in the order of the plan."""
     return ((cell, trajectory) for cell, trajectory in ended_cells(plan, folder) if is_finished(trajectory))
 
 
 def ended_cells(plan: ComparisonPlan, folder: Path) -> Iterator[tuple[ComparisonCell, Trajectory]]:
-    """Yield the finished cells and those that an error ended, which the next call tries again."""
+    """Yield the cells whose runs have ended, with their trajectories, in the order of the plan.
+
+    Runs that ended in an error are included, although the next call tries them again.
+    """
     for cell in cells_of(plan, folder):
         trajectory = read_cell_trajectory(cell)
         if trajectory and trajectory.footer:
@@ -310,14 +319,14 @@ def ended_cells(plan: ComparisonPlan, folder: Path) -> Iterator[tuple[Comparison
 
 
 async def run_cell(cell: ComparisonCell, context: Context, benchmark: Benchmark) -> Trajectory:
-    """Run a cell, or resume its run from the last checkpoint, and return the trajectory."""
+    """Execute the run of a cell, or resume it from the last checkpoint, and return the trajectory."""
     trial_context = context.model_copy(update={"trial": cell.trial})
     folder = cell.folder / run_name_of(cell, benchmark)
     return (await complete_run(folder, cell.method.build(), benchmark, cell.task, trial_context)).trajectory
 
 
 def run_name_of(cell: ComparisonCell, benchmark: Benchmark) -> str:
-    """Return the name of the cell's run, or a new name if it was not started."""
+    """Return the name of a cell's run, or a new name if the run was not started."""
     folder = run_folder_of(cell)
     return folder.name if folder else create_run_name(cell.method.graph, benchmark.task(cell.task))
 
@@ -328,7 +337,7 @@ def _footer_of(cell: ComparisonCell) -> Footer | None:
 
 
 def run_folder_of(cell: ComparisonCell) -> Path | None:
-    """Find the folder of the cell's run; None if there is none with a complete header."""
+    """Find the folder of a cell's run; None if there is no run whose header was completely written."""
     folders = (path.parent for path in sorted(cell.folder.glob("*/trajectory.jsonl")) if has_header(path))
     return next(folders, None)
 
@@ -345,31 +354,31 @@ def _slug_of(name: str) -> str:
 # Execution.
 
 MAX_EQUAL_FAILURES = 3
-"""Number of first runs that stop the comparison if all fail with the same message."""
+"""Number of runs at the start that stop the comparison if all of them fail with the same message."""
 
 OUTSIDE_FAILURES = ("error:data", "error:environment", "error:model")
-"""Endings by a failure that the method did not cause."""
+"""Endings of runs by a failure outside the method: of the data, the world or the model."""
 
 CellListener = Callable[[ComparisonCell, Trajectory], None]
-"""Listener that is called with every cell that was run, whatever its ending."""
+"""Function that is called with every cell whose run was executed, and the trajectory, whatever the ending."""
 
 CellRunner = Callable[[ComparisonCell, Context, Benchmark], Awaitable[Trajectory]]
-"""Function that runs a cell, or resumes its run, in this process or on a worker."""
+"""Function that executes or resumes the run of a cell, in this process or on a worker."""
 
 
 class ComparisonOptions(NamedTuple):
-    """Options of a comparison that is part of a sweep, or runs on other machines."""
+    """Further options of a comparison, for one that is part of a sweep or is executed on other machines."""
 
     shown_folder: Path | None = None
-    """Folder that messages name in the command that continues; by default the folder of the comparison."""
+    """Folder that messages name in the command that continues the comparison; None: the folder of the comparison."""
     listener: CellListener = lambda cell, trajectory: None
     should_stop: Callable[[], bool] = lambda: False
-    """Returns True to start no further run; running ones end."""
+    """Function that is called before each run; if it returns True, no further runs are started."""
     runner: CellRunner = run_cell
 
 
 DEFAULT_OPTIONS = ComparisonOptions()
-"""Options of a comparison that runs alone in this process."""
+"""Options of a comparison that is not part of a sweep and is executed in this process."""
 
 
 def compare(
@@ -383,21 +392,22 @@ def compare(
     command: str = COMPARE_COMMAND,
     part: ComparisonOptions = DEFAULT_OPTIONS,
 ) -> None:
-    """Run every cell that is not finished. A run that ends in an error is tried again by the next call.
+    """Execute the run of every cell that is not finished. The next call tries runs again that ended in an error.
 
     Args:
-        plan: methods and tasks; for a folder with a plan, the same plan.
-        context: the context of every run.
+        plan: methods and tasks. If the folder holds a plan already, both must be the same.
+        context: model, budget and limits of every run.
         benchmark: the benchmark of the tasks.
         folder: the folder for plan and runs.
         listener: called after each cell.
         at_once: maximum number of runs at the same time; more than one saves time if they wait for an endpoint.
         command: the command that continues the comparison, for messages.
-        part: options for a comparison that is part of a sweep, or runs on other machines.
+        part: further options, for a comparison that is part of a sweep or is executed on other machines.
 
     Raises:
-        Fault: the folder holds another plan, another process is using it, or the first runs all failed alike.
-        Interrupted: Ctrl-C was pressed; the message has the command that continues.
+        Fault: the folder holds another plan, another process is using it, or the first runs all failed with the same
+            message.
+        Interrupted: Ctrl-C was pressed; the message has the command that continues the comparison.
     """
     resume = f"resume with: {command} --out {part.shown_folder or folder}"
     save_or_check_plan(plan, folder, command)
@@ -449,7 +459,7 @@ def comparison_rows_of(plan: ComparisonPlan, folder: Path) -> list[ComparisonRow
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock a folder for this process inside the block; the lock ends with the process, whatever ends that."""
+    """Inside the block, lock a folder for this process. The operating system releases the lock if the process dies."""
     with (folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -462,7 +472,10 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 class ClusterWorkers(NamedTuple):
-    """Address of a Ray cluster, as `pooled` takes it, and number of processes, by default one for each processor."""
+    """Workers that execute runs: address of a Ray cluster, as in `worker_pool`, and number of processes.
+
+    None as number of processes means one for each processor of the cluster.
+    """
 
     address: str
     processes: int | None = None
@@ -470,9 +483,10 @@ class ClusterWorkers(NamedTuple):
 
 @contextmanager
 def cell_runner(plan: ComparisonPlan, workers: ClusterWorkers | None, at_once: int) -> Iterator[tuple[CellRunner, int]]:
-    """Yield the function that runs a cell, and how many cells run at the same time; without workers, in this process.
+    """Yield the function that executes the run of a cell, and the number of cells to execute at the same time.
 
-    With workers, an `at_once` of 1 means as many as fit on them, and they must have access to the comparison's folder.
+    Without `workers`, cells are executed in this process. Workers must have access to the comparison's folder; an
+    `at_once` of 1 then means as many cells as the workers can take.
 
     Raises:
         Fault: Ray is missing, or there is no such cluster.

@@ -54,7 +54,10 @@ FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
 
 
 def escape_formula(value: Any) -> Any:
-    """Escape a value for a cell: a text that would be a formula gets an apostrophe; numbers are unchanged."""
+    """Escape a value for a spreadsheet cell: a text that looks like a formula gets an apostrophe in front.
+
+    Numbers are unchanged.
+    """
     if not isinstance(value, str) or not value.lstrip(" ").startswith(FORMULA_PREFIXES):
         return value
     try:
@@ -65,21 +68,27 @@ def escape_formula(value: Any) -> Any:
 
 
 def write_rows(path: Path, names: Sequence[str], lines: Iterable[Mapping[str, Any]], *, ends: str = "\r\n") -> None:
-    """Write a CSV file with a header and escaped cells; a cell that a line lacks is empty."""
+    """Write a CSV file with a header, cells escaped by `escape_formula`; `ends` is the line ending.
+
+    A cell for which a line has no value is empty.
+    """
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, names, lineterminator=ends)
         writer.writeheader()
         writer.writerows({name: escape_formula(value) for name, value in line.items()} for line in lines)
 
 
-# The table of needs, for the terminal and the page.
+# The table of needs (tokens, calls and steps that runs take), for the terminal and the page.
 
 MISSING_VALUE = "-"
-"""Cell without a value."""
+"""Text of a cell without a value."""
 
 
 def need_table(needs: Sequence[AmountNeed]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return heads and lines; a difference is the method's amount minus that of the first method."""
+    """Return the column headings and rows of the table of tokens, calls and steps that a run takes.
+
+    A difference is the mean amount of the row's method minus that of the first method.
+    """
     first = needs[0].against if needs else "the first"
     heads = (f"difference from {first}", "95 % interval", f"change from {first}", "95 % interval")
     return ("a run", "method", "mean", *heads), [_need_cells(need) for need in needs]
@@ -138,10 +147,10 @@ METHOD_COLUMNS = (
     "time",
     "cached by role",
 )
-"""Columns of the table of methods."""
+"""Column headings of the table of methods."""
 
 CACHE_COLUMNS = ("cached", "cached by role")
-"""Columns that are left out if no model cached anything."""
+"""Columns that are left out if no model had cached a prompt."""
 
 DIFFERENCE_COLUMNS = ("method", "n", "difference", "95 % interval", "p", "p (Holm)", "detectable", "in words")
 ESTIMATE_COLUMNS = (
@@ -158,7 +167,7 @@ ESTIMATE_COLUMNS = (
 
 
 def method_cells(summary: MethodSummary) -> tuple[str, ...]:
-    """Return the cells of a method, in the order of METHODS."""
+    """Return the table cells of a method, in the order of METHOD_COLUMNS."""
     return (
         summary.method,
         str(summary.n),
@@ -178,7 +187,10 @@ def method_cells(summary: MethodSummary) -> tuple[str, ...]:
 
 
 def method_table(summaries: Sequence[MethodSummary]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return heads and lines; without the columns about the model's cache if it cached nothing."""
+    """Return the column headings and rows of the table of methods.
+
+    The columns about the model's prompt cache are left out if nothing was cached.
+    """
     lines = [method_cells(summary) for summary in summaries]
     used = [
         n
@@ -189,7 +201,7 @@ def method_table(summaries: Sequence[MethodSummary]) -> tuple[tuple[str, ...], l
 
 
 def difference_cells(difference: Difference) -> tuple[str, ...]:
-    """Return the cells of a paired difference, in the order of DIFFERENCES."""
+    """Return the table cells of a paired difference between two methods, in the order of DIFFERENCE_COLUMNS."""
     interval = _format_bounds(difference.low, difference.high, "+.1f")
     least = difference.detectable
     detectable = "-" if least is None else f"{least:.1f}" if least < MAX_DIFFERENCE else "> 100"
@@ -208,7 +220,7 @@ def difference_cells(difference: Difference) -> tuple[str, ...]:
 
 
 def estimate_cells(estimate: ReplayEstimate) -> tuple[str, ...]:
-    """Return the cells of a replayed and re-executed ablation, in the order of ESTIMATES."""
+    """Return the table cells of an ablation that was replayed and re-executed, in the order of ESTIMATE_COLUMNS."""
     optimism = estimate.optimism
     scores = (f"{score:.1f}" for score in (estimate.full, estimate.measured, estimate.replayed))
     interval = _format_bounds(optimism.low, optimism.high, "+.1f")
@@ -216,7 +228,7 @@ def estimate_cells(estimate: ReplayEstimate) -> tuple[str, ...]:
 
 
 def terminal_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = ()) -> Iterator[Table]:
-    """Yield the tables for a terminal."""
+    """Yield the tables of a comparison for a terminal."""
     yield _terminal_table(*method_table(comparison.methods))
     if comparison.differences:
         yield _terminal_table(
@@ -228,7 +240,7 @@ def terminal_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] 
 
 
 def comparison_line(comparison: Comparison) -> str:
-    """Format the line above the tables: benchmark, models, number of tasks and trials, and what is left out."""
+    """Format the line above the tables: benchmark, models, number of tasks and trials, and tasks that are left out."""
     missing = comparison.planned - comparison.n
     unfinished = missing - comparison.faults
     lacking = f"; {unfinished} of {comparison.planned} tasks are not finished by every method and left out"
@@ -279,15 +291,16 @@ def _terminal_table(heads: tuple[str, ...], lines: list[tuple[str, ...]]) -> Tab
 
 
 def comparison_to_json(comparison: Comparison, estimates: Sequence[ReplayEstimate] = ()) -> dict[str, Any]:
-    """Return statistics, rows and replayed ablations as one JSON object."""
+    """Convert a comparison to one JSON object: statistics, a row for each run, and replayed ablations."""
     replayed = [estimate.model_dump(mode="json") for estimate in estimates]
     return {**comparison.model_dump(mode="json"), "replayed": replayed, "statistics": COMPARISON_METHODS}
 
 
 def write_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate], folder: Path) -> None:
-    """Write `table.json` with everything, and CSV files.
+    """Write the complete comparison to `table.json`, and its tables to CSV files.
 
-    `table.csv` has a line for each method, `needs.csv` one for each amount of a method, `rows.csv` one for each run.
+    `table.csv` has a line for each method, `needs.csv` a line for each method and amount (such as output tokens), and
+    `rows.csv` a line for each run.
     """
     results = comparison_to_json(comparison, estimates)
     (folder / "table.json").write_text(json.dumps(results, indent=1, ensure_ascii=False), encoding="utf-8")
@@ -302,13 +315,16 @@ def write_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate], fo
 
 
 def write_csv(path: Path, lines: list[dict[str, Any]]) -> None:
-    """Write lines as CSV; the columns are the keys of all lines."""
+    """Write dictionaries as the lines of a CSV file; the columns are the keys of all of them."""
     names = list(dict.fromkeys(name for line in lines for name in line))
     write_rows(path, names, lines)
 
 
 def flatten_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten a record into one line: goal precision, share of cached tokens by role, number of runs by ending."""
+    """Flatten a record with nested values into one line of a CSV file.
+
+    Goal precision, the share of cached tokens by role and the number of runs by ending get columns of their own.
+    """
     flat = {key: value for key, value in record.items() if not isinstance(value, dict)}
     goals = {f"goal_precision_{key}": value for key, value in record.get("goals", {}).items()}
     shares = {f"cached_share_{r}": round(PromptTokens.model_validate(p).share, 4) for r, p in record["roles"].items()}
@@ -324,7 +340,7 @@ def _prefix_difference(difference: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 class ComparisonResults(NamedTuple):
-    """Results of a comparison: statistics, replayed ablations, curves, and the frames for all analyses."""
+    """Results of a comparison: statistics, replayed ablations, score curves, and the data frames for all analyses."""
 
     comparison: Comparison
     estimates: list[ReplayEstimate]
@@ -333,7 +349,7 @@ class ComparisonResults(NamedTuple):
 
 
 def compute_results(plan: ComparisonPlan, folder: Path) -> ComparisonResults:
-    """Compute the results of a comparison so far; one trajectory is in memory at a time."""
+    """Compute the results of a comparison so far. Only one trajectory is in memory at a time."""
     gathering = _ResultCollector(plan)
     frames = frames_of(gathering.passing(ended_cells(plan, folder)))
     comparison, shared = comparison_of(plan.outline, gathering.rows), shared_tasks(plan.outline, gathering.rows)
@@ -381,7 +397,7 @@ header + section { margin-top: 20px; }
 .notice { border-left: 3px solid var(--warn); padding: 3px 0 3px 14px; margin-top: 14px; color: var(--warn);
   font-size: 14px; }
 """
-"""Style of tables and drawings, in addition to the style of reports."""
+"""CSS of tables and drawings, in addition to the CSS of reports."""
 
 MAX_TITLE_METHODS = 6
 """Maximum number of methods in a title."""
@@ -404,7 +420,7 @@ REPLAY_NOTE = (
 
 
 def write_page(plan: ComparisonPlan, findings: ComparisonResults, drawing: Markup, path: Path) -> None:
-    """Write the page. It loads nothing and runs no script, and texts of runs are escaped."""
+    """Write the HTML page of a comparison. It loads no other files and runs no script; texts of runs are escaped."""
     title = join_markup(f"{_page_title(plan.methods)} on {plan.benchmark}")
     body = _page_body(plan, findings, drawing, title)
     path.write_text(
@@ -476,7 +492,7 @@ def _plan_facts(plan: ComparisonPlan) -> Markup:
 
 
 def format_budget(plan: ComparisonPlan) -> str:
-    """Format the budget of a run."""
+    """Format the budget of a run in a comparison, as in `20 calls, 30 steps`."""
     return ", ".join(f"{value:,.12g} {kind}" for kind, value in plan.budget.model_dump(exclude={"priced"}).items())
 
 
@@ -514,7 +530,7 @@ def _page_section(title: str, inside: Markup) -> Markup:
 # The complete report.
 
 COMPARISON_PAGE = "comparison.html"
-"""Name of the file with the page."""
+"""Name of the file with the HTML page."""
 
 
 def write_comparison_report(plan: ComparisonPlan, folder: Path) -> ComparisonResults:

@@ -1,7 +1,7 @@
 """Statistics of comparisons and ablations.
 
-`comparison_of` computes scores, paired differences and needs of every method over the tasks that all have finished.
-`estimates_of` sets ablations that were estimated from recorded runs against ablations that were run.
+`comparison_of` computes scores, paired differences and costs of every method over the tasks that all methods have
+finished. `estimates_of` compares ablations estimated from recorded runs (replayed) with ablations that were executed.
 """
 
 from collections import Counter, defaultdict
@@ -43,7 +43,7 @@ from certigraph.runtime.texts import format_count
 from certigraph.state.records import METHOD_LIMITS, Record, UnknownName
 from certigraph.state.trajectory import Trajectory
 
-# Needs: the amounts that a run takes, and paired differences from the first method.
+# Needs: the amounts of calls, tokens and steps that a run takes, and paired differences from the first method.
 
 AMOUNT_LABELS = {
     "output_tokens": "output tokens",
@@ -51,19 +51,19 @@ AMOUNT_LABELS = {
     "calls": "calls",
     "steps": "world steps",
 }
-"""Label of each amount, by field of Row."""
+"""Label of each amount that a run takes; the keys are fields of `ComparisonRow`."""
 
 
 AmountsByTask = Mapping[str, Sequence[float]]
-"""Amounts of the trials, by task."""
+"""Amounts of the trials of each task, by task id."""
 
 
 class AmountNeed(Record):
-    """Mean amount of calls, tokens or another resource that a method uses per run, and its difference from the first.
+    """Mean amount of calls, tokens or steps that a method uses per run, compared with the first method (`against`).
 
     `difference` is in the unit of the amount, with the trials of a task averaged first; `percent` is the change of the
     sums: -50 means half. The bounds are 95 % bootstrap intervals over tasks. All of these are None for the first
-    method, and if there is no shared task.
+    method, and if the methods share no task.
     """
 
     method: str
@@ -80,7 +80,10 @@ class AmountNeed(Record):
 
 
 def needs_of(rows: Mapping[str, Sequence[ComparisonRow]]) -> tuple[AmountNeed, ...]:
-    """Compute every amount of every method from the rows by method; the first method is the reference."""
+    """Compute how much of each amount in AMOUNT_LABELS every method uses per run, compared with the first method.
+
+    `rows` has the runs of each method by name.
+    """
     return tuple(need for amount in AMOUNT_LABELS if any(rows.values()) for need in _compute_needs(rows, amount))
 
 
@@ -114,15 +117,15 @@ def _task_means(amounts: AmountsByTask) -> list[float]:
 # Scores of each method, and paired differences from the first method.
 
 ScoresByTask = Mapping[str, Sequence[float]]
-"""Scores of the trials, 0 to 100, by task."""
+"""Scores of the trials of each task, 0 to 100, by task id."""
 
 
 class MethodSummary(RunCost):
-    """Statistics of a method over n tasks and `runs` runs: mean score, 0 to 100, and sums of calls, tokens and steps.
+    """Statistics of a method over `n` tasks and `runs` runs: mean score, 0 to 100, and sums of calls, tokens and steps.
 
-    `low` and `high` bound the 95 % interval of the mean score, clustered by task. `pass_all` is the probability in
-    percent that all trials of a task succeed (pass^k, k the number of trials); None with one trial. `faults` of `begun`
-    runs met a fault of the world or its data, and count in no other statistic.
+    `low` and `high` bound the 95 % t interval of the mean score, clustered by task. `pass_all` is the probability in
+    percent that all trials of a task succeed (pass^k, where k is the number of trials); None if there is one trial. In
+    `faults` of the `begun` runs the world or its data failed; these runs count in no other statistic.
     """
 
     method: str
@@ -137,16 +140,17 @@ class MethodSummary(RunCost):
     begun: int = 0
     pass_all: float | None = None
     goals: GoalPrecision = GoalPrecision()
-    """Share of runs that solved their task among those that ended `goal`."""
+    """Goal precision: share of the runs ending `goal` that solved their task."""
     endings: dict[str, int]
 
 
 class Difference(Record):
-    """Score of a method minus that of the first method on the same n tasks, with trials of a task averaged first.
+    """Mean score of a method minus that of another (`against`) on the same `n` tasks, trials of a task averaged first.
 
-    `low` and `high` bound the 95 % interval; `p_adjusted` is adjusted by Holm's rule over all differences of the
-    comparison; `detectable` is the smallest difference that n tasks with this spread would show in four of five
-    repetitions. `faults` counts the tasks that are left out because a run of either method met a fault.
+    `low` and `high` bound the 95 % BCa bootstrap interval, and `p` is the p-value of the paired t-test. `p_adjusted` is
+    adjusted by Holm's method over all differences of the comparison. `detectable` is the smallest mean difference that
+    the test finds with a power of 0.8. `faults` counts the tasks that are left out because the world or its data failed
+    in a run of either method.
     """
 
     method: str
@@ -162,18 +166,18 @@ class Difference(Record):
 
     @property
     def significant(self) -> bool:
-        """Whether the difference is significant by its interval and its p."""
+        """Whether the difference is significant: the interval excludes 0 and the (adjusted) p-value is at most 0.05."""
         bounds = None if self.low is None or self.high is None else (self.low, self.high)
         return is_significant(bounds, self.n, self.p if self.p_adjusted is None else self.p_adjusted)
 
     @property
     def equal(self) -> bool:
-        """Whether the scores are equal on every task, with at least two tasks."""
+        """Whether both methods have equal scores on every task, and there are at least two tasks."""
         return self.low == self.high == self.mean == 0
 
     @property
     def words(self) -> str:
-        """The conclusion in words, with the number of pairs that are left out for faults."""
+        """The conclusion in words, with the number of tasks that are left out because of faults."""
         return self._words + (f"; {format_count(self.faults, 'pair')} left out for faults" if self.faults else "")
 
     @property
@@ -201,21 +205,21 @@ class Comparison(Record):
     differences: tuple[Difference, ...]
     needs: tuple[AmountNeed, ...] = ()
     rows: tuple[ComparisonRow, ...]
-    """Every finished run, including those of tasks that some method has not finished."""
+    """Every run that ended, including those of tasks that some method has not finished."""
     faults: int = 0
-    """Number of tasks that are left out because a run met a fault of the world or its data."""
+    """Number of tasks that are left out because the world or its data failed in a run."""
     warnings: tuple[str, ...] = ()
-    """Warnings about the statistics, a sentence each."""
+    """Warnings about the statistics, one sentence each."""
 
     @property
     def left(self) -> int:
-        """Number of runs that the next call starts or resumes: those that are not finished or ended by an error."""
+        """Number of runs that are still to be executed: those that are not finished, or ended in an error."""
         done = sum(not row.ending.startswith("error:") for row in self.rows)
         return self.planned * self.trials * len(self.methods) - done
 
 
 def comparison_of(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> Comparison:
-    """Compute a comparison from the runs so far, over the tasks that every method has finished."""
+    """Compute the statistics of a comparison from the runs so far, over the tasks that every method has finished."""
     by_method = shared_rows(outline, rows)
     shared = {row.task for method_rows in by_method.values() for row in method_rows}
     differences = _compute_differences({name: scores_of(method_rows) for name, method_rows in by_method.items()})
@@ -239,7 +243,7 @@ def comparison_of(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> 
 
 
 def limit_warnings(summaries: Sequence[MethodSummary]) -> Iterator[str]:
-    """Yield a warning for each limit of the method that ended runs: such runs say little about the method."""
+    """Yield a warning for each method-specific limit that ended runs, because such runs say little about the method."""
     options = {**dict(zip(METHOD_LIMITS, METHOD_LIMITS, strict=True)), "subtasks": "subtasks=N or failures"}
     for summary in summaries:
         for kind, option in options.items():
@@ -249,16 +253,16 @@ def limit_warnings(summaries: Sequence[MethodSummary]) -> Iterator[str]:
 
 
 def shared_rows(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
-    """Select the runs of the tasks in `shared_tasks`, by method, without faults."""
+    """Group the runs of the tasks in `shared_tasks` by method, without runs in which the world or its data failed."""
     shared = set(shared_tasks(outline, rows))
     counted = [row for row in rows if row.task in shared and not row.fault]
     return {method: [row for row in counted if row.method == method] for method in outline.methods}
 
 
 def shared_tasks(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> list[str]:
-    """List the tasks of which every method has finished every trial without a fault, in order.
+    """List the tasks, in order, of which every method has ended every trial without a fault of the world or its data.
 
-    Methods without any run that counts are ignored.
+    Methods without any such run are ignored.
     """
     valid = [row for row in rows if not row.fault]
     done, started = Counter(row.task for row in valid), {row.method for row in valid}
@@ -266,12 +270,15 @@ def shared_tasks(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> l
 
 
 def scores_of(rows: Sequence[ComparisonRow]) -> ScoresByTask:
-    """Group scores by task."""
+    """Group the scores of runs by task."""
     return values_by_task(rows, "score")
 
 
 def compute_difference(method: str, against: str, other: ScoresByTask, first: ScoresByTask) -> Difference:
-    """Compute the paired difference between two methods over the tasks of both."""
+    """Compute the paired difference between the scores `other` and `first` over the tasks that both have.
+
+    `method` and `against` are the names of the two methods.
+    """
     return Difference(method=method, against=against, **compare_paired(first, other)._asdict())
 
 
@@ -280,7 +287,10 @@ def _endings_by_method(outline: ComparisonOutline, rows: Sequence[ComparisonRow]
 
 
 def add_faults(difference: Difference, rows: Sequence[ComparisonRow]) -> Difference:
-    """Set the number of tasks that are left out because a run of either method met a fault."""
+    """Return a copy of a difference with `faults` set.
+
+    It is the number of tasks left out because the world or its data failed in a run of either method.
+    """
     pair = (difference.method, difference.against)
     left_out = {row.task for row in rows if row.fault and row.method in pair}
     return difference.model_copy(update={"faults": len(left_out)})
@@ -319,7 +329,7 @@ def _compute_differences(scores: Mapping[str, ScoresByTask]) -> tuple[Difference
 # Methods of an ablation.
 
 DEFAULT_SWAPS = {"sdp": ("validate=always_pass", "replan=give_up", "validate=capped:depth=1")}
-"""Default swaps by graph: SDP's three mechanisms (SDP paper, section 4.3)."""
+"""Swaps of an ablation by default, by graph. Each removes one of SDP's three mechanisms (SDP paper, section 4.3)."""
 
 
 def ablation_methods(graph: str, swaps: Sequence[str]) -> tuple[ComparedMethod, ...]:
@@ -353,13 +363,17 @@ def exchanged_operators(first: ComparedMethod, variant: ComparedMethod) -> dict[
 
 
 class Replay(NamedTuple):
-    """Measures of a recorded run of SDP for the rules of appendix C; positions and lengths count predicates."""
+    """Measures of a recorded run of SDP that the rules of the SDP paper's appendix C need.
+
+    Positions and lengths count predicates of the plan.
+    """
 
     first_tries: int
     """Number of certified steps whose target was certified at the first attempt; a replanned target is a new one."""
     certified_steps: int
     exhausted_at: int | None
-    """The position when all attempts at a target were used up for the first time; None if this never happened."""
+    """Position in the plan when all attempts at a target were used up for the first time; None if this never happened.
+    """
     planned_then: int
     """The length of the plan at that time."""
     steps: int
@@ -373,7 +387,7 @@ class Replay(NamedTuple):
 
     @property
     def certified_prefix(self) -> float:
-        """Position at the first exhaustion divided by the length of the plan; 1 without exhaustion."""
+        """Share of the plan before the predicate whose attempts were the first to be used up; 1 if there is none."""
         return 1.0 if self.exhausted_at is None else self.exhausted_at / max(self.planned_then, 1)
 
     def capped_share(self, depth: int, most_steps: int) -> float:
@@ -383,18 +397,18 @@ class Replay(NamedTuple):
 
 
 ScoreFactor = Callable[[Replay, int], float]
-"""Function of a recorded run and its limit of steps that returns the factor for the score."""
+"""Function that takes a recorded run and its limit of steps, and returns the factor by which the score is scaled."""
 
 
 class ReplayRule(NamedTuple):
-    """A rule of the SDP paper's appendix C."""
+    """A rule of the SDP paper's appendix C, which estimates the score of an ablation from a recorded run."""
 
     name: str
     factor: ScoreFactor
 
 
 def rule_for(swaps: Mapping[str, Spec]) -> ReplayRule | None:
-    """Return the rule that estimates a variant with these swaps; None if appendix C has none."""
+    """Return the rule that estimates a variant with these swapped operators; None if appendix C has no such rule."""
     if len(swaps) != 1:
         return None
     ((slot, spec),) = swaps.items()
@@ -409,7 +423,7 @@ def rule_for(swaps: Mapping[str, Spec]) -> ReplayRule | None:
 
 
 def replay_of(trajectory: Trajectory) -> Replay:
-    """Build a replay from the events of a run of SDP."""
+    """Compute the measures for the rules of appendix C from the trajectory of a run of SDP."""
     plan = head = tried = first_tries = steps = 0
     exhausted, depths, before = None, list[int](), ""
     for event in trajectory.events:
@@ -432,13 +446,14 @@ def replay_of(trajectory: Trajectory) -> Replay:
 # Replayed ablations compared with re-executed ones.
 
 ReplaysByTrial = Mapping[tuple[str, int], Replay]
-"""Replays of the first method's runs, by task and trial."""
+"""Measures of the first method's runs (see `Replay`), by task and trial."""
 
 
 class ReplayEstimate(Record):
     """Score of a variant, 0 to 100, estimated by replaying the first method's runs and measured by running the variant.
 
-    `optimism` is estimate minus measurement, paired over tasks; above 0 the replay overestimates.
+    `optimism` is the estimate minus the measured score, paired over tasks; above 0 the replay overestimates. `full` is
+    the score of the first method.
     """
 
     method: str
@@ -460,7 +475,7 @@ class ReplayEstimate(Record):
 
 
 def estimates_of(plan: ComparisonPlan, rows: Sequence[ComparisonRow], replays: ReplaysByTrial) -> list[ReplayEstimate]:
-    """Estimate every variant of the first method that appendix C has a rule for."""
+    """Estimate, from replays, every variant of the first method for which the SDP paper's appendix C has a rule."""
     first, *others = plan.methods
     by_method = shared_rows(plan.outline, rows)
     first_rows = by_method[first.name]

@@ -1,7 +1,7 @@
-"""Evaluation of a graph on a benchmark under inspect_ai.
+"""Evaluation of a graph on a benchmark under Inspect (the package `inspect_ai`).
 
-`evaluate` runs a graph over a benchmark's tasks and returns the official figures; `evaluate_retry` finishes an
-evaluation that was interrupted or that has failed runs.
+`evaluate` runs a graph on a benchmark's tasks and returns the official metrics. `evaluate_retry` finishes an evaluation
+that was interrupted or that has failed runs.
 """
 
 import gc
@@ -32,15 +32,18 @@ if TYPE_CHECKING:
 # Rarer garbage collection during an evaluation.
 
 GC_THRESHOLDS = (50_000, 5, 5)
-"""Thresholds of the three generations of garbage (Python's defaults: 700, 10, 10). Larger values for the older
-generations save no time, and the garbage of thousands of runs grows to hundreds of megabytes."""
+"""Thresholds of the three generations of Python's garbage collector (defaults: 700, 10, 10).
+
+Larger values for the older generations save no time, and would let the garbage of thousands of runs grow to hundreds of
+megabytes.
+"""
 
 
 @contextmanager
 def reduced_garbage_collection() -> Iterator[None]:
-    """Collect garbage less often, and exclude the objects that exist already.
+    """Inside a block, collect garbage less often, and exclude the objects that exist already.
 
-    inspect keeps many objects alive, which every collection would traverse again. Over 1,000 short episodes this saves
+    Inspect keeps many objects alive, which every collection would traverse again. Over 1,000 short episodes this saves
     an eighth of the time.
     """
     thresholds, can_freeze = gc.get_threshold(), not gc.get_freeze_count()
@@ -60,14 +63,14 @@ def reduced_garbage_collection() -> Iterator[None]:
 
 
 def display_options(quiet: bool) -> dict[str, Any]:
-    """Choose inspect's display options: progress is shown only on a terminal."""
+    """Return Inspect's display options: progress is shown only on a terminal, and not if `quiet`."""
     shown = sys.stdout.isatty() and not quiet
-    # figures of an unfinished evaluation take time to compute, so only where a user can see them
+    # metrics of an unfinished evaluation take time to compute, so only where a user can see them
     return {"ctl_server": False, "display": "rich" if shown else "none", "score_display": shown}
 
 
 def read_finished_evaluation(logs: "Sequence[EvalLog]", out: str, ray: str | None) -> Evaluation:
-    """Read the result of an evaluation from inspect's logs.
+    """Read the result of an evaluation from the logs that Inspect returned.
 
     Raises:
         Interrupted: the evaluation was stopped; the message has the command that finishes it.
@@ -96,14 +99,14 @@ def evaluate_retry(
     workers: int | None = None,
     quiet: bool = False,
 ) -> Evaluation:
-    """Finish an evaluation that was interrupted or killed, or repeat its failed runs.
+    """Finish an evaluation that was interrupted or killed, and repeat its failed runs.
 
     Runs that ended are not repeated. A run that was interrupted, or whose model or data was unavailable, resumes from
     its last checkpoint; a run whose world or operators failed starts again. The log is not changed; a new one is
     written to the same folder.
 
     Args:
-        log: inspect's log of the evaluation, or of an earlier retry: a file, or its URL.
+        log: Inspect log of the evaluation, or of an earlier retry: a file, or its URL.
         max_samples: maximum number of concurrent runs; default: as in the first evaluation.
         ray: address of a Ray cluster for the remaining runs, as in `evaluate`; it may differ from the earlier one.
         workers: number of worker processes on the cluster.
@@ -111,7 +114,7 @@ def evaluate_retry(
 
     Raises:
         Fault: the file is not the log of an evaluation, or the evaluation could not be finished.
-        Interrupted: it was interrupted again.
+        Interrupted: the evaluation was interrupted again.
     """
     from inspect_ai import eval_retry
 
@@ -136,12 +139,12 @@ def _folder_of(log: Path | str) -> str:
     return before if slash else "."
 
 
-# Run a graph over a benchmark's tasks under inspect_ai.
+# Run a graph over a benchmark's tasks under Inspect.
 
 __all__ = ["Evaluation", "evaluate", "evaluate_retry", "read_evaluation"]
 
 MAX_SCRIPTED_SAMPLES = 4
-"""Number of concurrent runs with a scripted model; more runs would only wait for each other."""
+"""Default number of concurrent runs with a scripted model; more runs would only wait for each other."""
 
 
 def evaluate(
@@ -170,10 +173,10 @@ def evaluate(
     """Run a graph on every task of a benchmark, as `inspect eval certigraph/BENCHMARK` does.
 
     Args:
-        graph: a graph's name, one's own included: `mypackage.graphs:build`.
-        benchmark: a benchmark's name; a configuration may follow: `travelplanner:paper`; or one's own:
+        graph: a graph's name, or a user's own graph: `mypackage.graphs:build`.
+        benchmark: a benchmark's name; a configuration may follow: `travelplanner:paper`; or a user's own benchmark:
             `mypackage.worlds:MyBenchmark`.
-        model: name of a model in certigraph, or in inspect: `anthropic/NAME`.
+        model: certigraph's name of a model, or Inspect's: `anthropic/NAME`.
         roles: other models for some roles: `executor=local`.
         budget: limits of each run and of its method: `calls=20`, `steps=30`.
         data: data folder; None: CERTIGRAPH_DATA, else a generated world.
@@ -185,18 +188,19 @@ def evaluate(
         swaps: operators as `SLOT=OPERATOR`: `validate=always_pass`.
         cache: folder that caches the replies of models, so that no request is paid for twice.
         faults: faults to inject into models and worlds: `timeout=0.1,crash=0.01,seed=3`.
-        out: folder, or a URL that fsspec supports, for inspect's log and a folder for each run.
+        out: folder, or a URL that fsspec supports, for Inspect's log and a folder for each run.
         max_samples: maximum number of concurrent runs.
         ray: address of a Ray cluster whose workers execute the runs, `local` for a cluster on this machine; None: no
             Ray.
         workers: number of worker processes on the cluster; default: its number of processors.
-        fail_on: start no more runs after this number of failures, or below 1 this share of all runs; None: no maximum.
+        fail_on: number of failed runs, or below 1 their share of all runs, after which no more runs are started; None:
+            no maximum.
         quiet: show no progress, even on a terminal.
 
     Raises:
         UnknownName: a name is unknown; the message lists the known ones.
         Fault: the budget limits dollars and a model has no known price, or the evaluation could not be finished.
-        Interrupted: it was interrupted; the message has the command that finishes it.
+        Interrupted: the evaluation was interrupted; the message has the command that finishes it.
     """
     from inspect_ai import eval as inspect_eval
 
@@ -237,7 +241,7 @@ def evaluate(
             limit=None if stratify else limit,
             max_samples=concurrent,
             log_dir=str(out),
-            # scripted runs end before a user could watch them in inspect's viewer
+            # scripted runs end before a user could watch them in Inspect's viewer
             log_realtime=not is_scripted(model),
             **display_options(quiet),
         )
@@ -253,7 +257,7 @@ def _check_models(ray: str | None, *models: str) -> None:
 
 
 def _max_failures(fail_on: float | None, planned: Callable[[], int]) -> int:
-    """Compute the number of failed runs that stops an evaluation; 0: no maximum."""
+    """Compute the number of failed runs after which no more runs are started; 0: no maximum."""
     if fail_on is None:
         return 0
     if not 0 < fail_on < math.inf:

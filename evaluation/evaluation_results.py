@@ -1,6 +1,7 @@
-"""Results of an evaluation: figures with intervals, a row for each run, and the printed table.
+"""Results of an evaluation: metrics with intervals, a row for each run, and the printed table.
 
-`Evaluation` is the result, `read_evaluation` reads it from a log of inspect_ai, `print_evaluations` prints it.
+`Evaluation` is the result, `read_evaluation` reads it from an Inspect log, and `print_evaluations` prints it. The code
+calls the metrics of a benchmark figures.
 """
 
 import json
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
 
 
-# Intervals of a benchmark's figures by resampling tasks, whatever a figure computes.
+# Intervals of a benchmark's figures (metrics) by resampling tasks, whatever a figure computes.
 
 TaskFooters = Sequence[tuple[str, Footer]]
 FigureFunction = Callable[[TaskFooters], dict[str, float]]
@@ -45,15 +46,15 @@ FigureFunction = Callable[[TaskFooters], dict[str, float]]
 def intervals_of(
     figures: Mapping[str, float], rows: Sequence[BenchmarkRow], compute: FigureFunction
 ) -> dict[str, Interval | None]:
-    """Compute the 95 % interval of every figure except counts and standard errors.
+    """Compute the 95 % bootstrap interval of every figure (metric) except counts and standard errors.
 
-    All runs of a task are drawn together, because they share its difficulty, and the benchmark computes its figures
-    again from each sample; see `statistics.figure_intervals`.
+    All runs of a task are resampled together (cluster bootstrap), because they share its difficulty. The benchmark
+    computes its figures again from each resample; see `statistics.figure_intervals`.
 
     Args:
-        figures: the figures of all rows.
+        figures: the value of each figure over all rows, by name.
         rows: the runs.
-        compute: the benchmark's `figures`.
+        compute: the method `figures` of the benchmark.
     """
     tasks: dict[str, list[tuple[str, Footer]]] = defaultdict(list)
     for row in rows:
@@ -63,10 +64,12 @@ def intervals_of(
 
 
 def estimate_pass_hat(rows: Sequence[BenchmarkRow]) -> dict[str, MeanEstimate]:
-    """Estimate `pass^k` for k = 2, 4, 8, ... and for the number of trials that every task has.
+    """Estimate `pass^k`, the probability that k runs of a task all succeed, for several k.
+
+    The values of k are 2, 4, 8, ... and the number of trials that every task has.
 
     Returns:
-        The estimates by name; empty where a task has only one trial.
+        The estimates by name, such as `pass^2`; empty if a task has only one trial.
     """
     outcomes: dict[str, list[bool]] = defaultdict(list)
     for row in rows:
@@ -79,34 +82,34 @@ def estimate_pass_hat(rows: Sequence[BenchmarkRow]) -> dict[str, MeanEstimate]:
 # The result of an evaluation, and its reader.
 
 UNUSED_SAMPLE_FIELDS = frozenset({"events", "store", "attachments", "messages"})
-"""Fields of a log's samples that no figure needs; for thousands of runs they would take gigabytes of memory."""
+"""Fields of an Inspect log's samples that are not read, because for thousands of runs they would take gigabytes."""
 
 
 MIN_FREE_BYTES = 1 << 20
-"""Number of free bytes below which a disk counts as full; inspect's buffer for a log was larger."""
+"""Number of free bytes below which a disk counts as full; Inspect's buffer for a log was larger."""
 
 
 class Evaluation(Record):
-    """Result of a graph on a benchmark: the official figures and a row for every run."""
+    """Result of a graph on a benchmark: the benchmark's official metrics (`figures`) and a row for every run."""
 
     graph: str
     benchmark: str
     model: str
     swaps: dict[str, str]
-    """The swapped operators, by slot."""
+    """Operators that replaced the graph's own, by slot."""
     budget: tuple[str, ...] = ()
     """Values of the budget and limits that differ from the defaults, as `KEY=N`."""
     figures: dict[str, float]
-    """The benchmark's figures; with several trials also `pass^k`, the probability that k runs of a task all succeed."""
+    """The benchmark's metrics; with several trials also `pass^k`, the probability that k runs of a task all succeed."""
     intervals: dict[str, Interval | None]
-    """95 % interval of each figure over tasks; None where the sample does not allow one."""
+    """95 % interval of each figure, computed over tasks; None if there are too few tasks or no spread."""
     rows: tuple[BenchmarkRow, ...]
     log: str
-    """Path of inspect's log, for `inspect view`."""
+    """Path of the Inspect log, for `inspect view`."""
 
     @property
     def scored(self) -> tuple[BenchmarkRow, ...]:
-        """The runs that the figures count: those with an ending that is no fault of the world or its data."""
+        """The runs that count for the figures: those that ended, and not because the world or its data failed."""
         return tuple(row for row in self.rows if row.scored)
 
     @property
@@ -116,7 +119,7 @@ class Evaluation(Record):
 
     @property
     def faults(self) -> int:
-        """Number of runs in which the world or its data failed; the figures leave them out."""
+        """Number of runs in which the world or its data failed; they do not count for the figures."""
         return sum(row.fault for row in self.rows)
 
     @property
@@ -131,7 +134,7 @@ class Evaluation(Record):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about the figures: runs that they leave out, or count although an error ended them."""
+        """Warnings about runs that ended in an error, which the figures leave out or count as failures."""
         return tuple(fault_warnings({self.graph: [row.ending for row in self.rows]}, "certigraph eval --retry LOG"))
 
     @property
@@ -141,17 +144,17 @@ class Evaluation(Record):
 
     @property
     def goals(self) -> GoalPrecision:
-        """Goal precision: how many of the runs with the ending `goal` the scorer confirms."""
+        """Goal precision: share of the runs with the ending `goal` whose task is solved according to the scorer."""
         return goal_precision(run_outcome_of(row.id, row.footer) for row in self.rows)
 
     @property
     def failed(self) -> tuple[BenchmarkRow, ...]:
-        """Runs that an error or an interrupt ended; `certigraph eval --retry LOG` repeats only these."""
+        """Runs that ended in an error or were interrupted; `certigraph eval --retry LOG` repeats only these."""
         return tuple(row for row in self.rows if row.ending.startswith(("error:", INTERRUPTED)))
 
 
 def read_evaluation(log: Path | str) -> Evaluation:
-    """Read an evaluation from a log of inspect_ai.
+    """Read an evaluation from an Inspect log.
 
     Raises:
         Fault: the file is not the log of an evaluation, or no run was evaluated.
@@ -160,14 +163,14 @@ def read_evaluation(log: Path | str) -> Evaluation:
 
 
 def read_log(log: Path | str, *, without: Set[str] = frozenset()) -> "EvalLog":
-    """Read a log of inspect_ai.
+    """Read an Inspect log that certigraph wrote.
 
     Args:
         log: a file, or its URL.
         without: fields of the samples that are not read.
 
     Raises:
-        Fault: the file is missing, is no log of inspect's, or is the log of a task that is not certigraph's.
+        Fault: the file is missing, is not an Inspect log, or is the log of a task that is not certigraph's.
     """
     from inspect_ai.log import read_eval_log
 
@@ -183,7 +186,7 @@ def read_log(log: Path | str, *, without: Set[str] = frozenset()) -> "EvalLog":
 
 
 def evaluation_of(log: "EvalLog") -> Evaluation:
-    """Build the evaluation of a log.
+    """Build the result of an evaluation from its Inspect log.
 
     Raises:
         Fault: no run was evaluated; the message has the reason and the command that finishes the evaluation.
@@ -215,7 +218,7 @@ def evaluation_of(log: "EvalLog") -> Evaluation:
 
 
 def _explain_missing_results(log: "EvalLog") -> tuple[str, Boundary]:
-    """Explain why a log has no results; inspect reports its own errors, but not a full disk."""
+    """Explain why a log has no results. Inspect reports its own errors, but not a full disk."""
     if log.error:
         return log.error.message, "operator"
     folder = Path(log.location.removeprefix("file://")).parent
@@ -242,14 +245,14 @@ def _intervals(
 # The table that `certigraph eval` prints.
 
 MAX_REASONS = 3
-"""Maximum number of different messages of failed runs in the output; `certigraph report RUN` shows a run's message."""
+"""Maximum number of different error messages in the output; `certigraph report RUN` shows the message of a run."""
 
 MAX_MESSAGE_CHARACTERS = 300
-"""Maximum number of characters of such a message."""
+"""Maximum number of characters of an error message in the output."""
 
 
 def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
-    """Print the figures of the first evaluation, with those of the others in further columns.
+    """Print the figures (metrics) of evaluations as a table, with two columns for each evaluation.
 
     Args:
         done: the evaluations.
@@ -298,12 +301,12 @@ def _goal_precision_cells(goals: GoalPrecision) -> tuple[str, str]:
 
 
 def _is_not_a_row(name: str) -> bool:
-    """The number of runs has a row of another form, and intervals replace standard errors."""
+    """Return whether a figure has no row like the others: the number of runs, and standard errors."""
     return name == "n" or name.endswith("_stderr")
 
 
 def _failure_messages(evaluation: Evaluation) -> Iterator[str]:
-    """Messages of failed runs with their counts, the most frequent first."""
+    """Yield the error messages of failed runs with their counts, the most frequent first."""
     messages = Counter(
         " ".join((row.footer.message or row.ending).split())[:MAX_MESSAGE_CHARACTERS] for row in evaluation.failed
     )
@@ -329,7 +332,7 @@ def _to_json(done: Sequence[Evaluation]) -> dict[str, object]:
 
 
 def _figures_to_json(evaluation: Evaluation) -> dict[str, object]:
-    """Figures and counts of one configuration."""
+    """Convert the figures and counts of one evaluation for the JSON output."""
     return {
         **evaluation.figures,
         "n": evaluation.n,

@@ -1,6 +1,7 @@
-"""Export of runs: transitions as a Parquet table, submissions, ATIF documents and inspect logs.
+"""Export of runs to other formats.
 
-`export` writes the runs below some folders in one of these formats.
+The formats are a Parquet table of transitions, submissions to a leaderboard, ATIF documents (agent trajectories in
+JSON) and Inspect logs. `export` writes the runs below some folders in one of them.
 """
 
 from collections import defaultdict
@@ -26,12 +27,12 @@ from certigraph.state.records import GOAL, Action, Certificate, Fault, Observati
 from certigraph.state.run import CertifiedState, certified_states
 from certigraph.state.trajectory import Event, Trajectory, read_trajectory
 
-# A run's transitions as rows: state, action, the world's answer, and what was certified (SDP section 3.2).
+# A run's transitions as rows: state, action, observation, and the predicates certified (SDP section 3.2).
 
 
 @dataclass(frozen=True)
 class ExportedTransition:
-    """An executed action, with the observations before and after it."""
+    """An executed action, with the observation `before` it and the observation that followed it, `answer`."""
 
     part: RunRound
     action: Action
@@ -41,27 +42,27 @@ class ExportedTransition:
 
 @dataclass
 class TransitionEpisode:
-    """The transitions between two resets, in order."""
+    """The transitions between two resets of the world, in order."""
 
     subtask: str = ""
     number: int | None = None
-    """Number of the episode of a subtask; None: its rounds have the number."""
+    """Number of the episode, if it is that of a subtask; else None, and the number is taken from the rounds."""
     moves: list[ExportedTransition] = field(default_factory=list)
     last_observation: str = ""
 
     def add_round(self, part: RunRound) -> None:
-        """Add a round; one without an observation is no transition."""
+        """Add a round of the run; it becomes a transition if it has an action and an observation."""
         if part.action and part.observation:
             self.moves.append(ExportedTransition(part, part.action, self.last_observation, part.observation))
         self.last_observation = part.observation.text if part.observation else self.last_observation
 
     def certificates(self) -> list[Certificate]:
-        """Return the certificates in order."""
+        """Return the certificates of the transitions, in order."""
         return [move.part.certificate for move in self.moves if move.part.certificate]
 
 
 def rows_of(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
-    """Convert a run to rows, in the order of its actions; the columns are those of SCHEMA.
+    """Convert a run to rows with the columns of SCHEMA, one for each executed action, in order.
 
     Raises:
         Fault: the trajectory cannot be interpreted.
@@ -166,7 +167,7 @@ def _predicate_texts(state: CertifiedState) -> Sequence[str]:
 # Transitions as a Parquet table for offline RL: `table[table.certified]` holds the certified (s, a, k, s').
 
 ROW_GROUP_SIZE = 5_000
-"""Number of rows of a row group; only one group is in memory, whatever the number of runs."""
+"""Number of rows in a row group of the Parquet file. Only one group is in memory at a time."""
 
 TEXT, TEXTS, COUNT, FLAG = pa.string(), pa.list_(pa.string()), pa.int64(), pa.bool_()
 
@@ -213,32 +214,33 @@ SCHEMA = pa.schema(
         "seconds": pa.float64(),
     }
 )
-"""The columns.
+"""Columns of the Parquet table.
 
 method: the graph with its swapped operators, as in `sdp validate=always_pass`; graph: without them. model: the model of
     the run; models of single roles are only in the other formats.
-state, next_state: the predicates certified before and after the action, in order; a return to an earlier state
-    (`restores`, its index) removes the later ones.
-episode: from 1; a subtask that a graph of its own solved is an episode, and `subtask` is its id in the task graph.
+state, next_state: the predicates certified before and after the action, in order. When the agent goes back to an
+    earlier certified state, whose index is `restores`, the predicates certified after that state are removed.
+episode: from 1. A subtask that was solved by a graph inside a node, as in TDP, is an episode; `subtask` is its id.
 t: number of the action in its episode, from 0. trial: number of the run among the repetitions of its task.
-r_cert: reward for certified progress, the cascade depth k, which is the number of predicates that the action fulfilled;
-    0 where Validate refused; null where nothing was validated. predicates: these k predicates.
-forced: the policy that let the target pass, which certifies nothing: r_cert is 0 and the state does not change.
-finding, sources, against: the finding that the verdict names, the URLs that support it, and those that contradict it.
+r_cert: reward for certified progress: the cascade depth k, which is the number of predicates that the action fulfilled.
+    0 if Validate rejected the attempt; null if nothing was validated. predicates: these k predicates.
+forced: name of the policy that accepted the target without a certificate: r_cert is 0 and the state does not change.
+finding, sources, against: the finding in the verdict, the URLs that support it, and those that contradict it.
 reward: the reward of the world.
-done, truncated: exactly one of them is true in the last row of an episode, none in other rows. done: the world was done
-    or the goal was certified; truncated: the episode stopped without either. A run may continue in a world that is
-    done.
+done, truncated: in the last row of an episode exactly one of them is true; in other rows both are false. done: the
+    world was done or the goal was certified; truncated: the episode stopped without either. A run may continue in a
+    world that is done.
 logprob: log probability of the behaviour policy; not recorded, so null.
-calls, tokens, usd, seconds: cost of choosing, executing and judging the action, without planning.
+calls, input_tokens, output_tokens, cached_tokens, usd, seconds: cost of choosing, executing and judging the action,
+    without planning.
 """
 
 
 def to_parquet(trajectories: Iterable[Trajectory], path: Path) -> Path:
-    """Write a row for every executed action; runs without an executed action have no row.
+    """Write a Parquet table with a row for every executed action; see SCHEMA for the columns.
 
     Args:
-        trajectories: the runs, read one after the other, so that they need not fit in memory together.
+        trajectories: the runs, which are read one after the other, so that they need not fit in memory together.
         path: the file, which is replaced.
     """
     rows = (row for trajectory in trajectories for row in rows_of(trajectory))
@@ -258,7 +260,7 @@ ASSISTANTBENCH = "assistantbench"
 
 
 def submission_files(runs: Iterable[Trajectory], data: str | None) -> Iterator[tuple[str, partial[None]]]:
-    """Yield, for each split that has runs, the name of its submission and the function that writes it.
+    """Yield, for each split of AssistantBench that has runs, a file name and the function that writes the submission.
 
     Raises:
         Fault: no run of AssistantBench has ended, or no run has a task of the data folder.
@@ -280,9 +282,10 @@ def submission_files(runs: Iterable[Trajectory], data: str | None) -> Iterator[t
 
 
 def latest_answers(runs: Iterable[Trajectory]) -> dict[str, JsonValue]:
-    """Return the answer of the latest run of each task, by id, without runs that did not end or ended in an error.
+    """Return the answer of the latest run of each AssistantBench task, by id of the task.
 
-    Runs with the configuration `recorded` are left out too: their pages are those that other agents' runs recorded.
+    Left out are runs that did not end, runs that ended in an error, and runs with the configuration `recorded`, whose
+    web pages were recorded by other agents.
     """
     runs_of_benchmark = (run for run in runs if run.header.task.benchmark == ASSISTANTBENCH)
     ended = [run for run in runs_of_benchmark if run.footer and not run.ending.startswith("error:")]
@@ -295,7 +298,7 @@ def _answer_of(run: Trajectory) -> JsonValue:
 
 
 def _ids_of_split(live: Any, split: str) -> Sequence[str]:
-    """Tasks of a split; none where its file is missing, because a data folder may hold only one split."""
+    """Return the ids of a split's tasks; none if its file is missing, because a data folder may hold only one split."""
     try:
         ids: Sequence[str] = live.ids(split)
     except Fault as fault:
@@ -312,14 +315,14 @@ MAX_LISTED_FILES = 10
 
 
 def format_exported_files(files: Sequence[Path]) -> str:
-    """List the files, one per line; of more than MAX_LISTED_FILES only the number and the folder."""
+    """List the files, one per line; if they are more than MAX_LISTED_FILES, give only their number and folder."""
     if len(files) > MAX_LISTED_FILES:
         return f"{len(files):,} files in {files[0].parent}"
     return "\n".join(map(str, files))
 
 
 def format_submission(path: Path) -> str:
-    """Format the number of tasks of a submission, and of those without an answer."""
+    """Format the number of tasks in a submission, and how many of them have no answer."""
     answers = [row.value["answer"] for row in read_rows(path)]
     return f"{path.name}: {len(answers)} tasks, {answers.count('')} of them without an answer"
 
@@ -329,24 +332,24 @@ def format_submission(path: Path) -> str:
 Format = Literal["atif", "inspect", "parquet", "assistantbench"]
 
 FORMAT_PACKAGES = {"inspect": "inspect_ai", "parquet": "pyarrow"}
-"""Package that a format needs."""
+"""Package that each format needs; formats that need none are not in the table."""
 
 WriteFile = Callable[[Path], object]
 
 PrepareFiles = Callable[[Iterable[Trajectory]], Iterator[tuple[str, WriteFile]]]
-"""Function from runs to the names of files and the functions that write them."""
+"""Function that takes runs and yields, for each file, its name and the function that writes it."""
 
 
 def export(folders: Sequence[Path], to: Format, out: Path, *, data: str | None = None) -> list[Path]:
-    """Write all runs below the folders, finished or not, in another format, and return the files.
+    """Write all runs below the folders, finished or not, in another format, and return the paths of the files.
 
-    A run whose process died before it wrote the header is left out.
+    A run whose process died before it wrote the header of its trajectory is left out.
 
     Args:
         folders: folders to search for runs at any depth.
-        to: `atif`, one JSON document per run; `inspect`, an .eval log for each benchmark, graph, choice of operators
-            and model; `parquet`, one table of transitions; `assistantbench`, a submission to its leaderboard for each
-            split that has runs.
+        to: `atif`, one JSON document per run; `inspect`, an .eval log of Inspect for each combination of benchmark,
+            graph, operators and model; `parquet`, one table of transitions; `assistantbench`, a submission to the
+            leaderboard of AssistantBench for each split that has runs.
         out: folder of the files, created where it is missing; files of the same names in it are replaced.
         data: for `assistantbench` the folder of its questions; None: CERTIGRAPH_DATA.
 
@@ -418,7 +421,7 @@ _FORMATS: dict[str, PrepareFiles] = {
 
 
 class _FileNames:
-    """Unique file names that stay in their folder, whatever the id of a run."""
+    """Creates file names that are unique and contain no path, whatever the id of a run."""
 
     def __init__(self) -> None:
         self._given = set[str]()

@@ -1,7 +1,7 @@
-"""Trajectories as pandas frames and score curves.
+"""Recorded runs as pandas data frames, and episodes as score curves.
 
-`find_runs`, `read_recorded_runs` and `frames_of` lead from folders to the four frames that every analysis is computed
-from. `read_traces` reads episodes as score curves.
+`find_runs` finds the runs below folders, `read_recorded_runs` reads them, and `frames_of` builds the four data frames
+that every analysis is computed from. `read_traces` reads episodes as score curves.
 """
 
 from collections import Counter
@@ -35,11 +35,11 @@ from certigraph.state.trajectory import (
 # Horizon of a task, which is known before any run (SDP, section 4.1).
 
 GROUP_HORIZONS = {"short": 1.0, "medium": 2.0, "long": 3.0}
-"""Horizon of SwiftSage's groups of ScienceWorld tasks, which are by mean length of the gold paths."""
+"""Horizon of the three groups into which the SwiftSage paper divides ScienceWorld tasks by length of the gold paths."""
 
 
 class Horizon(NamedTuple):
-    """Length of a task, by which tasks are ordered, and its label."""
+    """Length of a task, by which tasks are ordered, and the label of this length, as in `7 days`."""
 
     length: float
     name: str
@@ -49,7 +49,10 @@ UNKNOWN_HORIZON = Horizon(nan, "unknown")
 
 
 def horizon_of(task: Task, planned: int | None) -> Horizon:
-    """Compute the horizon of a task from its constants, else from the number of planned predicates."""
+    """Compute the horizon (length) of a task from its constants; if they have none, from the number of predicates.
+
+    `planned` is the number of predicates in the plan of a run; None if its graph has no predicates.
+    """
     measure = HORIZON_FUNCTIONS.get(task.benchmark.partition(":")[0], _unknown_horizon)
     try:
         horizon = measure(task)
@@ -88,14 +91,14 @@ HORIZON_FUNCTIONS: dict[str, Callable[[Task], Horizon]] = {
 # Rows of one run: one for the run, and one for each attempt, predicate and node.
 
 EVIDENCE_PART = "evidence_found"
-"""Part of the score of a question: whether the run found the evidence."""
+"""Name of the part of a question's score that says whether the run found the evidence."""
 
 FrameRow = dict[str, Any]
-"""Cells of a row by column."""
+"""Row of a data frame: the value of each column."""
 
 
 class RecordedRun(NamedTuple):
-    """A recorded run with its method, its task, and the number of the trial from 0."""
+    """A recorded run with the name of its method, its task, and the number of the trial, from 0."""
 
     method: str
     task: str
@@ -104,7 +107,7 @@ class RecordedRun(NamedTuple):
 
 
 class RunRows(NamedTuple):
-    """Rows that one run adds to each frame, by column."""
+    """Rows that one run adds to each of the four data frames."""
 
     run: FrameRow
     attempts: list[FrameRow]
@@ -113,7 +116,7 @@ class RunRows(NamedTuple):
 
 
 def frame_rows_of(recorded: RecordedRun) -> RunRows:
-    """Build the rows of one run. Raises Fault if the trajectory has contents that no run of its graph writes."""
+    """Build the rows of one run. Raises Fault if the trajectory has contents that its graph cannot have written."""
     with translate_trajectory_errors(recorded.trajectory.header.run_id):
         return _build_rows(recorded)
 
@@ -236,10 +239,13 @@ def _node_rows(trajectory: Trajectory) -> Iterator[FrameRow]:
 __all__ = ["Frames", "RecordedRun", "frames_of"]
 
 ColumnTypes = Mapping[str, str]
-"""Type of each column, by name."""
+"""Pandas type of each column, by name of the column."""
 
 KEY_COLUMNS: ColumnTypes = {"method": "str", "benchmark": "str", "task": "str", "trial": "Int64", "run": "str"}
-"""Columns for the run of a row. Intervals cluster by `benchmark` and `task`: runs of a task are not independent."""
+"""Columns that identify the run to which a row belongs.
+
+Intervals are clustered by `benchmark` and `task`, because runs of a task are not independent.
+"""
 
 RUN_COLUMNS: ColumnTypes = {
     **KEY_COLUMNS,
@@ -281,26 +287,29 @@ NODE_COLUMNS: ColumnTypes = {
 
 
 class Frames(NamedTuple):
-    """Four frames; each begins with the columns of KEY.
+    """Four data frames about recorded runs; each begins with KEY_COLUMNS, which identify the run of a row.
 
-    For graphs without predicates, `attempts` and `predicates` have no rows, and their columns in `runs` are missing
-    values.
+    For graphs without predicates, `attempts` and `predicates` have no rows, and the columns of `runs` about predicates
+    are missing values. "Forced" predicates are those that a policy accepted without a certificate. An agent can go back
+    to an earlier certified state, which takes back what was certified or forced after it.
 
-    runs: `score` is 0 to 1, `solved` means 1; `ending` is `interrupted` for a run without a footer. `certified`
-        predicates hold at the end, `forced` ones passed uncertified by a policy, `planned` counts both and the open
-        ones (without returns to earlier states and what they undid). `certificates` counts transitions, `cascades`
-        those with more than one predicate, `returns` those that restored a state. `first_exhaustion` is the position in
-        the plan when all attempts at a target were used up for the first time, `planned_then` the length of the plan
-        then. `steps` are world steps, `seconds` wall-clock inside nodes, `tokens` input and output tokens. `horizon` is
-        the length of the task, `horizon_name` its label.
-    attempts: `number` counts the attempts at one target from 1, `depth` is from the verdict, `step` is the world step.
-    predicates: `status` is `certified`, `undone` (certified, then invalidated or taken back by a return), `forced`
-        (passed by a policy), `dropped` (passed, then taken back by a return), `return` (to an earlier state) or `open`;
-        `place` is the position relative to the length of the plan, 0 to 1. For certified predicates `depth` is that of
-        the transition, `leads` marks its first predicate, `rejected` counts the failed attempts at it, and `steps`,
-        `calls` and `tokens` were spent since the previous certificate or pass, divided evenly in a cascade.
-        `stopped` marks the target of a run that ended without its goal.
-    nodes: usage of each node of a run, superseded work included; `executions` counts how often it ran.
+    runs: one row per run. `score` is 0 to 1, and `solved` means a score of 1. `ending` is `interrupted` for a run
+        without a footer. `certified` counts the predicates that are certified at the end, `forced` the forced ones, and
+        `planned` both of them and the open ones. `certificates` counts certified transitions, `cascades` those with
+        more than one predicate, `returns` those that went back to an earlier state. `first_exhaustion` is the position
+        in the plan when all attempts at a target were used up for the first time, `planned_then` the length of the plan
+        at that time. `steps` counts world steps, `seconds` wall-clock time inside nodes, `tokens` input and output
+        tokens. `horizon` is the length of the task, and `horizon_name` the label of this length.
+    attempts: one row per attempt. `number` counts the attempts at one target from 1, `depth` is the cascade depth in
+        the verdict, `step` the number of world steps so far.
+    predicates: one row per predicate. `status` is `certified`, `undone` (certified, then invalidated or taken back),
+        `forced`, `dropped` (forced, then taken back), `return` (the target was to go back to an earlier state) or
+        `open`. `place` is the position relative to the length of the plan, 0 to 1. For certified predicates `depth` is
+        the cascade depth of the transition, `leads` marks the first predicate of the transition, `rejected` counts the
+        failed attempts at it, and `steps`, `calls` and `tokens` were used since the previous certificate or forced
+        predicate, divided evenly in a cascade. `stopped` marks the target at which a run ended without its goal.
+    nodes: one row per run and node: the cost of the node, including work that was repeated after a crash. `executions`
+        counts how often the node ran.
     """
 
     runs: pd.DataFrame
@@ -310,13 +319,13 @@ class Frames(NamedTuple):
 
 
 def without_faults(frames: Frames) -> Frames:
-    """Select the rows of runs without a fault of the world or its data; rates are computed over these."""
+    """Remove the rows of runs in which the world or its data failed; rates are computed over the remaining rows."""
     faulty = set(frames.runs.loc[frames.runs["ending"].isin(FAULT_ENDINGS), "run"])
     return Frames(*(frame[~frame["run"].isin(faulty)] for frame in frames)) if faulty else frames
 
 
 def frames_of(recorded: Iterable[RecordedRun]) -> Frames:
-    """Build frames from runs, one at a time, so that one trajectory is in memory at a time."""
+    """Build the four data frames from recorded runs. Only one trajectory is in memory at a time."""
     runs: list[FrameRow] = []
     attempts: list[FrameRow] = []
     predicates: list[FrameRow] = []
@@ -362,11 +371,11 @@ class TracedMethod(Record):
 
 
 class EpisodeTrace(Record):
-    """Scores of one episode: `scores[i]` is the latest positive score, 0 to 100, after `actions[i]`.
+    """Score curve of one episode: `scores[i]` is the latest positive score, 0 to 100, after `actions[i]`.
 
-    A fatal -100 therefore keeps the score before it (STEP, section 4.1). `episode` counts from 1 within a run, `last`
-    marks the last one of the run. `task` is without ScienceWorld's split and variation: variations are samples of a
-    task.
+    A fatal action, which ScienceWorld scores with -100, therefore does not change the score (STEP, section 4.1).
+    `episode` counts from 1 within a run, and `last` marks the last episode of the run. For ScienceWorld, `task` is the
+    name of the task without split and variation, because variations are treated as samples of one task.
     """
 
     run: str
@@ -394,7 +403,10 @@ class EpisodeTrace(Record):
 
 
 def read_traces(folders: Iterable[Path]) -> tuple[list[EpisodeTrace], list[Path]]:
-    """Read the episodes of all finished runs below folders; also return the runs left out: unfinished or failed.
+    """Read the episodes of all finished runs below folders.
+
+    Returns:
+        The episodes, and the folders of the runs that were left out because they are unfinished or failed.
 
     Raises:
         Fault: a folder is missing, or no run below them is finished.
@@ -415,7 +427,7 @@ def read_traces(folders: Iterable[Path]) -> tuple[list[EpisodeTrace], list[Path]
 
 
 def traces_of(trajectory: Trajectory) -> list[EpisodeTrace]:
-    """Read the episodes of one run, without those that have no action. Raises Fault as `method_of_header` does."""
+    """Read the episodes of one run that have an action. Raises Fault if the trajectory has malformed contents."""
     with translate_trajectory_errors(trajectory.header.run_id):
         return _episode_traces(trajectory)
 
@@ -439,7 +451,7 @@ def _episode_traces(trajectory: Trajectory) -> list[EpisodeTrace]:
 
 
 def method_of_header(header: Header) -> TracedMethod:
-    """Return the method of a run; its swaps are the operators that differ from the defaults of the graph.
+    """Read the method of a run from its header; `swaps` are the operators that differ from the defaults of the graph.
 
     Raises:
         Fault: ("data") an operator in the header is malformed.
@@ -489,17 +501,17 @@ def _model_names(header: Header) -> str:
 
 
 class FoundRuns(NamedTuple):
-    """Trajectory files with their headers, and those (`unbegun`) whose run stopped before its header was written."""
+    """Trajectory files with their headers; `unbegun` are files of runs that stopped before the header was written."""
 
     runs: Sequence[tuple[Path, Header]]
     unbegun: tuple[Path, ...]
 
 
 def find_runs(folders: Iterable[Path]) -> FoundRuns:
-    """Find the runs below folders, at any depth; only their first lines are read.
+    """Find the runs below folders, at any depth. Only the first line of each trajectory is read.
 
     Raises:
-        Fault: a folder is missing, no run is below them, or a run is of another schema.
+        Fault: a folder is missing, there is no run, or a trajectory has another schema version.
     """
     folders = list(folders)
     paths = list(dict.fromkeys(path for folder in folders for path in find_trajectories(folder)))
@@ -513,7 +525,7 @@ def find_runs(folders: Iterable[Path]) -> FoundRuns:
 
 
 def select_scored(found_runs: FoundRuns) -> FoundRuns:
-    """Leave out runs of a user's question, which have no score. Raises Fault if no other run is there."""
+    """Remove runs that answer a user's own question, which have no score. Raises Fault if no other run is left."""
     runs = [(path, header) for path, header in found_runs.runs if not is_user_question(header)]
     if not runs:
         message = "runs of your own questions have no score, so that there is nothing to analyse"
@@ -522,7 +534,9 @@ def select_scored(found_runs: FoundRuns) -> FoundRuns:
 
 
 def read_recorded_runs(found_runs: FoundRuns) -> Iterator[RecordedRun]:
-    """Read the runs one at a time; methods are named by graph and swaps, and by model and benchmark if these differ.
+    """Read the runs one at a time, each with the name of its method.
+
+    The name has the graph and the swapped operators, and also the model and the benchmark if the runs differ in them.
 
     Raises:
         Fault: a line other than the last of a trajectory cannot be read.

@@ -1,7 +1,7 @@
-"""Conversion of runs to a log of inspect_ai, for `inspect view`, its data frames and its scanners.
+"""Conversion of runs to an Inspect log (package `inspect_ai`), for `inspect view` and Inspect's analysis tools.
 
-A log holds the runs of one benchmark, graph, choice of operators and model; a run is a sample, with its conversation as
-messages and its verdicts as events.
+A log holds the runs of one combination of benchmark, graph, operators and model. A run is a sample, with its
+conversation as messages and its verdicts as events.
 """
 
 import hashlib
@@ -65,7 +65,7 @@ from certigraph.state.records import INTERRUPTED, Fault
 from certigraph.state.run import certified_state
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 
-# A run's conversation and node executions, as inspect_ai's messages and events.
+# A run's conversation and node executions, as Inspect's messages and events.
 
 SHOWN_CHANNELS = (
     "plan",
@@ -82,13 +82,13 @@ SHOWN_CHANNELS = (
     "trials",
     "lessons",
 )
-"""State channels of an update that its event shows."""
+"""State channels whose updates are shown in Inspect's event of a node execution."""
 
 
 def messages_of(run: Trajectory) -> Iterator[ChatMessage]:
-    """Convert a run to a conversation: the task, the agent's plans and actions, the world's answers.
+    """Convert a run to a conversation: the task, the agent's plans and actions, and the observations.
 
-    Sub-tasks that were solved concurrently follow each other, each before its outcome.
+    Sub-tasks that were solved concurrently follow one another, each before the message with its outcome.
     """
     name = run.header.run_id
     yield ChatMessageUser(id=f"{name}-task", content=task_text(run.header.task))
@@ -127,7 +127,7 @@ def _action_messages(part: RunRound, name: str) -> Iterator[ChatMessage]:
 
 
 def events_of(run: Trajectory, start: datetime) -> Iterator[InfoEvent]:
-    """Convert every node execution to an event with the verdict, certificate or plan that the node returned.
+    """Convert every node execution of a run to an Inspect event with the verdict, certificate or plan it returned.
 
     Timestamps count only the time inside nodes, because a trajectory does not record when a run was resumed.
     """
@@ -151,14 +151,17 @@ def events_of(run: Trajectory, start: datetime) -> Iterator[InfoEvent]:
         )
 
 
-# One run as a sample of inspect_ai, with its score, cost and ending.
+# One run as an Inspect sample, with its score, cost and ending.
 
 INSPECT_LIMITS: dict[str, Any] = {"tokens": "token", "usd": "cost", "seconds": "working"}
-"""inspect's names of certigraph's limits; it has none for model calls and world steps."""
+"""Inspect's name for each of certigraph's limits; Inspect has none for model calls and world steps."""
 
 
 def sample_of(run: Trajectory, epoch: int) -> EvalSample:
-    """Convert a cleaned run to a sample; `epoch` distinguishes the repetitions of a task."""
+    """Convert a run to an Inspect sample; `epoch` distinguishes the repetitions of a task.
+
+    The run must come from `clean_trajectory`, which masks API keys.
+    """
     header, footer, usage = run.header, run.footer, run.usage
     start = start_time(header)
     return EvalSample(
@@ -183,7 +186,7 @@ def sample_of(run: Trajectory, epoch: int) -> EvalSample:
 
 
 def usage_by(field: str, events: Iterable[Event]) -> dict[str, ModelUsage]:
-    """Sum tokens and dollars of all calls by a field of the calls: `model` or `role`."""
+    """Sum the tokens and dollars of all model calls, grouped by the field `model` or `role` of the calls."""
     sums: defaultdict[str, ModelUsage] = defaultdict(ModelUsage)
     for call in (call for event in events for call in event.calls):
         sums[model_name(str(call[field]))] += _model_usage(call)
@@ -192,7 +195,7 @@ def usage_by(field: str, events: Iterable[Event]) -> dict[str, ModelUsage]:
 
 def _model_usage(call: dict[str, Any]) -> ModelUsage:
     read, cached, written = (call.get(f"{kind}_tokens", 0) for kind in ("input", "cached", "output"))
-    # inspect does not include cached tokens in the input tokens
+    # Inspect does not include cached tokens in the input tokens
     return ModelUsage(
         input_tokens=read - cached,
         input_tokens_cache_read=cached,
@@ -203,7 +206,7 @@ def _model_usage(call: dict[str, Any]) -> ModelUsage:
 
 
 def _score_of(run: Trajectory) -> Score:
-    """The same score as that of the scorer of `certigraph eval`."""
+    """Return the score of a run, the same as the scorer of `certigraph eval` gives."""
     state = run.state()
     row = BenchmarkRow(
         id=run.header.task.id,
@@ -236,7 +239,7 @@ def _limit_of(footer: Footer | None) -> EvalSampleLimit | None:
 
 
 class LogKey(NamedTuple):
-    """Properties that all runs of one log share: inspect's task, solver and model."""
+    """Properties that all runs of one Inspect log share."""
 
     benchmark: str
     graph: str
@@ -245,19 +248,19 @@ class LogKey(NamedTuple):
 
 
 def log_key_of(header: Header) -> LogKey:
-    """Return the key of the log that a run belongs to."""
+    """Return the key of the log to which the run with this header belongs."""
     about = run_metadata(header)
     operators = repr(sorted((slot, repr(spec)) for slot, spec in about["operators"].items()))
     return LogKey(header.task.benchmark, header.graph, operators, model_name(str(header.context.get("model", "none"))))
 
 
 def to_inspect(trajectories: Sequence[Trajectory]) -> EvalLog:
-    """Convert runs of one benchmark, graph, choice of operators and model to a log; a run is one sample.
+    """Convert runs of one combination of benchmark, graph, operators and model to an Inspect log; a run is one sample.
 
     `task_args` has the graph and each operator that differs from the graph's default. A node execution is an InfoEvent
     `certigraph.<node>` with its verdict, certificate or plan. Repetitions of a task are epochs, in the order of their
-    trials. The status of the log is `cancelled` while a run has no ending, `error` where a run ended in an error. Write
-    it with `inspect_ai.log.write_eval_log`.
+    trials. The status of the log is `cancelled` if a run has no ending, else `error` if a run ended in an error. Write
+    the log with `inspect_ai.log.write_eval_log`.
 
     Raises:
         Fault: there is no run, or the runs belong to several logs.

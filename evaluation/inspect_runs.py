@@ -1,7 +1,7 @@
-"""Runs and models of an inspect_ai evaluation.
+"""Runs and models of an evaluation under Inspect (the package `inspect_ai`).
 
-Contents: certigraph's models as inspect models (`Endpoint`), inspect's models as LangChain chat models (`BridgedChat`),
-the journal by which a retry finds earlier runs, and the execution of one run.
+Contents: certigraph's models as Inspect models (`Endpoint`), Inspect's models as LangChain chat models (`BridgedChat`),
+the journal in which a retry finds earlier runs, and the execution of one run.
 """
 
 import json
@@ -58,23 +58,24 @@ from certigraph.runtime.run import complete_run, create_run_name, has_run, needs
 from certigraph.state.records import Fault, LimitKind, LimitReached, Task, UnknownName, read_bounded_lines
 from certigraph.state.trajectory import Event, TrajectoryLine
 
-# certigraph's models as inspect models: `--model certigraph/local`, `--model certigraph/openai:NAME`.
+# certigraph's models as Inspect models: `--model certigraph/local`, `--model certigraph/openai:NAME`.
 
 EndpointReply = ModelOutput | tuple[ModelOutput | Exception, ModelCall]
 
 NO_MODEL = "none/none"
-"""inspect's name of the model of a task that needs none."""
+"""Inspect's model name for a task that needs no model."""
 
 
 def inspect_model(name: str) -> Model | None:
-    """Create inspect's model for a name.
+    """Create the Inspect model for the name of a model.
 
     Returns:
-        The model; for a scripted model one that receives no request; None for the empty name, where inspect chooses.
+        The model; for a scripted model, a placeholder that receives no request; for an empty name None, so that Inspect
+        chooses the model.
 
     Raises:
-        UnknownName: the name is neither certigraph's nor inspect's PROVIDER/NAME with a provider that inspect knows.
-        Fault: the package or the key of inspect's provider is missing.
+        UnknownName: the name is neither one of certigraph's nor PROVIDER/NAME with a provider that Inspect knows.
+        Fault: the package or the API key of Inspect's provider is missing.
     """
     try:
         # not memoized, because the address of an endpoint may change
@@ -90,7 +91,10 @@ def inspect_model(name: str) -> Model | None:
 
 
 class Endpoint(ModelAPI):
-    """The OpenAI-compatible endpoint behind `local`, `local:FILE.gguf` or `openai:NAME` at CERTIGRAPH_BASE_URL."""
+    """Inspect model for certigraph's model names, which sends requests to an OpenAI-compatible endpoint.
+
+    The names are `local` and `local:FILE.gguf` for a local server, `openai:NAME` for a model at CERTIGRAPH_BASE_URL.
+    """
 
     def __init__(
         self,
@@ -115,9 +119,9 @@ class Endpoint(ModelAPI):
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> EndpointReply:
-        """Send one request through inspect's provider for OpenAI-compatible endpoints.
+        """Send one request through Inspect's provider for OpenAI-compatible endpoints.
 
-        Parameters that the model refuses are left out, and keys are masked in inspect's log.
+        Parameters that the model refuses are left out, and API keys are masked in Inspect's log.
         """
         refused = refused_parameters_of_key(("inspect", f"certigraph/{self.model_name}"))
         refused |= set() if supports_temperature(self.served) else {"temperature"}
@@ -129,40 +133,40 @@ class Endpoint(ModelAPI):
             raise
 
     def should_retry(self, ex: Exception) -> Any:
-        """Return whether inspect should repeat a failed request."""
+        """Return whether Inspect should repeat a failed request."""
         return self._api.should_retry(ex)
 
     def max_tokens(self) -> int | None:
-        """Return the maximum number of tokens of a reply where the run sets none."""
+        """Return the default maximum number of tokens of a reply; None (no maximum) for models that are not local."""
         return ANSWER_TOKENS if self._local else None
 
     async def aclose(self) -> None:
-        """Close the client."""
+        """Close the HTTP client."""
         await self._api.aclose()
 
 
 _NO_RETRIES = {"max_retries": 0}
-"""Settings of OpenAI's client under inspect: no budget counts the requests that the client repeats."""
+"""Setting of OpenAI's client under Inspect: no automatic retries, because a run's budget would not count them."""
 
 
 def _client_arguments(name: str) -> dict[str, Any]:
-    """Arguments of `get_model` for one of inspect's names."""
+    """Return the keyword arguments of Inspect's `get_model` for an Inspect model name."""
     return {**_NO_RETRIES, "http_client": async_openai_client()} if name.startswith("openai/") else {}
 
 
 @modelapi(name="certigraph")
 def certigraph() -> type[ModelAPI]:
-    """Return the provider that inspect loads for the prefix `certigraph/`."""
+    """Return the class of models that Inspect creates for names with the prefix `certigraph/`."""
     return Endpoint
 
 
 def _redact_reply(reply: EndpointReply) -> EndpointReply:
-    """Mask keys in all that inspect logs: the reply or error, and the call with its request and response."""
+    """Mask API keys in everything that Inspect logs: the reply or error, and the call with its request and response."""
     if isinstance(reply, ModelOutput):
         return redact_record(reply)
     output, call = reply
     safe = redact_record(call)
-    call.request, call.response = safe.request, safe.response  # in place: inspect's event holds the call already
+    call.request, call.response = safe.request, safe.response  # in place: Inspect's event holds the call already
     if isinstance(output, APIStatusError):
         _mask_error(output)
     return (redact_record(output) if isinstance(output, ModelOutput) else output), call
@@ -200,20 +204,23 @@ def _endpoint_address(name: str, base_url: str | None) -> _Address:
     return _Address(url, rest, os.environ.get("OPENAI_API_KEY") or "none")
 
 
-# inspect's models as LangChain chat models, inside inspect's agent bridge.
+# Inspect's models as LangChain chat models, inside Inspect's agent bridge.
 
 OWN_LIMITS: Mapping[str, LimitKind] = {"token": "tokens", "cost": "usd", "time": "seconds", "working": "seconds"}
-"""certigraph's names of inspect's limits; any other limit counts as one of calls."""
+"""certigraph's name for each of Inspect's limits; any other limit of Inspect is reported as a limit of calls."""
 
 ACTIVE_MODEL = "inspect"
-"""The bridge's name of the evaluation's model; `inspect/ROLE` is the model of a role."""
+"""Name of the evaluation's model in Inspect's agent bridge; `inspect/ROLE` is the model of a role."""
 
 REQUEST_SETTINGS = {"max_connections", "adaptive_connections", "max_retries", "timeout", "attempt_timeout"}
-"""inspect's settings of how a request is sent, which do not change the reply."""
+"""Inspect's settings of how a request is sent, which do not change the reply."""
 
 
 class BridgedChat(ChatOpenAI):
-    """Chat model that sends requests to inspect's model; a limit of inspect ends the run as one of its own limits."""
+    """LangChain chat model that sends its requests to Inspect's model through Inspect's agent bridge.
+
+    If a limit of Inspect is reached, the run ends as if a limit of its own budget were reached.
+    """
 
     _limit: LimitExceededError | None = PrivateAttr(default=None)
 
@@ -226,22 +233,22 @@ class BridgedChat(ChatOpenAI):
         except RetryError as failure:
             error = failure.last_attempt.exception()
             if failure.last_attempt.attempt_number == 1 and isinstance(error, Exception):
-                raise error from None  # inspect did not repeat it
+                raise error from None  # Inspect did not repeat it
             raise Fault("model", redact_message(f"every retry failed: {error!r}")) from None
 
     @property
     def limit(self) -> LimitExceededError | None:
-        """The limit of inspect that stopped the run, if one did."""
+        """The limit of Inspect that stopped the run; None if no limit did."""
         return self._limit
 
     @property
     def priced_as(self) -> str:
-        """The name by which prices of the model behind the bridge are listed."""
+        """Name of Inspect's model, under which its price is looked up."""
         return str(self._behind)
 
     @property
     def free(self) -> bool:
-        """Whether the model runs in this process, at no cost."""
+        """Whether Inspect's model is a local model of certigraph, whose calls cost nothing."""
         return self.priced_as.startswith("certigraph/local")
 
     @property
@@ -251,21 +258,21 @@ class BridgedChat(ChatOpenAI):
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
-        """Name and settings of the model behind the bridge, which distinguish models in the cache of replies."""
+        """Name and settings of Inspect's model; they distinguish models in the cache of replies."""
         behind = self._behind
         settings = behind.config.merge(active_generate_config()).model_dump(exclude_none=True, exclude=REQUEST_SETTINGS)
         return {"model": str(behind), "served": getattr(behind.api, "served", ""), **settings}
 
 
 class RoleChatModels(BridgedChat):
-    """Chat models of one run by role: inspect's models, and scripted models for the roles that name one."""
+    """Chat models of one run by role: Inspect's models, and scripted models for the roles that are assigned one."""
 
     _by_role: dict[str, BridgedChat] = PrivateAttr(default_factory=dict)
     _context: Context = PrivateAttr()
     _benchmark: Benchmark = PrivateAttr()
 
     def for_role(self, role: str) -> BaseChatModel:
-        """Return the model of a role."""
+        """Return the chat model of a role."""
         if role in self._by_role:
             return self._by_role[role]
         name = self._context.roles.get(role, self._context.model)
@@ -275,13 +282,13 @@ class RoleChatModels(BridgedChat):
 
     @property
     def limit(self) -> LimitExceededError | None:
-        """The limit of inspect that stopped the run, in any role."""
+        """The limit of Inspect that stopped the run, reached by the model of any role; None if no limit did."""
         met = (chat._limit for chat in (self, *self._by_role.values()))
         return next(filter(None, met), None)
 
 
 def create_chat_models(context: Context, benchmark: Benchmark) -> RoleChatModels | None:
-    """Create the chat model of a run under inspect; None where all models are scripted, which need no bridge."""
+    """Create the chat models of a run under Inspect; None if all models are scripted, which do not need Inspect."""
     names = (context.model, *context.roles.values())
     if not model_roles() and all(map(is_scripted, names)):
         return None
@@ -301,7 +308,7 @@ _JOURNAL_FIX = "delete the file; the evaluation's runs then start again"
 
 
 class SampleRun(NamedTuple):
-    """A task's id, and the number of its repetition."""
+    """A sample in one epoch: the task's id, and the number of the repetition, from 0."""
 
     task: str
     trial: int
@@ -310,8 +317,8 @@ class SampleRun(NamedTuple):
 class RunJournal:
     """Append-only file in the folder of an evaluation that names the run of every sample.
 
-    inspect writes finished samples in batches, but the folder of a run is always up to date. With this file a retry
-    finds all runs, even those that inspect had not yet logged.
+    Inspect writes finished samples in batches, but the folder of a run is always up to date. With this file a retry
+    finds all runs, even those that Inspect had not yet logged.
 
     Args:
         out: folder, or URL, of the evaluation and its retries.
@@ -324,7 +331,10 @@ class RunJournal:
         self._begun = Counter[SampleRun]()
 
     def find_or_name_run(self, cell: SampleRun, graph: str, task: Task) -> str:
-        """Return the name of the cell's run: of the latest one where it can be used or resumed, else a new one."""
+        """Return the name of the run to use for a sample.
+
+        It is the latest run of the sample if that run is finished or can be resumed, else a new run, which is recorded.
+        """
         folder = self.begun(cell)
         if folder and not needs_restart(folder):
             return folder.name
@@ -335,11 +345,11 @@ class RunJournal:
         return name
 
     def restarts(self, cell: SampleRun) -> int:
-        """Return the number of runs that were started for a cell before its latest one."""
+        """Return how many runs were started for a sample before its latest run."""
         return max(self._begun[cell] - 1, 0)
 
     def record(self, cell: SampleRun, run: str) -> None:
-        """Record that a run is about to start for a cell."""
+        """Record that a run is about to start for a sample."""
         self._runs[cell] = run
         self._begun[cell] += 1
         if self._name:
@@ -349,7 +359,7 @@ class RunJournal:
             self._shared.upload(self._name)
 
     def begun(self, cell: SampleRun) -> Path | None:
-        """Return the folder of the cell's latest run; None where there is none, or its folder was deleted."""
+        """Return the folder of the latest run of a sample; None if there is no run or its folder was deleted."""
         folder = self._shared.fetch_run(self._runs[cell]) if cell in self._runs else None
         return folder if folder and has_run(folder) else None
 
@@ -366,7 +376,10 @@ class RunJournal:
 
 
 def _parse_entry(line: bytes) -> tuple[SampleRun, str] | None:
-    """Parse a line; None for a malformed one. The run of a line that a crash cut off had not started."""
+    """Parse a line of the journal; None if it is malformed.
+
+    A line that a crash cut off can be ignored: its run had not started.
+    """
     try:
         task, trial, run = json.loads(line.decode(errors="replace"))
     except (ValueError, TypeError, RecursionError):
@@ -376,18 +389,18 @@ def _parse_entry(line: bytes) -> tuple[SampleRun, str] | None:
 
 
 def _is_folder_name(name: str) -> bool:
-    """Whether a name stays in the journal's folder: a line with a path could point anywhere on the disk."""
+    """Return whether a name is a plain folder name. A path in the journal could point anywhere on the disk."""
     return Path(name).name == name and name not in ("", "..")
 
 
-# Execution of one run: in this process behind inspect's bridge, or by a worker.
+# Execution of one run: in this process behind Inspect's bridge, or by a worker.
 
 DEFAULT_MODEL = "scripted:expert"
-"""Default model where neither the task nor inspect names one."""
+"""Model of a run if neither the task nor Inspect names one."""
 
 
 class SampleResult(NamedTuple):
-    """A run's row, the model that it used, and the limit of inspect that stopped it."""
+    """Summary row of a run, the name of its model, and the limit of Inspect that stopped it, if one did."""
 
     row: BenchmarkRow
     model: str
@@ -395,7 +408,7 @@ class SampleResult(NamedTuple):
 
 
 class SampleRunner(NamedTuple):
-    """Executes the runs of an evaluation. With an empty `model` inspect chooses the model."""
+    """Executes the runs of an evaluation. With an empty `model`, Inspect chooses the model."""
 
     graph: AnyGraph
     benchmark: str
@@ -405,7 +418,7 @@ class SampleRunner(NamedTuple):
     out: str
 
     async def run_on_worker(self, pool: WorkerPool, cell: SampleRun, run: str) -> SampleResult:
-        """Execute a run on a worker, which sends its requests to the model without inspect."""
+        """Execute a run on a worker process, which sends its requests to the model without Inspect."""
         context = self.context.model_copy(update={"model": self.model or DEFAULT_MODEL, "trial": cell.trial})
         job = RunJob(
             graph=self.graph.name,
@@ -421,7 +434,7 @@ class SampleRunner(NamedTuple):
         return SampleResult(row, context.model)
 
     async def run_here(self, state: TaskState, cell: SampleRun, run: str) -> SampleResult:
-        """Execute a run in this process, with inspect's model behind the bridge."""
+        """Execute a run in this process, with Inspect's model through its agent bridge."""
         context = self.context.model_copy(update={"model": _model_name(self.model), "trial": cell.trial})
         models = create_chat_models(context, self.live)
         run_context = context.model_copy(update={"chat": models})
@@ -444,7 +457,7 @@ def _model_name(name: str) -> str:
 
 
 def _log_line(line: TrajectoryLine) -> None:
-    """Log verdicts and certificates in inspect's transcript."""
+    """Log the verdicts and certificates of a trajectory line in Inspect's transcript."""
     if isinstance(line, Event) and line.update and (fields := _transcript_fields(line.update)):
         transcript().info(fields, source=f"certigraph.{line.node}")
 

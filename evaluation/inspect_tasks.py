@@ -1,6 +1,6 @@
-"""inspect_ai tasks, scorers and solvers.
+"""Tasks, scorers and solvers for Inspect (the package `inspect_ai`).
 
-Each benchmark is a task of inspect: `inspect eval certigraph/travelplanner -T graph=sdp -T validate=always_pass`.
+Each benchmark is an Inspect task: `inspect eval certigraph/travelplanner -T graph=sdp -T validate=always_pass`.
 """
 
 import json
@@ -30,14 +30,15 @@ from certigraph.state.records import Fault, Task
 # Samples of a benchmark's tasks.
 
 STRATUM_CONSTANTS = ("level", "days", "task")
-"""Constants of tasks whose values define the strata of a stratified sample, where a benchmark has them."""
+"""Task constants whose values define the strata of a stratified sample; a benchmark may lack some of them."""
 
 
 def create_dataset(name: str, tasks: Sequence[Task]) -> MemoryDataset:
-    """Convert tasks to samples; a sample has the id of its task.
+    """Convert tasks to an Inspect dataset; each sample has the id of its task.
 
     Raises:
-        Fault: ("data") an id has a NUL, at which names in inspect's logs end: the sample would be lost.
+        Fault: ("data") a task id contains a NUL character. Names in Inspect's logs end there, so the sample would be
+            lost.
     """
     if invalid := [task.id for task in tasks if "\0" in task.id]:
         raise Fault("data", f"inspect's logs cannot hold the task {invalid[0]!r}: give it an id without NUL")
@@ -46,7 +47,10 @@ def create_dataset(name: str, tasks: Sequence[Task]) -> MemoryDataset:
 
 
 def select_stratified_tasks(tasks: Sequence[Task], n: int) -> list[Task]:
-    """Select `n` tasks evenly over level, length and kind, in the order of the list. The selection is deterministic."""
+    """Select `n` tasks, spread evenly over difficulty level, number of days and kind of task.
+
+    The selection is deterministic and keeps the order of `tasks`.
+    """
     groups = defaultdict(list)
     for task in tasks:
         groups[tuple(str(task.constants.get(name)) for name in STRATUM_CONSTANTS)].append(task)
@@ -55,17 +59,17 @@ def select_stratified_tasks(tasks: Sequence[Task], n: int) -> list[Task]:
     return [task for task in tasks if task.id in chosen]
 
 
-# The official score as inspect's score, and the benchmark's figures as inspect's metrics.
+# The official score as Inspect's score, and the benchmark's metrics as Inspect's metrics.
 
 
 @metric(scores="unreduced")
 def official(benchmark: str, data: str = "") -> Metric:
-    """Create the metric with the benchmark's official figures over all scored runs, epochs included."""
+    """Create the Inspect metric that computes the benchmark's official metrics over the scored runs of all epochs."""
 
     def figures(scores: list[SampleScore]) -> Value:
         rows = [BenchmarkRow.model_validate(score.score.metadata) for score in scores]
         runs = [(row.id, row.footer) for row in rows if row.scored]
-        # inspect also calls the metric before the first run has ended
+        # Inspect also calls the metric before the first run has ended
         return dict(load_benchmark(benchmark, data or None).figures(runs)) if runs else {}
 
     return figures
@@ -73,9 +77,10 @@ def official(benchmark: str, data: str = "") -> Metric:
 
 @scorer(metrics=[], name=ROW_KEY)
 def verdict() -> Scorer:
-    """Create the scorer that reads the world's score from the row of the run; 0 for a run without a score.
+    """Create the Inspect scorer, which returns the score that the solver stored in the sample.
 
-    Runs in which the world or its data failed, and unfinished runs, are unscored: inspect's metrics leave them out.
+    A run that ended without a score counts as 0. Unfinished runs, and runs in which the world or its data failed, are
+    marked as unscored, so that Inspect's metrics leave them out.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -106,7 +111,7 @@ def _format_explanation(row: BenchmarkRow) -> str:
 
 
 class RunError(Exception):
-    """A run ended in an error: inspect records the sample as failed, and a retry repeats or resumes the run."""
+    """A run ended in an error. Inspect then records the sample as failed, and a retry repeats or resumes the run."""
 
 
 @solver
@@ -125,20 +130,23 @@ def certified_run(
     journal: str = "",
     fail_on: int = 0,
 ) -> Solver:
-    """Create the solver that runs a graph on the task with the sample's id and stores the run's row in the sample.
+    """Create the Inspect solver that runs a graph on the task of a sample.
+
+    The task has the id of the sample. The summary of the run (`BenchmarkRow`) is stored in the sample for the scorer.
 
     Args:
         graph: a graph's name.
-        benchmark: a benchmark's name, its configuration included.
-        swaps: operators by slot, as in `{"validate": "capped:depth=1"}`.
-        model: a scripted model; with any other name inspect chooses the model.
-        roles: other models for some roles, as `ROLE=MODEL`; those that are not scripted are inspect's model roles.
+        benchmark: a benchmark's name with its configuration, as in `travelplanner:paper`.
+        swaps: operators that replace the graph's own, by slot, as in `{"validate": "capped:depth=1"}`.
+        model: name of a scripted model. With any other name, requests go to the model that Inspect has chosen.
+        roles: other models for some roles, as `ROLE=MODEL`; those that are not scripted are Inspect's model roles.
         budget: limits of a run and of its method, as `KEY=N`.
         data: data folder, or the empty string for the default.
-        cache: folder of the models' replies, or the empty string for none.
+        cache: folder that caches the models' replies, or the empty string for no cache.
         faults: faults to inject, as `timeout=0.1,crash=0.01`; empty: none.
-        out: folder that holds a folder for each run.
-        journal: name of the file in `out` by which a retry finds the runs; empty: none.
+        out: folder in which each run gets its own folder.
+        journal: name of the file in `out` that records which run belongs to which sample, so that a retry finds the
+            runs; empty: no such file.
         fail_on: number of failed runs after which no more are started; 0: no maximum.
     """
     compiled = build_graph(graph, dict(parse_swap(f"{slot}={text}") for slot, text in swaps.items()))
@@ -180,18 +188,18 @@ def _unstarted_row(cell: SampleRun, reason: str) -> BenchmarkRow:
     )
 
 
-# The benchmarks as inspect tasks.
+# The benchmarks as Inspect tasks.
 
 OneOrMore = str | int | list[str]
-"""Type of an argument on inspect's command line, which parses numbers and splits at commas."""
+"""Type of an argument on Inspect's command line, which parses numbers and splits at commas."""
 
 INSPECT_RETRIES = 0
-"""Number of times that inspect repeats a failed request: none, because the budget would not count these requests. Runs
-repeat requests and count them."""
+"""Number of times that Inspect repeats a failed request. It is 0 because a run's budget would not count such requests:
+the run itself repeats them and counts them."""
 
 
 def task_of(benchmark: str) -> Callable[..., InspectTask]:
-    """Create the inspect task of a benchmark and register it under the benchmark's name."""
+    """Create the Inspect task of a benchmark and register it under the benchmark's name."""
     return register_task(name=benchmark)(_task_function(benchmark))
 
 
@@ -214,25 +222,26 @@ def _task_function(benchmark: str) -> Callable[..., InspectTask]:
         fail_on: int = 0,
         **swaps: OneOrMore,
     ) -> InspectTask:
-        """A graph on a benchmark.
+        """Run a graph on the tasks of a benchmark.
 
         Args:
             graph: a graph's name.
             config: a configuration of the benchmark: `paper`, and in ScienceWorld `drafted`.
-            model: name of a model in certigraph; unset: inspect's --model, else scripted:expert.
+            model: certigraph's name of a model; unset: Inspect's --model, else scripted:expert.
             data: data folder; unset: CERTIGRAPH_DATA, else a generated world.
             split: split of the tasks; unset: the benchmark's default.
             ids: ids of the tasks, in place of a split.
             stratify: number of tasks, chosen evenly over difficulty, length and kind; 0: all of them in order.
-            trials: runs of each task, like inspect's --epochs.
-            role: other models for some roles: `executor=local`, like inspect's --model-role.
+            trials: runs of each task, like Inspect's --epochs.
+            role: other models for some roles: `executor=local`, like Inspect's --model-role.
             budget: limits of a run and of its method: `calls=20,steps=30`.
             cache: folder that caches the replies of models, so that no request is paid for twice.
             faults: faults to inject into models and worlds: `timeout=0.1,crash=0.01,seed=3`.
-            out: folder that holds a folder for each run.
-            journal: name of the file in `out` by which a retry after a crash finds the runs.
+            out: folder in which each run gets its own folder.
+            journal: name of the file in `out` that records the run of each sample, so that a retry after a crash finds
+                the runs.
             fail_on: number of failed runs after which no more are started; 0: no maximum.
-            **swaps: operators by slot: `validate="capped:depth=1"`.
+            **swaps: operators that replace the graph's own, by slot: `validate="capped:depth=1"`.
         """
         name = f"{benchmark}:{config}" if config else benchmark
         live = load_benchmark(name, data or None)
@@ -293,7 +302,7 @@ def _to_list(value: OneOrMore) -> list[str]:
 
 
 def _role_models(value: OneOrMore) -> list[str]:
-    """Join `ROLE=MODEL` items that inspect split at a comma of the model's name: `simulated:act=0.2,seed=3`."""
+    """Rejoin `ROLE=MODEL` items that Inspect split at a comma in the model's name: `simulated:act=0.2,seed=3`."""
     joined: list[str] = []
     for part in _to_list(value):
         if joined and part.partition("=")[0] not in ROLES:
@@ -308,7 +317,7 @@ def _operators(graph: str, swaps: Mapping[str, str]) -> dict[str, object]:
     return dict(operators_of(compiled))
 
 
-# The objects that inspect loads for the entry point `inspect_ai`: a task per benchmark, and the models.
+# The objects that Inspect loads for the entry point `inspect_ai`: a task per benchmark, and the models.
 
 __all__ = ["TASKS", "certigraph", "own_task", "registered_name"]
 
@@ -317,15 +326,15 @@ TASKS = {name: task_of(name) for name in BENCHMARKS}
 
 @register_task(name="own")
 def own_task(benchmark: str, **options: OneOrMore) -> InspectTask:
-    """A graph on a benchmark of one's own: `inspect eval certigraph/own -T benchmark=mypackage.worlds:MyBenchmark`.
+    """Run a graph on a user's own benchmark: `inspect eval certigraph/own -T benchmark=mypackage.worlds:MyBenchmark`.
 
     Args:
         benchmark: `module:attribute` or the name of an entry point; a configuration may follow.
-        **options: the arguments of the shipped benchmarks' tasks, but for `config`.
+        **options: the arguments of the shipped benchmarks' tasks, such as `graph` and `ids`, except `config`.
     """
     return _task_function(benchmark)(**options)
 
 
 def registered_name(task: str) -> str:
-    """Return the registered name of a task: `certigraph/NAME` where certigraph is installed, else `NAME`."""
+    """Return the name of a task in Inspect's registry: `certigraph/NAME` if certigraph is installed, else `NAME`."""
     return registry_info(TASKS.get(task.rpartition("/")[2], own_task)).name

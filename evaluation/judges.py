@@ -1,7 +1,7 @@
-"""Rubric judges of recorded answers.
+"""Grading of recorded answers by a rubric, with a language model as the judge.
 
 Contents: the rubrics, a scripted judge, the answers in recorded runs, the file of judgements, and `judge`, which judges
-the answers that the file does not hold yet.
+the answers that are not in the file yet.
 """
 
 import json
@@ -43,7 +43,7 @@ from certigraph.state.records import (
     read_bounded_lines,
 )
 
-# The rubrics: a prompt, the form of the verdict, and a score from 0 to 100. The criteria and scales are the papers';
+# The rubrics: a prompt, the schema of the verdict, and a score from 0 to 100. The criteria and scales are the papers';
 # the wording, and the formula of `cgdp`, are certigraph's. `strings` and `measure_similarity` need no judge: they
 # compare an answer with its references by the measures of CGDP, appendix F.2.
 
@@ -82,7 +82,7 @@ class TdpVerdict(BaseModel):
 
 
 class Rubric(NamedTuple):
-    """Rubric for a judge: its instructions, the form of its verdict, and the function that computes the score."""
+    """Rubric for a judge model: instructions, answer schema (`form`) of the verdict, and function for the score."""
 
     name: str
     instructions: str
@@ -90,36 +90,42 @@ class Rubric(NamedTuple):
     score: Callable[[Any], float]
 
     def prompt(self, question: str, reference: str, answer: str) -> Prompt:
-        """Build the judge's prompt: the constant instructions first; question, reference and answer as quoted data."""
+        """Build the judge's prompt: the instructions, then question, reference answer and answer as quoted data."""
         texts = (quote(text, MAX_TEXT_CHARACTERS) for text in (question, reference, answer))
         return Prompt(system=f"{PREAMBLE}\n{self.instructions}", user=CASE.format(*texts))
 
 
 class MeasureRubric(NamedTuple):
-    """Rubric without a judge: measures that compare an answer with its references; `main` is the score."""
+    """Rubric without a judge model: functions that compare an answer with its reference answers.
+
+    `measures` computes the measures by name, 0 to 1; the measure `main` is the score.
+    """
 
     name: str
     measures: Callable[[str, Sequence[str]], Mapping[str, float]]
     main: str
 
     def score(self, parts: Mapping[str, float]) -> float:
-        """Scale the main measure to 0 to 100."""
+        """Return the main measure on a scale of 0 to 100."""
         return max(0.0, MAX_SCORE * parts[self.main])
 
 
 def cgdp_score(verdict: CgdpVerdict) -> float:
-    """Compute 10 x (0.6 correctness + 0.4 completeness) - 2 x irrelevance, at least 0."""
+    """Compute the score of the rubric `cgdp`, at least 0.
+
+    It is 10 x (0.6 correctness + 0.4 completeness) - 2 x irrelevance.
+    """
     earned = 10 * (0.6 * verdict.correctness + 0.4 * verdict.completeness)
     return max(0.0, earned - 2 * verdict.irrelevance)
 
 
 def swe_score(verdict: SweVerdict) -> float:
-    """Compute the sum of the five ratings in per cent of the maximum, 50; the minimum score is 10."""
+    """Compute the score of the rubric `swe-qa`: the sum of the five ratings in percent of 50, the maximum."""
     return 2.0 * (verdict.correctness + verdict.completeness + verdict.relevance + verdict.clarity + verdict.reasoning)
 
 
 def tdp_score(verdict: TdpVerdict) -> float:
-    """Return 100 for a correct answer, else 0; the mean is TDP's accuracy in per cent."""
+    """Return 100 for a correct answer, else 0. The mean over answers is the accuracy in the TDP paper, in percent."""
     return MAX_SCORE * verdict.correct
 
 
@@ -185,15 +191,15 @@ REASON = "words compared, without a model"
 
 
 class WordJudge:
-    """Takes the place of a context's benchmark, whose expert answers for `scripted:expert`."""
+    """Stand-in for a benchmark whose expert judges answers without a model, for the model name `scripted:expert`."""
 
     def expert(self) -> Responder:
-        """Return the scripted judge, which rates by token precision and recall."""
+        """Return the scripted judge, which rates an answer by token precision and recall."""
         return word_verdict
 
 
 def word_verdict(prompt: str, schema: Schema) -> dict[str, Any]:
-    """Build a verdict of the requested form from token precision and recall."""
+    """Build a verdict that fits the requested schema, from token precision and recall of the answer."""
     situation = current_situation()
     view = situation.view if situation else {}
     reference, answer = str(view.get("reference", "")), str(view.get("answer", ""))
@@ -217,28 +223,31 @@ def _rating_of_share(share: float) -> int:
 # The answers in recorded runs, with questions and references.
 
 ALTERNATIVE = "\nor: "
-"""Separator between a gold answer and its aliases."""
+"""Separator between a reference answer and its aliases in the judge's prompt."""
 
 
 class JudgeCase(NamedTuple):
-    """Answer of a run, with its task and references; `answer` is empty where the run ended without one."""
+    """Answer of a run, with the task and its reference answers; `answer` is empty if the run ended without one."""
 
     run: str
     method: str
     task: Task
     trial: int
     references: Sequence[str]
-    """The gold answer, then its aliases."""
+    """The reference answer, then its aliases."""
     answer: str
 
     @property
     def reference(self) -> str:
-        """The references as one text for the judge's prompt."""
+        """The reference answers as one text for the judge's prompt."""
         return ALTERNATIVE.join(self.references)
 
 
 class JudgeCases(NamedTuple):
-    """Cases that can be judged, and the numbers of runs left out: without an ending, without a reference answer."""
+    """Answers that can be judged, and the runs that are left out.
+
+    `unfinished` counts runs without an ending, and `unreferenced` runs whose task has no reference answer.
+    """
 
     ended: Sequence[JudgeCase]
     unfinished: int
@@ -248,11 +257,11 @@ class JudgeCases(NamedTuple):
 
 
 def cases_of(found: FoundRuns, data: str | None = None) -> JudgeCases:
-    """Collect the cases of runs.
+    """Collect the answers of runs, with their questions and reference answers.
 
     Args:
         found: the runs.
-        data: the benchmarks' data folder; None: the data folder of each run.
+        data: the benchmarks' data folder; None: the data folder that each run used.
 
     Raises:
         Fault: a trajectory cannot be read.
@@ -280,7 +289,7 @@ def _ended_cases(found: FoundRuns, data: str | None, unknown: list[str]) -> Iter
 
 
 def references_of(task: Task, data: str | None) -> Sequence[str]:
-    """Return a task's gold answer and its aliases.
+    """Return a task's reference answer and its aliases.
 
     Raises:
         Fault: ("data") the benchmark has no reference answers.
@@ -301,7 +310,7 @@ _FILE_FIX = "restore the file, or name another with --out"
 
 
 class RubricJudgement(Record):
-    """Judgement of one answer. `score` is 0 to 100; `parts` are the rubric's criteria."""
+    """Judgement of one answer. `score` is 0 to 100; `parts` has the rating by each criterion of the rubric."""
 
     run: str
     method: str
@@ -318,15 +327,15 @@ class RubricJudgement(Record):
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """Identity of a judgement: this answer of this run, by this rubric and model, is not judged again."""
+        """Identity of a judgement: run, rubric, judge and answer. The same identity is not judged a second time."""
         return self.run, self.rubric, self.judge, self.answer
 
 
 def read_judgements(path: Path) -> list[RubricJudgement]:
-    """Read the judgements of a file; none where the file is missing. An incomplete last line is removed from the file.
+    """Read the judgements in a file; none if the file is missing. An incomplete last line is removed from the file.
 
     Raises:
-        Fault: ("data") another line is no judgement.
+        Fault: ("data") a complete line is not a judgement.
     """
     if not path.is_file():
         return []
@@ -356,13 +365,16 @@ def _parse_judgement(line: bytes, where: str) -> RubricJudgement:
 
 NO_ANSWER = "the run ended without an answer"
 NO_JUDGE = "no judge"
-"""Name of the judge for a rubric that only compares texts."""
+"""Name of the judge in judgements by a rubric that only compares texts."""
 
 JudgementListener = Callable[[RubricJudgement], None]
 
 
 class JudgingResult(NamedTuple):
-    """Judgements of the cases, earlier ones included; the number of cases left, and the limit that stopped judging."""
+    """Result of judging: the judgements, including earlier ones from the file, and the number of answers `left`.
+
+    `stopped` is the limit of the budget that stopped judging, if one did.
+    """
 
     judgements: Sequence[RubricJudgement]
     left: int
@@ -377,17 +389,17 @@ def judge(
     *,
     progress: JudgementListener | None = None,
 ) -> JudgingResult:
-    """Judge the cases that the file does not hold yet.
+    """Judge the answers that have no judgement in the file yet.
 
     Args:
         cases: the answers to judge.
         rubric: the rubric.
-        context: model (of the role "judge"), budget of this call, and cache; `scripted:expert` compares words.
-        out: the file that judgements are appended to.
+        context: model (for the role "judge"), budget of this call, and cache. `scripted:expert` only compares words.
+        out: the file of judgements, to which new ones are appended.
         progress: called with every new judgement.
 
     Raises:
-        Fault: the model failed, a library of the measures is missing, or the file has a line that is no judgement.
+        Fault: the model failed, a library for the measures is missing, or a line of the file is not a judgement.
     """
     if is_scripted(context.roles.get("judge", context.model)):
         context = context.model_copy(update={"benchmark": WordJudge()})
@@ -459,7 +471,7 @@ async def _make_judgement(
 
 
 async def _ask_judge(case: JudgeCase, rubric: Rubric, context: Context) -> tuple[float, dict[str, float], str]:
-    """Ask the judge; return score, criteria and reason."""
+    """Ask the judge model about an answer; return the score, the rating by each criterion, and the reason."""
     prompt = rubric.prompt(case.task.goal, case.reference, case.answer)
     view = {"task": case.task, "reference": case.reference, "answer": case.answer}
     with use_situation(Situation("judge", 0, {"task": case.task}, view)):
@@ -472,12 +484,12 @@ async def _ask_judge(case: JudgeCase, rubric: Rubric, context: Context) -> tuple
 # Progress and results of judging: means by method with 95 % intervals.
 
 TABLE_WIDTH = 110
-"""Width of the table in characters, also without a terminal."""
+"""Width of the table in characters, even if the output is not a terminal."""
 
 
 @contextmanager
 def judging_progress(total: int, *, silent: bool = False) -> Iterator[JudgementListener]:
-    """Show a progress bar on a terminal; yield the listener that advances it by one judgement."""
+    """Show a progress bar on a terminal, and yield the function that advances the bar by one judgement."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=silent or not console.is_terminal) as progress:
@@ -486,7 +498,7 @@ def judging_progress(total: int, *, silent: bool = False) -> Iterator[JudgementL
 
 
 def mean_scores(judgements: Sequence[RubricJudgement]) -> dict[str, MeanEstimate]:
-    """Compute the mean score of each method, 0 to 100, with its interval; the trials of a task are a cluster."""
+    """Compute the mean score of each method, 0 to 100, with a t interval clustered by task."""
     return {
         method: mean_of([j.score for j in group], [j.task for j in group], top=MAX_SCORE)
         for method, group in judgements_by_method(judgements).items()
@@ -499,7 +511,7 @@ def judgements_by_method(judgements: Sequence[RubricJudgement]) -> dict[str, lis
 
 
 def print_judging_result(judged: JudgingResult, cases: JudgeCases, out: str, *, as_json: bool) -> None:
-    """Print one JSON object, or a table with notes on what was left out and why."""
+    """Print the mean scores as one JSON object, or as a table with notes on what was left out and why."""
     if as_json:
         typer.echo(json.dumps(_to_json(judged, cases)))
         return
@@ -520,7 +532,7 @@ def _score_table(judgements: Sequence[RubricJudgement]) -> Table:
 
 
 def _mean_criteria(group: Sequence[RubricJudgement], criteria: Sequence[str]) -> Mapping[str, float]:
-    """Mean of each criterion over a method's judgements; a missing criterion counts 0."""
+    """Compute the mean of each criterion over a method's judgements; a missing criterion counts as 0."""
     return {name: fmean(j.parts.get(name, 0.0) for j in group) for name in criteria}
 
 

@@ -1,4 +1,4 @@
-"""Measures of evaluations: rows of comparisons, goal precision, warnings about faults, and names of the statistics."""
+"""Measures of evaluated runs: one row per run, goal precision, fault warnings, and names of statistical methods."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,10 +20,10 @@ HOLM = "the same p after Holm (1979)"
 DETECTABLE = "least mean difference of a two-sided paired t-test, 5 %, power 0.8"
 
 EVALUATION_METHODS = {"intervals": f"{TASK_BOOTSTRAP}; Wilson for shares of fewer than 6 tasks or without spread"}
-"""Statistics in the output of `eval --json`."""
+"""Statistical methods behind the intervals in the output of `certigraph eval --json`."""
 
 SCORE_METHODS = {"intervals": TASK_BOOTSTRAP}
-"""Statistics in the output of `score --json`."""
+"""Statistical methods behind the intervals in the output of `certigraph score --json`."""
 
 COMPARISON_METHODS = {
     "methods.low, methods.high": T_OVER_TASKS,
@@ -33,7 +33,7 @@ COMPARISON_METHODS = {
     "differences.detectable": DETECTABLE,
     "replayed.optimism": f"interval: {PAIRED_BOOTSTRAP}; p: {PAIRED_T}",
 }
-"""Statistics in the output of `compare --json` and `ablate --json` and in `table.json`, by field."""
+"""Statistical method behind each field in the output of `compare --json` and `ablate --json`, and in `table.json`."""
 
 RECALL_METHODS = {
     "low, high": "95 %, t over questions",
@@ -41,14 +41,14 @@ RECALL_METHODS = {
     "p": "two-sided paired t-test over questions, not adjusted",
     "p_holm": f"{HOLM}, over all differences of the split",
 }
-"""Statistics in the output of `study retrieval --json`, by field."""
+"""Statistical method behind each field in the output of `certigraph study retrieval --json`."""
 
 
 # One run as a row of a comparison.
 
 
 class PromptTokens(Record):
-    """Prompt tokens of one role, and how many of them were in the model's cache."""
+    """Prompt tokens of one model role, such as `planner`, and how many of them the model's prompt cache served."""
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
@@ -60,7 +60,11 @@ class PromptTokens(Record):
 
 
 class RunCost(Record):
-    """Usage of runs: calls and tokens that were paid for, US dollars, world steps, wall-clock seconds inside nodes."""
+    """Cost of one or more runs.
+
+    Counts model calls, tokens, US dollars, steps in the world, and wall-clock seconds inside the graph's nodes. `roles`
+    has the prompt tokens of each model role.
+    """
 
     calls: int
     prompt_tokens: int
@@ -73,7 +77,7 @@ class RunCost(Record):
 
 
 class ComparisonRow(RunCost):
-    """A finished run; `score` is 0 to 100, `trial` counts from 0."""
+    """One run as a row of a comparison; `score` is 0 to 100, and `trial` counts the repetitions of a task from 0."""
 
     method: str
     task: str
@@ -87,12 +91,12 @@ class ComparisonRow(RunCost):
 
     @property
     def verdict(self) -> bool | None:
-        """Whether the task is solved; None without a score."""
+        """Whether the task is solved; None if the world gave no score."""
         return self.solved if self.scored else None
 
     @property
     def fault(self) -> bool:
-        """Whether the world or its data failed; such runs count in no statistic."""
+        """Whether the world or its data failed; such runs are left out of all statistics."""
         return self.ending in FAULT_ENDINGS
 
 
@@ -104,7 +108,7 @@ def sum_costs(rows: Sequence[ComparisonRow]) -> RunCost:
 
 
 def values_by_task(rows: Sequence[ComparisonRow], figure: str) -> dict[str, list[float]]:
-    """Group the values of one column by task, a value for each trial."""
+    """Group the values of the column `figure`, such as `score`, by task; each trial of a task adds one value."""
     values = defaultdict[str, list[float]](list)
     for row in rows:
         values[row.task].append(float(getattr(row, figure)))
@@ -112,10 +116,10 @@ def values_by_task(rows: Sequence[ComparisonRow], figure: str) -> dict[str, list
 
 
 def comparison_row_of(method: str, task: str, trajectory: Trajectory, trial: int = 0) -> ComparisonRow:
-    """Build the row of a finished run. A run without a verdict scores 0.
+    """Build the row of a run from its trajectory. A run without a score counts as 0.
 
     Raises:
-        Fault: ("data") the trajectory has contents that no run of its graph writes.
+        Fault: ("data") the trajectory has contents that its graph cannot have written.
     """
     footer, usage = trajectory.footer, trajectory.usage
     with translate_trajectory_errors(trajectory.header.run_id):
@@ -143,7 +147,7 @@ def comparison_row_of(method: str, task: str, trajectory: Trajectory, trial: int
 
 
 def merge_roles(several: Iterable[Mapping[str, PromptTokens]]) -> dict[str, PromptTokens]:
-    """Sum the prompt tokens of several runs by role."""
+    """Sum the prompt tokens of several runs, separately for each role."""
     sums: dict[str, PromptTokens] = {}
     for roles in several:
         for role, more in roles.items():
@@ -167,11 +171,11 @@ def _prompt_tokens_of(call: Mapping[str, Any]) -> PromptTokens:
 # Goal precision: the share of runs with the ending `goal` whose task is solved according to the scorer.
 
 MISSING_VALUE = "-"
-"""Text for a goal precision over no run."""
+"""Text shown in place of a goal precision if no run counts for it."""
 
 
 class RunOutcome(NamedTuple):
-    """Ending of one run of a task, and whether the task is solved; None without a score."""
+    """Ending of one run of a task, and whether the task is solved (None if the run has no score)."""
 
     task: str
     ending: str
@@ -179,10 +183,10 @@ class RunOutcome(NamedTuple):
 
 
 class GoalPrecision(Record):
-    """Share of runs that solved their task (`confirmed`) among the `n` scored runs that ended `goal`.
+    """Share of correct claims of success: of `n` scored runs with the ending `goal`, `confirmed` solved their task.
 
-    `value` and the bounds `low` and `high` of its 95 % interval lie in 0 to 1 (Wilson's interval, with the runs of a
-    task as a cluster). They are None if n is 0.
+    `value` is the share, 0 to 1, and `low` to `high` its 95 % Wilson interval, in which the runs of a task form a
+    cluster. The three are None if n is 0.
     """
 
     n: int = 0
@@ -200,7 +204,7 @@ class GoalPrecision(Record):
 
 
 def goal_precision(outcomes: Iterable[RunOutcome]) -> GoalPrecision:
-    """Compute the goal precision of several runs; runs without a score are not counted."""
+    """Compute the goal precision of several runs. Runs without a score are not counted."""
     goals = [(task, solved) for task, ending, solved in outcomes if ending == GOAL and solved is not None]
     if not goals:
         return GoalPrecision()
@@ -219,7 +223,7 @@ def run_outcome_of(task: str, footer: Footer) -> RunOutcome:
 # Faults: the number of runs that no statistic counts, and when that may bias a comparison.
 
 MAX_FAULT_SHARE = 0.05
-"""Maximum share of a method's runs that may end in a fault without a warning about the statistics over the others."""
+"""Share of a method's runs that end in a fault above which a warning says that the other runs may be easier tasks."""
 
 
 def format_fault_share(faults: int, runs: int) -> str:
@@ -231,8 +235,8 @@ def fault_warnings(endings: Mapping[str, Sequence[str]], command: str) -> Iterat
     """Yield warnings about runs that ended in an error.
 
     Args:
-        endings: the endings of all runs by method.
-        command: the command that runs them again.
+        endings: the endings of all runs, by method.
+        command: the shell command that repeats the failed runs.
     """
     faults = {method: sum(ending in FAULT_ENDINGS for ending in ended) for method, ended in endings.items()}
     if any(faults.values()):

@@ -1,4 +1,4 @@
-"""Plots: figures and panels on matplotlib, and curves of the score by budget."""
+"""Plots drawn with matplotlib: figures, panels with one row per method, and curves of the score by budget."""
 
 import io
 from bisect import bisect_right
@@ -60,7 +60,7 @@ PRINT_STYLE: dict[Any, Any] = {
 def open_figure(path: Path, width: float, height: float) -> Iterator["Figure"]:
     """Yield an empty figure, which is saved as `path`.png and `path`.svg when the block ends.
 
-    It uses no window and no global state of matplotlib, and the same figure gives the same files.
+    No window is opened and no global state of matplotlib is changed. The same drawing always gives the same files.
 
     Args:
         path: the path without its suffix.
@@ -80,7 +80,7 @@ def open_figure(path: Path, width: float, height: float) -> Iterator["Figure"]:
 
 
 def add_panels(figure: "Figure", panels: int, columns: int) -> list["Axes"]:
-    """Add panels with a common y axis, row by row."""
+    """Add panels with a common y axis to a figure, in rows of `columns` panels."""
     axes = list(figure.subplots(-(-panels // columns), columns, sharey=True, squeeze=False).flat)
     for spare in axes[panels:]:
         spare.remove()
@@ -88,7 +88,7 @@ def add_panels(figure: "Figure", panels: int, columns: int) -> list["Axes"]:
 
 
 def assign_colours(names: Sequence[str]) -> dict[str, str]:
-    """Assign a colour to each name, in order."""
+    """Assign a colour of the palette to each name, in order."""
     return {name: PALETTE[index % len(PALETTE)] for index, name in enumerate(names)}
 
 
@@ -99,7 +99,7 @@ MAX_CURVE_POINTS = 400
 
 
 class BudgetPoint(NamedTuple):
-    """Score of a run (0 to 100), the best of its episodes so far, after a number of calls and tokens.
+    """Score of a run after a number of model calls and tokens: the best score so far in any episode, 0 to 100.
 
     `tokens` counts input and output tokens; `uncached` leaves out input tokens that the model had cached.
     """
@@ -111,11 +111,11 @@ class BudgetPoint(NamedTuple):
 
 
 AXIS_LABELS = {"calls": "model calls", "tokens": "tokens, prompt + output", "uncached": "tokens, cached ones left out"}
-"""Horizontal axes of curves: label by field of Point."""
+"""Label of each horizontal axis of the curves; the keys are fields of `BudgetPoint`."""
 
 
 class CurvePoint(NamedTuple):
-    """Point of a mean curve, which is a step function: mean and standard error over n runs from `x` on."""
+    """Point of a mean curve, which is a step function: from `x` on, `n` runs have this mean and standard error."""
 
     x: int
     mean: float
@@ -124,11 +124,11 @@ class CurvePoint(NamedTuple):
 
 
 BudgetCurves = Mapping[str, Mapping[str, Sequence[CurvePoint]]]
-"""Curves by axis and method."""
+"""Points of the mean curve of each method, by axis (a key of AXIS_LABELS) and by name of the method."""
 
 
 def points_of(trajectory: Trajectory) -> list[BudgetPoint]:
-    """Return the points of a run in order. Work that a resume repeated counts once.
+    """Compute the points of a run, one for each executed node. Work that was repeated after a crash counts once.
 
     The last point has the official score, since some worlds report no score during the run.
     """
@@ -148,7 +148,12 @@ def points_of(trajectory: Trajectory) -> list[BudgetPoint]:
 
 
 def mean_curve(runs: Sequence[Sequence[BudgetPoint]], axis: str) -> list[CurvePoint]:
-    """Compute the mean curve of several runs; a run scores 0 before its first point and keeps its last score."""
+    """Compute the mean curve of several runs. A run counts as 0 before its first point and keeps its last score.
+
+    Args:
+        runs: the points of each run.
+        axis: field of `BudgetPoint` for the horizontal axis.
+    """
     steps = [_curve_steps(run, axis) for run in runs]
     positions = _thin_out(sorted({0}.union(*(xs for xs, _ in steps))))
     scores = ([_score_at(x, xs, ys) for xs, ys in steps] for x in positions)
@@ -158,7 +163,7 @@ def mean_curve(runs: Sequence[Sequence[BudgetPoint]], axis: str) -> list[CurvePo
 
 
 def curves_of(runs: Mapping[str, Sequence[Sequence[BudgetPoint]]]) -> BudgetCurves:
-    """Compute the curves of every method that has runs, for each axis."""
+    """Compute the mean curve of every method that has runs, for each axis."""
     return {
         axis: {name: mean_curve(method_runs, axis) for name, method_runs in runs.items() if method_runs}
         for axis in AXIS_LABELS
@@ -166,7 +171,7 @@ def curves_of(runs: Mapping[str, Sequence[Sequence[BudgetPoint]]]) -> BudgetCurv
 
 
 def curve_rows(curves: BudgetCurves) -> Iterable[dict[str, Any]]:
-    """Yield the curves as lines of a table."""
+    """Yield the curves as table rows, one for each point."""
     for axis, methods in curves.items():
         for method, knots in methods.items():
             yield from ({"axis": axis, "method": method, **knot._asdict()} for knot in knots)
@@ -200,10 +205,10 @@ def _thin_out(xs: list[int]) -> list[int]:
     return sorted({*xs[::every], xs[-1]})
 
 
-# Drawing of these curves: a step function for each method with a band of one standard error to both sides.
+# Drawing of these curves: a step function for each method, with a band of one standard error on each side.
 
 SERIES_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b08a00", "#56b4e9")
-"""Colours of series: Okabe and Ito's palette for colour-blind readers, with a darker yellow."""
+"""Colours of the methods in a plot: Okabe and Ito's palette for colour-blind readers, with a darker yellow."""
 
 GREY = "#80838a"
 """Colour that is readable on a light and on a dark page."""
@@ -216,27 +221,27 @@ CHART_STYLE: Any = {
     "text.parse_math": False,  # a dollar sign in a name starts no formula
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), GREY),
 }
-"""Matplotlib settings of drawings on a page."""
+"""Matplotlib settings of drawings on an HTML page."""
 
 NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
-"""Metadata that is left out, so that the same figure gives the same file."""
+"""SVG metadata that is left out, so that the same figure gives the same file."""
 
 
 CURVES_WIDTH, CURVES_HEIGHT, LEGEND_ROW_HEIGHT = 12, 3.8, 0.2
 """Width of a figure, height of its panels, and height of a row of its legend, in inches."""
 
 LINE_STYLES = ("-", "--", ":")
-"""Line styles of series; each is used with every colour before the next one."""
+"""Line styles of the methods in a plot; each is used with every colour before the next one."""
 
 
 def draw_curves(curves: BudgetCurves, folder: Path) -> Markup:
-    """Write `curves.png` and `curves.svg`, and return the drawing for a page."""
+    """Draw the curves, write `curves.png` and `curves.svg`, and return the SVG element for an HTML page."""
     with mpl.rc_context(CHART_STYLE):
         return save_drawing(_curves_figure(curves), folder / "curves")
 
 
 def save_drawing(figure: Figure, path: Path) -> Markup:
-    """Write a figure as `path`.png and `path`.svg and return its drawing; call it inside `mpl.rc_context`."""
+    """Write a figure as `path`.png and `path`.svg and return its SVG element. Call it inside `mpl.rc_context`."""
     figure.savefig(path.with_suffix(".png"), dpi=150, facecolor="white")
     drawing = to_svg(figure)
     path.with_suffix(".svg").write_text(drawing, encoding="utf-8")
@@ -244,7 +249,7 @@ def save_drawing(figure: Figure, path: Path) -> Markup:
 
 
 def to_svg(figure: Figure) -> Markup:
-    """Return a figure as an SVG element for a page, with its text as text; call it inside `mpl.rc_context`."""
+    """Convert a figure to an SVG element for an HTML page; labels stay text. Call it inside `mpl.rc_context`."""
     file = io.StringIO()
     figure.savefig(file, format="svg", transparent=True, metadata=NO_METADATA)
     return Markup(file.getvalue()[file.getvalue().index("<svg") :])
@@ -297,7 +302,7 @@ def _draw_curve_line(panel: Any, method: str, knots: Sequence[CurvePoint], end: 
 # Panels. A row or point without data is labelled "no data", never drawn as zero.
 
 LABEL_WIDTH = 26
-"""Number of characters on a line of a label."""
+"""Maximum number of characters on a line of a label."""
 
 MAX_LABEL_LINES = 3
 """Maximum number of lines of a label."""
@@ -306,17 +311,20 @@ ROW_HEIGHT = 0.36
 """Height of a row of a panel, in inches."""
 
 SERIES_MARKERS = "os^D"
-"""Markers of series; each is used with every colour before the next one."""
+"""Markers of the methods in a plot; each is used with every colour before the next one."""
 
 MAX_METHOD_SHIFT, MAX_TOTAL_SHIFT = 0.06, 0.2
-"""Maximum distance between the points of two methods, and between the first and the last, in categories."""
+"""Maximum horizontal shift between the points of two methods, and between those of the first and the last method.
+
+The unit is the distance between two values on the axis.
+"""
 
 MIN_FILLED_ROWS = 5
-"""Minimum number of rows for a filled point."""
+"""Number of observations from which a point is drawn filled; below it the point is hollow."""
 
 
 def wrap_label(name: str, width: int = LABEL_WIDTH) -> str:
-    """Wrap and shorten a name for an axis."""
+    """Wrap a name to at most MAX_LABEL_LINES lines for an axis, and shorten it if it is longer."""
     lines = wrap(name, width, break_on_hyphens=False) or ["(no name)"]
     fitting = (
         lines
@@ -328,17 +336,17 @@ def wrap_label(name: str, width: int = LABEL_WIDTH) -> str:
 
 
 def series_marker(index: int) -> str:
-    """Return the marker of a series by its index; it distinguishes series of the same colour."""
+    """Return the marker of the method at an index; methods with the same colour have different markers."""
     return SERIES_MARKERS[index // len(SERIES_COLOURS) % len(SERIES_MARKERS)]
 
 
 def series_colour(index: int) -> str:
-    """Return the colour of a series by its index."""
+    """Return the colour of the method at an index; colours repeat after the last one."""
     return SERIES_COLOURS[index % len(SERIES_COLOURS)]
 
 
 def set_rows(panel: Any, names: Sequence[str], *, coloured: bool = False) -> None:
-    """Set up a panel with a row for each name, the first on top."""
+    """Set up a panel with a row for each name, the first on top; `coloured` gives each name the colour of its row."""
     panel.set_yticks(range(len(names)), [wrap_label(name) for name in names])
     panel.set_ylim(len(names) - 0.4, -0.6)
     panel.tick_params(axis="y", length=0)
@@ -350,7 +358,11 @@ def set_rows(panel: Any, names: Sequence[str], *, coloured: bool = False) -> Non
 
 
 def find_line(table: pd.DataFrame, method: str, **where: str) -> "pd.Series[Any] | None":
-    """Find the line of a method in a table, with these values in the named columns; None if it has no value."""
+    """Find the first row of a method in a table whose columns have the values in `where`.
+
+    Returns:
+        The row; None if there is none or its column `value` is empty.
+    """
     lines = table[table["method"] == method]
     for column, value in where.items():
         lines = lines[lines[column] == value]
@@ -358,7 +370,7 @@ def find_line(table: pd.DataFrame, method: str, **where: str) -> "pd.Series[Any]
 
 
 def draw_dots(panel: Any, table: pd.DataFrame, names: Sequence[str]) -> None:
-    """Draw a dot with its interval in each method's row, and n to the right."""
+    """Draw the value of each method as a dot with its interval, with the number of observations to the right."""
     for row, name in enumerate(names):
         line = find_line(table, name)
         if line is None:
@@ -369,7 +381,7 @@ def draw_dots(panel: Any, table: pd.DataFrame, names: Sequence[str]) -> None:
 
 
 def draw_dot(panel: Any, line: "pd.Series[Any]", at: float, colour: str, marker: str = "o") -> None:
-    """Draw one value with its interval; hollow if it is over fewer than FEW rows."""
+    """Draw one value as a dot with its interval; the dot is hollow if `n` is below MIN_FILLED_ROWS."""
     if pd.notna(line["low"]):
         panel.plot([line["low"], line["high"]], [at, at], color=colour, linewidth=1.4, alpha=0.6)
     face = "none" if line["n"] < MIN_FILLED_ROWS else colour
@@ -377,7 +389,10 @@ def draw_dot(panel: Any, line: "pd.Series[Any]", at: float, colour: str, marker:
 
 
 def draw_bars(panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, parts: Mapping[Any, str]) -> None:
-    """Draw stacked bars, one for each method; `parts` has the values of the column in order, with their colours."""
+    """Draw a stacked bar for each method, with a segment for each value of a column.
+
+    `parts` has the values of the column in the order of the segments, with their colours.
+    """
     for row, name in enumerate(names):
         shares = table[table["method"] == name].set_index(column)["value"]
         end = 0.0
@@ -393,7 +408,10 @@ def draw_bars(panel: Any, table: pd.DataFrame, names: Sequence[str], column: str
 
 
 def draw_lines(panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, places: Sequence[Any]) -> None:
-    """Draw a line for each method over the values of a column, with intervals, shifted so that none hides another."""
+    """Draw a line with intervals for each method over the values `places` of a column.
+
+    The lines are shifted slightly, so that none hides another.
+    """
     shift = min(MAX_METHOD_SHIFT, MAX_TOTAL_SHIFT / max(len(names) - 1, 1))
     for number, name in enumerate(names):
         method_lines = table[table["method"] == name].set_index(column)
@@ -416,25 +434,25 @@ def draw_lines(panel: Any, table: pd.DataFrame, names: Sequence[str], column: st
 
 
 def assign_part_colours(parts: Sequence[Any]) -> dict[Any, str]:
-    """Assign a colour to each part of a bar: INKS, grey, then INKS again, paler."""
+    """Assign a colour to each segment of a bar: SERIES_COLOURS, grey, then paler SERIES_COLOURS."""
     inks = (*SERIES_COLOURS, GREY, *(f"{colour}80" for colour in SERIES_COLOURS))
     return {part: inks[index % len(inks)] for index, part in enumerate(parts)}
 
 
 def draw_panel_legend(panel: Any, handles: Sequence[Any], columns: int = 2) -> None:
-    """Draw the legend of a panel below it."""
+    """Draw the legend of a panel below the panel."""
     if handles:
         below = {"loc": "upper left", "bbox_to_anchor": (0, 0), "borderaxespad": 3.2}
         panel.legend(handles=handles, ncols=columns, frameon=False, fontsize=8, **below)
 
 
 def part_handles(parts: Mapping[Any, str]) -> list[Patch]:
-    """Build legend handles for the parts of bars."""
+    """Build the legend handles of the segments of bars."""
     return [Patch(facecolor=c, edgecolor=GREY, linewidth=0.3, label=wrap_label(str(part))) for part, c in parts.items()]
 
 
 def marker_handles(marks: Mapping[str, tuple[str, str]]) -> list[Line2D]:
-    """Build legend handles for markers with their colours."""
+    """Build legend handles from names with their marker and colour."""
     return [
         Line2D([], [], marker=shape, color=colour, linestyle="", label=wrap_label(name))
         for name, (shape, colour) in marks.items()
@@ -442,12 +460,12 @@ def marker_handles(marks: Mapping[str, tuple[str, str]]) -> list[Line2D]:
 
 
 def draw_count(panel: Any, row: float, n: float) -> None:
-    """Write the number of rows of a value to the right of its row."""
+    """Write the number of observations `n` to the right of a row of the panel."""
     panel.text(1.02, row, f"{int(n):,}", transform=panel.get_yaxis_transform(), va="center", fontsize=7.5)
 
 
 def draw_no_data(panel: Any, row: float) -> None:
-    """Write "no data" into a row."""
+    """Write "no data" into a row of the panel."""
     panel.text(0.02, row, "no data", transform=panel.get_yaxis_transform(), va="center", fontsize=7.5, style="italic")
 
 
@@ -460,13 +478,20 @@ FIGURE_WIDTH = 12.0
 """Width of a figure, in inches."""
 
 TICK_LABEL_WIDTH = 12
-"""Number of characters on a line of a tick label."""
+"""Maximum number of characters on a line of a tick label."""
 
 
 def create_panels(
     count: int, names: MethodNames, below: float = 0.4, *, coloured: bool = True
 ) -> tuple[Figure, list[Any]]:
-    """Create a figure of panels side by side, each with a row for each name; `below` is space in inches."""
+    """Create a figure with panels side by side, each with a row for each name.
+
+    Args:
+        count: number of panels.
+        names: names of the rows.
+        below: space below the panels, in inches, for legends.
+        coloured: give each name in the first panel the colour of its row.
+    """
     height = ROW_HEIGHT * max(len(names), 1) * (1.4 if any(len(n) > LABEL_WIDTH for n in names) else 1)
     figure = Figure(figsize=(FIGURE_WIDTH, height + 1.0 + below), layout="constrained")
     panels = list(figure.subplots(1, count, sharey=True, squeeze=False)[0])
@@ -482,7 +507,7 @@ def finish_panel(panel: Any, title: str, *, share: bool = True, counted: bool = 
         panel: the panel.
         title: its title.
         share: whether values are shares, 0 to 1; otherwise they are numbers from 0.
-        counted: whether to write the head "n" above the numbers of rows.
+        counted: whether to write the heading "n" above the numbers of observations.
     """
     panel.set_title(title, fontsize=9, loc="left")
     if counted:
@@ -497,7 +522,7 @@ def finish_panel(panel: Any, title: str, *, share: bool = True, counted: bool = 
 
 
 def draw_pairs(panel: Any, table: pd.DataFrame, names: MethodNames, marks: Mapping[str, str]) -> None:
-    """Draw two measures for each method, one above the other, with different markers."""
+    """Draw two measures for each method, one above the other; `marks` has the marker of each measure."""
     for shift, (measure, mark) in zip((-0.16, 0.16), marks.items(), strict=True):
         for row, name in enumerate(names):
             line = find_line(table, name, measure=measure)
@@ -512,7 +537,7 @@ def draw_pairs(panel: Any, table: pd.DataFrame, names: MethodNames, marks: Mappi
 def draw_labelled_lines(
     panel: Any, table: pd.DataFrame, names: MethodNames, column: str, places: Sequence[Any]
 ) -> None:
-    """Draw lines over the values of a column, with at most eight of them as labels of the axis."""
+    """Draw a line for each method over the values of a column, and label at most eight of the values on the axis."""
     draw_lines(panel, table, names, column, places)
     every = -(-len(places) // 8) or 1
     panel.set_xticks(
@@ -523,7 +548,7 @@ def draw_labelled_lines(
 
 
 def draw_kinds(panel: Any, table: pd.DataFrame, names: MethodNames, kinds: Sequence[str]) -> None:
-    """Draw a dot for each kind and method, with the methods of a kind next to each other."""
+    """Draw a dot for each kind of predicate and method, with the methods of a kind next to each other."""
     for number, name in enumerate(names):
         shift = 0.7 * ((number + 0.5) / len(names) - 0.5)
         for row, kind in enumerate(kinds):
@@ -533,14 +558,14 @@ def draw_kinds(panel: Any, table: pd.DataFrame, names: MethodNames, kinds: Seque
 
 
 def draw_figure_legend(figure: Figure, names: MethodNames) -> None:
-    """Draw the legend of a figure with the colours and markers of methods below it."""
+    """Draw the legend below a figure: the colour and marker of each method."""
     handles = marker_handles({name: (series_marker(index), series_colour(index)) for index, name in enumerate(names)})
     if handles:
         figure.legend(handles=handles, ncols=4, frameon=False, fontsize=8, loc="outside lower left")
 
 
 def format_sizes(table: pd.DataFrame) -> str:
-    """Format the number of runs of the points of a curve."""
+    """Format how many runs the points of a curve have: `n = 30 a point` or `n = 12 to 30 a point`."""
     if table.empty:
         return "no runs"
     low, high = table["n"].min(), table["n"].max()

@@ -1,7 +1,8 @@
-"""Rounds of a run for exports.
+"""Rounds of a run, for exports.
 
-A round is an action with its observation and verdict, or one node's work that is no action. The module also separates
-the events of inner graphs, formats rounds as text, and removes keys and folders from trajectories.
+A round is an action with its observation and verdict, or the work of one node that is no action. The module also
+separates the events of inner graphs (graphs that run inside a node of another graph), formats rounds as text, and
+removes API keys and folder names from trajectories.
 """
 
 import re
@@ -20,14 +21,15 @@ from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
 # The rounds of a run.
 
 ROUND_OPENERS = frozenset({"action", "plan", "outline", "trials", "lessons", "dag", "outcomes", "factored", "rewards"})
-"""State channels whose update starts a round; nodes that judge an action do not write them."""
+"""State channels whose update starts a new round. Nodes that judge an action do not write them."""
 
 
 class RunRound:
-    """Consecutive events with one purpose.
+    """Consecutive node executions of a run (events) that belong to one action or to one piece of other work.
 
-    `episode` counts from 1. `target` is the text of the predicate at the head of the plan, or of a subtask; empty where
-    the agent had none. `head` is the number of predicates of the plan that were certified or passed by a policy.
+    `episode` counts from 1. `target` is the text of the predicate or subtask that the agent worked on; empty if there
+    was none. `head` is the number of predicates at the beginning of the plan that were certified, or accepted by a
+    policy without a certificate.
     """
 
     def __init__(self, episode: int, aim: "_Aim", events: tuple[Event, ...]) -> None:
@@ -36,54 +38,57 @@ class RunRound:
 
     @cached_property
     def update(self) -> Mapping[str, Any]:
-        """The merged updates of its nodes."""
+        """The state updates of the round's nodes, merged."""
         return {key: value for event in self.events for key, value in (event.update or {}).items()}
 
     @property
     def node(self) -> str:
-        """The node of its first event."""
+        """Name of the node that the round starts with."""
         return self.events[0].node
 
     @property
     def failed(self) -> bool:
-        """Whether its first node raised an error: it has a cost, but changed no state."""
+        """Whether the first node of the round raised an error. Such a round has a cost, but changed no state."""
         return self.events[0].update is None
 
     @property
     def usage(self) -> Usage:
-        """Sum of the usage of its events."""
+        """Cost of the round: the sum over its events."""
         return total_usage(event.usage for event in self.events)
 
     @property
     def resets(self) -> bool:
-        """Whether it starts an episode."""
+        """Whether the round starts an episode."""
         return "history" in self.events[0].replaced
 
     @property
     def action(self) -> Action | None:
-        """The chosen action, whether or not it was executed."""
+        """The action that was chosen in the round, whether or not it was executed."""
         chosen = self.update.get("action")
         return Action.model_validate(chosen) if chosen else None
 
     @property
     def thought(self) -> str:
-        """The agent's reasoning before the action."""
+        """The agent's reasoning before the action of the round."""
         return str(self.update.get("thought", ""))
 
     @property
     def observation(self) -> Observation | None:
-        """The world's answer to the action, or its first observation of an episode."""
+        """The observation after the action, or the first observation of an episode."""
         observation = self.update.get("observation")
         return Observation.model_validate(observation) if observation else None
 
     @property
     def attempt(self) -> Attempt | None:
-        """The judged attempt at a predicate."""
+        """The attempt at a predicate that was judged in the round; None if there was none."""
         return next((Attempt.model_validate(a) for a in self.update.get("attempts", ())), None)
 
     @property
     def certificate(self) -> Certificate | None:
-        """The certificate of the attempt; its field `forced` names the policy that let the target pass, if one did."""
+        """The certificate of the attempt; None if there was none.
+
+        If a policy accepted the target without certifying it, the field `forced` names the policy.
+        """
         return next((Certificate.model_validate(c) for c in self.update.get("certificates", ())), None)
 
 
@@ -111,7 +116,7 @@ _AIM_CHANNELS = frozenset({"plan", "head", "subtask"})
 
 
 def _current_aim(state: Mapping[str, Any]) -> _Aim:
-    """Current target by the latest values of the channels `plan`, `head` and `subtask`."""
+    """Determine the current target from the latest values of the channels `plan`, `head` and `subtask`."""
     plan, head = state.get("plan", ()), state.get("head", 0)
     text = plan[head]["text"] if head < len(plan) else state.get("subtask", {}).get("text", "")
     return _Aim(text, head)
@@ -124,9 +129,9 @@ def _starts_round(event: Event) -> bool:
 
 
 def _continues_step(group: Sequence[Event], event: Event) -> bool:
-    """Whether a round that started with a factored state continues, up to the action or reward.
+    """Return whether an event continues the round `group` that started with a factored state (StateFactory).
 
-    A failed node is a round of its own.
+    Such a round continues up to the action or reward. A failed node is a round of its own.
     """
     first = group[0].update or {}
     reached = any({"rewards", "action"} & (earlier.update or {}).keys() for earlier in group)
@@ -137,7 +142,7 @@ def _continues_step(group: Sequence[Event], event: Event) -> bool:
 
 
 class GraphEvents(NamedTuple):
-    """The events of one graph in order; `scope` is its namespace and `subtask` the node that it solved."""
+    """The events of one inner graph in order; `scope` is its namespace, `subtask` the id of the sub-task it solved."""
 
     scope: str
     subtask: str
@@ -145,18 +150,21 @@ class GraphEvents(NamedTuple):
 
 
 class EventsByGraph(NamedTuple):
-    """Events of the run's graph, and those of its inner graphs in the order of their starts."""
+    """Events of the run's own graph, and events of its inner graphs, in the order in which the inner graphs started."""
 
     own: tuple[Event, ...]
     inner: tuple[GraphEvents, ...]
 
     def within(self, scope: str = "") -> list[GraphEvents]:
-        """Return the graphs directly inside a graph; ids of subtasks are unique only within one graph."""
+        """Return the inner graphs directly inside the graph with the namespace `scope`.
+
+        Ids of sub-tasks are unique only within one graph.
+        """
         return [part for part in self.inner if part.scope.rpartition("|")[0] == scope]
 
 
 def split_by_graph(events: Iterable[Event]) -> EventsByGraph:
-    """Group the events of a run by graph; a trajectory mixes the events of concurrent graphs."""
+    """Group the events of a run by graph. In a trajectory the events of graphs that run concurrently are mixed."""
     grouped: dict[tuple[str, str], list[Event]] = {("", ""): []}
     for event in events:
         grouped.setdefault((event.scope, event.subtask), []).append(event)
@@ -167,28 +175,28 @@ def split_by_graph(events: Iterable[Event]) -> EventsByGraph:
 
 
 def solved_subtasks(part: RunRound) -> list[str]:
-    """Return the subtasks whose outcomes a round of the run's graph recorded."""
+    """Return the ids of the sub-tasks whose outcomes a round recorded."""
     return [str(outcome["node"]) for outcome in part.update.get("outcomes", ())]
 
 
 # Rounds as text, for formats that are conversations.
 
 BOOKKEEPING_NODES = ("begin", "recall", "gather")
-"""Nodes that only update state, unless they ask a model; conversations leave them out."""
+"""Nodes that only update the state, unless they ask a model. Runs shown as conversations leave them out."""
 
 
 def task_text(task: Task) -> str:
-    """Return the text of a task's goal, else its benchmark and id."""
+    """Return the goal of a task; if it has no text, the benchmark and id of the task."""
     return task.goal or f"{task.benchmark} {task.id}"
 
 
 def is_bookkeeping(part: RunRound) -> bool:
-    """Return whether a round has nothing to show: a node of BOOKKEEPING_NODES without a model call or failure."""
+    """Return whether a round has nothing to show: a node of BOOKKEEPING_NODES that called no model and did not fail."""
     return part.node in BOOKKEEPING_NODES and not part.usage.calls and not part.failed
 
 
 def round_text(part: RunRound) -> str:
-    """Format a round as a message: its action, else its result."""
+    """Format a round as the text of a message: its action if it has one, else its result."""
     if part.failed:
         return f"{part.node} failed."
     if part.resets:
@@ -197,12 +205,12 @@ def round_text(part: RunRound) -> str:
 
 
 def tool_name(action: Action) -> str:
-    """Return the tool's name for an action as a tool call."""
+    """Return the name of the tool when an action is shown as a tool call."""
     return "act" if action.kind == "text" else action.kind
 
 
 def tool_arguments(action: Action) -> Arguments:
-    """Return the arguments of an action as a tool call: its own, and its text."""
+    """Return the arguments when an action is shown as a tool call: the arguments of the action, and its text."""
     return {**action.args, "text": action.text}
 
 
@@ -244,9 +252,10 @@ _CONTEXT_KEYS = ("model", "roles", "budget", "limits", "trial", "data")
 
 
 def clean_trajectory(trajectory: Trajectory) -> Trajectory:
-    """Return a copy of a run for other people.
+    """Return a copy of a run that can be given to other people.
 
-    Keys are masked, lone surrogates replaced, and paths in the message cut to the last name.
+    API keys are masked, lone surrogates (invalid Unicode) are replaced, and paths in the final message are cut to their
+    last name.
     """
     # cached, because the same texts recur: a view, its observation, the names of fields
     copy = Trajectory.model_validate(_map_texts(trajectory.model_dump(), cache(_clean_text)))
@@ -255,7 +264,7 @@ def clean_trajectory(trajectory: Trajectory) -> Trajectory:
 
 
 def run_metadata(header: Header) -> dict[str, Any]:
-    """Collect method, operators, context and versions of a header, without folders of the machine."""
+    """Collect method, operators, context and versions from the header of a run, without folders of the machine."""
     context = {key: header.context[key] for key in _CONTEXT_KEYS if header.context.get(key)}
     roles = context.get("roles")
     if isinstance(roles, dict):
@@ -267,7 +276,7 @@ def run_metadata(header: Header) -> dict[str, Any]:
 
 
 def method_name(header: Header) -> str:
-    """Return the graph's name with its swapped operators, as in `sdp validate=always_pass`."""
+    """Return the name of the graph with its swapped operators, as in `sdp validate=always_pass`."""
     return cut_folders(str(method_of_header(header)))
 
 
@@ -275,7 +284,7 @@ def start_time(header: Header) -> datetime:
     """Return the start time of a run.
 
     Raises:
-        Fault: ("data") the header holds no ISO date.
+        Fault: ("data") the time in the header is not a valid ISO date.
     """
     try:
         return datetime.fromisoformat(header.created)

@@ -1,6 +1,7 @@
-"""Soak test (`certigraph bench --soak N`): N episodes of mixed graphs in one process, against a slow endpoint.
+"""Soak test (`certigraph bench --soak N`): N episodes of various graphs in one process, with a slow model endpoint.
 
-Every figure is computed from the lines that the runs write to a file, and from the folders of the runs.
+It shows whether runs are lost, memory grows or episodes become slower. All results are computed from a file with one
+line per run, and from the folders of the runs.
 """
 
 import asyncio
@@ -49,7 +50,10 @@ CONNECTION_BACKLOG = 1_024
 
 @contextmanager
 def slow_endpoint(delay: float) -> Iterator[str]:
-    """Serve on a loopback port inside a block, with every reply delayed by `delay` seconds; yield the base URL."""
+    """Serve an OpenAI-compatible endpoint inside a block and yield its base URL.
+
+    It listens on a loopback port and delays every reply by `delay` seconds.
+    """
     context = multiprocessing.get_context("spawn")
     parent_end, child_end = context.Pipe()
     process = context.Process(target=_run_server, args=(child_end, delay), daemon=True)
@@ -78,7 +82,7 @@ async def _serve(connection: Connection, delay: float) -> None:
 
 
 async def _handle_connection(delay: float, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer one request per connection, which is what certigraph's client sends."""
+    """Answer one request and close the connection; certigraph's client sends one request per connection."""
     with closing(writer):
         body = await _read_body(reader)
         received = perf_counter()
@@ -112,7 +116,7 @@ MEGABYTE = 1e6
 
 
 class ProcessReading(Record):
-    """Reading of the process: seconds of processor time, resident memory in MB (current and peak), and counts."""
+    """Resources that this process uses: processor seconds, resident memory in MB (current and peak), and counts."""
 
     cpu: float
     memory: float
@@ -120,11 +124,11 @@ class ProcessReading(Record):
     files: int
     threads: int
     worlds: int
-    """Number of open episodes."""
+    """Number of open worlds, one per running episode."""
 
 
 def read_process() -> ProcessReading:
-    """Read the resources of the process."""
+    """Measure the resources that this process uses."""
     return ProcessReading(
         cpu=time.process_time(),
         memory=resident_memory(),
@@ -147,11 +151,11 @@ def _peak_memory() -> float:
     return int(kilobytes) * 1_024 / MEGABYTE
 
 
-# The records of a soak: its plan, the runs, and the figures.
+# The records of a soak test: its plan, the runs, and the results.
 
 
 class SoakPlan(NamedTuple):
-    """Plan of a soak: number of episodes, number of concurrent ones, and the endpoint's delay in seconds."""
+    """Plan of a soak test: number of episodes, number of concurrent episodes, and delay of the endpoint in seconds."""
 
     episodes: int
     at_once: int
@@ -159,36 +163,39 @@ class SoakPlan(NamedTuple):
 
 
 class SoakRun(Record):
-    """One run that ended, with its cost."""
+    """One run of a soak test that ended, and the resources that the process used by then."""
 
     number: int
     graph: str
     run: str
-    """Name of its folder; empty where it raised an exception, which no run should."""
+    """Name of the run's folder; empty if the run raised an exception, which no run should do."""
     ending: str
     seconds: float
-    """Wall-clock seconds from its call to its result."""
+    """Wall-clock seconds from the start of the run to its result."""
     calls: tuple[float, ...]
-    """Seconds of each model call, measured by the caller."""
+    """Seconds of each model call, measured by the client."""
     cpu: float
-    """Processor time of the process at its end."""
+    """Seconds of processor time that the process had used when the run ended."""
     memory: float
-    """Resident MB of the process at its end."""
+    """Resident memory of the process in MB when the run ended."""
 
 
 class SoakWindow(Record):
-    """Consecutive episodes in the order of their ends, numbered from 0; `end` is exclusive."""
+    """Consecutive episodes in the order in which they ended: numbers `first` to `end`, from 0, without `end` itself."""
 
     first: int
     end: int
     cpu_each: float
     """Milliseconds of processor time per episode."""
     memory: float
-    """Resident MB at its end."""
+    """Resident memory in MB at the end of the window."""
 
 
 class Overhead(Record):
-    """Milliseconds in addition to the endpoint's delay: certigraph, its client, and waiting for both."""
+    """Milliseconds in addition to the endpoint's delay: median, 99th percentile and maximum.
+
+    They are spent in certigraph and its HTTP client, and waiting for both.
+    """
 
     p50: float
     p99: float
@@ -196,7 +203,7 @@ class Overhead(Record):
 
 
 class DiskUsage(Record):
-    """Contents of the runs' folders: runs with a footer, megabytes of trajectories and of other files."""
+    """Contents of the runs' folders: names of the runs with a footer, megabytes of trajectories and of other files."""
 
     finished: frozenset[str]
     trajectories: float
@@ -204,7 +211,7 @@ class DiskUsage(Record):
 
 
 class SoakResult(Record):
-    """Figures of a soak."""
+    """Results of a soak test."""
 
     episodes: int
     at_once: int
@@ -218,7 +225,7 @@ class SoakResult(Record):
     """Number of runs by graph and ending."""
     seconds: float
     busy: float
-    """Share of a processor that the process used."""
+    """Share of one processor's time that the process used."""
     load: tuple[float, float, float]
     """Load average of the machine over the last 1, 5 and 15 minutes, which includes the endpoint's process."""
     windows: tuple[SoakWindow, ...]
@@ -244,17 +251,20 @@ class SoakResult(Record):
 # The runs of a soak: many at once on one event loop; each writes a line to a file when it ends.
 
 SOAK_GRAPHS = ("sdp", "react", "tdp", "step", "plan_and_act", "plan_and_solve", "cot", "reflexion", "clin")
-"""Graphs of the episodes: those without an encoder, whose weights would hide a memory leak."""
+"""Graphs that the episodes use. None of them needs a text encoder, whose weights would hide a memory leak."""
 
 SOAK_MODEL = "openai:expert"
 SOAK_BLOCKS = 3
 
 PROGRESS_LINES = 20
-"""Number of progress lines."""
+"""Number of progress messages of a soak test."""
 
 
 class SoakRunner:
-    """Runs the episodes. `started` and `ended` count them; an episode that ended has a line in `rows`."""
+    """Runs the episodes of a soak test and writes a line to the file `rows` for each episode that ends.
+
+    `started` and `ended` count the episodes.
+    """
 
     def __init__(self, plan: SoakPlan, folder: Path, rows: IO[str], progress: Callable[[str], None]) -> None:
         self.plan, self.started, self.ended = plan, 0, 0
@@ -263,7 +273,7 @@ class SoakRunner:
         self._benchmark: Benchmark = load_benchmark("blocksworld")
 
     async def run_all(self) -> None:
-        """Run all episodes, with the planned number of concurrent ones."""
+        """Run all episodes, at most `plan.at_once` of them at the same time."""
         numbers = iter(range(self.plan.episodes))
         async with asyncio.TaskGroup() as group:
             for index in range(self.plan.at_once):
@@ -307,13 +317,13 @@ class SoakRunner:
 
 
 def call_seconds(result: Result) -> tuple[float, ...]:
-    """Return the seconds of each model call of a run."""
+    """Return the duration of each model call of a run, in seconds."""
     return tuple(Call.model_validate(call).seconds for event in result.trajectory.events for call in event.calls)
 
 
 @contextmanager
 def use_endpoint(url: str) -> Iterator[None]:
-    """Send the requests of `openai:` models to a URL inside a block, without a user's API key."""
+    """Inside a block, send the requests of `openai:` models to a URL, without the user's API key."""
     before = dict(os.environ)
     os.environ.update(CERTIGRAPH_BASE_URL=url, OPENAI_API_KEY="none")
     try:
@@ -323,10 +333,10 @@ def use_endpoint(url: str) -> Iterator[None]:
         os.environ.update(before)
 
 
-# The figures of a soak, from the lines of its runs and their folders.
+# The results of a soak test, from the lines of its runs and their folders.
 
 WINDOW_COUNT = 10
-"""Number of windows of a soak; memory should not grow after the first."""
+"""Number of windows into which the episodes are divided; memory should not grow after the first window."""
 
 
 def soak_figures(
@@ -337,15 +347,15 @@ def soak_figures(
     held: tuple[ProcessReading, ProcessReading],
     seconds: float,
 ) -> SoakResult:
-    """Compute the figures.
+    """Compute the results of a soak test.
 
     Args:
-        plan: plan of the soak.
+        plan: plan of the soak test.
         begun: number of started runs.
         rows: the runs that ended, at least one.
         disk: contents of the runs' folders.
-        held: readings before the first run and after the last.
-        seconds: wall-clock seconds of the soak.
+        held: resources of the process before the first run and after the last.
+        seconds: wall-clock seconds of the soak test.
     """
     start, end = held
     windows = tuple(_split_windows(_window_ends(plan, len(rows)), start.cpu, rows))
@@ -374,7 +384,11 @@ def soak_figures(
 
 
 def _window_ends(plan: SoakPlan, ended: int) -> list[int]:
-    """Ends of the windows: after a hundredth of the episodes, every tenth, and where the concurrency starts to fall."""
+    """Return the episode numbers at which windows end.
+
+    They are after a hundredth of the episodes, after every tenth, and where the number of concurrent runs starts to
+    fall.
+    """
     size = max(plan.episodes // WINDOW_COUNT, 1)
     full = max(ended - plan.at_once, 0)
     tenths = [end for end in range(size, full, size) if end <= full - size // 2]
@@ -399,11 +413,11 @@ def _overhead(seconds: Sequence[float]) -> Overhead:
     return Overhead(p50=1_000 * cuts[49], p99=1_000 * cuts[98], most=1_000 * max(seconds))
 
 
-# The figures as tables.
+# The results as tables.
 
 
 def soak_table(done: SoakResult) -> Group:
-    """Format the figures as tables."""
+    """Format the results of a soak test as tables."""
     head = (
         f"{done.ended:,} of {done.episodes:,} episodes ended, {done.lost} lost, {done.at_once} at once, "
         f"{done.seconds:,.0f} s; the endpoint took {done.delay:g} s a reply; "
@@ -469,18 +483,21 @@ def _summary_text(done: SoakResult) -> str:
 # The command `certigraph bench --soak N`.
 
 DEFAULT_AT_ONCE, DEFAULT_DELAY = 200, 3.0
-"""Default number of concurrent runs, and seconds of the endpoint's delay, which is that of a large model for a short
-reply. With these one processor is not saturated, so that the overhead of a call includes no waiting for it."""
+"""Default number of concurrent runs, and default delay of the endpoint in seconds.
+
+The delay is typical of a short reply by a large model. With these values one processor is not saturated, so that the
+overhead of a call includes no waiting for the processor.
+"""
 
 
 def run_soak(plan: SoakPlan, out: Path, *, progress: Callable[[str], None]) -> SoakResult:
-    """Run a soak; Ctrl-C ends it early, with the figures of the runs so far.
+    """Run a soak test. Ctrl-C ends it early, with the results of the runs so far.
 
     Args:
-        plan: number of episodes, of concurrent ones, and the endpoint's delay.
-        out: new folder for `runs.jsonl`, with a line per run, and `run_soak.json`; the runs' folders are deleted at the
-            end.
-        progress: called with each line of progress.
+        plan: number of episodes, number of concurrent episodes, and delay of the endpoint.
+        out: new folder for `runs.jsonl`, with a line per run, and `soak.json` with the results. The runs' own folders
+            are deleted at the end.
+        progress: called with each progress message.
 
     Raises:
         Interrupted: no run had ended before the interrupt.
@@ -504,12 +521,12 @@ def run_soak(plan: SoakPlan, out: Path, *, progress: Callable[[str], None]) -> S
 
 
 def read_soak_runs(file: Path) -> list[SoakRun]:
-    """Read the runs that ended, in the order of their ends."""
+    """Read the runs that ended from `runs.jsonl`, in the order in which they ended."""
     return [SoakRun.model_validate_json(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def measure_disk(runs: Path) -> DiskUsage:
-    """Measure the runs' folders; a run is finished when its trajectory can be read and has a footer."""
+    """Measure the sizes of the runs' folders, and find the runs whose trajectory has a footer."""
     sizes = {file: file.stat().st_size for file in runs.rglob("*") if file.is_file()}
     logs = [file for file in sizes if file.name == "trajectory.jsonl"]
     trajectories = sum(sizes[file] for file in logs) / MEGABYTE
@@ -521,7 +538,7 @@ def measure_disk(runs: Path) -> DiskUsage:
 
 
 def print_soak(done: SoakResult, *, as_json: bool) -> None:
-    """Print the figures as one JSON object or as tables."""
+    """Print the results of a soak test as one JSON object or as tables."""
     if as_json:
         typer.echo(json.dumps(done.as_json()))
     else:

@@ -1,8 +1,8 @@
 """Statistics: means, shares, intervals, paired tests and resampling.
 
-The one implementation of every interval and test in certigraph; the standard errors that benchmarks give with their
-figures are `adapters.benchmarks.standard_error`. Scores of several trials of a task share the difficulty of that task,
-so that standard errors and intervals are clustered by task.
+The one implementation of every interval and test in certigraph. Only the standard errors that benchmarks report with
+their metrics are computed elsewhere, in `adapters.benchmarks.standard_error`. Scores of several trials of a task share
+the difficulty of that task, so standard errors and intervals are clustered by task.
 """
 
 import math
@@ -21,7 +21,7 @@ from certigraph.state.records import Fault
 
 # Percentile bootstrap of any statistics, with the standard library alone.
 #
-# There are three bootstraps. Figures of a benchmark are computed by its own Python code, which takes too long for the
+# There are three bootstraps. Metrics of a benchmark are computed by its own Python code, which takes too long for the
 # jackknife that BCa needs on top of the resamples, so that `bootstrap_intervals` takes percentiles. Paired differences
 # and ratios (`bootstrap_interval`, `relative_change`) are sums over arrays, and BCa corrects the skew of few pairs.
 # `stratified_mean` resamples inside strata, for which scipy has no BCa.
@@ -29,28 +29,28 @@ from certigraph.state.records import Fault
 T = TypeVar("T")
 
 Interval = tuple[float, float]
-"""Lower and upper bound."""
+"""Lower and upper bound of an interval."""
 
 BOOTSTRAP_DRAWS = 1_000
-"""Number of resamples; more change the bounds by less than tables show."""
+"""Number of resamples of the percentile bootstrap; more would change the bounds by less than tables show."""
 
 SEED = 0
 """Seed of every bootstrap."""
 
 MIN_SPREAD = 1e-9
-"""Differences below this are rounding errors."""
+"""Differences below this value are taken for rounding errors."""
 
 
 def bootstrap_intervals(
     groups: Sequence[Sequence[T]], compute: Callable[[Sequence[T]], Mapping[str, float]]
 ) -> dict[str, Interval]:
-    """Compute the 95 % interval of each statistic by a percentile bootstrap over groups.
+    """Compute the 95 % interval of each statistic by a percentile bootstrap over groups (cluster bootstrap).
 
     A statistic with the same value in every resample has no interval.
 
     Args:
-        groups: the members that are drawn together, such as the runs of each task.
-        compute: computes the statistics of a sample, by name.
+        groups: lists of members that are always resampled together, such as the runs of each task.
+        compute: function that computes the statistics of a resample, by name.
     """
     draw, values_of = Random(SEED), defaultdict[str, list[float]](list)
     for _ in range(BOOTSTRAP_DRAWS if groups else 0):
@@ -67,15 +67,16 @@ def bootstrap_intervals(
 def figure_intervals(
     figures: Mapping[str, float], groups: Sequence[Sequence[T]], compute: Callable[[Sequence[T]], Mapping[str, float]]
 ) -> dict[str, Interval | None]:
-    """Compute the 95 % interval of each figure, whatever it computes.
+    """Compute the 95 % interval of each figure (metric) by a percentile bootstrap over groups.
 
-    A percentile bootstrap over groups. With fewer than MIN_PAIRS groups, and for a figure that is the same in every
-    sample, a share of hits has Wilson's interval with one count per group; other figures have none.
+    With fewer than MIN_PAIRS groups, and for a figure that is the same in every resample, the bootstrap is not used.
+    A figure that is a share of successes then gets Wilson's interval with the number of groups as sample size; any
+    other figure gets None.
 
     Args:
-        figures: the figures of all members.
-        groups: the members that are drawn together, such as the runs of each task.
-        compute: computes the figures of a sample.
+        figures: the value of each figure over all members, by name.
+        groups: lists of members that are always resampled together, such as the runs of each task.
+        compute: function that computes the figures of a resample, by name.
     """
     intervals = bootstrap_intervals(groups, compute) if len(groups) >= MIN_PAIRS else {}
     single = [compute([member]) for group in groups for member in group]
@@ -94,9 +95,10 @@ def _wilson_of_share(value: float, single: Sequence[float | None], groups: int) 
 
 
 def stratified_mean(strata: Mapping[str, Sequence[float]]) -> tuple[float, Interval | None]:
-    """Compute the mean of the means of strata, with a seeded percentile bootstrap that resamples within each stratum.
+    """Compute the mean of the strata's means, with a seeded percentile bootstrap that resamples within each stratum.
 
-    A stratum with one value adds nothing to the width; if all have one value, there is no interval.
+    A stratum with one value adds nothing to the width of the 95 % interval. If all strata have one value, the interval
+    is None.
     """
     value = float(np.mean([float(np.mean(values)) for values in strata.values()]))
     if all(len(values) < 2 for values in strata.values()):
@@ -124,14 +126,14 @@ CONFIDENCE = 0.95
 """Coverage of every interval."""
 
 MIN_RELATIVE_ERROR = 1e-9
-"""Ratio of standard error to largest score below which the standard error is a rounding error."""
+"""Ratio of standard error to largest score below which the standard error is taken for a rounding error."""
 
 
 class MeanEstimate(NamedTuple):
     """Mean of `n` scores in `clusters` clusters, in the unit of the scores.
 
-    `low` and `high` bound the 95 % interval; they are None if there are too few scores for one. `stderr` is 0 without
-    spread, and `mean` is 0 without scores.
+    `low` and `high` bound the 95 % interval; they are None if there are too few scores for an interval. `stderr` is 0
+    if all scores are equal, and `mean` is 0 if there are no scores.
     """
 
     n: int
@@ -147,8 +149,8 @@ def mean_of(
 ) -> MeanEstimate:
     """Compute a mean with a cluster-robust standard error and a t interval with clusters - 1 degrees of freedom.
 
-    The error is that of a regression on a constant (Liang and Zeger 1986), its square times G / (G - 1) for G
-    clusters. With the same number of trials for every task it is the standard error of the tasks' means.
+    The standard error is that of a regression on a constant (Liang and Zeger 1986), its square times G / (G - 1) for G
+    clusters. With the same number of trials for every task it equals the standard error of the tasks' means.
 
     Args:
         scores: The score of each trial.
@@ -174,7 +176,10 @@ def mean_of(
 
 
 class ShareEstimate(NamedTuple):
-    """Share of hits, 0 to 1, of `n` outcomes in `clusters` clusters, and its 95 % interval; NaN without outcomes."""
+    """Share of successes among `n` outcomes in `clusters` clusters, 0 to 1, with the bounds of its 95 % interval.
+
+    The share and the bounds are NaN if there are no outcomes.
+    """
 
     n: int
     clusters: int
@@ -184,10 +189,10 @@ class ShareEstimate(NamedTuple):
 
 
 def share_of(hits: Sequence[bool], clusters: Sequence[str]) -> ShareEstimate:
-    """Compute the share of hits with Wilson's interval for the effective number of independent outcomes.
+    """Compute the share of hits (successes) with Wilson's interval for the effective number of independent outcomes.
 
-    If outcomes share a cluster (a task), the effective number is the one that has the clustered standard error (the
-    design effect), at least the number of clusters.
+    If outcomes share a cluster (a task), the effective number is the number of independent outcomes that would have
+    the same standard error as the clustered ones (design effect). It is at least the number of clusters.
 
     Raises:
         ValueError: hits and clusters differ in number.
@@ -202,10 +207,10 @@ def share_of(hits: Sequence[bool], clusters: Sequence[str]) -> ShareEstimate:
 
 
 def wilson_interval(successes: int, n: int) -> tuple[float, float]:
-    """Compute Wilson's 95 % score interval (1927) of a probability; 0 to 1 without trials.
+    """Compute Wilson's 95 % score interval (1927) of a success probability; it is 0 to 1 if `n` is 0.
 
     Raises:
-        ValueError: there are more successes than trials, or fewer than none.
+        ValueError: `successes` is negative or larger than `n`.
     """
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes in {n} trials: give a number of successes from 0 to {n}")
@@ -259,7 +264,7 @@ def _bounds_without_spread(middle: float, count: int, top: float | None) -> tupl
 
 
 def adjust_p_values(values: Sequence[float | None]) -> list[float | None]:
-    """Adjust p-values for multiple comparisons by Holm's step-down rule (1979); None stays None and is not counted."""
+    """Adjust p-values for multiple comparisons by Holm's step-down method (1979); None is left out and stays None."""
     # statsmodels' multipletests runs the garbage collector at every call, which takes 20 ms and more
     known = sorted((p, index) for index, p in enumerate(values) if p is not None)
     adjusted: list[float | None] = [None] * len(values)
@@ -276,21 +281,22 @@ POWER = 0.8
 """Power of the test that defines the detectable difference."""
 
 RESAMPLES = 10_000
-"""Number of resamples of the bootstrap of paired differences."""
+"""Number of resamples of the BCa bootstrap and of the stratified bootstrap."""
 
 MIN_PAIRS = 6
-"""Minimum number of pairs for a significant difference: five of five in one direction is p = 0.06 by a sign test."""
+"""Minimum number of pairs for a significant difference. With five, even five differences in one direction have p = 0.06
+in a sign test."""
 
 ScoresByTask = Mapping[str, Sequence[float]]
-"""Scores of the trials, by task."""
+"""Scores of the trials of each task, by task id."""
 
 
 class PairedDifference(NamedTuple):
     """Mean paired difference between two methods over `n` tasks.
 
-    `low` and `high` bound the 95 % interval (see `bootstrap_interval`), `p` is from the paired t-test,
-    `detectable_difference` is the smallest difference that n such tasks would show four times in five. They are None
-    with too few tasks or no spread.
+    `low` and `high` bound the 95 % BCa bootstrap interval (see `bootstrap_interval`). `p` is the two-sided p-value of
+    the paired t-test. `detectable` is the smallest mean difference that the test would find with a power of 0.8 over
+    `n` such tasks. They are None if there are too few tasks, `detectable` also if all differences are equal.
     """
 
     n: int
@@ -302,10 +308,12 @@ class PairedDifference(NamedTuple):
 
 
 def compare_paired(first: ScoresByTask, other: ScoresByTask) -> PairedDifference:
-    """Compare `other` minus `first` over the tasks of both; trials are averaged within a task, so that n counts tasks.
+    """Compare two methods by the paired differences `other` minus `first` over the tasks that both have.
+
+    The trials of a task are averaged first, so that `n` counts tasks.
 
     Raises:
-        Fault: they have no task in common.
+        Fault: the methods have no task in common.
     """
     tasks = [task for task in first if task in other]
     if first and other and not tasks:
@@ -325,10 +333,10 @@ def compare_paired(first: ScoresByTask, other: ScoresByTask) -> PairedDifference
 
 
 def bootstrap_interval(differences: Sequence[float]) -> tuple[float, float] | None:
-    """Compute the 95 % interval of the mean paired difference by a seeded bootstrap over tasks; None below two pairs.
+    """Compute the 95 % interval of a mean paired difference by a seeded BCa bootstrap; None for fewer than two pairs.
 
-    The bootstrap is bias-corrected and accelerated (BCa; Efron 1987). The interval is too narrow for few pairs: with 6
-    pairs, one in eight does not contain the true difference.
+    BCa is the bias-corrected and accelerated bootstrap (Efron 1987). Its interval is too narrow for few pairs: with 6
+    pairs, one interval in eight does not contain the true difference.
     """
     if len(differences) < 2:
         return None
@@ -341,9 +349,10 @@ def bootstrap_interval(differences: Sequence[float]) -> tuple[float, float] | No
 
 
 def paired_p(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Compute the two-sided p of the paired t-test; None below two pairs.
+    """Compute the two-sided p-value of the paired t-test; None for fewer than two pairs.
 
-    If all differences are equal, the t-test is not defined: p is 1 if they are zero, else that of the sign test.
+    If all differences are equal, the t-test is not defined. The p-value is then 1 if the differences are zero, else
+    that of the sign test.
     """
     differences = [b - a for a, b in zip(first, second, strict=True)]
     if len(differences) < 2:
@@ -354,9 +363,10 @@ def paired_p(first: Sequence[float], second: Sequence[float]) -> float | None:
 
 
 def detectable_difference(differences: Sequence[float]) -> float | None:
-    """Compute the mean difference that as many pairs with this spread would show four times in five.
+    """Compute the smallest mean difference that a paired t-test finds with a power of 0.8, given these differences.
 
-    The test is a two-sided paired t-test at 5 %. None if the differences have no spread.
+    The number of pairs and the standard deviation are those of `differences`; the test is two-sided at 5 %. The result
+    is None if all differences are equal.
     """
     from statsmodels.stats.power import TTestPower
 
@@ -367,31 +377,34 @@ def detectable_difference(differences: Sequence[float]) -> float | None:
 
 
 def is_significant(bounds: tuple[float, float] | None, n: int, p: float | None = None) -> bool:
-    """Whether a difference is significant: enough pairs, zero outside the interval, and p at most 5 %.
+    """Return whether a difference is significant: MIN_PAIRS pairs or more, 0 outside the interval, p at most 0.05.
 
-    Pass the p adjusted by Holm's rule: with 6 pairs the interval alone finds a difference between one in eight pairs of
-    equal methods.
+    Args:
+        bounds: the 95 % interval of the difference.
+        n: number of pairs.
+        p: p-value adjusted by Holm's method; None: only the interval decides. With 6 pairs the interval alone would
+            call one in eight differences between equal methods significant.
     """
     has_low_p = p is None or p <= 1 - CONFIDENCE
     return bounds is not None and n >= MIN_PAIRS and not bounds[0] <= 0 <= bounds[1] and has_low_p
 
 
 def mean_difference(differences: Sequence[float]) -> float:
-    """Compute the mean of differences; 0 without any."""
+    """Compute the mean of differences; 0 if there are none."""
     return mean(differences) if differences else 0.0
 
 
 # Reliability over trials: pass^k.
 
 SuccessesByTask = Mapping[str, Sequence[bool]]
-"""Success of each trial, by task."""
+"""Success of each trial, by task id."""
 
 
 def pass_hat_k(outcomes: SuccessesByTask, k: int) -> MeanEstimate:
     """Estimate the probability, 0 to 1, that k independent trials of a task all succeed (Yao et al. 2024, tau-bench).
 
-    If c of a task's n trials succeed, the share of k-subsets without a failure, C(c, k) / C(n, k), is an unbiased
-    estimate. The result is its mean over tasks, with an interval over tasks.
+    If c of a task's n trials succeed, C(c, k) / C(n, k) is an unbiased estimate: the share of the sets of k trials that
+    contain no failure. The result is the mean of this share over tasks, with an interval over tasks.
 
     Raises:
         Fault: a task has fewer than k trials.
@@ -413,14 +426,14 @@ def pass_hat_k(outcomes: SuccessesByTask, k: int) -> MeanEstimate:
 PERCENT = 100
 
 AmountsByTask = Mapping[str, Sequence[float]]
-"""Amounts that the trials needed, none below 0, by task."""
+"""Amounts that the trials of each task needed, such as tokens, by task id; none is negative."""
 
 
 class RelativeChange(NamedTuple):
-    """Change from one method's amount to another's over `n` tasks, in percent of the first: -50 is half.
+    """Change from one method's amount to another's over `n` tasks, in percent of the first amount: -50 means half.
 
-    `low` and `high` bound the 95 % interval. They are None with too few tasks, and all are None if the first amount is
-    0.
+    `low` and `high` bound the 95 % interval; they are None if there are too few tasks. If the first amount is 0,
+    `percent` is None too.
     """
 
     n: int
@@ -430,10 +443,10 @@ class RelativeChange(NamedTuple):
 
 
 def relative_change(first: AmountsByTask, other: AmountsByTask) -> RelativeChange:
-    """Compute the change from `first` to `other`, a ratio of sums over the tasks of both.
+    """Compute the relative change from `first` to `other`, a ratio of sums over the tasks that both have.
 
-    Each task needs the same number of trials in both. The interval is a seeded BCa bootstrap over tasks (Efron 1987),
-    each drawn with both its amounts; it is too narrow for few pairs, as that of `bootstrap_interval`.
+    Each task needs the same number of trials in both. The interval is that of a seeded, paired BCa bootstrap over tasks
+    (Efron 1987). Like that of `bootstrap_interval` it is too narrow for few tasks.
     """
     tasks = [task for task in first if task in other]
     before, after = (np.array([sum(amounts[task]) for task in tasks], dtype=float) for amounts in (first, other))
@@ -468,10 +481,10 @@ MIN_POINTS = 3
 
 
 def fit_slope(lengths: Sequence[float], values: Sequence[float]) -> tuple[float | None, float | None, float | None]:
-    """Fit a least-squares line.
+    """Fit a least-squares line through the points (length, value).
 
     Returns:
-        The slope with the bounds of its interval; None for fewer than three points.
+        The slope and the bounds of its 95 % t interval; three times None for fewer than three points.
     """
     if len(lengths) < MIN_POINTS:
         return None, None, None
@@ -485,11 +498,11 @@ def fit_slope(lengths: Sequence[float], values: Sequence[float]) -> tuple[float 
 # Shares, means and ratios of frames, clustered by task.
 
 STATISTIC_COLUMNS = ["n", "tasks", "value", "low", "high"]
-"""Columns of a table of statistics."""
+"""Columns of a table of statistics; they are the fields of `Statistic`."""
 
 
 class Statistic(NamedTuple):
-    """Statistic over `n` rows in `tasks` tasks with its 95 % interval; NaN if there are too few."""
+    """Statistic over `n` rows that belong to `tasks` tasks, with the bounds of its 95 % interval; NaN: too few rows."""
 
     n: int
     tasks: int
@@ -502,12 +515,15 @@ NO_STATISTIC = Statistic(0, 0, nan)
 
 
 def share_interval(rows: pd.DataFrame, hits: "pd.Series[bool]") -> Statistic:
-    """Compute the share of rows that are hits, with Wilson's interval as in `share_of`."""
+    """Compute the share of rows for which `hits` is True, with Wilson's interval as in `share_of`."""
     return Statistic(*share_of(hits.astype(bool).tolist(), _task_labels(rows)))
 
 
 def average_of(rows: pd.DataFrame, values: "pd.Series[Any]", top: float | None = None) -> Statistic:
-    """Compute the mean of the values that are not missing, none below 0; `top` is the highest possible value."""
+    """Compute the mean of the values that are not missing, with a t interval clustered by task.
+
+    No value may be negative; `top` is the highest possible value, if there is one.
+    """
     known = values.notna()
     if not known.any():
         return NO_STATISTIC
@@ -517,7 +533,10 @@ def average_of(rows: pd.DataFrame, values: "pd.Series[Any]", top: float | None =
 
 
 def ratio_of(rows: pd.DataFrame, top: "pd.Series[Any]", bottom: "pd.Series[Any]") -> Statistic:
-    """Compute a ratio of sums, as in tokens per predicate; the interval is that of the linearised ratio, cut at 0."""
+    """Compute the ratio of the sum of `top` to the sum of `bottom`, such as tokens per predicate.
+
+    The interval is that of the linearised ratio (delta method), clustered by task and cut at 0.
+    """
     above, below = top.to_numpy(dtype=float), bottom.to_numpy(dtype=float)
     if rows.empty or not below.sum():
         return NO_STATISTIC._replace(n=len(rows))
@@ -531,14 +550,17 @@ def ratio_of(rows: pd.DataFrame, top: "pd.Series[Any]", bottom: "pd.Series[Any]"
 def compute_by_group(
     rows: pd.DataFrame, by: Sequence[str], compute: Callable[[pd.DataFrame], Statistic]
 ) -> pd.DataFrame:
-    """Compute a statistic for each group, in order of appearance: names of the group, then the columns of COLUMNS."""
+    """Compute a statistic for each group of rows, in order of appearance.
+
+    The table has the columns in `by` and STATISTIC_COLUMNS.
+    """
     groups = rows.groupby(list(by), sort=False, dropna=False)
     lines = [(*name, *compute(group)) for name, group in groups]
     return pd.DataFrame(lines, columns=[*by, *STATISTIC_COLUMNS])
 
 
 def shares_by_method(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Compute the share of each value of a column among the rows of each method."""
+    """Compute how often each value of a column occurs among the rows of each method, as a share."""
     values = rows[column].drop_duplicates().sort_values()
     lines = [
         (method, value, *share_interval(group, group[column] == value))

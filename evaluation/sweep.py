@@ -1,7 +1,7 @@
-"""Execution and figures of a sweep: graphs x operators x benchmarks, as one comparison per benchmark.
+"""Execution and results of a sweep: graphs x operators x benchmarks, as one comparison per benchmark.
 
-`prepare_sweep` reads the sweep's file, `run_sweep` executes what is left, `findings_of` computes figures and effects,
-`write_files` writes them as JSON and CSV.
+`prepare_sweep` reads the sweep's file, and `run_sweep` executes the unfinished runs. `findings_of` computes scores and
+the effects of swapped operators, and `write_files` writes them as JSON and CSV.
 """
 
 import json
@@ -71,7 +71,7 @@ SECONDS_PER_HOUR = 3_600
 
 
 class SweepUsage(Record):
-    """Usage of runs, finished or not, including work that a resume repeated."""
+    """Cost of runs, finished or not, including work that was repeated after a crash."""
 
     usd: float = 0.0
     tokens: int = 0
@@ -79,19 +79,19 @@ class SweepUsage(Record):
 
 
 def total_usage(several: Iterable[SweepUsage]) -> SweepUsage:
-    """Sum several usages."""
+    """Sum the cost of several runs."""
     runs = list(several)
     return SweepUsage(**{name: sum(getattr(run, name) for run in runs) for name in SweepUsage.model_fields})
 
 
 class TotalBudget:
-    """Total budget of a sweep: adds the usage of each run when it ends.
+    """Total budget of a sweep, to which the cost of each run is added when the run ends.
 
-    Runs that are executing when it is exhausted continue, so that it can be exceeded by at most their budgets.
+    Runs that are executing when the total budget is used up continue. It can be exceeded by at most their own budgets.
 
     Args:
         limits: the limits of the total budget.
-        cells: all cells of the sweep; the usage of their earlier runs is counted.
+        cells: all cells (runs) of the sweep; the cost of runs that were executed earlier is counted.
     """
 
     def __init__(self, limits: TotalLimits, cells: Iterable[ComparisonCell]) -> None:
@@ -102,17 +102,17 @@ class TotalBudget:
                 self.record(cell, trajectory)
 
     def record(self, cell: ComparisonCell, trajectory: Trajectory) -> None:
-        """Set the usage of a cell's run."""
+        """Record the cost of a cell's run, in place of the cost recorded earlier."""
         used = trajectory.usage
         tokens = used.input_tokens + used.output_tokens
         self.by_run[cell.folder] = SweepUsage(usd=used.usd, tokens=tokens, calls=used.calls)
 
     def spent(self) -> SweepUsage:
-        """Return the usage of all runs."""
+        """Return the cost of all runs so far."""
         return total_usage(self.by_run.values())
 
     def exhausted(self) -> str:
-        """Return a message that names the exhausted limit; empty while no limit is reached."""
+        """Return a message that names the limit that is reached; empty if no limit is reached."""
         spent, limits = self.spent(), self.limits
         hours = (time.monotonic() - self.started) / SECONDS_PER_HOUR
         if limits.usd and spent.usd >= limits.usd:
@@ -125,7 +125,7 @@ class TotalBudget:
 
 
 def check_prices(limits: TotalLimits, models: Iterable[str]) -> None:
-    """Check that every model has a known price where the total budget limits dollars.
+    """Check that the price of every model is known if the total budget limits dollars.
 
     Raises:
         Fault: a price is unknown, so that the limit would never be reached.
@@ -142,7 +142,7 @@ PLAN_FIX = "benchmarks may be added, nothing else changed: restore the file, or 
 
 
 class SweepArm(NamedTuple):
-    """One benchmark of a sweep: its comparison, and the comparison's folder."""
+    """One benchmark of a sweep: its title, the comparison of the methods on it, and the comparison's folder."""
 
     title: str
     order: ComparisonJob
@@ -150,7 +150,7 @@ class SweepArm(NamedTuple):
 
     @property
     def cells(self) -> list[ComparisonCell]:
-        """Its cells, one per run."""
+        """The cells of the comparison on the benchmark, one per run (method, task and trial)."""
         return cells_of(self.order.plan, self.folder)
 
 
@@ -167,18 +167,18 @@ class PreparedSweep(NamedTuple):
 
     @property
     def command(self) -> str:
-        """The command that resumes it, without the folder."""
+        """The shell command that resumes the sweep, without the option --out."""
         ray = f" --ray {self.workers.address}" if self.workers else ""
         return f"{COMMAND} {shlex.quote(str(self.file))}{ray}"
 
     @property
     def resume_command(self) -> str:
-        """The command that resumes it."""
+        """The shell command that resumes the sweep."""
         return f"{self.command} --out {shlex.quote(str(self.out))}"
 
     @property
     def cells(self) -> list[ComparisonCell]:
-        """Its cells, one per run."""
+        """The cells of all benchmarks of the sweep, one per run (method, task and trial)."""
         return [cell for arm in self.arms for cell in arm.cells]
 
 
@@ -191,7 +191,7 @@ def prepare_sweep(
         file: the sweep's file.
         out: the sweep's folder; None: the file's name without its suffix.
         workers: worker processes that execute the runs.
-        import_own: whether operators, graphs and benchmarks of one's own are imported, which executes their code.
+        import_own: whether a user's own operators, graphs and benchmarks are imported, which executes their code.
 
     Raises:
         Fault: the file, or something that it names, is missing or unusable.
@@ -216,7 +216,7 @@ def run_sweep(given: PreparedSweep, *, silent: bool = False) -> list[str]:
     A benchmark whose first runs all fail in the same way does not prevent the execution of the others.
 
     Returns:
-        The reasons why runs are left; empty where none is.
+        The reasons why runs are unfinished; empty if all are finished.
 
     Raises:
         Fault: the folder was started with another file, or another process is using it.
@@ -232,7 +232,7 @@ def run_sweep(given: PreparedSweep, *, silent: bool = False) -> list[str]:
 
 
 def comparison_folders(out: Path) -> set[Path]:
-    """Return the folders of a sweep's comparisons."""
+    """Return the folders of the comparisons that a sweep has started, one per benchmark."""
     return {path.parent for path in out.glob(f"*/{PLAN_FILE}")}
 
 
@@ -244,7 +244,7 @@ def write_plans(given: PreparedSweep) -> None:
 
 
 def check_unchanged(given: PreparedSweep) -> None:
-    """Check that the folder of a started sweep has the same plans.
+    """Check that the folder of a sweep that was started earlier holds the same plans.
 
     A benchmark may be added to a sweep; with any other change the runs of one table would not be comparable.
 
@@ -260,7 +260,7 @@ def check_unchanged(given: PreparedSweep) -> None:
 
 
 def _run_comparison(given: PreparedSweep, arm: SweepArm, budget: TotalBudget, console: Console) -> str:
-    """Execute the unfinished runs of one comparison; return the error that stopped it, else an empty string."""
+    """Execute the unfinished runs of one comparison; return the error that stopped it, or an empty string."""
     if budget.exhausted() or not unfinished_cells(arm.cells):
         return ""
     console.print(f"{arm.title} ({given.arms.index(arm) + 1} of {len(given.arms)})", markup=False)
@@ -286,7 +286,7 @@ def _budget_message(given: PreparedSweep, budget: TotalBudget) -> Sequence[str]:
 
 
 class BenchmarkFindings(NamedTuple):
-    """Findings on one benchmark: its comparison so far, the number of runs, and the path of its page.
+    """Results on one benchmark: the comparison so far, the planned number of runs, and the path of the HTML page.
 
     Paths are relative to the sweep's folder.
     """
@@ -300,22 +300,22 @@ class BenchmarkFindings(NamedTuple):
 
     @property
     def left(self) -> int:
-        """Number of runs without an ending, or ended by an error."""
+        """Number of runs that have no ending yet or ended in an error."""
         return self.comparison.left
 
 
 class SweepEffect(NamedTuple):
-    """Score of a variant minus the score of its unchanged graph on one benchmark."""
+    """Effect of swapped operators on one benchmark: score of the variant minus score of the unchanged graph."""
 
     benchmark: str
     difference: Difference
 
 
 class SweepFindings(NamedTuple):
-    """Findings of a sweep: figures by benchmark, effects of swapped operators, usage, and what is missing.
+    """Results of a sweep: statistics by benchmark, effects of swapped operators, cost, and what is missing.
 
-    `left_out`: combinations of graph and operators that cannot be run. `stopped`: reasons why runs are left. `spent`:
-    usage of all runs, failed ones included.
+    `left_out` has messages about combinations of graph and operators that are not run, `stopped` the reasons why runs
+    are unfinished, and `spent` the cost of all runs, including failed ones.
     """
 
     model: str
@@ -329,11 +329,11 @@ class SweepFindings(NamedTuple):
 
     @property
     def left(self) -> int:
-        """Number of unfinished runs; while there are any, the figures cover only part of the tasks."""
+        """Number of unfinished runs. If there are any, the statistics cover only part of the tasks."""
         return sum(found.left for found in self.benchmarks)
 
     def of(self, method: str) -> list[MethodSummary]:
-        """Return a method's figures, one summary per benchmark."""
+        """Return the statistics of a method, one summary per benchmark."""
         return [
             summary
             for findings in self.benchmarks
@@ -343,7 +343,10 @@ class SweepFindings(NamedTuple):
 
 
 def findings_of(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFindings:
-    """Compute the findings of a sweep so far, and write the report of every comparison."""
+    """Compute the results of a sweep so far, and write the report of every comparison.
+
+    `stopped` are the reasons why runs are unfinished, from `run_sweep`.
+    """
     budget = TotalBudget(given.sweep.most, ())
     by_benchmark = [_findings_of_arm(given, arm, budget) for arm in given.arms]
     effects = [
@@ -370,7 +373,7 @@ def _findings_of_arm(given: PreparedSweep, arm: SweepArm, budget: TotalBudget) -
 
 
 def _run_folders(given: PreparedSweep, arm: SweepArm, budget: TotalBudget) -> dict[str, str]:
-    """Return the folder of each run, and record its usage in the budget."""
+    """Return the folder of each run by run id, and record the cost of the runs in the budget."""
     folders: dict[str, str] = {}
     for cell in arm.cells:
         if trajectory := read_cell_trajectory(cell):
@@ -381,13 +384,13 @@ def _run_folders(given: PreparedSweep, arm: SweepArm, budget: TotalBudget) -> di
 
 
 def _variant_pairs(methods: Sequence[ComparedMethod]) -> Iterator[tuple[ComparedMethod, ComparedMethod]]:
-    """Yield every variant with the method of its unchanged graph, where the sweep has both."""
+    """Yield every variant together with the method that has the same graph unchanged, if the sweep has both."""
     plain = {method.graph: method for method in methods if not swaps_of(method.graph, method.operators)}
     return ((m, plain[m.graph]) for m in methods if m.graph in plain and m is not plain[m.graph])
 
 
 def _effects_on_benchmark(title: str, plan: ComparisonPlan, rows: Sequence[ComparisonRow]) -> list[SweepEffect]:
-    """Compute the effects on one benchmark, over the tasks that every method has finished."""
+    """Compute the effect of each variant on one benchmark, over the tasks that every method has finished."""
     by_method = {name: scores_of(method_rows) for name, method_rows in shared_rows(plan.outline, rows).items()}
     differences = [
         add_faults(
@@ -399,7 +402,7 @@ def _effects_on_benchmark(title: str, plan: ComparisonPlan, rows: Sequence[Compa
 
 
 def _adjust_p_values(effects: Sequence[SweepEffect]) -> list[SweepEffect]:
-    """Add Holm's p over all effects, because some of many variants differ by chance."""
+    """Add p-values adjusted by Holm's method over all effects, because some of many variants differ by chance."""
     corrected = adjust_p_values([effect.difference.p for effect in effects])
     return [
         effect._replace(difference=effect.difference.model_copy(update={"p_adjusted": p}))
@@ -411,17 +414,17 @@ def _adjust_p_values(effects: Sequence[SweepEffect]) -> list[SweepEffect]:
 
 MISSING = "-"
 COST_COLUMNS = ("endings", "faults", "calls", "tokens", "usd")
-"""Columns after those of the benchmarks, over all benchmarks together."""
+"""Columns of the table that follow those of the benchmarks; they are over all benchmarks together."""
 EFFECT_COLUMNS = ("benchmark", *DIFFERENCE_COLUMNS)
 
 
 def column_names(findings: SweepFindings) -> tuple[str, ...]:
-    """Return the names of the table's columns."""
+    """Return the column names of the table of scores."""
     return ("method", *map(benchmark_heading, findings.benchmarks), *COST_COLUMNS)
 
 
 def benchmark_heading(findings: BenchmarkFindings) -> str:
-    """Format a benchmark's title with the number of tasks of its figures."""
+    """Format the title of a benchmark with the number of tasks that its statistics are over."""
     return f"{findings.title}, n={findings.comparison.n}"
 
 
@@ -433,7 +436,7 @@ def table_rows(findings: SweepFindings) -> Iterator[tuple[str, ...]]:
 
 
 def format_score(summary: MethodSummary) -> str:
-    """Format the mean score, 0 to 100, and its 95 % interval."""
+    """Format the mean score of a method, 0 to 100, and its 95 % interval."""
     if not summary.n:
         return MISSING
     within = f" ({summary.low:.1f} to {summary.high:.1f})" if summary.low is not None else ""
@@ -441,7 +444,7 @@ def format_score(summary: MethodSummary) -> str:
 
 
 def endings_of(summaries: Sequence[MethodSummary]) -> Counter[str]:
-    """Count the runs by ending, the most frequent first."""
+    """Count the runs of several summaries by ending, the most frequent first."""
     counts = sum((Counter(summary.endings) for summary in summaries), Counter[str]())
     return Counter(dict(counts.most_common()))
 
@@ -466,12 +469,12 @@ def format_dollars(amount: float) -> str:
 
 
 def effect_cells(effect: SweepEffect) -> tuple[str, ...]:
-    """Format an effect as cells, in the order of EFFECT_COLUMNS."""
+    """Format an effect of swapped operators as table cells, in the order of EFFECT_COLUMNS."""
     return effect.benchmark, *difference_cells(effect.difference)
 
 
 def format_scope(findings: SweepFindings) -> str:
-    """Format the scope of the table: numbers of methods and benchmarks, model, and runs that are left."""
+    """Format the scope of a sweep: number of methods and benchmarks, model, and number of unfinished runs."""
     runs = sum(found.runs for found in findings.benchmarks)
     part = "" if not findings.left else f"; partial: {findings.left} of {format_count(runs, 'run')} are still to be run"
     size = f"{format_count(len(findings.methods), 'method')} on {format_count(len(findings.benchmarks), 'benchmark')}"
@@ -479,7 +482,7 @@ def format_scope(findings: SweepFindings) -> str:
 
 
 def terminal_tables(findings: SweepFindings) -> Iterator[Table]:
-    """Yield the tables for a terminal."""
+    """Yield the tables of a sweep for a terminal: scores, and effects of swapped operators."""
     yield _terminal_table(column_names(findings), table_rows(findings))
     if findings.effects:
         yield _terminal_table(EFFECT_COLUMNS, map(effect_cells, findings.effects))
@@ -496,7 +499,7 @@ def _terminal_table(names: Sequence[str], rows: Iterator[tuple[str, ...]]) -> Ta
 
 
 def to_json(findings: SweepFindings) -> dict[str, Any]:
-    """Convert the findings to one JSON object; folders are relative to the sweep's folder."""
+    """Convert the results of a sweep to one JSON object; folders are relative to the sweep's folder."""
     return {
         "model": findings.model,
         "methods": list(findings.methods),
@@ -511,10 +514,10 @@ def to_json(findings: SweepFindings) -> dict[str, Any]:
 
 
 def write_files(findings: SweepFindings) -> None:
-    """Write `sweep.json` with all findings, and CSV files.
+    """Write `sweep.json` with all results of a sweep, and CSV files.
 
-    `sweep.csv` has a row per method and benchmark, `effects.csv` a row per effect, `rows.csv` a row per run with its
-    folder.
+    `sweep.csv` has a row per method and benchmark, `effects.csv` a row per effect of swapped operators, and `rows.csv`
+    a row per run with its folder.
     """
     text = json.dumps(to_json(findings), indent=1, ensure_ascii=False)
     (findings.out / "sweep.json").write_text(text, encoding="utf-8")

@@ -1,4 +1,7 @@
-"""Sweep files: the YAML reader, the records of a sweep, and its expansion into comparisons."""
+"""Sweep files in YAML: a reader, the records that describe a sweep, and its expansion into comparisons.
+
+A sweep runs graphs with variants of their operators on several benchmarks.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +30,7 @@ MAX_DEPTH = 12
 """Maximum number of levels of nesting; a sweep has five."""
 
 KeyPath = tuple[str | int, ...]
-"""Keys and indices (from 0) that lead to a value."""
+"""Keys and list indices (from 0) that lead to a value in a YAML file."""
 
 
 class YamlText(NamedTuple):
@@ -41,7 +44,7 @@ def read_yaml(file: File) -> YamlText:
     """Read a YAML file.
 
     Raises:
-        Fault: the file is missing, too large or no YAML, or has a duplicate key, an alias or too many levels of
+        Fault: the file is missing, too large or not YAML, or has a duplicate key, an alias or too many levels of
             nesting.
     """
     if not file.is_file():
@@ -61,7 +64,7 @@ def read_yaml(file: File) -> YamlText:
 
 
 def _check_bounds(events: Any, yaml: Any, file: File) -> None:
-    """Refuse aliases and deep nesting before any object is built."""
+    """Raise Fault if a YAML file has aliases or deep nesting, before any object is built from it."""
     depth = 0
     for event in events:
         line = event.start_mark.line + 1
@@ -104,26 +107,26 @@ def _to_case(given: Any) -> Any:
 
 
 class TaskSelection(Record):
-    """Selection of a benchmark's tasks: ids, or a split and a number of tasks."""
+    """Selection of a benchmark's tasks: by ids, or by a split and a number of tasks."""
 
     tasks: tuple[Name, ...] = ()
     split: str = ""
     limit: int = Field(default=0, ge=0)
     """Number of tasks, from the start of the split; 0: all."""
     stratify: bool = False
-    """Choose the `limit` tasks evenly over difficulty and length instead."""
+    """Choose the `limit` tasks evenly over difficulty and length, and not from the start of the split."""
 
 
 class SweepBenchmark(TaskSelection):
-    """One benchmark of a sweep. Keys of the task selection that it omits are taken from the file's top level."""
+    """One benchmark of a sweep. If it omits keys of the task selection, those at the top level of the file apply."""
 
     name: Name
     label: str = ""
-    """Name in tables; with different labels a benchmark may be in a sweep twice."""
+    """Name of the benchmark in tables. With different labels a sweep can have the same benchmark twice."""
 
     @property
     def title(self) -> str:
-        """The label, else the name."""
+        """The label of the benchmark, or its name if it has no label."""
         return self.label or self.name
 
 
@@ -134,12 +137,12 @@ class TotalLimits(Record):
     """
 
     usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """US dollars; refused where a model has no known price."""
+    """US dollars; an error if the price of a model is not known."""
     tokens: int | None = Field(default=None, gt=0)
     """Input and output tokens together."""
     calls: int | None = Field(default=None, gt=0)
     hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Wall-clock hours of one start of the sweep; the next start has as many again."""
+    """Wall-clock hours since the sweep was started or resumed; a resumed sweep has this number of hours again."""
 
 
 class Sweep(TaskSelection):
@@ -162,24 +165,24 @@ class Sweep(TaskSelection):
     at_once: int = Field(default=1, ge=1, le=1_000)
     """Number of concurrent runs."""
     data: Name | None = None
-    """Data folder; relative to the folder of the file, as is `cache`."""
+    """Data folder. Like `cache`, a relative path is relative to the folder of the file."""
     cache: Name | None = None
     faults: str = ""
     checkpoints: Literal["", "postgres"] = ""
 
     def selection_of(self, case: SweepBenchmark) -> TaskSelection:
-        """Return the task selection of a benchmark: its own keys, and the file's for the others."""
+        """Return the task selection of a benchmark: its own keys, and the file's top-level keys for the others."""
         own = {key: getattr(case, key) for key in TaskSelection.model_fields if key in case.model_fields_set}
         return TaskSelection(**{**{key: getattr(self, key) for key in TaskSelection.model_fields}, **own})
 
 
-# Reading and validation: a message names line, key and valid values of every mistake.
+# Reading and validation: a message names line, key and valid values for every mistake.
 
 MAX_MISTAKES = 5
 """Maximum number of mistakes in one message."""
 
 INNER_RECORDS: Mapping[str, type[Record]] = {"benchmarks": SweepBenchmark, "most": TotalLimits}
-"""Types of the records inside a sweep, by key."""
+"""Types of the records that are nested in a sweep, by key."""
 
 
 def read_sweep(file: Path) -> Sweep:
@@ -202,12 +205,12 @@ def read_sweep(file: Path) -> Sweep:
 
 
 def folder_name(case: SweepBenchmark) -> str:
-    """Return the name of the folder of a benchmark's comparison."""
+    """Return the name of the folder that holds the comparison on a benchmark."""
     return "".join(c if c.isalnum() or c in "-_" else "-" for c in case.title)[:80].strip("-") or "benchmark"
 
 
 def _check_unique(sweep: Sweep, file: Path) -> None:
-    """Refuse duplicate benchmarks, graphs and variants."""
+    """Raise Fault if a sweep names a benchmark, graph or variant twice."""
     cases = [case.title for case in sweep.benchmarks]
     if index := _first_duplicate([folder_name(case).lower() for case in sweep.benchmarks]):
         raise Fault("data", f"{file}: benchmarks has {cases[index]!r} twice: give one of them another `label`")
@@ -218,7 +221,7 @@ def _check_unique(sweep: Sweep, file: Path) -> None:
 
 
 def _first_duplicate(names: Sequence[Any]) -> int:
-    """Index of the first repeated name; 0 where none is repeated."""
+    """Return the index at which a name is repeated for the first time; 0 if no name is repeated."""
     return next((index for index, name in enumerate(names) if name in names[:index]), 0)
 
 
@@ -249,19 +252,19 @@ def _shorten(value: Any) -> str:
 
 
 class Expansion(NamedTuple):
-    """Methods of a sweep, and messages about the combinations that are left out."""
+    """Methods of a sweep, and messages about the combinations of graph and operators that are left out."""
 
     methods: tuple[ComparedMethod, ...]
     left_out: tuple[str, ...]
 
 
 def expand_sweep(sweep: Sweep, *, import_own: bool = True) -> Expansion:
-    """Combine every graph with every variant for which it has the slots.
+    """Combine every graph of a sweep with every variant whose slots the graph has.
 
     Args:
         sweep: content of the file.
         import_own: whether operators and graphs named `module:attribute` are imported; otherwise their names are not
-            checked, and such a graph is taken to have the slots of every variant.
+            checked, and such a graph is assumed to have the slots of every variant.
 
     Raises:
         UnknownName: a graph, slot or operator is unknown, or no graph has the slots of a variant.
@@ -280,11 +283,11 @@ def expand_sweep(sweep: Sweep, *, import_own: bool = True) -> Expansion:
 def order_of(
     sweep: Sweep, case: SweepBenchmark, methods: tuple[ComparedMethod, ...], folder: Path, *, import_own: bool = True
 ) -> ComparisonJob:
-    """Build the comparison of the methods on one benchmark; `folder` is the file's folder.
+    """Build the comparison of the methods on one benchmark of a sweep; `folder` is the folder of the sweep file.
 
     Raises:
-        UnknownName: one's own benchmark may not be imported; or a benchmark, split, task, role, model or key of the
-            budget is unknown.
+        UnknownName: the benchmark is a user's own and `import_own` is false; or a benchmark, split, task, role, model
+            or key of the budget is unknown.
         Fault: an API key, model weights, a server or data are missing.
     """
     if not import_own and is_own(case.name):
@@ -318,7 +321,7 @@ def _add_method(method: ComparedMethod, methods: list[ComparedMethod], left_out:
 
 
 def _explain_unfit(variant: Mapping[str, str], slots: Mapping[str, list[str]]) -> str:
-    """Message about the graphs without the slots of a variant; empty where all graphs have them."""
+    """Format a message about the graphs that lack slots of a variant; empty if all graphs have the slots."""
     missing = {graph: [slot for slot in variant if slot not in graph_slots] for graph, graph_slots in slots.items()}
     if all(missing.values()):
         known = "; ".join(f"{graph}: {', '.join(graph_slots)}" for graph, graph_slots in slots.items())

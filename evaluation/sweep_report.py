@@ -1,6 +1,6 @@
-"""Page, figure and command of a sweep.
+"""Report of a sweep, which runs graphs with variants of their operators on several benchmarks.
 
-`sweep` executes a sweep from Python; `run_command` and `print_forecast` are the command `certigraph sweep`.
+`sweep` executes a sweep from Python; `run_command` and `print_forecast` implement the command `certigraph sweep`.
 """
 
 import json
@@ -52,7 +52,7 @@ from certigraph.state.records import Fault
 
 MAX_COLUMNS = 4
 FIGURE_WIDTH, ROW_HEIGHT, PANEL_MARGIN = 12.0, 0.25, 0.95
-"""Inches: width of the figure, height of a method's row, height of a panel without its rows."""
+"""Sizes in inches: width of the figure, height of a method's row, height of a panel without its rows."""
 
 GRAPH_GAP = 0.6
 """Gap between the methods of two graphs, in rows."""
@@ -62,7 +62,7 @@ MAX_LABEL_CHARACTERS = 44
 
 
 class PlotRow(NamedTuple):
-    """A method's row in every panel: its position, its graph's colour, and whether it is the unchanged graph."""
+    """Row of a method in every panel: its position `y`, colour `ink`, and whether it is the unchanged graph (`own`)."""
 
     name: str
     graph: str
@@ -73,13 +73,13 @@ class PlotRow(NamedTuple):
 
 
 def draw_scores(findings: SweepFindings, methods: Sequence[ComparedMethod]) -> Markup:
-    """Write `scores.png` and `scores.svg`, and return the drawing for the page."""
+    """Draw the scores of all methods, write `scores.png` and `scores.svg`, and return the SVG element for the page."""
     with mpl.rc_context(CHART_STYLE):
         return save_drawing(_figure(findings.benchmarks, plot_rows(methods)), findings.out / "scores")
 
 
 def plot_rows(methods: Sequence[ComparedMethod]) -> list[PlotRow]:
-    """Compute the rows of the methods from top to bottom, with gaps between graphs."""
+    """Compute the row of each method in the figure, from top to bottom, with gaps between graphs."""
     graphs = list(dict.fromkeys(method.graph for method in methods))
     rows = []
     for index, method in enumerate(methods):
@@ -137,7 +137,10 @@ def _draw_reference(panel: Any, summary: MethodSummary, line: PlotRow, lines: Se
 
 
 def _draw_dot(panel: Any, summary: MethodSummary, line: PlotRow) -> None:
-    """Draw a filled dot for the unchanged graph, a hollow one for a variant; none where no task is finished."""
+    """Draw the score of a method: a filled dot for an unchanged graph, a hollow one for a variant.
+
+    Nothing is drawn if no task is finished.
+    """
     if not summary.n:
         return
     if summary.low is not None and summary.high is not None:
@@ -173,11 +176,11 @@ SWEEP_STYLE = """
 """
 
 ENDING_CLASSES = (("goal", "good"), ("limit:", "warn"), ("gave_up", "bad"), ("error:", "bad"))
-"""CSS classes of endings by their prefix; other endings have the class `idle`."""
+"""CSS class of the ending of a run, by prefix of the ending; other endings have the class `idle`."""
 
 
 def score_table(findings: SweepFindings, methods: Sequence[ComparedMethod]) -> Markup:
-    """Build the table of scores; a higher score has a darker background."""
+    """Build the HTML table of scores, with a row for each method; a higher score has a darker background."""
     benchmarks = (
         tag("th", tag("a", benchmark.title, href=_page_link(benchmark)), tag("small", _format_size(benchmark)))
         for benchmark in findings.benchmarks
@@ -189,7 +192,7 @@ def score_table(findings: SweepFindings, methods: Sequence[ComparedMethod]) -> M
 
 
 def format_notices(findings: SweepFindings) -> Markup:
-    """Build the notices: why runs are left, warnings, and combinations that were left out."""
+    """Build the notices of the page: why runs are unfinished, warnings, and combinations that were left out."""
     stopped = [tag("p", reason, class_="notice") for reason in findings.stopped]
     if findings.left and not stopped:
         stopped = [tag("p", f"Partial: {format_count(findings.left, 'run')} left.", class_="notice")]
@@ -204,7 +207,7 @@ def format_notices(findings: SweepFindings) -> Markup:
 
 
 def endings_legend(findings: SweepFindings) -> Markup:
-    """Build the legend of the bars' colours."""
+    """Build the legend for the colours of the bars that show how runs ended."""
     endings = endings_of([summary for benchmark in findings.benchmarks for summary in benchmark.comparison.methods])
     return join_markup(
         *(join_markup(tag("i", class_=f"dot {_ending_class(ending)}"), tag("span", ending)) for ending in endings)
@@ -271,7 +274,7 @@ PICTURE_NOTE = "A filled dot is a graph as it is, a hollow one a variant of it."
 
 
 def write_page(given: PreparedSweep, findings: SweepFindings) -> None:
-    """Write the page. It loads nothing and has no scripts; text from runs is escaped."""
+    """Write the HTML page of a sweep. It loads no other files and has no scripts; text from runs is escaped."""
     methods = given.arms[0].order.plan.methods
     title = join_markup(_title(given))
     body = _body(given, findings, methods, title)
@@ -345,7 +348,7 @@ def _section(title: str, inside: Markup) -> Markup:
 def sweep(
     file: Path | str, out: Path | str | None = None, *, workers: ClusterWorkers | None = None, silent: bool = True
 ) -> SweepFindings:
-    """Run the graphs x operators x benchmarks of a YAML file, and write the report.
+    """Run all combinations of graphs, operators and benchmarks that a YAML file names, and write the report.
 
     A sweep that was stopped resumes when it is started again; finished runs are not repeated.
 
@@ -353,10 +356,10 @@ def sweep(
         file: the YAML file; `evaluation/sweep_file.py` describes its keys.
         out: the sweep's folder; None: the file's name without its suffix.
         workers: processes of a Ray cluster that execute the runs; None: this process.
-        silent: show no progress on stderr.
+        silent: do not show the progress on stderr.
 
     Returns:
-        The findings; `findings.left` is the number of unfinished runs, `findings.stopped` has the reasons.
+        The results: `left` is the number of unfinished runs, and `stopped` has the reasons why they are unfinished.
 
     Raises:
         UnknownName: a name in the file is unknown; the message lists the known ones.
@@ -368,7 +371,7 @@ def sweep(
 
 
 def write_report(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFindings:
-    """Write the report of a sweep so far, and return the findings.
+    """Write the report of a sweep, which need not be finished, and return its results.
 
     Writes `sweep.html`, `sweep.json`, `sweep.csv`, `effects.csv`, `rows.csv`, `scores.png` and `scores.svg`, and in
     each benchmark's folder the report of its comparison.
@@ -386,7 +389,7 @@ def write_report(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFind
 def run_command(
     file: Path, out: Path | None, workers: ClusterWorkers | None = None, *, report_only: bool, as_json: bool
 ) -> int:
-    """Execute the unfinished runs of a sweep, except with `report_only`, and print the report.
+    """Execute the unfinished runs of a sweep (not with `report_only`), and write and print the report.
 
     Returns:
         The exit status: 1 while runs are left, else 0.
@@ -403,7 +406,7 @@ def run_command(
 
 
 def print_forecast(file: Path, out: Path | None, *, as_json: bool) -> int:
-    """Print the runs of a sweep and their maximum cost; nothing is executed or imported.
+    """Print the number of runs of a sweep and their maximum cost. Nothing is executed, and no user's code is imported.
 
     Returns:
         The exit status 0.

@@ -1,7 +1,7 @@
 """Worker processes on a Ray cluster, and the storage of the runs that they execute.
 
-`worker_pool` connects to a cluster and starts a `WorkerPool`; its method `done` executes a `RunJob`, and repeats it on
-another worker where one is lost; `RunStorage` is a folder or an object store that all workers can reach.
+`worker_pool` connects to a cluster and starts a `WorkerPool`. The method `WorkerPool.done` executes a `RunJob`, and
+repeats it on another worker if a worker is lost. `RunStorage` is a folder or object store that all workers can reach.
 """
 
 import asyncio
@@ -41,15 +41,15 @@ TRAJECTORY_FILE = "trajectory.jsonl"
 
 
 def is_url(out: str) -> bool:
-    """Return whether a storage location is a URL, such as `s3://bucket/runs`."""
+    """Return whether a storage location is a URL such as `s3://bucket/runs`; otherwise it is a folder."""
     return "://" in out
 
 
 class RunStorage:
-    """The folder of an evaluation, or the local copy of an object store.
+    """Storage of the runs of an evaluation: a folder, or an object store with a local copy.
 
-    With a URL a run is written on this machine and uploaded when it ends: if the machine is lost, the progress of its
-    unfinished runs is lost too. To avoid that, use a folder on a file system that all machines share.
+    With an object store a run is written on this machine and uploaded when it ends. If the machine is lost, the
+    progress of its unfinished runs is lost too; to avoid that, use a folder on a file system that all machines share.
 
     Args:
         out: a folder, or a URL with a scheme that fsspec supports and whose package is installed.
@@ -67,7 +67,7 @@ class RunStorage:
             self.folder = cache_folder() / "runs" / hashlib.sha256(out.encode()).hexdigest()[:16]
 
     def fetch_run(self, name: str) -> Path:
-        """Return the local folder of a run, downloaded first where the store's copy has made more progress."""
+        """Return the local folder of a run, downloaded first if the copy in the object store has made more progress."""
         if self._files and self._size(name) > _trajectory_bytes(self.folder / name):
             shutil.rmtree(self.folder / name, ignore_errors=True)
             for file in self._files.find(f"{self._at}/{name}"):
@@ -75,19 +75,19 @@ class RunStorage:
         return self.folder / name
 
     def drop_copy(self, name: str) -> None:
-        """Delete the local copy of a run, unless it has made more progress than the store's."""
+        """Delete the local copy of a run, unless it has made more progress than the copy in the object store."""
         if self._files and self._size(name) >= _trajectory_bytes(self.folder / name):
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def fetch_file(self, name: str) -> Path:
-        """Return the local path of a file of the evaluation, downloaded first; the file may not exist."""
+        """Download a file of the evaluation if there is an object store, and return its path; it may not exist."""
         if self._files and self._files.exists(f"{self._at}/{name}"):
             self._fetch(name)
         self.folder.mkdir(parents=True, exist_ok=True)
         return self.folder / name
 
     def upload(self, name: str) -> None:
-        """Upload a file or a finished run, and delete the local copy of a run; a folder needs no upload."""
+        """Upload a file or a finished run to the object store, if there is one, and delete the local copy of a run."""
         if not self._files:
             return
         path = self.folder / name
@@ -109,7 +109,7 @@ class RunStorage:
 
 
 def _trajectory_bytes(run: Path) -> int:
-    """Bytes of a run's trajectory, which measure its progress because the file is append-only."""
+    """Return the size of a run's trajectory in bytes. It measures the progress of the run: the file only grows."""
     trajectory = run / TRAJECTORY_FILE
     return trajectory.stat().st_size if trajectory.is_file() else 0
 
@@ -118,14 +118,14 @@ def _trajectory_bytes(run: Path) -> int:
 
 
 class RunJob(Record):
-    """One run to execute: it is started in its folder, or resumed there.
+    """Description of a run that a worker starts or resumes, as plain values that can be sent to another machine.
 
-    Objects of this process are not sent: the context's chat model, world and callbacks are left out.
+    Objects that exist only in this process are not sent: the chat model, the world and the callbacks of `context`.
     """
 
     graph: str
     operators: dict[str, JsonValue]
-    """Operators as `operators_of` returns them and headers store them."""
+    """The operator of each slot of the graph, as `operators_of` returns them."""
     benchmark: str
     """Name of the benchmark, its configuration included."""
     task: str
@@ -139,7 +139,8 @@ class RunJob(Record):
     def to_portable(self) -> Self:
         """Return a copy that any process can execute: with absolute paths and without objects of this process.
 
-        A run whose checkpoints are stored on a server uses that server, or fails on a machine that does not name one.
+        If this process stores checkpoints on a server, the run needs one too: it fails on a machine without such a
+        server in its settings.
         """
         paths = {name: _absolute(getattr(self.context, name)) for name in ("data", "cache")}
         paths["checkpoints"] = self.context.checkpoints or default_checkpoints()
@@ -147,7 +148,7 @@ class RunJob(Record):
         return self.model_copy(update={"context": context, "out": _absolute(self.out)})
 
     def failed_row(self, ending: str, message: str) -> BenchmarkRow:
-        """Build the row of a run that no worker could finish."""
+        """Build the summary row of a run that no worker could finish."""
         footer = unfinished_footer().model_copy(update={"ending": ending, "message": message})
         return BenchmarkRow(id=self.task, trial=self.context.trial, run=self.run, footer=footer)
 
@@ -159,24 +160,25 @@ def _absolute(path: str | None) -> str | None:
 # The worker process, which has its own worlds, experts and caches.
 
 MAX_LOCK_WAIT = 30.0
-"""Maximum number of seconds to wait for a run that another process still writes: a cancelled process may be ending."""
+"""Maximum number of seconds to wait for a run that another process still writes, such as a cancelled one that ends."""
 
 
 class RunWorker:
-    """The class of the Ray actors.
+    """Worker process that executes runs; an instance is a Ray actor.
 
     Args:
-        paths: the caller's `sys.path`, so that what is named `module:name` can be imported where it exists.
+        paths: the caller's `sys.path`. Folders that exist on this machine are added, so that graphs and operators named
+            `module:name` can be imported.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
         sys.path += [path for path in paths if path not in sys.path and Path(path).is_dir()]
 
     async def ready(self) -> None:
-        """Return, as a sign that the process has started."""
+        """Do nothing; that this call returns shows that the process has started."""
 
     async def done(self, job: RunJob) -> BenchmarkRow:
-        """Execute a job's run and return its row; the row of a job that cannot be executed here has an error ending."""
+        """Execute the run of a job and return its summary row, with an error ending if it cannot be executed here."""
         try:
             return await _execute_job(job)
         except Stopped as stopped:
@@ -203,7 +205,10 @@ def _graph(name: str, operators: str) -> AnyGraph:
 
 
 async def _wait_until_unlocked(trajectory: Path) -> None:
-    """Wait until no other process writes a trajectory; after MAX_LOCK_WAIT seconds the recorder raises the error."""
+    """Wait until no other process writes a trajectory, at most MAX_LOCK_WAIT seconds.
+
+    If the trajectory is still locked then, the recorder of the new run raises the error.
+    """
     for _ in range(int(10 * MAX_LOCK_WAIT)):
         if _is_unlocked(trajectory):
             return
@@ -224,17 +229,18 @@ def _is_unlocked(trajectory: Path) -> bool:
 # The pool, which assigns jobs to workers; the jobs of a lost worker are resumed by others.
 
 MAX_SHARED_TRIES = 2
-"""Number of workers that a job may lose while they also execute other jobs. After that it has a worker of its own, so
-that a further loss is known to be caused by the job."""
+"""Number of workers that may be lost while they execute a job next to other jobs. After that the job gets a worker of
+its own, so that a further loss is known to be caused by the job."""
 
 
 class WorkerPool:
     """Worker processes on a connected Ray cluster.
 
     Args:
-        ray: the initialized module.
+        ray: the module `ray`, connected to a cluster.
         workers: number of processes, each with one processor; a process waits until the cluster has a free processor.
-        at_once: number of concurrent jobs of a worker: many for an endpoint, whose jobs mostly wait; few for scripts.
+        at_once: number of concurrent jobs of a worker: many with a model endpoint, because jobs then mostly wait; few
+            with scripted models.
     """
 
     def __init__(self, ray: Any, workers: int, at_once: int) -> None:
@@ -248,7 +254,9 @@ class WorkerPool:
         self._failures: list[str] = []
 
     async def done(self, job: RunJob) -> BenchmarkRow:
-        """Execute a job's run and return its row; with an error ending where every worker that executed it was lost.
+        """Execute the run of a job and return its summary row.
+
+        The row has an error ending if every worker that executed the job was lost.
 
         Raises:
             Fault: no worker can be started.
@@ -264,7 +272,7 @@ class WorkerPool:
         return await self._run_on_own_worker(job)
 
     def close(self) -> None:
-        """Stop the workers; their unfinished runs can be resumed."""
+        """Stop the workers. Their unfinished runs can be resumed later."""
         for start in self._starts:
             start.cancel()
         for worker in self._workers:
@@ -302,7 +310,7 @@ class WorkerPool:
         return row or job.failed_row("error:environment", message)
 
     def _start(self) -> None:
-        """Start one more worker, which takes jobs as soon as its process is ready."""
+        """Start one more worker process, which takes jobs as soon as it is ready."""
         worker = _WorkerHandle(self._ray, processors=1)
         self._workers.append(worker)
         start = asyncio.create_task(self._add_slots(worker))
@@ -324,7 +332,7 @@ class WorkerPool:
 
 
 class _WorkerHandle:
-    """The pool's handle of a worker process."""
+    """Handle by which a `WorkerPool` controls one worker process."""
 
     def __init__(self, ray: Any, processors: int) -> None:
         self._ray = ray
@@ -334,7 +342,7 @@ class _WorkerHandle:
         self._actor = ray.remote(RunWorker).options(**options).remote([path or str(Path.cwd()) for path in sys.path])
 
     async def failure(self) -> str:
-        """Wait for the start of the process; return the reason where it failed, else an empty string."""
+        """Wait until the process has started; return the reason if it failed, else an empty string."""
         try:
             await self._actor.ready.remote()
         except self._ray.exceptions.RayError as error:
@@ -343,7 +351,7 @@ class _WorkerHandle:
         return ""
 
     async def done(self, job: RunJob) -> BenchmarkRow | None:
-        """Execute a job and return its row; None where the worker was lost."""
+        """Execute a job on the worker and return its summary row; None if the worker was lost."""
         pending = self._actor.done.remote(job)
         try:
             row: BenchmarkRow = await pending
@@ -358,7 +366,7 @@ class _WorkerHandle:
         return row
 
     def stop(self) -> None:
-        """End the process, even where it no longer responds."""
+        """End the process, even if it no longer responds."""
         self.lost = True
         self._ray.kill(self._actor)
 
@@ -366,26 +374,26 @@ class _WorkerHandle:
 # Connection to a Ray cluster, or start of one on this machine, during an evaluation.
 
 LOCAL_CLUSTER = "local"
-"""Address of a cluster on this machine only, which is started and stopped with the evaluation."""
+"""Address that stands for a cluster on this machine only, which is started and stopped with the evaluation."""
 
 QUIET_OPTIONS = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
 
 LOCAL_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-"""Default environment of a local cluster: no usage reports, and listening on the loopback interface only, because any
-client of a cluster can run code on it.
+"""Default environment variables of a local cluster.
 
-Ray reads these variables when it is imported; a process that has imported Ray earlier must set them itself.
+They turn off usage reports, and let the cluster listen on the loopback interface only, because any client of a cluster
+can run code on it. Ray reads them when it is imported; a process that has imported Ray earlier must set them itself.
 """
 
 CONNECT_TIMEOUT = 5.0
-"""Timeout in seconds of a connection to the cluster's address."""
+"""Timeout in seconds for connecting to the cluster's address."""
 
 ENDPOINT_RUNS, SCRIPTED_RUNS, LOCAL_MODEL_RUNS = 10, 2, 1
-"""Concurrent jobs of a worker: with an endpoint, with scripted models, and with a local model in every worker."""
+"""Number of concurrent jobs of a worker: with a model endpoint, with scripted models, and with a local model."""
 
 
 def check_workers(address: str | None, workers: int | None) -> None:
-    """Check that a number of workers comes with a cluster. Raises UnknownName otherwise."""
+    """Check that a number of workers is given only together with the address of a cluster; else raise UnknownName."""
     if workers and not address:
         raise UnknownName("--workers needs a Ray cluster: add --ray local, or --ray ADDRESS")
 
@@ -394,14 +402,14 @@ def check_workers(address: str | None, workers: int | None) -> None:
 def run_slots(
     address: str | None, model: str, workers: int | None, at_once: int | None, *, usual: int | None = None
 ) -> Iterator[int | None]:
-    """Start the workers of an evaluation, where it has any, and yield the number of concurrent runs.
+    """Start the workers of an evaluation, if an address is given, and yield the number of concurrent runs.
 
     Args:
         address: address of the cluster, as in `worker_pool`; None: runs are executed in this process.
-        model: the runs' model.
+        model: name of the model of the runs.
         workers: number of processes on the cluster.
         at_once: number of concurrent runs; None: as many as the workers allow.
-        usual: default of `at_once` in this process.
+        usual: default of `at_once` if runs are executed in this process.
 
     Raises:
         UnknownName: a number of workers is given, but no cluster.
@@ -419,11 +427,11 @@ def run_slots(
 def worker_pool(
     address: str, model: str, *, workers: int | None = None, at_once: int | None = None
 ) -> Iterator[WorkerPool]:
-    """Start workers on a cluster; inside the block `active_pool` returns their pool.
+    """Start workers on a Ray cluster and yield their pool; inside the block `active_pool` returns it too.
 
     Args:
         address: `local`, `auto` for the cluster that this machine belongs to, or HOST:PORT.
-        model: the runs' model, which determines the number of concurrent runs of a worker.
+        model: name of the model of the runs, on which the default number of concurrent runs of a worker depends.
         workers: number of processes; default: the number of the cluster's processors.
         at_once: number of concurrent runs on all workers together.
 
@@ -450,22 +458,22 @@ def worker_pool(
 
 
 def active_pool() -> WorkerPool | None:
-    """Return the pool of workers that executes runs; None where they are executed in this process."""
+    """Return the pool of workers that executes runs; None if runs are executed in this process."""
     return _ACTIVE.get()
 
 
 def runs_per_worker(model: str) -> int:
-    """Return the number of concurrent runs of a worker for a model."""
+    """Return the default number of concurrent runs of a worker for the name of a model."""
     if is_scripted(model):
         return SCRIPTED_RUNS
     return LOCAL_MODEL_RUNS if model.startswith("local") else ENDPOINT_RUNS
 
 
 def check_worker_models(*names: str) -> None:
-    """Check that workers can reach models without inspect.
+    """Check that workers can use models of these names, although Inspect is not available there.
 
     Raises:
-        UnknownName: only inspect, in this process, can reach a model; or a name is unknown.
+        UnknownName: a name is unknown, or is that of a model which only Inspect can reach.
     """
     for name in names:
         if "/" in name and not name.startswith(("openai:", "local:")):
@@ -494,7 +502,7 @@ def _connect_ray(ray: Any, address: str, workers: int | None) -> None:
 
 
 def _check_address(address: str) -> None:
-    """Fail early with a Fault: Ray would retry for minutes and print every attempt."""
+    """Raise Fault if nothing answers at HOST:PORT. Ray itself would retry for minutes and print every attempt."""
     host, colon, port = address.rpartition(":")
     if not colon:
         return

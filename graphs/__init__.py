@@ -1,1 +1,1 @@
-"""One graph a method. Each file offers `build(...)`, whose keywords are its operators, and a compiled `graph`."""
+"""One graph per method. Each file has `build(...)`, whose keywords replace operators, and a compiled `graph`."""

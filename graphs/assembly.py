@@ -1,4 +1,4 @@
-"""Assembly of graphs from slots and operators, including the swap of operators by keyword that every graph offers."""
+"""Assembly of graphs from slots and operators. Every graph lets the caller replace operators by keyword."""
 
 import inspect
 from collections import OrderedDict
@@ -32,13 +32,13 @@ RUNTIME_KEY = "__pregel_runtime"
 """Key under which LangGraph keeps a run's runtime in `configurable`."""
 
 OVERWRITE_KEY = "__overwrite__"
-"""Mark of a JSON value that replaces a channel instead of adding to it, as in LangGraph."""
+"""Key that marks a JSON value which replaces a channel instead of adding to it, as in LangGraph."""
 
 MAX_REMEMBERED_THREADS = 256
 
 
 class ThreadContexts:
-    """The contexts of the latest runs, by thread: the oldest thread is forgotten first. Threads may share it."""
+    """The contexts of the latest runs, by LangGraph thread; the oldest are forgotten. Safe to use in parallel."""
 
     def __init__(self) -> None:
         """Begin without any context."""
@@ -70,7 +70,10 @@ THREAD_CONTEXTS = ThreadContexts()
 
 
 def with_runtime(config: RunnableConfig) -> RunnableConfig:
-    """Return the configuration with a runtime, which routers need to decide where the edited run continues."""
+    """Return the configuration with a LangGraph runtime.
+
+    When the state is edited, routers need a runtime to decide where the run continues.
+    """
     runtime = Runtime(context=THREAD_CONTEXTS.find(config))
     return {**config, "configurable": {RUNTIME_KEY: runtime, **config.get("configurable", {})}}
 
@@ -125,7 +128,7 @@ def _adapters(schema: type[Any]) -> dict[str, TypeAdapter[Any]]:
 
 @contextmanager
 def _naming_missing_keys() -> Iterator[None]:
-    """Refuse an edit after which the router of a node reads what the state does not hold yet."""
+    """Raise InvalidUpdateError if a router reads a key that the edited state does not have yet; names the key."""
     try:
         yield
     except KeyError as error:
@@ -142,7 +145,8 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
     `stream` or `astream`. A run ends when it finishes, is interrupted or cancelled, fails, or when its stream is
     abandoned. If the thread is resumed later, its world is rebuilt from the log.
 
-    Edits of the state (`update_state`, Studio's form) may be JSON; they become records. They work at every checkpoint.
+    Edits of the state (`update_state`, or in LangGraph Studio) may be JSON, which is converted to the types of the
+    state. They work at every checkpoint.
     """
 
     def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: D102 - as LangGraph's
@@ -228,7 +232,7 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
 
 
 class Assembly(StateGraph[Any, Context, Any, Any]):
-    """A graph builder for `EpisodicGraph`s. Its routers run in place; LangGraph would start a thread for each call."""
+    """Builder of an `EpisodicGraph`. Routers run without a thread; LangGraph would start one for each call."""
 
     answer_nodes: Sequence[str] = ()
     """Nodes that run only in worlds which take an answer."""
@@ -238,7 +242,7 @@ class Assembly(StateGraph[Any, Context, Any, Any]):
         return EpisodicGraph(**vars(super().compile(*args, **kwargs)))
 
     def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:
-        """Add conditional edges, as in LangGraph; a `path` that is a plain function runs in place."""
+        """Add conditional edges, as in LangGraph; a `path` that is a plain function runs without a thread."""
         return super().add_conditional_edges(
             source, _run_in_place(path) if inspect.isfunction(path) else path, path_map
         )
@@ -277,10 +281,10 @@ def assemble(
 
 
 def check_slots(swaps: Iterable[str], known: Sequence[str]) -> None:
-    """Check that swaps name slots of a graph.
+    """Check that the keywords `swaps` are names of the slots `known` of a graph.
 
     Raises:
-        TypeError: one does not; the message lists the slots and names a near one.
+        TypeError: a keyword names no slot; the message lists the slots and suggests a similar name.
     """
     if unknown := set(swaps) - set(known):
         near = get_close_matches(min(unknown), known, 1)
@@ -298,7 +302,7 @@ def add_path(builder: Assembly, *nodes: str) -> None:
 def operators_of(graph: CompiledStateGraph[Any, Context, Any, Any]) -> dict[str, JsonValue]:
     """Return the specs of a compiled graph's operators by slot, read from the metadata of its nodes.
 
-    For a graph of a user's own that was built by name, only the swapped ones: its metadata lists them.
+    For a user's own graph that was built by name, only the specs of replaced operators: its metadata lists them.
     """
     swapped: dict[str, JsonValue] | None = (graph.config or {}).get("metadata", {}).get(SWAPPED_KEY)
     if swapped is not None:
@@ -308,7 +312,7 @@ def operators_of(graph: CompiledStateGraph[Any, Context, Any, Any]) -> dict[str,
 
 
 SWAPPED_KEY = "certigraph_operators"
-"""Metadata key of a graph that was built by name: the specs of the operators that replaced its own."""
+"""Metadata key of a user's own graph that was built by name: specs of the operators that replaced the graph's own."""
 
 
 def slot_names(build: Callable[..., object]) -> list[str]:
@@ -318,7 +322,7 @@ def slot_names(build: Callable[..., object]) -> list[str]:
 
 
 def swapped_specs(operators: Mapping[str, JsonValue], usual: Mapping[str, JsonValue]) -> dict[str, Spec]:
-    """Return the specs of those operators that differ from the defaults in `usual`, by slot."""
+    """Return by slot the specs in `operators` that differ from those of the default operators, `usual`."""
     return {slot: Spec.model_validate(spec) for slot, spec in operators.items() if spec != usual.get(slot)}
 
 

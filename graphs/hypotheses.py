@@ -42,11 +42,11 @@ SLOTS = (
     slots.AGGREGATE.filled(aggregate),
     DELIVER.filled(act),
 )
-"""The slots; `explore` is filled by `build`."""
+"""The slots of the graph. The default operator of `explore` is set by `build`."""
 
 
 def after_hypothesise(state: State) -> str | list[Send]:
-    """Send each hypothesis to a search, or return `unanswered` in a world that takes no answer."""
+    """Start a search for each hypothesis, or return `unanswered` if there is none, as in a world without answers."""
     return [Send("explore", view) for view in explore_views(state)] or "unanswered"
 
 
@@ -88,18 +88,18 @@ AGENT_OPERATORS: Mapping[str, Callable[[], Operator]] = {
     "pbai": pursue,
     "react": lambda: decide,
 }
-"""The operator `decide` of each search agent, which gets the direction as advice."""
+"""For each search agent, the function that creates its operator `decide`."""
 
 NO_CHECKPOINTS: RunnableConfig = {"configurable": {"__pregel_durability": "async"}}
-"""Configuration of a search, which has no checkpoints.
+"""LangGraph configuration of one search, which writes no checkpoints.
 
-Without it LangGraph would wait for them if the outer graph waits for its own.
+Without it LangGraph would wait for checkpoints of the search if the outer graph waits for its own.
 """
 
 
 @factory
 def explore(*, harness: str = "pbai", memory: Operator | str = "structured", gate: Operator | None = None) -> Operator:
-    """Search along one hypothesis, in a separate episode.
+    """Run a search agent that follows one hypothesis, in an episode of its own.
 
     Args:
         harness: graph of the search agent: pbai, ircot, react, memgpt or iter_retgen.
@@ -129,7 +129,7 @@ def explore(*, harness: str = "pbai", memory: Operator | str = "structured", gat
 
 
 async def _run_search(graph: Any, state: ExploreView, context: Context) -> tuple[Any, str]:
-    """Return the last state of a search, and the ending of the limit that stopped it, if one did."""
+    """Run a search. Return its last state and, if a limit stopped it, its ending (`limit:...`), else ""."""
     latest: Any = {}
     try:
         with send_usage_to(_charge_usage):
@@ -160,7 +160,7 @@ def _branch_fields(latest: ReActState) -> dict[str, Any]:
 
 
 def _delivered_answer(latest: ReActState) -> Action | None:
-    """Return the answer that the world accepted; None if a limit prevented its delivery."""
+    """Return the action that handed in the answer of a search; None if a limit stopped the search before."""
     observation, action = latest.get("observation"), latest.get("action")
     return action if observation and observation.done and action and action.kind == FINISH else None
 

@@ -1,4 +1,4 @@
-"""IRCoT: interleave retrieval with a chain of thought (Trivedi et al., arXiv 2212.10509), as a PBAI loop."""
+"""IRCoT: interleave retrieval with a chain of thought (Trivedi et al., arXiv 2212.10509), in the loop of `pbai`."""
 
 from typing import Unpack
 
@@ -16,7 +16,7 @@ __all__ = ["State", "build", "ending", "graph"]
 def build(checkpointer: Checkpointer = None, **operators: Unpack[SearchOperators]) -> SearchGraph:
     """Build IRCoT's graph, with your own operator in every slot that a keyword names.
 
-    For example `build(memory="freeform")` replaces its memory by freeform notes.
+    For example `build(memory="freeform")` replaces IRCoT's memory by notes in plain text.
 
     Raises:
         TypeError: a keyword names no slot.

@@ -1,6 +1,6 @@
-"""Iter-RetGen: retrieve with the last generation for a fixed number of rounds (Shao et al., arXiv 2305.15294).
+"""Iter-RetGen: search with the model's last generation, for a fixed number of rounds (Shao et al., arXiv 2305.15294).
 
-It is a PBAI loop without memory: each round sees only the passages of the latest search.
+It is the loop of `pbai` without memory: each round sees only the passages of the latest search.
 """
 
 from typing import Unpack
@@ -21,11 +21,11 @@ __all__ = ["State", "build", "ending", "graph"]
 def build(checkpointer: Checkpointer = None, **operators: Unpack[SearchOperators]) -> SearchGraph:
     """Build Iter-RetGen's graph, with your own operator in every slot that a keyword names.
 
-    For example `build(memory="freeform")` gives it a memory of freeform notes.
+    For example `build(memory="freeform")` gives Iter-RetGen a memory of notes in plain text.
 
     Raises:
         TypeError: a keyword names no slot.
-        UnknownName: no memory condition of that name, or `lobotomized`, which Iter-RetGen does not have.
+        UnknownName: there is no memory of that name, or it is `lobotomized`, which Iter-RetGen does not have.
     """
     if operators.get("memory") in ("lobotomized", lobotomized):
         reason = "iter_retgen has no memory that could be erased: it sees only the latest passages"

@@ -36,7 +36,8 @@ SEARCH_SLOTS = (
     slots.APPRAISE,
     slots.BACKPROPAGATE.filled(backpropagate()),
 )
-"""The slots of a simulation; `appraise` is filled by `build`, since it uses the operators of the slots that rate."""
+"""The slots of one simulation. The default of `appraise` is set by `build`: it uses `extract`, `interpret` and `route`.
+"""
 
 SLOTS = (
     slots.RESET.filled(reset),
@@ -48,7 +49,7 @@ SLOTS = (
 
 
 def after_route(state: State, runtime: Runtime[Context]) -> str:
-    """Return `known` if the tree already has a path to the goal, else `search`."""
+    """Return `known` if the search tree already has a path to the goal, else `search`."""
     return "known" if shortest_solution(state["tree"]) else "search"
 
 

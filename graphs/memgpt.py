@@ -1,6 +1,7 @@
-"""MemGPT: an agent that manages its own memory (Packer et al., arXiv 2310.08560), as a PBAI loop.
+"""MemGPT: an agent that manages its own memory (Packer et al., arXiv 2310.08560), in the loop of `pbai`.
 
-Core memory and the summarised queue are its native memory; any other memory replaces both (CGDP section 6.2).
+With the memory `native`, the agent has MemGPT's core memory and summarised queue of turns. Any other memory replaces
+both (CGDP section 6.2).
 """
 
 from typing import Unpack
@@ -20,7 +21,7 @@ __all__ = ["State", "build", "ending", "graph"]
 def build(checkpointer: Checkpointer = None, **operators: Unpack[SearchOperators]) -> SearchGraph:
     """Build MemGPT's graph, with your own operator in every slot that a keyword names.
 
-    For example `build(memory="freeform")` replaces its memory by freeform notes.
+    For example `build(memory="freeform")` replaces MemGPT's memory by notes in plain text.
 
     Raises:
         TypeError: a keyword names no slot.

@@ -1,6 +1,6 @@
-"""The monotonic baseline, which takes time for progress (StateFactory, section 4.1, appendix C.1).
+"""The monotonic baseline: predict a reward that grows evenly with each step (StateFactory, section 4.1, appendix C.1).
 
-Reset, rate each step by its position in the trajectory, deliver the rewards.
+The graph opens the task, rates each step of a recorded trajectory by its position, and delivers the rewards.
 """
 
 from typing import Unpack

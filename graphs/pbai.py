@@ -57,22 +57,22 @@ def build_search_loop(
     checkpointer: Checkpointer,
     deciding: Slot = react.DECIDE,
 ) -> SearchGraph:
-    """Build the loop of a search agent, with native memory and without a gate unless `swaps` has them.
+    """Build the loop of a search agent; unless `swaps` says otherwise, with the memory `native` and without a gate.
 
     Args:
         name: name of the graph.
-        decide: the agent's operator.
+        decide: the agent's operator for the slot `decide`.
         swaps: operators by slot that replace the defaults.
         rounds: maximum number of rounds in worlds that take an answer, unless `Limits.rounds` is set.
         checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
-        deciding: slot of `decide`; `DECIDE_REMEMBERING` if the agent writes its memory itself.
+        deciding: the slot `decide`; `DECIDE_WITH_BELIEF` if the agent writes its memory itself.
     """
 
     def after_gate(state: State, runtime: Runtime[Context]) -> str:
         """Return `stop` (give an answer), `unanswered` (stop in a world that takes no answer) or `continue`.
 
-        Without rounds or steps left in a world that takes no answer it is `continue`: `decide` then ends the run with
-        the limit as its ending.
+        If no rounds or steps are left in a world that takes no answer, it is `continue`: `decide` then ends the run
+        with the limit as the run's ending.
         """
         takes_answer = beliefs.accepts_answer(state, runtime)
         if state["stagnation"].stop:
@@ -82,7 +82,7 @@ def build_search_loop(
         return "stop" if spent and takes_answer else "continue"
 
     def require_rounds(state: State, runtime: Runtime[Context]) -> None:
-        """Raise LimitReached if steps or `Limits.rounds` are used up; the agent's `rounds` do not count here."""
+        """Raise LimitReached if steps or `Limits.rounds` are used up. The agent's default, `rounds`, is not checked."""
         react.require_steps(state, runtime)
         limit, taken = limits_of(state["task"], runtime).rounds, len(state["turns"])
         if limit and taken >= limit:
@@ -115,7 +115,7 @@ def after_act(state: State) -> str:
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[SearchOperators]) -> SearchGraph:
-    """Build PBAI's graph: a structured belief, a gate, and actions for the first open question (Algorithm 1).
+    """Build PBAI's graph, with a structured belief and `exhaustion_gate` by default (CGDP Algorithm 1).
 
     Raises:
         TypeError: a keyword names no slot.

@@ -42,7 +42,6 @@ class PlanAndSolveOperators(TypedDict, total=False):
 def build(checkpointer: Checkpointer = None, **operators: Unpack[PlanAndSolveOperators]) -> PlanAndSolveGraph:
     """Build plan-and-solve's graph, with your own operator in every slot that a keyword names.
 
-
     Raises:
         TypeError: a keyword names no slot.
     """

@@ -32,13 +32,13 @@ SLOTS = (slots.RESET.filled(reset), slots.DECIDE.filled(decide), slots.ACT.fille
 def after_act(state: State, runtime: Runtime[Context]) -> str:
     """Return `over` if the episode is finished, else `continue`.
 
-    Without steps left it is `continue` too: the next node then ends the run with `limit:steps`.
+    If no steps are left, it is `continue` too: the next node then ends the run with `limit:steps`.
     """
     return "over" if slots.is_finished(state, runtime) else "continue"
 
 
 class ReactOperators(TypedDict, total=False):
-    """Keywords of `build`. With any from `gate` on the graph is a search agent."""
+    """Keywords of `build`, one for each slot. With `gate` or any keyword after it, the graph is a search agent."""
 
     reset: Operator
     decide: Operator

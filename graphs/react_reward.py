@@ -33,7 +33,7 @@ RATING_SLOTS = (
     slots.INTERPRET.filled(interpret_goal),
     slots.ROUTE.filled(route()),
 )
-"""The slots of StateFactory, which rate the state."""
+"""The slots of StateFactory, which compute the reward of the present state."""
 
 SLOTS = (
     slots.RESET.filled(reset),
@@ -44,7 +44,7 @@ SLOTS = (
     slots.CHOOSE.filled(choose_by_reward),
     slots.ACT.filled(act),
 )
-"""The slots; `appraise` is filled by `build`, since it uses the operators of the slots that rate."""
+"""The slots of the graph. The default of `appraise` is set by `build`: it uses the operators of `RATING_SLOTS`."""
 
 
 class RewardedOperators(TypedDict, total=False):
@@ -80,10 +80,10 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[RewardedOperato
 
 
 def appraise_like(operators: Mapping[str, object]) -> Operator:
-    """Create the operator that rates imagined outcomes as the graph rates states.
+    """Create the operator of `appraise`, which rates predicted outcomes as the graph rates the present state.
 
     Args:
-        operators: the swapped operators by slot.
+        operators: operators by slot that replace the defaults; only those of `RATING_SLOTS` are used.
     """
     rating = {slot.name: cast(Operator, operators.get(slot.name, slot.default)) for slot in RATING_SLOTS}
     return appraise(**rating)

@@ -40,8 +40,8 @@ def after_act(state: TrialState, runtime: Runtime[Context]) -> str:
 def after_learning(state: TrialState, runtime: Runtime[Context]) -> str:
     """Return `again` while episodes are left and none reached the goal, else `finished`.
 
-    It is also `again` if a limit of the method ended the last episode. If no episode is left, `reset` then ends the run
-    with that limit as its ending, and a run that is resumed with a larger limit starts another episode there.
+    It is also `again` if a limit of the method ended the last episode. If no episode is left then, `reset` ends the run
+    with that limit as its ending. A run that is resumed with a larger limit starts another episode at this point.
     """
     last = state["trials"][-1]
     episodes_left = state["trial"] < limits_of(state["task"], runtime).trials
@@ -72,7 +72,7 @@ SLOTS = (
     slots.ACT.filled(act),
     slots.CONCLUDE.filled(conclude),
 )
-"""The slots of an episode; the last slot, which learns from it, is the method's."""
+"""The slots of an episode. Each method adds a slot that learns from the episode."""
 
 
 def build_react_in_episodes(
@@ -89,7 +89,7 @@ def build_react_in_episodes(
     Args:
         name: name of the graph.
         learn: slot that learns from an episode.
-        learner: its default operator.
+        learner: default operator of that slot.
         swaps: operators by slot that replace the defaults.
         checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
         store: a LangGraph store for the lessons; the default keeps them in memory.

@@ -1,6 +1,7 @@
-"""A supervised reward model: a trained head on frozen sentence vectors (StateFactory, section 3.1.1, appendix C.2).
+"""A supervised reward model: a small network (head) trained on frozen sentence vectors (StateFactory, section 3.1.1).
 
-Reset, rate the trajectory up to each step with the head, deliver the rewards. `certigraph rewards train` trains a head.
+The graph opens the task, rates a recorded trajectory up to each of its steps with the head, and delivers the rewards
+(appendix C.2). `certigraph rewards train` trains a head.
 """
 
 from typing import Unpack

@@ -1,6 +1,6 @@
 """A language model as the judge of progress (StateFactory, section 3.1.2, appendix C.3).
 
-Reset, ask the model to rate the trajectory up to each step, deliver the rewards.
+The graph opens the task, asks the model to rate a recorded trajectory up to each step, and delivers the rewards.
 """
 
 from typing import Unpack
@@ -16,7 +16,7 @@ __all__ = ["State", "build", "ending", "graph"]
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[PredictorOperators]) -> RewardGraph:
-    """Build the judge's graph, with your own operator in every slot that a keyword names.
+    """Build the graph of a judge of progress, with your own operator in every slot that a keyword names.
 
     Args:
         checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.

@@ -1,13 +1,14 @@
 """SDP, the state-centric decision process (SDP paper, section 3.2, Algorithm 1).
 
-Propose a chain of predicates. For the predicate at its head, Realize an action and take it in the world. Validate how
-many predicates at the head now hold. Certify these and advance, or retry; once the tries at this target are used up,
-Replan the rest of the chain.
+Propose writes a plan: a chain of predicates that leads to the goal. The first one that is not certified is the target.
+Realize chooses an action for it, which is taken in the world. Validate counts how many predicates, from the target on
+without a gap, now hold. Certify records these and advances; if none holds, the target is tried again. Once the tries
+are used up, Replan writes a new rest of the chain.
 
-Two optional nodes go beyond the paper: `audit` checks the goal once more before it is certified, and `revalidate`
-finds certified predicates that a failed action undid. Without them the graph is the paper's. In worlds that take an
-answer (`Benchmark.answers`) a run that gives up or runs out of steps still gives its best answer, uncertified: the
-nodes `answer` and `deliver` and the edges `forced`, which drawings show for such worlds only.
+Two optional nodes go beyond the SDP paper: `audit` checks the goal once more before it is certified, and `revalidate`
+finds certified predicates that a failed action undid. In worlds that take an answer (`Benchmark.answers`) a run that
+gives up or runs out of steps still gives its best answer, uncertified. This uses the nodes `answer` and `deliver` and
+the edges `forced`, which drawings show for such worlds only.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -56,7 +57,7 @@ SLOTS = (
 
 
 def after_planning(state: State, runtime: Runtime[Context]) -> str:
-    """Return `planned` if there is a target with all its tries left, else `gave_up` or, as after Validate, `forced`."""
+    """Return `planned` if there is a target not tried so far, else `gave_up`; `forced` as in `after_validate`."""
     if state["head"] < len(state["plan"]) and not state["tried"]:
         return beliefs.edge_unless_spent("planned", state, runtime)
     return beliefs.end_or_forced("gave_up", state, runtime)
@@ -80,7 +81,7 @@ def after_validate(state: State, runtime: Runtime[Context]) -> str:
 def after_certify(state: State, runtime: Runtime[Context]) -> str:
     """Return `goal` if the last predicate of the plan is certified, else `advance`; `forced` as in `after_validate`.
 
-    `extend` if only the goal is left of a plan that was cut, and the world takes further actions.
+    It is `extend` if only the goal is left of a plan that was cut to its maximum length, and the world goes on.
     """
     if state["head"] >= len(state["plan"]):
         return "goal"
@@ -91,7 +92,7 @@ def after_certify(state: State, runtime: Runtime[Context]) -> str:
 class SDPOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot.
 
-    `memory` and `gate` (CGDP), `audit` and `revalidate` are optional nodes: without them the graph is the paper's.
+    `memory` and `gate` (CGDP), `audit` and `revalidate` are optional nodes, which the SDP paper does not have.
     `revalidate` needs a benchmark whose Replan plans undone conditions again (`Benchmark.replans_undone`).
     """
 
@@ -149,7 +150,7 @@ def guard_revalidation(graph_slots: Sequence[Slot], operators: Mapping[str, obje
 
     Args:
         graph_slots: the slots of the graph.
-        operators: the swapped operators by slot. A swapped Replan is not checked.
+        operators: operators by slot that replace the defaults. A Replan of the user's own is not checked.
     """
     defaults = {slot.name: slot.default for slot in graph_slots}
     usual_replan = operators.get("replan", defaults["replan"]) is defaults["replan"]
@@ -163,8 +164,8 @@ def add_checked_edges(builder: Assembly, after_validate: Router, edges: dict[str
 
     Args:
         builder: the graph, with its nodes.
-        after_validate: the router of the paper's graph.
-        edges: the target node of each of the router's edges.
+        after_validate: the router after Validate in a graph without these two nodes.
+        edges: the target node for each name that the router returns.
     """
     router = after_validate
     if "revalidate" in builder.nodes:
@@ -188,7 +189,7 @@ def _claim_goal(after_validate: Router) -> Router:
 
 
 def after_audit(state: SDPState, runtime: Runtime[Context]) -> str:
-    """Return `confirmed`, `denied` (the run replans), or `exhausted` and `forced` as after Validate."""
+    """Return `confirmed`, `denied` (the run replans), or `exhausted` or `forced` as in `after_validate`."""
     if state["audits"][-1].confirmed:
         return "confirmed"
     if state["observation"].done or is_stopped(state):

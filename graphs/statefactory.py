@@ -1,7 +1,7 @@
 """StateFactory: rewards from factorised world states (Shen et al., arXiv 2603.09400, section 3.2, Figure 4).
 
-For each step of a recorded trajectory: extract the world's state from the action and the observation, interpret the
-goal as a state that is anchored to it, and route: the reward is the share of the goal state that the world's state
+For each step of a recorded trajectory, `extract` describes the world as a state (objects with attributes), `interpret`
+describes the goal as such a state, and `route` computes the reward: the share of the goal state that the world's state
 fulfils. Worlds whose text follows templates are parsed by rules, other worlds by a model.
 """
 
@@ -30,7 +30,7 @@ PREDICTOR_SLOTS = (slots.RESET.filled(reset), slots.RATE, slots.DELIVER.filled(a
 
 
 class PredictorOperators(TypedDict, total=False):
-    """Keywords of `build` in the graphs of this loop, one for each slot."""
+    """Keywords of `build` in `monotonic`, `reward_judge` and `reward_head`, one for each slot."""
 
     reset: Operator
     rate: Operator
@@ -40,7 +40,7 @@ class PredictorOperators(TypedDict, total=False):
 def build_predictor(
     name: str, rate: Operator, checkpointer: Checkpointer, operators: PredictorOperators
 ) -> RewardGraph:
-    """Build the graph of that name, which rates each step with `rate` unless `operators` replaces it.
+    """Build a graph that rates each step of a recorded trajectory with `rate`, unless `operators` replaces it.
 
     Raises:
         TypeError: a keyword names no slot.

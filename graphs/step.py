@@ -61,7 +61,7 @@ def after_assess(state: State, runtime: Runtime[Context]) -> str:
 class StepOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot.
 
-    `extract` (CGDP's memory, by name or operator) and `gate` are optional nodes.
+    `extract` (a memory operator of CGDP, or its name) and `gate` are optional nodes.
     """
 
     begin: Operator

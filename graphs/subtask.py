@@ -1,7 +1,7 @@
 """The graph of one TDP sub-task (TDP paper, section 3.3): plan, act on the plan, and judge after every action.
 
 If an observation contradicts the plan, only this sub-task is replanned. The operators see the sub-task's
-specification, the outcomes of the sub-tasks that it needs, and its own trace.
+specification, the results of the sub-tasks on which it depends, and its own actions and observations.
 """
 
 from typing import TypedDict, Unpack

@@ -1,8 +1,9 @@
 """TDP, task-decoupled planning (TDP paper, section 3, Algorithm 1).
 
-The Supervisor decomposes the task into a graph of sub-tasks. All that are ready are dispatched together, each to a
-graph that sees only its specification, the outcomes of what it needs, and its own trace. When the batch has ended,
-Self-Revision repairs and sharpens the pending sub-tasks, at most `Limits.revisions` times.
+The Supervisor decomposes the task into a graph of sub-tasks. All that are ready run together, each in a graph of its
+own. That graph sees only the sub-task's specification, the results on which it depends, and its own actions and
+observations. When this batch has ended, Self-Revision repairs and sharpens the pending sub-tasks, at most
+`Limits.revisions` times.
 
 The file has three parts: TDP's graph, the operator `solve`, which runs a graph for one sub-task, and the outcome of a
 sub-task.
@@ -60,11 +61,11 @@ SLOTS = (
     slots.GATHER.filled(gather),
     slots.REVISE.filled(revise),
 )
-"""The slots; `solve` is filled by `build`."""
+"""The slots of the graph. The default operator of `solve` is set by `build`."""
 
 
 def dispatch(state: State, runtime: Runtime[Context]) -> str | list[Send]:
-    """Send each node of the next batch to `solve`, or return `finished` if no node is or can become ready."""
+    """Send each sub-task that runs next to the node `solve`, or return `finished` if none is ready."""
     return [Send("solve", view) for view in slots.solve_views(state, runtime)] or "finished"
 
 
@@ -74,7 +75,7 @@ def after_gather(state: State, runtime: Runtime[Context]) -> str:
 
 
 class TDPOperators(TypedDict, total=False):
-    """Keywords of `build`. Those from `plan` on are slots of a sub-task's graph and exclude `solve`."""
+    """Keywords of `build`. Those from `plan` on fill slots of a sub-task's graph; they exclude the keyword `solve`."""
 
     reset: Operator
     decompose: Operator
@@ -134,7 +135,7 @@ SolverGraph = CompiledStateGraph[Any, Context, Any, Any]
 
 @factory
 def solve(*, graph: str = SUBTASK_GRAPH, **operators: Operator) -> Operator:
-    """Solve each node with the named graph, with your own operator in every slot that a keyword names.
+    """Run the named graph on a sub-task, with your own operator in every slot that a keyword names.
 
     Raises:
         UnknownName: there is no graph of that name.
@@ -189,9 +190,9 @@ def _create_operator(graph: SolverGraph) -> Operator:
 async def _run_solver(
     graph: SolverGraph, task: Task, state: SolveView, context: Context
 ) -> tuple[Any, LimitReached | None]:
-    """Return the last state of the inner graph, and the limit that stopped it, if one did.
+    """Run the inner graph on a sub-task. Return its last state, and the limit that stopped it or None.
 
-    The limit is raised instead if the graph has no state yet, or if the node ran alone and spent the run's budget.
+    The limit is raised instead if the graph has no state yet, or if the sub-task ran alone and spent the run's budget.
     """
     latest: Any = {}
     config: Any = {"metadata": {SUBTASK_KEY: state["node"].id}}
@@ -237,21 +238,21 @@ def _solver_context(state: SolveView, runtime: Runtime[Context]) -> Context:
 # The outcome of a sub-task, read from the last state of the graph that worked on it.
 
 MAX_RESULT = 1_000
-"""Maximum number of characters of a result, so that several results fit into a small model's context."""
+"""Maximum number of characters of a sub-task's result, so that several results fit into a small model's context."""
 
 SHOWN_CERTIFICATES = 3
-"""Number of latest certificates that a result includes."""
+"""Number of latest certificates that a sub-task's result includes."""
 
 RESTART_NOTE = "; it begins again with all that is left"
 
 
 def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: LimitReached | None = None) -> Outcome:
-    """Summarise the last state of a sub-task's graph as the outcome of its node.
+    """Summarise the last state of the graph that worked on a sub-task as the outcome of the sub-task.
 
     Args:
-        graph: name of the graph that worked on the node.
+        graph: name of that graph.
         latest: last state of that graph.
-        view: the input of the node.
+        view: what the operator `solve` got as its view.
         reached: the limit that stopped the graph, if one did: its steps, or its part of the budget.
     """
     ending = import_module(f"certigraph.graphs.{graph}").ending(latest)
@@ -293,7 +294,7 @@ def _best_description(latest: Mapping[str, Any], reached: LimitReached | None) -
 
 
 def _describe_outcome(latest: Mapping[str, Any], reached: LimitReached | None) -> Iterator[str]:
-    """Generate descriptions of the outcome, the most informative first; some may be empty."""
+    """Yield descriptions of a sub-task's outcome, the most informative first; some may be empty."""
     if reached:
         spent = f"its part of the {reached.kind} was spent"
         yield f"it ended {reached.ending}" if reached.of_method else f"{spent}{RESTART_NOTE}"

@@ -1,1 +1,1 @@
-"""Operators, one family a file, and the slots that turn them into graph nodes (`slots.py`)."""
+"""Operators: the functions that do the work of graph nodes, one family per file. `slots.py` makes the nodes."""

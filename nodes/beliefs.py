@@ -1,7 +1,7 @@
-"""Operators that keep a belief state (CGDP sections 5.1 and 6.2, appendices B and E).
+"""Operators that keep a belief: what a search agent remembers (CGDP sections 5.1 and 6.2, appendices B and E).
 
-The memories are `native`, `lobotomized`, `structured` and `freeform`; `grounded` and `filtered` wrap any of them. The
-slots `memory`, `gate`, `answer` and `deliver`, which any graph may have, come first.
+There are four memory operators: `native`, `lobotomized`, `structured` and `freeform`. `grounded` and `filtered` wrap
+any of them. The file begins with the slots `memory`, `gate`, `answer` and `deliver`, which any graph may have.
 """
 
 import re
@@ -49,22 +49,25 @@ from certigraph.state.search import (
 
 
 def accepts_answer(state: RunState, runtime: Runtime[Context]) -> bool:
-    """Whether the task's benchmark takes an answer, so that one can be forced at the end."""
+    """Return whether episodes of the task's benchmark end with an answer. If so, the agent can be made to give one."""
     return benchmark_of(state["task"], runtime).answers
 
 
 def are_steps_spent(state: BeliefState, runtime: Runtime[Context]) -> bool:
-    """Whether the episode's steps are used up, so that its world takes only an answer."""
+    """Return whether the episode has used up its world steps. Its world then accepts only an answer."""
     return len(state["history"]) >= limits_of(state["task"], runtime).steps
 
 
 def end_or_forced(end: str, state: BeliefState, runtime: Runtime[Context]) -> str:
-    """Return the edge of a run that ends without its goal: `forced` if its world still takes an answer, else `end`."""
+    """Return the edge that a run takes when it ends without reaching its goal.
+
+    It is `forced` (give an answer that is not certified) if the world still takes an answer, else the given `end`.
+    """
     return "forced" if accepts_answer(state, runtime) and not state["observation"].done else end
 
 
 def edge_unless_spent(edge: str, state: BeliefState, runtime: Runtime[Context]) -> str:
-    """Return `edge`, or the edge of `end_or_forced` if the episode's steps are used up."""
+    """Return `forced` if the episode's steps are used up and its world takes an answer, else the given `edge`."""
     return end_or_forced(edge, state, runtime) if are_steps_spent(state, runtime) else edge
 
 
@@ -79,7 +82,7 @@ def _skip_before_action(state: BeliefState, runtime: Runtime[Context]) -> Update
 
 
 def _mark_forced(state: Any, update: Update, runtime: Runtime[Context]) -> Update:
-    """Mark the answer with what forced it, because no certificate supports it."""
+    """Record in the answer's arguments why the answer was forced, because no certificate supports it."""
     action: Action = update["action"]
     if action.kind != FINISH:
         return update
@@ -113,7 +116,7 @@ GATE = Slot("gate", {"stagnation": Stagnation}, gate_view, _record_round, _skip_
 ANSWER = Slot("answer", {"action": Action}, answer_view, _mark_forced, _skip_without_answer)
 DELIVER = ACT._replace(name="deliver", record=_record_delivery)
 DECIDE_WITH_BELIEF = DECIDE._replace(writes={**DECIDE.writes, "belief": Belief})
-"""`decide` of search agents that keep a memory of their own in the belief, as long as the belief is native."""
+"""Slot `decide` of agents, such as MemGPT, that write a memory of their own into the belief if its form is `native`."""
 
 
 # Reorganisation of a belief that has grown too large (CGDP appendix E.3): from more than 10 items to at most 6.
@@ -121,16 +124,17 @@ DECIDE_WITH_BELIEF = DECIDE._replace(writes={**DECIDE.writes, "belief": Belief})
 # A model curates it. Items beyond the target are cut afterwards, so that the bound holds for any answer.
 
 REORGANISE_ABOVE, MAX_ITEMS = 10, 6
-"""Number of items above which a belief is reorganised, and maximum number of items afterwards."""
+"""Number of items (facts, questions or notes) above which a belief is shortened, and maximum number afterwards."""
 
 MAX_NOTE, MAX_SOURCE, MAX_REORGANISE_TOKENS = 240, 80, 500
-"""Maximum length of a fact, question or note and of a source, in characters, and of rewritten notes, in tokens."""
+"""Maximum characters of one fact, question or note, maximum characters of a source, maximum tokens of rewritten notes.
+"""
 
 BULLET_PATTERN = re.compile(r"^\s*(?:[-*•]+|\d+[.)])\s*")
 """Matches the bullet or number at the beginning of a line."""
 
 NOTHING_NEW_PATTERN = re.compile(r"\W*nothing (new|relevant)\W*", re.IGNORECASE)
-"""Matches a line that says that there is nothing to note."""
+"""Matches a line in which the model says that there is nothing to note."""
 
 
 class FoundFact(BaseModel):
@@ -141,7 +145,7 @@ class FoundFact(BaseModel):
 
 
 def to_fact(written: FoundFact) -> BelievedFact:
-    """Convert a model's fact to a `BelievedFact` without line breaks, because prompts list one fact a line."""
+    """Convert a fact that a model wrote to a `BelievedFact`, without line breaks: prompts list one fact per line."""
     return BelievedFact(text=" ".join(written.fact.split()), source=" ".join(written.source.split()))
 
 
@@ -155,7 +159,7 @@ class Curated(BaseModel):
 async def reorganise_belief(
     belief: Belief, task: Task, runtime: Runtime[Context], *, target: int, trigger: int
 ) -> Belief:
-    """Return the belief unchanged if it has at most `trigger` items, else curated to at most `target` items."""
+    """Return the belief unchanged if it has at most `trigger` items, else shortened by a model to `target` items."""
     if belief.items <= trigger:
         return belief
     curate = _rewrite_notes if belief.form == "freeform" else _curate_items
@@ -166,7 +170,7 @@ async def reorganise_belief(
 
 
 def parse_notes(text: str) -> list[str]:
-    """Parse a model's prose into notes, one a line, without bullets, headings and lines that say "nothing new"."""
+    """Split a model's text into notes, one per line. Bullets, headings and lines such as "nothing new" are removed."""
     bare = (" ".join(BULLET_PATTERN.sub("", line).split()) for line in text.splitlines())
     return [
         clip(line, MAX_NOTE)
@@ -176,10 +180,10 @@ def parse_notes(text: str) -> list[str]:
 
 
 def check_sizes(name: str, target: int, trigger: int, window: int) -> None:
-    """Check the sizes of a belief.
+    """Check the arguments of the memory operator `name`: 1 <= target <= trigger, and window >= 0.
 
     Raises:
-        UnknownName: they contradict each other.
+        UnknownName: an argument is outside these bounds.
     """
     if not 1 <= target <= trigger or window < 0:
         call = f"{name}(target={target}, trigger={trigger}, window={window})"
@@ -205,7 +209,7 @@ async def _rewrite_notes(belief: Belief, task: Task, runtime: Runtime[Context], 
 
 
 def _max_questions(target: int) -> int:
-    """Return how many of the items may be open questions."""
+    """Return how many of `target` items may be open questions: a third."""
     return target // 3
 
 
@@ -247,17 +251,20 @@ of use, with names, values and titles as they are.
 # notes) is dropped: the extracted belief replaces the agent's memory.
 
 VISIBLE_TURNS = 1
-"""Number of latest turns that stay visible.
+"""Number of latest turns that the agent sees in addition to the belief.
 
-Section 5.1 discards the raw o_t once it is extracted (0 turns). The experiments inject the belief into the lobotomized
-agent, which sees o_t (section 6.2), and the default follows them.
+In CGDP section 5.1 an observation is discarded once the belief has been updated with it (0 turns). In CGDP's
+experiments (section 6.2) the agent sees the belief and the latest observation (1 turn); the default follows these.
 """
 
 MAX_EXTRACT_TOKENS = 300
-"""Maximum number of tokens of freeform notes; the paper's extraction calls take fewer than 500 in total."""
+"""Maximum number of tokens of freeform notes in one answer; CGDP's extraction calls take fewer than 500 in total."""
 
 SAME_QUESTION = 0.5
-"""Minimum Jaccard similarity of an open question to a resolved one for both to count as the same: models reword."""
+"""Minimum Jaccard similarity of an open question to one that the model calls resolved for both to count as the same.
+
+Models do not repeat a question word for word.
+"""
 
 
 class Findings(BaseModel):
@@ -270,15 +277,17 @@ class Findings(BaseModel):
 
 @factory
 def structured(*, target: int = MAX_ITEMS, trigger: int = REORGANISE_ABOVE, window: int = VISIBLE_TURNS) -> Operator:
-    """Keep facts with their sources, and open questions. Resolved questions are removed, new ones appended.
+    """Keep a belief of facts with their sources and of open questions; a model updates it after each observation.
+
+    New facts and questions are appended, and resolved questions are removed.
 
     Args:
-        target: maximum number of items after a reorganisation (K).
-        trigger: number of items above which the belief is reorganised; no belief is ever larger.
+        target: maximum number of facts and questions after the belief was shortened (K in CGDP).
+        trigger: number of facts and questions above which the belief is shortened.
         window: number of latest turns that the agent sees in addition to the belief.
 
     Raises:
-        UnknownName: the numbers contradict each other.
+        UnknownName: `target` is below 1 or above `trigger`, or `window` is negative.
     """
     check_sizes("structured", target, trigger, window)
 
@@ -298,15 +307,15 @@ def structured(*, target: int = MAX_ITEMS, trigger: int = REORGANISE_ABOVE, wind
 
 @factory
 def freeform(*, target: int = MAX_ITEMS, trigger: int = REORGANISE_ABOVE, window: int = VISIBLE_TURNS) -> Operator:
-    """Keep notes in plain text, one a line, as in appendix E.2; new ones are appended.
+    """Keep a belief of plain-text notes, to which a model adds after each observation (CGDP appendix E.2).
 
     Args:
-        target: maximum number of notes after a reorganisation (K).
-        trigger: number of notes above which the belief is reorganised; no belief is ever larger.
+        target: maximum number of notes after the belief was shortened (K in CGDP).
+        trigger: number of notes above which the belief is shortened.
         window: number of latest turns that the agent sees in addition to the belief.
 
     Raises:
-        UnknownName: the numbers contradict each other.
+        UnknownName: `target` is below 1 or above `trigger`, or `window` is negative.
     """
     check_sizes("freeform", target, trigger, window)
 
@@ -324,7 +333,7 @@ def freeform(*, target: int = MAX_ITEMS, trigger: int = REORGANISE_ABOVE, window
 
 
 def update_belief(before: Belief, found: Findings) -> Belief:
-    """Add an extraction to a belief: append new facts and questions, and remove resolved questions."""
+    """Return the belief with new facts and questions appended and resolved questions removed."""
     by_text = {fact.text: fact for fact in map(to_fact, found.facts)}
     facts = [by_text[text] for text in _new_texts(filter(None, by_text), [fact.text for fact in before.facts])]
     still_open = [
@@ -378,7 +387,7 @@ nothing, write: Nothing new.
 
 
 async def native(state: MemoryView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Leave the agent its own memory: all turns, or what an agent such as MemGPT keeps of them."""
+    """Leave the agent's own memory unchanged: all turns, or what an agent such as MemGPT keeps of them."""
     return {"belief": state["belief"]}
 
 
@@ -396,7 +405,11 @@ MEMORIES: Mapping[str, Callable[[], Operator]] = {
 
 
 def with_memory(operators: Mapping[str, object], slot: str = "memory") -> dict[str, object]:
-    """Return the operators by slot, with a memory that is given by name (`native`, ...) replaced by its operator.
+    """Return a copy of `operators` in which a memory that is given by name (`native`, ...) is replaced by its operator.
+
+    Args:
+        operators: operators by slot.
+        slot: name of the slot that holds the memory.
 
     Raises:
         UnknownName: there is no memory of that name; the message lists them.
@@ -406,7 +419,7 @@ def with_memory(operators: Mapping[str, object], slot: str = "memory") -> dict[s
 
 
 def to_memory(memory: Operator | str) -> Operator:
-    """Return the memory of that name; an operator is returned as it is.
+    """Return the memory operator of a name (`native`, ...); an operator is returned as it is.
 
     Raises:
         UnknownName: there is no memory of that name; the message lists them.
@@ -433,11 +446,11 @@ class Alignment(BaseModel):
 
 @factory
 def grounded(memory: Operator | str) -> Operator:
-    """Wrap a memory so that it keeps only grounded items: each new fact or note is checked, and dropped if it fails.
+    """Wrap a memory operator: check each new fact or note, and drop it if it is unsupported or about the wrong entity.
 
     The first check needs no model: names and numbers of the item must occur in the observation, the question or the
-    belief. The second asks a model, once for each item, whether it is about the entity in question or one that leads
-    to it. Items that a reorganisation rewords are checked again.
+    belief. In the second check a model decides, with one call for each item, whether the item is about the entity in
+    question or about one that leads to it. Items that are reworded when the belief is shortened are checked again.
     """
     memory = to_memory(memory)
 
@@ -455,7 +468,7 @@ def grounded(memory: Operator | str) -> Operator:
 
 
 def is_anchored(text: str, *sources: str) -> bool:
-    """Whether every name and number of a text occurs in one of the sources. A capitalised first word is ignored."""
+    """Return whether every name and number in `text` occurs in `sources`. A capitalised first word is ignored."""
     known = set(re.findall(r"\w+", " ".join(sources).casefold()))
     names = [match[0] for match in NAME_PATTERN.finditer(text) if match.start() or match[0].isdigit()]
     return all(name.casefold() in known for name in names)
@@ -504,10 +517,10 @@ class Kept(BaseModel):
 
 @factory
 def filtered(memory: Operator | str) -> Operator:
-    """Wrap a memory so that it sees only the lines of an observation that may matter to the question.
+    """Wrap a memory operator so that it sees only the lines of an observation that may matter to the question.
 
-    A model chooses the lines by number. An observation of one line is not filtered; without a chosen line nothing is
-    extracted.
+    A model chooses the lines by number. If it chooses none, the memory gets an empty observation. An observation of one
+    line is not filtered.
     """
     memory = to_memory(memory)
 

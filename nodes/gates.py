@@ -1,4 +1,4 @@
-"""Gates that stop a search (CGDP section 5.2, appendices B, E.4 and G.2).
+"""Gates: operators that decide in each round whether to stop a search (CGDP section 5.2, appendices B, E.4 and G.2).
 
 `exhaustion_gate` and `smooth_gate` decide by rules, `gap_gate` and `judged_gate` ask a model. `either` combines two
 gates, `resampling` gives a new direction instead of stopping, and `shadow` only records when a gate would have stopped.
@@ -35,14 +35,14 @@ async def no_gate(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
 
 @factory
 def exhaustion_gate(*, jaccard: float = 0.6, upr: float = 0.3, patience: int = 2) -> Operator:
-    """Stop after `patience` consecutive stagnant rounds. A stagnant round meets both thresholds.
+    """Stop after `patience` rounds in a row that repeat an earlier action, nearly or exactly, and find little new.
 
-    The defaults are the paper's best setting over all search agents.
+    The defaults are CGDP's best setting over all search agents.
 
     Args:
-        jaccard: minimum similarity of the round's action to a recent one (tau_J).
-        upr: maximum unique passage rate of the round (tau_U).
-        patience: number of stagnant rounds (p).
+        jaccard: minimum Jaccard similarity of the round's action to a recent one (tau_J in CGDP).
+        upr: maximum unique passage rate: the share of the round's passages that no earlier round has shown (tau_U).
+        patience: number of such rounds in a row (p).
 
     Raises:
         UnknownName: a threshold is outside [0, 1], or `patience` is below 1.
@@ -58,15 +58,15 @@ def exhaustion_gate(*, jaccard: float = 0.6, upr: float = 0.3, patience: int = 2
 
 @factory
 def smooth_gate(*, jaccard: float = 0.6, upr: float = 0.15, patience: int = 2, decay: float = 0.5) -> Operator:
-    """Stop like `exhaustion_gate`, by exponentially weighted moving averages of both signals (appendix G.2).
+    """Stop as `exhaustion_gate` does, but by exponential moving averages of its two measures (CGDP appendix G.2).
 
-    A search runs dry gradually, and averages are less sensitive to a single round.
+    Searches stop finding new passages gradually, and averages are less sensitive to a single round.
 
     Args:
-        jaccard: minimum average similarity.
-        upr: maximum average unique passage rate.
-        patience: number of consecutive stagnant rounds.
-        decay: weight of the latest round, in (0, 1]; with 1 this is `exhaustion_gate`.
+        jaccard: minimum average Jaccard similarity of actions to recent ones.
+        upr: maximum average unique passage rate: the share of passages that no earlier round has shown.
+        patience: number of rounds in a row in which both averages are beyond these thresholds.
+        decay: weight of the latest round in the averages, in (0, 1]; with 1 this is `exhaustion_gate`.
 
     Raises:
         UnknownName: a threshold is outside [0, 1], `decay` outside (0, 1], or `patience` is below 1.
@@ -82,7 +82,7 @@ def smooth_gate(*, jaccard: float = 0.6, upr: float = 0.15, patience: int = 2, d
 
 
 def _smoothed_signals(rounds: Sequence[SearchRound], decay: float) -> Iterator[tuple[float, float]]:
-    """Generate the smoothed similarity and novelty after each round, starting at 0 (no repetition) and 1 (all new)."""
+    """Yield after each round the moving averages of `jaccard` and `upr`, which start at 0 and 1 (all is new)."""
     similar, novel = 0.0, 1.0
     for latest in rounds:
         similar = (1 - decay) * similar + decay * latest.jaccard
@@ -128,17 +128,17 @@ DISCRETE_SETTINGS = (
     (0.7, 0.3, 3),
     (0.6, 0.2, 2),
 )
-"""Settings of `exhaustion_gate`: similarity, unique passage rate, patience."""
+"""Settings of `exhaustion_gate`, each as (jaccard, upr, patience)."""
 
 SMOOTH_SETTINGS = tuple(product((0.5, 0.6, 0.7), (0.10, 0.15, 0.20), (2,)))
-"""Settings of `smooth_gate`: similarity, unique passage rate, patience."""
+"""Settings of `smooth_gate`, each as (jaccard, upr, patience)."""
 
 
 def gate_grid() -> dict[str, Spec]:
-    """Return the specs of the settings by label: `f_...` for discrete ones, `s_...` for smooth ones.
+    """Return all gate settings of the robustness sweep by label, each as a `Spec` (operator name and arguments).
 
-    The text of a spec is what the command line takes: `str(gate_grid()["f_j0.6_u0.3_p2"])` is
-    `exhaustion_gate:jaccard=0.6,upr=0.3,patience=2`.
+    Labels begin with `f_` for `exhaustion_gate` and with `s_` for `smooth_gate`. The text of a spec is what the command
+    line takes: `str(gate_grid()["f_j0.6_u0.3_p2"])` is `exhaustion_gate:jaccard=0.6,upr=0.3,patience=2`.
     """
     discrete = {_setting_label("f", *setting): _gate_spec("exhaustion_gate", *setting) for setting in DISCRETE_SETTINGS}
     return discrete | {
@@ -166,10 +166,10 @@ class Gaps(BaseModel):
 
 @factory
 def gap_gate() -> Operator:
-    """Stop once nothing is unresolved and the question can be answered; else advise the agent to close the first gap.
+    """Stop once a model finds the question answerable and nothing unresolved; else advise what to find out next.
 
-    This gate prevents searches that stop too early or continue past the answer; `exhaustion_gate` prevents searches in
-    vain. Both together: `either(gap_gate(), exhaustion_gate())`.
+    This gate is for searches that end too early or continue past the answer; `exhaustion_gate` is for searches that
+    find nothing new. Both together: `either(gap_gate(), exhaustion_gate())`.
     """
 
     async def gap_gate(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -187,9 +187,10 @@ def gap_gate() -> Operator:
 
 @factory
 def either(one: Operator, other: Operator) -> Operator:
-    """Combine two gates: stop where either does. Both run every round.
+    """Combine two gates: stop if at least one of them stops. Both run in every round.
 
-    If both give a reason or advice, that of the gate that stops counts, or that of the first if both or neither stop.
+    If both give a reason or advice, that of the gate that stops is used. If both or neither stop, that of the first
+    gate is used.
     """
 
     async def either(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -215,7 +216,7 @@ from what was found.
 # Gates that ask a model whether the search has run dry (CGDP section 6.4, appendix E.4).
 
 PRODUCTIVE, STALE, EXHAUSTED = "PRODUCTIVE", "QUERY_STALE", "EXHAUSTED"
-"""Verdicts of the model."""
+"""Possible verdicts of the model on a search, in `GateJudgement.verdict`."""
 
 
 class GateJudgement(BaseModel):
@@ -227,10 +228,12 @@ class GateJudgement(BaseModel):
 
 @factory
 def judged_gate(*, stance: str = "conservative", window: int = 3) -> Operator:
-    """Stop if the model calls the search exhausted. A stale query extends the streak, but does not stop the search.
+    """Ask a model how the search stands, and stop if its verdict is EXHAUSTED.
+
+    The verdict QUERY_STALE (this line of search is used up, another is left) does not stop the search.
 
     Args:
-        stance: `conservative`, which continues unless stagnation is evident, or `neutral`.
+        stance: `conservative`, which continues unless the search has evidently run dry, or `neutral`.
         window: number of latest rounds that the model sees.
 
     Raises:
@@ -259,7 +262,7 @@ def judged_gate(*, stance: str = "conservative", window: int = 3) -> Operator:
 
 
 def format_investigation(state: GateView) -> str:
-    """Format the belief and what is certified; if both are empty, the agent's last thoughts."""
+    """Format what the agent knows: its belief and the certified actions; if there are none, its last three thoughts."""
     certified = [action.text for action in state["certified"].actions]
     known = [*state["belief"].text.splitlines(), *certified]
     return "\n".join(known or [turn.thought for turn in state["turns"][-3:] if turn.thought])
@@ -298,10 +301,10 @@ STANCES: Mapping[str, str] = {"conservative": CONSERVATIVE, "neutral": NEUTRAL}
 
 @factory
 def resampling(gate: Operator, *, times: int = 2) -> Operator:
-    """Give the agent a new direction where the gate would stop, and reset the gate's streak.
+    """Wrap a gate: where it would stop, a model gives the agent a new direction to search in instead.
 
-    The direction stays among the agent's advice until the next one, or until the gate itself gives advice. After
-    `times` directions, or if the model has no further one, the search stops.
+    The gate then starts to count stagnant rounds from 0. The agent is advised to take the direction until it gets the
+    next one or other advice from the gate. After `times` directions, or if the model has none left, the search stops.
 
     Raises:
         UnknownName: `times` is negative.
@@ -336,10 +339,10 @@ def resampling(gate: Operator, *, times: int = 2) -> Operator:
 
 @factory
 def shadow(gate: Operator) -> Operator:
-    """Run a gate without stopping: where it would first stop, record the round and ask for the final answer.
+    """Run a gate without stopping the search. Where it would first stop, record the round and the agent's answer there.
 
-    `Stagnation.at` is the round; `Stagnation.answer` is the answer, or None in a world that takes none. The gate does
-    not run again afterwards. Usage of that answer, and of a gate that asks a model, counts for the gate's node. The
+    `Stagnation.at` is the round. `Stagnation.answer` is the answer, or None in a world that takes none. The gate does
+    not run again afterwards. The model calls for the answer and by the gate count as usage of the gate's node. The
     gate's advice is dropped, because it would change the run.
     """
 

@@ -1,7 +1,7 @@
-"""Additional checks of SDP's certificates, which the paper does not have: `audit` and `revalidate`.
+"""Operators that check SDP's certificates once more, for two optional slots that the SDP paper does not have.
 
-`votes` and `world_check` are operators of the optional slot `audit`: they check the goal before it is certified.
-`recheck` is the operator of the optional slot `revalidate`: it finds certified predicates that were undone since.
+`votes` and `world_check` fill the slot `audit`: they check the goal before it is certified. `recheck` fills the slot
+`revalidate`: it finds certified predicates that later actions have undone.
 """
 
 from collections.abc import Sequence
@@ -40,12 +40,12 @@ class GoalCheck(BaseModel):
 
 @factory
 def votes(*, k: int = 2, n: int = 3, temperature: float = 0.7) -> Operator:
-    """Confirm the goal if `k` of `n` independent answers of the validator say that it is reached.
+    """Confirm the goal if `k` of `n` independent answers of the validator model say that it is reached.
 
-    Sampling stops as soon as `k` votes agree or can no longer agree. Votes are independent: each is sampled at a
-    temperature above 0 where the model accepts one, and has its own sample number in a cache of replies. Voting does
-    not remove systematic errors of a model; a different model for the validator than for the other roles makes them
-    rarer.
+    No further answer is sampled once `k` confirm the goal or too few are left to confirm it. Each is sampled at
+    `temperature`, where the model accepts one, and has its own number in a cache of replies, so that the cache does not
+    repeat an answer. Voting does not remove systematic errors of a model; a different model for the validator than for
+    the other roles makes them rarer.
 
     Args:
         k: number of votes needed, 1 to `n`.
@@ -95,12 +95,12 @@ def world_check(*, otherwise: Operator | None = None) -> Operator:
     """Confirm the goal if the world signals success (`Observation.solved`), without a model call.
 
     The signal is privileged information: a deployed agent usually has none. ReAct and the other methods without
-    predicates end with `goal` by the same signal. `otherwise` audits worlds without the signal
-    (`Benchmark.signals_goal` is not true: questions, TravelPlanner, your own worlds) and runs that solve only a part
-    of a task.
+    predicates end with `goal` by the same signal. The operator `otherwise` is used in worlds without the signal
+    (`Benchmark.signals_goal` is false, as for questions and TravelPlanner) and in runs that solve only a part of a
+    task.
 
     Args:
-        otherwise: the audit where the world gives no signal; the default is `votes()`.
+        otherwise: audit operator for worlds that give no signal; `votes()` if None.
     """
     fallback = otherwise or votes()
 
@@ -148,7 +148,7 @@ the goal demands holds now; what the world does not show is no reason to believe
 
 
 class Undone(BaseModel):
-    """The model's answer: a reason, then the numbers of the conditions that were undone."""
+    """Answer schema of `recheck`: a reason, then the numbers of the certified conditions that were undone."""
 
     reason: str
     undone: list[int]
@@ -156,7 +156,7 @@ class Undone(BaseModel):
 
 @factory
 def recheck(*, most: int = 40) -> Operator:
-    """Ask the validator, in one call, which certified predicates no longer hold although they are still needed.
+    """Ask the validator model, in one call, which certified predicates no longer hold although they are still needed.
 
     Args:
         most: maximum number of predicates in a call; the latest certified ones are checked.

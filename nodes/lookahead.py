@@ -1,6 +1,6 @@
-"""Operators that look ahead (StateFactory, appendix C.6): propose candidates, imagine, appraise and choose.
+"""Operators of agents that look ahead: propose candidate actions, predict and rate their outcomes, and choose one.
 
-`reward_guided` combines them to an operator for SDP's Realize.
+They follow StateFactory, appendix C.6. `reward_guided` combines them to one operator for the slot `realize` of SDP.
 """
 
 from collections.abc import Mapping, Sequence
@@ -65,7 +65,10 @@ def _record_visit(state: LookaheadState, update: Update, runtime: Runtime[Contex
 
 
 def _drop_states(state: LookaheadState, update: Update, runtime: Runtime[Context]) -> Update:
-    """Keep the appraisals without their states, which are not needed again and would enlarge checkpoints."""
+    """Keep the rating of each outcome, mark outcomes that lead to a known state, and drop the extracted states.
+
+    The states are not needed again and would enlarge checkpoints.
+    """
     known = set(state["visited"])
     appraisals = ((one.appraisal, digest_of(one.factored) in known) for one in update["appraisals"])
     return {"appraisals": tuple(appraisal.model_copy(update={"seen": seen}) for appraisal, seen in appraisals)}
@@ -90,11 +93,11 @@ ACT = react.ACT
 # Propose candidates without a model: all admissible actions, or those most similar to the assignment.
 
 DEFAULT_CANDIDATES = 3
-"""Default number of candidates for an action (k)."""
+"""Default number of candidate actions that are compared before each action (k)."""
 
 
 async def listed(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Propose every admissible action; at deeper steps of the lookahead, those that a copy of the world lists.
+    """Propose every action that the world accepts now or, after imagined actions, that a copy of the world accepts.
 
     Raises:
         Fault: ("environment") the world does not list its actions.
@@ -104,7 +107,7 @@ async def listed(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, A
 
 @factory
 def shortlisted(*, k: int = DEFAULT_CANDIDATES) -> Operator:
-    """Propose the k admissible actions that are most similar to the assignment and the latest thought.
+    """Propose the k admissible actions that are most similar to the task or sub-task and the agent's latest thought.
 
     Args:
         k: number of candidates.
@@ -136,19 +139,19 @@ async def _list_actions(state: LookaheadView, runtime: Runtime[Context]) -> list
 # Propose candidates with a model: the k best admissible actions, or k actions that it writes.
 
 MAX_CACHED_FORMS = 256
-"""Maximum number of cached answer forms, one for each list of options. Schemas are cached by their form."""
+"""Maximum number of cached answer schemas, one for each list of options."""
 
 
 @factory
 def propose_actions(*, k: int = DEFAULT_CANDIDATES) -> Operator:
     """Ask the model for the k most promising actions. No model is asked if the world lists at most k.
 
-    From a list of at most `Limits.options` actions the model chooses. From a longer list it chooses among the most
-    relevant actions, if the benchmark is for small models (`shortlists`). Otherwise, where nothing is listed, and at
-    imagined steps, it writes the actions (StateFactory, appendix C.6.2 and C.6.3).
+    If the world lists at most `Limits.options` actions, the model chooses from them. If it lists more and
+    `Benchmark.shortlists` is true, the model chooses from the most relevant ones. In all other cases, and after
+    imagined actions, the model writes the actions itself (StateFactory, appendix C.6.2 and C.6.3).
 
     Args:
-        k: number of candidates. The paper does not state its number, only that ScienceWorld needs more than others.
+        k: number of candidates. StateFactory does not state it, only that ScienceWorld needs more than other worlds.
     """
 
     async def propose_actions(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -220,7 +223,10 @@ def _texts_form(k: int) -> type[BaseModel]:
 
 
 def _count_field(k: int) -> Any:
-    """Ask for k items in the schema, but accept fewer or more, so that no second request is needed."""
+    """Create a field of a list whose JSON schema asks for k items. Any other number but 0 is accepted too.
+
+    So no second request is needed if the model gives fewer or more.
+    """
     return Field(min_length=1, json_schema_extra={"minItems": k, "maxItems": k})
 
 
@@ -240,7 +246,7 @@ actions of which each could be taken next, the best first. Pass over what had no
 
 
 async def rehearsed(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Imagine the outcome of each candidate by trying it in a copy of the world.
+    """Predict the outcome of each candidate action by trying it in a copy of the world.
 
     Raises:
         Fault: ("environment") the world cannot be copied; the message says what to do.
@@ -261,7 +267,7 @@ async def rehearsed(state: LookaheadView, runtime: Runtime[Context]) -> dict[str
 
 
 async def predicted(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Imagine the outcomes of all candidates by asking the model, in one request."""
+    """Predict the outcomes of all candidate actions by asking the model, in one request."""
     actions = state["candidates"]
     if not actions:
         return {"foreseen": ()}
@@ -294,12 +300,12 @@ sentences: what is different afterwards, or that nothing is. One answer for each
 
 @factory
 def appraise(*, extract: Operator, interpret: Operator, route: Operator) -> Operator:
-    """Rate every outcome, each starting from the same state. The gain is the reward minus that state's reward.
+    """Rate each predicted outcome by its reward; its gain is that reward minus the reward of the state before it.
 
     Args:
         extract: operator that extracts the state of an outcome.
-        interpret: operator that interprets the goal in that state.
-        route: operator that compares state and goal.
+        interpret: operator that describes the goal as a state.
+        route: operator that computes the reward from these two states.
     """
 
     async def rate_outcome(state: AppraiseView, foreseen: PredictedOutcome, runtime: Runtime[Context]) -> ImaginedState:
@@ -321,7 +327,7 @@ def appraise(*, extract: Operator, interpret: Operator, route: Operator) -> Oper
 
 
 async def choose_by_reward(state: ChooseView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Let the model choose, after a thought, from the candidates with their predicted gains, the best first."""
+    """Let the model think and then choose one of the candidates, which it sees with their gains, the best first."""
     options = rank_appraisals(state["appraisals"])
     shown = quote(bullet_list(f"{one.action} ({one.gain:+.2f})" for one in options))
     request = build_prompt(runtime, format_decision(state, f"{GAINS_INSTRUCTION}\n{shown}"))
@@ -330,9 +336,9 @@ async def choose_by_reward(state: ChooseView, runtime: Runtime[Context]) -> dict
 
 
 async def greedy(state: ChooseView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Take the candidate with the highest gain, without a model; among equals, the one that was proposed first.
+    """Take the candidate with the highest predicted gain, without a model; of equal ones, the one proposed first.
 
-    A candidate that leads back to a state that the episode has been in is taken only if there is no other. The paper
+    A candidate that leads back to a state that the episode has been in is taken only if there is no other. StateFactory
     has no such rule; without it the highest gains can lead in circles.
     """
     options = rank_appraisals(state["appraisals"])
@@ -341,10 +347,10 @@ async def greedy(state: ChooseView, runtime: Runtime[Context]) -> dict[str, Any]
 
 
 def rank_appraisals(appraisals: Sequence[Appraisal]) -> list[Appraisal]:
-    """Sort appraisals by gain, the best first; equals keep the order of their proposal.
+    """Sort rated candidates by gain, the highest first; equal ones stay in the order in which they were proposed.
 
     Raises:
-        Fault: ("operator") there are none.
+        Fault: ("operator") `appraisals` is empty.
     """
     if not appraisals:
         raise Fault("operator", "no candidate was appraised: let `propose` return at least one")
@@ -364,12 +370,13 @@ away, around zero it changes nothing that counts:"""
 
 @factory
 def reward_guided(*, k: int = DEFAULT_CANDIDATES, asks: bool = False, imagines: bool = False) -> Operator:
-    """Propose k actions for the target, imagine their outcomes, appraise them, and take the best (SDP's Realize).
+    """Propose k actions for the target predicate, predict and rate their outcomes, and take the best (SDP's Realize).
 
     Args:
         k: number of candidates.
-        asks: the model chooses, given the gains; otherwise the highest gain decides.
-        imagines: the model predicts the outcomes; otherwise a copy of the simulator does, which is privileged.
+        asks: whether the model chooses, given the predicted gains; if False the highest gain decides.
+        imagines: whether the model predicts the outcomes; if False a copy of the simulator does, which is privileged
+            information.
     """
     propose, imagine = propose_actions(k=k), predicted if imagines else rehearsed
     rate = route()
@@ -389,7 +396,7 @@ def reward_guided(*, k: int = DEFAULT_CANDIDATES, asks: bool = False, imagines: 
 
 
 def _to_lookahead_view(state: RealizeView) -> LookaheadView:
-    """Convert Realize's view to the view of the look-ahead operators, with the target as the assignment."""
+    """Convert the view of SDP's Realize to that of the look-ahead operators; the target becomes the assignment."""
     failed = [f"Tried without success: {line}" for line in format_attempts(state["attempts"]).splitlines()]
     return {
         "task": state["task"],
@@ -404,7 +411,10 @@ def _to_lookahead_view(state: RealizeView) -> LookaheadView:
 
 
 async def _current_view(state: RealizeView, rate: Operator, runtime: Runtime[Context]) -> AppraiseView:
-    """Extract the current state and interpret the target as a goal; if that yields no goal, the task's goal."""
+    """Return the current state, the target described as a goal state, and the reward.
+
+    If the target yields no goal state, the task's goal is used.
+    """
     for goal in (state["target"].text, state["task"].goal):
         view = _view_of_text(state["task"].model_copy(update={"goal": goal}), state["evidence"].view)
         view["factored"] = (await extract_state(view, runtime))["factored"]

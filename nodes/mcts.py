@@ -39,7 +39,7 @@ MAX_DEPTH = 12
 
 
 def tree_view(state: TreeState) -> TreeView:
-    """Return the part of the state that the operators on the tree may read."""
+    """Return the part of the state that the operators on the search tree may read."""
     return {
         "task": state["task"],
         "tree": state["tree"],
@@ -52,7 +52,7 @@ def tree_view(state: TreeState) -> TreeView:
 
 
 def leaf_lookahead_view(state: TreeState) -> LookaheadView:
-    """Return the look-ahead view at the leaf, as if the agent had taken the imagined actions that lead there."""
+    """Return the view for proposing actions at the leaf, as if the agent had taken the imagined actions up to it."""
     view, path = lookahead_view(state), _leaf_path(state)
     nodes = [node for length in range(1, len(path) + 1) if (node := node_at(state["tree"], path[:length]))]
     if not nodes:
@@ -62,7 +62,7 @@ def leaf_lookahead_view(state: TreeState) -> LookaheadView:
 
 
 def leaf_appraise_view(state: TreeState) -> AppraiseView:
-    """Return the appraisal view at the leaf: the outcomes from there, and the leaf's state and reward."""
+    """Return the view for rating the outcomes of actions at the leaf: the outcomes, and the leaf's state and reward."""
     view, node = appraise_view(state), node_at(state["tree"], _leaf_path(state))
     if node is None:
         return view
@@ -108,7 +108,7 @@ def _count_simulation(state: TreeState, update: Update, runtime: Runtime[Context
 
 
 def _prune_tree(state: TreeState, update: Update, runtime: Runtime[Context]) -> Update:
-    """Keep the part of the tree below the action if the world answered as imagined, else start a new tree."""
+    """Keep the part of the tree below the action that was taken, or nothing if the world did not answer as imagined."""
     action, imagined = state["action"].text, node_at(state["tree"], (state["action"].text,))
     as_imagined = imagined is not None and imagined.foreseen.observation == update["observation"].text
     tree, simulations = subtree_of(state["tree"], state["simulations"], action) if as_imagined else ([], [])
@@ -133,19 +133,19 @@ ACT = lookahead.ACT._replace(record=_prune_tree)
 # The operators of MCTS on its tree: select a leaf, back up the value of its outcomes, choose an action.
 
 EXPLORATION = 0.3
-"""Constant of UCT. Rewards of neighbouring states differ by a few tenths."""
+"""Default exploration constant of UCT, chosen for rewards that differ by a few tenths between neighbouring states."""
 
 SIMULATIONS = 10
-"""Default number of expansions for an action."""
+"""Default number of leaves that are expanded before an action is chosen."""
 
 
 @factory
 def select(*, c: float = EXPLORATION, seed: int = 0) -> Operator:
-    """Descend the tree by UCT to the node that is expanded next.
+    """Descend the search tree by UCT to the node that is expanded next.
 
     Args:
-        c: weight of exploration (few visits) against exploitation (high value).
-        seed: seed of the random choice between equals.
+        c: weight of exploration (nodes with few visits) against exploitation (nodes of high value).
+        seed: seed of the random choice between nodes that UCT ranks equally.
     """
 
     async def select(state: TreeView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -159,11 +159,12 @@ def select(*, c: float = EXPLORATION, seed: int = 0) -> Operator:
 def backpropagate(*, simulations: int = SIMULATIONS) -> Operator:
     """Add the imagined outcomes below the leaf, and back up their values to every node above (a rollout of one step).
 
-    An outcome whose state the episode or the tree already has becomes no node. A leaf without new states backs up 0, so
-    that the search goes elsewhere; a leaf at which the world has ended backs up its value again.
+    An outcome is not added if its state already occurs in the episode or in the tree. A leaf without new states backs
+    up 0, so that the search goes elsewhere. A leaf at which the world has ended backs up its own value again.
 
     Args:
-        simulations: maximum number of expansions for an action; the search ends earlier if it finds a path to the goal.
+        simulations: maximum number of expansions before an action is chosen; the search ends earlier if it finds a path
+            to the goal.
     """
 
     async def backpropagate(state: TreeView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -177,7 +178,7 @@ def backpropagate(*, simulations: int = SIMULATIONS) -> Operator:
 
 
 async def most_visited(state: TreeView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Take the first action of the path to the goal, if the search found one, else the most visited action.
+    """Take the first action of the path to the goal if the search found one, else the action with the most visits.
 
     Raises:
         Fault: ("operator") the tree is empty.

@@ -1,4 +1,4 @@
-"""Operators as users may give them, and the checks around a call of one.
+"""Calls of operators in all forms in which users may write them, with checks of what they read and return.
 
 An operator is an async or plain function, a bound method, a partial, a callable object, or a LangChain Runnable. It
 gets the part of the state that its slot shows and, if it takes a second argument, the runtime. It returns the keys that
@@ -29,7 +29,7 @@ def operator_label(operator: object) -> str:
 
 
 def to_call(slot: str, operator: Any) -> Call:
-    """Convert an operator to an async function of the slot's view and the runtime.
+    """Convert an operator, in any form in which users may write it, to an async function of (view, runtime).
 
     Plain functions run in a worker thread, so that they may block.
 
@@ -83,7 +83,7 @@ def _takes_runtime(slot: str, operator: Callable[..., Any]) -> bool:
 
 
 async def call_operator(operator: Operator, state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Call an operator, in whatever form the user gave it, from inside another operator."""
+    """Call an operator from inside another operator. It may have any form that a slot accepts."""
     try:
         call = _remembered_call(operator)
     except TypeError:  # an unhashable operator, or none at all, which `to_call` refuses
@@ -102,22 +102,22 @@ def _remembered_call(operator: Operator) -> Call:
 
 
 class View(dict[str, Any]):
-    """The part of the state that a slot shows to its operator. Reading anything else is a Fault, also by `get`."""
+    """The part of the state that a slot shows to its operator. Reading any other key raises Fault, also by `get`."""
 
     def __init__(self, shown: Mapping[str, Any], slot: str, operator: str, declared: frozenset[str] | None) -> None:
-        """Wrap what is shown.
+        """Wrap the part of the state that the operator may read.
 
         Args:
             shown: the values by key.
             slot: name of the slot, for messages.
             operator: name of the operator, for messages.
-            declared: keys that the slot may show; `get` of one that is not set gives its default. None: any key.
+            declared: keys for which `get` returns its default if they are not set. None: all keys.
         """
         super().__init__(shown)
         self._slot, self._operator, self._declared = slot, operator, declared
 
     def __missing__(self, key: str) -> Any:
-        """Refuse a key that is not shown."""
+        """Raise Fault for a key that the slot does not show."""
         raise Fault(
             "operator",
             f"operator {self._operator} in slot {self._slot} read {key!r}; the slot shows {', '.join(sorted(self))}",
@@ -132,7 +132,7 @@ class View(dict[str, Any]):
 
 @cache
 def declared_keys(view: Callable[[Any], Any]) -> frozenset[str] | None:
-    """Return the keys of the TypedDict that a view returns; None if it is annotated otherwise."""
+    """Return the keys of the TypedDict that the function `view` is annotated to return; None for other annotations."""
     kind = getattr(view, "__annotations__", {}).get("return")
     return frozenset(kind.__annotations__) if is_typeddict(kind) else None
 
@@ -152,7 +152,7 @@ def check_update(slot: str, writes: Mapping[str, Any], operator: str, update: ob
         update: what the operator returned.
 
     Raises:
-        Fault: it is no mapping, a key is missing or unknown, or a value has another type.
+        Fault: ("operator") the update is no mapping, a key is missing or unknown, or a value has another type.
     """
     returned = f"operator {operator} in slot {slot} returned"
     if not isinstance(update, Mapping):
@@ -186,7 +186,7 @@ def _describe_keys(writes: Mapping[str, Any]) -> str:
 
 
 def describe_type(kind: Any) -> str:
-    """Describe a type in words: `a list of certigraph.state.records.Predicate`."""
+    """Describe a type in words, such as `a list of certigraph.state.records.Predicate`."""
     items = [item for item in get_args(kind) if item is not ...]
     if get_origin(kind) is not None and len(items) == 1:
         return f"a list of {_type_name(items[0])}"
@@ -200,7 +200,7 @@ def _type_name(kind: Any) -> str:
 
 
 def _describe_error(error: ValidationError) -> str:
-    """Say which item is wrong, if the value is a list."""
+    """Describe the first invalid item of a list; empty if the value as a whole is invalid."""
     first = error.errors(include_url=False)[0]
     if not first["loc"]:
         return ""

@@ -1,6 +1,6 @@
 """Operators that plan and supervise a sub-task (TDP section 3.3), and the one-time plan of plan-and-solve.
 
-Plan-and-Act and plan-and-solve use the same prompts and forms for a complete task.
+Plan-and-Act and plan-and-solve use the same prompts and answer schemas for a complete task.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ from certigraph.state.tdp import (
 DELIVER_GUIDANCE = "The world waits for what settles the task: hand it in."
 
 OUTLINE_KEYS = {"outline": Sequence[str]}
-"""Keys that an operator which writes a plan returns."""
+"""Keys, with their types, that an operator which writes a plan must return."""
 
 
 def _start_subtask(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -55,7 +55,10 @@ def _start_subtask(state: SubtaskState, update: Update, runtime: Runtime[Context
 
 
 def _execute_view(state: SubtaskState) -> DecideView:
-    """Add the results of other sub-tasks to the Executor's view, quoted, because they may repeat text of the world."""
+    """Return the Executor's view with the results of other sub-tasks as advice.
+
+    The results are marked as quotations, because they may contain text from the world.
+    """
     view, known = execute_view(state), state["known"]
     results = (f"Known from before:\n{quote(bullet_list(known))}",) if known else ()
     return {**view, "advice": (*results, *view["advice"])}
@@ -66,7 +69,7 @@ def _count_replan(state: SubtaskState, update: Update, runtime: Runtime[Context]
 
 
 def _require_delivery(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
-    """Keep the last sub-task open until the answer or plan is handed in, if the task ends by handing one in."""
+    """Keep the last sub-task open until the answer or result is handed in, if the task ends by handing one in."""
     progress: Progress = update["progress"]
     must_hand_in = state["last"] and _ends_by_delivery(state, runtime) and not state["observation"].done
     if must_hand_in and progress.status == "completed":
@@ -75,7 +78,10 @@ def _require_delivery(state: SubtaskState, update: Update, runtime: Runtime[Cont
 
 
 def _progress_at_end(state: SubtaskState, runtime: Runtime[Context]) -> Update | None:
-    """Decide the progress without a model if the world has ended: by its own signal, or by what was handed in."""
+    """Return the sub-task's progress without a model call if the world has ended; None if it has not.
+
+    The sub-task is completed if the world signals success or accepted what was handed in; otherwise it failed.
+    """
     observation = state["observation"]
     if not observation.done:
         return None
@@ -105,7 +111,7 @@ REPLAN = Slot("replan", OUTLINE_KEYS, subtask_replan_view, _count_replan, react.
 
 
 class Plan(BaseModel):
-    """The model's answer: steps in the order in which they are to be taken."""
+    """Answer schema for a plan: its steps in the order in which they are to be taken."""
 
     steps: list[str]
 
@@ -121,9 +127,9 @@ async def plan(state: PlanView, runtime: Runtime[Context]) -> dict[str, Any]:
     return await _ask_outline(request, state["task"], runtime)
 
 
-# Not @specialised: the `replan` of benchmarks is SDP's, which reads another state.
+# Not @prefer_benchmark_operator: the `replan` of benchmarks is SDP's, which reads another state.
 async def replan(state: SubtaskReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for the rest of the plan, given the actions so far and the world's answers."""
+    """Ask the model to replan what is left of a sub-task, given the actions so far and the world's answers."""
     request = format_assignment(state) + REPLAN_QUESTION.format(
         trace=format_trace(state, runtime),
         outline=numbered_list(state["outline"]),
@@ -136,15 +142,15 @@ async def replan(state: SubtaskReplanView, runtime: Runtime[Context]) -> dict[st
 
 
 def format_assignment(state: PlanView) -> str:
-    """Format the beginning of the prompts about a sub-task, which stays the same while the sub-task is worked on."""
+    """Format the beginning of all prompts about a sub-task: its specification and the results of earlier sub-tasks."""
     known = f"Known from before:\n{quote(bullet_list(state['known']))}\n\n" if state["known"] else ""
     return f"Assignment: {state['assignment']}\n\n{known}"
 
 
 def format_trace(state: SubtaskReplanView | SuperviseView, runtime: Runtime[Context]) -> str:
-    """Format the turns of a sub-task that its memory leaves visible, then the memory's notes.
+    """Format the turns (actions and observations) of a sub-task that its memory leaves visible, then its belief.
 
-    Turns beyond `limits.context` characters are dropped, oldest first.
+    Turns beyond `Limits.context` characters are dropped, oldest first.
     """
     limits, turns = limits_of(state["task"], runtime), state["turns"]
     if benchmark_of(state["task"], runtime).answers:
@@ -163,19 +169,19 @@ async def _ask_outline(request: str, task: Task, runtime: Runtime[Context]) -> d
 
 @lru_cache(maxsize=16)
 def steps_form(most: int) -> type[Plan]:
-    """Create the answer form for 1 to `most` steps; it accepts more, so that a plan that is too long is noticed."""
+    """Create the answer schema for a plan of 1 to `most` steps. Longer plans are parsed too; `to_outline` cuts them."""
     steps = bounded_list(most, Annotated[str, Field(min_length=1), Bounded(120)], least=1)
     return create_model("Plan", __base__=Plan, steps=(Annotated[steps, Field(min_length=1)], ...))
 
 
 def to_outline(steps: Sequence[str], most: int) -> tuple[str, ...]:
-    """Keep at most `most` steps; a note for the executor follows if there were more."""
+    """Return the first `most` steps, followed by a note for the executor if there were more."""
     kept = tuple(map(unquote_line, steps[:most]))
     return (*kept, CUT_NOTE.format(most=most)) if len(steps) > most else kept
 
 
 def _delivery_instruction(task: Task, runtime: Runtime[Context]) -> str:
-    """Tell the Planner what ends the work on an assignment, since it does not see the complete task."""
+    """Return the part of the prompt that says what ends the work on a sub-task: the Planner does not see the task."""
     benchmark = benchmark_of(task, runtime)
     if benchmark.answers:
         return "\nThe last step is finish[...]: it hands in the answer to the assignment, nothing larger."
@@ -215,7 +221,7 @@ as few as will do and at most {most}. Leave out what is done, and go another way
 
 @prefer_benchmark_operator
 async def outline(state: OutlineView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for the steps of the complete task."""
+    """Ask the model, once, for the steps of the complete task (plan-and-solve)."""
     request = OUTLINE_QUESTION.format(task=state["task"].goal, view=quote(state["evidence"].view, MAX_VIEW))
     maximum = limits_of(state["task"], runtime).plan
     answer = await ask(build_prompt(runtime, request), steps_form(maximum), role="planner", runtime=runtime)
@@ -236,7 +242,7 @@ Understand the task, then write the plan that solves it: short steps, each one a
 # Supervise: judge the progress of a sub-task after every action (TDP section 3.2).
 
 MAX_RESULT = 600
-"""Maximum number of characters of a result. A sub-task that needs several results sees all of them in full."""
+"""Maximum number of characters of a sub-task's result. Sub-tasks that depend on the result see all of it."""
 
 
 class SupervisorJudgement(BaseModel):

@@ -76,7 +76,7 @@ class SearchDefaults(NamedTuple):
     rounds: int
     """Maximum number of rounds."""
     alpha: float = 0.5
-    """Weight of BM25 against vectors in retrieval: 1 is BM25 only."""
+    """Weight of BM25 in retrieval, from 0 (vectors only) to 1 (BM25 only)."""
 
 
 IRCOT_DEFAULTS = SearchDefaults(rounds=10, alpha=0.9)
@@ -86,12 +86,12 @@ ITER_RETGEN_DEFAULTS = SearchDefaults(rounds=4)
 """Iter-RetGen always runs all its rounds: it has no stopping rule."""
 
 PBAI_DEFAULTS = SearchDefaults(rounds=10)
-"""Algorithm 1 leaves the number of rounds open; IRCoT's is used."""
+"""CGDP's Algorithm 1 leaves the number of rounds open; that of IRCoT is used."""
 
 MAX_PARAGRAPHS = 15
 """IRCoT: maximum number of distinct paragraphs in a prompt.
 
-The latest ones are kept, as Eq. 2 truncates; with the first ones kept, new paragraphs would soon never be shown.
+The latest ones are shown, as in CGDP Eq. 2. If the first ones were shown, new paragraphs would soon never appear.
 """
 
 MAX_PAGE_PASSAGES = 5
@@ -104,36 +104,39 @@ MAX_CORE_MEMORY = 2_000
 """MemGPT: maximum number of characters of core memory; the oldest note is dropped first."""
 
 MEMORY_PRESSURE = 0.75
-"""MemGPT: share of `Limits.context` from which the agent is warned and its queue then flushed."""
+"""MemGPT: share of `Limits.context` above which the agent is warned and its queue of turns then summarised."""
 
 KEPT_TURNS = 3
-"""MemGPT: number of latest turns that stay in its queue when the others are summarised."""
+"""MemGPT: number of latest turns that stay in the queue when the others are summarised."""
 
 
 # ReAct's prompt, and the queries of its shortlist of actions.
 
 MAX_VIEW = 10_000
-"""Maximum number of characters of the world's view in a prompt, as in Realize and Replan.
+"""Maximum number of characters of the world's view in a prompt, the same as in SDP's Realize and Replan.
 
-900 characters were too few: they hid all blocks from the 17th on.
+900 characters were too few: in BlocksWorld they hid all blocks from the 17th on.
 """
 
 CHOICE_PLACEHOLDER = "{choice}"
-"""Placeholder in ReAct's prompt: before it stands the situation, after it the question."""
+"""Placeholder in ReAct's prompt. The text before it describes the situation, the text after it asks the question."""
 
 
 def format_situation(state: DecideView, question: str) -> str:
-    """Format the situation as in ReAct's prompt (assignment, notes, turns, the world now), then another question."""
+    """Format the situation as in ReAct's prompt (assignment, notes, turns, the world now), followed by `question`."""
     return _fill_prompt(REACT_TEMPLATE.partition(CHOICE_PLACEHOLDER)[0], state) + question
 
 
 def format_decision(state: DecideView, choice: str) -> str:
-    """Format ReAct's prompt: the situation, then the question for a thought and one of the actions in `choice`."""
+    """Format ReAct's prompt: the situation, the text `choice` about possible actions, and the question what to do."""
     return _fill_prompt(REACT_TEMPLATE, state, choice)
 
 
 def shortlist_queries(state: DecideView) -> list[str]:
-    """Return the texts that relevant actions resemble: assignment, latest thought, and advice that refuses nothing."""
+    """Return the texts by whose similarity relevant actions are found: assignment, latest thought, and advice.
+
+    Advice that reports a refused action is left out.
+    """
     thoughts = [turn.thought for turn in state["turns"][-1:] if turn.thought]
     wanted = [advice for advice in state["advice"] if not advice.startswith(REFUSED_PREFIX)]
     return [state["assignment"], *thoughts, *wanted][:6]
@@ -174,7 +177,13 @@ ELIDED_NOTE = "(shown above, or no longer)"
 
 
 def format_rounds(state: DecideView | AnswerView | GateView, limits: Limits, *, paragraphs: int | None = None) -> str:
-    """Format the turns that the agent sees, its notes and its advice. Empty parts are left out."""
+    """Format for a prompt the turns that the agent sees, its belief, and the advice to it. Empty parts are left out.
+
+    Args:
+        state: view of the operator.
+        limits: bounds on the text, as in `format_transcript`.
+        paragraphs: maximum number of different passages; the latest ones are shown.
+    """
     advice = shown_advice(state)
     parts = [
         ("Rounds so far, each action with what it brought up", _quoted_turns(state["turns"], limits, paragraphs)),
@@ -185,9 +194,9 @@ def format_rounds(state: DecideView | AnswerView | GateView, limits: Limits, *, 
 
 
 def is_first_round(state: DecideView) -> bool:
-    """Whether this is the episode's first round.
+    """Return whether this is the episode's first round.
 
-    In a later round there is a turn to see, or a memory has replaced the turns by its belief.
+    In a later round the agent sees a turn, or a memory has replaced the turns by its belief.
     """
     return not state["turns"] and state["belief"].form == "native"
 
@@ -200,7 +209,6 @@ def format_transcript(turns: Sequence[Turn], limits: Limits, *, paragraphs: int 
     Args:
         turns: the turns, oldest first.
         limits: `context` bounds the complete text, `excerpt` each passage, in characters.
-
         paragraphs: maximum number of different passages; the latest ones are shown.
     """
     kept = list(turns)
@@ -210,7 +218,7 @@ def format_transcript(turns: Sequence[Turn], limits: Limits, *, paragraphs: int 
 
 
 def transcript_length(turns: Sequence[Turn], limits: Limits, *, paragraphs: int | None = None) -> int:
-    """Count the characters that all these turns take in a transcript."""
+    """Count the characters that `turns` take in a transcript if none is dropped."""
     texts = _format_turns(turns, limits.excerpt, paragraphs)
     return sum(map(len, texts)) + len(texts)
 
@@ -256,7 +264,10 @@ def _start_trial(state: TrialState, update: Update, runtime: Runtime[Context]) -
 
 
 def episode_limit(state: Any, runtime: Runtime[Context]) -> LimitReached | None:
-    """Return the limit that ended the episode, if one did: its steps, or STEP's completed or failed subtasks."""
+    """Return the limit that ended the episode; None if no limit did.
+
+    The limits are the number of world steps and, in STEP, the numbers of completed and of failed subtasks.
+    """
     if is_finished(state, runtime):
         return None
     limits, subtasks = limits_of(state["task"], runtime), Counter(s.status for s in state.get("subtasks", ()))
@@ -269,7 +280,7 @@ def episode_limit(state: Any, runtime: Runtime[Context]) -> LimitReached | None:
 
 
 def _require_episode(state: TrialState, runtime: Runtime[Context]) -> Update | None:
-    """Raise LimitReached if a limit ended the last episode and another one is not allowed or would be the same."""
+    """Raise LimitReached if a limit ended the last episode and another one is not allowed or would not differ."""
     last = state["trials"][-1] if state["trials"] else None
     if last is None or not last.cut:
         return None
@@ -280,7 +291,7 @@ def _require_episode(state: TrialState, runtime: Runtime[Context]) -> Update | N
 
 
 def _set_search_size(state: ReActState, update: Update, runtime: Runtime[Context]) -> Update:
-    """Give a search without a number of passages the number in the limits, which worlds do not know."""
+    """Add `Limits.passages` to a search action without a number of passages, because worlds do not know this limit."""
     action: Action = update["action"]
     if action.kind != SEARCH or "k" in action.args:
         return update
@@ -289,12 +300,12 @@ def _set_search_size(state: ReActState, update: Update, runtime: Runtime[Context
 
 
 def is_over(state: ReActState, runtime: Runtime[Context]) -> bool:
-    """Whether the episode is over: it is `is_finished`, or its steps are used up."""
+    """Return whether the episode is over: finished in the sense of `is_finished`, or out of world steps."""
     return is_finished(state, runtime) or steps_limit(state, runtime) is not None
 
 
 def is_finished(state: ReActState, runtime: Runtime[Context]) -> bool:
-    """Whether the world or a gate ended the episode, or the agent repeats the same action (`Limits.repeats`)."""
+    """Return whether the world or a gate ended the episode, or the agent repeated an action `Limits.repeats` times."""
     return (
         state["observation"].done
         or is_stopped(state)
@@ -303,13 +314,13 @@ def is_finished(state: ReActState, runtime: Runtime[Context]) -> bool:
 
 
 def steps_limit(state: RunState, runtime: Runtime[Context]) -> LimitReached | None:
-    """Return the limit of world steps if the episode has used them up."""
+    """Return the limit of world steps if the episode has used them up, else None."""
     limit, taken = limits_of(state["task"], runtime).steps, len(state["history"])
     return LimitReached("steps", limit, taken) if taken >= limit else None
 
 
 def require_steps(state: RunState, runtime: Runtime[Context]) -> None:
-    """Stop before a model is asked for an action that the world would refuse.
+    """Check, before a model is asked for an action, that the episode has steps left to take it.
 
     Raises:
         LimitReached: the episode has no steps left.
@@ -343,7 +354,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class Move(BaseModel):
-    """The model's answer, before the world's tools are known."""
+    """Answer schema of a thought and a tool call, before `with_tools` restricts it to the tools of a world."""
 
     thought: Annotated[str, Truncated(120)]
     tool: str
@@ -352,12 +363,12 @@ class Move(BaseModel):
 
 @factory
 def pursue(*, alpha: float = PBAI_DEFAULTS.alpha) -> Operator:
-    """Ask the model for the next tool call on the belief's first open question (CGDP Algorithm 1, line 4).
+    """Ask the model for a tool call that pursues the belief's first open question (CGDP Algorithm 1, line 4).
 
     Without an open question the task's question is pursued.
 
     Args:
-        alpha: weight of BM25 against vectors in retrieval.
+        alpha: weight of BM25 in retrieval, from 0 (vectors only) to 1 (BM25 only).
     """
 
     async def pursue(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -373,7 +384,7 @@ def pursue(*, alpha: float = PBAI_DEFAULTS.alpha) -> Operator:
 
 
 def with_tools(form: type[M], state: DecideView, runtime: Runtime[Context]) -> type[M]:
-    """Narrow an answer form to the world: `tool` to its tools, `text` to its longest possible answer."""
+    """Restrict an answer schema to the task's benchmark: `tool` to its tools, `text` to its maximum answer length."""
     benchmark = benchmark_of(state["task"], runtime)
     return _tool_form(form, tuple(benchmark.tools), benchmark.longest_answer)
 
@@ -385,7 +396,14 @@ def _tool_form(form: type[M], tools: tuple[str, ...], most: int) -> type[M]:
 
 
 def to_tool_action(tool: str, text: str, *, alpha: float, k: int | None = None) -> Action:
-    """Create the action of a tool call. `alpha` and `k` apply to searches only."""
+    """Create the action of a tool call.
+
+    Args:
+        tool: name of the tool.
+        text: input of the tool.
+        alpha: for searches, the weight of BM25 in retrieval, from 0 (vectors only) to 1 (BM25 only).
+        k: for searches, the number of passages.
+    """
     text = unquote_line(text)
     if tool != SEARCH:
         return use_tool(tool, text)
@@ -402,7 +420,9 @@ answer once what was found settles the question.
 # Decide (ReAct) and execute (STEP's Executor): a thought, then the action that follows from it.
 
 MIN_SIMILARITY, MAX_MATCHES = 0.9, 5
-"""Similarity threshold and number of matches with which CLIN maps a written action to the world's list."""
+"""CLIN's settings for mapping a written action to a listed one: minimum similarity at which the best match is taken,
+and number of matches that the model otherwise chooses from.
+"""
 
 
 class Thought(BaseModel):
@@ -430,9 +450,9 @@ async def execute(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any
 async def _thought_and_action(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask for a thought and an action in the way that fits the world.
 
-    In a world that takes an answer the model uses one of its tools. Where the world lists at most `Limits.options`
-    actions the model chooses one. Where it lists more, the model writes an action that is matched to the list; a
-    benchmark for small models (`shortlists`) offers it the actions relevant to its assignment instead.
+    In a world that takes an answer, the model uses one of the world's tools. If the world lists at most
+    `Limits.options` actions, the model chooses one. If it lists more, the model writes an action, which is matched to
+    the list; if `Benchmark.shortlists` is true, it chooses from the actions most relevant to its assignment instead.
     """
     if benchmark_of(state["task"], runtime).answers:
         return await call_operator(pursue(), state, runtime)
@@ -450,8 +470,8 @@ def decide_freely(*, accept: float = MIN_SIMILARITY, most: int = MAX_MATCHES) ->
     """Let the model write its action as text, and take the most similar admissible action (as in CLIN and STEP).
 
     Args:
-        accept: minimum similarity at which the best match is taken without asking again.
-        most: number of best matches that the model otherwise chooses from; with 0 the action is sent as written.
+        accept: minimum similarity at which the best match is taken without a second question to the model.
+        most: number of best matches that the model otherwise chooses from; with 0 the world gets the action as written.
     """
 
     async def decide_freely(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def _record_delivery(state: RewardState, update: Update, runtime: Runtime[Contex
 
 
 def _with_answer(state: RewardState) -> RewardState:
-    """Set the predicted rewards as the answer that the benchmark scores."""
+    """Return the state with an action that hands in the predicted rewards, which the benchmark scores."""
     rewards = group_by_recording(state["rewards"])
     return {**state, "action": Action(text="rewards", kind=FINISH, args={"rewards": rewards})}
 
@@ -93,12 +93,12 @@ DELIVER = Slot("deliver", ACT_KEYS, _with_answer, _record_delivery)
 
 @factory
 def route(*, granularity: str = "attribute", encoder: str = DEFAULT_ENCODER, decimals: int | None = None) -> Operator:
-    """Predict the reward as the similarity of state and goal, object by object and attribute by attribute.
+    """Predict the reward as the similarity of world state and goal state, compared object by object.
 
     Args:
-        granularity: raw, textual, object or attribute: the form in which both are compared.
+        granularity: level of detail at which both states are compared: raw, textual, object or attribute.
         encoder: a sentence-transformers model: all-MiniLM-L6-v2, another installed or cached one, or its folder.
-        decimals: number of decimals to which the reward is truncated, if not None; the paper's code uses 2.
+        decimals: number of decimals to which the reward is truncated, if not None; StateFactory's code uses 2.
 
     Raises:
         UnknownName: there is no such granularity.
@@ -114,7 +114,7 @@ def route(*, granularity: str = "attribute", encoder: str = DEFAULT_ENCODER, dec
 
 
 def truncate_reward(reward: float, decimals: int) -> float:
-    """Truncate a reward to `decimals` decimals. A value within a rounding error below the next one counts as that."""
+    """Truncate a reward to `decimals` decimals, but round up a value such as 0.29999999999 (a rounding error)."""
     scale = float(10**decimals)
     return floor(round(reward * scale, 4)) / scale
 
@@ -131,12 +131,12 @@ def _compare_states(state: FactorView, granularity: str, encoder: str) -> Routin
 
 
 async def monotonic(state: RateView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Rate step t of T as t / T. Only this baseline knows the length T, which leaks how far the trajectory is."""
+    """Predict the reward t / T at step t of T. Only this baseline knows the trajectory's length T."""
     return {"reward": len(state["steps"]) / state["length"], "note": ""}
 
 
 async def constant(state: RateView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Rate every step as 0.5, which is uncorrelated with any reward: an EPIC distance of 0.7071."""
+    """Predict the reward 0.5 at every step. It is uncorrelated with any reward: its EPIC distance is 0.7071."""
     return {"reward": 0.5, "note": ""}
 
 
@@ -149,10 +149,13 @@ MAX_OBSERVATION = 1_500
 """Maximum number of characters of an observation in the prompt."""
 
 MAX_TRAJECTORY = 20_000
-"""Maximum number of characters of a trajectory, the latest steps: the paper's context of 8,192 tokens."""
+"""Maximum number of characters of a trajectory in the prompt, for StateFactory's context of 8,192 tokens.
+
+The latest steps are shown.
+"""
 
 MAX_BELIEF = 1_200
-"""Maximum number of characters of the belief that is carried from step to step."""
+"""Maximum number of characters of the belief that a stateful judge carries from step to step."""
 
 
 class Rated(BaseModel):
@@ -188,8 +191,9 @@ def judge_reward(*, stateful: bool = False, analytical: bool = False) -> Operato
     """Ask the judge model for a reward from 0 to 1.
 
     Args:
-        stateful: the judge keeps a written belief about the world instead of the trajectory.
-        analytical: the judge reasons before it answers; otherwise (intuitive) the answer form has no field for reasons.
+        stateful: whether the judge sees its own written belief about the world instead of the trajectory.
+        analytical: whether the judge reasons before it answers; if False (intuitive) the answer schema has no field for
+            reasons.
     """
     form: Any = ((Rated, Reasoned), (Believed, ReasonedBelief))[stateful][analytical]
     system = "\n".join(
@@ -256,11 +260,12 @@ INTUITIVE_INSTRUCTION = (
 
 @factory
 def supervised(*, head: str = "") -> Operator:
-    """Rate with heads that were trained to rank prefixes of other tasks' trajectories.
+    """Predict rewards with a trained model: a small network on sentence vectors, or a tuned language model.
 
     Args:
-        head: a file that `certigraph rewards train` wrote, or a folder of `certigraph rewards tune`. The tuned model
-            has seen the tasks that it was tuned on.
+        head: a file of networks (reward heads) that `certigraph rewards train` wrote, or a folder with a language model
+            that `certigraph rewards tune` wrote. A task is rated by a network that was not trained on it, but the
+            language model may have been tuned on it.
 
     Raises:
         Fault: ("model") in the graph, if no head is given, or it is neither such a file nor such a folder.

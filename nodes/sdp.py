@@ -1,7 +1,7 @@
 """SDP's operators (SDP paper, section 3.2): Propose, Realize, Validate, Certify and Replan.
 
-Each section has the operator, its answer form and its prompt; the paper's ablations follow the operator that they
-replace. The slots come first: they hold the bookkeeping of plan, cursor, attempts and certificates.
+Each section has the operator, its answer schema and its prompt; the ablations of the SDP paper follow the operator that
+they replace. The slots come first: they keep the plan, the position in it, the attempts and the certificates.
 """
 
 from collections.abc import Sequence
@@ -97,14 +97,17 @@ def _record_attempt(state: SDPState, update: Update, runtime: Runtime[Context]) 
 
 
 def _max_depth(tail: Sequence[Predicate]) -> int:
-    """Return how many predicates one verdict may certify: a return to an earlier state is certified alone."""
+    """Return how many predicates of `tail` one verdict may certify.
+
+    A predicate that stands for going back to an earlier state is certified alone.
+    """
     if tail[0].kind == RESTORE:
         return 1
     return next((n for n, predicate in enumerate(tail) if predicate.kind == RESTORE), len(tail))
 
 
 def _replace_tail(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
-    """Append the new tail to the certified part of the plan.
+    """Append the predicates that Replan returned to the certified part of the plan.
 
     Raises:
         LimitReached: the plan had been cut to its maximum length, and Replan returned no continuation.
@@ -170,7 +173,7 @@ def _skip_without_replans(state: SDPState, runtime: Runtime[Context]) -> Update 
 
 RESET = Slot("reset", RESET_KEYS, record=_clear_certified, starts_run=True)
 RESET_REVALIDATING = RESET._replace(skip=_require_replan_of_undone)
-"""`reset` of a graph that has `revalidate` and uses the benchmark's Replan."""
+"""Slot `reset` of a graph that has the node `revalidate` and not a Replan of the user's own."""
 PROPOSE = Slot("propose", {"plan": Sequence[Predicate]}, propose_view)
 REALIZE = Slot("realize", {"action": Action}, realize_view)
 ACT = Slot("act", ACT_KEYS)
@@ -191,14 +194,14 @@ REPLAN = Slot("replan", {"plan": Sequence[Predicate]}, sdp_replan_view, _replace
 
 
 class Conditions(BaseModel):
-    """The model's answer: conditions in the order in which they should come true, the goal last."""
+    """Answer schema for a plan: conditions in the order in which they should come true, the goal last."""
 
     conditions: list[str]
 
 
 @prefer_benchmark_operator
 async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for the plan. An empty plan means giving up."""
+    """Ask the model for a plan: predicates that lead to the goal. An empty plan means giving up."""
     goal = state["task"].condition or state["task"].goal
     instruction = PROPOSE_INSTRUCTION.format(
         task=state["task"].goal, certified=numbered_list(p.text for p in state["certified"].predicates), goal=goal
@@ -207,9 +210,10 @@ async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, An
 
 
 async def ask_plan(instruction: str, task: Task, runtime: Runtime[Context]) -> list[Predicate]:
-    """Ask a model for a plan: its non-empty conditions, then the task's goal. Without conditions the plan is empty.
+    """Ask a model for a plan: the conditions that it gives, then the task's goal. Without conditions the plan is empty.
 
-    The goal is taken from the task (Definition 1), so that a model that weakens it cannot decide what success means.
+    The goal is taken from the task (SDP, Definition 1), so that a model that weakens it cannot decide what success
+    means.
     """
     maximum = limits_of(task, runtime).plan
     answer = await ask(build_prompt(runtime, instruction), conditions_form(maximum), role="planner", runtime=runtime)
@@ -219,7 +223,7 @@ async def ask_plan(instruction: str, task: Task, runtime: Runtime[Context]) -> l
 
 @lru_cache(maxsize=16)
 def conditions_form(most: int) -> type[Conditions]:
-    """Create the answer form for `most` conditions; it accepts more, so that a plan that is too long is noticed."""
+    """Create the answer schema for up to `most` conditions. Longer plans are parsed too, so that they are noticed."""
     return create_model("Conditions", __base__=Conditions, conditions=(bounded_list(most, str), ...))
 
 
@@ -246,7 +250,7 @@ class NextAction(BaseModel):
 
 @prefer_benchmark_operator
 async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for the next action."""
+    """Ask the model for an action that should make the target predicate true."""
     goal, target = state["task"].goal, state["target"].text
     maximum = limits_of(state["task"], runtime).options
     options = await candidate_actions([target, goal], runtime, maximum)
@@ -297,7 +301,7 @@ Give the one action that makes it true. Do not repeat what was tried.
 # Validate (SDP Eq. 3): count the consecutive predicates at the head of the plan that the observation satisfies.
 
 MAX_SHOWN_CONDITIONS = 10
-"""Maximum number of conditions in a prompt. A deeper cascade is certified in two steps."""
+"""Maximum number of conditions in Validate's prompt. If more hold at once, they are certified in two steps."""
 
 
 class Holds(BaseModel):
@@ -309,7 +313,7 @@ class Holds(BaseModel):
 
 @prefer_benchmark_operator
 async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model how many conditions at the head of the plan hold."""
+    """Ask the model how many of the plan's next conditions hold now, counted from the target on without a gap."""
     tail = state["tail"][:MAX_SHOWN_CONDITIONS]
     instruction = VALIDATE_INSTRUCTION.format(
         task=state["task"].goal,
@@ -321,13 +325,13 @@ async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, 
 
 
 async def always_pass(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Certify the target whatever the world shows (the paper's ablation of Validate, section 4.3)."""
+    """Certify the target predicate whatever the world shows (SDP's ablation of Validate, section 4.3)."""
     return {"verdict": Verdict(depth=1, reason="always_pass")}
 
 
 @factory
 def capped(validate: Operator = validate, *, depth: int = 1) -> Operator:
-    """Limit a validator's cascades to `depth` predicates (the paper's ablation of cascade, section 4.3).
+    """Let a validator certify at most `depth` predicates at once (SDP's ablation of cascades, section 4.3).
 
     Raises:
         UnknownName: `depth` is not a positive integer.
@@ -360,7 +364,7 @@ Count how many of them hold now, from the first one on, without a gap. If the fi
 
 
 async def certify(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Certify the predicates that the verdict counted, and advance the cursor past them."""
+    """Certify the predicates that Validate found to hold, and make the next predicate of the plan the target."""
     head, history = state["head"], state["history"]
     targets = tuple(state["plan"][head : head + state["verdict"].depth])
     certificate = Certificate(
@@ -375,14 +379,14 @@ async def certify(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
         finding=state["verdict"].finding,
         forced=state["verdict"].forced,
     )
-    # Only new progress refills the replan budget: no return to an earlier state, no step repeated after it, and no
-    # forced target.
+    # Only new progress refills the replan budget: not going back to an earlier state, no step repeated after that, and
+    # no forced target.
     replans = 0 if _extends_progress([*state["certificates"], certificate]) else state["replans"]
     return {"certificates": [certificate], "head": head + len(targets), "tried": 0, "replans": replans}
 
 
 def _extends_progress(certificates: Sequence[Certificate]) -> bool:
-    """Whether the latest certificate reaches a longer certified state than all before it."""
+    """Return whether the latest certificate leads to a longer certified state than every earlier one."""
     if all(c.restores is None for c in certificates):
         return not certificates[-1].forced
     *before, after = (len(s.predicates) for s in certified_states(certificates))
@@ -402,7 +406,7 @@ MAX_SHOWN_ATTEMPTS = 10
 
 @prefer_benchmark_operator
 async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for a new plan tail. An empty tail means giving up."""
+    """Ask the model for a new plan from the certified state to the goal. If the plan is empty, the run gives up."""
     situation = SITUATION_TEMPLATE.format(
         task=state["task"].goal,
         certified=numbered_list(p.text for p in state["certified"].predicates),
@@ -432,7 +436,7 @@ def _format_checks(state: SDPReplanView) -> str:
 
 
 async def give_up(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """End the run instead of replanning (the paper's ablation of Replan, section 4.3)."""
+    """End the run instead of replanning (SDP's ablation of Replan, section 4.3)."""
     return {"plan": []}
 
 

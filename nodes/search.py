@@ -68,7 +68,7 @@ def _skip_without_answer(state: HypothesesState, runtime: Runtime[Context]) -> U
 
 
 def _attach_sources(state: HypothesesState, update: Update, runtime: Runtime[Context]) -> Update:
-    """Add to the answer the passages that the searches retrieved, because this world has not seen their searches."""
+    """Add to the answer the ids of the passages that the parallel searches retrieved in worlds of their own."""
     sources = chain.from_iterable(branch.retrieved for branch in aggregate_view(state)["branches"])
     action: Action = update["action"]
     retrieved = {RETRIEVED: list(dict.fromkeys(sources))}
@@ -88,11 +88,14 @@ AGGREGATE = Slot("aggregate", {"action": Action}, aggregate_view, _attach_source
 # has another form, and MemGPT keeps no memory.
 
 SUMMARY_SOURCE = "rounds no longer shown"
-"""Source of the fact that holds the summary."""
+"""Source of the fact that holds MemGPT's summary of earlier turns."""
 
 
 class ManagedMove(BaseModel):
-    """The model's answer, before the world's tools are known. An empty `remember` leaves core memory as it is."""
+    """Answer schema of MemGPT's step, before `with_tools` restricts it to the tools of a world.
+
+    An empty `remember` leaves core memory as it is.
+    """
 
     thought: Annotated[str, Truncated(120)]
     remember: Annotated[str, Truncated(200)]
@@ -112,12 +115,12 @@ def manage(
 ) -> Operator:
     """Ask the model for a tool call and a note for core memory (MemGPT).
 
-    Under memory pressure the prompt warns the model, and its queue is flushed afterwards.
+    When the context is nearly full, the prompt warns the model, and all but the latest turns are then summarised.
 
     Args:
-        alpha: weight of BM25 against vectors in retrieval.
+        alpha: weight of BM25 in retrieval, from 0 (vectors only) to 1 (BM25 only).
         page: maximum number of passages that a search returns.
-        pressure: share of `Limits.context` above which the context is under pressure.
+        pressure: share of `Limits.context` above which the context counts as nearly full.
     """
 
     async def manage(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -141,7 +144,10 @@ def manage(
 
 
 def add_core_note(belief: Belief, note: str, turns: int) -> Belief:
-    """Add a note to core memory, within its maximum size, and extend the window by the turn that follows."""
+    """Add a note to MemGPT's core memory, whose oldest notes are dropped if it becomes too long.
+
+    The window of visible turns becomes `turns` + 1, so that it includes the turn that follows.
+    """
     notes = tuple(filter(None, (*belief.notes, unquote_line(note))))
     while _notes_length(notes) > MAX_CORE_MEMORY:
         notes = notes[1:]
@@ -153,7 +159,7 @@ def _notes_length(notes: Sequence[str]) -> int:
 
 
 async def _flush_queue(belief: Belief, state: DecideView, limits: Limits, runtime: Runtime[Context]) -> Belief:
-    """Summarise all turns but the latest, and remove them from the queue."""
+    """Summarise all turns but the latest ones in MemGPT's queue, and remove them from it."""
     leaving = format_transcript(state["turns"][:-KEPT_TURNS], limits)
     before = belief.facts[0].text if belief.facts else "(none)"
     instruction = SUMMARISE_INSTRUCTION.format(
@@ -204,7 +210,7 @@ def reason(*, alpha: float = IRCOT_DEFAULTS.alpha, paragraphs: int = MAX_PARAGRA
     """Ask the model for one more sentence of reasoning, and search with it (IRCoT). The first query is the question.
 
     Args:
-        alpha: weight of BM25 against vectors in retrieval.
+        alpha: weight of BM25 in retrieval, from 0 (vectors only) to 1 (BM25 only).
         paragraphs: maximum number of different paragraphs in the prompt; the latest ones are shown.
     """
 
@@ -239,13 +245,13 @@ class Generation(BaseModel):
 
 @factory
 def generate(*, alpha: float = ITER_RETGEN_DEFAULTS.alpha) -> Operator:
-    """Search for the question, then for the question with the last generation (Iter-RetGen). It never stops.
+    """Search for the question, then for the question and the model's last generation (Iter-RetGen). Never stops.
 
-    Its native belief has a window of one turn, because Iter-RetGen remembers only the latest passages; the final answer
-    is given from these, too.
+    Iter-RetGen remembers only the latest passages and gives the final answer from them. So the belief shows only one
+    turn, unless another memory than `native` writes it.
 
     Args:
-        alpha: weight of BM25 against vectors in retrieval.
+        alpha: weight of BM25 in retrieval, from 0 (vectors only) to 1 (BM25 only).
     """
 
     async def generate(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -275,11 +281,11 @@ the next query, so name what it still depends on.
 
 @factory
 def retrieving(*, decide: Operator, alpha: float | None = None, k: int | None = None) -> Operator:
-    """Wrap an agent so that its searches use these settings.
+    """Wrap an agent's operator so that all its searches use the given retrieval settings.
 
     Args:
-        decide: the agent's operator.
-        alpha: weight of BM25 against vectors, 0 to 1; None keeps the agent's setting.
+        decide: the agent's operator for the slot `decide`.
+        alpha: weight of BM25 in retrieval, from 0 (vectors only) to 1 (BM25 only); None keeps the agent's setting.
         k: number of passages that a search returns; None keeps the number in the limits.
     """
     settings = {name: value for name, value in (("alpha", alpha), ("k", k)) if value is not None}
@@ -308,7 +314,7 @@ class Hypotheses(BaseModel):
 
 @factory
 def hypothesise(*, number: int = 3) -> Operator:
-    """Ask the model for `number` different directions before the first search; it may give fewer.
+    """Ask the model for `number` hypotheses about the answer, each a direction to search in; it may give fewer.
 
     Raises:
         UnknownName: `number` is not between 1 and 6.
@@ -328,12 +334,12 @@ def hypothesise(*, number: int = 3) -> Operator:
 async def ask_hypotheses(
     task: Task, runtime: Runtime[Context], *, most: int, known: str = "", tried: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """Ask the model for directions that fit what is known and were not tried, the most promising first.
+    """Ask the model for hypotheses that fit what is known and were not searched for, the most promising first.
 
     Args:
         task: the task, whose goal is the question.
         runtime: the operator's runtime.
-        most: maximum number of directions.
+        most: maximum number of hypotheses.
         known: what is known so far.
         tried: queries of earlier searches.
     """
@@ -345,7 +351,7 @@ async def ask_hypotheses(
 
 
 def with_direction(decide: Operator, direction: str) -> Operator:
-    """Wrap an agent so that its first advice is the direction to take; without a direction it stays as it is."""
+    """Wrap an agent's operator so that its prompt names a direction to search in; an empty one changes nothing."""
 
     async def directed(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         advice = (f"Direction to take: {direction}", *state["advice"])
@@ -372,14 +378,14 @@ promising first, each a short direction for the search: whom or what to look up,
 
 
 class FinalAnswer(BaseModel):
-    """The model's answer, before it is known how long the benchmark's answers are."""
+    """Answer schema of the final answer, before the maximum length of a benchmark's answers is added."""
 
     answer: str
 
 
 @prefer_benchmark_operator
 async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for the answer that the gathered evidence supports best (CGDP section 5.2: from b_t)."""
+    """Ask the model for the answer that the gathered evidence supports best (CGDP section 5.2)."""
     evidence = (
         format_rounds(state, limits_of(state["task"], runtime))
         + await _format_passages(state, runtime)
@@ -393,7 +399,7 @@ async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]
 
 
 async def _format_passages(state: AnswerView, runtime: Runtime[Context]) -> str:
-    """Format the available passages that fit the question best, for agents that keep no turns."""
+    """Format the retrieved passages that fit the question best, for agents without a transcript of turns."""
     task, ids = state["task"], state["evidence"].sources
     if state["turns"] or not ids:
         return ""
@@ -406,7 +412,7 @@ def _format_certified(state: AnswerView) -> str:
 
 
 def answer_form(task: Task, runtime: Runtime[Context]) -> type[FinalAnswer]:
-    """Create the form of a final answer, with the maximum length of the benchmark's answers."""
+    """Create the answer schema of the final answer, with the maximum length of the benchmark's answers."""
     return _answer_form_of_length(benchmark_of(task, runtime).longest_answer)
 
 
@@ -435,7 +441,7 @@ async def aggregate(state: AggregateView, runtime: Runtime[Context]) -> dict[str
 
 
 def majority_answer(branches: Sequence[Branch]) -> str:
-    """Return the answer of more than half of the searches that gave one, in the first one's words; empty if none."""
+    """Return the answer that more than half of the searches with an answer gave, in the first one's words, or ""."""
     answers = [branch.answer for branch in branches if branch.answer]
     for words, votes in Counter(map(_normalise_answer, answers)).most_common(1):
         if 2 * votes > len(answers):
@@ -478,13 +484,13 @@ __all__ = ["abstain", "force_accept", "force_pass", "unforced"]
 
 @prefer_benchmark_operator
 async def unforced(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Validate as the benchmark does, but without its policy: a refused finding never passes."""
+    """Validate as the benchmark does, but without its policy that lets refused findings pass after some refusals."""
     return await validate(state, runtime)
 
 
 @factory
 def force_pass(validate: Operator = unforced, *, after: int = REJECTIONS) -> Operator:
-    """Let a refused finding pass, uncertified, once the validator has refused `after` others of its step.
+    """Let a refused finding pass, uncertified, once the validator has refused `after` others for the same step.
 
     Raises:
         UnknownName: `after` is not an integer of at least 0.
@@ -501,5 +507,5 @@ def force_pass(validate: Operator = unforced, *, after: int = REJECTIONS) -> Ope
 
 
 async def abstain(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Give no answer if none is certified, which makes the answers fewer but more precise."""
+    """Give no answer if none is certified, so that there are fewer answers but more of them are right."""
     return {"action": finish("")}

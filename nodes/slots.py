@@ -60,7 +60,7 @@ class Spec(Record):
 
 
 def factory(make: Callable[P, OperatorT]) -> Callable[P, OperatorT]:
-    """Decorate an operator factory so that each operator keeps the call that created it as its `spec`."""
+    """Decorate a function that creates operators, so that each operator records the call that created it as `spec`."""
 
     @wraps(make)
     def create(*args: P.args, **kwargs: P.kwargs) -> OperatorT:
@@ -74,7 +74,7 @@ def factory(make: Callable[P, OperatorT]) -> Callable[P, OperatorT]:
 
 
 def _bound_arguments(bound: inspect.BoundArguments) -> dict[str, Any]:
-    """Return the arguments by name, with those collected by a `**keywords` parameter on the same level."""
+    """Return the arguments by name. Those that a `**keywords` parameter collects are listed by their own names."""
     arguments = dict(bound.arguments)
     for name, parameter in bound.signature.parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
@@ -89,7 +89,7 @@ def spec_of(operator: Operator) -> Spec:
 
 
 def build_operator(spec: Spec, shipped: Mapping[str, Callable[..., Any]]) -> Operator:
-    """Build an operator from its spec: a shipped one by its name, a user's by importing it.
+    """Build an operator from its spec: one of `shipped` by its name, a user's own by importing it.
 
     Raises:
         UnknownName: the name is unknown, or the operator takes no arguments.
@@ -179,10 +179,10 @@ def _task_of(state: Any) -> Task:
 Update = dict[str, Any]
 
 ACT_KEYS: Mapping[str, Any] = {"observation": Observation, "evidence": Evidence, "history": Sequence[Step]}
-"""Keys, with their types, that an operator which acts in the world returns."""
+"""Keys, with their types, that an operator which acts in the world must return."""
 
 RESET_KEYS: Mapping[str, Any] = {"task": Task, "episode": str, **ACT_KEYS}
-"""Keys, with their types, that an operator which opens an episode returns."""
+"""Keys, with their types, that an operator which opens an episode must return."""
 
 EMPTY_MEMORY: Update = {"belief": Belief(), "rounds": Overwrite([]), "stagnation": Stagnation()}
 """Values of the memory and gate channels at the start of an episode."""
@@ -191,13 +191,13 @@ EMPTY_MEMORY: Update = {"belief": Belief(), "rounds": Overwrite([]), "stagnation
 def clear_memory(state: Mapping[str, Any]) -> Update:
     """Return the update that clears the previous episode's memory and gate.
 
-    Channels that were never written stay out of it, so that they take no space in checkpoints.
+    Channels that were never written are not in the update, so that they take no space in checkpoints.
     """
     return {channel: empty for channel, empty in EMPTY_MEMORY.items() if state.get(channel)}
 
 
 SUBTASK_KEY = "subtask"
-"""Metadata key under which the nodes of an inner graph find the id of the sub-task that they solve."""
+"""Key in LangGraph's metadata of the id of the TDP sub-task that an inner graph works on."""
 
 
 def _return_update(state: Mapping[str, Any], update: Update, runtime: Runtime[Context]) -> Update:
@@ -211,12 +211,12 @@ def _full_state(state: Any) -> Any:
 class Slot(NamedTuple):
     """A place for an operator in a graph, declared once.
 
-    It says what the operator reads, what it must return, which bookkeeping surrounds it, and which operator it is by
-    default. `build`, `certigraph list` and the checks of an operator's return all follow this declaration.
+    It says what the operator reads, what it must return, which bookkeeping surrounds it, and which operator is the
+    default. `build`, `certigraph list` and the checks of what operators return all follow this declaration.
     """
 
     name: str
-    """Name of the node, and of the keyword that swaps its operator."""
+    """Name of the node, and of the keyword that replaces its operator."""
     writes: Mapping[str, Any]
     """Keys that the operator must return, no more and no less, with their types: LangGraph checks neither."""
     view: Callable[[Any], Any] = _full_state
@@ -226,24 +226,25 @@ class Slot(NamedTuple):
     skip: Callable[[Any, Runtime[Context]], Update | None] = lambda state, runtime: None
     """Returns an update that replaces the operator's call (for example when its budget is spent), else None."""
     starts_run: bool = False
-    """Whether a run starts here: what the thread spent before belongs to another run."""
+    """Whether a run starts with this node, so that usage is counted from zero: earlier usage is that of another run."""
     nests: bool = False
     """Whether the operator runs a graph whose nodes report their own usage; it returns their `usage` and `spent`."""
     default: Any = None
-    """The operator unless `build` is given another one. A slot without a default is optional: it becomes a node only
-    if `build` is given its operator."""
+    """The operator that is used if `build` is given no other one. A slot without a default is optional: it becomes a
+    node only if `build` is given an operator for it."""
     answers_only: bool = False
     """Whether the node runs only in worlds that take an answer; drawings show it only for those."""
 
     def filled(self, operator: Any) -> "Slot":
-        """Return the slot with a default operator."""
+        """Return a copy of the slot with `operator` as its default."""
         return self._replace(default=operator)
 
 
 def create_node(slot: Slot, operator: Any) -> RunnableCallable:
-    """Create a node that narrows the state, measures usage, checks the update and records it.
+    """Create the LangGraph node of a slot and its operator. It works with `invoke` and `ainvoke`.
 
-    The node works with `invoke` and `ainvoke`.
+    The node narrows the state to the operator's view, calls the operator, checks the update that it returns, adds the
+    slot's bookkeeping, and measures usage.
     """
     nested, call = getattr(operator, "graph", None), to_call(slot.name, operator)
     label = operator_label(operator)
@@ -279,7 +280,7 @@ def create_node(slot: Slot, operator: Any) -> RunnableCallable:
 
 
 def node_position(config: RunnableConfig) -> tuple[int, NodeScope]:
-    """Return a node's superstep and place, read from LangGraph's metadata."""
+    """Return the superstep of a node and its place in nested graphs, read from LangGraph's metadata."""
     metadata = config.get("metadata", {})
     scope = str(metadata.get("langgraph_checkpoint_ns", "")).rpartition("|")[0]
     return metadata.get("langgraph_step", 0), NodeScope(scope, metadata.get(SUBTASK_KEY, "") if scope else "")

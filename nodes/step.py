@@ -59,7 +59,7 @@ MAX_REFUSALS = 3
 """Maximum number of actions in a row that the Evaluator may refuse; the next one is taken."""
 
 MAX_UNACHIEVABLE = 3
-"""Maximum number of times that the world may refuse the same action before its subtask is refined."""
+"""Number of times that the world refuses the same action after which the subtask fails and is refined."""
 
 
 def _clear_subtasks(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -108,7 +108,7 @@ def _skip_assessment(state: StepState, runtime: Runtime[Context]) -> Update | No
 
 
 def is_over(state: StepState, runtime: Runtime[Context]) -> bool:
-    """Whether the episode is over: finished, out of steps or subtasks, or too long for its task (`Limits.gold`)."""
+    """Return whether the episode is over: finished, out of steps or subtasks, or too long (`Limits.gold`)."""
     reached = react.episode_limit(state, runtime)
     gold = limits_of(state["task"], runtime).gold
     return react.is_finished(state, runtime) or reached is not None or _is_past_gold(state, gold, runtime)
@@ -143,7 +143,7 @@ class Next(BaseModel):
 
 @prefer_benchmark_operator
 async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for the next subtask, or for a refinement of the one that failed (Algorithm 1, lines 5-10)."""
+    """Ask the model for the next subtask, or for a refinement of the one that failed (STEP Algorithm 1, lines 5-10)."""
     request = PLANNER_QUESTION.format(
         task=state["task"].goal,
         strategy=numbered_list(state["strategy"]),
@@ -160,7 +160,7 @@ async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, An
 
 
 async def none(state: PlannerView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Give the Executor the complete task and all insights, without a Planner (the paper's ablation, section 4.2.3)."""
+    """Give the Executor the complete task and all insights, without a Planner (STEP's ablation, section 4.2.3)."""
     return {"subtask": StepSubtask(text=state["task"].goal, insights=tuple(state["insights"]), whole=True)}
 
 
@@ -215,7 +215,7 @@ class Ruling(BaseModel):
 
 @prefer_benchmark_operator
 async def align(state: AlignView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model whether a rule of earlier episodes forbids the action. Only the rules count, not its usefulness."""
+    """Ask the model whether a rule learned in earlier episodes forbids the action, useful or not."""
     request = ALIGN_QUESTION.format(
         rules=numbered_list(state["rules"]), subtask=state["subtask"], action=state["action"].text
     )
@@ -250,7 +250,7 @@ class Completion(BaseModel):
 
 @prefer_benchmark_operator
 async def assess(state: AssessView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model whether the subtask is completed, given its latest turns and the world's view."""
+    """Ask the model whether the subtask is completed, given the latest actions, observations and the world's view."""
     request = ASSESS_QUESTION.format(
         subtask=state["subtask"].text,
         count=len(state["turns"]),
@@ -284,9 +284,9 @@ PAGE_SIZE = 1000
 
 
 async def recall(state: RecallView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Read the latest lessons about the task, oldest first.
+    """Read the latest lessons about the task from the run's LangGraph store, oldest first.
 
-    Lessons in the state that are not in the store follow: your own memory operator need not store what it returns.
+    Lessons in the state that are not in the store come last: your own memory operator need not store what it returns.
 
     Raises:
         Fault: ("data") the store holds an item that is not a lesson.
@@ -356,7 +356,7 @@ def store_of(runtime: Runtime[Context]) -> BaseStore:
 
 
 def _run_id(runtime: Runtime[Context]) -> str:
-    """Return the id of a run in its memory: its thread's, or a new one, since without a thread no run is resumed."""
+    """Return the id under which a run stores its lessons: that of its thread or, without a thread, another one."""
     return _thread_id(runtime) or (uuid.uuid4().hex if context_of(runtime).memory else "run")
 
 
@@ -371,10 +371,10 @@ def _to_lesson(value: dict[str, Any]) -> Lesson:
 # The lessons of an episode: Reflexion's prose, CLIN's causal insights, STEP's insights and strategy.
 
 MAX_TURNS = 60
-"""Maximum number of turns of an episode in a prompt, the latest."""
+"""Maximum number of turns of an episode in a prompt; the latest ones are shown."""
 
 MAX_EPISODE = 6_000
-"""Maximum number of characters of an episode in a prompt, from its end.
+"""Maximum number of characters of an episode in a prompt, counted from the end of the episode.
 
 With the earlier lessons the prompt has about 3,000 tokens.
 """
@@ -396,7 +396,7 @@ SCORE_REPORTS = (
     (0.01, "Little of the task was done."),
     (-1.0, "Nothing that counts was done."),
 )
-"""Minimum score, and the sentence that reports it (CLIN)."""
+"""Pairs of a minimum score and the sentence that reports scores from it to the next higher one (CLIN)."""
 
 FATAL_REPORT = "The episode was lost by an action that must not be taken."
 """Report of an episode with a negative raw score."""
@@ -427,7 +427,7 @@ async def reflect(state: ReflectView, runtime: Runtime[Context]) -> dict[str, An
 
 @prefer_benchmark_operator
 async def gain_insights(state: ReflectView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for the causal insights after this episode, which replace the earlier ones (CLIN)."""
+    """Ask the model for the causal insights that hold after this episode; they replace the earlier ones (CLIN)."""
     return await _store_and_return(state, runtime, insights=await _ask_insights(state, runtime))
 
 

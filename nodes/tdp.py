@@ -1,6 +1,7 @@
 """TDP's operators: decompose a task, gather what its sub-tasks did, and revise the task graph (TDP section 3).
 
-The slots hold the schedule: which nodes run next (`solve_views`), with how many steps, and in which world.
+A node of the task graph is a sub-task. The slots hold the schedule: which sub-tasks run next (`solve_views`), with how
+many steps, and in which world.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,10 +48,10 @@ from certigraph.state.tdp import (
 # The slots of TDP's graph, and the schedule of its nodes.
 
 DAG_KEYS = {"dag": Dag, "notes": Sequence[str]}
-"""Keys that an operator which writes the task graph returns."""
+"""Keys, with their types, that an operator which writes the task graph must return."""
 
 RESERVED_STEPS = 3
-"""World steps reserved for every node that runs later."""
+"""Number of world steps that are reserved for each sub-task that runs later."""
 
 
 def _clear_dag(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -95,7 +96,10 @@ def _skip_revision(state: TDPState, runtime: Runtime[Context]) -> Update | None:
 
 
 def solve_views(state: TDPState, runtime: Runtime[Context]) -> list[SolveView]:
-    """Return the view of each node of the next batch; the batch is one node if the world cannot be copied."""
+    """Return the input of the slot `solve` for each sub-task that runs next.
+
+    All sub-tasks that are ready run in parallel. If the world cannot be copied, one runs at a time.
+    """
     batch = _next_batch(state)
     steps_left, entered = _steps_left(state, runtime), context_of(runtime).entry
     return [
@@ -107,9 +111,10 @@ def solve_views(state: TDPState, runtime: Runtime[Context]) -> list[SolveView]:
 
 
 def _next_batch(state: TDPState) -> tuple[Node, ...]:
-    """Return the nodes to run next: all that are ready, or one where the world cannot be copied.
+    """Return the sub-tasks to run next: all that are ready, or one if the world cannot be copied.
 
-    A node that spent its part of the budget waits until no other is ready, and then runs alone.
+    A sub-task that was stopped because it had spent its part of the budget waits until no other one is ready, and then
+    runs alone.
     """
     cut_off = {outcome.node for outcome in state["outcomes"] if outcome.status == "pending"}
     fresh = tuple(node for node in state["dag"].ready if node.id not in cut_off)
@@ -117,17 +122,17 @@ def _next_batch(state: TDPState) -> tuple[Node, ...]:
 
 
 def _steps_left(state: TDPState, runtime: Runtime[Context]) -> int:
-    """Return the number of world steps left. For a run inside another the limit includes the steps before it."""
+    """Return the number of world steps left. For a run inside another run, the limit includes the steps before it."""
     entered = context_of(runtime).entry
     before = len(entered.steps) if entered else 0
     return limits_of(state["task"], runtime).steps - before - steps_taken(state)
 
 
 def _node_steps(steps_left: int, state: TDPState, batch: int) -> int:
-    """Return how many steps one node may take.
+    """Return how many world steps one sub-task may take.
 
-    It is an equal part of the steps left, after `RESERVED_STEPS` are reserved for each later node; if too few are left
-    to reserve, an equal part over all pending nodes.
+    It is an equal part of the steps that remain after `RESERVED_STEPS` are reserved for each later sub-task. If that
+    leaves too few, all steps left are divided equally among all pending sub-tasks.
     """
     pending = len(state["dag"].pending)
     return max((steps_left - RESERVED_STEPS * (pending - batch)) // batch, steps_left // pending, 1)
@@ -145,9 +150,10 @@ def _solve_view(state: TDPState, entry: NestedStart, node: Node, allowed: int, s
 
 
 def _create_entry(state: TDPState, node: Node, entered: NestedStart | None) -> NestedStart:
-    """Return the starting point of a node: what it knows, and the world that it acts in.
+    """Return the starting point of a sub-task: the results that it depends on, and the world in which it acts.
 
-    A copy of the world repeats the steps before this run, if it is inside another, then those of the node's ancestors.
+    If the world is a copy, it first repeats the steps taken before this run (if the run is inside another run), and
+    then those of all sub-tasks on which this one depends.
     """
     outcomes = {outcome.node: outcome for outcome in state["outcomes"]}
     known = tuple(f"{need}: {outcomes[need].result}" for need in node.needs)
@@ -173,25 +179,27 @@ GATHER = Slot("gather", ACT_KEYS, record=_update_statuses)
 REVISE = Slot("revise", DAG_KEYS, revise_view, _check_revision, _skip_revision)
 
 
-# The answer forms for sub-tasks, and the repeated request for an answer that is a valid task graph.
+# The answer schemas for sub-tasks, and the repeated request for an answer that is a valid task graph.
 
 A = TypeVar("A", bound=BaseModel)
 
 MAX_SUBTASK_TEXT, MAX_NEEDS = 240, 8
-"""Maximum number of characters of a specification, and of needs of a sub-task, where a grammar bounds the answer.
+"""Maximum characters of a sub-task's specification, and maximum number of sub-tasks whose results it may need.
+
+They hold where a grammar constrains the model's answer.
 
 This is at most about 120 tokens a sub-task: eight of them fit into an answer of the embedded models
 (`ANSWER_TOKENS`).
 """
 
 MAX_FLAW = 200
-"""Maximum number of characters of the description of a flaw."""
+"""Maximum number of characters of the description of one flaw in a model's answer."""
 
 Id = Annotated[str, Truncated(30, always=True)]
 
 
 class Subtask(BaseModel):
-    """A node as a model writes it."""
+    """Answer schema of one sub-task: its id, its specification, and the ids of the sub-tasks whose results it needs."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
@@ -201,7 +209,7 @@ class Subtask(BaseModel):
 
 
 class CheckedAnswer(NamedTuple, Generic[A]):
-    """The last answer, whether it was accepted, and the flaws of the answers that were refused."""
+    """Result of `ask_until_valid`: the last answer, whether it has no flaws, and the flaws of all refused answers."""
 
     answer: A
     accepted: bool
@@ -211,20 +219,20 @@ class CheckedAnswer(NamedTuple, Generic[A]):
 async def ask_until_valid(
     question: str, form: type[A], flaws: Callable[[A], Iterable[str]], *, again: int, runtime: Runtime[Context]
 ) -> CheckedAnswer[A]:
-    """Ask a model until its answer has no flaws. Each retry shows it its last answer and the flaws of that.
+    """Ask a model until its answer has no flaws. Each retry shows the model its last answer and the flaws found in it.
 
-    After the same answer twice in a row it is not asked again, since a third would hardly differ.
+    If the model gives the same answer twice in a row, it is not asked again, since a third would hardly differ.
 
     Args:
         question: the prompt.
-        form: the answer form.
-        flaws: describes what is wrong with an answer, a line each.
+        form: the answer schema.
+        flaws: function that returns what is wrong with an answer, one line for each flaw.
         again: maximum number of retries.
         runtime: the operator's runtime.
 
     Raises:
         LimitReached: the budget does not allow another call.
-        Fault: the endpoint failed, or the reply did not fit the form.
+        Fault: the model's endpoint failed, or its reply did not fit the schema.
     """
     request, notes, last = question, list[str](), None
     for _ in range(1 + again):
@@ -241,18 +249,21 @@ async def ask_until_valid(
 
 
 def id_type(ids: Sequence[str]) -> Any:
-    """Return the type of an id. A grammar allows only these; other ids are parsed too, so that they can be refused."""
+    """Return the type of a sub-task's id in an answer schema, for which a grammar allows only `ids`.
+
+    Other ids are parsed as well, so that they can be refused with a reason.
+    """
     return Annotated[Id, Field(json_schema_extra={"enum": [*ids]})] if ids else Id
 
 
 def subtask_form(ids: Sequence[str], needs: Sequence[str]) -> type[Subtask]:
-    """Create the form of a sub-task that has one of `ids` and needs some of `needs`."""
+    """Create the answer schema of a sub-task whose id is one of `ids` and which may need the sub-tasks in `needs`."""
     parts: dict[str, Any] = {"id": (id_type(ids), ...), "needs": (bounded_list(MAX_NEEDS, id_type(needs)), ...)}
     return create_model("Subtask", __base__=Subtask, **parts)
 
 
 def to_nodes(written: Sequence[Subtask]) -> tuple[Node, ...]:
-    """Convert the sub-tasks that a model wrote to nodes, without quotation marks and repeated needs."""
+    """Convert the sub-tasks that a model wrote to nodes of the task graph; repeated needs are dropped."""
     return tuple(
         Node(id=unquote_line(w.id), task=unquote_line(w.task), needs=tuple(dict.fromkeys(map(unquote_line, w.needs))))
         for w in written
@@ -275,14 +286,14 @@ DECOMPOSE_RETRIES = 2
 
 
 class Subtasks(BaseModel):
-    """The model's answer."""
+    """Answer schema of `decompose`: the sub-tasks."""
 
     nodes: list[Subtask]
 
 
 @prefer_benchmark_operator
 async def decompose(state: DecomposeView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for the sub-tasks and what each needs.
+    """Ask the model to divide the task into sub-tasks, each with the sub-tasks whose results it needs.
 
     An invalid task graph is refused; after `DECOMPOSE_RETRIES` retries the last one is repaired by rule.
     """
@@ -300,7 +311,7 @@ async def decompose(state: DecomposeView, runtime: Runtime[Context]) -> dict[str
 
 
 async def undivided(state: DecomposeView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Make the task its only sub-task, without a model (the ablation of Decompose)."""
+    """Make the whole task the only sub-task, without a model (the ablation of Decompose)."""
     return {"dag": Dag(nodes=(Node(id="task", task=state["task"].goal),)), "notes": ()}
 
 
@@ -327,9 +338,9 @@ Task: {task}
 
 
 async def gather(state: TDPState, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Repeat in the run's world the actions that a batch took in copies of it.
+    """Repeat in the run's own world the actions that the latest sub-tasks took in copies of it.
 
-    Actions that were taken in the run's world itself are not repeated.
+    Actions that were taken in the run's own world are not repeated.
 
     Raises:
         Fault: the world failed.
@@ -356,11 +367,14 @@ REVISE_RETRIES = 1
 """Maximum number of retries after an invalid revision, before the task graph stays as it is."""
 
 MAX_OUTCOME, MAX_OUTCOMES = 400, 20
-"""Maximum number of characters of an outcome in the prompt, and of outcomes, the latest: together 8,000 characters."""
+"""Maximum characters of one sub-task's outcome in the prompt, and maximum number of outcomes (the latest ones).
+
+Together these are 8,000 characters.
+"""
 
 
 class Changes(BaseModel):
-    """The model's answer."""
+    """Answer schema of `revise`: sub-tasks to change, to add and to remove."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
@@ -372,9 +386,9 @@ class Changes(BaseModel):
 
 @prefer_benchmark_operator
 async def revise(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model how the outcomes change the task graph. An invalid revision leaves it as it was.
+    """Ask the model to revise the task graph by the outcomes so far. An invalid revision leaves it as it was.
 
-    No model is asked if nothing could change: all nodes have run, and no more may be added.
+    No model is asked if nothing could change: all sub-tasks have run, and no more may be added.
     """
     dag, maximum = state["dag"], limits_of(state["task"], runtime).nodes
     free = remaining_capacity(dag, maximum)
@@ -393,7 +407,7 @@ async def revise(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]
 
 
 async def unrevised(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Leave the task graph as it was decomposed (the ablation of Self-Revision)."""
+    """Leave the task graph unchanged, without a model (the ablation of Self-Revision)."""
     return {"dag": state["dag"], "notes": ()}
 
 
@@ -404,7 +418,11 @@ def _to_revision(dag: Dag, answer: Changes) -> GraphRevision:
 
 
 def _revise_form(dag: Dag, free: int, maximum: int) -> type[Changes]:
-    """Create the answer form; a grammar bounds it to `most` changes and `most` additions, to keep the answer short."""
+    """Create the answer schema of a revision, with at most `maximum` changes and `maximum` additions.
+
+    A grammar enforces these bounds, which keep the answer short. `free` is the number of sub-tasks that the task graph
+    may still take.
+    """
     pending, new = [node.id for node in dag.pending], new_ids(dag, min(free, maximum))
     needs = [*(node.id for node in dag.nodes if node.status != "failed"), *new]
     parts: dict[str, Any] = {

@@ -52,7 +52,7 @@ async def act(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
 
 
 async def conclude(state: TrialState, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Score the episode that just ended. Its ending names the limit that ended it, if one did."""
+    """Score the episode that just ended, and record its ending: the limit that stopped it, if one did."""
     reached = episode_limit(state, runtime)
     trial = Trial(
         number=state["trial"],
@@ -105,6 +105,6 @@ def _score_episode(state: TrialState, runtime: Runtime[Context]) -> Scores:
 
 
 async def begin(state: TrialState, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Clear the episodes of the thread's previous run. Lessons in the store stay; `recall` reads them."""
+    """Clear the record of the thread's previous run. Lessons in the LangGraph store stay; `recall` reads them."""
 
     return {"trial": 0, "trials": Overwrite([]), "lessons": ()}

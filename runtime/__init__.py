@@ -1,1 +1,1 @@
-"""Driving one run: registry, recording, checkpoints, resumption, live view and reports."""
+"""Driving one run: finding and building graphs, recording, checkpoints, resuming, the live view and reports."""

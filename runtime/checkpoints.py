@@ -1,4 +1,4 @@
-"""SQLite checkpoint saver of runs, and the order of checkpoint ids that it shares with the Postgres saver."""
+"""Checkpoint saver for SQLite, and the ordering of checkpoint ids that the Postgres saver uses too."""
 
 import sqlite3
 import threading
@@ -29,22 +29,22 @@ UNREACHABLE_SERVER = "the checkpoint server cannot be reached"
 """Beginning of the message of a run that ended because its checkpoints could no longer be saved."""
 
 LATEST_QUERY = "SELECT checkpoint_ns, max(checkpoint_id) FROM checkpoints WHERE thread_id = ? GROUP BY checkpoint_ns"
-"""SQL query: id of the latest checkpoint of a thread in every namespace (the graph, and each graph inside a node)."""
+"""SQL query: id of a thread's latest checkpoint in every namespace. The graph and each graph inside a node have one."""
 
 
 _TIMESTAMP_ATTRIBUTE = "_last_v6_timestamp"
-"""LangGraph's name for the time of the last checkpoint id that this process generated; the next id is later."""
+"""LangGraph's name for the time of the last checkpoint id that this process generated. The next id is later."""
 
 _MAX_TIME = 0xE0 << 52
-"""The year 4778, in the units of a checkpoint id's time; no clock generates a later one."""
+"""The year 4778, in the time unit of checkpoint ids. No clock generates a later id."""
 
 _GENERATION_LOCK = threading.Lock()
 
 
 class CheckpointOrder:
-    """Increasing checkpoint ids of a thread, in the order of writing, whatever the clock of the machine shows.
+    """Increasing checkpoint ids of a thread in the order of writing, whatever the clock of the machine shows.
 
-    For LangGraph the latest checkpoint is the one with the largest id, and an id begins with the time of the machine
+    LangGraph takes the checkpoint with the largest id for the latest one, and an id begins with the time of the machine
     that generated it. Without this class, a clock that was set back, or the slower clock of another machine, would hide
     new checkpoints behind older ones.
     """
@@ -53,23 +53,23 @@ class CheckpointOrder:
         self._newest: dict[str, str] = {}
 
     def continue_from(self, newest: Mapping[str, str]) -> None:
-        """Make the next ids larger than those that are stored.
+        """Make sure that the next checkpoint ids are larger than those that are stored already.
 
         Args:
             newest: the largest stored id by namespace.
 
         Raises:
-            ValueError: one of them is not a LangGraph checkpoint id.
+            ValueError: a stored id is not a LangGraph checkpoint id.
         """
         self._newest = dict(newest)
         for checkpoint_id in newest.values():
             _generate_after(_time_of(checkpoint_id))
 
     def check(self, config: RunnableConfig, checkpoint: Checkpoint) -> None:
-        """Check that a checkpoint which is about to be stored will be the latest one of its namespace.
+        """Check that a checkpoint that is about to be stored will be the latest one of its namespace.
 
         Raises:
-            Fault: ("data") it would not be.
+            Fault: ("data") it would not, because the clock of this machine is behind.
         """
         namespace, checkpoint_id = config["configurable"].get("checkpoint_ns", ""), checkpoint["id"]
         newest = self._newest.get(namespace, "")
@@ -84,7 +84,7 @@ def _time_of(checkpoint_id: str) -> int:
     """Return the time in a checkpoint id (a UUID of version 6), in units of 100 ns since 1582-10-15.
 
     Raises:
-        ValueError: it has none.
+        ValueError: the text is no UUID, or its time is beyond `_MAX_TIME`.
     """
     value = UUID(checkpoint_id).int
     time = (value >> 80) << 12 | (value >> 64) & 0xFFF
@@ -94,7 +94,7 @@ def _time_of(checkpoint_id: str) -> int:
 
 
 def _generate_after(time: int) -> None:
-    """Make every id that this process generates from now on larger than those of `time`."""
+    """Make every checkpoint id that this process generates from now on later than `time`."""
     generator = vars(checkpoint_ids)
     with _GENERATION_LOCK:
         if (generator.get(_TIMESTAMP_ATTRIBUTE) or 0) < time:
@@ -102,19 +102,22 @@ def _generate_after(time: int) -> None:
 
 
 def error_types_of(writes: Sequence[tuple[str, Any]]) -> list[tuple[str, str]]:
-    """Reduce the error writes of a failed node to the types of the errors, whose texts may hold a key."""
+    """Return the writes of a failed node with each error replaced by its type.
+
+    The text of an error may hold an API key. For a node that did not fail, the list is empty.
+    """
     return [(ERROR, type(value).__name__) for channel, value in writes if channel == ERROR]
 
 
 class SqliteCheckpointSaver(SqliteSaver):
-    """Checkpoint saver for SQLite that writes on the event loop: a write takes less time than a switch of threads.
+    """Checkpoint saver for SQLite that writes on the event loop, since a write is faster than a switch of threads.
 
     What is written survives the death of the process. A power cut may lose the latest checkpoints but leaves the file
-    readable: the run is then resumed from an earlier checkpoint, and later trajectory lines are superseded.
+    readable. The run is then resumed from an earlier checkpoint, and the work after it is done again.
     """
 
     _deferred = False
-    """Whether the current write is committed together with the next checkpoint."""
+    """Whether the current write is only committed together with the next checkpoint."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -123,7 +126,11 @@ class SqliteCheckpointSaver(SqliteSaver):
     @classmethod
     @contextmanager
     def open(cls, path: Path) -> Iterator[Self]:
-        """Open the saver of the file at `path`, which is created if missing. Raises Fault if it is not a database."""
+        """Open a saver on the file at `path`, which is created if it is missing.
+
+        Raises:
+            Fault: ("data") the file is not a database.
+        """
         with closing(sqlite3.connect(path)) as connection:
             saver = cls(connection, serde=serializer())
             with translate_database_errors(path):
@@ -139,12 +146,12 @@ class SqliteCheckpointSaver(SqliteSaver):
 
     @contextmanager
     def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
-        """Open a cursor as `SqliteSaver` does, but leave writes of nodes uncommitted until the next checkpoint."""
+        """Open a cursor as `SqliteSaver` does, but leave what nodes wrote uncommitted until the next checkpoint."""
         with super().cursor(transaction and not self._deferred) as cursor:
             yield cursor
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return what `get_tuple` returns."""
+        """Asynchronous version of `get_tuple`."""
         return self.get_tuple(config)
 
     async def alist(
@@ -155,14 +162,14 @@ class SqliteCheckpointSaver(SqliteSaver):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """Yield what `list` yields."""
+        """Asynchronous version of `list`."""
         for checkpoint in self.list(config, filter=filter, before=before, limit=limit):
             yield checkpoint
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Return what `get_delta_channel_history` returns."""
+        """Asynchronous version of `get_delta_channel_history`."""
         return self.get_delta_channel_history(config=config, channels=channels)
 
     async def aput(
@@ -179,7 +186,10 @@ class SqliteCheckpointSaver(SqliteSaver):
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Save the writes of a node; of a node that failed only the type of its error, whose text may hold a key."""
+        """Save what a node wrote. Of a node that failed, save only the type of its error.
+
+        The text of an error may hold an API key.
+        """
         failures = error_types_of(writes)
         # An interrupted run closes the file while LangGraph still hands in writes; the resumed run repeats them.
         try:
@@ -192,14 +202,14 @@ class SqliteCheckpointSaver(SqliteSaver):
             self._deferred = False
 
     async def prepare_resume(self, thread: str) -> None:
-        """Make new checkpoints follow the stored ones, and delete what nodes wrote after the latest one.
+        """Make new checkpoints of a thread follow the stored ones, and delete what nodes wrote after the latest one.
 
-        LangGraph would use these writes instead of running the nodes again. That is wrong for a node that was cancelled
-        before its router, which has written no next node: the run would end there. It would also leave updates in the
-        state that the trajectory counts as superseded.
+        LangGraph would use what nodes wrote after the latest checkpoint instead of running the nodes again. That is
+        wrong for a node that was cancelled before its conditional edge, which has written no next node: the run would
+        end there. It would also leave updates in the state that the trajectory counts as superseded.
 
         Raises:
-            ValueError: the id of a checkpoint is not one of LangGraph's.
+            ValueError: a stored checkpoint id is not one of LangGraph's.
         """
         with self.cursor() as cursor:
             self._order.continue_from(dict(cursor.execute(LATEST_QUERY, (thread,)).fetchall()))
@@ -207,7 +217,7 @@ class SqliteCheckpointSaver(SqliteSaver):
             cursor.execute(statement, (thread, thread))
 
     async def inner_steps(self, thread: str) -> dict[str, int]:
-        """Return the superstep of the latest checkpoint of every graph that ran inside a node, by namespace."""
+        """Return the superstep of the latest checkpoint of every graph inside a node, by namespace of the graph."""
         query = "SELECT checkpoint_ns, json_extract(metadata, '$.step') FROM checkpoints"
         query += f" WHERE thread_id = ? AND checkpoint_ns != '' AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})"
         with self.cursor(transaction=False) as cursor:

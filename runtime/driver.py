@@ -1,4 +1,4 @@
-"""The driver: stream a graph, name its ending, score it and close its worlds.
+"""The driver: run a graph to its ending, name the ending, score the run and close its worlds.
 
 `drive_run` does all of it for one run. `check_consistency` compares the trajectory with the checkpoints, so that a run
 whose files are incomplete is never scored or resumed.
@@ -44,13 +44,16 @@ from certigraph.state.trajectory import Event, Footer, Resumed, total_usage
 
 
 async def rebuild_world(state: Any, context: Context) -> None:
-    """Rebuild the world of a state from its log, so that a world that changed is detected before any model call."""
+    """Rebuild the world of a state by repeating its logged actions.
+
+    A world that has changed since is thus detected before any model is called.
+    """
     if "episode" in state:
         await call_world(_live_world, state["task"], Runtime(context=context), state, context)
 
 
 async def score_world(state: Any, context: Context) -> Scores | None:
-    """Score the world of a state, which is rebuilt from its log if it is no longer open; None without a world.
+    """Score the world of a state; None if the state has no world. A world that is no longer open is rebuilt.
 
     Raises:
         Fault: the world failed, or returned something else than scores.
@@ -67,9 +70,9 @@ async def score_world(state: Any, context: Context) -> Scores | None:
 
 @asynccontextmanager
 async def keep_worlds_open() -> AsyncIterator[None]:
-    """Keep the worlds that are opened inside the block open until its end, also after their graph has ended.
+    """Context manager that keeps the worlds opened inside it open until its end, even if their graph ends earlier.
 
-    This holds for the first graph that runs inside the block. Graphs inside its nodes close their worlds themselves.
+    This holds for the first graph that runs inside it. Graphs inside that graph's nodes close their worlds themselves.
     """
     scope = new_scope(shared=True)
     try:
@@ -93,23 +96,25 @@ def _score_live_world(state: Any, context: Context) -> Scores:
 RESTORE_ADVICE = (
     "restore trajectory.jsonl and the checkpoints, or delete the run (`certigraph delete`) and start it again"
 )
-"""Advice in the messages about inconsistent files."""
+"""Advice in error messages about a trajectory and checkpoints that do not fit together."""
 
 
 def check_consistency(
     run: str, events: Iterable[Event], state: Mapping[str, Any], *, superstep: float = float("inf"), scope: str = ""
 ) -> None:
-    """Check that the events of a graph contain every execution in its state and, up to a superstep, the reverse.
+    """Check that trajectory and state contain the same executions of graph nodes.
+
+    Every execution in the state must be in the trajectory, and every recorded one up to `superstep` in the state.
 
     Args:
         run: the name of the run, for the message.
-        events: the events of the trajectory that are not superseded.
+        events: the events of the trajectory, without those whose work was done again after a resume.
         state: the state in a checkpoint, or the final state of the graph.
         superstep: the superstep of the checkpoint; later events need not be in the state.
         scope: the namespace of the graph; empty for the outermost graph of the run.
 
     Raises:
-        Fault: ("data") lines or checkpoints are missing; the message names their nodes.
+        Fault: ("data") lines or checkpoints are missing; the message names the nodes.
     """
     scoped = [e for e in events if e.update is not None and _is_within(e.scope, scope)]
     recorded = [e.usage for e in scoped if e.scope == scope and e.superstep <= superstep]
@@ -129,7 +134,7 @@ def _is_within(scope: str, outer: str) -> bool:
 
 
 def _missing_executions(usages: Iterable[Usage], others: Iterable[Usage]) -> str:
-    """List the nodes whose executions are in `usages` and not in `others`."""
+    """List the executions in `usages` that are not in `others`, as a text with one count for each node."""
     left = Counter(map(_usage_key, others))
     missing = Counter[str]()
     for usage in usages:
@@ -149,19 +154,23 @@ def _usage_key(usage: Usage) -> tuple[float, ...]:
 # Driving one run.
 
 MAX_SUPERSTEPS_PER_STEP = 300
-"""Maximum number of supersteps for each world step: retries, replans, simulations. Budgets end a run long before."""
+"""Maximum number of LangGraph supersteps for each world step, such as retries, replans and simulations.
+
+A budget ends a run long before this limit does.
+"""
 
 RESTART_ADVICE = "restore them, or start the run again with `certigraph run`"
-"""Advice in the message about unreadable checkpoints."""
+"""Advice in the error message about checkpoints that cannot be read."""
 
 INTERRUPT_KEY = "__interrupt__"
-"""LangGraph's state key of a graph that waits for an answer."""
+"""LangGraph's state key for a graph that waits for an answer from outside (`interrupt`)."""
 
 
 class _GraphOutcome(NamedTuple):
-    """Final state of a graph with its ending and message.
+    """Final state of a graph, with the ending and message of its run.
 
-    The ending is empty while the graph waits for an answer, and FINISHED until the one of its method is known.
+    The ending is empty while the graph waits for an answer from outside. It is FINISHED if the graph reached its end
+    and the method's own ending has yet to be found.
     """
 
     state: Any
@@ -172,7 +181,7 @@ class _GraphOutcome(NamedTuple):
 async def drive_run(
     graph: AnyGraph, task: Task, context: Context, folder: Path, recorder: Recorder, *, resuming: bool = False
 ) -> None:
-    """Run a graph from its input, or from its last checkpoint, to an ending, and write the footer.
+    """Run a graph from its input, or from its last checkpoint, to an ending, and write the trajectory's footer.
 
     Args:
         graph: the compiled graph.
@@ -180,7 +189,7 @@ async def drive_run(
         context: model, budget, limits and benchmark.
         folder: the folder of the run; its name is the thread id.
         recorder: the recorder of the trajectory, which has a header already.
-        resuming: whether the thread was started before.
+        resuming: whether the run was started before.
     """
     async with keep_worlds_open():
         async with open_storage(graph, folder, context, resuming=resuming) as (saver, store):
@@ -200,9 +209,9 @@ async def drive_run(
 
 
 async def _score_run(graph: AnyGraph, state: Any, task: Task, context: Context) -> tuple[Scores | None, Fault | None]:
-    """Return the scores of a run, and the failure of its world if it cannot be scored.
+    """Return the scores of a run, and the failure of its world if the run cannot be scored.
 
-    A graph outside certigraph that did not act in the run's world is scored by what its state holds.
+    If a user's own graph did not act in the run's world, what it left in its state is scored.
     """
     try:
         live = await score_world(state, context)
@@ -260,7 +269,10 @@ async def _run_graph(
 
 
 def _counts_usage(graph: AnyGraph) -> bool:
-    """Whether the state of a graph lists all executions: a node of a user's own writes none of its channels."""
+    """Whether the state of a graph lists all node executions.
+
+    Nodes of a user's own do not write the channel `usage`.
+    """
     return _is_shipped(graph) or not own_nodes_of(graph)
 
 
@@ -272,7 +284,10 @@ def _is_shipped(graph: AnyGraph) -> bool:
 async def _stream_graph(
     graph: AnyGraph, inputs: Any, config: Any, context: Context, recorder: Recorder
 ) -> _GraphOutcome:
-    """Run the graph and return its final state, or the ending that stopped it; neither while it waits for an answer."""
+    """Run the graph. Return its final state, or else the ending that stopped it.
+
+    While the graph waits for an answer from outside, there is neither a state nor an ending.
+    """
     state, waits = None, False
     try:
         if inputs is None:
@@ -296,7 +311,7 @@ async def _stream_graph(
 
 
 _LIBRARY_FOLDERS = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-"""Folders of code that is not the user's."""
+"""Folders of installed packages and the standard library, whose code is not the user's."""
 
 
 def _error_location(error: Exception) -> str:
@@ -335,7 +350,11 @@ async def _prepare_input(graph: AnyGraph, config: Any, inputs: Any, recorder: Re
 
 
 def _check_snapshot(run: str, snapshot: StateSnapshot, events: Sequence[Event], scope: str = "") -> None:
-    """Check a checkpoint and those of graphs inside its nodes. Raises Fault as `check_consistency` does."""
+    """Check a checkpoint, and those of the graphs inside its nodes, against the events of the trajectory.
+
+    Raises:
+        Fault: as `check_consistency`.
+    """
     check_consistency(run, events, snapshot.values, scope=scope)
     for task in snapshot.tasks:
         if isinstance(task.state, StateSnapshot):

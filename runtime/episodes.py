@@ -1,6 +1,6 @@
-"""Episodes of a run, folded from its events: turns, subtasks, beliefs, plans, predicted rewards and lessons.
+"""History of a run's episodes, computed from its events: turns, subtasks, beliefs, plans, rewards and lessons.
 
-Reports and the live view read them. Scores are 0 to 100 here, while benchmarks score 0 to 1.
+Reports and the live view read it. Scores are 0 to 100 here, while benchmarks score 0 to 1.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,10 @@ from certigraph.state.trajectory import Event, state_type
 
 
 class BeliefHistory:
-    """Beliefs and gate verdicts of one episode, by world step from 1; empty for agents without them."""
+    """Beliefs and gate assessments of one episode, by world step from 1. A gate stops a search that finds nothing new.
+
+    For agents without a memory or gate the dicts are empty.
+    """
 
     def __init__(self) -> None:
         self.beliefs: dict[int, Belief] = {}
@@ -28,7 +31,7 @@ class BeliefHistory:
         self.branches: list[Branch] = []
 
     def fold(self, step: int, update: Mapping[str, Any]) -> None:
-        """Update with one event; `step` is the number of world steps before it."""
+        """Add the state update of one event; `step` is the number of world steps before it."""
         if "belief" in update:
             self.beliefs[step] = Belief.model_validate(update["belief"])
         if update.get("rounds"):
@@ -38,7 +41,7 @@ class BeliefHistory:
         self.branches += map(Branch.model_validate, update.get("branches", ()))
 
     def changes(self, step: int) -> list[str]:
-        """List the changes of the belief in a step: + a new item, ? a new question, ✓ a settled question."""
+        """List the changes of the belief in a step: + a new item, ? a new question, ✓ a question that was answered."""
         after = self.beliefs.get(step)
         if after is None:
             return []
@@ -51,12 +54,12 @@ class BeliefHistory:
         ]
 
     def signals(self, step: int) -> str:
-        """Format the similarity of the round's query to earlier ones, and the share of new results."""
+        """Format how similar the step's query is to earlier ones, and which share of its results is new."""
         signals = self.rounds.get(step)
         return f"{signals.jaccard:.0%} alike, {signals.upr:.0%} new" if signals else ""
 
     def verdict(self, step: int) -> str:
-        """Return the gate's verdict after the round; empty if the gate only let the search continue."""
+        """Return the gate's decision after a step, as text; empty if the gate only let the search continue."""
         now, before = self.gates.get(step, Stagnation()), _latest_before(step, self.gates, Stagnation())
         if now.stop:
             return f"gate: stop; {now.reason}"
@@ -88,18 +91,21 @@ def _latest_before(step: int, values: Mapping[int, Any], first: Any) -> Any:
 # Candidates for each action of an agent that looks ahead.
 
 MAX_OTHER_CANDIDATES = 3
-"""Maximum number of candidates on a line besides the one that was chosen."""
+"""Maximum number of candidates shown on a line in addition to the chosen one."""
 
 
 class Candidate(NamedTuple):
-    """An action that was considered, with its value as text: the predicted gain, or the mean value of a tree search."""
+    """An action that was considered.
+
+    `worth` is its value as text: the predicted gain, or the mean value in a tree search.
+    """
 
     action: str
     worth: str
 
 
 class Prospect(NamedTuple):
-    """Predicted reward of the state in which an action was chosen, and the candidates, the best first."""
+    """What an agent considered before an action: predicted reward of the state, and candidates, the best first."""
 
     reward: float
     candidates: tuple[Candidate, ...]
@@ -107,7 +113,7 @@ class Prospect(NamedTuple):
 
     @property
     def line(self) -> str:
-        """Reward and candidates on one line, without the text of the chosen action."""
+        """Reward and candidates on one line. The text of the chosen action is left out."""
         worth = [f"▸ {one.worth}" for one in self.candidates if one.action == self.chosen]
         others = [f"{one.worth} {one.action}" for one in self.candidates if one.action != self.chosen]
         more = [f"{len(others) - MAX_OTHER_CANDIDATES} more"] if len(others) > MAX_OTHER_CANDIDATES else []
@@ -115,13 +121,16 @@ class Prospect(NamedTuple):
 
     @property
     def listing(self) -> str:
-        """The candidates, one a line, the chosen one marked."""
+        """The candidates, one per line, with the chosen one marked."""
         marked = (("▸" if one.action == self.chosen else "·", one) for one in self.candidates)
         return "\n".join(f"{mark} {one.worth}  {one.action}" for mark, one in marked)
 
 
 class ProspectHistory:
-    """Prospects of one episode, by number of the action from 1; empty for agents that do not look ahead."""
+    """What an agent considered before each action of one episode, by number of the action from 1.
+
+    For agents that do not look ahead it is empty.
+    """
 
     def __init__(self) -> None:
         self.before: dict[int, Prospect] = {}
@@ -131,7 +140,7 @@ class ProspectHistory:
         self._simulations: list[Any] = []
 
     def fold(self, step: int, event: Event) -> None:
-        """Update with one event; `step` is the number of world steps before it."""
+        """Add one event; `step` is the number of world steps before it."""
         update: dict[str, Any] = {**(event.update or {})}
         if "tree" in event.replaced:
             self._tree, self._simulations = [], []
@@ -144,15 +153,15 @@ class ProspectHistory:
             self.before[step + 1] = Prospect(self._reward, tuple(candidates), update["action"]["text"])
 
     def lines(self, number: int) -> list[str]:
-        """Return the line for an action; an empty list if there is none."""
+        """Return reward and candidates for an action as a list of one line; an empty list if none are known."""
         return [self.before[number].line] if number in self.before else []
 
     def listing(self, number: int) -> str:
-        """Return the candidates for an action, one a line; empty if there are none."""
+        """Return the candidates for an action, one per line; an empty text if none are known."""
         return self.before[number].listing if number in self.before else ""
 
     def _gained(self) -> Iterator[Candidate]:
-        """Yield ReAct's candidates by gain; those that lead back to an earlier state of the episode are marked."""
+        """Yield candidates by predicted gain. Those that lead back to an earlier state of the episode are marked."""
         appraisals = map(Appraisal.model_validate, self._appraisals)
         for one in sorted(appraisals, key=lambda one: -one.gain):
             yield Candidate(one.action, f"{one.gain:+.2f}" + (" (leads back)" if one.seen else ""))
@@ -169,21 +178,24 @@ class ProspectHistory:
 
 
 class Remark(NamedTuple):
-    """A line under a turn; `warns` if the Supervisor judged that the plan fails."""
+    """A line shown under a turn; `warns` is True if the Supervisor judged that the plan fails."""
 
     text: str
     warns: bool = False
 
 
 class SupervisionHistory:
-    """Plans of an episode and the Supervisor's judgements, by world step; empty for agents without a Supervisor."""
+    """Plans of an episode and judgements of the Supervisor (TDP), by world step.
+
+    For agents without a Supervisor it has no judgements.
+    """
 
     def __init__(self) -> None:
         self.plans: dict[int, tuple[str, ...]] = {}
         self.judgements: dict[int, Progress] = {}
 
     def fold(self, step: int, update: Mapping[str, Any]) -> None:
-        """Update with one event; `step` is the number of world steps before it."""
+        """Add the state update of one event; `step` is the number of world steps before it."""
         if update.get("outline"):
             self.plans[step] = tuple(update["outline"])
         if update.get("progress"):
@@ -191,16 +203,16 @@ class SupervisionHistory:
 
     @property
     def first(self) -> tuple[str, ...]:
-        """The first plan."""
+        """The first plan of the episode; empty if there is none."""
         return next(iter(self.plans.values()), ())
 
     @property
     def latest(self) -> tuple[str, ...]:
-        """The latest plan."""
+        """The latest plan of the episode; empty if there is none."""
         return next(reversed(self.plans.values()), ())
 
     def remarks(self, step: int) -> list[Remark]:
-        """Build the lines for a step: the judgement, the guidance, and the new plan if there is one."""
+        """Return the lines shown under a step: the Supervisor's judgement and guidance, and the plan if it is new."""
         remarks = [_judgement_remark(self.judgements[step])] if step in self.judgements else []
         if step in self.judgements and self.judgements[step].guidance:
             remarks.append(Remark(f"next: {self.judgements[step].guidance}"))
@@ -229,7 +241,7 @@ def _judgement_remark(progress: Progress) -> Remark:
 
 
 class NumberedTurn(NamedTuple):
-    """A turn with its number in the episode (from 1) and the change of the score (0 to 100)."""
+    """A turn with its number in the episode (from 1); `points` is the change of the score (0 to 100) by the turn."""
 
     number: int
     turn: Turn
@@ -237,7 +249,7 @@ class NumberedTurn(NamedTuple):
 
     @property
     def answer(self) -> str:
-        """The first line of the world's answer that is not blank."""
+        """The first line of the turn's observation that is not blank."""
         return next((line.strip() for line in self.turn.observation.splitlines() if line.strip()), "")
 
     @property
@@ -247,14 +259,14 @@ class NumberedTurn(NamedTuple):
 
 
 class RefusedAction(NamedTuple):
-    """An action that STEP's Evaluator refused, and the rule that it breaks."""
+    """An action that STEP's Evaluator refused, and the reason: the rule that the action breaks."""
 
     action: str
     reason: str
 
 
 class SubtaskGroup:
-    """Turns and refused actions for one subtask, in order; `subtask` is None for agents without subtasks."""
+    """Turns and refused actions that belong to one subtask, in order; `subtask` is None for agents without subtasks."""
 
     def __init__(self, subtask: StepSubtask | None) -> None:
         self.subtask = subtask
@@ -262,7 +274,10 @@ class SubtaskGroup:
 
 
 class EpisodeSummary:
-    """One episode. `scores` are 0 to 100 (below 0 for a fatal mistake), one after each world step."""
+    """One episode of a run.
+
+    `scores` has the score after each world step, 0 to 100, or below 0 after a fatal mistake.
+    """
 
     def __init__(self, number: int, start: float = 0.0) -> None:
         self.number = number
@@ -287,12 +302,12 @@ class EpisodeSummary:
 
     @property
     def subtask(self) -> StepSubtask | None:
-        """The latest subtask."""
+        """The latest subtask; None for agents without subtasks."""
         return self.groups[-1].subtask if self.groups else None
 
     @property
     def latest(self) -> NumberedTurn | RefusedAction | None:
-        """The latest entry for the latest subtask."""
+        """The latest turn or refused action of the latest subtask, or None."""
         entries = self.groups[-1].entries if self.groups else []
         return entries[-1] if entries else None
 
@@ -301,11 +316,11 @@ class EpisodeSummary:
         return sum(group.subtask is not None and group.subtask.status == status for group in self.groups)
 
     def entries(self) -> Iterator[NumberedTurn | RefusedAction]:
-        """Return the entries of all groups, in order."""
+        """Return the turns and refused actions of all subtasks, in order."""
         return (entry for group in self.groups for entry in group.entries)
 
     def group(self) -> SubtaskGroup:
-        """Return the group that the next entry belongs to."""
+        """Return the group that the next turn or refused action belongs to."""
         if not self.groups:
             self.groups.append(SubtaskGroup(None))
         return self.groups[-1]
@@ -315,10 +330,10 @@ class EpisodeSummary:
 
 
 class EpisodeHistory:
-    """All episodes of a run, folded from its events as they arrive.
+    """All episodes of a run, computed from its events as they arrive.
 
-    `acting`: the graph acts without predicates; `learning`: it does so in several episodes; `graded`: the world reports
-    a score.
+    `acting`: the graph acts without predicates. `learning`: it runs several episodes and learns between them. `graded`:
+    the world reports a score.
     """
 
     def __init__(self, graph: str = "") -> None:
@@ -342,15 +357,18 @@ class EpisodeHistory:
 
     @property
     def scored(self) -> bool:
-        """Whether a score is known: the world reported one or rewarded steps, or an episode was scored."""
+        """Whether a score is known: the world reported one or rewarded a step, or an episode was scored."""
         return self.graded or any(episode.trial or any(episode.scores) for episode in self.all)
 
     def count(self, status: str) -> int:
-        """Count the subtasks of all episodes that have a status."""
+        """Count the subtasks of all episodes with a status: `open`, `completed` or `failed`."""
         return sum(episode.count(status) for episode in self.all)
 
     def fold(self, event: Event) -> None:
-        """Update the episodes with one event. Events of a graph inside a node are ignored: it works on a sub-task."""
+        """Update the episodes with one event.
+
+        Events of a graph inside a node are ignored: they belong to a sub-task.
+        """
         if event.scope:
             return
         update: dict[str, Any] = {**(event.update or {})}
@@ -412,7 +430,10 @@ def _reported_score(observation: Mapping[str, Any]) -> float | None:
 
 
 class RatedStep(NamedTuple):
-    """A recorded step with its predicted reward and the two states that were compared; empty if there are none."""
+    """A recorded step with its predicted reward, and the state and goal state that were compared.
+
+    Both states are empty for predictors without factored states.
+    """
 
     step: RecordedStep
     reward: float
@@ -421,7 +442,7 @@ class RatedStep(NamedTuple):
 
 
 class RatingHistory:
-    """All rated steps of a run, folded from its events as they arrive."""
+    """The rewards that a run predicted for recorded steps, computed from its events as they arrive."""
 
     def __init__(self) -> None:
         self.steps: list[RecordedStep] = []
@@ -443,7 +464,7 @@ class RatingHistory:
 
     @property
     def recordings(self) -> list[list[RatedStep]]:
-        """The rated steps of each recording."""
+        """The rated steps, grouped by recorded trajectory."""
         return [[*group] for _, group in groupby(self.rated, key=lambda rated: rated.step.recording)]
 
     def _know(self, update: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Files of a run's folder: names, search, and reading that reports corrupted files in one line."""
+"""Files of a run's folder: their names, searching for runs, and reading that reports a corrupted file in one line."""
 
 import errno
 import hashlib
@@ -36,7 +36,7 @@ def check_output_folder(out: Path | str) -> None:
     """Check that runs and tables may be written to a folder.
 
     Raises:
-        Fault: ("data") the folder is the root of the file system, which an empty variable in `--out $OUT/` leads to, or
+        Fault: ("data") the folder is the root of the file system, as `--out $OUT/` gives if the variable is empty; or
             it is the folder of a run, whose files would be mixed with those of other runs.
     """
     path = Path(out).resolve()
@@ -50,23 +50,26 @@ def check_output_folder(out: Path | str) -> None:
 def slug_of(text: str, most: int, *, kept: str = "") -> str:
     """Turn a text into a part of a file name: every character except letters, digits and `kept` becomes a hyphen.
 
-    The result has at most `most` bytes, since a file name has at most 255 bytes and a path that SQLite opens 512.
+    Args:
+        text: the text.
+        most: maximum number of bytes of the result; a file name may have 255, and a path that SQLite opens 512.
+        kept: further characters that stay as they are.
     """
     plain = "".join(c if c.isalnum() or c in kept else "-" for c in text)
     return plain.encode()[:most].decode(errors="ignore")
 
 
 def unique_slug_of(text: str, most: int) -> str:
-    """Return the slug of a text, with a hash if it differs from the text, so that two texts never share a file."""
+    """Return `slug_of` a text; if it differs from the text, a hash is added so that two texts never share a file."""
     short = slug_of(text, most, kept="_")
     return short if short == text else f"{short}-{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:8]}"
 
 
 def check_no_links(*paths: Path) -> None:
-    """Check that no path is a link, so that nothing outside the folder of a run is written or deleted.
+    """Check that no path is a symbolic link, so that nothing outside the folder of a run is written or deleted.
 
     Raises:
-        Fault: ("data") one of them is a link.
+        Fault: ("data") a path is a link.
     """
     for path in paths:
         if path.is_symlink():
@@ -88,14 +91,17 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 def disk_full_fault(folder: Path) -> Fault:
-    """Build the fault of a run whose folder cannot be written any more."""
+    """Create the error of a run whose folder can no longer be written.
+
+    Its message has the command that resumes the run.
+    """
     reason = f"no space left on the disk of {folder}, or it cannot be written"
     return Fault("data", f"{reason}: free space, then resume the run with: certigraph resume {folder}")
 
 
 @contextmanager
 def translate_database_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite errors about the file at `path` that are raised inside the block into faults.
+    """Context manager that raises Fault in place of SQLite errors about the file at `path`.
 
     Raises:
         Fault: ("data") the file is not a database or is corrupted, or the disk is full.
@@ -112,9 +118,9 @@ def translate_database_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def translate_trajectory_errors(run: str) -> Iterator[None]:
-    """Turn errors of reading a run's header and updates inside the block into faults.
+    """Context manager that raises Fault in place of errors in the contents of a run's trajectory.
 
-    Each line of a trajectory was parsed as JSON, but its contents may be anything.
+    Each line of the trajectory was parsed as JSON before, but its contents may be anything.
 
     Raises:
         Fault: ("data") the contents are not those of a run of this graph.
@@ -133,7 +139,10 @@ def translate_trajectory_errors(run: str) -> Iterator[None]:
 
 
 def find_trajectories(folder: Path) -> Sequence[Path]:
-    """Find the trajectories at any depth below a folder, sorted by path. Raises Fault if there is no such folder."""
+    """Find the trajectory files at any depth below a folder, sorted by path.
+
+    Raises Fault if the folder does not exist.
+    """
     if folder.is_file():
         hint = f"`certigraph eval` saves runs next to its log, in {folder.parent}"
         raise Fault("data", f"{folder} is a file: give a folder with runs; {hint}")
@@ -143,12 +152,12 @@ def find_trajectories(folder: Path) -> Sequence[Path]:
 
 
 def has_header(path: Path) -> bool:
-    """Whether the first line of a trajectory was written completely; without it the run cannot be resumed."""
+    """Whether the first line of a trajectory was written completely. Without it the run cannot be resumed."""
     return read_header_line(path).endswith(b"\n")
 
 
 def read_run_id(path: Path) -> str | None:
-    """Read the run id in the header of a trajectory of any schema; None if there is no file or no header."""
+    """Read the run id from the header of a trajectory of any schema version; None if there is no file or no header."""
     if not path.is_file():
         return None
     try:
@@ -162,11 +171,14 @@ def read_run_id(path: Path) -> str | None:
 
 
 TAIL_BYTES = 1 << 16
-"""Number of bytes read first from the end of a trajectory; a footer with a long answer needs more."""
+"""Number of bytes that are read first from the end of a trajectory. A footer with a long answer needs more."""
 
 
 def read_last_footer(path: Path) -> Footer | None:
-    """Read the footer from the end of a trajectory; None if its last line is not a footer: the run is not finished."""
+    """Read the footer from the end of a trajectory without reading the lines before it.
+
+    Return None if the last line is not a footer, that is, if the run is not finished.
+    """
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         line = _read_last_line(file.fileno(), size, TAIL_BYTES)

@@ -1,4 +1,4 @@
-"""Graphs of a user's own: found by name, built, given the task, and brought to an ending and a score.
+"""A user's own graphs: found by name, built, given the task, metered, and brought to an ending and a score.
 
 A graph is named as `module:attribute` (a compiled graph, a builder or a function that builds it), as a module with a
 function `build` or a graph `graph`, or by an entry point of the group `certigraph.graphs`.
@@ -65,27 +65,34 @@ from certigraph.state.run import finish
 AnyGraph = CompiledStateGraph[Any, Context, Any, Any]
 """A compiled graph of any state."""
 
-# Own graphs by name.
+# A user's own graphs, by name.
 
 EXAMPLE = "mypackage.graphs:build"
-"""Name of an own graph, for messages."""
+"""Example of the name of a user's own graph, for error messages."""
 
 NO_SLOTS = ("checkpointer", "store", "cache", "retry_policy", "state_schema", "context_schema")
-"""Parameters of a function `build` that are no slots."""
+"""Parameters of a function `build` that are no slots for operators."""
 
 
 class OwnGraph(NamedTuple):
-    """A graph outside certigraph: the object that its name stands for, and the module of its `ending`."""
+    """A user's own graph, found by its name but perhaps not built yet.
+
+    `target` is the graph or function that the name stands for. `module` is the module of that name, which may define
+    `ending`.
+    """
 
     name: str
     target: Any
     module: ModuleType | None
 
     def build(self, operators: Mapping[str, Any]) -> AnyGraph:
-        """Build the compiled graph, under the name by which it can be found again.
+        """Build and compile the graph, under the name by which it can be found again.
+
+        Args:
+            operators: operators to use instead of the default ones, by slot.
 
         Raises:
-            UnknownName: it has no slots for the operators, or cannot be built.
+            UnknownName: the graph has no such slots, or cannot be built.
         """
         if operators:
             self._check_slots(operators)
@@ -95,7 +102,7 @@ class OwnGraph(NamedTuple):
         return compiled.copy({"name": self.name}).with_config(metadata={SWAPPED_KEY: swapped})
 
     def slots(self) -> list[str]:
-        """List the operators that the function `build` takes by keyword; none for a graph that is built already."""
+        """List the operators that the graph's function takes by keyword; none for a graph that is built already."""
         if _is_graph(self.target):
             return []
         parameters = inspect.signature(self.target).parameters.values()
@@ -142,11 +149,11 @@ class OwnGraph(NamedTuple):
 
 
 def own_graph(name: str, shipped: Collection[str]) -> OwnGraph:
-    """Find a graph outside certigraph by its name; it is imported once.
+    """Find a user's own graph by its name. It is imported only once.
 
     Args:
         name: `module:attribute`, a module, or the name of an entry point.
-        shipped: the names of certigraph's graphs, for messages.
+        shipped: the names of certigraph's graphs, for error messages.
 
     Raises:
         UnknownName: there is no such graph, or it cannot be imported.
@@ -177,7 +184,7 @@ def _find_graph(name: str, shipped: Collection[str]) -> OwnGraph:
 
 
 def _is_module(name: str) -> bool:
-    """Whether a name without a colon is a module that may hold a graph; Python's own modules hold none."""
+    """Whether a name without a colon is a module that may hold a graph. Modules of the standard library hold none."""
     if not all(part.isidentifier() for part in name.split(".")) or name.partition(".")[0] in sys.stdlib_module_names:
         return False
     if "." in name:
@@ -190,7 +197,7 @@ def _is_module(name: str) -> bool:
 
 
 def slots_of(graph: AnyGraph) -> list[str]:
-    """List the nodes of a graph that are slots; LangGraph's own nodes have no operator in their metadata."""
+    """List the nodes of a graph that are slots: those whose metadata name an operator."""
     return [name for name, node in graph.builder.nodes.items() if "operator" in (node.metadata or {})]
 
 
@@ -198,14 +205,14 @@ def _is_graph(target: object) -> bool:
     return isinstance(target, (StateGraph, CompiledStateGraph))
 
 
-# The input of an own graph.
+# The input of a user's own graph.
 
 
 def input_of(graph: AnyGraph, task: Task) -> dict[str, Any]:
-    """Return what a graph takes of a task: the task, or its goal as a message.
+    """Return the input of a graph for a task: the task itself, its goal as a user's message, or both.
 
     Raises:
-        Fault: ("operator") the state of the graph has neither `task` nor `messages`.
+        Fault: ("operator") the input of the graph has neither the key `task` nor `messages`.
     """
     keys = graph.builder.schemas[graph.builder.input_schema]
     given = {"task": task, "messages": [("user", task.goal)]}
@@ -215,23 +222,23 @@ def input_of(graph: AnyGraph, task: Task) -> dict[str, Any]:
     return {key: value for key, value in given.items() if key in keys}
 
 
-# The ending of an own graph.
+# The ending of a user's own graph.
 
 METHOD_ENDINGS = (GOAL, WORLD_ENDED, GAVE_UP, EXHAUSTED, FINISHED)
-"""Endings that a function `ending` may return, apart from `limit:KIND` and `error:BOUNDARY`."""
+"""Endings that a user's function `ending` may return, in addition to `limit:KIND` and `error:BOUNDARY`."""
 
 
 class NamedEnding(NamedTuple):
-    """Ending of a graph that reached its end, and a message, which may be empty."""
+    """Ending of a graph that reached its end, and a message that explains it; the message may be empty."""
 
     ending: str
     message: str = ""
 
 
 def ending_of(graph: AnyGraph, state: Mapping[str, Any], scores: Scores | None) -> NamedEnding:
-    """Name the ending of an own graph that reached its end.
+    """Find the ending of a user's own graph that reached its end.
 
-    The first of these counts: the function `ending(state)` of the module that the graph was named by, or of the module
+    The first of these counts: the function `ending(state)` in the module by which the graph was named, or in the module
     that defines its state; the text `ending` in its state; `goal` if the world reports the goal as reached or gave the
     full score; `world_ended` if the world ended the episode; `finished`.
     """
@@ -265,14 +272,14 @@ def _checked_ending(ending: Any, where: str, message: str = "") -> NamedEnding:
     return NamedEnding("error:operator", f"{where} is {ending!r:.100}, not an ending: use {known} or limit:KIND")
 
 
-# The score of an own graph that did not act through the node `act`.
+# The score of a user's own graph that did not act through the node `act`.
 
 
 async def score_own(state: Mapping[str, Any], task: Task, context: Context) -> Scores | None:
-    """Score what an own graph left in its state, in a new world of the task; None if it left nothing to score.
+    """Score what a user's own graph left in its state, in a fresh world of the task; None if there is nothing to score.
 
-    The state may hold `scores`, which the graph computed itself; else `actions`, texts or Actions that are taken in
-    order; else `answer`, or a last message, which is submitted to a benchmark that asks questions.
+    `scores` in the state are returned as they are. Else `actions` in the state, texts or Actions, are taken in order.
+    Else `answer`, or the last message of the model, is submitted if the benchmark asks questions.
     """
     if isinstance(given := state.get("scores"), Scores):
         return given
@@ -305,19 +312,20 @@ def _score_actions(task: Task, actions: Sequence[Action], benchmark: Benchmark) 
         episode.close()
 
 
-# Usage of nodes that are no slots. A node of a slot meters itself; a copy of the graph meters the others: what they
-# ask of models counts against the budget, also where they call a LangChain model directly, and every execution leaves
+# Usage of nodes that are no slots. A node of a slot measures its own usage; a copy of the graph measures the others.
+# Their model calls count against the budget, even those made to a LangChain model directly, and every execution leaves
 # an event in the trajectory.
 
 
 def meter_own_nodes(graph: AnyGraph, spent: Callable[[], Spent]) -> AnyGraph:
-    """Return a copy of a graph in which every node is metered; a graph of slots alone is returned as it is.
+    """Return a copy of a graph that also measures the usage of nodes that are not slots.
 
-    Nodes that run a graph stay as they are, because the nodes of that graph report themselves.
+    Nodes of slots measure their own usage, and so do the nodes of graphs inside nodes: both stay as they are. Without
+    any other node the graph itself is returned.
 
     Args:
         graph: the compiled graph.
-        spent: returns what the run has spent so far.
+        spent: function that returns what the run has spent so far.
     """
     own = own_nodes_of(graph)
     wrapped = {
@@ -329,7 +337,7 @@ def meter_own_nodes(graph: AnyGraph, spent: Callable[[], Spent]) -> AnyGraph:
 
 
 def own_nodes_of(graph: AnyGraph) -> set[str]:
-    """Return the names of the nodes that are no slots."""
+    """Return the names of a graph's nodes that are not slots."""
     return graph.builder.nodes.keys() - set(slots_of(graph))
 
 
@@ -355,7 +363,10 @@ def _metered(name: str, bound: Any, spent: Callable[[], Spent]) -> RunnableCalla
 
 @contextmanager
 def _child_config(config: RunnableConfig) -> Iterator[None]:
-    """Give a config to every runnable that is called inside the block without one, as LangGraph does for a node."""
+    """Context manager that passes a config to every runnable that is called inside it without one.
+
+    LangGraph does the same for the function of a node.
+    """
     token = var_child_runnable_config.set(config)
     try:
         yield
@@ -364,7 +375,7 @@ def _child_config(config: RunnableConfig) -> Iterator[None]:
 
 
 def _update_of(output: Any) -> dict[str, Any]:
-    """Return the part of a node's output that the trajectory shows: the keys and values that it wrote."""
+    """Return the keys and values that a node's output writes to the state, as the trajectory shows them."""
     if isinstance(output, Command):
         return _update_of(output.update)
     if isinstance(output, (list, tuple)):
@@ -381,7 +392,10 @@ def _to_plain(value: Any) -> Any:
 
 
 class _ChatUsage(BaseCallbackHandler):
-    """Charges the calls of LangChain models that a node makes itself; `ask` and its like charge their own."""
+    """Callback that counts the calls which a node makes to LangChain models directly against the budget.
+
+    Calls through certigraph's own functions, such as `ask`, are counted there.
+    """
 
     raise_error = True
     run_inline = True
@@ -393,19 +407,19 @@ class _ChatUsage(BaseCallbackHandler):
     def on_chat_model_start(
         self, serialized: dict[str, Any], messages: list[list[BaseMessage]], *, run_id: UUID, **kwargs: Any
     ) -> None:
-        """Check the budget before a request. Raises LimitReached."""
+        """Check the budget before a request to a chat model. Raises LimitReached."""
         self._start(run_id, [message for batch in messages for message in batch])
 
     def on_llm_start(self, serialized: dict[str, Any], prompts: list[str], *, run_id: UUID, **kwargs: Any) -> None:
-        """Check the budget before a request. Raises LimitReached."""
+        """Check the budget before a request to a completion model. Raises LimitReached."""
         self._start(run_id, [HumanMessage(prompt) for prompt in prompts])
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
-        """Charge a request that was answered."""
+        """Count an answered request against the budget."""
         self._charge(run_id, response)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """Charge a request that failed."""
+        """Count a failed request against the budget."""
         self._charge(run_id, LLMResult(generations=[]), failure=type(error).__name__)
 
     def _start(self, run_id: UUID, messages: Iterable[BaseMessage]) -> None:

@@ -1,6 +1,6 @@
-"""History of a run, folded from its trajectory: `RunHistory` with plan, episodes, ratings and TDP's task graph.
+"""History of a run, computed from its trajectory: plan, episodes, predicted rewards and TDP's task graph.
 
-The one fold that the live view and the reports read; neither knows the other.
+The live view and the reports both read a `RunHistory`; neither knows the other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,57 +26,62 @@ from certigraph.state.trajectory import (
 # A node of the task graph.
 
 MAX_NAME_CHARACTERS = 60
-"""Maximum number of characters of a node's name."""
+"""Maximum number of characters of a sub-task's name."""
 
 NodeStatus = Literal["pending", "working", "completed", "failed", "removed"]
-"""Progress of a node; "removed": a revision has taken it out of the graph."""
+"""Status of a sub-task; "removed": a revision has taken it out of the task graph."""
 
 
 class NodeProgress:
-    """A node with its progress: the events, usage and certificates of the graph inside it.
+    """A sub-task of the task graph with its progress, taken from the events of the graph that works on it.
 
     Args:
-        node: the node as it was first specified.
-        added: number of the revision that added the node; 0 for a node of the first graph.
+        node: the sub-task as it was first specified.
+        added: number of the revision that added it; 0 if the first task graph had it.
     """
 
     def __init__(self, node: Node, added: int = 0) -> None:
         self.node, self.added = node, added
         self.status: NodeStatus = node.status
         self.earlier: list[tuple[int, Node]] = []
-        """Earlier versions of the node, each with the number of the revision that changed it."""
+        """Earlier versions of the sub-task, each with the number of the revision that changed it."""
         self.removed = 0
         self.outcome: Outcome | None = None
         self.events: list[Event] = []
         self.spans: list[tuple[float, float]] = []
-        """Start and end of each operator, in seconds since the start of the run."""
+        """Start and end of each execution of a graph node for the sub-task, in seconds since the start of the run."""
         self.plan = PlanHistory()
-        """Plan of the inner graph; empty if its solver certifies nothing."""
+        """Plan of the graph that works on the sub-task; empty if that graph certifies no predicates."""
         self.calls = self.tokens = self.steps = self.replans = 0
         self.seconds = 0.0
         self.action = ""
 
     @property
     def name(self) -> str:
-        """The id, shortened to a label."""
+        """The id of the sub-task, shortened to a label."""
         return clip_text(self.node.id, MAX_NAME_CHARACTERS)
 
     @property
     def changed(self) -> str:
-        """Changes by revisions, in one or two words; empty for an unchanged node."""
+        """How revisions changed the sub-task, in one or two words; empty if none did."""
         if self.removed:
             return f"{self.outcome.status}, removed" if self.outcome else "removed"
         return "revised" if self.earlier else "added" if self.added else ""
 
     def add_usage(self, event: Event) -> None:
-        """Add the usage of an event of the inner graph."""
+        """Add the usage of an event of the graph that works on the sub-task."""
         usage = event.usage
         self.calls += usage.calls
         self.tokens += usage.input_tokens + usage.output_tokens
         self.seconds += usage.seconds
 
     def fold(self, event: Event, ended: float) -> None:
-        """Update with an event of the inner graph; `ended` is in seconds since the start of the run."""
+        """Update with an event of the graph that works on the sub-task.
+
+        Args:
+            event: the event.
+            ended: time of the event, in seconds since the start of the run.
+        """
         self.events.append(event)
         self.spans.append((max(ended - event.usage.seconds, 0.0), ended))
         if self.status == "pending":
@@ -95,7 +100,10 @@ class NodeProgress:
 
 
 class RevisionSummary(NamedTuple):
-    """Ids of the nodes that a revision added, changed and removed, and notes on what was refused or repaired."""
+    """Ids of the sub-tasks that a revision of the task graph added, changed and removed.
+
+    `notes` say what was refused or repaired.
+    """
 
     number: int
     added: tuple[str, ...]
@@ -114,7 +122,14 @@ class RevisionSummary(NamedTuple):
 def summarize_revision(
     number: int, before: Mapping[str, Node], after: Sequence[Node], notes: Sequence[str]
 ) -> RevisionSummary:
-    """Build the revision that led from the nodes `before`, by id, to the nodes `after`."""
+    """Summarize the revision that led from one version of the task graph to the next.
+
+    Args:
+        number: number of the revision.
+        before: the sub-tasks of the earlier version by id.
+        after: the sub-tasks of the later version.
+        notes: what was refused or repaired.
+    """
     remaining = {node.id for node in after}
     return RevisionSummary(
         number,
@@ -126,7 +141,7 @@ def summarize_revision(
 
 
 def has_changed(node: Node, other: Node) -> bool:
-    """Whether two versions of a node differ in their task or dependencies."""
+    """Whether two versions of a sub-task differ in their text or dependencies."""
     return (node.task, node.needs) != (other.task, other.needs)
 
 
@@ -134,14 +149,17 @@ def has_changed(node: Node, other: Node) -> bool:
 
 
 class TaskGraph:
-    """Task graph of a run, with the nodes by id, including removed ones; `drawn`: whether the run has a task graph."""
+    """TDP's task graph with the progress of its sub-tasks, computed from the events of a run.
+
+    `nodes` are all sub-tasks by id, including removed ones. `drawn` is True if the run has a task graph.
+    """
 
     def __init__(self, graph: str = "") -> None:
         self.drawn = "dag" in state_type(graph).__annotations__
         self._begin()
 
     def fold(self, event: Event) -> None:
-        """Update with one event of the outermost graph or of a graph inside a node."""
+        """Update with one event of the run's outermost graph or of a graph that works on a sub-task."""
         ended = self._since_begin(event)
         if event.scope:
             self._work(event, ended)
@@ -159,13 +177,16 @@ class TaskGraph:
             self.supervisor_spans.append((max(ended - event.usage.seconds, 0.0), ended))
 
     def add_usage(self, event: Event) -> None:
-        """Add the usage of an event that a resume has superseded."""
+        """Add the usage of a superseded event, whose work was done again after a resume."""
         if event.scope and (worked := self._node_of(event)):
             worked.add_usage(event)
 
     @property
     def goal(self) -> str:
-        """Id of the node that completes the task: the one that no other node needs; empty in an empty graph."""
+        """Id of the sub-task that completes the whole task; empty if there are no sub-tasks.
+
+        It is the one that no other sub-task needs.
+        """
         live = [worked.node for worked in self.nodes.values() if not worked.removed]
         for nodes in ([node for node in live if node.status == "pending"], live):
             needed = {need for node in nodes for need in node.needs}
@@ -174,21 +195,24 @@ class TaskGraph:
         return ""
 
     def count(self, status: str) -> int:
-        """Count the nodes that have the status."""
+        """Count the sub-tasks with a status."""
         return sum(worked.status == status for worked in self.nodes.values())
 
     @property
     def live(self) -> int:
-        """Number of nodes that were not removed."""
+        """Number of sub-tasks that were not removed."""
         return len(self.nodes) - self.count("removed")
 
     @property
     def steps(self) -> int:
-        """Number of world steps of all nodes."""
+        """Number of world steps of all sub-tasks."""
         return sum(worked.steps for worked in self.nodes.values())
 
     def levels(self) -> list[list[NodeProgress]]:
-        """Group the nodes by the length of the longest path of dependencies to them; listed order inside a level."""
+        """Group the sub-tasks by level: the length of the longest path of dependencies that leads to them.
+
+        Inside a level they are in the order in which the task graph lists them.
+        """
         needs = {id_: [n for n in worked.node.needs if n in self.nodes] for id_, worked in self.nodes.items()}
         level: dict[str, int] = {}
         for id_ in TopologicalSorter(needs).static_order():
@@ -202,7 +226,7 @@ class TaskGraph:
         self.nodes: dict[str, NodeProgress] = {}
         self.revisions: list[RevisionSummary] = []
         self.supervisor_spans: list[tuple[float, float]] = []
-        """Start and end of the nodes that built and revised the graph, in seconds since the start of the run."""
+        """Start and end of every execution of `decompose` or `revise`, in seconds since the start of the run."""
         self.resume_times: list[float] = []
         self._scopes: dict[str, str] = {}
         self._latest = self._before = 0.0
@@ -246,11 +270,14 @@ class TaskGraph:
 # The history of a run.
 
 USAGE_FIELDS = ("calls", "input_tokens", "output_tokens", "cached_tokens", "usd")
-"""Fields of usage that are counted."""
+"""Fields of a usage that are added up."""
 
 
 class RunHistory:
-    """History of a run so far, folded from trajectory lines as they arrive, in a few microseconds each."""
+    """History of a run so far, computed from trajectory lines as they arrive.
+
+    A line takes a few microseconds.
+    """
 
     def __init__(self) -> None:
         self.header: Header | None = None
@@ -260,7 +287,10 @@ class RunHistory:
         self._begin()
 
     def take(self, line: TrajectoryLine) -> None:
-        """Update with one trajectory line. A resume takes back what was done after its checkpoint, except the cost."""
+        """Update with one trajectory line.
+
+        A resume takes back everything that was done after its checkpoint, except the cost.
+        """
         self._lines.append(line)
         if isinstance(line, Header):
             self.header = line
@@ -278,7 +308,10 @@ class RunHistory:
             self._fold(line)
 
     def take_trajectory(self, trajectory: Trajectory) -> None:
-        """Replace the history by that of a trajectory; superseded events count only as cost."""
+        """Replace the history by that of a complete trajectory.
+
+        Superseded events, whose work was done again after a resume, count only as cost.
+        """
         self.header, self.footer = trajectory.header, trajectory.footer
         self._begin()
         for event in trajectory.events:
@@ -290,12 +323,12 @@ class RunHistory:
 
     @property
     def ending(self) -> str:
-        """The ending; empty while there is none."""
+        """The run's ending; empty while there is none."""
         return self.footer.ending if self.footer else ""
 
     @property
     def steps(self) -> int:
-        """Number of world steps, including earlier episodes and all nodes of a task graph."""
+        """Number of world steps, including those of earlier episodes and of all sub-tasks."""
         return self.tasks.steps if self.tasks.drawn else self.episodes.steps
 
     @property
@@ -304,7 +337,7 @@ class RunHistory:
         return int(self.spent["input_tokens"] + self.spent["output_tokens"])
 
     def limit(self, name: str) -> int | None:
-        """Return a limit from the header of the run."""
+        """Return one of the run's limits by name, as the trajectory's header has it; None if it has none."""
         limits = self.header.context.get("limits") if self.header else None
         recorded = limits.get(name) if isinstance(limits, dict) else None
         return recorded if isinstance(recorded, int) else None
@@ -314,7 +347,7 @@ class RunHistory:
         self.plan = PlanHistory()
         self.episodes, self.tasks, self.rating = EpisodeHistory(graph), TaskGraph(graph), RatingHistory()
         self.cost: float | None = None
-        """What was spent of the budget of the task, if the world reports it."""
+        """What was spent of the money that the task allows, if the world reports it."""
 
     def _fold(self, event: Event) -> None:
         self.tasks.fold(event)
@@ -331,7 +364,7 @@ class RunHistory:
 
 
 def read_history(trajectory: Trajectory) -> RunHistory:
-    """Build the history of a trajectory."""
+    """Build the `RunHistory` of a complete trajectory."""
     history = RunHistory()
     history.take_trajectory(trajectory)
     return history

@@ -17,35 +17,49 @@ from certigraph.state.trajectory import Event, Trajectory, total_usage
 # Elements.
 
 CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Control characters and characters that change the direction of text."""
+"""Pattern of control characters and of characters that change the direction of text."""
 
 
 class Markup(str):
-    """A string that is HTML. Every other string is escaped when it is put into an element."""
+    """Text that is HTML already. Any other string is escaped when it is put into an element."""
 
     __slots__ = ()
 
 
 def tag(name: str, *inside: str, **attributes: object) -> Markup:
-    """Build an element. Names of attributes lose a trailing underscore (`class_`), other underscores become hyphens."""
+    """Build an HTML element.
+
+    Args:
+        name: name of the element.
+        inside: content; text is escaped, markup is not.
+        attributes: attributes of the element. In their names, trailing underscores are dropped (`class_`), and other
+            underscores become hyphens.
+    """
     shown = "".join(f' {_attribute_name(key)}="{escape_text(str(value))}"' for key, value in attributes.items())
     return Markup(f"<{name}{shown}>{join_markup(*inside)}</{name}>")
 
 
 def html_table(heads: Iterable[str], lines: Iterable[Iterable[str]], *below: str, looks: str = "comparison") -> Markup:
-    """Build a table that scrolls sideways on a narrow page, followed by the parts `below`."""
+    """Build a table that scrolls sideways on a narrow page.
+
+    Args:
+        heads: heads of the columns.
+        lines: cells of each row.
+        below: parts that follow the table.
+        looks: CSS class of the table.
+    """
     head = tag("thead", tag("tr", *(tag("th", name) for name in heads)))
     body = tag("tbody", *(tag("tr", *(tag("td", text) for text in line)) for line in lines))
     return tag("div", tag("table", head, body, class_=looks), *below, class_="wide")
 
 
 def join_markup(*inside: str) -> Markup:
-    """Concatenate several parts."""
+    """Concatenate parts of HTML. Text is escaped, markup is not."""
     return Markup("".join(map(escape_text, inside)))
 
 
 def escape_text(text: str) -> Markup:
-    """Escape a text, also for a quoted attribute; return markup unchanged.
+    """Escape a text for HTML, also inside a quoted attribute. Markup is returned unchanged.
 
     Control characters and characters that change the direction of text become U+FFFD.
     """
@@ -218,14 +232,19 @@ AMOUNT_PARTS = frozenset(
         "exact_string",
     }
 )
-"""Parts of a score that are amounts, not verdicts: 0 is no failure."""
+"""Parts of a score that are amounts, not yes or no: 0 is not shown as a failure."""
 
 MAX_ANSWER_CHARACTERS = 20_000
 """Maximum number of characters of an answer."""
 
 
 def totals_row(trajectory: Trajectory, *own: Markup) -> Markup:
-    """Build the row of totals: the page's own figures, then the cost of the run."""
+    """Build the row of totals at the top of a report.
+
+    Args:
+        trajectory: the run, whose cost is shown last.
+        own: totals that depend on the kind of run, shown first.
+    """
     usage = trajectory.usage
     return tag(
         "dl",
@@ -243,17 +262,20 @@ def totals_row(trajectory: Trajectory, *own: Markup) -> Markup:
 
 
 def total_cell(name: str, value: str, note: str) -> Markup:
-    """Build one total with its name above and a note below."""
+    """Build one cell of the row of totals: its name above the value, and a note below."""
     return tag("div", tag("dt", name), tag("dd", value, tag("small", note)))
 
 
 def score_chips(scores: Scores) -> Markup:
-    """List the parts of a score: passed, failed, not evaluated, or an amount."""
+    """List the parts of a score, each marked as passed, failed, not evaluated, or an amount."""
     return tag("ul", *(_score_chip(name, part) for name, part in scores.parts.items()), class_="chips")
 
 
 def node_table(events: Iterable[Event]) -> Markup:
-    """Build the table of executions, calls, tokens and seconds of every node; bars compare nodes within a column."""
+    """Build the table of executions, model calls, tokens and seconds of every graph node.
+
+    Bars compare the nodes within a column.
+    """
     by_node: dict[str, list[Usage]] = {}
     for event in events:
         by_node.setdefault(event.node, []).append(event.usage)
@@ -261,11 +283,11 @@ def node_table(events: Iterable[Event]) -> Markup:
 
 
 def cost_table(heads: tuple[str, str], rows: Sequence[tuple[int, Usage]]) -> Markup:
-    """Build a table of usage: name (the usage's `node`), count, calls, tokens and seconds.
+    """Build a table of usage with the columns name (the usage's `node`), count, calls, tokens and seconds.
 
     Args:
         heads: heads of the columns for name and count.
-        rows: count and usage of each row.
+        rows: count and usage for each row.
     """
     most_tokens = max((_token_count(usage) for _, usage in rows), default=0)
     most_seconds = max((usage.seconds for _, usage in rows), default=0.0)
@@ -285,7 +307,7 @@ def cost_table(heads: tuple[str, str], rows: Sequence[tuple[int, Usage]]) -> Mar
 
 
 def answer_block(answer: JsonValue) -> Markup:
-    """Show an answer: a list of dicts as a table (an itinerary), text as text, anything else as JSON."""
+    """Show an answer: a list of dicts (an itinerary) as a table, text as text, anything else as JSON."""
     rows = [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
     if rows and isinstance(answer, list) and len(rows) == len(answer):
         return tag("div", _records_table(rows), class_="wide")

@@ -1,4 +1,4 @@
-"""Live view of a run: a frame that is redrawn on a terminal, plain lines in a file or pipe."""
+"""Live view of a run: on a terminal a frame that is redrawn, in a file or pipe plain lines."""
 
 import threading
 import time
@@ -22,7 +22,7 @@ from certigraph.state.trajectory import Event, Footer, Header, TrajectoryLine
 
 
 def task_lines(run: RunHistory, event: Event) -> Iterator[str]:
-    """Yield the lines for an event of a task graph, after `run` has folded it."""
+    """Yield the plain lines for an event of a run with a task graph. `run` must have taken the event already."""
     update: dict[str, Any] = {**(event.update or {})}
     if event.scope:
         worked = run.tasks.nodes.get(event.subtask)
@@ -54,11 +54,11 @@ def _inner_lines(worked: NodeProgress, event: Event, update: dict[str, Any]) -> 
 # Plain lines of a run, for files and pipes.
 
 MAX_FINDING_CHARACTERS = 60
-"""Maximum number of characters of a finding and of its dispute."""
+"""Maximum number of characters of a finding, and of the text that disputes it."""
 
 
 def plain_lines(run: RunHistory, line: TrajectoryLine) -> Iterator[str]:
-    """Yield the lines for a line of the trajectory, often none, after `run` has folded it."""
+    """Yield the plain lines for a trajectory line, often none. `run` must have taken that line already."""
     if isinstance(line, Header):
         yield from _header_lines(line)
     elif isinstance(line, Footer):
@@ -181,7 +181,7 @@ FRAMES_PER_SECOND = 8
 MAX_LINE_CHARACTERS = 160
 """Maximum number of characters of a plain line."""
 MAX_TASK_CHARACTERS = 2_000
-"""Maximum number of characters of the line with the task."""
+"""Maximum number of characters of the line with the task's goal."""
 
 
 class LiveView:
@@ -189,7 +189,7 @@ class LiveView:
 
     Args:
         console: where to show the run; by default standard output.
-        steps: the limit of world steps, shown next to the number of steps.
+        steps: the limit of world steps, shown next to the number of steps taken.
     """
 
     def __init__(self, console: Console | None = None, steps: int | None = None) -> None:
@@ -212,7 +212,7 @@ class LiveView:
             self._live.stop()
 
     def __call__(self, line: TrajectoryLine) -> None:
-        """Update the view with one trajectory line. On a terminal the frame is redrawn at a fixed rate."""
+        """Update the view with one trajectory line. A frame on a terminal is redrawn at a fixed rate."""
         with self._lock:
             self.run.take(line)
             self._ended = time.monotonic() if isinstance(line, Footer) else None

@@ -1,7 +1,7 @@
 """Checkpoints and lessons of runs on a Postgres server.
 
-A `ThreadLease` gives one worker the right to write a thread. `PostgresSaver` and `PostgresLessons` are LangGraph's
-checkpointer and store on the connection of that lease.
+A `ThreadLease` gives one worker the exclusive right to write the thread of a run. `PostgresSaver` and `PostgresLessons`
+are LangGraph's checkpoint saver and store on the connection of that lease.
 """
 
 import asyncio
@@ -42,21 +42,21 @@ from certigraph.state.trajectory import serializer
 # Such values are saved as marked strings that hold their JSON, and are restored when they are read.
 
 ESCAPE_PREFIX = "\x1b"
-"""Prefix of a string that holds an escaped value; strings that begin with it are escaped themselves."""
+"""Prefix of a string that holds an escaped value. Strings that begin with it are escaped themselves."""
 
 
 def dump_json(value: Any) -> str:
-    """Return the JSON text of a value for a jsonb column."""
+    """Return a value as JSON text for a jsonb column, with `escape_value` applied."""
     return json.dumps(escape_value(value))
 
 
 def load_json(text: str | bytes) -> Any:
-    """Return the value of a JSON text from a jsonb column."""
+    """Return the value of a JSON text from a jsonb column, with `unescape_value` applied."""
     return unescape_value(json.loads(text))
 
 
 def escape_value(value: Any) -> Any:
-    """Replace what jsonb would refuse or change by marked strings."""
+    """Replace everything in a value that jsonb would refuse or change by marked strings."""
     if isinstance(value, dict):
         return {escape_value(key): escape_value(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -65,7 +65,7 @@ def escape_value(value: Any) -> Any:
 
 
 def unescape_value(value: Any) -> Any:
-    """Restore the value that was escaped."""
+    """Restore the original value from the result of `escape_value`."""
     if isinstance(value, dict):
         return {unescape_value(key): unescape_value(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -82,29 +82,35 @@ def _needs_escape(value: Any) -> bool:
 # Connections to the server that CERTIGRAPH_POSTGRES names. Its password is never saved or shown.
 
 ADDRESS_VARIABLE = "CERTIGRAPH_POSTGRES"
-"""Environment variable with the address of the server."""
+"""Environment variable with the address of the Postgres server for checkpoints."""
 
 EXPORT_ADVICE = f"export {ADDRESS_VARIABLE}=postgresql://USER:PASSWORD@HOST/DATABASE"
-"""Advice in messages about the address."""
+"""Advice in error messages about the server's address."""
 
 PERMANENT_ERRORS = ("authentication failed", "does not exist", "no password supplied", "no pg_hba.conf entry")
-"""Parts of error messages of a server after which a new attempt would fail as well."""
+"""Parts of error messages of the server after which another attempt to connect would fail as well."""
 
 SILENT_HANDLER = logging.NullHandler()
-"""Handler that keeps psycopg's log off the terminal, since faults report lost connections."""
+"""Handler that keeps psycopg's log off the terminal, because certigraph reports lost connections itself."""
 
 CONNECT_OPTIONS: dict[str, Any] = {"connect_timeout": 10, "keepalives_idle": 30, "tcp_user_timeout": 30_000}
-"""Options with which a client detects within a minute that a server is gone: seconds, seconds, milliseconds."""
+"""Options by which a client notices within a minute that the server is gone.
+
+The values are in seconds, seconds and milliseconds.
+"""
 
 SESSION_SETTINGS = """
 SELECT set_config('synchronous_commit', 'on', false), set_config('tcp_keepalives_idle', '30', false),
        set_config('tcp_keepalives_interval', '10', false), set_config('tcp_keepalives_count', '3', false)
 """
-"""SQL settings of a session: confirmed checkpoints survive a power cut, and a lost worker's connection is closed."""
+"""SQL settings of a session.
+
+With them, confirmed checkpoints survive a power cut, and the connection of a lost worker is closed.
+"""
 
 
 async def open_connection() -> AsyncConnection[DictRow]:
-    """Open a new connection that commits every statement.
+    """Open a new connection to the server that commits every statement.
 
     Raises:
         Fault: no address is set, or it is not valid.
@@ -128,7 +134,7 @@ async def open_connection() -> AsyncConnection[DictRow]:
 
 
 def format_error(error: Error) -> str:
-    """Format an error on one line, without rows, user and password."""
+    """Format an error of the server on one line, without table rows, user name and password."""
     message = error.diag.message_primary or str(error) or type(error).__name__
     secrets = {str(value) for key, value in _address_parts().items() if key in ("user", "password")}
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
@@ -137,12 +143,12 @@ def format_error(error: Error) -> str:
 
 
 def is_permanent(error: Error) -> bool:
-    """Whether a server refused the connection for a reason that a new attempt would not change."""
+    """Whether a server refused the connection for a reason that another attempt would not change."""
     return any(text in str(error) for text in PERMANENT_ERRORS)
 
 
 def refused_fault(error: Error) -> Fault:
-    """Build the fault of a connection that the server refused."""
+    """Create the Fault for a connection that the server refused."""
     return Fault("data", f"the checkpoint server refused the connection ({format_error(error)}): {EXPORT_ADVICE}")
 
 
@@ -167,7 +173,7 @@ def _invalid_address_fault() -> Fault:
     )
 
 
-# Ownership of a thread: a row with the worker that claimed it last, and the key of the lock that the worker holds.
+# Ownership of a thread: a row with the worker that claimed it last, and the key of the lock that this worker holds.
 
 Connection = AsyncConnection[DictRow]
 """Connection whose rows are dicts."""
@@ -180,23 +186,26 @@ INSERT INTO certigraph_owners (thread_id, owner) VALUES (%s, %s)
 ON CONFLICT (thread_id) DO UPDATE SET owner = EXCLUDED.owner
 """
 SELECT_OWNER = "SELECT owner FROM certigraph_owners WHERE thread_id = %s"
-"""SQL statements: create the table, claim a new thread, take over a thread, and read the owner of a thread."""
+"""SQL statements on the table of owners: create it, claim a new thread, take over a thread, read a thread's owner."""
 
 
 async def claim_thread(connection: Connection, thread: str, owner: str, *, new: bool) -> bool:
-    """Save the owner of a thread whose lock is held; False if a `new` thread belongs to another owner already."""
+    """Save the owner of a thread whose lock this worker holds.
+
+    Return False if the thread is meant to be `new` but belongs to another owner already.
+    """
     await connection.execute(CLAIM_NEW if new else CLAIM_ANY, (thread, owner))
     return await read_owner(connection, thread) == owner
 
 
 async def read_owner(connection: Connection, thread: str) -> str | None:
-    """Read the owner that claimed a thread last; None if there is none or the thread is deleted."""
+    """Read the owner that claimed a thread last; None if no owner did, or the thread was deleted."""
     row = await (await connection.execute(SELECT_OWNER, (thread,))).fetchone()
     return row["owner"] if row else None
 
 
 def lock_key_of(thread: str) -> int:
-    """Return the key of a thread's advisory lock, a signed 64-bit integer."""
+    """Return the key of the Postgres advisory lock for a thread, a signed 64-bit integer."""
     return int.from_bytes(sha256(b"certigraph thread\0" + thread.encode()).digest()[:8], signed=True)
 
 
@@ -207,14 +216,14 @@ SELECT (SELECT max(v) FROM checkpoint_migrations) AS checkpoints,
        (SELECT max(v) FROM store_migrations) AS store,
        (SELECT count(*) FROM certigraph_owners WHERE false) AS owners
 """
-"""SQL query: latest migrations of LangGraph's tables; fails if a table is missing."""
+"""SQL query for the latest migrations of LangGraph's tables. It fails if a table is missing."""
 
 SETUP_LOCK = 0x6365727467_7261
 """Key of the advisory lock that a worker holds while it creates the tables."""
 
 
 async def ensure_tables(connection: Connection) -> None:
-    """Create the tables if they are missing; workers that come at the same time wait until one has done it."""
+    """Create the tables if they are missing. Of several workers, one creates them while the others wait."""
     while not await _has_tables(connection):
         if await try_lock(connection, SETUP_LOCK):
             try:
@@ -226,7 +235,10 @@ async def ensure_tables(connection: Connection) -> None:
 
 
 async def try_lock(connection: Connection, key: int) -> bool:
-    """Try to take an advisory lock until the connection ends; False if another connection holds it."""
+    """Try to take an advisory lock, which lasts until the connection ends.
+
+    Return False if another connection holds it.
+    """
     cursor = await connection.execute("SELECT pg_try_advisory_lock(%s) AS taken", (key,))
     row = await cursor.fetchone()
     return bool(row and row["taken"])
@@ -254,14 +266,19 @@ async def _create_tables(connection: Connection) -> None:
 T = TypeVar("T")
 
 RETRY_SECONDS = 60.0
-"""Seconds for which a server that cannot be reached is tried again."""
+"""Number of seconds for which a server that cannot be reached is tried again."""
 
 LOCK_SECONDS = 2.0
-"""Seconds for which a lock is tried again; the server releases the lock of a killed worker within moments."""
+"""Number of seconds for which a lock is tried again. The server releases a killed worker's lock within moments."""
 
 
 class ThreadLease:
-    """Exclusive right to read and write one thread, one statement at a time."""
+    """Exclusive right of a worker to read and write one thread. Statements are executed one at a time.
+
+    Args:
+        thread: thread id, which is the name of the run's folder.
+        new: whether the thread must not exist yet.
+    """
 
     def __init__(self, thread: str, *, new: bool) -> None:
         self.thread, self.owner, self._new = thread, uuid.uuid4().hex, new
@@ -287,7 +304,9 @@ class ThreadLease:
             await lease._close_connection()
 
     async def use(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Run idempotent work on the connection; repeat it on a new connection if one was lost, for PATIENCE seconds.
+        """Call an idempotent function with the connection. If the connection is lost, call it again with a new one.
+
+        This goes on for `RETRY_SECONDS`.
 
         Raises:
             Fault: the server could not be reached or refused, or another worker took over the run. The lease is closed
@@ -366,12 +385,12 @@ class ThreadLease:
         )
 
 
-# The checkpointer: the counterpart of `runtime.checkpoints.Saver`.
+# The checkpoint saver: the counterpart of `runtime.checkpoints.SqliteCheckpointSaver`.
 
 LATEST_QUERY = """
 SELECT checkpoint_ns, max(checkpoint_id) AS checkpoint_id FROM checkpoints WHERE thread_id = %s GROUP BY checkpoint_ns
 """
-"""SQL query: id of the latest checkpoint of a thread in every namespace (the graph, and each graph inside a node)."""
+"""SQL query: id of a thread's latest checkpoint in every namespace. The graph and each graph inside a node have one."""
 
 DELETE_LATEST_WRITES = (
     f"DELETE FROM checkpoint_writes WHERE thread_id = %s AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})"
@@ -384,7 +403,7 @@ WHERE thread_id = %s AND checkpoint_ns <> '' AND (checkpoint_ns, checkpoint_id) 
 
 
 class PostgresSaver(BaseCheckpointSaver[str]):
-    """LangGraph's Postgres saver on the connection of a lease, which may change between two calls."""
+    """LangGraph's Postgres saver on the connection of a lease. That connection may change between two calls."""
 
     def __init__(self, lease: ThreadLease) -> None:
         super().__init__(serde=serializer())
@@ -416,7 +435,7 @@ class PostgresSaver(BaseCheckpointSaver[str]):
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Load what was written to append-only channels up to a checkpoint."""
+        """Load what was written to delta channels (logs and plans) up to a checkpoint."""
         return await self._call_saver(lambda saver: saver.aget_delta_channel_history(config=config, channels=channels))
 
     async def aput(
@@ -433,19 +452,28 @@ class PostgresSaver(BaseCheckpointSaver[str]):
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Save the writes of a node; of a node that failed only the type of its error, whose text may hold a key."""
+        """Save what a node wrote. Of a node that failed, save only the type of its error.
+
+        The text of an error may hold an API key.
+        """
         saved = error_types_of(writes) or writes
         await self._call_saver(lambda saver: saver.aput_writes(config, saved, task_id, task_path))
 
     def get_next_version(self, current: str | None, channel: None) -> str:
-        """Return the version after `current`: it sorts last, and never equals one that a crashed worker left behind."""
+        """Return the version of a channel after `current`.
+
+        It sorts last, and never equals a version that a crashed worker left behind.
+        """
         number = int(current.partition(".")[0]) if current else 0
         return f"{number + 1:032}.{uuid.uuid4().hex}"
 
     async def prepare_resume(self, thread: str) -> None:
-        """Make new checkpoints follow the stored ones, and delete what nodes wrote after the latest one.
+        """Make new checkpoints of a thread follow the stored ones, and delete what nodes wrote after the latest one.
 
-        `Saver.prepare_resume` explains why. Raises ValueError if the id of a checkpoint is not one of LangGraph's.
+        `SqliteCheckpointSaver.prepare_resume` explains why.
+
+        Raises:
+            ValueError: a stored checkpoint id is not one of LangGraph's.
         """
 
         async def prepare(connection: Connection) -> dict[str, str]:
@@ -456,7 +484,7 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         self._order.continue_from(await self._lease.use(prepare))
 
     async def inner_steps(self, thread: str) -> dict[str, int]:
-        """Return the superstep of the latest checkpoint of every graph that ran inside a node, by namespace."""
+        """Return the superstep of the latest checkpoint of every graph inside a node, by namespace of the graph."""
 
         async def steps(connection: Connection) -> dict[str, int]:
             rows = await (await connection.execute(INNER_STEPS_QUERY, (thread, thread))).fetchall()
@@ -468,23 +496,29 @@ class PostgresSaver(BaseCheckpointSaver[str]):
 # The store of lessons: one table, in which every run or shared memory has a namespace.
 
 Namespace = tuple[str, ...]
-"""Path of a part of the store."""
+"""Path in a LangGraph store, under which a part of its items is kept."""
 
 
 def namespace_of(thread: str, shared: str = "") -> Namespace:
-    """Return the namespace of a run's lessons, or of a shared memory; names are hashed, since they may be any text."""
+    """Return the namespace of a run's lessons, or that of a memory that several runs share.
+
+    Names may be any text, so they are hashed.
+    """
     name = shared or thread
     return "memory" if shared else "run", sha256(name.encode(errors="surrogatepass")).hexdigest()
 
 
 class PostgresLessons(BaseStore):
-    """LangGraph's Postgres store within one namespace, on the connection of a lease: a lost lease cannot write."""
+    """LangGraph's Postgres store, restricted to one namespace and on the connection of a lease.
+
+    A worker that has lost the lease can therefore not write.
+    """
 
     def __init__(self, lease: ThreadLease, namespace: Namespace) -> None:
         self._lease, self._namespace, self._loop = lease, namespace, asyncio.get_running_loop()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run `abatch` from a worker thread.
+        """Run `abatch` and wait for its results. Call it from a worker thread.
 
         Raises:
             Fault: it was called on the event loop, which would wait for itself.
@@ -494,7 +528,7 @@ class PostgresLessons(BaseStore):
         return asyncio.run_coroutine_threadsafe(self.abatch(ops), self._loop).result()
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run operations and return their results in order."""
+        """Execute store operations and return their results in order."""
         inward = [self._add_prefix(op) for op in ops]
 
         async def run(connection: Connection) -> list[Result]:
@@ -541,14 +575,20 @@ DELETE_CHECKPOINTS = tuple(
     for table in ("checkpoints", "checkpoint_blobs", "checkpoint_writes", "certigraph_owners")
 )
 DELETE_LESSONS = "DELETE FROM store WHERE prefix = %s OR starts_with(prefix, %s)"
-"""SQL statements that delete the rows and the lessons of a thread."""
+"""SQL statements that delete the checkpoints of a thread, and the lessons in a namespace of the store."""
 
 
 @asynccontextmanager
 async def open_thread(
     graph: Any, thread: str, memory: str, *, new: bool
 ) -> AsyncIterator[tuple[PostgresSaver, BaseStore | None]]:
-    """Open saver and store of a thread; the store is None for a graph without lessons.
+    """Open the checkpoint saver and the store of a thread. The store is None for a graph without lessons.
+
+    Args:
+        graph: the graph.
+        thread: thread id, which is the name of the run's folder.
+        memory: name of a memory that several runs share; if empty, the run has its own.
+        new: whether the thread must not exist yet.
 
     Raises:
         Fault: another worker runs the thread, the server cannot be reached, or a `new` thread exists already.
@@ -559,7 +599,7 @@ async def open_thread(
 
 
 async def check_server() -> None:
-    """Check once that the server can be reached. Raises Fault if not."""
+    """Check once that the Postgres server can be reached. Raises Fault if not."""
     try:
         connection = await open_connection()
     except OperationalError as error:
@@ -572,7 +612,7 @@ async def check_server() -> None:
 
 
 async def delete_rows(thread: str, *, lessons: bool) -> None:
-    """Delete the checkpoints of a thread and, if `lessons`, its lessons; shared memories are kept.
+    """Delete the checkpoints of a thread and, if `lessons` is True, its lessons. Shared memories stay.
 
     Raises:
         Fault: a worker runs the thread, or the server cannot be reached.

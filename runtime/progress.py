@@ -1,7 +1,8 @@
-"""Progress of a plan: the one fold of a graph's events into predicates, attempts, certificates and replans.
+"""Progress of a plan, computed from the events of a graph: predicates, attempts, certificates and replans.
 
-`PlanHistory` takes events as they arrive. The live view, reports, task graphs and frames read it. It holds records as
-they are in a trajectory and validates the few that are shown, so that a thousand runs are read in little time.
+`PlanHistory` takes events as they arrive. The live view, reports, task graphs and evaluation tables read it. It keeps
+records as they are in a trajectory and validates only the few that are shown, so that a thousand runs are read in
+little time.
 """
 
 from collections import defaultdict
@@ -14,13 +15,16 @@ from certigraph.state.records import GOAL, RESTORE, Attempt, Audit, Certificate,
 from certigraph.state.trajectory import Event
 
 PlainRecord = Mapping[str, Any]
-"""A record as JSON in a trajectory line, without fields that have their default value."""
+"""A record as the JSON object of a trajectory line. Fields that have their default value are missing."""
 
-# Certified states after returns to earlier ones, in time and memory linear in the number of certificates.
+# Certified states if agents go back to earlier ones, in time and memory linear in the number of certificates.
 
 
 class ReachedState(NamedTuple):
-    """A certified state: the certificate that led to it, the state before, its predicates and those that passed."""
+    """A certified state: the index of the certificate that led to it, and the state before.
+
+    `predicates` and `passed` are the numbers of certified predicates and of those that a policy let pass uncertified.
+    """
 
     certificate: int
     before: "ReachedState | None"
@@ -29,7 +33,10 @@ class ReachedState(NamedTuple):
 
 
 def valid_certificates(certificates: Sequence[Certificate]) -> set[int]:
-    """Return the indices of the certificates that led to the latest certified state, forced ones included."""
+    """Return the indices of the certificates that led to the latest certified state.
+
+    Certificates before a return to an earlier state are left out; those that a policy forced are included.
+    """
     states: list[ReachedState | None] = [None]
     for certificate in certificates:
         _add_state(states, certificate.depth, forced=bool(certificate.forced), restores=certificate.restores)
@@ -57,21 +64,25 @@ def _certificate_chain(state: ReachedState | None) -> Iterator[int]:
 
 
 class StepCost(NamedTuple):
-    """Numbers of world steps, model calls, and input and output tokens."""
+    """Cost: numbers of world steps, model calls, and input and output tokens together."""
 
     steps: int = 0
     calls: int = 0
     tokens: int = 0
 
     def plus(self, usage: Usage, steps: int) -> "StepCost":
-        """Return the cost with one more execution of a node."""
+        """Return the cost with that of one more execution of a graph node added."""
         tokens = usage.input_tokens + usage.output_tokens
         return StepCost(self.steps + steps, self.calls + usage.calls, self.tokens + tokens)
 
 
 @dataclass(frozen=True)
 class CertificateCost:
-    """A certificate or forced pass, the rejected attempts at its first predicate, and the cost since the last one."""
+    """A certificate, with what it cost since the previous one.
+
+    `record` is the certificate, or a pass that a policy forced. `rejected` is the number of rejected attempts at its
+    first predicate.
+    """
 
     record: PlainRecord
     rejected: int
@@ -79,41 +90,41 @@ class CertificateCost:
 
     @cached_property
     def certificate(self) -> Certificate:
-        """The validated certificate."""
+        """The certificate as a validated record."""
         return Certificate.model_validate(self.record)
 
     @property
     def targets(self) -> Sequence[PlainRecord]:
-        """The predicates that it certified."""
+        """The predicates that the certificate certified."""
         targets: Sequence[PlainRecord] = self.record["targets"]
         return targets
 
     @property
     def restores(self) -> int | None:
-        """Number of the certified state that it returned to, if it is a return."""
+        """Number of the earlier certified state that the agent went back to; None if it did not go back."""
         restores: int | None = self.record.get("restores")
         return restores
 
     @property
     def returns(self) -> bool:
-        """Whether it returned to an earlier certified state instead of certifying predicates of the task."""
+        """Whether the agent went back to an earlier certified state, instead of certifying predicates of the task."""
         return self.restores is not None
 
     @property
     def forced(self) -> bool:
-        """Whether a policy let its predicates pass uncertified."""
+        """Whether a policy let the predicates pass uncertified."""
         return bool(self.record.get("forced"))
 
     @property
     def positions(self) -> range:
-        """Positions of its predicates in the plan."""
+        """Positions of the certificate's predicates in the plan."""
         return range(self.record["position"], self.record["position"] + len(self.targets))
 
     def status(self, *, valid: bool) -> str:
-        """Return the status of its predicates, as in `frames.Frames`.
+        """Return the status of the certificate's predicates, one of those in the tables of `evaluation.frames`.
 
         Args:
-            valid: whether no return led to a state before it.
+            valid: False if the agent later went back to a state that it had reached before this certificate.
         """
         if self.returns:
             return "return"
@@ -126,11 +137,12 @@ class CertificateCost:
 
 
 class PlanAttempt:
-    """An attempt: `number` counts the attempts at its target from 1, `step` the world steps so far.
+    """An attempt at a predicate of the plan.
 
-    `answer` is the world's latest answer. `certified`: a certificate followed. `discharged`: its verdict holds, and a
-    certificate or a forced pass followed. A verdict that holds leads to neither if an audit denied the goal, or if the
-    run stopped in between.
+    `number` counts the attempts at this predicate from 1, `step` the world steps so far; `answer` is the world's latest
+    observation as text. `certified`: a certificate followed. `discharged`: the verdict holds, and a certificate or a
+    forced pass followed. Neither follows a verdict that holds if an audit denied the goal, or if the run stopped in
+    between.
     """
 
     def __init__(self, record: PlainRecord, number: int, step: int, answer: str) -> None:
@@ -139,7 +151,7 @@ class PlanAttempt:
 
     @cached_property
     def attempt(self) -> Attempt:
-        """The validated attempt."""
+        """The attempt as a validated record."""
         return Attempt.model_validate(self.record)
 
     @property
@@ -150,26 +162,27 @@ class PlanAttempt:
 
     @property
     def target(self) -> PlainRecord:
-        """The predicate that it aimed at."""
+        """The predicate that was attempted."""
         target: PlainRecord = self.record["target"]
         return target
 
     @property
     def depth(self) -> int:
-        """Cascade depth of its verdict; 0 if the target does not hold."""
+        """Cascade depth of the verdict: number of predicates that hold; 0 if the attempted one does not."""
         depth: int = self.record["verdict"]["depth"]
         return depth
 
     def discharge(self, *, forced: bool) -> None:
-        """Record that a certificate or a forced pass followed."""
+        """Record that a certificate or, if `forced`, a pass without certification followed the attempt."""
         self.certified |= not forced
         self.discharged |= bool(self.depth)
 
 
 class PlanReplan(NamedTuple):
-    """A replan at a position of the plan; `tail` is the number of new predicates from there, 0 if it gave up.
+    """A replan at a position of the plan.
 
-    `extends`: it continued a plan that was cut.
+    `tail` is the number of predicates that the new plan has from there, 0 if the replan gave up. `extends`: the replan
+    continued a plan that was cut because it had too many conditions.
     """
 
     position: int
@@ -179,17 +192,22 @@ class PlanReplan(NamedTuple):
 
 
 class PlanAudit(NamedTuple):
-    """An audit of the goal, made at a position of the plan."""
+    """An audit of the goal, with the position of the plan at which it was made."""
 
     position: int
     audit: Audit
 
 
 PlanMoment = PlanAttempt | PlanReplan | PlanAudit
-"""Something that happened at a position of the plan."""
+"""Something that happened at a position of the plan: an attempt, a replan or an audit."""
 
 PredicateStatus = Literal["certified", "forced", "undone", "restored", "failed", "target", "waiting"]
-"""Status of a predicate."""
+"""Status of a predicate of the plan.
+
+"forced": a policy let it pass uncertified. "undone": certified, but invalidated or taken back by going back to an
+earlier state. "restored": it stands for going back. "target": the next to certify, in a run that goes on or was stopped
+by a limit or an error. "failed": the next to certify, in a run that ended without the goal. "waiting": not reached yet.
+"""
 
 
 class PredicateRow(NamedTuple):
@@ -205,46 +223,58 @@ class PredicateRow(NamedTuple):
 # The fold.
 
 GATHER_NODE = "gather"
-"""TDP's node that repeats in the world what sub-tasks did in copies of it."""
+"""Node of TDP's graph that repeats in the run's own world what sub-tasks did in copies of it."""
 
 CHECK_NODES = frozenset({"audit", "revalidate"})
-"""Nodes that lead to a replan although attempts at the target are left."""
+"""Graph nodes that can lead to a replan although attempts at the present predicate are left."""
 
 EXTENDING_NODE = "certify"
-"""The node before Replan when it extends a plan that was cut; this counts neither as a replan nor as exhaustion."""
+"""Graph node that runs before Replan when Replan continues a plan that was cut.
+
+Such a replan counts neither as a replan nor as exhausted attempts.
+"""
 
 PLANNING_NODES = frozenset({"reset", "propose"})
-"""Nodes whose cost belongs to the plan, not to its first predicate."""
+"""Graph nodes whose cost belongs to the plan and not to its first predicate."""
 
 
 class Exhaustion(NamedTuple):
-    """The first time that all attempts at a target were used up: position in the plan and length of the plan."""
+    """The first time that all attempts at a target were used up.
+
+    `head` is the position of the target in the plan, `planned` the length of the plan.
+    """
 
     head: int
     planned: int
 
 
 class PlanHistory:
-    """Plan of one graph so far, folded from its events; for a graph without predicates, little more than `steps`."""
+    """Plan of one graph so far, computed from its events.
+
+    For a graph without predicates it holds little more than the number of world steps.
+    """
 
     def __init__(self) -> None:
         self.plan: Sequence[PlainRecord] = ()
         self.head = 0
         self.steps = 0
-        """Number of world steps, without those that `gather` repeats."""
+        """Number of world steps, without those that TDP's node `gather` repeats."""
         self.logged = 0
-        """Length of the log of world steps, which a new episode begins again."""
+        """Length of the log of world steps. A new episode starts a new log."""
         self.moments: list[PlanMoment] = []
         self.attempts: list[PlanAttempt] = []
         self.certificates: list[CertificateCost] = []
         self.curve: list[tuple[int, int]] = []
-        """World step and number of predicates in force after every certificate."""
+        """World step and number of certified predicates that still hold, after every certificate."""
         self.invalidated: frozenset[tuple[int, int]] = frozenset()
-        """Invalidated predicates that no return restored: index of the certificate, index of its target."""
+        """Predicates that are invalidated: index of the certificate, and index of the predicate among its targets.
+
+        Going back to an earlier state takes back the invalidations since.
+        """
         self.replans = 0
         """Number of replans that led to new predicates."""
         self.extended = False
-        """Whether the latest replan continued a plan that was cut."""
+        """Whether the latest replan continued a plan that was cut because it had too many conditions."""
         self.exhaustion: Exhaustion | None = None
         self.tried = 0
         """Number of attempts since the latest certificate or replan."""
@@ -257,7 +287,7 @@ class PlanHistory:
         self._answer = self._before = ""
 
     def fold(self, event: Event) -> None:
-        """Update with one event of the graph. An event without an update failed and adds only its usage."""
+        """Update with one event of the graph. An event without an update failed, and only its usage counts."""
         update: PlainRecord = event.update or {}
         steps = count_steps(event)
         self.steps += steps
@@ -281,36 +311,41 @@ class PlanHistory:
 
     @property
     def in_force(self) -> int:
-        """Number of certified predicates that no return took back and that were not invalidated."""
+        """Number of certified predicates that still hold.
+
+        Not counted are invalidated predicates, and those that were taken back by going back to an earlier state.
+        """
         state = self._states[-1]
         return (state.predicates if state else 0) - len(self.invalidated)
 
     @property
     def passed(self) -> int:
-        """Number of predicates that a policy let pass uncertified and that no return took back."""
+        """Number of predicates that a policy let pass uncertified and that were not taken back later."""
         state = self._states[-1]
         return state.passed if state else 0
 
     @property
     def total(self) -> int:
-        """Number of predicates: in force, passed and still to come."""
+        """Number of predicates: those that still hold, those that passed uncertified, and those still to come."""
         return self.in_force + self.passed + max(len(self.plan) - self.head, 0)
 
     @property
     def target(self) -> str:
-        """The text of the predicate at the head of the plan; empty if there is none."""
+        """Text of the target, the predicate to certify next; empty if there is none."""
         return self.plan[self.head]["text"] if self.head < len(self.plan) else ""
 
     def open_attempts(self) -> Sequence[PlanAttempt]:
-        """Return the attempts since the last certificate."""
+        """Return the attempts since the latest certificate."""
         return self.attempts[self._first_open :]
 
     def valid_indices(self) -> frozenset[int]:
-        """Return the indices of certificates and passes that are valid at the end."""
+        """Return the indices of the certificates that led to the latest certified state, forced ones included."""
         return frozenset(_certificate_chain(self._states[-1]))
 
     def rows(self, ending: str) -> list[PredicateRow]:
-        """Build the rows of all predicates by position, in the plan or not; a graph may have attempts without a plan.
+        """Build one row for every predicate, by position in the plan.
+
+        Predicates that only attempts or certificates name have rows too, because a graph may have no plan.
 
         Args:
             ending: the ending of the run; empty if it has none yet.
@@ -401,7 +436,7 @@ def _status_of(certificate: Certificate | None, is_valid: bool, at_head: bool, e
 
 
 def count_steps(event: Event) -> int:
-    """Count the world steps of one event: the entries that `act` added to the log, also in inner graphs."""
+    """Count the world steps of one event: the entries that the node `act` added to the log of steps."""
     # A log that is replaced holds earlier steps, and `gather` repeats the steps of sub-tasks.
     repeats = event.node == GATHER_NODE or "history" in event.replaced
     log: Any = [] if repeats else (event.update or {}).get("history", [])
@@ -409,7 +444,7 @@ def count_steps(event: Event) -> int:
 
 
 def fold_graphs(events: Iterable[Event]) -> Sequence[PlanHistory]:
-    """Return the plan history of each graph of a run: the outermost graph first, then the graphs inside its nodes."""
+    """Return the plan history of each graph of a run: first the outermost graph, then the graphs inside nodes."""
     folds = {"": PlanHistory()}
     for event in events:
         folds.setdefault(event.scope, PlanHistory()).fold(event)
@@ -417,11 +452,11 @@ def fold_graphs(events: Iterable[Event]) -> Sequence[PlanHistory]:
 
 
 def kind_of(target: PlainRecord) -> str:
-    """Return the kind of a predicate, by default `condition`."""
+    """Return the kind of a predicate that is given as JSON; by default `condition`."""
     kind: str = target.get("kind", "condition")
     return kind
 
 
 def is_return(target: PlainRecord) -> bool:
-    """Whether a predicate stands for a return to an earlier certified state."""
+    """Whether a predicate stands for going back to an earlier certified state."""
     return kind_of(target) == RESTORE

@@ -1,4 +1,4 @@
-"""Questions of the user, researched on the web: `ask`, and the summary of its run."""
+"""Questions of a user, researched on the web: the function `ask`, and the summary of its run."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -36,8 +36,9 @@ def ask(
 
     Args:
         question: 1 to 2,000 characters.
-        search: names of search providers (`serper,brave`; `generated`: a generated web); by default those of
-            CERTIGRAPH_SEARCH, or those whose key is set. Or an object with `name` and `search(query, k)`.
+        search: names of search providers, separated by commas (`serper,brave`); `generated` stands for a generated web.
+            By default those of CERTIGRAPH_SEARCH, or those whose key is set. Or an object with `name` and
+            `search(query, k)`.
         pages: a folder of pages that is searched instead of the web; or an object with `name` and `page(url)`.
         graph: the name of a graph, or a compiled graph.
         context: model, budget and limits; the default model is `openai:gpt-4o-mini`.
@@ -70,7 +71,7 @@ def ask(
 
 
 def check_scripted_model(live: Benchmark, task: Task, context: Context) -> None:
-    """Check that a scripted model, if there is one, knows the question. Raises UnknownName."""
+    """Check that the model, if it is a scripted one, knows the question. Raises UnknownName if not."""
     scripted = context.chat is None and context.model.startswith(("scripted:expert", SIMULATED_MODEL))
     if scripted and not live.knows(task):
         fix = f"use one of them with --search {GENERATED_WEB}, in Python search={GENERATED_WEB!r}, word for word"
@@ -84,34 +85,37 @@ def check_scripted_model(live: Benchmark, task: Task, context: Context) -> None:
 
 
 class ResearchCost(Spent):
-    """Usage of a question's run. `searches` and `pages` count requests, including those answered from the cache."""
+    """Cost of the run that researched a question.
+
+    `searches` and `pages` count requests to search providers and for pages, including those answered from the cache.
+    """
 
     searches: int
     pages: int
     unreadable: int
-    """Pages that could not be read."""
+    """Number of pages that could not be read."""
 
 
 class ResearchSummary(Record):
-    """Summary of a question's run."""
+    """Summary of the run that researched a question: answer, findings, open steps and cost."""
 
     question: str
     answer: JsonValue = None
     answer_certified: bool = False
     answer_forced: str = ""
-    """The policy or other reason for an answer that is not certified."""
+    """Name of the policy, or the reason, that forced an answer which is not certified."""
     findings: tuple[KnownFinding, ...] = ()
-    """Certified findings first."""
+    """The findings, certified ones first."""
     unsettled: tuple[str, ...] = ()
-    """Goals of the plan steps that were not reached."""
+    """Goals of the plan's steps that were not reached."""
     cost: ResearchCost
     run: str
     resume: str = ""
-    """The command that resumes the run; empty if the run is finished."""
+    """Command that resumes the run; empty if the run is finished."""
 
 
 def research_summary_of(result: Result) -> ResearchSummary:
-    """Summarize a run, finished or not."""
+    """Summarize the run that researched a question, finished or not."""
     state = result.state
     return ResearchSummary(
         question=result.trajectory.header.task.goal,
@@ -147,7 +151,7 @@ def _cost_of(result: Result) -> ResearchCost:
 
 
 def _observation_data(result: Result) -> Iterator[Mapping[str, JsonValue]]:
-    """Yield the `data` of every observation."""
+    """Yield the `data` of every observation in the trajectory."""
     for event in result.trajectory.events:
         observation = _as_mapping((event.update or {}).get("observation"))
         yield _as_mapping(observation.get("data"))

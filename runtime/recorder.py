@@ -1,4 +1,4 @@
-"""Recorder of the trajectory of a run: one JSON line for each event, written and locked by one process."""
+"""Recorder of a run's trajectory: writes one JSON line per event to a file that only one process may write."""
 
 import fcntl
 import os
@@ -28,17 +28,17 @@ from certigraph.state.trajectory import (
 )
 
 ACCOUNTING_KEYS = ("usage", "spent")
-"""State keys left out of an event's update, since the `usage` of the event replaces them."""
+"""State keys left out of an event's update, because the event's own `usage` replaces them."""
 
 Listener = Callable[[TrajectoryLine], None]
 """Callback that receives every line of a trajectory as it is written."""
 
 
 class Recorder:
-    """Writer of a trajectory: turns usage reports of nodes into lines, saves them and passes them to a listener.
+    """Writer of a trajectory. It turns usage reports of nodes into lines, saves them, and passes them to a listener.
 
     Every line is written at once, so that it survives the death of the process. Certificates and the footer are synced
-    to disk, so that a power cut loses no more than the lines after them.
+    to disk, so that a power cut loses at most the lines after them.
     """
 
     def __init__(self, path: Path, listener: Listener | None = None) -> None:
@@ -63,11 +63,14 @@ class Recorder:
 
     @property
     def trajectory(self) -> Trajectory:
-        """The trajectory in the file, including the lines that it had before."""
+        """The trajectory in the file, including the lines that were there before the run was resumed."""
         return assemble_trajectory(self._lines)
 
     def record_usage(self, report: UsageReport) -> None:
-        """Write the line of one execution of a node, which precedes the checkpoint with its result."""
+        """Write the line for one execution of a graph node.
+
+        The line is written before the checkpoint that holds the result of the execution.
+        """
         update = report.update
         values = {k: v for k, v in (update or {}).items() if k not in ACCOUNTING_KEYS}
         plain = None if update is None else {k: _to_json(v) for k, v in values.items()}
@@ -85,7 +88,7 @@ class Recorder:
         )
 
     def begin_call(self, call: CallStarted, max_calls: int) -> int:
-        """Write the line of a model call that is about to be sent and return the id of the call; thread-safe.
+        """Write the line of a model call that is about to be sent, and return the id of the call. Thread-safe.
 
         Raises:
             LimitReached: the run has started `max_calls` calls, including those lost in a crash.
@@ -142,7 +145,10 @@ class Recorder:
 
 
 def _count_calls(line: TrajectoryLine) -> int:
-    """Count the calls that a line adds to the run: a call that starts, or those of an event without such a line."""
+    """Count the model calls that a trajectory line adds to the run.
+
+    Calls that were announced by a line of their own are not counted again in their event.
+    """
     match line:
         case CallStarted():
             return 1
@@ -162,7 +168,11 @@ def _to_json(value: Any) -> Any:
 
 @contextmanager
 def lock_trajectory(path: Path) -> Iterator[None]:
-    """Keep other processes from writing a trajectory inside the block. Raises Fault if one is writing it."""
+    """Context manager that keeps other processes from writing a trajectory.
+
+    Raises:
+        Fault: ("data") another process is writing it already.
+    """
     with path.open("a", encoding="utf-8") as file:
         _lock_file(file, path)
         yield

@@ -1,7 +1,7 @@
 """Graphs, operators, budgets and settings by name.
 
-Builds graphs from names and from the operators that a trajectory's header describes, saves and loads the settings of a
-run, and parses the `KEY=VALUE` texts of a command line.
+Builds graphs from names and from the operators in a trajectory's header, saves and loads the settings of a run, and
+parses the `KEY=VALUE` texts of a command line.
 """
 
 import json
@@ -43,19 +43,19 @@ METHOD_GRAPHS = (
     "plan_and_act",
     "cot",
 )
-"""Graphs that act until a task is done."""
+"""Names of the graphs that act in a world until a task is done."""
 
 REWARD_GRAPHS = ("statefactory", "monotonic", "reward_judge", "reward_head")
-"""Graphs that predict rewards along recorded trajectories."""
+"""Names of the graphs that predict the rewards of recorded trajectories."""
 
 SUBTASK_GRAPHS = ("subtask",)
-"""Graphs that solve a part of a task inside another one."""
+"""Names of the graphs that work on a part of a task inside another graph."""
 
 SEARCH_GRAPHS = ("pbai", "ircot", "memgpt", "iter_retgen", "hypotheses")
-"""Graphs that search for the answer to a question."""
+"""Names of the graphs that search for the answer to a question."""
 
 GRAPHS = {name: f"certigraph.graphs.{name}" for name in METHOD_GRAPHS + SEARCH_GRAPHS + REWARD_GRAPHS + SUBTASK_GRAPHS}
-"""Module of every shipped graph, by name."""
+"""Module of each of certigraph's graphs, by name of the graph."""
 
 OPERATOR_MODULES: Mapping[str, Sequence[str]] = {
     "adapters.research.operators": ("force_accept",),
@@ -160,11 +160,11 @@ OPERATOR_MODULES: Mapping[str, Sequence[str]] = {
     ),
     "nodes.world": ("act",),
 }
-"""Names of the shipped operators and factories, by the module that defines them."""
+"""Names of certigraph's operators, and of functions that create operators, by the module that defines them."""
 
 
 class _ShippedOperators(Mapping[str, Callable[..., Any]]):
-    """The shipped operators by name. A module is imported only when one of its operators is needed."""
+    """Certigraph's operators by name. A module is imported only when one of its operators is needed."""
 
     def __init__(self) -> None:
         self._modules = {name: module for module, names in OPERATOR_MODULES.items() for name in names}
@@ -181,11 +181,19 @@ class _ShippedOperators(Mapping[str, Callable[..., Any]]):
 
 
 OPERATORS: Mapping[str, Callable[..., Any]] = _ShippedOperators()
-"""Shipped operators that a command line may name."""
+"""Certigraph's operators by name. A command line may use these names."""
 
 
 def check_takes_answers(what: str, benchmark: Benchmark) -> None:
-    """Check that a benchmark asks questions, for a method that searches for answers. Raises UnknownName."""
+    """Check that a benchmark asks questions, because a method that searches for answers is to run on it.
+
+    Args:
+        what: the method, for the error message.
+        benchmark: the benchmark.
+
+    Raises:
+        UnknownName: the benchmark takes no answers.
+    """
     if not benchmark.answers:
         known = "assistantbench, hotpotqa, locomo, musique, swe_qa and web do"
         raise UnknownName(f"{what} searches for an answer, and {benchmark.name} takes none; {known}")
@@ -195,30 +203,31 @@ def check_takes_answers(what: str, benchmark: Benchmark) -> None:
 # folder holds the rest, paths included.
 
 LIVE_PREFIX = "live:"
-"""Prefix in a header for a model that was passed as an object and cannot be created from its name."""
+"""Prefix of a model's name in a header if the model was passed as an object, which the name alone cannot create."""
 
 
 def graph_module(name: str) -> Any:
-    """Import the module of a shipped graph. Raises UnknownName, which lists the known graphs."""
+    """Import the module of one of certigraph's graphs. Raises UnknownName, which lists these graphs."""
     if name not in GRAPHS:
         raise UnknownName(f"unknown graph {name!r}; known: {', '.join(sorted(GRAPHS))}")
     return import_module(GRAPHS[name])
 
 
 def graph_slots(name: str) -> list[str]:
-    """List the slots of a graph, optional ones included. Raises UnknownName as `build_graph` does."""
+    """List the slots for operators of a graph, optional ones included. Raises UnknownName as `build_graph` does."""
     return slot_names(graph_module(name).build) if name in GRAPHS else own_graph(name, GRAPHS).slots()
 
 
 def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
-    """Build a graph by name, with the operators of some slots replaced by those of `swaps`.
+    """Build a graph by name, with the operators in `swaps` in place of its default ones.
 
     Args:
-        name: a key of GRAPHS, the name of an entry point, or `module:attribute`; see `graph_sources`.
-        swaps: operators by slot.
+        name: a key of GRAPHS, or for a user's own graph the name of an entry point or `module:attribute`; see
+            `runtime.graph_sources`.
+        swaps: descriptions of operators by slot.
 
     Raises:
-        UnknownName: the graph, a slot or an operator is unknown, or one of one's own cannot be imported or built.
+        UnknownName: the graph, a slot or an operator is unknown, or a user's own one cannot be imported or built.
     """
     operators = {slot: _build_operator(slot, spec) for slot, spec in (swaps or {}).items()}
     if name not in GRAPHS:
@@ -233,13 +242,13 @@ def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
 
 
 def check_encoders(operators: Mapping[str, JsonValue]) -> None:
-    """Check that the sentence encoders which operators use are installed.
+    """Check that the sentence encoders that a graph's operators use are installed.
 
     Args:
-        operators: the operators by slot, as `operators_of` returns them.
+        operators: descriptions of the operators by slot, as `operators_of` returns them.
 
     Raises:
-        Fault: ("model") one is not installed; the message has the command that installs it.
+        Fault: ("model") an encoder is not installed; the message has the command that installs it.
     """
     for spec in map(Spec.model_validate, operators.values()):
         if spec.name in ENCODING_OPERATORS:
@@ -247,7 +256,7 @@ def check_encoders(operators: Mapping[str, JsonValue]) -> None:
 
 
 ENCODING_OPERATORS = ("route", "reward_guided")
-"""Operators that compare texts with a sentence encoder."""
+"""Names of the operators that compare texts with a sentence encoder."""
 
 
 def _build_operator(slot: str, spec: Spec) -> Any:
@@ -261,7 +270,11 @@ def _build_operator(slot: str, spec: Spec) -> Any:
 
 
 def rebuild_graph(name: str, operators: Mapping[str, JsonValue]) -> AnyGraph:
-    """Build the graph whose operators a header describes; default operators need not be registered.
+    """Build a graph again from a trajectory's header.
+
+    Args:
+        name: name of the graph.
+        operators: descriptions of its operators by slot, from the header. Default operators need not be registered.
 
     Raises:
         Fault: ("data") an argument of an operator was a secret, which the header does not hold.
@@ -274,9 +287,9 @@ def rebuild_graph(name: str, operators: Mapping[str, JsonValue]) -> AnyGraph:
 
 
 def swaps_of(name: str, operators: Mapping[str, JsonValue]) -> dict[str, Spec]:
-    """Return the operators of a header that are not the graph's defaults, by slot.
+    """Return those operators of a header that are not the defaults of the graph, by slot.
 
-    A header lists those operators alone for an own graph, which is not imported here.
+    For a user's own graph the header lists no others, so that the graph is not imported here.
     """
     defaults = operators_of(graph_module(name).graph) if name in GRAPHS else {}
     return swapped_specs(operators, defaults)
@@ -284,6 +297,8 @@ def swaps_of(name: str, operators: Mapping[str, JsonValue]) -> dict[str, Spec]:
 
 def parse_swap(text: str) -> tuple[str, Spec]:
     """Parse `SLOT=OPERATOR` or `SLOT=FACTORY:key=value,...`, as in `validate=capped:depth=1`.
+
+    Return the slot and the description of the operator.
 
     Raises:
         UnknownName: there is no `=`.
@@ -306,7 +321,7 @@ def _split_arguments(text: str) -> tuple[str, str, str]:
 
 
 def shareable_context(context: Context) -> dict[str, JsonValue]:
-    """Return the part of the context that a header may hold: no paths, no secrets of addresses."""
+    """Return the part of a context that a header may hold: no paths, and no secrets in addresses."""
     plain: dict[str, JsonValue] = context.model_dump(mode="json", exclude={"data", "cache"})
     roles: dict[str, JsonValue] = {role: model_name(model) for role, model in context.roles.items()}
     source = context.data or ""
@@ -321,7 +336,7 @@ def _label_of_model(context: Context) -> str:
 
 
 def model_name(model: str) -> str:
-    """Return a model's name as a header may hold it: for weights in a file, the name of the file without its folder."""
+    """Return the name of a model as a header may hold it. For weights in a file, the folder is left out."""
     kind, _, name = model.partition(":")
     return f"{kind}:{Path(name).name}" if kind == "local" and name else model
 
@@ -337,7 +352,7 @@ def _installed_versions() -> dict[str, str]:
 
 
 def save_settings(folder: Path, context: Context) -> None:
-    """Save the complete context in the run's folder, for `resume` on this machine."""
+    """Save the complete context in the run's folder, so that the run can be resumed on this machine."""
     paths = {"data": context.data, "cache": context.cache}
     absolute = {name: str(Path(path).resolve()) if path else None for name, path in paths.items()}
     plain = context.model_copy(update=absolute).model_dump_json()
@@ -345,7 +360,11 @@ def save_settings(folder: Path, context: Context) -> None:
 
 
 def load_settings(folder: Path) -> Context:
-    """Load the context that a run was started with."""
+    """Load the context with which a run was started.
+
+    Raises:
+        Fault: ("data") the file with the context is missing or damaged.
+    """
     path = folder / SETTINGS_FILE
     if not path.is_file():
         raise Fault("data", f"{path} is missing: resume a run on the machine and in the folder where it was started")
@@ -371,14 +390,14 @@ R = TypeVar("R", Budget, Limits)
 
 
 class BudgetAndLimits(NamedTuple):
-    """Budget of a run and limits of its method."""
+    """Budget of a run, and limits of its episodes and its method."""
 
     budget: Budget
     limits: Limits
 
 
 def parse_roles(texts: Sequence[str]) -> dict[str, str]:
-    """Parse `ROLE=MODEL` texts into models by role; inspect's names of models, PROVIDER/NAME, are not checked.
+    """Parse `ROLE=MODEL` texts into a dict of models by role. Names in Inspect's form, PROVIDER/NAME, are not checked.
 
     Raises:
         UnknownName: a role or a form of model is unknown; the message lists the known ones.
@@ -393,7 +412,12 @@ def parse_roles(texts: Sequence[str]) -> dict[str, str]:
 
 
 def parse_budget(texts: Sequence[str], limits: Limits, budget: Budget | None = None) -> BudgetAndLimits:
-    """Apply the changes `KEY=N` to limits and to a budget, by default a new one.
+    """Parse `KEY=N` texts and return a budget and limits with these changes.
+
+    Args:
+        texts: the changes.
+        limits: limits to change.
+        budget: budget to change; by default the default budget.
 
     Raises:
         UnknownName: a key is unknown or its value is out of range.
@@ -413,7 +437,15 @@ def create_context(
     benchmark: str,
     cache: str | None = None,
 ) -> Context:
-    """Create the context of a run on a benchmark from the texts of a command line.
+    """Create the context of a run from the texts of a command line.
+
+    Args:
+        model: name of the model.
+        roles: `ROLE=MODEL` texts.
+        data: data folder.
+        budget: `KEY=N` texts.
+        benchmark: name of the benchmark, whose limits are the defaults.
+        cache: folder for replies of models.
 
     Raises:
         UnknownName: a benchmark, role, model or key is unknown, or a value is out of range.
@@ -431,10 +463,10 @@ def create_context(
 
 
 def check_priced(models: Iterable[str], budget: Budget) -> None:
-    """Check that a limit of dollars can be enforced.
+    """Check that the prices of the models are known if the budget limits dollars.
 
     Raises:
-        Fault: dollars are limited and the price of a model is not known, or the model cannot be created.
+        Fault: the price of a model is not known, or the model cannot be created.
     """
     for name in filter(lambda model: model.startswith("openai:"), models if budget.priced else ()):
         model = chat_model(name)

@@ -1,7 +1,7 @@
 """HTML report of a run: one self-contained page that loads nothing and runs no script.
 
-Its parts are in `report_plan` (predicates and attempts), `report_episodes` (turns, scores, rewards) and `report_tasks`
-(TDP's task graph).
+The parts of the page are built in `report_plan` (predicates and attempts), `report_episodes` (turns, scores, rewards)
+and `report_tasks` (TDP's task graph).
 """
 
 from collections.abc import Mapping
@@ -90,7 +90,7 @@ EPISODE_STYLE = """\
 h3 { font-size: 12px; font-weight: 400; color: var(--faint); }
 .lesson > * + h3 { margin-top: 8px; }
 """
-"""Style of turns, subtasks, lessons and the score drawing."""
+"""Style sheet for turns, subtasks, lessons and the drawing of scores."""
 
 FINDING_STYLE = """\
 :root { --force: #7a4b9d; --force-soft: #f0e8f6; }
@@ -108,7 +108,7 @@ FINDING_STYLE = """\
 .pass-key { display: inline-block; width: 8px; height: 8px; margin-right: 7px; border-radius: 8px;
   background: var(--force); }
 """
-"""Style of findings and forced passes."""
+"""Style sheet for findings and for predicates that a policy let pass."""
 
 TASK_STYLE = """\
 .graph { max-height: 760px; overflow: auto; }
@@ -157,31 +157,31 @@ TASK_STYLE = """\
 .tasks .waiting .mark { font-size: 0; }
 .revision { color: var(--blue); font-size: 13.5px; margin-top: 8px; }
 """
-"""Style of a task graph: boxes and edges, the timeline, the sections of nodes."""
+"""Style sheet for a task graph: boxes and edges, the timeline, and the section of each sub-task."""
 
 
 # Parts of a report that depend on the kind of run: plan, episodes, rewards or task graph.
 
 
 class ReportParts(NamedTuple):
-    """Parts of a report for one kind of run."""
+    """Parts of a report that differ between runs with a plan, with episodes, with rewards and with a task graph."""
 
     goal: tuple[str, str]
-    """Class and text of the badge for the ending `goal`."""
+    """CSS class and text of the badge for the ending `goal`."""
     certifies: bool
     figures: list[Markup]
     column: Markup
     drawings: list[Markup]
     wide: tuple[Markup, ...] = ()
-    """Sections of full width, above column and drawings."""
+    """Sections of full width, above the column and the drawings."""
     answers: bool = True
     """Whether the report shows the run's answer."""
     forced: bool = False
-    """Whether a policy let the goal pass uncertified."""
+    """Whether a policy let the goal predicate pass uncertified."""
 
 
 def report_parts_of(trajectory: Trajectory) -> ReportParts:
-    """Build the parts of a run's report."""
+    """Build the parts of a report that depend on the kind of run."""
     run = read_history(trajectory)
     if run.rating.steps:
         return _reward_parts(run.rating, trajectory.footer)
@@ -260,14 +260,14 @@ MAX_GOAL_CHARACTERS = 4_000
 REPORT_STYLE = PAGE_STYLE + EPISODE_STYLE + TASK_STYLE + FINDING_STYLE
 
 EndingBadges = Mapping[str, tuple[str, str]]
-"""Class and text of the badge, by ending."""
+"""CSS class and text of the badge, by ending of the run."""
 
 ENDING_BADGES: EndingBadges = {
     WORLD_ENDED: ("bad", "the world ended first"),
     GAVE_UP: ("bad", "gave up"),
     EXHAUSTED: ("bad", "exhausted"),
 }
-"""Badges of runs that did not reach the goal."""
+"""Badges of runs that ended without reaching the goal."""
 
 FORCED_BADGES: EndingBadges = {**ENDING_BADGES, GAVE_UP: ("forced", f"goal {PASSED_LABEL}")}
 
@@ -276,11 +276,11 @@ ANSWER_BADGES: EndingBadges = {
     GAVE_UP: ("idle", "answered after giving up"),
     EXHAUSTED: ("idle", "answered where the gate stopped it"),
 }
-"""Badges of agents without predicates that gave an answer; only the score decides whether it is correct."""
+"""Badges of agents without predicates that gave an answer. Only the score decides whether it is correct."""
 
 
 def write_report(trajectory: Trajectory, path: Path) -> Path:
-    """Write the report of a finished, interrupted or running run and return its path.
+    """Write the HTML report of a finished, interrupted or running run to `path`, and return `path`.
 
     Raises:
         Fault: ("data") the trajectory has contents that no run of its graph writes, or `path` is a link.

@@ -1,4 +1,4 @@
-"""Episodes of a report: lessons, the score drawing, turns by subtask, and predicted rewards."""
+"""Episodes in a report: lessons, the drawing of scores, turns by subtask, and predicted rewards."""
 
 from collections.abc import Iterable, Sequence
 
@@ -22,7 +22,7 @@ from certigraph.state.step import Lesson, StepSubtask, SubtaskStatus
 
 
 def lesson_block(lesson: Lesson) -> Markup:
-    """Show the lesson of an episode: reflection, insights with rules marked, and strategy."""
+    """Show what an agent learned in an episode: reflection, insights with rules marked, and strategy."""
     parts = [*_reflection_parts(lesson), *_insight_parts(lesson), *_strategy_parts(lesson.strategy)]
     return tag("div", tag("h3", "Lesson"), tag("p", lesson.report, class_="how"), *parts, class_="lesson")
 
@@ -52,11 +52,11 @@ MAX_SCORE = 100.0
 """The highest score."""
 
 COLOUR_COUNT = 6
-"""Number of colours; the seventh episode has the colour of the first."""
+"""Number of colours of lines. The seventh episode has the colour of the first."""
 
 
 def score_drawing(episodes: EpisodeHistory) -> Markup:
-    """Draw the score after every world step as SVG with a key; a text if there was no step."""
+    """Draw the score after every world step as SVG, one line per episode; a notice if there was no step."""
     if not episodes.steps:
         return tag("p", "No step was taken in the world.", class_="quiet")
     scale = _ScoreScale(episodes)
@@ -124,18 +124,18 @@ MAX_ANSWER_CHARACTERS = 1_500
 """Maximum number of characters of an observation."""
 
 MAX_LINE_CHARACTERS = 160
-"""Maximum number of characters of a line in a folded turn."""
+"""Maximum number of characters of a line in a collapsed turn."""
 
 STATUS_MARKS: dict[SubtaskStatus, tuple[str, str]] = {
     "completed": ("certified", "✓"),
     "failed": ("failed", "✕"),
     "open": ("target", "▸"),
 }
-"""Class and mark of a subtask by status, the same as for predicates of a plan."""
+"""CSS class and mark for a subtask, by its status. They are the same as for the predicates of a plan."""
 
 
 def episode_figures(episodes: EpisodeHistory) -> list[Markup]:
-    """Build the totals of the episodes."""
+    """Build the totals of a run with episodes: best score, world steps and subtasks."""
     best = max((episode.score for episode in episodes.all), default=0.0)
     in_all = f"of 100, in {format_count(len(episodes.all), 'episode')}"
     shown = [total_cell("best score", f"{best:.3g}", in_all)] if episodes.scored else []
@@ -147,7 +147,7 @@ def episode_figures(episodes: EpisodeHistory) -> list[Markup]:
 
 
 def episode_column(episodes: EpisodeHistory) -> Markup:
-    """Show every episode, the last one unfolded; a text if there is none."""
+    """Show every episode as a section, with the last one expanded; a notice if there is no episode."""
     if not episodes.all:
         return tag("p", "No episode was begun.", class_="quiet")
     scored = episodes.scored
@@ -164,7 +164,7 @@ def _episode_details(episode: EpisodeSummary, *, last: bool, scored: bool) -> Ma
 
 
 def episode_inside(episode: EpisodeSummary) -> Markup:
-    """Show the contents of an episode: plan, searches, turns and lesson."""
+    """Show the contents of an episode: its plan, searches for hypotheses, turns and lesson."""
     groups = (_group_details(group, episode) for group in episode.groups)
     lesson = [lesson_block(episode.lesson)] if episode.lesson else []
     return join_markup(
@@ -269,14 +269,14 @@ REWARDS_WIDTH, REWARDS_HEIGHT = 400, 170
 REWARDS_LEFT, REWARDS_RIGHT, REWARDS_TOP, REWARDS_BOTTOM = 26, 8, 12, 30
 
 MIN_SHOWN_GAIN = 0.005
-"""Minimum change of the reward that is shown."""
+"""Smallest change of the reward from one step to the next that is shown."""
 
 MAX_PART_CHARACTERS = 1_500
 """Maximum number of characters of an observation or a state."""
 
 
 def reward_figures(rating: RatingHistory) -> list[Markup]:
-    """Build the totals: number of rated steps, and the last and highest reward of each recording."""
+    """Build the totals of predicted rewards: number of rated steps, last and highest reward of each recording."""
     shown = [
         total_cell("steps", f"{len(rating.rated):,}", f"of {format_count(len(rating.steps), 'recorded step')} rated")
     ]
@@ -289,7 +289,12 @@ def reward_figures(rating: RatingHistory) -> list[Markup]:
 
 
 def reward_drawing(rating: RatingHistory, true: Sequence[Sequence[float]] = ()) -> Markup:
-    """Draw the rewards of all recordings as SVG, true rewards dashed; a text if nothing was rated."""
+    """Draw the predicted rewards of all recordings as SVG; a notice if no step was rated.
+
+    Args:
+        rating: the rated steps.
+        true: true rewards of each recording, which are drawn dashed.
+    """
     if not rating.rated:
         return tag("p", "No step was rated.", class_="quiet")
     longest = max(len(rated) for rated in rating.recordings)
@@ -322,7 +327,7 @@ def reward_drawing(rating: RatingHistory, true: Sequence[Sequence[float]] = ()) 
 
 
 def reward_column(rating: RatingHistory) -> Markup:
-    """Show every recording, step by step, with the states that were compared."""
+    """Show every recording, step by step, with the state and goal state that were compared."""
     parts = (_recording_details(rated, number) for number, rated in enumerate(rating.recordings))
     return join_markup(*parts) if rating.rated else tag("p", "No step was rated.", class_="quiet")
 

@@ -1,4 +1,4 @@
-"""Plan of a report: findings, predicates with their attempts, and the drawing of progress."""
+"""Plan in a report: findings, predicates with their attempts, and the drawing of progress."""
 
 from collections.abc import Sequence
 from itertools import groupby, pairwise
@@ -27,14 +27,14 @@ from certigraph.state.records import Audit, Finding
 # Findings.
 
 LINK_PREFIXES = ("http://", "https://")
-"""Beginnings of the URLs that become links."""
+"""Beginnings of the URLs that are shown as links."""
 
 MAX_FINDING_CHARACTERS, MAX_URL_CHARACTERS = 1_500, 160
 """Maximum number of characters of a finding, and of a URL."""
 
 
 def finding_block(finding: Finding) -> Markup:
-    """Show a finding with its sources and those that contradict it; URLs of the web are links."""
+    """Show a finding with its sources and the sources that contradict it. URLs of web pages are links."""
     text = tag("p", shorten_text(finding.text, MAX_FINDING_CHARACTERS))
     by = [tag("p", "by ", _links(finding.sources), class_="sources")] if finding.sources else []
     return tag("div", text, *by, *_contradiction_parts(finding), class_="found")
@@ -65,7 +65,7 @@ def _link(url: str) -> Markup:
 
 
 class PlanTable(NamedTuple):
-    """Plan of a run with its rows."""
+    """Plan of a run, and one row for each of its predicates."""
 
     plan: PlanHistory
     rows: list[PredicateRow]
@@ -81,14 +81,17 @@ class PlanTable(NamedTuple):
 
 
 def plan_table(run: RunHistory) -> PlanTable:
-    """Build the table of a run's plan. For a graph without a plan, the rows come from its certificates and attempts."""
+    """Build the table of a run's plan.
+
+    For a graph without a plan, the rows come from its certificates and attempts.
+    """
     return PlanTable(run.plan, run.plan.rows(run.ending))
 
 
 # The column of predicates.
 
 MAX_OPEN_ATTEMPTS = 2
-"""Maximum number of rejected attempts that are shown unfolded."""
+"""Maximum number of rejected attempts at a predicate that are shown expanded."""
 
 MAX_ANSWER_CHARACTERS = 1_500
 """Maximum number of characters of an observation."""
@@ -102,7 +105,7 @@ STATUS_MARKS: dict[PredicateStatus, str] = {
     "target": "▸",
     "waiting": "",
 }
-"""Mark of each status."""
+"""Mark for a predicate, by its status."""
 
 STATUS_LABELS: dict[PredicateStatus, str] = {
     "certified": "certified",
@@ -116,7 +119,7 @@ STATUS_LABELS: dict[PredicateStatus, str] = {
 
 
 def plan_figures(story: PlanTable) -> list[Markup]:
-    """Build the totals of the plan."""
+    """Build the totals of a run with a plan: certified predicates and world steps."""
     total = story.count("certified", "forced", "failed", "target", "waiting")
     note = add_passed_count("predicates", story.count("forced"))
     return [
@@ -126,7 +129,7 @@ def plan_figures(story: PlanTable) -> list[Markup]:
 
 
 def plan_column(story: PlanTable) -> Markup:
-    """Show all predicates with a legend; a text if there is no plan."""
+    """Show all predicates of the plan with a legend; a notice if there is no plan."""
     if not story.rows:
         return tag("p", "No predicate was proposed.", class_="quiet")
     legend = [
@@ -250,7 +253,7 @@ LEFT, RIGHT, TOP, BOTTOM = 26, 6, 12, 30
 
 
 def progress_drawing(story: PlanTable) -> Markup:
-    """Draw the number of certified predicates by world step as SVG; a text if there was no step."""
+    """Draw the number of certified predicates by world step as SVG; a notice if no step was taken."""
     if not story.plan.logged:
         return tag("p", "No step was taken in the world.", class_="quiet")
     scale = _ProgressScale(story)

@@ -1,4 +1,4 @@
-"""Task graph of a report: the drawing, a section for every node, and the timeline."""
+"""TDP's task graph in a report: the drawing, a section for every sub-task, and the timeline."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -12,17 +12,20 @@ from certigraph.state.trajectory import Event, Footer, Trajectory, total_usage
 # Layout: one row of boxes for each level; a wide level takes several rows.
 
 WIDTH, MARGIN = 1_080, 36
-"""Width of the drawing, and the space at both sides for edges that pass a row."""
+"""Width of the drawing, and the margin at both sides for edges that go around a row."""
 
 MAX_ROOMY_NODES = 40
-"""Maximum number of nodes for boxes that show the specification; in larger graphs they show the id alone."""
+"""Maximum number of sub-tasks for boxes that show the specification.
+
+In larger task graphs the boxes show the id alone.
+"""
 
 MAX_BOX_WIDTH = 330
 """Maximum width of a box."""
 
 
 class LayoutShape(NamedTuple):
-    """Maximum number of boxes in a row, height of a box, and the space between boxes."""
+    """Shape of a layout: maximum number of boxes in a row, height of a box, and space between boxes and rows."""
 
     most: int
     height: int
@@ -34,7 +37,7 @@ ROOMY_SHAPE, DENSE_SHAPE = LayoutShape(4, 68, 22, 38), LayoutShape(9, 26, 14, 24
 
 
 class NodeBox(NamedTuple):
-    """Rectangle of a node, and the number of its row."""
+    """Rectangle of a sub-task in the drawing, and the number of its row."""
 
     worked: NodeProgress
     x: float
@@ -45,12 +48,12 @@ class NodeBox(NamedTuple):
 
     @property
     def middle(self) -> float:
-        """The x coordinate of the middle."""
+        """The x coordinate of the middle of the box."""
         return self.x + self.width / 2
 
 
 class GraphLayout(NamedTuple):
-    """All boxes by id; `roomy`: whether the boxes show the specification."""
+    """Boxes of all sub-tasks, by id; `roomy` is True if they show the specification and not the id alone."""
 
     boxes: dict[str, NodeBox]
     height: float
@@ -58,7 +61,7 @@ class GraphLayout(NamedTuple):
 
 
 def layout_graph(tasks: TaskGraph) -> GraphLayout:
-    """Place every node below the nodes that it needs, near their middle."""
+    """Place every sub-task below the sub-tasks that it needs, and near their middle."""
     roomy = len(tasks.nodes) <= MAX_ROOMY_NODES
     shape, boxes, row = ROOMY_SHAPE if roomy else DENSE_SHAPE, dict[str, NodeBox](), 0
     widest = min(max(map(len, tasks.levels()), default=1), shape.most)
@@ -92,7 +95,7 @@ STATUS_MARKS: dict[NodeStatus, tuple[str, str]] = {
     "pending": ("waiting", "·"),
     "removed": ("gone", "~"),
 }
-"""Class and sign of a node by status; the classes are those of predicates of a plan."""
+"""CSS class and mark for a sub-task, by its status. The classes are those of the predicates of a plan."""
 
 STATUS_LABELS: dict[NodeStatus, str] = {
     "completed": "completed",
@@ -101,14 +104,14 @@ STATUS_LABELS: dict[NodeStatus, str] = {
     "pending": "not dispatched",
     "removed": "removed by a revision",
 }
-"""Label of each status in the legend."""
+"""Label in the legend, by status."""
 
 MAX_TITLE_CHARACTERS, MAX_TASK_CHARACTERS = 400, 150
 """Maximum number of characters of a specification in a tooltip, and in a box."""
 
 
 def graph_drawing(tasks: TaskGraph) -> Markup:
-    """Draw the task graph as SVG with a legend and the revisions; a text if there is no node."""
+    """Draw the task graph as SVG, with a legend and the revisions; a notice if there is no sub-task."""
     if not tasks.nodes:
         return tag("p", "The task was not decomposed.", class_="quiet")
     layout = layout_graph(tasks)
@@ -186,17 +189,17 @@ def _box_text(worked: NodeProgress, *, roomy: bool) -> Markup:
 # Sections of nodes.
 
 MAX_RESULT_CHARACTERS, MAX_PART_CHARACTERS = 200, 4_000
-"""Maximum number of characters of a result in a folded section, and in an unfolded one."""
+"""Maximum number of characters of a result in a collapsed section, and in an expanded one."""
 
 SUBTASK_GRAPH = "subtask"
-"""Graph inside a node, unless the operator `solve` names another one."""
+"""Name of the graph that works on a sub-task, unless the operator `solve` names another one."""
 
 ShowRun = Callable[[Trajectory], Markup]
-"""Function that shows the run of the graph inside a node."""
+"""Function that shows the run of the graph that worked on a sub-task."""
 
 
 def task_figures(tasks: TaskGraph) -> list[Markup]:
-    """Build the totals of the task graph."""
+    """Build the totals of a task graph: completed sub-tasks, world steps and revisions."""
     replans = sum(worked.replans for worked in tasks.nodes.values())
     failed = tasks.count("failed")
     return [
@@ -207,14 +210,20 @@ def task_figures(tasks: TaskGraph) -> list[Markup]:
 
 
 def task_column(tasks: TaskGraph, trajectory: Trajectory, inside: ShowRun) -> Markup:
-    """Show a section for every node, level by level."""
+    """Show a section for every sub-task, level by level.
+
+    Args:
+        tasks: the task graph.
+        trajectory: the run of the whole task.
+        inside: shows the run of a sub-task.
+    """
     nodes = [worked for level in tasks.levels() for worked in level]
     sections = (_node_section(worked, tasks, inside(inner_run_of(worked, trajectory))) for worked in nodes)
     return tag("div", *sections, class_="tasks")
 
 
 def inner_run_of(worked: NodeProgress, trajectory: Trajectory) -> Trajectory:
-    """Return the run of the graph inside a node as a trajectory."""
+    """Return the run of a sub-task as a trajectory of its own."""
     solver = trajectory.header.operators.get("solve")
     arguments = solver.get("args", {}) if isinstance(solver, dict) else {}
     graph = arguments.get("graph", SUBTASK_GRAPH) if isinstance(arguments, dict) else SUBTASK_GRAPH
@@ -226,7 +235,10 @@ def inner_run_of(worked: NodeProgress, trajectory: Trajectory) -> Trajectory:
 
 
 def task_cost_table(tasks: TaskGraph, trajectory: Trajectory) -> Markup:
-    """Build the table of world steps, calls, tokens and seconds of every node, after those of the outer operators."""
+    """Build the table of world steps, model calls, tokens and seconds of every sub-task.
+
+    The first row is the cost of the task graph's own operators.
+    """
     own = [event.usage for event in [*trajectory.events, *trajectory.superseded] if not event.scope]
     rows = [(0, total_usage(own, "task graph"))]
     for worked in tasks.nodes.values():
@@ -303,16 +315,19 @@ def _labelled_paragraph(name: str, text: str) -> Markup:
 
 TIMELINE_WIDTH, LEFT, RIGHT, BOTTOM = 1_080, 132, 96, 24
 MAX_LABELLED_ROWS, LABELLED_ROW_HEIGHT, MAX_ROWS_HEIGHT = 40, 22.0, 600
-"""Maximum number of nodes for rows with labels, the height of such a row, and of all rows if there are more nodes."""
+"""Limits of the timeline.
+
+Maximum number of sub-tasks for rows with labels; height of such a row; height of all rows if there are more sub-tasks.
+"""
 
 MAX_LABEL_CHARACTERS = 18
-"""Maximum number of characters of a label."""
+"""Maximum number of characters of a row's label."""
 
 Span = tuple[float, float]
 
 
 def timeline(tasks: TaskGraph) -> Markup:
-    """Draw the timeline as SVG; a text if no node was dispatched."""
+    """Draw as SVG when each sub-task was worked on; a notice if no sub-task was started."""
     started = sorted((w for w in tasks.nodes.values() if w.spans), key=lambda worked: worked.spans[0])
     if not started:
         return tag("p", "No node was dispatched.", class_="quiet")

@@ -1,7 +1,7 @@
-"""Result of a run.
+"""Result of a run, as read from its trajectory.
 
-`Result` reads certificates, findings, scores and usage from the trajectory. `BenchmarkRow` is the one-line summary of a
-benchmark run that evaluations store in inspect's log.
+`Result` gives certificates, findings, scores and usage. `BenchmarkRow` is the short summary of a benchmark run that
+evaluations store in Inspect's log.
 """
 
 import warnings
@@ -38,37 +38,40 @@ from certigraph.state.trajectory import Footer, Header, Trajectory, read_traject
 # Verdicts: a question of the user has none, since its answer is not known.
 
 ASK_BENCHMARK = "ask"
-"""Name of the benchmark of questions that users ask."""
+"""Name of the benchmark that stands for questions of a user."""
 
 
 def is_user_question(header: Header) -> bool:
-    """Whether a run answers a question of the user."""
+    """Whether a run answers a question of a user and not one of a benchmark."""
     return header.task.benchmark.partition(":")[0] == ASK_BENCHMARK
 
 
 def verdict_scores_of(header: Header | None, footer: Footer | None) -> Scores | None:
-    """Return the scores of a run; None without a footer, without scores, or for a question of the user."""
+    """Return the scores that decide whether a run was successful.
+
+    None without a footer or scores, and for a question of a user, whose answer is not known.
+    """
     return footer.scores if footer and not (header and is_user_question(header)) else None
 
 
 def is_solved(scores: Scores | None) -> bool | None:
-    """Whether a task has the full score and so is solved; None without a score."""
+    """Whether a task has the full score and so counts as solved; None without a score."""
     return None if scores is None else scores.value >= 1
 
 
 def is_goal_denied(ending: str, solved: bool | None) -> bool:
-    """Whether a run ended `goal` although its scorer decided that the task is not solved."""
+    """Whether a run ended `goal` although its score says that the task is not solved."""
     return ending == GOAL and solved is False
 
 
 # The result: SDP's artifact (Table 1), derived from certificates, and how the run ended.
 
 OnError = Literal["warn", "raise", "ignore"]
-"""Reaction of `run`, `resume` and `ask` to the ending `error:<boundary>`."""
+"""What `run`, `resume` and `ask` do if a run ends `error:<boundary>`."""
 
 
 class RunFailed(Exception):
-    """A run ended `error:<boundary>`; `result` holds what it recorded until then."""
+    """A run ended `error:<boundary>`. The attribute `result` holds what the run recorded until then."""
 
     def __init__(self, result: "Result") -> None:
         self.result = result
@@ -76,7 +79,7 @@ class RunFailed(Exception):
 
 
 class RunFailedWarning(UserWarning):
-    """The returned run ended `error:<boundary>`: its answer and score say nothing about the method."""
+    """A run that is returned ended `error:<boundary>`, so its answer and score say nothing about the method."""
 
 
 class Result:
@@ -87,20 +90,20 @@ class Result:
         self.trajectory = trajectory or read_trajectory(self.folder / "trajectory.jsonl")
 
     def __repr__(self) -> str:
-        """Ending, certified predicates and folder."""
+        """Return a text with the ending, the number of certified predicates and the folder."""
         certified, planned = len(self.certified.predicates), len(self.state.get("plan", []))
         progress = add_passed_count(f", {certified} of {planned} certified", len(self.uncertified)) if planned else ""
         return f"Result({self.ending}{progress}, {str(self.folder)!r})"
 
     @cached_property
     def state(self) -> dict[str, Any]:
-        """The graph state, rebuilt from the updates in the trajectory."""
+        """The final graph state, computed from the updates in the trajectory."""
         state: dict[str, Any] = self.trajectory.state()
         return state
 
     @property
     def certificates(self) -> list[Certificate]:
-        """The certificates in the order of issue, including the passes that a policy `forced`."""
+        """The certificates in the order of issue, including those that a policy `forced`, which certify nothing."""
         certificates: list[Certificate] = self.state.get("certificates", [])
         return certificates
 
@@ -121,27 +124,30 @@ class Result:
 
     @property
     def audits(self) -> list[Audit]:
-        """Verdicts of the optional operator `audit` on the goal, in order."""
+        """Decisions of the optional operator `audit` on whether the goal is reached, in order."""
         return list(self.state.get("audits", []))
 
     @property
     def transitions(self) -> list[Transition]:
-        """The certified transitions (s_t, a_t, s_t+k)."""
+        """The certified transitions in order: state, action, next state ((s_t, a_t, s_t+k) in the SDP paper)."""
         return transitions(self.certificates)
 
     @property
     def credit(self) -> list[int]:
-        """The cascade depth that Validate returned for each certified transition."""
+        """The cascade depth of each certified transition: the number of predicates that one action satisfied."""
         return [c.depth for c in self.certificates if not c.forced]
 
     @property
     def findings(self) -> list[KnownFinding]:
-        """The findings of the steps with their sources, in order; `forced` names the policy that let one pass."""
+        """The findings of the plan's steps with their sources, in order.
+
+        `forced` names the policy that let a finding pass uncertified.
+        """
         return list(certified_state(self.certificates).known)
 
     @property
     def uncertified(self) -> list[Predicate]:
-        """The predicates that a policy let pass."""
+        """The predicates that a policy let pass uncertified."""
         certificates = self.certificates
         return [
             p
@@ -157,7 +163,7 @@ class Result:
 
     @property
     def ending(self) -> str:
-        """Ending of the run; "interrupted" while it has none yet and can be resumed."""
+        """Ending of the run; "interrupted" while none is recorded, so that the run can be resumed."""
         return self.trajectory.ending
 
     @property
@@ -177,12 +183,12 @@ class Result:
 
     @property
     def message(self) -> str:
-        """Explanation of an ending that the method did not reach itself, such as an error or a limit."""
+        """Explanation of the ending, such as the text of an error or which limit was reached; may be empty."""
         return self.trajectory.footer.message if self.trajectory.footer else ""
 
     @property
     def scores(self) -> Scores | None:
-        """The scores of the benchmark; None if the world could not be scored."""
+        """The scores by the benchmark; None if the run could not be scored."""
         return self.trajectory.footer.scores if self.trajectory.footer else None
 
     @property
@@ -192,13 +198,13 @@ class Result:
 
 
 def check_on_error(on_error: str) -> None:
-    """Check that `on_error` has a known value. Raises UnknownName."""
+    """Check that `on_error` is "warn", "raise" or "ignore". Raises UnknownName if not."""
     if on_error not in get_args(OnError):
         raise UnknownName(f"on_error={on_error!r} is unknown; known: {', '.join(get_args(OnError))}")
 
 
 def report_failure(result: Result, on_error: OnError, *, stacklevel: int = 3) -> Result:
-    """Return the result; for a failed run, warn or raise first, as `on_error` requires."""
+    """Return the result. If the run failed, warn or raise first, as `on_error` says."""
     if on_error == "raise":
         result.raise_for_error()
     elif on_error == "warn" and result.failed:
@@ -215,11 +221,11 @@ def _format_failure(result: Result) -> str:
 # The summary of a run that inspect's log carries to the tables.
 
 ROW_KEY = "certigraph"
-"""Key of the row in the store of a sample, and name of the score that carries it."""
+"""Key under which Inspect's log stores a `BenchmarkRow` with a sample, and name of the score that carries it."""
 
 
 class BenchmarkRow(Record):
-    """One run of a task: its ending, steps and scores. `certified` and `planned` count predicates."""
+    """Summary of one run of a task: ending, steps and scores. `certified` and `planned` are numbers of predicates."""
 
     id: str
     trial: int = 0
@@ -229,7 +235,7 @@ class BenchmarkRow(Record):
     certified: int = 0
     planned: int = 0
     steps: int = 0
-    """World steps of the last episode."""
+    """Number of world steps of the last episode."""
     footer: Footer
 
     @property
@@ -239,37 +245,37 @@ class BenchmarkRow(Record):
 
     @property
     def fault(self) -> bool:
-        """Whether the world or its data failed; such runs count in no rate."""
+        """Whether the world or its data failed. Such runs count in no success rate."""
         return self.ending in FAULT_ENDINGS
 
     @property
     def scored(self) -> bool:
-        """Whether the run counts in rates: it has an ending and no fault."""
+        """Whether the run counts in success rates: it has an ending, and the world and its data did not fail."""
         return not self.fault and self.ending != INTERRUPTED
 
     @property
     def value(self) -> float:
-        """The official score in [0, 1]; 0 if the world could not be scored."""
+        """The official score in [0, 1]; 0 if the run could not be scored."""
         return self.footer.scores.value if self.footer.scores else 0.0
 
     @property
     def cost(self) -> float | None:
-        """The price of the answer if the benchmark reports one: dollars in TravelPlanner."""
+        """Price of the solution, such as dollars of a trip in TravelPlanner; None if the benchmark reports none."""
         return self.footer.scores.parts.get("cost") if self.footer.scores else None
 
     @property
     def seconds(self) -> float:
-        """Wall-clock seconds inside nodes."""
+        """Wall-clock seconds spent inside graph nodes."""
         return self.footer.usage.seconds
 
     @property
     def tokens(self) -> int:
-        """Input and output tokens."""
+        """Number of input and output tokens."""
         return self.footer.usage.input_tokens + self.footer.usage.output_tokens
 
 
 def benchmark_row_of(task_id: str, result: Result, trial: int = 0) -> BenchmarkRow:
-    """Build the row of a finished run."""
+    """Summarize a run, which may be unfinished, as a row."""
     footer = result.trajectory.footer or unfinished_footer()
     planned = len(result.state.get("plan", []))
     certified = len(result.certified.predicates)
@@ -285,5 +291,5 @@ def benchmark_row_of(task_id: str, result: Result, trial: int = 0) -> BenchmarkR
 
 
 def unfinished_footer() -> Footer:
-    """Build the footer of a run that was cut off before it wrote one."""
+    """Return the footer for a run that was cut off before it wrote one."""
     return Footer(ending=INTERRUPTED, usage=Usage(node="all"))

@@ -1,6 +1,6 @@
 """Runs: start, resume, complete and delete.
 
-`run` and `resume` block, `arun` and `aresume` are their coroutines. `complete_run` starts or resumes a run, whichever
+`run` and `resume` block; `arun` and `aresume` are their coroutines. `complete_run` starts or resumes a run, whichever
 its folder needs. `delete` removes everything that certigraph saved of a run.
 """
 
@@ -70,22 +70,23 @@ def run(
     """Run a graph on a task to its ending and save the trajectory.
 
     Args:
-        graph: the name of a graph, or a compiled graph: `sdp.build(validate=always_pass)`. A graph outside certigraph
-            is named as `mypackage.graphs:build`; `graph_sources` says how its ending and score are found.
+        graph: the name of a graph, or a compiled graph: `sdp.build(validate=always_pass)`. A user's own graph is named
+            as `mypackage.graphs:build`; `runtime.graph_sources` says how its ending and score are found.
         benchmark: the name of a benchmark, `mypackage.worlds:MyBenchmark` included, or a benchmark object; by default
             that of the context, else blocksworld.
         task: a task or its id; by default the first task of the benchmark.
         context: model, budget, limits and data; all have defaults.
         out: the folder in which the folder of the run is created.
         listener: called with every trajectory line as it is written.
-        on_error: what happens when the ending is `error:<boundary>`: "warn" issues a `RunFailedWarning`, "raise"
-            raises `RunFailed`, "ignore" does neither. `result.raise_for_error()` raises later.
+        on_error: what happens when the ending is `error:<boundary>`: "warn" issues a `RunFailedWarning`, "raise" raises
+            `RunFailed`, "ignore" does neither. `result.raise_for_error()` raises later.
 
     Returns:
         The result. Every ending is recorded; a spent budget (`limit:<kind>`) is no error.
 
     Raises:
         UnknownName: a graph, benchmark, task or model is unknown; no run is started.
+        Fault: a server, data or a price is missing; no run is started.
         RunFailed: the run failed and `on_error` is "raise".
     """
     check_on_error(on_error)
@@ -141,13 +142,13 @@ async def arun(
 
 
 def create_run_name(graph: str, task: Task) -> str:
-    """Create a name for the folder of a run, which begins with the time."""
+    """Create a name for the folder of a run. It begins with the present time."""
     description = slug_of(f"{graph}-{task.benchmark}-{task.id}", 60)
     return f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{description}-{uuid.uuid4().hex[:4]}"
 
 
 def _choose_task(task: str | Task | None, benchmark: Benchmark) -> Task:
-    """Return the task that was given, by its id or itself, else the benchmark's first one."""
+    """Return `task` if it is one, else the benchmark's task with this id; without an id, the benchmark's first task."""
     if isinstance(task, Task):
         return task
     first = () if task else benchmark.tasks()[:1]
@@ -165,7 +166,7 @@ def _compile(graph: AnyGraph | StateGraph[Any, Any, Any, Any]) -> AnyGraph:
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on a new event loop and return its result; Ctrl-C cancels it."""
+    """Run a coroutine to its end and return its result, also where an event loop runs already. Ctrl-C cancels it."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -184,14 +185,14 @@ def resume(
     listener: Listener | None = None,
     on_error: OnError = "warn",
 ) -> Result:
-    """Resume a run that was killed, interrupted or stopped by its budget, from its last checkpoint.
+    """Resume a run that was killed, interrupted, or stopped by a limit or an error, from its last checkpoint.
 
     Args:
         folder: the folder of the run.
         budget: a larger budget; by default the budget that the run was started with.
         limits: larger limits; by default the limits that the run was started with.
         benchmark: the benchmark object, for a run that was started with one.
-        graph: the compiled graph, for a run that was started with one of one's own.
+        graph: the compiled graph, for a run that was started with a compiled graph of the user's own.
         chat: the chat model object, for a run that was started with one.
         listener: called with every trajectory line, including those written before the run stopped.
         on_error: what happens when the ending is `error:<boundary>`: "warn", "raise" or "ignore", as in `run`.
@@ -269,17 +270,17 @@ def _attach_chat_model(context: Context, header: Header, chat: BaseChatModel | N
 # Completing a run: start it, resume it, or return it as it is.
 
 RESTART_ENDINGS = ("error:environment", "error:operator")
-"""Endings after which a retry starts the run again: its world or state may be corrupted."""
+"""Endings after which a retry has to start the run again, because its world or state may be corrupted."""
 
 
 def has_run(folder: Path) -> bool:
-    """Whether a folder holds a run, which is the case once the header of the trajectory is written."""
+    """Whether a folder holds a run, that is, a trajectory whose header was written completely."""
     path = folder / "trajectory.jsonl"
     return path.is_file() and has_header(path)
 
 
 def needs_restart(folder: Path) -> bool:
-    """Whether a run ended in a way that a retry has to start it again instead of resuming it."""
+    """Whether a run ended in such a way that a retry has to start it again instead of resuming it."""
     footer = read_last_footer(folder / "trajectory.jsonl")
     return footer is not None and footer.ending in RESTART_ENDINGS
 
@@ -287,9 +288,9 @@ def needs_restart(folder: Path) -> bool:
 async def complete_run(
     folder: Path, graph: AnyGraph, live: Benchmark, task: str, context: Context, *, listener: Listener | None = None
 ) -> Result:
-    """Bring the run of a folder to its ending: start it, resume it, or return it when it is finished.
+    """Bring the run of a folder to its ending: start it, resume it, or return it if it is finished.
 
-    A run that was cut off, or whose model or data failed, is resumed from its last checkpoint, so that it keeps its
+    A run that was cut off or ended `error:<boundary>` is resumed from its last checkpoint, so that it keeps its
     certificates. A run with any other ending, a spent budget included, is returned unchanged.
 
     Args:
@@ -297,7 +298,7 @@ async def complete_run(
         graph: the compiled graph.
         live: the benchmark.
         task: the id of the task.
-        context: the context, used when the run has to be started.
+        context: the context, used if the run has to be started.
         listener: called with every trajectory line.
 
     Raises:
@@ -340,7 +341,9 @@ def delete(folder: Path | str) -> list[str]:
     Rows on a Postgres server are deleted first: if the server cannot be reached, nothing is deleted.
 
     Returns:
-        One line for each thing that is left and may hold data of the run: other files of the folder, shared stores.
+        One line for each thing that is left and may hold data of the run: other files in the folder, memories and
+            caches
+        that several runs share, logs, tables.
 
     Raises:
         Fault: ("data") the path is a link or not the folder of a run, another process is writing the run, or its
@@ -358,7 +361,9 @@ def delete(folder: Path | str) -> list[str]:
 
 
 def resolve_run_folder(folder: Path | str) -> Path:
-    """Resolve the folder of a run, whose trajectory has a header with the folder's name as run id.
+    """Return the absolute path of a run's folder, after a check that it is one.
+
+    The trajectory in the folder of a run has a header with the folder's name as run id.
 
     Raises:
         Fault: ("data") the path is a link, or not the folder of a run.
@@ -407,7 +412,7 @@ def _list_related_data(folder: Path, context: Context) -> Iterator[str]:
 
 
 def find_journals(folder: Path) -> Iterator[Path]:
-    """Find the evaluation journals next to a run's folder that have a line of the run."""
+    """Find the journals of evaluations that have a line about a run, next to the run's folder."""
     files = (file for file in folder.parent.glob("journal-*.jsonl") if not file.is_symlink())
     return (file for file in files if any(_names_run(line, folder.name) for line in _read_journal(file)))
 

@@ -1,4 +1,4 @@
-"""Storage of checkpoints and lessons: files in the run's folder, or a Postgres server."""
+"""Storage of checkpoints and lessons of a run: files in the run's folder, or a Postgres server."""
 
 import os
 import sqlite3
@@ -32,12 +32,12 @@ from certigraph.state.records import Fault, is_resumable
 def open_memory(
     graph: CompiledStateGraph[Any, Any, Any, Any], folder: Path, shared: str = ""
 ) -> Iterator[BaseStore | None]:
-    """Open the store of a graph that remembers lessons between episodes; None for any other graph.
+    """Open the LangGraph store for a graph that remembers lessons between episodes; None for any other graph.
 
     Args:
         graph: the graph; a store that it was compiled with is not used, since a resumed run could not find it again.
         folder: the folder of the run.
-        shared: name of a memory that runs in the same `out` share; if empty, the run has its own store.
+        shared: name of a memory that several runs in the same parent folder share; if empty, the run has its own store.
     """
     if "lessons" not in graph.channels:
         yield None
@@ -51,10 +51,10 @@ def open_memory(
 
 
 def _create_tables(path: Path) -> None:
-    """Create the tables of a new file in one transaction.
+    """Create the tables of a new SQLite file in one transaction.
 
-    LangGraph uses several, and a crash between two of them leaves an unusable file. If several processes open the file
-    at the same time, one of them creates the tables.
+    LangGraph uses several transactions, and a crash between two of them leaves an unusable file. If several processes
+    open the file at the same time, one of them creates the tables.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as file, file:
         file.execute("BEGIN IMMEDIATE")
@@ -74,7 +74,7 @@ def _schema_statements() -> list[str]:
 
 
 class CheckpointStorage(NamedTuple):
-    """Checkpointer and store that the graph of one run is compiled with."""
+    """Checkpoint saver and store for the graph of one run; the store is None for a graph without lessons."""
 
     saver: BaseCheckpointSaver[Any]
     store: BaseStore | None
@@ -86,7 +86,7 @@ def default_checkpoints() -> Literal["", "postgres"]:
 
 
 async def check_checkpoint_server() -> None:
-    """Check that the server for checkpoints, if there is one, can be reached. Raises Fault."""
+    """Check that the Postgres server for checkpoints, if one is named, can be reached. Raises Fault if not."""
     if default_checkpoints():
         await _postgres_module().check_server()
 
@@ -95,11 +95,11 @@ async def check_checkpoint_server() -> None:
 async def open_storage(
     graph: AnyGraph, folder: Path, context: Context, *, resuming: bool
 ) -> AsyncIterator[CheckpointStorage]:
-    """Open the checkpoints and the store of a run; the name of its folder is the thread id.
+    """Open the checkpoints and the store of a run. The name of the run's folder is the thread id.
 
     Raises:
-        Fault: they are on a Postgres server that cannot be reached or is not named, or that has another run of this
-            name; or another worker is resuming the same run.
+        Fault: the Postgres server for them cannot be reached or is not named, it has another run of this name, or
+            another worker is resuming the same run.
     """
     if context.checkpoints:
         async with _postgres_module().open_thread(graph, folder.name, context.memory, new=not resuming) as (
@@ -116,7 +116,10 @@ async def open_storage(
 
 
 async def drop_checkpoints(folder: Path, ending: str, context: Context) -> None:
-    """Delete the checkpoints of a run that cannot be resumed; they are most of the size of a large evaluation."""
+    """Delete the checkpoints of a run if its ending is final, because they are not needed any more.
+
+    Checkpoints are most of the size of a large evaluation.
+    """
     if is_resumable(ending):
         return
     if context.checkpoints:
@@ -126,10 +129,10 @@ async def drop_checkpoints(folder: Path, ending: str, context: Context) -> None:
 
 
 async def delete_thread(folder: Path, context: Context) -> None:
-    """Delete the checkpoints of a run, and its lessons on a server unless other runs share them.
+    """Delete the checkpoints of a run, and its lessons on a Postgres server unless other runs share them.
 
     Raises:
-        Fault: they are on a Postgres server that cannot be reached or is not named, or a worker is running the thread.
+        Fault: the Postgres server cannot be reached or is not named, or a worker is running the thread.
     """
     if context.checkpoints:
         await _postgres_module().delete_rows(folder.name, lessons=True)

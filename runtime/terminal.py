@@ -1,4 +1,7 @@
-"""Terminal frame of a running agent: `RunHistory` folds trajectory lines, `draw_frame` draws them."""
+"""Frame that a terminal shows while an agent runs, drawn from a `RunHistory`.
+
+`draw_frame` builds the frame. The functions with names that end in `_part` draw what differs between kinds of runs.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -26,11 +29,11 @@ from certigraph.state.step import SubtaskStatus
 # Text of models and worlds, whose control characters must not reach the terminal.
 
 MAX_LINE_CHARACTERS = 300
-"""Default maximum number of characters of a line."""
+"""Maximum number of characters of a line, unless the caller of `clean_line` gives another one."""
 
 
 def clean_line(text: str, most: int = MAX_LINE_CHARACTERS) -> str:
-    """Turn a text into one printable line of at most `most` characters."""
+    """Turn a text into one line of at most `most` printable characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in clip_text(text, most)).split())
 
 
@@ -42,11 +45,11 @@ def clean_lines(text: str) -> str:
 # Rewards of a reward predictor.
 
 BAR_WIDTH = 20
-"""Width in cells of the bar for a reward of 1."""
+"""Width of the bar for a reward of 1, in characters."""
 
 
 def reward_part(run: RunHistory, height: int) -> Table:
-    """Draw the latest rated steps in exactly `height` rows, so that the frame keeps its height."""
+    """Draw the latest steps with their predicted rewards, in exactly `height` rows to keep the frame's height."""
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(width=4, justify="right")
     table.add_column(width=BAR_WIDTH, no_wrap=True)
@@ -61,7 +64,7 @@ def reward_part(run: RunHistory, height: int) -> Table:
 
 
 def reward_lines(run: RunHistory) -> Iterator[str]:
-    """Yield the plain line for the latest rated step."""
+    """Yield the plain line for the latest step whose reward was predicted."""
     done, rated = len(run.rating.rated), run.rating.rated[-1]
     position = f"recording {rated.step.recording + 1}, step {done} of {len(run.rating.steps)}"
     yield f"{position}: reward {rated.reward:.2f}: {rated.step.action or '(looked)'}"
@@ -71,7 +74,10 @@ def reward_lines(run: RunHistory) -> Iterator[str]:
 
 
 def plan_part(run: RunHistory, height: int) -> Table:
-    """Draw the plan around its head in `height` rows, with the reason why the last attempt was rejected."""
+    """Draw about `height` predicates of the plan around the target, the predicate to certify next.
+
+    Under the target stands the reason why the latest attempt was rejected.
+    """
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(width=1)
     table.add_column(justify="right", style="dim")
@@ -92,13 +98,19 @@ def plan_part(run: RunHistory, height: int) -> Table:
 
 
 def visible_range(length: int, head: int, height: int) -> tuple[int, int]:
-    """Return first and last index of the `height` rows of a list that are shown, with its head in the upper third."""
+    """Return first and last index of the part of a list that is shown; the last one is exclusive.
+
+    Args:
+        length: length of the list.
+        head: index of the row that has to be in the upper third.
+        height: number of rows to show.
+    """
     first = max(0, min(head - height // 3, length - height))
     return first, min(length, first + height)
 
 
 def format_hidden(before: int, after: int) -> str:
-    """Format how many rows are not shown above and below."""
+    """Format how many rows are not shown above and below those that are."""
     above = [f"{before} more above"] if before else []
     return ", ".join([*above, *([f"{after} more below"] if after else [])])
 
@@ -132,13 +144,13 @@ def _format_finding(certificate: Certificate, position: int) -> str:
 # The current episode: its subtask or plan, its latest turns, and scores of earlier episodes.
 
 MAX_TURN_LINES = 12
-"""Maximum number of lines of turns, also on a tall terminal."""
+"""Maximum number of lines with turns, even on a tall terminal."""
 
 HEADING_LINES = 3
-"""Number of lines above the turns: the episode, its subtask, an empty line."""
+"""Number of lines above the turns: the episode, the subtask, an empty line."""
 
 MAX_EARLIER_SCORES = 8
-"""Maximum number of scores of earlier episodes."""
+"""Maximum number of scores of earlier episodes that are shown."""
 
 TURN_MARKS: dict[SubtaskStatus, tuple[str, str]] = {
     "open": ("▸", "yellow"),
@@ -147,13 +159,13 @@ TURN_MARKS: dict[SubtaskStatus, tuple[str, str]] = {
 }
 
 TurnRow = tuple[Text, Text, Text]
-"""Mark, text, and text at the right."""
+"""A row of the turns: mark, text, and text at the right."""
 
 EMPTY_ROW: TurnRow = (Text(), Text(), Text())
 
 
 def episode_part(run: RunHistory, height: int) -> Table:
-    """Draw the latest turns in a fixed number of rows, about `height`, so that the frame keeps its height."""
+    """Draw the latest turns of the current episode, in a fixed number of rows so that the frame keeps its height."""
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(width=1)
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
@@ -216,7 +228,10 @@ def _entry_rows(entry: NumberedTurn | RefusedAction) -> Iterator[TurnRow]:
 
 
 def _note_rows(run: RunHistory, entry: NumberedTurn | RefusedAction) -> Iterator[TurnRow]:
-    """Yield rows for a turn: candidates, changes of the belief, the gate's verdict, the Supervisor's remarks."""
+    """Yield the rows below a turn.
+
+    They show candidate actions, changes of the belief, the gate's decision, and remarks of the Supervisor.
+    """
     if isinstance(entry, RefusedAction):
         return
     gathering, prospects = run.episodes.now.gathering, run.episodes.now.prospects
@@ -245,14 +260,14 @@ TASK_MARKS: dict[NodeStatus, tuple[str, str]] = {
 MAX_ID_CHARACTERS, MAX_NEEDS_CHARACTERS = 16, 28
 
 TaskRow = tuple[Text, Text, Text, Text]
-"""Sign, id, text, and text at the right."""
+"""A row of the sub-tasks: mark, id, text, and text at the right."""
 
 
 def tasks_part(run: RunHistory, height: int) -> Group:
-    """Draw the nodes, level by level, in at most `height` rows, with the latest revision in the last row.
+    """Draw the sub-tasks of a task graph, level by level, in at most `height` rows; the last shows the latest revision.
 
-    If there are enough rows, every node has a second row for its action or result. Otherwise only working nodes have
-    one, and the list is a window around them.
+    If there are enough rows, every sub-task has a second row for its latest action or its result. Otherwise only
+    sub-tasks in progress have one, and the list shows the part around them.
     """
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(width=1)
@@ -273,7 +288,7 @@ def tasks_part(run: RunHistory, height: int) -> Group:
 
 
 def _node_rows(nodes: Sequence[NodeProgress], height: int) -> tuple[list[TaskRow], str]:
-    """Build the rows, and the text about how many nodes they leave out."""
+    """Return rows for the sub-tasks in at most `height` lines, and a text that says how many are left out."""
     if 2 * len(nodes) <= height:
         return [row for worked in nodes for row in (_node_row(worked), _activity_row(worked))], ""
     busy = [worked for worked in nodes if worked.status == "working"]
@@ -328,16 +343,16 @@ def _activity_row(worked: NodeProgress) -> TaskRow:
 # The frame: goal, the part that fits the kind of run, and totals.
 
 OTHER_LINES = 10
-"""Number of lines of a frame besides the plan or turns."""
+"""Number of lines of a frame in addition to the plan, turns or sub-tasks."""
 
 
 def draw_frame(run: RunHistory, *, height: int, steps: int | None, seconds: float) -> RenderableType:
-    """Draw the frame.
+    """Draw the frame of a run.
 
     Args:
-        run: the state of the run.
-        height: lines of the terminal.
-        steps: the limit of world steps; None if it is not known.
+        run: the history of the run so far.
+        height: number of lines of the terminal.
+        steps: the limit of world steps; None: the limit in the run's header.
         seconds: seconds since the start of the run.
     """
     goal = Text(
@@ -365,12 +380,12 @@ def _select_part(run: RunHistory) -> Callable[[RunHistory, int], RenderableType]
 
 
 def step_limit(run: RunHistory, limit: int | None) -> int | None:
-    """Return the limit of world steps: the given one, else the one in the run's header."""
+    """Return the limit of world steps: `limit` if it is given, else the one in the run's header, or None."""
     return limit if limit is not None else run.limit("steps")
 
 
 def budget_of(run: RunHistory) -> float | None:
-    """Return the amount of money in the task's constants, if there is one."""
+    """Return the amount of money that the task allows, taken from its constants; None if it names none."""
     amount = run.header.task.constants.get("budget") if run.header else None
     return float(amount) if isinstance(amount, int | float) else None
 

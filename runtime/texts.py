@@ -8,17 +8,17 @@ from certigraph.state.records import Finding, parse_json
 
 
 def shorten_text(text: str, most: int) -> str:
-    """Cut a text to `most` characters and add how many were left out."""
+    """Cut a text to `most` characters and append how many were left out."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
 
 
 def clip_text(text: str, most: int) -> str:
-    """Cut a text to `most` characters, ellipsis included, for a label."""
+    """Cut a text for a label to `most` characters, including an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def format_count(count: int, what: str) -> str:
-    """Format a count with its noun: 1 replan, 2,000 replans."""
+    """Format a count with its noun in the singular or plural: 1 replan, 2,000 replans."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
@@ -31,7 +31,7 @@ def format_compact(count: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration for a table: 850 ms, 12.3 s, 2 min 05 s, 1 h 10 min."""
+    """Format a number of seconds for a table: 850 ms, 12.3 s, 2 min 05 s, 1 h 10 min."""
     if seconds < 1:
         return f"{seconds * 1000:.3g} ms"
     if seconds < 60:
@@ -44,16 +44,16 @@ def format_duration(seconds: float) -> str:
 # Text of findings and forced passes, shared by reports, live views and the command line.
 
 PASSED_LABEL = "passed, uncertified"
-"""Label of a predicate that a policy let pass."""
+"""Label of a predicate that a policy let pass although it was not certified."""
 
 
 def passed_label(policy: str) -> str:
-    """Label a target that a policy let pass."""
+    """Return the label of a predicate that a policy let pass uncertified, with the name of the policy."""
     return f"{PASSED_LABEL} ({policy})"
 
 
 def format_contradiction(finding: Finding) -> str:
-    """Format which sources contradict a finding and how; empty if none does."""
+    """Format which sources contradict a finding, and what they claim; empty if the finding is undisputed."""
     dispute = f": {finding.dispute}" if finding.dispute else ""
     if finding.against:
         return f"contradicted by {', '.join(finding.against)}{dispute}"
@@ -67,12 +67,12 @@ def format_finding(finding: Finding) -> str:
 
 
 def add_passed_count(text: str, passed: int) -> str:
-    """Add the number of predicates that passed uncertified, if any, to a text about certified ones."""
+    """Add to a text about certified predicates how many passed uncertified, if any did."""
     return f"{text}, {passed} passed uncertified" if passed else text
 
 
 def split_answer(answer: JsonValue) -> list[str]:
-    """Split an answer into items: the strings of a JSON list, else the lines."""
+    """Split an answer into items: the strings of a JSON list, else the lines of the text."""
     if answer is None:
         return []
     try:

@@ -1,1 +1,1 @@
-"""Typed state and the records it is made of: pure data, pure functions, no imports from the other folders."""
+"""Typed graph state and the records it is made of: pure data and pure functions, without imports from other folders."""

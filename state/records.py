@@ -1,7 +1,7 @@
-"""Records that every method shares, endings and exceptions, channel types of graph state, and bounded reading of JSON.
+"""Records that all methods share, the endings of runs, exceptions, channel types of graph state, and bounded reading.
 
 Everything that a run stores (a trajectory, a checkpoint) is built from these records. They are frozen pydantic models
-that refuse unknown fields.
+that refuse unknown fields. The last two parts read JSON and lines of files within limits of depth and length.
 """
 
 import hashlib
@@ -19,21 +19,27 @@ Arguments = dict[str, JsonValue]
 """Arguments of an action or a predicate: JSON values by name."""
 
 RESTORE = "restore"
-"""Kind of the predicate "the world is back in certified state number `to`"; its certificate returns to that state."""
+"""Kind of a predicate that asks to bring the world back to an earlier certified state.
+
+Its argument `to` is the number of that state. The certificate of such a predicate restores that state.
+"""
 
 
 class Record(BaseModel):
-    """Base class of everything that is stored: immutable, and unknown fields are refused."""
+    """Base class of everything that is stored. Records are immutable and refuse unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain JSON values without the fields that have their default, so that a stored line stays short."""
+        """Return the record as plain JSON values.
+
+        Fields that have their default are left out, to keep stored lines short.
+        """
         return self.model_dump(mode="json", exclude_defaults=True)
 
 
 class Task(Record):
-    """What an agent has to do: a goal in words and the constants that come with it."""
+    """What an agent has to do: a goal in words, and the constants of the task by name."""
 
     benchmark: str
     id: str
@@ -44,7 +50,7 @@ class Task(Record):
 
 
 class Predicate(Record):
-    """A checkable condition on the world (SDP's target state, section 3.1)."""
+    """A checkable condition on the world, such as "block a is on block b" (target state, SDP section 3.1)."""
 
     text: str
     kind: str = "condition"
@@ -62,8 +68,9 @@ class Action(Record):
 class Observation(Record):
     """What the world returned for an action.
 
-    `accepted` is False when the world refused the action and did not change. `done`: the world takes no further action.
-    `solved`: the world itself reports that the task's goal is reached.
+    `accepted` is False if the world refused the action and did not change. `done` is True if the world takes no further
+    action, and `solved` if the world itself reports that the goal of the task is reached. `sources` are the ids of the
+    passages or pages that the text shows; `data` are further values by name, such as a score.
     """
 
     text: str
@@ -75,12 +82,15 @@ class Observation(Record):
     data: Arguments = Field(default_factory=dict)
 
     def digest(self) -> str:
-        """Return 16 hex digits that identify this observation; a replay after a crash compares them."""
+        """Return 16 hex digits that identify the observation.
+
+        A replay after a crash compares them with the recorded ones.
+        """
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
 
 class Finding(Record):
-    """What a research step found, in words, with the sources that support it and those that contradict it."""
+    """What a research step found out, in words, with the sources that support it and those that contradict it."""
 
     about: str
     text: str
@@ -98,12 +108,14 @@ Empty where nobody looked at the world, as with a policy that lets every target 
 
 
 class Verdict(Record):
-    """How many consecutive predicates at the head of the plan hold (SDP Eq. 3); 0 means that the target is unmet.
+    """How many predicates of the plan hold now, counted from the target without a gap (SDP Eq. 3).
 
-    `evidence` quotes what the verdict rests on, or is the id of its source, and `decided_by` says who decided.
-    `exhausted`: no further attempt can help, so the run ends. `looked`: the action only gathered evidence and is not a
-    try at the target, so it does not count against the budget of attempts. `forced`: name of the policy that lets the
-    refused target pass; the run continues, and nothing is certified by it.
+    The target is the predicate to certify next. `depth` is the number; 0 means that the target does not hold.
+
+    `evidence` quotes what the verdict rests on, or is the id of its source; `decided_by` says who decided. `exhausted`:
+    no further attempt can help, so the run ends. `looked`: the action only gathered evidence, so it does not count
+    against the budget of attempts. `forced`: name of the policy that lets the target pass although it was refused; the
+    run then continues, and nothing is certified.
     """
 
     depth: int = Field(ge=0)
@@ -117,14 +129,17 @@ class Verdict(Record):
 
 
 class Step(Record):
-    """One entry of the world's log: the action taken and the digest of the observation it returned."""
+    """One entry of an episode's log: an action taken in the world, and the digest of the observation it returned."""
 
     action: Action
     digest: str
 
 
 class Attempt(Record):
-    """One try at a target. Append-only; never alters the certified state."""
+    """One attempt to make the target, a predicate of the plan, hold.
+
+    Attempts are append-only and never alter the certified state.
+    """
 
     position: int = Field(ge=0)
     target: Predicate
@@ -134,12 +149,13 @@ class Attempt(Record):
 
 
 class Certificate(Record):
-    """One certified transition: the action that made `targets` hold at world step `step` (counted from 1).
+    """One certified transition: the action that made the predicates `targets` hold.
 
-    The states before and after are not stored: `certified_states` computes them from the certificates, so that a
-    checkpoint stays small. `evidence`, `decided_by` and `finding` are those of the verdict; `restores` is the number of
-    the certified state that the transition returned to. A `forced` certificate only moves the position in the plan: its
-    finding is added, marked, to the known findings, and nothing is added to what is certified.
+    `step` is the number of the world step, from 1, and `position` is that of the first target in the plan. The states
+    before and after are not stored: `certified_states` in `state.run` computes them, so that checkpoints stay small.
+    `evidence`, `decided_by` and `finding` are those of the verdict. `restores` is the number of the earlier certified
+    state that the action went back to, if it did. `forced` names a policy that let the targets pass without certifying
+    them: such a certificate only moves the position in the plan, and adds its finding, marked, to the known findings.
     """
 
     step: int = Field(ge=1)
@@ -162,7 +178,7 @@ class Certificate(Record):
 class Audit(Record):
     """One audit of the goal after `step` world steps: whether everything that the goal demands holds at that time.
 
-    `votes` are the answers of the models in order; empty where the world itself decided.
+    `votes` are the answers of the models, in order; the tuple is empty if the world itself decided.
     """
 
     confirmed: bool
@@ -172,7 +188,7 @@ class Audit(Record):
 
 
 class Revalidation(Record):
-    """Which of the checked predicates no longer hold (indices from 0), and why."""
+    """Result of checking certified predicates again: indices (from 0) of those that no longer hold, and the reason."""
 
     undone: tuple[int, ...] = ()
     reason: str = ""
@@ -181,8 +197,8 @@ class Revalidation(Record):
 class Invalidation(Record):
     """A certified predicate that was found to hold no longer, after `step` world steps. Append-only.
 
-    It is target number `target` of certificate number `certificate`, both counted from 0. The certificate stays
-    unchanged: the predicate did hold when it was issued.
+    The predicate is target number `target` of certificate number `certificate`, both counted from 0. The certificate
+    itself stays unchanged, because the predicate did hold when the certificate was issued.
     """
 
     certificate: int = Field(ge=0)
@@ -193,7 +209,10 @@ class Invalidation(Record):
 
 
 class Usage(Record):
-    """Cost of one execution of a node. Seconds are wall-clock time; tokens are as the endpoint counts them."""
+    """Cost of one execution of a graph node.
+
+    `seconds` is wall-clock time; tokens are as the model's endpoint counts them.
+    """
 
     node: str
     calls: int = 0
@@ -204,13 +223,13 @@ class Usage(Record):
     seconds: float = 0.0
 
     def spent(self) -> "Spent":
-        """Convert to the units of a budget."""
+        """Convert the usage to the units in which budgets are given."""
         tokens = self.input_tokens + self.output_tokens
         return Spent(calls=self.calls, tokens=tokens, usd=self.usd, seconds=self.seconds)
 
 
 class Spent(Record):
-    """What a run has spent, in the units of its budget."""
+    """What a run has spent, in the units in which budgets are given."""
 
     calls: int = 0
     tokens: int = 0
@@ -218,7 +237,7 @@ class Spent(Record):
     seconds: float = 0.0
 
     def __add__(self, other: "Spent") -> "Spent":
-        """Add two amounts, field by field."""
+        """Add two amounts field by field."""
         return Spent(
             calls=self.calls + other.calls,
             tokens=self.tokens + other.tokens,
@@ -228,7 +247,7 @@ class Spent(Record):
 
 
 class Scores(Record):
-    """A benchmark's score of an episode: `value` in [0, 1], its parts by name, and the delivered answer."""
+    """A benchmark's score of an episode: `value` in [0, 1], parts of the score by name, and the answer given."""
 
     value: float
     parts: dict[str, float | None] = Field(default_factory=dict)
@@ -243,40 +262,44 @@ GAVE_UP = "gave_up"
 EXHAUSTED = "exhausted"
 
 FINISHED = "finished"
-"""Ending of a graph outside certigraph that reached its end and does not name an ending."""
+"""Ending of a user's own graph that reached its end without naming an ending."""
 
 INTERRUPTED = "interrupted"
 """Status of a run whose trajectory records no ending."""
 
 LimitKind = Literal["calls", "tokens", "usd", "seconds", "steps", "plan", "subtasks", "rounds"]
-"""What can run out: the budget, the steps of an episode, and a method's internal limits (`METHOD_LIMITS`)."""
+"""Limits that can end a run: those of the budget, the steps of an episode, and `METHOD_LIMITS`."""
 
 METHOD_LIMITS: tuple[LimitKind, ...] = ("plan", "subtasks", "rounds")
-"""Internal limits that only some methods have. A run that hits one says more about the limit than about the method."""
+"""Internal limits that only some methods have, such as the maximum number of subtasks.
+
+The score of a run that hit one says more about the limit than about the method.
+"""
 
 FAULT_ENDINGS = frozenset({"error:environment", "error:data"})
-"""Endings by a failure of the world or its data. They say nothing about the method, so no success rate counts them.
+"""Endings of runs in which the world or its data failed. No success rate counts these runs.
 
-`error:model` and `error:operator` count as failures of the method: malformed answers and operators that raise are the
-method's fault, and an endpoint that was down for long cannot be distinguished from them afterwards.
+They say nothing about the method. `error:model` and `error:operator` do count as failures of the method: malformed
+answers and operators that raise are its fault, and an endpoint that was down for long cannot be distinguished from them
+afterwards.
 """
 
 Boundary = Literal["model", "environment", "data", "operator"]
-"""Which part outside the method failed."""
+"""Part of a run that can fail. If one does, the ending of the run is `error:<boundary>`."""
 
 
 def is_resumable(ending: str) -> bool:
-    """Return whether a run can continue from its last checkpoint; an ending that the method chose is final."""
+    """Return whether a run can continue from its last checkpoint. Endings that the method itself chose are final."""
     return ending == INTERRUPTED or ending.startswith(("limit:", "error:"))
 
 
 def is_error(ending: str) -> bool:
-    """Return whether something outside the method failed, that is, whether the ending is `error:<boundary>`."""
+    """Return whether the model, the world, the data or an operator failed: the ending is `error:<boundary>`."""
     return ending.startswith("error:")
 
 
 class UnknownName(KeyError):
-    """A graph, benchmark, task, operator or model that does not exist; the message lists the existing names."""
+    """A graph, benchmark, task, operator or model does not exist. The message lists the existing names."""
 
     def __str__(self) -> str:
         """Return the message without the quotes that KeyError would add."""
@@ -284,14 +307,14 @@ class UnknownName(KeyError):
 
 
 class Interrupted(Exception):
-    """Ctrl-C, with the command that resumes the run.
+    """The user pressed Ctrl-C. The message has the command that resumes the run.
 
     It is no KeyboardInterrupt because the command line library would drop the message of one.
     """
 
 
 class Stopped(RuntimeError):
-    """A run was stopped from outside its graph; `ending` is the name written to the trajectory's footer.
+    """Base class of exceptions that stop a run; `ending` is the ending that the trajectory's footer then records.
 
     It is a RuntimeError because LangGraph's server hides the messages of other exceptions from its clients.
     """
@@ -300,10 +323,10 @@ class Stopped(RuntimeError):
 
 
 class LimitReached(Stopped):
-    """A budget or another limit is used up. The thread can be resumed with a larger one.
+    """A budget or another limit is used up. The run can be resumed with a larger one.
 
     Args:
-        kind: what is used up; it names the ending.
+        kind: what is used up; the ending is `limit:<kind>`.
         limit: the amount that was allowed.
         spent: the amount that was used.
         happened: sentence for the message that names both numbers; default: "SPENT of LIMIT KIND are spent".
@@ -319,7 +342,7 @@ class LimitReached(Stopped):
 
 
 class Fault(Stopped):
-    """Something outside the method failed: the model's endpoint, the world, the data or an operator's code."""
+    """The model's endpoint, the world, the data or the code of an operator failed."""
 
     def __init__(self, boundary: Boundary, message: str) -> None:
         self.boundary = boundary
@@ -333,7 +356,10 @@ class Fault(Stopped):
 T = TypeVar("T")
 
 SNAPSHOT_EVERY = 5000
-"""Number of writes between full copies of a channel. A small number makes the stored history quadratic in length."""
+"""Number of writes between two full copies of a channel.
+
+Frequent copies make the stored history quadratic in length.
+"""
 
 
 def _extend_log(log: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
@@ -351,17 +377,20 @@ Plan = Annotated[list[Predicate], DeltaChannel(_last_write, snapshot_frequency=S
 
 
 class ListChannels(NamedTuple):
-    """How the list channels of a state take an update; of every other channel the last value wins."""
+    """How the list channels of a state take an update.
+
+    In every other channel the last value replaces the one before.
+    """
 
     lists: frozenset[str]
-    """Channels that are empty lists before their first update."""
+    """Names of the channels that are empty lists before their first update."""
     logs: frozenset[str]
-    """Those list channels that append an update to what they hold."""
+    """Names of those of `lists` that append an update to the list that they hold; the others replace it."""
 
 
 @lru_cache(maxsize=32)
 def list_channels_of(state: Any) -> ListChannels:
-    """Return the list channels of a state's TypedDict."""
+    """Return the list channels of a state, which is given as its TypedDict."""
     hints = get_type_hints(state, include_extras=True)
     channels = {
         name: annotation
@@ -382,14 +411,17 @@ def _is_delta_channel(mark: Any) -> bool:
 # JSON from outside. Values nested too deep for recursive code are refused like malformed JSON.
 
 MAX_DEPTH = 100
-"""Maximum nesting depth. The deepest value this library writes, an answer (32) in a trajectory line, has about half."""
+"""Maximum nesting depth of JSON that is read.
+
+The deepest JSON that this library writes, an answer in a trajectory line, has about half of it.
+"""
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse a JSON text of at most 100 levels.
+    """Parse a JSON text with at most 100 levels of nesting.
 
     Raises:
-        ValueError: the text is not JSON, or nested deeper (json.loads would raise a RecursionError).
+        ValueError: the text is not JSON, or is nested deeper (where `json.loads` would raise a RecursionError).
     """
     plain = text if isinstance(text, str) else text.decode(json.detect_encoding(text))
     try:
@@ -401,10 +433,10 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def parse_json_at(text: str, start: int) -> tuple[Any, int]:
-    """Parse the JSON value that begins at `start`; return it and its end.
+    """Parse the JSON value that begins at index `start` of a text. Return the value and the index of its end.
 
     Raises:
-        ValueError: as `parse_json`; a TooDeepError if it is nested too deep.
+        ValueError: there is no JSON value; a TooDeepError if it is nested deeper than `MAX_DEPTH`.
     """
     try:
         value, end = _DECODER.raw_decode(text, start)
@@ -415,7 +447,7 @@ def parse_json_at(text: str, start: int) -> tuple[Any, int]:
 
 
 class TooDeepError(ValueError):
-    """JSON with more levels of nesting than `MAX_DEPTH`."""
+    """JSON text has more levels of nesting than `MAX_DEPTH`."""
 
     def __init__(self) -> None:
         super().__init__(f"nested deeper than {MAX_DEPTH} levels")
@@ -431,12 +463,12 @@ def _check_depth(value: Any, brackets: int) -> None:
 
 
 def replace_surrogates(text: str) -> str:
-    """Replace each unpaired half of a surrogate pair with U+FFFD: no file, database or request can carry it."""
+    """Replace each unpaired UTF-16 surrogate with U+FFFD, because no file, database or request can carry it."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _depth(value: Any) -> int:
-    """Return the nesting depth of lists and objects, counting no further than one level above the limit."""
+    """Return the nesting depth of lists and objects. Counting stops one level above `MAX_DEPTH`."""
     depth, level = 0, _nested([value])
     while level and depth <= MAX_DEPTH:
         depth, level = depth + 1, [part for value in level for part in _nested(value)]
@@ -451,13 +483,13 @@ def _nested(value: Any) -> list[Any]:
 # Reading files line by line with a maximum line length, so that a file of one endless line cannot fill the memory.
 
 MAX_LINE = 1 << 24
-"""Maximum bytes per line of a data file, a journal or a list of results; the longest known line has under a tenth."""
+"""Maximum bytes per line of a data file, a journal or a list of results. The longest known line has under a tenth."""
 
 _CHUNK_BYTES = 1 << 20
-"""Bytes read at a time."""
+"""Number of bytes that are read at a time."""
 
 SPLIT_LINE_ADVICE = "is it another file, or a damaged one? Name the right file, or split that line"
-"""Default advice in the message about a line that is too long."""
+"""Advice in the error message about a line that is too long, unless the caller gives another one."""
 
 
 def read_bounded_lines(
@@ -466,13 +498,13 @@ def read_bounded_lines(
     """Read the lines of an open file in order, each with its newline, holding only one in memory.
 
     Args:
-        file: opened for reading bytes; compressed files (gzip, bz2) and members of archives work too.
+        file: file opened for reading bytes; compressed files (gzip, bz2) and members of archives work too.
         name: name of the file for the error message.
         most: maximum number of bytes per line.
-        fix: advice for the reader of the error message.
+        fix: advice at the end of the error message.
 
     Raises:
-        Fault: ("data") a line is longer; at most `most` bytes and 1 MiB of it were read.
+        Fault: ("data") a line is longer. Of that line, at most `most` bytes and 1 MiB were read.
     """
     number = 0
     while line := _read_line(file, most):
@@ -500,7 +532,7 @@ def _read_line(file: IO[bytes], most: int) -> bytes | bytearray:
 
 
 def ends_with_newline(path: Path) -> bool:
-    """Return whether a file is empty or ends with a newline, that is, whether its last line is complete."""
+    """Return whether the last line of a file is complete: the file ends with a newline, or is empty."""
     with path.open("rb") as file:
         if not file.seek(0, os.SEEK_END):
             return True
@@ -509,7 +541,7 @@ def ends_with_newline(path: Path) -> bool:
 
 
 def drop_incomplete_line(path: Path) -> None:
-    """Cut an incomplete last line (everything after the last newline) off a file; ignore a missing file."""
+    """Cut off an incomplete last line of a file, that is, all bytes after its last newline. Ignore a missing file."""
     if not path.is_file():
         return
     with path.open("r+b") as file:

@@ -1,4 +1,4 @@
-"""State of the graphs that predict rewards and of the agents that look ahead (StateFactory, tree search)."""
+"""State of the graphs that predict rewards (StateFactory) and of the agents that look ahead or search a tree (MCTS)."""
 
 import hashlib
 import json
@@ -18,17 +18,17 @@ from certigraph.state.run import DecideView, ReActState, RunState, Turn, decide_
 # World states factored as in StateFactory: entities, each with the values of its attributes.
 
 Granularity = Literal["raw", "textual", "object", "attribute"]
-"""Level of detail of a state (StateFactory, appendix C.5.1, levels 1 to 4).
+"""Level of detail of a factored state (StateFactory, appendix C.5.1, levels 1 to 4).
 
-`to_raw`: the observation as it is. `textual`: its relevant facts as one text. `object`: one text of facts per object.
+`raw`: the observation as it is. `textual`: its relevant facts as one text. `object`: one text of facts per object.
 `attribute`: one value per attribute of an object.
 """
 
 GRANULARITIES: tuple[str, ...] = get_args(Granularity)
-"""All granularities, the coarsest first."""
+"""All levels of detail, the coarsest first."""
 
 DESCRIPTION_ATTRIBUTE = "description"
-"""Name of the one attribute that an object has at granularity `object`; its facts are not separated."""
+"""Name of the only attribute that an object has at granularity `object`: one text with all facts about the object."""
 
 
 class Entity(Record):
@@ -44,31 +44,31 @@ class Entity(Record):
 
 
 class FactoredState(Record):
-    """The known or wanted state of the world, entity by entity; identities are unique."""
+    """State of the world, present or wanted, as a list of objects with unique identities."""
 
     entities: tuple[Entity, ...] = ()
 
     def get(self, identity: str) -> Entity | None:
-        """Return the entity of an identity, or None."""
+        """Return the entity with an identity, or None if the state has none."""
         return next((entity for entity in self.entities if entity.identity == identity), None)
 
 
 def to_factored(entities: dict[str, dict[str, str]]) -> FactoredState:
-    """Create a state from a mapping identity -> attribute -> value."""
+    """Create a factored state from nested dicts: identity -> attribute -> value."""
     return FactoredState(entities=tuple(Entity(identity=name, attributes=has) for name, has in entities.items()))
 
 
 def to_mapping(state: FactoredState) -> dict[str, dict[str, str]]:
-    """Return a state as the mapping that `to_factored` takes; changing the mapping does not change the state."""
+    """Return a factored state as new nested dicts, in the layout that `to_factored` takes."""
     return {entity.identity: dict(entity.attributes) for entity in state.entities}
 
 
 def coarsen(state: FactoredState, granularity: str, goal: FactoredState) -> FactoredState:
-    """Return the same facts at a coarser granularity than `attribute`, in a form that is compared in the same way.
+    """Return the facts of a state at the level of detail `granularity`, again as a factored state.
 
-    `textual` has the unstructured form of `to_raw` (appendix C.5.1): one text of what is known about the goal's
-    objects. At `object` the facts of an object are one description of it. Both list the facts in a fixed order, so that
-    a different order never counts as a difference.
+    At `textual` the result holds one text about the objects that the goal names, as `to_raw` stores a text. At `object`
+    every object has one description of its facts. Facts are listed in a fixed order, so that a different order never
+    counts as a difference. At any other granularity the state is returned unchanged.
     """
     if granularity == "object":
         return to_factored({entity.identity: _join_attributes(entity) for entity in state.entities})
@@ -90,43 +90,47 @@ def _join_sentences(state: FactoredState, goal: FactoredState) -> str:
 
 
 def to_raw(text: str) -> FactoredState:
-    """Create a state that holds a text as it is; an empty state if the text is blank."""
+    """Create a factored state that holds a text as it is; an empty state if the text is blank."""
     return to_factored({text: {}} if text.strip() else {})
 
 
-# State of the graphs that predict rewards along recorded trajectories, and the views of their operators.
+# State of the graphs that predict the rewards of recorded trajectories, and the views of their operators.
 
 RECORDINGS = "recordings"
-"""Key of a task's constants: its trajectories, each a list of {"action": ..., "observation": ...}."""
+"""Key in a task's constants: its recorded trajectories, each a list of {"action": ..., "observation": ...}."""
 
 DOMAIN = "domain"
-"""Key of a task's constants: the benchmark whose world the recordings come from."""
+"""Key in a task's constants: name of the benchmark in whose world the trajectories were recorded."""
 
 TRUE_REWARDS = "true"
-"""Key of a scored answer: the rewards that were to be predicted, one list per recording."""
+"""Key in a scored answer: the true rewards, which the run had to predict, as one list per recording."""
 
 reward_ending = world_ending
-"""A run that predicts rewards has no predicates, so its world decides its ending."""
+"""Ending of a run that predicts rewards. Such a run has no predicates, so its world decides."""
 
 
 class RecordedStep(Record):
-    """One recorded step: an action (empty where the world was only observed) and the observation."""
+    """One step of a recorded trajectory: an action (empty if the world was only observed) and the observation."""
 
     action: str = ""
     observation: str
     recording: int = Field(default=0, ge=0)
-    """Index of the task's recording that the step belongs to."""
+    """Index of the recorded trajectory that the step belongs to."""
 
 
 class PredictedReward(Record):
-    """The reward predicted after a step, in [0, 1]."""
+    """The reward in [0, 1] that was predicted after a step, with the index of the recorded trajectory."""
 
     reward: float
     recording: int = 0
 
 
 class RewardState(RunState, total=False):
-    """State of a graph that predicts rewards; `position` is the index of the next step."""
+    """State of a graph that predicts rewards.
+
+    `steps` are the recorded steps, `position` is the index of the step to predict next. `factored` and `goal` are the
+    present state of the world and the goal state.
+    """
 
     steps: Log[RecordedStep]
     position: int
@@ -134,14 +138,15 @@ class RewardState(RunState, total=False):
     goal: FactoredState
     reward: float
     note: str
-    """What a predictor without states remembers from step to step."""
+    """Text that a predictor without factored states passes on from step to step."""
     rewards: Log[PredictedReward]
 
 
 class FactorView(TypedDict):
-    """What extraction (Eq. 4), interpretation (Eq. 6) and routing (Eqs. 7-9) see: no step but the present one.
+    """View of StateFactory's operators for extraction (Eq. 4), goal interpretation (Eq. 6) and routing (Eqs. 7-9).
 
-    `to_factored` and `goal` are the latest states; both are empty at the beginning of a trajectory.
+    They see no step but the present one. `factored` and `goal` are the latest states; both are empty at the beginning
+    of a trajectory.
     """
 
     task: Task
@@ -151,9 +156,10 @@ class FactorView(TypedDict):
 
 
 class RateView(TypedDict):
-    """What a predictor without states sees: the steps of the trajectory up to the present one.
+    """What a reward predictor without factored states sees: the steps of the trajectory up to the present one.
 
-    `length` is the number of all steps of the trajectory. Only the monotonic baseline uses it; it knows nothing else.
+    `length` is the number of all steps of the trajectory. Only the monotonic baseline uses it, and it uses nothing
+    else.
     """
 
     task: Task
@@ -163,10 +169,11 @@ class RateView(TypedDict):
 
 
 def recorded_steps(task: Task) -> list[RecordedStep]:
-    """Return the steps of a task's recordings, one recording after the other.
+    """Return the steps of all recorded trajectories of a task, one trajectory after the other.
 
     Raises:
-        Fault: ("data") the task has no recording, one without steps, or an empty goal; the message shows an example.
+        Fault: ("data") the task has no recorded trajectory, one of them has no steps, or the goal is empty. The message
+            shows an example.
     """
     if not task.goal.strip():
         raise Fault(
@@ -187,13 +194,13 @@ _RECORDINGS = TypeAdapter(Annotated[list[Annotated[list[RecordedStep], Field(min
 
 
 def hide_recordings(task: Task) -> Task:
-    """Return the task as operators see it: they must not know the later steps of a recording."""
+    """Return the task without its recorded trajectories, because operators must not see the later steps."""
     visible = {key: value for key, value in task.constants.items() if key != RECORDINGS}
     return task.model_copy(update={"constants": visible})
 
 
 def factor_view(state: RewardState) -> FactorView:
-    """Return the part of the state that StateFactory's operators may read."""
+    """Return the part of the state that extraction may read: the present step and the states before it."""
     step, started = state["steps"][state["position"]], not is_first_step(state)
     return {
         "task": state["task"],
@@ -204,18 +211,18 @@ def factor_view(state: RewardState) -> FactorView:
 
 
 def route_view(state: RewardState) -> FactorView:
-    """Return the view of the routing operator: both states are those of the present step, also at the beginning."""
+    """Return the part of the state that routing may read: the present step, and the factored and goal states there."""
     step = state["steps"][state["position"]]
     return {"task": state["task"], "step": step, "factored": state["factored"], "goal": state["goal"]}
 
 
 def interpret_view(state: RewardState) -> FactorView:
-    """Return the view of goal interpretation: the new state, and the goal before it."""
+    """Return what goal interpretation may read: the present step, the new factored state and the previous goal."""
     return {**factor_view(state), "factored": state["factored"]}
 
 
 def rate_view(state: RewardState) -> RateView:
-    """Return the part of the state that a predictor without states may read."""
+    """Return the part of the state that a reward predictor without factored states may read."""
     position, recording = state["position"], state["steps"][state["position"]].recording
     same = [step for step in state["steps"] if step.recording == recording]
     first = next(index for index, step in enumerate(state["steps"]) if step.recording == recording)
@@ -224,13 +231,13 @@ def rate_view(state: RewardState) -> RateView:
 
 
 def is_first_step(state: RewardState) -> bool:
-    """Return whether the present step is the first of a trajectory."""
+    """Return whether the present step is the first of a recorded trajectory."""
     position = state["position"]
     return position == 0 or state["steps"][position - 1].recording != state["steps"][position].recording
 
 
 def group_by_recording(rewards: Sequence[PredictedReward]) -> list[list[float]]:
-    """Group the predicted rewards by recording."""
+    """Group the predicted rewards by recorded trajectory: one list of rewards for each."""
     return [
         [prediction.reward for prediction in group]
         for _, group in groupby(rewards, key=lambda prediction: prediction.recording)
@@ -241,29 +248,29 @@ def group_by_recording(rewards: Sequence[PredictedReward]) -> list[list[float]]:
 
 
 class PredictedOutcome(Record):
-    """The outcome of an action as a world model predicts it."""
+    """The outcome of an action as a world model predicts it: an observation and flags like those of `Observation`."""
 
     action: str
     observation: str
     accepted: bool = True
     done: bool = False
     solved: bool = False
-    """Whether the world reports that the goal is reached; a model's prediction never reports that."""
+    """Whether the world reports that the goal is reached. An outcome predicted by a model never reports that."""
 
 
 class Appraisal(Record):
-    """The value of a candidate's outcome."""
+    """The value of a candidate action: predicted reward of its outcome, and the gain over the present state."""
 
     action: str
     reward: float
     gain: float
-    """The reward of the outcome minus that of the state before it (StateFactory Eq. 15)."""
+    """The reward of the outcome minus that of the state before the action (StateFactory Eq. 15)."""
     seen: bool = False
-    """Whether the episode has been in that state before, if states are extracted."""
+    """Whether the episode has been in that state before; False if states are not extracted."""
 
 
 class ImaginedState(Record):
-    """A predicted outcome as a state, from which operators can look further ahead."""
+    """A predicted outcome with its factored state, from which operators can look further ahead."""
 
     foreseen: PredictedOutcome
     appraisal: Appraisal
@@ -272,7 +279,11 @@ class ImaginedState(Record):
 
 
 class LookaheadState(ReActState, total=False):
-    """ReAct's state with the present state (`to_factored`, `goal`, `reward`) and the actions considered next."""
+    """State of an agent that predicts outcomes before it acts: ReAct's state and the actions considered next.
+
+    `factored`, `goal` and `reward` are the present state, the goal state and the reward predicted for the present.
+    `foreseen` and `appraisals` are the predicted outcomes of the `candidates` and their values.
+    """
 
     factored: FactoredState
     goal: FactoredState
@@ -281,19 +292,22 @@ class LookaheadState(ReActState, total=False):
     foreseen: tuple[PredictedOutcome, ...]
     appraisals: tuple[Appraisal, ...]
     visited: Log[str]
-    """Digests of the states that the episode has been in."""
+    """Digests of the factored states that the episode has been in."""
 
 
 class LookaheadView(DecideView):
-    """What the operators that propose actions and imagine outcomes see: the acting agent's view, and a path."""
+    """View of the operators that propose actions and predict outcomes: the acting agent's view, imagined actions."""
 
     path: tuple[str, ...]
-    """Imagined actions that lead from the present to the state looked at; the last of `turns` belong to them."""
+    """Imagined actions that lead from the present to the state under consideration.
+
+    The last `turns` are their outcomes.
+    """
     candidates: tuple[str, ...]
 
 
 class AppraiseView(TypedDict):
-    """What the operator that appraises outcomes sees: the state that the candidates start from, and the outcomes."""
+    """View of the operator that appraises outcomes: the state before the candidate actions, and their outcomes."""
 
     task: Task
     factored: FactoredState
@@ -303,25 +317,25 @@ class AppraiseView(TypedDict):
 
 
 class ChooseView(DecideView):
-    """What the agent that chooses sees: the acting agent's view, and the value of every candidate."""
+    """What the operator that chooses an action sees: the acting agent's view, and the value of every candidate."""
 
     appraisals: tuple[Appraisal, ...]
 
 
 def live_factor_view(state: LookaheadState) -> FactorView:
-    """Return what StateFactory's operators see of the live world: the latest step."""
+    """Return what StateFactory's operators see of a live world: its latest step, and the present states."""
     history = state["history"]
     step = RecordedStep(action=history[-1].action.text if history else "", observation=state["observation"].text)
     return {"task": state["task"], "step": step, "factored": state["factored"], "goal": state["goal"]}
 
 
 def lookahead_view(state: LookaheadState) -> LookaheadView:
-    """Return the view for proposing and imagining the next action."""
+    """Return the part of the state for proposing and predicting the next action, before anything is imagined."""
     return {**decide_view(state), "path": (), "candidates": state["candidates"]}
 
 
 def appraise_view(state: LookaheadState) -> AppraiseView:
-    """Return the view for appraising outcomes that start from the present state."""
+    """Return the part of the state for appraising outcomes of actions that start from the present state."""
     return {
         "task": state["task"],
         "factored": state["factored"],
@@ -332,28 +346,28 @@ def appraise_view(state: LookaheadState) -> AppraiseView:
 
 
 def choose_view(state: LookaheadState) -> ChooseView:
-    """Return the part of the state that the agent chooses by."""
+    """Return the part of the state from which the agent chooses its next action."""
     return {**decide_view(state), "appraisals": state["appraisals"]}
 
 
 def turns_of(outcomes: Sequence[PredictedOutcome]) -> tuple[Turn, ...]:
-    """Return imagined steps as turns."""
+    """Convert predicted outcomes to turns, as if the actions had been taken."""
     return tuple(Turn(action=o.action, observation=o.observation, accepted=o.accepted) for o in outcomes)
 
 
 def digest_of(state: FactoredState) -> str:
-    """Return 16 hex digits that identify a state, independent of the order of its facts."""
+    """Return 16 hex digits that identify a factored state, independent of the order of its facts."""
     return hashlib.sha256(json.dumps(to_mapping(state), sort_keys=True).encode()).hexdigest()[:16]
 
 
 # The search tree of MCTS: imagined nodes, and a log of simulations from which every statistic is counted.
 
 ActionPath = tuple[str, ...]
-"""Actions from the present to a node; the root's path is empty."""
+"""Actions that lead from the present to a node of the search tree. The path of the root is empty."""
 
 
 class SearchNode(Record):
-    """An imagined state: a node of the search tree."""
+    """A node of the search tree: a predicted outcome, its reward and its factored state."""
 
     path: ActionPath
     foreseen: PredictedOutcome
@@ -363,35 +377,35 @@ class SearchNode(Record):
 
     @property
     def value(self) -> float:
-        """Value for the search: 1 where the goal is reached, 0 where the world ended without it, else the reward."""
+        """Value of the node: 1 if the goal is reached, 0 if the world ended without it, else the predicted reward."""
         if self.foreseen.solved:
             return 1.0
         return 0.0 if self.foreseen.done else self.reward
 
 
 class Simulation(Record):
-    """One pass through the tree: the node that it reached, and the value found there."""
+    """One simulation of MCTS: the path to the node that it reached, and the value of that node."""
 
     path: ActionPath
     value: float
 
 
 class TreeState(LookaheadState, total=False):
-    """State of MCTS: the look-ahead state and the search tree."""
+    """State of MCTS: the state of an agent that looks ahead, and the search tree."""
 
     tree: Log[SearchNode]
     simulations: Log[Simulation]
     leaf: ActionPath
-    """The node that is being expanded."""
+    """Path to the node that is being expanded."""
     searched: int
-    """Number of expansions for the present action."""
+    """Number of expansions made for the present action."""
     searching: bool
     imagined: tuple[SearchNode, ...]
-    """Nodes imagined from the leaf that are not yet in the tree."""
+    """Nodes predicted from the leaf that are not yet in the tree."""
 
 
 class TreeView(TypedDict):
-    """What the operators on the tree see: the tree, the node being expanded, and the nodes imagined from it."""
+    """View of the operators of MCTS: the tree, the path to the node being expanded, and the nodes predicted from it."""
 
     task: Task
     tree: Sequence[SearchNode]
@@ -403,23 +417,23 @@ class TreeView(TypedDict):
 
 
 class VisitCounts(NamedTuple):
-    """Number of visits and sum of values of every node, by path."""
+    """Number of visits and sum of values of every node of the search tree, by path."""
 
     visits: Counter[ActionPath]
     totals: Counter[ActionPath]
 
     def mean(self, path: ActionPath) -> float:
-        """Return Q, the mean value of a node's visits."""
+        """Return Q, the mean value over the visits of a node; 0 without a visit."""
         return self.totals[path] / self.visits[path] if self.visits[path] else 0.0
 
     def uct(self, path: ActionPath, c: float) -> float:
-        """Return the upper confidence bound of a node below the root (Kocsis and Szepesvari, 2006)."""
+        """Return the upper confidence bound (UCT) of a node below the root (Kocsis and Szepesvari, 2006)."""
         visits, parent_visits = self.visits[path], self.visits[path[:-1]]
         return self.mean(path) + c * sqrt(log(parent_visits) / visits) if visits else float("inf")
 
 
 def count_visits(simulations: Iterable[Simulation]) -> VisitCounts:
-    """Count visits and values; every simulation counts for all nodes on its path."""
+    """Count the visits and sum the values of nodes. A simulation counts for every node on its path."""
     visits, totals = Counter[ActionPath](), Counter[ActionPath]()
     for simulation in simulations:
         for length in range(len(simulation.path) + 1):
@@ -429,7 +443,14 @@ def count_visits(simulations: Iterable[Simulation]) -> VisitCounts:
 
 
 def select_leaf(tree: Sequence[SearchNode], counts: VisitCounts, c: float, random: Random) -> ActionPath:
-    """Select the node to expand: follow the highest bound down from the root; break ties at random."""
+    """Select the node to expand: from the root, always follow the child with the highest upper confidence bound.
+
+    Args:
+        tree: nodes of the search tree.
+        counts: visits and values of the nodes.
+        c: weight of exploration in the bound.
+        random: breaks ties.
+    """
     path: ActionPath = ()
     while options := children_of(tree, path):
         random.shuffle(options)
@@ -438,24 +459,27 @@ def select_leaf(tree: Sequence[SearchNode], counts: VisitCounts, c: float, rando
 
 
 def children_of(tree: Sequence[SearchNode], path: ActionPath) -> list[SearchNode]:
-    """Return the nodes one action below a path."""
+    """Return the children of a node, which is given by its path."""
     return [node for node in tree if node.path[:-1] == path and node.path]
 
 
 def node_at(tree: Sequence[SearchNode], path: ActionPath) -> SearchNode | None:
-    """Return the node of a path; None for the root, which is the world itself."""
+    """Return the node at a path; None for the root, which is the present state of the world and not a prediction."""
     return next((node for node in tree if node.path == path), None)
 
 
 def shortest_solution(tree: Sequence[SearchNode]) -> ActionPath | None:
-    """Return the shortest path on which the world reports that the goal is reached, or None."""
+    """Return the shortest path at whose end the world reports that the goal is reached; None if there is none."""
     return min((node.path for node in tree if node.foreseen.solved), key=len, default=None)
 
 
 def subtree_of(
     tree: Sequence[SearchNode], simulations: Sequence[Simulation], action: str
 ) -> tuple[list[SearchNode], list[Simulation]]:
-    """Return the part of a search below an action, to be reused once that action is taken."""
+    """Return the nodes and simulations of a search tree that lie below an action, to reuse them once it is taken.
+
+    The action is removed from the beginning of their paths.
+    """
     nodes = [node.model_copy(update={"path": node.path[1:]}) for node in tree if node.path[:1] == (action,)]
     remaining = [
         simulation.model_copy(update={"path": simulation.path[1:]})

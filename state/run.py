@@ -1,7 +1,7 @@
 """State of one run: task, episode log, evidence, certified state, belief, and the state of agents without predicates.
 
-`RunState` is the base of every graph's state. The certified state is not stored: `certified_state` computes it from the
-certificates of a run.
+`RunState` is the base of every graph's state. The certified state is not stored there: `certified_state` computes it
+from the certificates of a run.
 """
 
 import hashlib
@@ -37,9 +37,9 @@ from certigraph.state.records import (
 
 
 class Evidence(Record):
-    """What the world shows now, whatever the last action returned.
+    """What the world shows at present, independent of what the last action returned.
 
-    It changes with every action and certifies nothing.
+    Evidence changes with every action and certifies nothing.
     """
 
     view: str = ""
@@ -48,18 +48,18 @@ class Evidence(Record):
 
 
 class NestedStart(Record):
-    """Start of a run inside the world of another run, such as the run of a TDP sub-task."""
+    """Starting point of a run inside the world of another run, such as the run for a TDP sub-task."""
 
     episode: str
-    """Key of the current episode."""
+    """Key of the current episode of the outer run."""
     steps: tuple[Step, ...] = ()
-    """Steps taken in the world before this run."""
+    """Steps that the outer run took in the world before."""
     observation: Observation
-    """The latest observation of those steps."""
+    """The observation of the last of those steps."""
     apart: bool = False
-    """Whether the run works on a copy of the world, where those steps are repeated first."""
+    """Whether the run works on a copy of the world. The steps are then first repeated in that copy."""
     known: tuple[str, ...] = ()
-    """Results of the sub-tasks that this one depends on."""
+    """Results of the sub-tasks that this run's sub-task depends on."""
     last: bool = False
     """Whether this run completes the whole task."""
 
@@ -67,7 +67,7 @@ class NestedStart(Record):
 if TYPE_CHECKING:
 
     class TaskFields(TypedDict):
-        """A task as a dictionary. The benchmark adds what is left out."""
+        """A task as a dictionary. The benchmark adds the fields that are left out."""
 
         benchmark: str
         id: str
@@ -81,19 +81,22 @@ else:
 
 
 class RunInput(TypedDict):
-    """Input that a caller gives: a task, or a dictionary with its benchmark and id."""
+    """Input of a graph: a task, or a dictionary with the benchmark and id of a task."""
 
     task: TaskInput
 
 
 class RunState(TypedDict, total=False):
-    """The channels that the nodes `reset` and `act` and the usage meter write; every graph's state extends them."""
+    """Base of every graph's state: task, episode log, evidence, latest action and observation, and cost.
+
+    The graph nodes `reset` and `act` and the usage meter write these channels.
+    """
 
     task: Task
     episode: str
-    """Key of the current episode in the episode table."""
+    """Key under which the world of the current episode is found."""
     history: Log[Step]
-    """The steps of this episode, which a replay repeats."""
+    """The steps of this episode in order. A resumed run repeats them to rebuild the world."""
     evidence: Evidence
     action: Action
     observation: Observation
@@ -102,7 +105,7 @@ class RunState(TypedDict, total=False):
 
 
 def world_ending(state: RunState) -> str:
-    """Return the ending of a run without predicates from the last observation of its world."""
+    """Return the ending of a run without predicates, from the last observation of its world."""
     observation = state.get("observation")
     if observation and observation.solved:
         return GOAL
@@ -112,16 +115,22 @@ def world_ending(state: RunState) -> str:
 # The actions of search agents: search for passages, look something up on a page, record a finding, answer.
 
 SEARCH, CLAIM, ANSWER, FINISH = "search", "claim", "answer", "finish"
-"""Names of the actions: a later `answer` replaces an earlier one; `finish` submits an answer and ends the episode."""
+"""Names of the actions of search agents.
+
+`answer` notes an answer, which a later `answer` replaces. `finish` submits an answer and ends the episode.
+"""
 
 RETRIEVED = "retrieved"
-"""Key of an answer's `args`: ids of passages that were retrieved for it in other worlds of the same question."""
+"""Key in the `args` of an action that answers: ids of passages that were retrieved for the answer elsewhere.
+
+Parallel hypotheses use it: each is searched in a world of its own for the same question.
+"""
 
 ACTION_PATTERN = re.compile(r"\s*(\w+)\s*\[(.*)\]\s*", re.DOTALL)
-"""An action written as text, as in `search[...]`."""
+"""Pattern of an action that is written as text, as in `search[...]`."""
 
 ANSWER_ACTIONS = (ANSWER, FINISH)
-"""Actions that carry an answer."""
+"""Names of the actions that carry an answer."""
 
 
 def search(query: str, **args: JsonValue) -> Action:
@@ -129,41 +138,42 @@ def search(query: str, **args: JsonValue) -> Action:
 
     Args:
         query: what to search for.
-        args: `k`, the number of passages; `alpha`, the weight of BM25 against vectors. The world has its own defaults.
+        args: `k`, the number of passages; `alpha`, the weight of BM25 in hybrid retrieval, from 0 (vectors only) to 1
+            (BM25 only). The world has a default for each.
     """
     return use_tool(SEARCH, query, **args)
 
 
 def answer(text: str) -> Action:
-    """Create an action that notes an answer; a later one replaces it, and the episode continues."""
+    """Create an action that notes an answer. The episode continues, and a later answer replaces this one."""
     return use_tool(ANSWER, text)
 
 
 def finish(text: str, **args: JsonValue) -> Action:
-    """Create an action that submits an answer.
+    """Create an action that submits an answer and ends the episode.
 
-    `forced` in `args` gives the reason if the agent did not decide to submit it.
+    If the agent did not decide to submit the answer, `forced` in `args` says why it had to.
     """
     return Action(text=f"finish[{text}]", kind=FINISH, args={"answer": text, **args})
 
 
 def claim(subquestion: str, *, finding: str, title: str, entity: str) -> Action:
-    """Create an action that records the finding for a sub-question.
+    """Create an action that claims a finding for a sub-question of a multi-hop question.
 
-    `title` names the paragraph it is from; `entity` is the name that later hops need.
+    `title` names the paragraph that supports the finding. `entity` is the name that later sub-questions need.
     """
     args: dict[str, JsonValue] = {"subquestion": subquestion, "finding": finding, "title": title, "entity": entity}
     return Action(text=f"claim[{entity}: {finding} ({title})]", kind=CLAIM, args=args)
 
 
 def use_tool(tool: str, text: str, **args: JsonValue) -> Action:
-    """Create an action that uses a tool of the world by its name, for example "search"."""
+    """Create an action that uses a tool of the world, which is given by name, for example "search"."""
     field = "answer" if tool in ANSWER_ACTIONS else "query"
     return Action(text=f"{tool}[{text}]", kind=tool, args={field: text, **({} if tool in ANSWER_ACTIONS else args)})
 
 
 def parse_action(action: Action) -> Action | None:
-    """Parse an action written as text (`search[...]`) into a typed one; return None if it does not have that form."""
+    """Parse an action written as text (`search[...]`) into a typed action; None if the text has another form."""
     if action.kind != "text":
         return action
     match = ACTION_PATTERN.fullmatch(action.text)
@@ -171,7 +181,7 @@ def parse_action(action: Action) -> Action | None:
 
 
 def query_of(action: Action) -> str:
-    """Return the query of an action, or the text of one without a query. Actions are compared by it."""
+    """Return the query of an action, or its text if it has no query. Actions are compared by this text."""
     typed = parse_action(action)
     return str(typed.args.get("query") or typed.text) if typed else action.text
 
@@ -180,25 +190,28 @@ def query_of(action: Action) -> str:
 
 
 class KnownFinding(Record):
-    """A finding, with the name of the policy that let it pass if it is not certified."""
+    """A finding. If a policy let it pass uncertified, `forced` is the name of that policy."""
 
     finding: Finding
     forced: str = ""
 
 
 class CertifiedState(Record):
-    """Everything certified so far, in order. The last predicate is the paper's s_t."""
+    """Everything certified so far, in order.
+
+    The last predicate is the current state, s_t in the SDP paper (Table 1).
+    """
 
     predicates: tuple[Predicate, ...] = ()
     actions: tuple[Action, ...] = ()
     evidence: tuple[str, ...] = ()
-    """The evidence for each action, as its certificate states it."""
+    """The evidence for each action, taken from its certificate."""
     known: tuple[KnownFinding, ...] = ()
-    """The findings of all certificates; those of forced ones are included and marked."""
+    """The findings of all certificates. Those that a policy let pass uncertified are included and marked."""
 
 
 class Transition(Record):
-    """One certified transition (s_t, a_t, s_t+k), SDP section 3.2."""
+    """One certified transition (SDP section 3.2): the certified states before and after an action."""
 
     before: CertifiedState
     action: Action
@@ -208,7 +221,7 @@ class Transition(Record):
 
 
 def certified_states(certificates: Sequence[Certificate]) -> list[CertifiedState]:
-    """Return all certified states from the empty one on: one more than there are certificates."""
+    """Return the certified state before the first certificate, which is empty, and the one after each certificate."""
     states = [CertifiedState()]
     for certificate in certificates:
         states.append(_next_state(states, certificate))
@@ -216,10 +229,10 @@ def certified_states(certificates: Sequence[Certificate]) -> list[CertifiedState
 
 
 def certified_state(certificates: Sequence[Certificate], invalidations: Sequence[Invalidation] = ()) -> CertifiedState:
-    """Return the latest certified state.
+    """Return the latest certified state, without predicates that were invalidated.
 
-    Earlier states are only built if a certificate returns to one of them. Invalidated predicates are left out; the
-    actions and findings of their certificates stay.
+    The actions and findings of an invalidated predicate's certificate stay. Earlier states are built only if a
+    certificate went back to one of them.
     """
     if any(c.restores is not None for c in certificates):
         latest = certified_states(certificates)[-1]
@@ -239,7 +252,7 @@ def certified_state(certificates: Sequence[Certificate], invalidations: Sequence
 
 
 class CertifiedPredicate(NamedTuple):
-    """A certified predicate and its position: target number `target` of certificate number `certificate`."""
+    """A certified predicate and where it was certified: target number `target` of certificate number `certificate`."""
 
     certificate: int
     target: int
@@ -249,9 +262,10 @@ class CertifiedPredicate(NamedTuple):
 def predicates_in_force(
     certificates: Sequence[Certificate], invalidations: Sequence[Invalidation] = ()
 ) -> list[CertifiedPredicate]:
-    """Return the predicates of the latest certified state that were not invalidated since it was reached, in order.
+    """Return the predicates of the latest certified state that still hold, in order.
 
-    A return to an earlier state restores what was in force there, including what was invalidated in between.
+    Predicates that were invalidated since that state was reached are left out. Going back to an earlier state restores
+    the predicates that held there, even if they were invalidated in between.
     """
     if all(c.restores is None for c in certificates):
         entries = [
@@ -284,7 +298,7 @@ def _drop_invalidated(
 
 
 def transitions(certificates: Sequence[Certificate]) -> list[Transition]:
-    """Return the certified transitions in order; a forced certificate makes none."""
+    """Return the certified transitions in order. Certificates that a policy forced are no transitions."""
     states = certified_states(certificates)
     return [
         Transition(before=before, action=c.action, after=after, depth=c.depth, step=c.step)
@@ -314,27 +328,31 @@ def _known_findings(certificates: Sequence[Certificate]) -> tuple[KnownFinding, 
 # The belief of a search agent (CGDP section 5.1), and the signals of a search that finds nothing new (section 5.2).
 
 BeliefForm = Literal["native", "lobotomized", "structured", "freeform"]
-"""Form of a belief: `native` is the complete transcript, `lobotomized` the latest observation (CGDP section 6.2)."""
+"""Form in which a search agent keeps its belief (CGDP section 6.2).
+
+`native`: the complete transcript. `lobotomized`: the latest observation only. `structured`: facts and open questions.
+`freeform`: plain notes.
+"""
 
 COMPARED_ROUNDS = 3
-"""Number of earlier rounds an action is compared with: a search that alternates between two queries stagnates too."""
+"""Number of earlier rounds with which an action is compared, so that alternating between two queries is noticed."""
 
 MAX_GLIMPSE = 300
-"""Maximum characters of an observation kept in its round, for gates that ask a model."""
+"""Maximum number of characters of an observation that are stored in its round, for gates that ask a model."""
 
 
 class BelievedFact(Record):
-    """A proposition that an observation confirmed, and its source."""
+    """A statement that an observation confirmed, and the source of that observation."""
 
     text: str
     source: str = ""
 
 
 class Belief(Record):
-    """The belief state b_t.
+    """The belief of a search agent: what it remembers of the episode (b_t in CGDP section 5.1).
 
-    `window` is the number of latest turns the agent sees in addition to it; None means all. A structured belief has
-    `facts` and `questions` (the open predicates, most important first), a freeform one has `notes` (plain text).
+    `window` is the number of latest turns that the agent sees in addition; None means all. A structured belief has
+    `facts` and `questions` (still open, the most important first). A freeform belief has `notes` in plain text.
     """
 
     form: BeliefForm = "native"
@@ -343,7 +361,7 @@ class Belief(Record):
     notes: tuple[str, ...] = ()
     window: int | None = None
     reorganised: int = 0
-    """How often the belief was reduced to its target size."""
+    """How often the belief was shortened to its target size."""
 
     @property
     def items(self) -> int:
@@ -360,38 +378,44 @@ class Belief(Record):
 
 
 class SearchRound(Record):
-    """Progress signals of one round (section 5.2), and what later rounds are compared with."""
+    """Signals of progress of one search round (CGDP section 5.2), and the text that later rounds are compared with."""
 
     action: str
     chunks: tuple[str, ...]
-    """Ids of the passages, or digests of the observation's lines if the world names no sources."""
+    """Ids of the passages that the round showed; digests of the observation's lines if the world names no ids."""
     glimpse: str = ""
     jaccard: float
-    """Highest token-level Jaccard similarity to an action of the `COMPARED_ROUNDS` previous rounds; 0 in the first."""
+    """Highest token-level Jaccard similarity to an action of the `COMPARED_ROUNDS` previous rounds.
+
+    0 in the first round.
+    """
     upr: float
-    """Unique passage rate: the share of chunks that no previous round has shown; 0 if nothing was found."""
+    """Unique passage rate: the share of `chunks` that no previous round has shown; 0 if nothing was found."""
 
 
 class Stagnation(Record):
-    """A gate's assessment of the rounds so far. `streak` counts the latest stagnant rounds in a row."""
+    """A gate's assessment of whether the search still finds anything new.
+
+    `streak` is the number of stagnant rounds in a row up to the latest one.
+    """
 
     streak: int = 0
     level: float = 0.0
-    """The moving average that a smoothing gate compares with its threshold."""
+    """The moving average that a gate with smoothing compares with its threshold."""
     stop: bool = False
     reason: str = ""
     advice: str = ""
-    """A new direction for the agent, from a gate that gives one instead of stopping."""
+    """A new direction for the agent, from a gate that advises instead of stopping the search."""
     resampled: int = 0
-    """How often the gate gave such advice."""
+    """How often the gate gave advice instead of stopping the search."""
     at: int | None = None
-    """The round (from 1) at which a shadow gate would have stopped the run."""
+    """Round (from 1) in which a shadow gate, which only observes, would have stopped the run."""
     answer: str | None = None
-    """The answer that the agent would have given there."""
+    """The answer that the agent would have given in round `at`."""
 
 
 class BeliefState(RunState, total=False):
-    """The channels of memory and gate, which any graph may have."""
+    """State of a graph that may have a memory (the belief) and a gate (which stops a search that finds nothing new)."""
 
     belief: Belief
     rounds: Log[SearchRound]
@@ -399,12 +423,12 @@ class BeliefState(RunState, total=False):
 
 
 def belief_of(state: BeliefState) -> Belief:
-    """Return the belief; an empty one if no memory has written yet."""
+    """Return the agent's belief; an empty one if no memory has written it yet."""
     return state.get("belief", Belief())
 
 
 def stagnation_of(state: BeliefState) -> Stagnation:
-    """Return the gate's latest assessment; an empty one without a gate or a round."""
+    """Return the gate's latest assessment; an empty one if there is no gate or no round yet."""
     return state.get("stagnation", Stagnation())
 
 
@@ -419,7 +443,7 @@ def advice_of(state: BeliefState) -> tuple[str, ...]:
 
 
 def shown_advice(view: Mapping[str, Any]) -> Sequence[str]:
-    """Return the advice in a view; an empty one if the view shows none."""
+    """Return the advice in an operator's view; an empty tuple if the view has no advice."""
     if "advice" not in view:
         return ()
     advice: Sequence[str] = view["advice"]
@@ -427,7 +451,7 @@ def shown_advice(view: Mapping[str, Any]) -> Sequence[str]:
 
 
 def round_of(action: Action, observation: Observation, before: Sequence[SearchRound]) -> SearchRound:
-    """Return the signals of a round from its action, its observation and the previous rounds."""
+    """Compute the signals of progress of a round from its action, its observation and the rounds `before` it."""
     query, chunks = query_of(action), _chunks(observation)
     seen = set(chain.from_iterable(r.chunks for r in before))
     return SearchRound(
@@ -461,11 +485,11 @@ def _chunks(observation: Observation) -> tuple[str, ...]:
 # State of the agents that act without predicates: ReAct, and what plan-and-solve adds to it.
 
 REFUSED_PREFIX = "Refused: "
-"""Prefix of an advice that names an action not to take."""
+"""Beginning of a line of advice that names an action which must not be taken."""
 
 
 class Turn(Record):
-    """One turn of an episode: the agent's thought and action, and the world's observation."""
+    """One turn of an episode: the agent's thought and action, and the observation that the world returned."""
 
     thought: str = ""
     action: str
@@ -485,7 +509,10 @@ class ReActState(BeliefState, total=False):
 
 
 def turns_message(state: ReActState) -> str:
-    """Return how often an agent that gave up had repeated its last action; an empty text for any other ending."""
+    """Return a message that says how often an agent which gave up had repeated its last action.
+
+    The message is empty if the run has any other ending.
+    """
     latest = [turn.action for turn in reversed(state.get("turns", ()))]
     repeats = len(list(takewhile(lambda action: action == latest[0], latest)))
     if world_ending(state) != GAVE_UP or repeats < 2:
@@ -494,26 +521,26 @@ def turns_message(state: ReActState) -> str:
 
 
 class OutlineState(ReActState, total=False):
-    """ReAct's state with a plan that is written once, before the first action."""
+    """State of plan-and-solve: ReAct's state with an outline, a plan that is written once before the first action."""
 
     outline: tuple[str, ...]
 
 
 class DecideView(TypedDict):
-    """What the acting agent sees: its assignment, its turns so far, the world now, and advice if there is any."""
+    """What the acting agent sees: its assignment, its turns so far, the world at present, and advice."""
 
     task: Task
     assignment: str
-    """What the agent works on: the task's goal, or a sub-task whose executor must not see the task."""
+    """Goal that the agent works on: that of the task, or of a sub-task if the agent must not see the whole task."""
     turns: Sequence[Turn]
     evidence: Evidence
     advice: Sequence[str]
     belief: Belief
-    """Content of the agent's memory; empty without one."""
+    """Content of the agent's memory; an empty belief if the agent has no memory."""
 
 
 class OutlineView(TypedDict):
-    """What the operator that writes the outline sees."""
+    """View of the operator that writes the outline, which is the plan of plan-and-solve."""
 
     task: Task
     evidence: Evidence
@@ -532,7 +559,7 @@ def decide_view(state: ReActState) -> DecideView:
 
 
 def remembered_turns(state: ReActState) -> tuple[Turn, ...]:
-    """Return the turns inside the window of the agent's memory."""
+    """Return the latest turns that the agent still sees, as many as its belief's `window` allows."""
     turns, window = tuple(state["turns"]), belief_of(state).window
     return turns if window is None else turns[len(turns) - min(window, len(turns)) :]
 
@@ -560,5 +587,5 @@ def create_turn(thought: str, action: Action, observation: Observation) -> Turn:
 
 
 def without_thoughts(turns: Iterable[Turn]) -> tuple[Turn, ...]:
-    """Return the turns without thoughts: STEP's other roles and CLIN's memory do not see them."""
+    """Return the turns without their thoughts, which STEP's other roles and CLIN's memory must not see."""
     return tuple(turn.model_copy(update={"thought": ""}) for turn in turns)

@@ -1,4 +1,4 @@
-"""State of SDP: certificates, attempts and verdicts, and the views that keep each operator to what it may read."""
+"""State of SDP, and the views that limit what each of its operators may read."""
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
@@ -39,7 +39,10 @@ from certigraph.state.search import forced_ending
 
 
 class SDPState(BeliefState, total=False):
-    """State of a run of SDP. `head` is the position in the plan: `plan[head]` is the target."""
+    """State of a run of SDP. `head` is an index into `plan`: `plan[head]` is the target, the predicate to certify next.
+
+    `verdict` is the latest one. `tried` counts the attempts at the target, `replans` the replans.
+    """
 
     plan: Plan
     head: int
@@ -49,20 +52,23 @@ class SDPState(BeliefState, total=False):
     tried: int
     replans: int
     audits: Log[Audit]
-    """Written by the optional operator `audit`."""
+    """Results of the optional operator `audit`, which checks a certified goal."""
     invalidations: Log[Invalidation]
-    """Written by the optional operator `revalidate`: certified predicates that no longer hold."""
+    """Certified predicates that no longer hold, as found by the optional operator `revalidate`."""
 
 
 class ProposeView(TypedDict):
-    """Propose (Eq. 1) sees the certified state and the goal, no observation."""
+    """View of Propose (SDP Eq. 1), which writes the plan: the task and the certified state, but no observation."""
 
     task: Task
     certified: CertifiedState
 
 
 class RealizeView(TypedDict):
-    """Realize (Eq. 2) sees the certified state, its target, the world's present view and the tries at this target."""
+    """View of Realize (SDP Eq. 2), which chooses an action: certified state, target, present world, previous attempts.
+
+    `attempts` are those at this target only.
+    """
 
     task: Task
     certified: CertifiedState
@@ -70,13 +76,16 @@ class RealizeView(TypedDict):
     evidence: Evidence
     attempts: Sequence[Attempt]
     belief: Belief
-    """Content of the optional memory. It comes from earlier observations, so it weakens locality."""
+    """Content of the optional memory.
+
+    It stems from earlier observations, which Realize does not see in the SDP paper.
+    """
     advice: Sequence[str]
-    """Advice of an optional gate; it weakens locality too."""
+    """Advice of the optional gate, which Realize does not see in the SDP paper."""
 
 
 class ValidateView(TypedDict):
-    """Validate (Eq. 3) sees the rest of the plan, the last action and the new observation."""
+    """View of Validate (SDP Eq. 3): the rest of the plan, the last action and the new observation."""
 
     task: Task
     tail: Sequence[Predicate]
@@ -85,10 +94,10 @@ class ValidateView(TypedDict):
 
 
 class AuditView(TypedDict):
-    """An audit sees the goal, the last action and its observation, and the world's present view.
+    """View of an audit, which judges the goal by the world alone.
 
-    It does not see the verdict that it checks, nor what was certified, tried or planned: it has to judge the goal by
-    the world alone.
+    It has the goal, the last action, its observation and the world at present. It has neither the verdict that the
+    audit checks nor what was certified, tried or planned.
     """
 
     task: Task
@@ -99,18 +108,18 @@ class AuditView(TypedDict):
 
 
 class RevalidateView(TypedDict):
-    """Revalidation sees the predicates to check, the rest of the plan, the new observation and the world's view."""
+    """View of revalidation: certified predicates to check again, the rest of the plan, and the new observation."""
 
     task: Task
     certified: Sequence[Predicate]
-    """The certified predicates in force that the rest of the plan does not name, in order."""
+    """The certified predicates that are still valid and that the rest of the plan does not name, in order."""
     tail: Sequence[Predicate]
     observation: Observation
     evidence: Evidence
 
 
 class SDPReplanView(TypedDict):
-    """Replan (Eq. 4) is the one operator that sees everything."""
+    """View of Replan (SDP Eq. 4), the only operator that sees everything."""
 
     task: Task
     certified: CertifiedState
@@ -123,20 +132,23 @@ class SDPReplanView(TypedDict):
     audits: Sequence[Audit]
     invalidations: Sequence[Invalidation]
     denied: Audit | None
-    """The denying audit that led to this replan; tries at the target may be left."""
+    """The audit that denied the goal and so led to this replan. Attempts at the target may be left."""
     undone: Sequence[Invalidation]
-    """The invalidations that led to this replan and that no plan has repaired; tries may be left too."""
+    """Predicates found to hold no longer after the latest action, which led to this replan. Attempts may be left."""
 
 
 CUT_ARGUMENT = "cut_at"
-"""Argument of the goal of a plan that was cut: the number of conditions that were kept."""
+"""Argument of the goal predicate in a plan that was cut because it had too many conditions.
+
+Its value is the number of conditions that the plan kept.
+"""
 
 
 def build_plan(texts: Sequence[str], goal: Predicate, most: int) -> list[Predicate]:
-    """Build a plan of at most `most` conditions and the goal.
+    """Build a plan of at most `most` conditions, followed by the goal. Without any text the plan is empty.
 
-    The goal is marked with `CUT_ARGUMENT` if conditions may be missing before it: if `texts` has more conditions, or
-    exactly `most` and does not end with the goal. Without any text the plan is empty.
+    If conditions may be missing before the goal, the goal is marked with `CUT_ARGUMENT`. That is so if `texts` has more
+    than `most` entries, or exactly `most` and does not end with the goal.
     """
     cut = len(texts) > most or (len(texts) == most and texts[-1] != goal.text)
     conditions = [Predicate(text=text) for text in texts[:most] if text != goal.text]
@@ -145,18 +157,18 @@ def build_plan(texts: Sequence[str], goal: Predicate, most: int) -> list[Predica
 
 
 def needs_rest_of_plan(state: SDPState | SDPReplanView) -> bool:
-    """Return whether all conditions of a plan that was cut are certified, so that its rest has to be planned next."""
+    """Return whether all conditions of a plan that was cut are certified, so that the rest must be planned now."""
     plan, head = state["plan"], state["head"]
     return head < len(plan) and CUT_ARGUMENT in plan[head].args
 
 
 def propose_view(state: SDPState) -> ProposeView:
-    """Return the part of the state that Propose may read."""
+    """Return the part of the state that SDP's operator Propose may read."""
     return {"task": state["task"], "certified": _certified(state)}
 
 
 def realize_view(state: SDPState) -> RealizeView:
-    """Return the part of the state that Realize may read."""
+    """Return the part of the state that SDP's operator Realize may read."""
     head = state["head"]
     return {
         "task": state["task"],
@@ -170,7 +182,7 @@ def realize_view(state: SDPState) -> RealizeView:
 
 
 def validate_view(state: SDPState) -> ValidateView:
-    """Return the part of the state that Validate may read."""
+    """Return the part of the state that SDP's operator Validate may read."""
     return {
         "task": state["task"],
         "tail": state["plan"][state["head"] :],
@@ -180,7 +192,7 @@ def validate_view(state: SDPState) -> ValidateView:
 
 
 def sdp_replan_view(state: SDPState) -> SDPReplanView:
-    """Return everything but internal counters."""
+    """Return the part of the state that SDP's operator Replan may read: everything but internal counters."""
     audits, invalidations = tuple(state.get("audits", ())), tuple(state.get("invalidations", ()))
     step = len(state["history"]) if audits or invalidations else 0
     return {
@@ -202,8 +214,8 @@ def sdp_replan_view(state: SDPState) -> SDPReplanView:
 def judged_attempts(state: SDPState) -> Sequence[Attempt]:
     """Return the attempts with their final verdicts.
 
-    An attempt whose claim of the goal was denied by an audit has the audit's reason; the log itself keeps the verdict
-    of Validate.
+    If an attempt claimed the goal and an audit denied it, its verdict has depth 0 and the audit's reason. The state
+    itself keeps the verdict of Validate.
     """
     denied = {audit.step: audit for audit in state.get("audits", ()) if not audit.confirmed}
     if not denied:
@@ -222,7 +234,7 @@ def _deny_attempt(attempt: Attempt, audit: Audit) -> Attempt:
 
 
 def audit_view(state: SDPState) -> AuditView:
-    """Return the part of the state that an audit may read."""
+    """Return the part of the state that the operator `audit` may read."""
     return {
         "task": state["task"],
         "goal": state["plan"][-1],
@@ -233,7 +245,7 @@ def audit_view(state: SDPState) -> AuditView:
 
 
 def revalidate_view(state: SDPState) -> RevalidateView:
-    """Return the part of the state that revalidation may read."""
+    """Return the part of the state that the operator `revalidate` may read."""
     return {
         "task": state["task"],
         "certified": [entry.predicate for entry in predicates_to_recheck(state)],
@@ -244,9 +256,10 @@ def revalidate_view(state: SDPState) -> RevalidateView:
 
 
 def predicates_to_recheck(state: SDPState) -> list[CertifiedPredicate]:
-    """Return the certified predicates to check again: those in force that the plan will not make true again.
+    """Return the certified predicates to check again: those that still hold and that the plan will not make true.
 
-    Of equal predicates the latest is returned; a return to an earlier state is no condition that can be checked.
+    Of predicates with the same text only the latest is returned. Predicates for going back to an earlier state are left
+    out, because they are no conditions on the world.
     """
     planned = {predicate.text for predicate in state["plan"][state["head"] :]}
     entries = predicates_in_force(state["certificates"], state.get("invalidations", ()))
@@ -259,7 +272,7 @@ def _certified(state: SDPState) -> CertifiedState:
 
 
 def sdp_ending(state: SDPState) -> str:
-    """Return the ending of a run that reached the graph's end."""
+    """Return the ending of a run of SDP whose graph reached its end."""
     plan, head, verdict = state.get("plan"), state.get("head", 0), state.get("verdict")
     if plan and head >= len(plan):
         return GAVE_UP if state["certificates"][-1].forced else GOAL
@@ -272,7 +285,7 @@ def sdp_ending(state: SDPState) -> str:
 
 
 def sdp_message(state: SDPState) -> str:
-    """Return which predicate a run that gave up could not certify, and why; an empty text for any other ending."""
+    """Return which predicate a run that gave up could not certify, and why. The text is empty for any other ending."""
     if sdp_ending(state) != GAVE_UP:
         return ""
     plan, head = state.get("plan", ()), state.get("head", 0)

@@ -1,4 +1,4 @@
-"""State of search and research agents: passages, actions, chains of hops, views, and parallel hypotheses."""
+"""State of search and research agents: passages, actions, chains of hops, operators' views, and parallel hypotheses."""
 
 import datetime
 import hashlib
@@ -49,7 +49,7 @@ from certigraph.state.run import (
 
 
 class Passage(Record):
-    """One paragraph, dialogue turn or part of a file. Ids are unique within a corpus."""
+    """A piece of text that search finds: one paragraph, dialogue turn or part of a file. Ids are unique in a corpus."""
 
     id: str
     title: str
@@ -57,7 +57,7 @@ class Passage(Record):
 
 
 def lines_with_sources(text: str, sources: Sequence[str]) -> list[tuple[str, str]] | None:
-    """Return each line of an observation with its source, or None if the observation is not a list of passages."""
+    """Return each line of an observation with its source; None unless there is exactly one source per line."""
     lines = text.splitlines()
     return list(zip(sources, lines, strict=True)) if len(lines) == len(sources) else None
 
@@ -66,23 +66,29 @@ def lines_with_sources(text: str, sources: Sequence[str]) -> list[tuple[str, str
 
 
 def to_observation(passages: Sequence[Passage], none: str = "", **data: JsonValue) -> Observation:
-    """Create an observation of passages: one per line, their ids as sources; `none` is the text if there are none."""
+    """Create an observation that lists passages, one per line, with their ids as sources.
+
+    Args:
+        passages: the passages.
+        none: text of the observation if there are no passages.
+        data: further values to store in the observation.
+    """
     text = "\n".join(to_line(f"{p.title}: {p.text}" if p.title else p.text) for p in passages)
     return Observation(text=text or none, sources=tuple(p.id for p in passages), data=data)
 
 
 def create_refusal(reason: str) -> Observation:
-    """Create the observation of an action that the world refused."""
+    """Create the observation for an action that the world refused, with the reason as its text."""
     return Observation(text=reason, accepted=False)
 
 
 def to_line(text: str) -> str:
-    """Join a text to one line."""
+    """Join the lines of a text to one line, with single spaces between words."""
     return " ".join(text.split())
 
 
 def to_storable_line(text: str) -> str:
-    """Join a text to one line and drop what UTF-8 cannot encode: unpaired surrogates from a shell or a model."""
+    """Join the lines of a text to one line and drop unpaired surrogates, which UTF-8 cannot encode."""
     return to_line(text.encode(errors="ignore").decode())
 
 
@@ -92,17 +98,20 @@ MAX_QUESTION_LENGTH = 2_000
 """Maximum number of characters of a question."""
 
 GENERATED_WEB = "generated"
-"""Name to give instead of a search provider for the generated web of the benchmark `web`, to try things out."""
+"""Name that stands for a generated web in place of a search provider, to try things out.
+
+It is the web of the benchmark `web`.
+"""
 
 DEFAULT_MODEL = "openai:gpt-4o-mini"
-"""Model that answers if the user names none."""
+"""Model that answers a user's question if the user names none."""
 
 
 def create_question_task(question: str, search: str = "", now: datetime.datetime | None = None) -> Task:
-    """Create the task of a question, with the names of the search providers and the time of the question.
+    """Create the task for a user's question. It records the names of search providers and the time `now`.
 
     Raises:
-        UnknownName: the question is empty, or has more than 2,000 characters.
+        UnknownName: the question is empty or has more than 2,000 characters.
     """
     text = to_storable_line(question)
     if not text or len(text) > MAX_QUESTION_LENGTH:
@@ -116,17 +125,23 @@ def create_question_task(question: str, search: str = "", now: datetime.datetime
 # The actions of agents that research on the web: search, open a page, or both for one step of a plan.
 
 OPEN, RESEARCH = "open", "research"
-"""Kinds of actions: `open` reads one page; `research_step` does the searches and reads the pages of one step."""
+"""Kinds of actions of web research.
+
+`open` reads one page. `research` does all searches and reads all pages for one step of a plan.
+"""
 
 COLLECT, FILTER, EXTRACT, COMPUTE = "collect", "filter", "extract", "compute"
-"""Kinds of steps (SDP paper, appendix A.4): collect candidates, filter them, extract one fact, compute or compare."""
+"""Kinds of plan steps (SDP paper, appendix A.4).
+
+`collect` collects candidates, `filter` filters them, `extract` extracts one fact, `compute` computes or compares.
+"""
 
 STEP_KINDS = (COLLECT, FILTER, EXTRACT, COMPUTE)
-"""All kinds of steps."""
+"""All kinds of plan steps."""
 
 
 def open_page(url: str) -> Action:
-    """Create an action that reads a page found by a search or named in the question."""
+    """Create an action that reads a page whose URL a search has found or the question names."""
     return use_tool(OPEN, url)
 
 
@@ -139,15 +154,15 @@ def research_step(
     rejected: int,
     elsewhere: bool,
 ) -> Action:
-    """Create an action that gathers evidence for one step.
+    """Create an action that gathers evidence for one step of a research plan.
 
     Args:
         goal: what the step has to establish.
-        queries: what to search for.
+        queries: queries to search for.
         urls: pages to read; only those that a search found or the question names are fetched.
-        known: the findings so far; Validate sees them through the action alone.
-        rejected: number of findings of this step that were refused so far.
-        elsewhere: whether to ask the second source of evidence too.
+        known: the findings so far. Validate sees them only through the action.
+        rejected: number of findings for this step that were refused so far.
+        elsewhere: whether to ask the second search provider too.
     """
     summary = "; ".join([*(f"search: {query}" for query in queries), *(f"open: {url}" for url in urls)])
     args: dict[str, JsonValue] = {
@@ -168,26 +183,26 @@ def note_answer(text: str, known: Sequence[KnownFinding]) -> Action:
 
 
 def submit_answer(text: str, known: Sequence[KnownFinding], **args: JsonValue) -> Action:
-    """Create an action that submits an answer, with the findings that support it.
+    """Create an action that submits an answer, with the findings that support it, and ends the episode.
 
-    `policy` in `args` names the policy that made the agent submit it.
+    If a policy made the agent submit the answer, `policy` in `args` is the name of the policy.
     """
     return _attach_findings(finish(text, **args), known)
 
 
 def findings_argument(known: Sequence[KnownFinding]) -> Arguments:
-    """Return the argument by which an action carries findings."""
+    """Return the argument with which an action carries findings; empty if there are none."""
     return {"known": [finding.as_json() for finding in known]} if known else {}
 
 
 def findings_of(args: Arguments) -> list[KnownFinding]:
-    """Return the findings that an action carries."""
+    """Return the findings that an action carries in its arguments."""
     known = args.get("known")
     return [KnownFinding.model_validate(item) for item in known] if isinstance(known, list) else []
 
 
 def unique_texts(value: JsonValue) -> list[str]:
-    """Return the unique, stripped, non-empty texts of a list in arguments; an empty list for any other value."""
+    """Return the texts of a list in an action's arguments without blanks and repetitions; [] for any other value."""
     items = (str(item).strip() for item in value) if isinstance(value, list) else iter(())
     return list(dict.fromkeys(item for item in items if item))
 
@@ -200,18 +215,18 @@ def _attach_findings(action: Action, known: Sequence[KnownFinding]) -> Action:
 
 
 class HopFinding(NamedTuple):
-    """A hop of a multi-hop question and what was found for it."""
+    """One hop (sub-question) of a multi-hop question, and what was found for it."""
 
     question: str
     finding: str
     entity: str
-    """The name that later hops need."""
+    """The name that later hops of the question need."""
     passage: str = ""
     """Id of the passage that supports the finding; empty if it was not verified."""
 
 
 def certified_hops(certified: CertifiedState) -> dict[int, HopFinding]:
-    """Return the certified hops by index, in the order of their certificates."""
+    """Return the certified hops of a multi-hop question by the index of the hop, in the order of certification."""
     pairs = zip(certified.actions, certified.evidence, strict=True)
     claims = ((action.args, passage) for action, passage in pairs if action.kind == CLAIM and "hop" in action.args)
     return {
@@ -221,12 +236,15 @@ def certified_hops(certified: CertifiedState) -> dict[int, HopFinding]:
 
 
 def chain_argument(chain: Sequence[HopFinding]) -> Arguments:
-    """Return the argument by which an answer carries its chain; Validate and the world see no certificates."""
+    """Return the argument with which an answer carries its chain of hops; empty without hops.
+
+    Validate and the world need it, because they see no certificates.
+    """
     return {"chain": [[*hop] for hop in chain]} if chain else {}
 
 
 def chain_of(args: Arguments) -> list[HopFinding]:
-    """Return the chain that an answer carries."""
+    """Return the chain of hops that an answer carries in its arguments."""
     chain = args.get("chain")
     return [HopFinding(*map(str, hop)) for hop in chain if isinstance(hop, list)] if isinstance(chain, list) else []
 
@@ -234,12 +252,14 @@ def chain_of(args: Arguments) -> list[HopFinding]:
 # Views of the operators that gather context (CGDP): memory, gate and final answer. They work on any graph's state.
 
 BY_GATE, BY_ROUNDS, BY_STEPS, BY_METHOD = "gate", "rounds", "steps", "method"
-"""Reasons for a forced final answer: the gate, the maximum number of rounds or of world steps, or the method gave up.
+"""Reasons why an agent had to give its final answer.
+
+In order: a gate stopped the search, the rounds or the world steps were used up, or the method gave up.
 """
 
 
 class MemoryView(TypedDict):
-    """The extractor sees b_t and o_t and nothing else of the episode (CGDP appendix E)."""
+    """View of the extractor, which updates the belief: belief b_t and observation o_t only (CGDP appendix E)."""
 
     task: Task
     belief: Belief
@@ -247,7 +267,10 @@ class MemoryView(TypedDict):
 
 
 class GateView(TypedDict):
-    """A gate sees the rounds so far, the latest last, and (if it asks a model) the state of the investigation."""
+    """View of a gate, which stops a search that finds nothing new: the rounds so far, the latest last.
+
+    The other keys are for gates that ask a model.
+    """
 
     task: Task
     rounds: Sequence[SearchRound]
@@ -259,7 +282,7 @@ class GateView(TypedDict):
 
 
 class AnswerView(TypedDict):
-    """The operator that gives the final answer sees what is left in the agent's memory, and what is certified."""
+    """View of the operator that gives the final answer: what the agent still remembers, and what is certified."""
 
     task: Task
     belief: Belief
@@ -269,12 +292,12 @@ class AnswerView(TypedDict):
 
 
 def memory_view(state: Any) -> MemoryView:
-    """Return the part of the state that the extractor may read."""
+    """Return the part of the state that the extractor, which updates the belief, may read."""
     return {"task": state["task"], "belief": belief_of(state), "observation": state["observation"]}
 
 
 def gate_view(state: Any) -> GateView:
-    """Return the part of the state that a gate may read; the round that has just ended is the last of `rounds`."""
+    """Return the part of the state that a gate may read. The round that has just ended is the last of `rounds`."""
     return {
         **answer_view(state),
         "rounds": [*state["rounds"], *latest_round(state)],
@@ -283,12 +306,12 @@ def gate_view(state: Any) -> GateView:
 
 
 def latest_round(state: Any) -> list[SearchRound]:
-    """Return the round that has just ended and is not yet in `rounds`; an empty list before the first action."""
+    """Return the round that has just ended, as a list of one; an empty list before the first action."""
     return [round_of(state["action"], state["observation"], state["rounds"])] if state.get("action") else []
 
 
 def answer_view(state: Any) -> AnswerView:
-    """Return the part of the state that the operator that gives the final answer may read."""
+    """Return the part of the state from which the final answer is given."""
     return {
         "task": state["task"],
         "belief": belief_of(state),
@@ -299,14 +322,14 @@ def answer_view(state: Any) -> AnswerView:
 
 
 def search_ending(state: BeliefState) -> str:
-    """Return the ending of an episode that a gate may have stopped; a forced answer gives the reason."""
+    """Return the ending of an episode of a search agent. If its answer was forced, the reason decides."""
     observation = state.get("observation")
     over = observation is not None and observation.done  # the world ended the episode before the gate could
     return forced_ending(state) or (EXHAUSTED if is_stopped(state) and not over else world_ending(state))
 
 
 def forced_ending(state: RunState) -> str:
-    """Return the ending that a forced answer stands for; an empty text if no answer was forced."""
+    """Return the ending that follows from the reason of a forced answer; an empty text if no answer was forced."""
     action = state.get("action")
     forced = action.args.get("forced") if action and action.kind == FINISH else None
     if forced is None:
@@ -323,31 +346,31 @@ class Branch(Record):
     number: int
     hypothesis: str
     answer: str = ""
-    """Empty if the search gave none because its share of the budget was used up."""
+    """Answer that the search gave; empty if it gave none because its share of the budget was used up."""
     belief: str = ""
-    """The search's belief at its end, or the thoughts of its last turns."""
+    """The belief at the end of the search, or the thoughts of its last turns."""
     retrieved: tuple[str, ...] = ()
-    """Ids of the passages it retrieved, in order."""
+    """Ids of the passages that the search retrieved, in order."""
     rounds: int = 0
-    """Number of rounds of search; submitting an answer does not count."""
+    """Number of rounds of the search; submitting an answer does not count."""
     ending: str = ""
 
 
 class HypothesesState(RunState, total=False):
-    """State of a run of parallel hypotheses; `branches` are in the order in which they ended."""
+    """State of a run that searches several hypotheses in parallel; `branches` are in the order in which they ended."""
 
     hypotheses: tuple[str, ...]
     branches: Log[Branch]
 
 
 class HypothesiseView(TypedDict):
-    """The operator that writes hypotheses sees the task; nothing has been searched yet."""
+    """View of the operator that writes hypotheses: the task alone, because nothing has been searched yet."""
 
     task: Task
 
 
 class ExploreView(TypedDict):
-    """What one search gets; `share` is the number of searches that divide the rest of the budget."""
+    """What the search for one hypothesis gets; `share` is the number of searches that divide the rest of the budget."""
 
     task: Task
     branch: Branch
@@ -356,7 +379,7 @@ class ExploreView(TypedDict):
 
 
 class AggregateView(TypedDict):
-    """The operator that aggregates sees every branch, in the order of the hypotheses."""
+    """View of the operator that combines the searches' answers into one: all branches, by number of hypothesis."""
 
     task: Task
     branches: Sequence[Branch]
@@ -368,7 +391,7 @@ def hypothesise_view(state: HypothesesState) -> HypothesiseView:
 
 
 def explore_views(state: HypothesesState) -> list[ExploreView]:
-    """Return the view of each search, one per hypothesis."""
+    """Return the view of each search, one for each hypothesis."""
     branches = [Branch(number=n, hypothesis=text) for n, text in enumerate(state["hypotheses"], 1)]
     return [
         {"task": state["task"], "branch": branch, "share": len(branches), "spent": state["spent"]}
@@ -377,5 +400,5 @@ def explore_views(state: HypothesesState) -> list[ExploreView]:
 
 
 def aggregate_view(state: HypothesesState) -> AggregateView:
-    """Return the part of the state that the aggregator may read."""
+    """Return the part of the state that the operator which combines the answers may read."""
     return {"task": state["task"], "branches": sorted(state["branches"], key=lambda branch: branch.number)}

@@ -1,4 +1,4 @@
-"""State of the agents that try a task several times and learn between episodes: Reflexion, CLIN and STEP."""
+"""State of the agents that attempt a task several times and learn between episodes: Reflexion, CLIN and STEP."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -20,11 +20,11 @@ from certigraph.state.run import (
 )
 
 SHOWN_LESSONS = 3
-"""Number of lessons of earlier episodes that are shown (as in Reflexion and CLIN)."""
+"""Maximum number of earlier lessons that an agent is shown, as in Reflexion and CLIN."""
 
 
 class Trial(Record):
-    """One finished episode: its number from 1, its score, its ending and its number of steps."""
+    """One finished episode of a task: its number from 1, its score, its ending and its number of world steps."""
 
     number: int
     scores: Scores
@@ -33,15 +33,18 @@ class Trial(Record):
 
     @property
     def cut(self) -> bool:
-        """Whether an internal limit of the method ended it. The limit of steps does not count: every episode has it."""
+        """Whether an internal limit of the method ended the episode.
+
+        The limit of world steps does not count, because every episode has it.
+        """
         return self.ending in {f"limit:{kind}" for kind in METHOD_LIMITS}
 
 
 class Lesson(Record):
-    """What the agent learned from one episode.
+    """What the agent learned from the episode number `trial`; `report` describes how that episode went.
 
     `insights` are CLIN's causal abstractions ("X is necessary for Y"), `strategy` is STEP's list of subtasks,
-    `reflection` is Reflexion's prose. `report` describes how the episode went.
+    `reflection` is Reflexion's prose.
     """
 
     trial: int
@@ -52,21 +55,21 @@ class Lesson(Record):
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """The insights that forbid something; STEP's Evaluator checks actions against them (section 3)."""
+        """The insights that forbid something. STEP's Evaluator checks actions against them (STEP section 3)."""
         return tuple(insight for insight in self.insights if "NOT" in insight.split())
 
 
 def has_learned_nothing(lessons: Sequence[Lesson]) -> bool:
-    """Return whether the latest lesson is missing, empty, or equal to the one before it.
+    """Return whether the latest lesson is empty or equal to the one before it, or whether there is no lesson.
 
-    The next episode would then be the same again.
+    The next episode would then go like the last one.
     """
     contents = [(lesson.insights, lesson.strategy, lesson.reflection) for lesson in lessons[-2:]]
     return not contents or contents[-1] == (contents[0] if len(contents) > 1 else ((), (), ""))
 
 
 class TrialState(ReActState, total=False):
-    """State of an agent that learns between episodes; `lessons` are the latest, oldest first."""
+    """State of an agent that learns between episodes; `lessons` are the latest ones, the oldest first."""
 
     trial: int
     trials: Log[Trial]
@@ -74,7 +77,7 @@ class TrialState(ReActState, total=False):
 
 
 class ReflectView(TypedDict):
-    """What the operator that writes a lesson sees: the episode that just ended, and the lessons before it."""
+    """View of the operator that writes a lesson: the episode that just ended, and the lessons before it."""
 
     task: Task
     trial: Trial
@@ -83,7 +86,7 @@ class ReflectView(TypedDict):
 
 
 class RecallView(TypedDict):
-    """What the operator that recalls lessons sees: the task, the trial's number, and the lessons of this run."""
+    """View of the operator that recalls lessons: the task, the episode's number, and the lessons of this run."""
 
     task: Task
     trial: int
@@ -106,7 +109,7 @@ def recall_view(state: TrialState) -> RecallView:
 
 
 def trial_decide_view(state: TrialState) -> DecideView:
-    """Return ReAct's view with the lessons as advice: all reflections, and the latest insights."""
+    """Return ReAct's view with all reflections and the latest insights added as advice."""
     lessons = state["lessons"]
     reflections = tuple(lesson.reflection for lesson in lessons if lesson.reflection)
     insights = lessons[-1].insights if lessons else ()
@@ -114,9 +117,13 @@ def trial_decide_view(state: TrialState) -> DecideView:
 
 
 def best_scores(state: Mapping[str, Any], live: Scores | None) -> Scores | None:
-    """Return the best score of a run's episodes, including the one in progress.
+    """Return the best score among a run's episodes; None if no episode has a score.
 
-    Reflexion, CLIN and STEP report this score.
+    Reflexion, CLIN and STEP report this score. Of equal scores, that of the latest episode is returned.
+
+    Args:
+        state: the state of the run.
+        live: the score of the episode in progress, if there is one.
     """
     scores = [trial.scores for trial in state.get("trials", [])] + ([live] if live else [])
     # Of equal scores the latest counts, because a later episode has learned more.
@@ -124,9 +131,9 @@ def best_scores(state: Mapping[str, Any], live: Scores | None) -> Scores | None:
 
 
 def trials_ending(state: TrialState) -> str:
-    """Return the ending of a run of several episodes: the goal if one of them reached it.
+    """Return the ending of a run of several episodes: `goal` if one of them reached it, else that of the last one.
 
-    The run gave up if its last episode used up the steps that every episode has.
+    If the last episode used up its world steps, the run gave up.
     """
     trials = state.get("trials", [])
     if any(trial.ending == GOAL for trial in trials):
@@ -137,7 +144,7 @@ def trials_ending(state: TrialState) -> str:
 
 
 def trials_message(state: Mapping[str, Any]) -> str:
-    """Return a message about the episodes of a run that gave up; an empty text for any other ending."""
+    """Return a summary of the episodes of a run that gave up. The text is empty for any other ending."""
     trials = state.get("trials", [])
     if not trials or trials_ending(state) != GAVE_UP:  # type: ignore[arg-type]
         return ""
@@ -151,23 +158,23 @@ def trials_message(state: Mapping[str, Any]) -> str:
 # STEP's state (section 3, Algorithm 1), and the views that keep its four roles separate.
 
 SubtaskStatus = Literal["open", "completed", "failed"]
-"""Status of a subtask."""
+"""Status of one of STEP's subtasks."""
 
 
 class StepSubtask(Record):
-    """What the Executor works on (m in Algorithm 1), with the insights that the Planner found relevant (s)."""
+    """Subtask that STEP's Executor works on (m in Algorithm 1), and the insights that are relevant to it (s)."""
 
     text: str
     insights: tuple[str, ...] = ()
     status: SubtaskStatus = "open"
     reason: str = ""
-    """Why the subtask is completed or failed."""
+    """Why the subtask counts as completed or failed."""
     whole: bool = False
-    """Whether it is the main task itself, which is never refined: the paper's ablation of the Planner."""
+    """Whether the subtask is the main task itself, as in the STEP paper's ablation of the Planner."""
 
 
 class Approval(Record):
-    """The Evaluator's answer before an action is taken (f in Algorithm 1): approval, or the rule that is broken."""
+    """The Evaluator's decision on an action before it is taken (f in STEP's Algorithm 1), with its reason."""
 
     approved: bool = True
     reason: str = ""
@@ -176,19 +183,20 @@ class Approval(Record):
 class StepState(TrialState, total=False):
     """State of a run of STEP.
 
-    `subtasks` are the finished ones of this episode; `begun` is the turn at which the present one started.
+    `subtask` is the present one, and `subtasks` are the finished ones of this episode. `begun` is the index of the turn
+    with which the present one began.
     """
 
     subtask: StepSubtask
     subtasks: Log[StepSubtask]
     begun: int
     refusals: tuple[str, ...]
-    """The Evaluator's reasons against this turn's candidates."""
+    """The Evaluator's reasons for refusing actions that the Executor proposed in this turn."""
     approval: Approval
 
 
 class PlannerView(TypedDict):
-    """The Planner sees the main task, the strategy, the insights, this episode's subtasks and its history."""
+    """View of STEP's Planner: the main task, the strategy, the insights, and this episode's turns and subtasks."""
 
     task: Task
     evidence: Evidence
@@ -199,7 +207,7 @@ class PlannerView(TypedDict):
 
 
 class AlignView(TypedDict):
-    """Before an action the Evaluator sees the action and the rules, so that it cannot judge by anything else."""
+    """View of STEP's Evaluator before an action: the action, the subtask and the rules, and nothing else."""
 
     task: Task
     subtask: str
@@ -208,7 +216,7 @@ class AlignView(TypedDict):
 
 
 class AssessView(TypedDict):
-    """After an action the Evaluator sees the subtask, the turns made for it, and the world's present view."""
+    """View of STEP's Evaluator after an action: the subtask, the turns made for it, and the world at present."""
 
     task: Task
     subtask: StepSubtask
@@ -217,7 +225,7 @@ class AssessView(TypedDict):
 
 
 def planner_view(state: StepState) -> PlannerView:
-    """Return the part of the state that the Planner may read."""
+    """Return the part of the state that STEP's Planner may read."""
     lesson = state["lessons"][-1] if state["lessons"] else None
     return {
         "task": state["task"],
@@ -230,7 +238,7 @@ def planner_view(state: StepState) -> PlannerView:
 
 
 def executor_view(state: StepState) -> DecideView:
-    """Return the part of the state that the Executor may read: its subtask in place of the task."""
+    """Return the part of the state that STEP's Executor may read. It sees its subtask in place of the task's goal."""
     refused = tuple(f"{REFUSED_PREFIX}{refusal}" for refusal in state["refusals"])
     return {
         "task": _hide_goal(state["task"], state["subtask"]),
@@ -243,7 +251,7 @@ def executor_view(state: StepState) -> DecideView:
 
 
 def align_view(state: StepState) -> AlignView:
-    """Return the part of the state that the Evaluator may read before an action."""
+    """Return the part of the state that STEP's Evaluator may read before an action is taken."""
     rules = state["lessons"][-1].rules if state["lessons"] else ()
     subtask = state["subtask"]
     return {
@@ -255,7 +263,7 @@ def align_view(state: StepState) -> AlignView:
 
 
 def assess_view(state: StepState) -> AssessView:
-    """Return the part of the state that the Evaluator may read after an action."""
+    """Return the part of the state that STEP's Evaluator may read after an action."""
     return {
         "task": _hide_goal(state["task"], state["subtask"]),
         "subtask": state["subtask"],
@@ -265,12 +273,15 @@ def assess_view(state: StepState) -> AssessView:
 
 
 def _hide_goal(task: Task, subtask: StepSubtask) -> Task:
-    """Return the task with only its benchmark and id, which operators need to find their world."""
+    """Return the task with only its benchmark and id. It is unchanged if the subtask is the main task."""
     return task if subtask.whole else Task(benchmark=task.benchmark, id=task.id)
 
 
 def _hide_goal_in_turns(state: StepState, turns: Sequence[Turn]) -> Iterator[Turn]:
-    """Return the turns without the task's goal, which some worlds show on request (ScienceWorld does)."""
+    """Yield the turns with the task's goal cut out of the observations.
+
+    Some worlds show the goal on request; ScienceWorld does. Nothing is cut out if the subtask is the main task.
+    """
     goal = state["task"].goal
     for turn in turns:
         hidden = goal and not state["subtask"].whole and goal in turn.observation

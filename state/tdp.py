@@ -29,11 +29,11 @@ from certigraph.state.run import (
 # other pending node leads to it.
 
 NodeStatus = Literal["pending", "completed", "failed"]
-"""Status of a node."""
+"""Status of a sub-task."""
 
 
 class Node(Record):
-    """A sub-task with a self-contained specification, and the ids of the sub-tasks whose results it needs."""
+    """A sub-task in TDP's task graph: a self-contained specification, and the ids of the sub-tasks that it needs."""
 
     id: str
     task: str
@@ -42,10 +42,10 @@ class Node(Record):
 
 
 class Dag(Record):
-    """A task graph, possibly empty.
+    """TDP's task graph, possibly empty: a directed acyclic graph of sub-tasks.
 
     Raises:
-        ValidationError: the nodes form no task graph; the message lists all `graph_problems`.
+        ValidationError: the nodes form no valid task graph; the message lists all reasons that `graph_problems` yields.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -63,18 +63,22 @@ class Dag(Record):
 
     @property
     def pending(self) -> tuple[Node, ...]:
-        """The nodes that have not run."""
+        """The sub-tasks that have not run yet."""
         return tuple(node for node in self.nodes if node.status == "pending")
 
     @property
     def ready(self) -> tuple[Node, ...]:
-        """The nodes that may run now: all sub-tasks that they need are completed."""
+        """The sub-tasks that may run now, because all sub-tasks that they need are completed."""
         completed = {node.id for node in self.nodes if node.status == "completed"}
         return tuple(node for node in self.pending if completed.issuperset(node.needs))
 
     @property
     def goal(self) -> Node | None:
-        """The node that completes the task; after all nodes have run, the last such node. None in an empty graph."""
+        """The sub-task that completes the whole task; None in an empty graph.
+
+        It is the pending sub-task that no pending one needs. After all sub-tasks have run, it is the last one that no
+        other needs.
+        """
         ends = sinks(self.pending) or sinks(self.nodes)
         return ends[-1] if ends else None
 
@@ -83,7 +87,7 @@ class Dag(Record):
         return tuple(TopologicalSorter({node.id: node.needs for node in self.nodes}).static_order())
 
     def before(self, id_: str) -> frozenset[str]:
-        """Return the ids of all sub-tasks that a node depends on, directly or indirectly."""
+        """Return the ids of all sub-tasks on which a sub-task depends, directly or indirectly."""
         nodes = self.by_id
         ancestors, waiting = set[str](), list(nodes[id_].needs)
         while waiting:
@@ -94,7 +98,7 @@ class Dag(Record):
         return frozenset(ancestors)
 
     def with_status(self, statuses: Mapping[str, NodeStatus]) -> "Dag":
-        """Return the graph with new statuses for some nodes, all of which were ready."""
+        """Return the graph with new statuses for the sub-tasks in `statuses`, each of which was ready."""
         # Validated again, because a checkpoint with an invalid graph would silently be restored as plain values.
         nodes = self.by_id
         ran = {id_: nodes[id_].model_copy(update={"status": status}) for id_, status in statuses.items()}
@@ -102,7 +106,10 @@ class Dag(Record):
 
 
 def graph_problems(nodes: Iterable[Node]) -> Iterator[str]:
-    """Yield the reasons why nodes form no task graph, each with the ids; none if `Dag` accepts them."""
+    """Yield the reasons why nodes form no valid task graph, each with ids of nodes.
+
+    Nothing is yielded for a valid one.
+    """
     nodes = tuple(nodes)
     known = Counter(node.id for node in nodes)
     if nameless := [node.id or "?" for node in nodes if not (node.id and node.task)]:
@@ -118,7 +125,10 @@ def graph_problems(nodes: Iterable[Node]) -> Iterator[str]:
 
 
 def find_cycle(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """Return the ids along a cycle, each needed by the next, the first repeated at the end; empty without a cycle."""
+    """Return the ids along a cycle of dependencies, or an empty tuple if there is none.
+
+    Each id is needed by the next one, and the first is repeated at the end.
+    """
     try:
         TopologicalSorter({node.id: node.needs for node in nodes}).prepare()
     except CycleError as error:
@@ -127,7 +137,7 @@ def find_cycle(nodes: Iterable[Node]) -> tuple[str, ...]:
 
 
 def sinks(nodes: Iterable[Node]) -> list[Node]:
-    """Return those of the nodes that none of them needs."""
+    """Return those of the nodes on which none of the others depends."""
     nodes = list(nodes)
     needed = {need for node in nodes for need in node.needs}
     return [node for node in nodes if node.id not in needed]
@@ -139,14 +149,19 @@ Nodes = tuple[Node, ...]
 
 
 class RepairedNodes(NamedTuple):
-    """Nodes that form a task graph, and one line about each change that was made to them."""
+    """Nodes that form a valid task graph, and one line about each change that was made to them."""
 
     nodes: Nodes
     notes: tuple[str, ...]
 
 
 def decomposition_problems(nodes: Nodes, most: int) -> Iterator[str]:
-    """Yield the reasons why nodes are no graph of a task with at most `most` sub-tasks, each with the ids."""
+    """Yield the reasons why a model's nodes are no valid decomposition of a task, each with the ids of the nodes.
+
+    Args:
+        nodes: nodes of the model's answer.
+        most: maximum number of nodes.
+    """
     if not nodes:
         yield "there is no sub-task"
     if len(nodes) > most:
@@ -157,12 +172,12 @@ def decomposition_problems(nodes: Nodes, most: int) -> Iterator[str]:
 
 
 def repair_nodes(nodes: Iterable[Node], *, goal: str, most: int) -> RepairedNodes:
-    """Repair nodes so that they form a graph without flaws; valid nodes stay unchanged.
+    """Repair the nodes of a model's answer so that they form a valid task graph. Valid nodes stay unchanged.
 
     Args:
-        nodes: nodes of a model's answer, none of which has run.
+        nodes: nodes of the answer, none of which has run.
         goal: text of the task; it becomes the only sub-task if no other is left.
-        most: maximum number of nodes to keep; the node that completes the task is one of them.
+        most: maximum number of nodes to keep, among them the one that completes the task.
     """
     repaired, notes = tuple(nodes), list[str]()
     for repair in (
@@ -199,7 +214,7 @@ def _drop_unknown_needs(nodes: Nodes) -> RepairedNodes:
 
 
 def _break_cycles(nodes: Nodes) -> RepairedNodes:
-    """Break each cycle at its node that is listed first, by removing what that node needs in the cycle."""
+    """Break each cycle at the first listed of its nodes: what that node needs within the cycle is removed."""
     position, needs = {node.id: n for n, node in enumerate(nodes)}, {node.id: node.needs for node in nodes}
     acyclic = nodes
     while cycle := find_cycle(acyclic):
@@ -210,12 +225,12 @@ def _break_cycles(nodes: Nodes) -> RepairedNodes:
 
 
 def _join_ends(nodes: Nodes) -> RepairedNodes:
-    """Make the last end the goal."""
+    """Make the last end the goal of the graph. An end is a node that no other node needs."""
     return _lead_to(_end_ids(nodes)[-1], nodes) if nodes else RepairedNodes(nodes, ())
 
 
 def _limit_count(nodes: Nodes, most: int) -> RepairedNodes:
-    """Keep the goal and the nodes that can run first, up to the maximum."""
+    """Keep the goal and the nodes that can run first, at most `most` in all."""
     if len(nodes) <= most:
         return RepairedNodes(nodes, ())
     goal = _end_ids(nodes)[-1]
@@ -226,7 +241,7 @@ def _limit_count(nodes: Nodes, most: int) -> RepairedNodes:
 
 
 def _lead_to(goal: str, nodes: Nodes) -> RepairedNodes:
-    """Let the goal need all other ends."""
+    """Let the goal need all other ends, that is, all other nodes that no node needs."""
     others = [id_ for id_ in _end_ids(nodes) if id_ != goal]
     return _set_needs(nodes, {node.id: (*node.needs, *others) for node in nodes if node.id == goal})
 
@@ -266,34 +281,37 @@ def _format_node_ids(nodes: Iterable[Node]) -> str:
 
 
 class GraphRevision(NamedTuple):
-    """Changes to make to a task graph."""
+    """Changes to make to a task graph: nodes to change, nodes to add, and ids of nodes to remove."""
 
     change: Nodes = ()
-    """New versions of pending nodes, by id."""
+    """New versions of pending nodes. Their ids say which nodes they replace."""
     add: Nodes = ()
     remove: tuple[str, ...] = ()
 
 
 def remaining_capacity(dag: Dag, most: int) -> int:
-    """Return how many nodes may be added. Failed nodes do not count, because their replacements need the place."""
+    """Return how many nodes may still be added to a task graph, which may have at most `most` nodes.
+
+    Failed nodes do not count, because other nodes have to replace them.
+    """
     return max(most - sum(node.status != "failed" for node in dag.nodes), 0)
 
 
 def new_ids(dag: Dag, count: int) -> list[str]:
-    """Return `count` ids that no node has."""
+    """Return `count` ids that no node of the graph has yet."""
     taken = {node.id for node in dag.nodes}
     return [id_ for number in range(1, len(taken) + count + 1) if (id_ := f"n{number}") not in taken][:count]
 
 
 def drop_repetitions(dag: Dag, revision: GraphRevision) -> GraphRevision:
-    """Return the revision without changes that repeat the present graph, as models' answers often do."""
+    """Return a revision without changes that repeat the present graph, as answers of models often do."""
     present = {(node.id, node.task, node.needs) for node in dag.nodes}
     change, add = ([n for n in nodes if (n.id, n.task, n.needs) not in present] for nodes in revision[:2])
     return GraphRevision(tuple(change), tuple(add), tuple(dict.fromkeys(revision.remove)))
 
 
 def refusal_reasons(dag: Dag, revision: GraphRevision, most: int) -> Iterator[str]:
-    """Yield the reasons why a revision is refused, each with the ids."""
+    """Yield the reasons why a revision must be refused, each with ids of nodes; nothing if it may be applied."""
     yield from _invalid_changes(dag, revision)
     nodes = apply_revision(dag, revision)
     if (count := sum(node.status != "failed" for node in nodes)) > most:
@@ -305,15 +323,15 @@ def refusal_reasons(dag: Dag, revision: GraphRevision, most: int) -> Iterator[st
 
 
 def changed_after_run(before: Dag, after: Dag) -> list[str]:
-    """Return the ids of nodes that have run in one of two graphs and are not equal in both."""
+    """Return the ids of nodes that have run in one of two task graphs and differ between the graphs."""
     ran = [{node.id: node for node in dag.nodes if node.status != "pending"} for dag in (before, after)]
     return [id_ for id_ in {**ran[0], **ran[1]} if ran[0].get(id_) != ran[1].get(id_)]
 
 
 def apply_revision(dag: Dag, revision: GraphRevision) -> Nodes:
-    """Return the nodes after a revision: those that have run, unchanged, then the others, the goal last.
+    """Return the nodes of a task graph after a revision: first those that have run, unchanged, last the goal.
 
-    The result is no task graph if the revision is refused.
+    If the revision should have been refused, the nodes form no valid task graph.
     """
     changed = {node.id: node for node in revision.change}
     left = [node for node in dag.pending if node.id not in revision.remove]
@@ -356,25 +374,28 @@ class Progress(Record):
     off_plan: bool = False
     """Whether the observations conflict with the plan, so that a new one is needed."""
     guidance: str = ""
-    """High-level advice on what to do next."""
+    """Advice in general terms on what to do next."""
     result: str = ""
-    """What the sub-tasks that need this one have to know; set once it has ended."""
+    """What the sub-tasks that depend on this one have to know. Set once this one has ended."""
 
 
 class SubtaskState(ReActState, total=False):
-    """State of one sub-task. Its specification is the goal of `task`, its plan is `outline`."""
+    """State of the run of one sub-task. The specification is the goal of `task`.
+
+    `outline` is the sub-task's own plan, `replanned` the number of times it was replaced.
+    """
 
     known: tuple[str, ...]
-    """The results of the sub-tasks that it needs."""
+    """The results of the sub-tasks that this one needs."""
     last: bool
-    """Whether it completes the whole task: then it is done when the world is."""
+    """Whether this sub-task completes the whole task. It is then done as soon as the world is done."""
     outline: tuple[str, ...]
     progress: Progress
     replanned: int
 
 
 class PlanView(TypedDict):
-    """The Planner sees the specification, the results it builds on, and the world's present view."""
+    """View of a sub-task's Planner: the specification, the results of the sub-tasks it needs, the world at present."""
 
     task: Task
     assignment: str
@@ -383,7 +404,7 @@ class PlanView(TypedDict):
 
 
 class SubtaskReplanView(PlanView):
-    """For a new plan the Planner also sees the plan so far, this sub-task's trace, and the reason."""
+    """View of a sub-task's Planner when it replaces the plan: also the plan, the turns and the reason."""
 
     outline: Sequence[str]
     turns: Sequence[Turn]
@@ -392,7 +413,7 @@ class SubtaskReplanView(PlanView):
 
 
 class SuperviseView(PlanView):
-    """The Supervisor sees one running sub-task and nothing of the others."""
+    """View of a sub-task's Supervisor: this sub-task's plan and turns, and nothing of other sub-tasks."""
 
     outline: Sequence[str]
     turns: Sequence[Turn]
@@ -401,15 +422,15 @@ class SuperviseView(PlanView):
 
 
 def plan_view(state: SubtaskState) -> PlanView:
-    """Return the part of the state that the Planner may read."""
+    """Return the part of the state that a sub-task's Planner may read for its first plan."""
     task = state["task"]
     return {"task": task, "assignment": task.goal, "known": state["known"], "evidence": state["evidence"]}
 
 
 def execute_view(state: SubtaskState) -> DecideView:
-    """Return the part of the state that the Executor may read; its advice is the plan and the guidance.
+    """Return the part of the state that the Executor may read.
 
-    `known` of the state has the results of the sub-tasks that it needs.
+    The plan and the Supervisor's guidance are added as advice.
     """
     guidance = state["progress"].guidance if "progress" in state else ""
     view = decide_view(state)
@@ -424,13 +445,13 @@ def supervise_view(state: SubtaskState) -> SuperviseView:
 
 
 def subtask_replan_view(state: SubtaskState) -> SubtaskReplanView:
-    """Return the part of the state that the Planner may read for a new plan."""
+    """Return the part of the state that a sub-task's Planner may read for a new plan."""
     reason = state["progress"].reason if "progress" in state else ""
     return {**_trace_view(state), "reason": reason}  # type: ignore[typeddict-item]
 
 
 def subtask_ending(state: SubtaskState) -> str:
-    """Return the ending of a sub-task: `goal` if its Supervisor assesses it as completed."""
+    """Return the ending of a sub-task: `goal` if the Supervisor judged it completed, else `gave_up`."""
     return GOAL if state["progress"].status == "completed" else GAVE_UP
 
 
@@ -443,45 +464,51 @@ def _trace_view(state: SubtaskState) -> dict[str, object]:
 
 
 class Outcome(Record):
-    """Result of a node."""
+    """Result of one run of a sub-task; `node` is the id of the sub-task in the task graph."""
 
     node: str
     status: NodeStatus
-    """Pending if its share of the budget was used up: it starts again later, alone, with all that is left."""
-    result: str
-    """What the nodes that need it are shown, or the reason why it is not completed."""
-    ending: str
-    """Ending of the graph that solved it."""
-    certified: tuple[str, ...] = ()
-    """The predicates certified while solving it, if its solver certifies any."""
-    steps: tuple[Step, ...] = ()
-    """Its steps in the world.
+    """`completed`, `failed`, or `pending` if the sub-task's share of the budget was used up.
 
-    The action that ended a node's own copy of the world is left out unless the node is the goal. A pending node has
-    none, because its copy is discarded.
+    A pending sub-task starts again later, alone, with all of the budget that is left.
+    """
+    result: str
+    """What dependent sub-tasks are shown, or the reason why the sub-task is not completed."""
+    ending: str
+    """Ending of the graph that worked on the sub-task."""
+    certified: tuple[str, ...] = ()
+    """The predicates certified for the sub-task, if the graph that worked on it certifies any."""
+    steps: tuple[Step, ...] = ()
+    """The sub-task's steps in the world.
+
+    If an action ended the sub-task's own copy of the world, it is left out, unless the sub-task is the goal. A pending
+    sub-task has no steps, because its copy is discarded.
     """
     taken: int = 0
-    """Number of world steps taken, including those not in `steps`."""
+    """Number of world steps taken for the sub-task, including those that are not in `steps`."""
     observation: Observation
-    """The latest observation of its world."""
+    """The latest observation in the sub-task's world."""
 
 
 class TDPState(RunState, total=False):
-    """State of a run of TDP. `outcomes` are in the order in which the nodes were gathered."""
+    """State of a run of TDP.
+
+    `outcomes` are in the order in which they were gathered, that is, carried over into the run's own world.
+    """
 
     dag: Dag
     outcomes: Log[Outcome]
     gathered: int
-    """Number of outcomes that are already in `history` and in the statuses of the graph."""
+    """Number of outcomes that are already in `history` and in the statuses of `dag`."""
     concurrent: bool
-    """Whether copies of the world may be stepped at the same time."""
+    """Whether several copies of the world may be used at the same time."""
     revisions: int
     notes: Log[str]
-    """Problems of graphs and revisions from a model that were refused or repaired."""
+    """Problems of task graphs and revisions from a model that were refused or repaired."""
 
 
 class DecomposeView(TypedDict):
-    """The operator that decomposes sees the task and the world at the start."""
+    """View of the operator that decomposes the task into a task graph: the task and the world at the start."""
 
     task: Task
     evidence: Evidence
@@ -489,7 +516,7 @@ class DecomposeView(TypedDict):
 
 
 class SolveView(TypedDict):
-    """What a dispatched node gets: its specification, its start in the world, and its share of the budget."""
+    """What the run of a sub-task gets: the sub-task, its start in the world, and its share of the budget."""
 
     task: Task
     node: Node
@@ -497,12 +524,12 @@ class SolveView(TypedDict):
     steps: int
     """Maximum number of world steps."""
     share: int
-    """Number of nodes that divide the rest of the budget."""
+    """Number of sub-tasks that divide the rest of the budget among them."""
     spent: Spent
 
 
 class ReviseView(TypedDict):
-    """The operator that revises sees the complete graph and every outcome, but no traces."""
+    """View of the operator that revises the task graph: the complete graph and all outcomes, but no turns."""
 
     task: Task
     dag: Dag
@@ -512,12 +539,12 @@ class ReviseView(TypedDict):
 
 
 def decompose_view(state: TDPState) -> DecomposeView:
-    """Return the part of the state that the decomposing Supervisor may read."""
+    """Return the part of the state that the operator which decomposes the task may read."""
     return {"task": state["task"], "evidence": state["evidence"], "observation": state["observation"]}
 
 
 def revise_view(state: TDPState) -> ReviseView:
-    """Return the part of the state that Self-Revision may read."""
+    """Return the part of the state that the operator which revises the task graph may read."""
     return {
         "task": state["task"],
         "dag": state["dag"],
@@ -528,23 +555,26 @@ def revise_view(state: TDPState) -> ReviseView:
 
 
 def latest_outcomes(state: TDPState) -> Sequence[Outcome]:
-    """Return the outcomes of the batch that has just run, in the order of the graph."""
+    """Return the outcomes of the sub-tasks that have just run, in topological order of the task graph.
+
+    They are not yet carried over into the run's own world.
+    """
     position = {id_: number for number, id_ in enumerate(state["dag"].order())}
     return sorted(state["outcomes"][state["gathered"] :], key=lambda outcome: position[outcome.node])
 
 
 def steps_taken(state: TDPState) -> int:
-    """Return the number of world steps of all gathered nodes."""
+    """Return the number of world steps of all gathered sub-tasks."""
     return sum(outcome.taken for outcome in state["outcomes"][: state["gathered"]])
 
 
 def tdp_ending(state: TDPState) -> str:
-    """Return `goal` if the goal node is completed according to its Supervisor, else the ending by the world."""
+    """Return `goal` if the goal of the task graph is completed according to its Supervisor, else the world's ending."""
     return GOAL if is_goal_completed(state) else world_ending(state)
 
 
 def tdp_message(state: TDPState) -> str:
-    """Return which sub-task failed in a run that gave up, and why; an empty text for any other ending."""
+    """Return which sub-task failed in a run that gave up, and why. The text is empty for any other ending."""
     failed = [outcome for outcome in state.get("outcomes", ()) if outcome.status == "failed"]
     if not failed or tdp_ending(state) != GAVE_UP:
         return ""
@@ -552,6 +582,6 @@ def tdp_message(state: TDPState) -> str:
 
 
 def is_goal_completed(state: TDPState) -> bool:
-    """Return whether the goal node is completed."""
+    """Return whether the sub-task that completes the whole task is completed and no sub-task is pending."""
     dag = state.get("dag")
     return dag is not None and dag.goal is not None and dag.goal.status == "completed" and not dag.pending

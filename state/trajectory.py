@@ -1,4 +1,4 @@
-"""Trajectories of runs: their lines, reading them from files, and computing the graph state from them."""
+"""Trajectories of runs: the lines of the file, reading them, and computing the graph state from them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -51,16 +51,22 @@ GRAPH_STATES: dict[str, Any] = {
     "reward_judge": RewardState,
     "statefactory": RewardState,
 }
-"""State of every graph by the graph's name, so that a trajectory can be read without loading the graph."""
+"""State type of every certigraph graph, by name of the graph.
+
+It lets a trajectory be read without loading the graph.
+"""
 
 
 def state_type(graph: str) -> Any:
-    """Return the TypedDict of a graph's state; `RunState` for an unknown graph."""
+    """Return the TypedDict of a graph's state; `RunState` if certigraph has no graph of that name."""
     return GRAPH_STATES.get(graph, RunState)
 
 
 class NodeUpdate(NamedTuple):
-    """The update that a node returned, and the keys whose previous value it replaces instead of extending it."""
+    """The update of the state that a graph node returned.
+
+    `replaced` are the keys whose previous value the update replaces instead of extending it.
+    """
 
     update: Mapping[str, Any]
     replaced: Sequence[str] = ()
@@ -69,8 +75,8 @@ class NodeUpdate(NamedTuple):
 def fold_state(graph: str, initial: Mapping[str, Any], changes: Iterable[NodeUpdate]) -> Any:
     """Compute the state of a graph from its initial state and the updates of its nodes, in order.
 
-    A graph outside certigraph has a state of its own. Values that do not fit the closest state of certigraph's, and the
-    keys that this does not have, are returned as the trajectory has them.
+    For a user's own graph the most similar state type of certigraph is used. Keys that this type lacks, and values that
+    do not fit it, are returned as they are in the trajectory.
 
     Raises:
         TypeError, ValueError: an update does not fit the graph's state.
@@ -86,7 +92,7 @@ def fold_state(graph: str, initial: Mapping[str, Any], changes: Iterable[NodeUpd
 
 
 def _closest_state(keys: Set[str]) -> Any:
-    """Return the state with the most of the keys; of several, the one with the fewest others."""
+    """Return the state type that has most of the keys; of several, the one with the fewest other keys."""
     states = [RunState, *dict.fromkeys(GRAPH_STATES.values())]
     return max(states, key=lambda kind: (len(keys & {*kind.__annotations__}), -len(kind.__annotations__)))
 
@@ -101,7 +107,7 @@ def _fitting_part(schema: Any, state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _apply(state: dict[str, Any], change: NodeUpdate, logs: frozenset[str]) -> None:
-    """Apply one update to `state`; the update's own lists are copied, never changed."""
+    """Apply one update to `state`, in place. Lists of the update are copied, never changed."""
     appended = logs - {*change.replaced}
     for key, value in change.update.items():
         if key in appended and isinstance(value, list):
@@ -122,22 +128,22 @@ def _validator(kind: Any) -> TypeAdapter[Any]:
 # request is sent; a call that no event records, because the run was killed, counts as superseded too.
 
 SCHEMA_VERSION = 5
-"""Version of the schema that is written."""
+"""Version of the trajectory schema in which lines are written."""
 
 READABLE_SCHEMAS = (2, 3, 4, 5)
-"""Versions of the schema that can be read.
+"""Versions of the trajectory schema that can be read.
 
-Since 3 there are events of graphs inside nodes, with `scope` and `subtask`; since 4 lines have numbers, and each model
-call has a line when it starts; since 5 checkpoints name the records by their present modules, so only runs of 5 can be
-resumed.
+Version 3 added events of graphs inside nodes, with `scope` and `subtask`. Version 4 added line numbers, and a line for
+each model call when it starts. Since version 5 checkpoints name records by their present modules, so only runs of
+version 5 can be resumed.
 """
 
 UNRECORDED_FAILURE = "the run was stopped before the answer was recorded"
-"""Failure of a call that was started and that no event records."""
+"""Failure of a model call that was started but whose result no event records."""
 
 
 class Header(Record):
-    """What was run: enough to identify the run and, with its local settings, to build it again."""
+    """First line of a trajectory: what was run. With the run's local settings it is enough to build the run again."""
 
     type: Literal["header"] = "header"
     schema_version: int = SCHEMA_VERSION
@@ -151,10 +157,10 @@ class Header(Record):
 
 
 class CallStarted(Record):
-    """A request that is about to be sent to a model endpoint; the event whose `calls` have its `id` records its result.
+    """A request that is about to be sent to a model endpoint.
 
-    A call without such an event still counts. `input_tokens` and `usd` are then all that is known about it: an estimate
-    of the prompt's length, and the cost of that.
+    The event that has this `id` in its `calls` records the result. A call without such an event still counts; all that
+    is known about it is `input_tokens`, an estimate of the prompt's length, and the cost of that in `usd`.
     """
 
     type: Literal["call_begun"] = "call_begun"
@@ -173,9 +179,9 @@ class CallStarted(Record):
 
 
 class Event(Record):
-    """One execution of a node.
+    """One execution of a graph node: its cost, its model calls, and its update of the state.
 
-    `t` and `seconds` are wall-clock seconds; `t` is counted from the start of the run or of its latest resume.
+    `t` and `usage.seconds` are wall-clock seconds; `t` is counted from the start of the run or of its latest resume.
     """
 
     type: Literal["event"] = "event"
@@ -185,31 +191,34 @@ class Event(Record):
     usage: Usage
     calls: list[dict[str, JsonValue]] = Field(default_factory=list)
     update: dict[str, JsonValue] | None = None
-    """None if the node raised: it changed nothing, but its cost counts."""
+    """The update of the state; None if the node raised. A node that raised changed nothing, but its cost counts."""
     replaced: list[str] = Field(default_factory=list)
-    """Logs that the update replaces instead of extending: those of a new episode."""
+    """Names of logs that the update replaces instead of extending, because a new episode began."""
     scope: str = ""
-    """Namespace of the inner graph that the node belongs to; empty for nodes of the run's own graph."""
+    """Namespace of the graph inside a node to which the executed node belongs; empty for the run's outermost graph."""
     subtask: str = ""
-    """Id of the task graph's node that the inner graph solved."""
+    """Id of the sub-task of the task graph on which that inner graph worked."""
 
 
 class Resumed(Record):
-    """The run was resumed from the checkpoint of `superstep`; later events before this line are superseded."""
+    """The run was resumed from the checkpoint of `superstep`.
+
+    Events before this line that are later than that checkpoint are superseded: their work is done again.
+    """
 
     type: Literal["resumed"] = "resumed"
     superstep: int
     scopes: dict[str, int] = Field(default_factory=dict)
-    """Supersteps of the inner graphs' checkpoints, by namespace."""
+    """Supersteps of the latest checkpoints of graphs inside nodes, by namespace of the graph."""
 
     def keeps(self, event: Event) -> bool:
-        """Return whether an event before this line is contained in the checkpoints that the run was resumed from."""
+        """Return whether the checkpoints from which the run was resumed contain an event before this line."""
         latest = self.scopes.get(event.scope, -1) if event.scope else self.superstep
         return event.superstep <= latest and event.update is not None
 
 
 class Footer(Record):
-    """How the run ended. A resumed run may have several footers; the last one counts."""
+    """Last line of a trajectory: how the run ended. A resumed run may have several footers; the last one counts."""
 
     type: Literal["footer"] = "footer"
     ending: str
@@ -223,31 +232,31 @@ TrajectoryLine = Header | CallStarted | Event | Resumed | Footer
 
 
 class Trajectory(Record):
-    """A run as read from its file."""
+    """A run as read from its trajectory file."""
 
     header: Header
     events: list[Event]
     superseded: list[Event] = Field(default_factory=list)
-    """Executions that no checkpoint contains, and calls that were started and never recorded."""
+    """Work that counts only as cost: executions that a resume repeated, and model calls without a recorded result."""
     footer: Footer | None = None
     resumes: int = 0
     """How often the run was resumed."""
 
     @property
     def ending(self) -> str:
-        """The run's ending; INTERRUPTED while none is recorded."""
+        """The run's ending; `interrupted` while none is recorded."""
         return self.footer.ending if self.footer else INTERRUPTED
 
     @property
     def usage(self) -> Usage:
-        """Cost of the run, including superseded work."""
+        """Cost of the run, including superseded work, which was done again after a resume."""
         return total_usage(e.usage for e in [*self.events, *self.superseded])
 
     def state(self) -> Any:
-        """Compute the graph state from the events, in the state type of the graph's name.
+        """Compute the final graph state from the events. Its type is found by the name of the graph.
 
         Raises:
-            Fault: ("data") an update does not fit that state.
+            Fault: ("data") an update does not fit that type.
         """
         successful = [event for event in self.events if event.update is not None]
         changes = [NodeUpdate(event.update or {}, event.replaced) for event in successful if not event.scope]
@@ -262,7 +271,9 @@ class Trajectory(Record):
 
 
 def assemble_trajectory(lines: Iterable[TrajectoryLine]) -> Trajectory:
-    """Combine lines into a trajectory: events without the superseded ones, and the latest footer.
+    """Combine lines into a trajectory. Of several footers the last one counts.
+
+    Events whose work was done again after a resume become the trajectory's `superseded` events.
 
     Raises:
         Fault: ("data") there is no header.
@@ -296,12 +307,12 @@ def assemble_trajectory(lines: Iterable[TrajectoryLine]) -> Trajectory:
 
 
 def recorded_call_ids(event: Event) -> list[int]:
-    """Return the ids of the event's calls that have a line of their own before it."""
+    """Return the ids of the event's model calls that were announced by a `CallStarted` line."""
     return [id_ for call in event.calls if isinstance(id_ := call.get("id"), int)]
 
 
 def _unrecorded_events(started: Iterable[CallStarted]) -> list[Event]:
-    """Return one event for each call that was started and that no event records."""
+    """Return one event for each model call that was started but whose result no event records."""
     return [
         Event(
             t=call.t,
@@ -322,7 +333,7 @@ def _unrecorded_events(started: Iterable[CallStarted]) -> list[Event]:
 
 
 def total_usage(usages: Iterable[Usage], node: str = "all") -> Usage:
-    """Return the sum of several usages under one name."""
+    """Return the sum of several usages, under the name `node`."""
     sums = {name: 0.0 for name in Usage.model_fields if name != "node"}
     for usage in usages:
         for name in sums:
@@ -334,7 +345,10 @@ def total_usage(usages: Iterable[Usage], node: str = "all") -> Usage:
 # missing lines are noticed.
 
 MAX_TRAJECTORY_LINE = 1 << 26
-"""Maximum bytes per line. A line holds one node's prompts and replies, which limits of prompts keep far smaller."""
+"""Maximum bytes per line of a trajectory.
+
+A line holds the prompts and replies of one execution of a graph node. Limits on prompts keep them far smaller.
+"""
 
 _RESTORE_ADVICE = "restore the file, or delete the run (`certigraph delete`) and start it again"
 
@@ -360,12 +374,12 @@ def read_trajectory(path: Path | str) -> Trajectory:
 
 
 def read_header_line(path: Path) -> bytes:
-    """Read the first line of a file, the header, with its newline; return b"" if it is longer than any header."""
+    """Read the header, the first line of a trajectory, with its newline; b"" if it is longer than a line may be."""
     return read_first_line(path, MAX_TRAJECTORY_LINE)
 
 
 def read_lines(path: Path) -> Iterator[TrajectoryLine]:
-    """Read the lines of a file in order, without an incomplete last one.
+    """Read the lines of a trajectory file in order, without an incomplete last one.
 
     Raises:
         Fault: as `read_trajectory`.
@@ -392,22 +406,22 @@ def read_lines(path: Path) -> Iterator[TrajectoryLine]:
 
 
 def add_line_number(text: str, number: int) -> str:
-    """Add the line's number (from 1) to its JSON text."""
+    """Return the JSON text of a line with the number of the line (from 1) added."""
     return f'{text[:-1]},"number":{number}}}'
 
 
 def parse_line(text: str | bytes) -> TrajectoryLine:
-    """Parse one line.
+    """Parse one line of a trajectory.
 
     Raises:
         ValueError: it is no trajectory line.
-        Fault: ("data") it is the header of a trajectory with another schema.
+        Fault: ("data") it is the header of a trajectory whose schema version cannot be read.
     """
     return _parse_numbered(text)[1]
 
 
 def _parse_numbered(text: str | bytes) -> tuple[int | None, TrajectoryLine]:
-    """Parse a line and its number, which lines of schemas before 4 do not have."""
+    """Parse a line and its number. Lines of schema versions before 4 have no number."""
     plain = parse_json(text)
     number = plain.pop("number", None) if isinstance(plain, dict) else None
     if number is not None and type(number) is not int:
@@ -445,22 +459,25 @@ class TupleSerializer(JsonPlusSerializer):
 
 
 def serializer() -> JsonPlusSerializer:
-    """Return a checkpoint serializer that restores every record type defined so far and refuses all other classes.
+    """Return a checkpoint serializer that restores all record types defined so far and refuses other classes.
 
-    Give it to a saver of your own: `SqliteSaver(connection, serde=serializer())`.
+    A checkpoint saver of your own needs it: `SqliteSaver(connection, serde=serializer())`.
     """
     allowed = [(record.__module__, record.__name__) for record in _subclasses_of(Record)]
     return TupleSerializer(allowed_msgpack_modules=[*allowed, (__name__, tuple_of.__name__)])
 
 
 def tuple_of(items: list[Any]) -> tuple[Any, ...]:
-    """Rebuild a tuple from a list; a checkpoint names this function where a tuple was stored."""
+    """Rebuild a tuple from a list. A checkpoint stores a tuple as a call of this function."""
     return tuple(items)
 
 
 @dataclass
 class _TupleMarker:
-    """A tuple to be stored as a call of `tuple_of`: LangGraph stores a dataclass as its class name and its fields."""
+    """A tuple that is stored as a call of `tuple_of`.
+
+    LangGraph stores a dataclass as its class name and its fields; the name of this class is therefore `tuple_of`.
+    """
 
     items: list[Any]
 

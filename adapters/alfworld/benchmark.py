@@ -1,4 +1,4 @@
-"""The ALFWorld benchmark: games in the original simulator, the environment, game files, and the planner's plans."""
+"""The ALFWorld benchmark: games in the original simulator, the environment, game files, and plans for the games."""
 
 import hashlib
 import json
@@ -43,7 +43,7 @@ PddlFact = tuple[str, ...]
 
 
 def describe_sight(facts: frozenset[PddlFact]) -> str:
-    """Describe the receptacles that the agent faces, their visible contents, and what it carries."""
+    """Describe the receptacles that the agent faces, their visible contents, and what the agent carries."""
     location = {place for name, *args in facts if name == "atlocation" for place in args[1:]}
     faced = [fact[1] for fact in facts if fact[0] == "receptacleatlocation" and fact[2] in location]
     carried = [fact[2] for fact in facts if fact[0] == "holds"]
@@ -72,8 +72,9 @@ def _natural_key(name: str) -> tuple[str, int]:
 # A game in the simulator: TextWorld's PDDL environment with alfworld's names of things.
 
 _FREE_SIMULATORS: list[Any] = []
-"""Free simulators, for reuse. They are never deleted, because the process crashes with a segmentation fault if a copy
-of the planner's library is loaded after another was unloaded. There are as many as games were open at once."""
+"""Simulators that no game uses at the moment, kept for reuse. They are never deleted, because the process crashes with
+a segmentation fault if a copy of the planner's library is loaded after another was unloaded. Their number is the
+largest number of games that were open at once."""
 
 
 class GameReply(NamedTuple):
@@ -86,11 +87,11 @@ class GameReply(NamedTuple):
 
 
 class AlfworldGame:
-    """Loaded game. Its methods block and must be called by one thread at a time; games in other threads take turns.
+    """Game loaded into a simulator. Its methods block and must be called by one thread at a time.
 
-    Loading takes 0.3 to 0.8 s, as does `reset`; a step 0.05 s; a plan 1 to 18 s, during which other games continue. The
-    simulator is reused for another game once this one is closed, deleted or fails to load; its memory stays allocated
-    until the process ends.
+    Games in different threads take turns. Loading and `reset` take 0.3 to 0.8 s each, `step` takes 0.05 s. `plan` takes
+    1 to 18 s, but other games continue meanwhile. The simulator is reused for another game once this game is closed,
+    deleted or fails to load; its memory stays allocated until the process ends.
 
     Raises:
         Fault: ("environment") alfworld is not installed, or the file is not a game.
@@ -113,7 +114,10 @@ class AlfworldGame:
             return _read_reply(self._env.step(command)[0])
 
     def plan(self) -> tuple[str, ...]:
-        """Compute a plan to the goal from the current state. The planner knows the complete world, seen or not."""
+        """Compute commands that reach the goal from the current state.
+
+        The simulator's planner knows the complete world, including what the agent has not seen.
+        """
         inner = self._env.unwrapped
         return tuple(inner._pddl_state.replan(inner._entity_infos))
 
@@ -170,7 +174,7 @@ REFUSAL = "Nothing happens."
 
 
 class AlfworldEnvironment(Environment):
-    """ALFWorld episode. It is done, with reward 1.0, when the task is; until then all rewards are 0.0.
+    """Environment of one game. The episode ends with reward 1.0 once the task is done; all other rewards are 0.0.
 
     Args:
         path: File of the game, loaded by `reset`.
@@ -196,13 +200,13 @@ class AlfworldEnvironment(Environment):
         return self._observe(reply)
 
     def step(self, action: Action) -> Observation:
-        """Execute an action. An inadmissible one changes nothing and is not accepted."""
+        """Execute an action. An inadmissible action changes nothing, and its observation has `accepted=False`."""
         self._last_reply()
         assert self._game is not None
         return self._observe(self._game.step(action.text.strip()))
 
     def view(self) -> str:
-        """Describe what the agent faces (open receptacles with contents), what it carries, and the receptacles."""
+        """Describe what the agent faces (open receptacles with contents), what it carries, and the room's places."""
         return f"{describe_sight(self._last_reply().facts)}\n{self._room}"
 
     def admissible(self) -> list[str]:
@@ -238,7 +242,10 @@ UNPACKED_FOLDER = "json_2.1.1"
 """Folder of unpacked games; it has a subfolder for each split."""
 
 SPLITS = ("valid_unseen", "valid_seen", "valid_train", "train")
-"""Splits: unseen rooms, seen rooms, training games. The first available one is the default."""
+"""Splits: games in rooms that training does not contain, games in rooms that it contains, and two of training games.
+
+The first available split is the default.
+"""
 
 GAME_FILE = "game.tw-pddl"
 
@@ -246,11 +253,11 @@ GOAL_PATTERN = re.compile(r'Your task is to: (.*?)"')
 
 
 class GameFiles:
-    """Game files by split and id, `<task>/<trial>`.
+    """Files of ALFWorld games, listed by split and found by id. An id has the format `<task>/<trial>`.
 
     Args:
-        folder: Folder with `<split>.games.tar.xz` or json_2.1.1; None: the folder in ALFWORLD_DATA, as in alfworld's
-            own tools.
+        folder: Folder with archives `<split>.games.tar.xz`, or with unpacked games in `json_2.1.1`. None: the folder
+            that the environment variable ALFWORLD_DATA names, as in alfworld's own tools.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -261,7 +268,7 @@ class GameFiles:
         """Return the available splits.
 
         Raises:
-            Fault: ("data") there is none.
+            Fault: ("data") no split is available.
         """
         available = [split for split in SPLITS if self.folder and _find_source(self.folder, split)]
         if not available:
@@ -288,7 +295,7 @@ class GameFiles:
         """Return the file of a game.
 
         Raises:
-            UnknownName: there is no such game; the message lists some.
+            UnknownName: there is no such game; the message lists some ids.
             Fault: ("data") there are no games.
         """
         available = self.splits()
@@ -386,10 +393,10 @@ _LAYOUT = f"valid_unseen.games.tar.xz, or {UNPACKED_FOLDER}/valid_unseen/TASK/TR
 
 
 def load_plan(path: Path, before: Sequence[str] = ()) -> list[str]:
-    """Return commands that do a game's task, from its start or after the commands `before`; empty if it is done.
+    """Return commands that complete a game's task, from the start or after the commands `before`; empty if it is done.
 
-    The first call takes 2 to 20 s: it plays a separate game up to that state and runs the planner, which knows what is
-    in closed receptacles.
+    The first call takes 2 to 20 s: it replays `before` in a separate simulator and runs the simulator's planner, which
+    knows even what is in closed receptacles. Later calls read the plan from a cache file.
 
     Raises:
         Fault: ("environment") the game cannot be loaded; ("data") the planner finds no plan, or the cached file is
@@ -456,11 +463,13 @@ Things and places are called by name and number, such as apple 1; any thing of t
 class ALFWorld(Benchmark):
     """Benchmark of tasks such as `look_at_obj_in_light-AlarmClock-None-DeskLamp-308/trial_T20190908_222917_366542`.
 
-    The simulators run in this process, one for each open game. Their memory stays allocated until it ends, because
-    deleting one crashes the process (see `_FREE_SIMULATORS`).
+    The simulators run in this process, one for each open game. Their memory stays allocated until the process ends,
+    because deleting a simulator can crash the process (see `_FREE_SIMULATORS`).
 
     Args:
-        data: Folder with archives of games, or with unpacked games; None: the folder in ALFWORLD_DATA.
+        data: Folder with archives of games, or with unpacked games. None: the folder that the environment variable
+            ALFWORLD_DATA names.
+        config: Must be empty: there are no variants.
     """
 
     name = "alfworld"
@@ -484,7 +493,7 @@ class ALFWorld(Benchmark):
         check_packages("ALFWorld's simulator needs", ["textworld", "alfworld"], "alfworld", "environment")
 
     def tasks(self, split: str = "") -> list[Task]:
-        """Return the tasks of valid_unseen (the default), valid_seen, valid_train or train.
+        """Return the tasks of a split, see `SPLITS`; by default of the first available one.
 
         Raises:
             UnknownName: the split is not available; the message lists the available ones.
@@ -502,23 +511,23 @@ class ALFWorld(Benchmark):
         return Task(benchmark=self.name, id=task_id, goal=read_goal(self.games.path(task_id)))
 
     def open(self, task: Task) -> AlfworldEnvironment:
-        """Create the world of a task; raises as `task`. The game is loaded by `reset`."""
+        """Create the environment of a task; its `reset` loads the game. Raises the same errors as `task`."""
         return AlfworldEnvironment(self.games.path(task.id))
 
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
-        """Return the planner's plan from the start, or after the actions `before`; see `load_plan`."""
+        """Return the plan of the simulator's planner, from the start or after the actions `before`; see `load_plan`."""
         return load_plan(self.games.path(task.id), before)
 
     def operators(self) -> Mapping[str, Operator]:
-        """Return no operators: the generic, prompted ones are used."""
+        """Return an empty mapping: this benchmark replaces none of the graphs' generic operators."""
         return {}
 
     def expert(self) -> Responder:
-        """Return the scripted model that follows the planner, which knows the complete world."""
+        """Return the scripted model `scripted:expert`: it follows the planner, which knows the complete world."""
         return demonstration_expert(self.demonstration)
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """Return the rate of successful tasks with its standard error, and the rates by task type."""
+        """Return the success rate with its standard error, and the success rate of each task type."""
         values = [(_task_type(id_), footer.scores.value if footer.scores else 0.0) for id_, footer in runs]
         solved = [value for _, value in values]
         types = {kind: fmean(value for type_, value in values if type_ == kind) for kind in sorted(dict(values))}

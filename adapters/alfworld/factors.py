@@ -1,7 +1,7 @@
-"""ALFWorld's factored states, extracted from its texts by rules.
+"""Rules that extract factored states (objects with attributes) from ALFWorld's texts.
 
-`AlfworldFactors` is written by hand for ALFWorld's templates; in the StateFactory paper a language model extracts the
-states.
+`AlfworldFactors` is written by hand for ALFWorld's text templates. In the StateFactory paper a language model extracts
+the states.
 """
 
 import re
@@ -13,7 +13,7 @@ from certigraph.state.rewards import FactoredState, to_factored, to_mapping
 # Goals: the templates of ALFWorld's six task types.
 
 PLACES = {"heat": "microwave", "clean": "sinkbasin", "cool": "fridge"}
-"""Receptacles in which things are treated."""
+"""Treatment -> kind of receptacle in which things are treated."""
 
 PLACES_WITH_DOOR = frozenset({"cabinet", "drawer", "fridge", "microwave", "safe"})
 """Kinds of receptacles with a door."""
@@ -32,12 +32,12 @@ _FORMS = tuple(
 
 
 class AlfworldGoal(NamedTuple):
-    """Goal: things of a kind, treated if a treatment is named, in a kind of receptacle or at a kind of lamp."""
+    """Parsed goal: things of one kind must be treated (if `treatment` is set) and put at `place` or seen at `lamp`."""
 
     thing: str
     number: int = 1
     treatment: str = ""
-    """heat, clean, cool, or empty."""
+    """Required treatment: heat, clean or cool; empty if none is required."""
     place: str = ""
     lamp: str = ""
 
@@ -61,7 +61,7 @@ def parse_goal(text: str) -> AlfworldGoal | None:
 # Facts from replies, in the wordings of both releases of ALFWorld ("put X in/on Y", "move X to Y").
 
 KnownThings = dict[str, dict[str, str]]
-"""Attributes by thing; the functions below update it in place."""
+"""Thing -> attribute -> value, as far as observed. The functions below update such a dictionary in place."""
 
 AGENT, HAND = "agent", "in hand"
 
@@ -71,7 +71,7 @@ TREATED = {"heat": "hot", "clean": "clean", "cool": "cool"}
 
 
 def add_observation(known: KnownThings, action: str, observation: str) -> None:
-    """Add the facts of a reply."""
+    """Add to `known` the facts that follow from an action and its observation."""
     destination = re.match(rf"go to {NAME}", action)
     if destination and "You arrive at" in observation:
         known.setdefault(AGENT, {})["location"] = destination[1]
@@ -151,9 +151,9 @@ STAGE_WORDS = {
     "rest": ("delivered", "astray"),
     "light": ("shining", "switched off"),
 }
-"""Stages of a required thing: the words if a stage is reached, and if it is not. The words of a pair have low
-similarity for all-MiniLM-L6-v2 (0.07 to 0.25), because rewards are similarities and similar words would give no
-signal."""
+"""Stage of a required thing -> its attribute values once the stage is reached, and before. The two values of a pair
+have low cosine similarity in the embedding model all-MiniLM-L6-v2 (0.07 to 0.25): StateFactory's rewards are such
+similarities, so that similar words would give no signal."""
 
 # Prefixes of the placeholders for required things that are not seen yet.
 ORDINALS = ("", "second ")
@@ -162,9 +162,9 @@ ORDINALS = ("", "second ")
 class AlfworldFactors:
     """Extractor of factored states: things as last seen, the agent's location and what it holds, doors and lamps.
 
-    Things of the required kind also have milestones that the task types imply (`STAGE_WORDS`): whether a thing was
-    found, taken, treated, brought to its destination, put there. No demonstration is read. Until such a thing is seen,
-    the kind itself represents it.
+    Things of the kind that the goal requires also have milestones as attributes (`STAGE_WORDS`): whether a thing was
+    found, taken, treated, brought to its destination and put there. They follow from the type of the task; no
+    demonstration is read. Until such a thing is seen, the name of its kind stands for it.
     """
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
@@ -178,7 +178,10 @@ class AlfworldFactors:
         return to_factored(known)
 
     def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
-        """Return all stages reached for the most advanced things; a goal in an unknown wording is its own text."""
+        """Return the state that the goal requires: the most advanced things of the required kind, all stages reached.
+
+        A goal in an unknown wording gives `before`, or if that is empty, one object named by the goal's text.
+        """
         required = parse_goal(goal)
         if required is None:
             return before if before.entities or not goal else to_factored({goal: {}})

@@ -1,1 +1,1 @@
-"""AssistantBench (Yoran et al., 2024): time-consuming questions on the web, and a generated web with questions."""
+"""AssistantBench (Yoran et al., 2024): questions that need research on the web; and a generated web with questions."""

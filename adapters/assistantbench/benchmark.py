@@ -1,4 +1,4 @@
-"""AssistantBench: its questions, submissions, the web that recorded agents saw, and the benchmark."""
+"""AssistantBench: question files, submissions to its leaderboard, a web of recorded pages, and the benchmark."""
 
 import json
 import re
@@ -35,10 +35,10 @@ from certigraph.state.search import Passage
 # Questions, in the layout of AssistantBench's data set (facts/qa_scoring.md, section 3.1).
 
 SPLITS = ("dev", "test")
-"""Names of the splits, the default first. The answers of test are not public."""
+"""Names of the splits, the default first. The gold answers of the split `test` are not public."""
 
 FILE_PATTERNS = ("*.jsonl", "*.jsonl.gz")
-"""Patterns of question files."""
+"""Patterns of the names of question files."""
 
 EXAMPLE_NAME = "assistant_bench_v1.0_{split}.jsonl"
 """Name of a question file, for messages."""
@@ -55,24 +55,24 @@ class QuestionRow(BaseModel):
 
 
 class QuestionSplit(NamedTuple):
-    """The questions of a split by id."""
+    """The questions of a split by id, those with and those without a text in the file."""
 
     with_text: dict[str, ResearchQuestion]
     without_text: dict[str, ResearchQuestion]
-    """Questions without a text in the file: no run can work on them, but answers to them can be scored."""
+    """Questions whose text is missing in the file. No run can work on them, but answers to them can be scored."""
 
     @property
     def all(self) -> dict[str, ResearchQuestion]:
-        """All questions, over which published figures are computed."""
+        """All questions of the split. Published scores are means over all of them."""
         return self.with_text | self.without_text
 
 
 def read_split(folder: Path, split: str) -> QuestionSplit:
-    """Read the questions of a split from all files of JSON lines in the folder whose rows have `id` and `task`.
+    """Read the questions of a split from all files of JSON lines in a folder whose rows have `id` and `task`.
 
     Raises:
-        Fault: ("data") no file has a question of the split, a row is malformed, or an id is given twice; the message
-            names file and line.
+        Fault: ("data") no file has a question of the split, a row is malformed, or two rows have the same id. The
+            message names file and line.
     """
     rows = [(row, validate_row(QuestionRow, row)) for row in _question_rows(folder)]
     check_unique_ids([(row, official.id) for row, official in rows])
@@ -105,14 +105,14 @@ def _question(official: QuestionRow) -> ResearchQuestion:
 
 
 class SubmissionRow(BaseModel):
-    """One row of a submission; other fields, as in BrowserGym's files, are ignored."""
+    """One row of a submission: task id and answer. Other fields, as in BrowserGym's files, are ignored."""
 
     id: str
     answer: JsonValue
 
 
 def write_submission(path: Path, ids: Iterable[str], answers: Mapping[str, JsonValue]) -> None:
-    """Write one row per id, in order; the answer is empty if there is none."""
+    """Write a submission to the leaderboard: one row per id, in order. Without an answer, the row's answer is empty."""
     rows = ({"id": id_, "answer": answers.get(id_) or ""} for id_ in ids)
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
@@ -121,8 +121,8 @@ def read_submission(path: Path, ids: Collection[str]) -> dict[str, JsonValue]:
     """Read the answers of a submission by id.
 
     Raises:
-        Fault: ("data") a row is malformed, or its id is no task of the split or given twice; the message names file and
-            line.
+        Fault: ("data") a row is malformed, its id is not in `ids`, or two rows have the same id. The message names file
+            and line.
     """
     rows = [(row, validate_row(SubmissionRow, row)) for row in read_rows(path)]
     check_unique_ids([(row, prediction.id) for row, prediction in rows])
@@ -135,10 +135,10 @@ def read_submission(path: Path, ids: Collection[str]) -> dict[str, JsonValue]:
 
 
 def score_submission(path: Path, questions: Sequence[ResearchQuestion]) -> list[ScoredResearch]:
-    """Return the official scores of every question of a split; None for a question without an answer.
+    """Score a submission: return every question with its official scores, or None if it has no answer.
 
     Raises:
-        Fault: ("data") as `read_submission`; or the answers of the split are not available.
+        Fault: ("data") as `read_submission` raises, or the gold answers of the questions are not public.
     """
     if all(question.answer is None for question in questions):
         message = f"{path} cannot be scored: these answers are not public; hand the file in at the leaderboard"
@@ -153,27 +153,27 @@ def _scores_of(answers: Mapping[str, JsonValue], question: ResearchQuestion) -> 
 
 # The pages that web agents saw for AssistantBench's questions: Who&When's trajectories (facts/qa_scoring.md, 3.1).
 #
-# These are results that a search tool printed, and texts of pages that a browser showed. The agents' own messages are
-# left out, and so are result pages of search engines, which do not show complete addresses.
+# These are search results that a tool printed, and texts of pages that a browser showed. The agents' own messages are
+# left out, and so are the result pages of search engines, which do not show complete URLs.
 
 FILES = ("whowhen_trajectories.jsonl", "whowhen_trajectories.jsonl.gz")
-"""Names of the file of trajectories."""
+"""Names that the file of trajectories may have."""
 
 TERMINAL, BROWSER = "Computer_terminal", "WebSurfer"
-"""Senders of the messages that show pages: the output of programs, and a browser."""
+"""Senders of the messages that show pages: a terminal with the output of programs, and a browser."""
 
 SEARCH_ENGINE = "bing.com/search"
-"""Part of the address of a search engine's result page."""
+"""Part of the URL of a search engine's result page."""
 
 _RESULT = re.compile(r"Search Result \d+:\n(?P<title>.+)\n(?P<url>https?://\S+)\n(?P<text>.+)")
 _SHOWN = re.compile(r"Here is a screenshot of \[(?P<title>.*?)\]\((?P<url>https?://\S+?)\)\. The viewport", re.DOTALL)
 _TEXT = re.compile(r"detected the following text:\n(?P<text>.*?)(?=\nTraceback|\Z)", re.DOTALL)
 _TRANSCRIPTION_INTRO = re.compile(r"\A\s*[^\n]*(?:transcribed|transcription|visible text)[^\n]{0,40}\n", re.IGNORECASE)
-"""First line of the model that transcribed screenshots."""
+"""Introductory line with which the model that transcribed screenshots begins its text."""
 
 
 class TrajectoryMessage(BaseModel):
-    """One message of a trajectory; its sender is `name`, else `role`."""
+    """One message of a trajectory. Its sender is `name`, or `role` if there is no name."""
 
     role: str
     content: str
@@ -181,14 +181,14 @@ class TrajectoryMessage(BaseModel):
 
 
 class WhoWhenTrajectory(BaseModel):
-    """One trajectory; the analysis of its failure is ignored."""
+    """One trajectory of Who&When; the analysis of its failure is ignored."""
 
     id: str
     history: list[TrajectoryMessage]
 
 
 class PagePart(NamedTuple):
-    """A part of a page, and the question for which it was seen."""
+    """A part of a page that a recorded agent saw, and the id of the question (`task`) for which it saw it."""
 
     task: str
     url: str
@@ -197,10 +197,10 @@ class PagePart(NamedTuple):
 
 
 def read_page_parts(folder: Path) -> Iterator[PagePart]:
-    """Read every part of a page that was seen, in order.
+    """Yield the parts of pages that recorded agents saw, in the order of the file of trajectories.
 
     Raises:
-        Fault: ("data") the file is missing or malformed.
+        Fault: ("data") the file of trajectories is missing or malformed.
     """
     path = next((folder / name for name in FILES if (folder / name).is_file()), None)
     if path is None:
@@ -225,7 +225,7 @@ def _page_parts(message: TrajectoryMessage) -> Iterator[PagePart]:
 
 
 def strip_fragment(url: str) -> str:
-    """Return the address of a page without the fragment."""
+    """Return a URL without its fragment, the part after "#"."""
     return url.partition("#")[0]
 
 
@@ -238,12 +238,12 @@ def strip_fragment(url: str) -> str:
 
 
 class RecordedWeb:
-    """The recorded pages: a search provider over them (BM25), and a source of their texts."""
+    """Search provider (BM25) and page source over the pages that recorded agents saw."""
 
     name = "recorded"
 
     def __init__(self, seen: Iterable[PagePart]) -> None:
-        """Combine the parts by URL."""
+        """Create the web from the parts of pages that were seen; parts with the same URL form one page."""
         self._pages = {url: _join_parts(url, parts) for url, parts in _group_by_url(seen).items()}
         documents = [Passage(id=url, title=page.title, text=page.text) for url, page in self._pages.items()]
         self._pool = PassagePool(documents)
@@ -253,13 +253,13 @@ class RecordedWeb:
         return search_pages(self._pool, query, k)
 
     def page(self, url: str) -> WebPage | Unreadable:
-        """Return everything that was seen of a page, which may be only a search result's lines."""
+        """Return everything that was seen of the page at a URL, which may be only the text of a search result."""
         page = self._pages.get(strip_fragment(url))
         return page.model_copy(update={"url": url}) if page else Unreadable(url=url, reason="never recorded")
 
 
 def load_recorded_web(folder: Path) -> RecordedWeb:
-    """Return the recorded web of a data folder.
+    """Load the recorded web from a folder with the file of trajectories.
 
     Raises:
         Fault: ("data") the file is missing or malformed.
@@ -280,20 +280,20 @@ def _join_parts(url: str, parts: list[PagePart]) -> WebPage:
     return WebPage(url=url, title=title, text="\n\n".join(dict.fromkeys(part.text for part in parts)))
 
 
-# The benchmark: questions that take a person minutes on the open web.
+# The benchmark: questions that take a person several minutes on the open web.
 
 RECORDED = "recorded"
-"""Configuration that uses the recorded web."""
+"""Name of the configuration in which the web consists of recorded pages (`RecordedWeb`)."""
 
 DEV = SPLITS[0]
 """The default split."""
 
 
 class AssistantBench(ResearchBenchmark):
-    """Questions of people, to be researched on the web; without a folder, generated questions on their web.
+    """The benchmark AssistantBench: questions of people that need research on the web.
 
-    In the configuration `recorded` the web is the small set of pages that recorded agents saw, which needs no network
-    (see the comment above `RecordedWeb` before you quote a score).
+    Without a folder, the questions and their web are generated. In the configuration `recorded` the web is a small set
+    of pages that recorded agents saw, which needs no network; its scores cannot be compared with published ones.
     """
 
     plain = "assistantbench"
@@ -305,26 +305,29 @@ class AssistantBench(ResearchBenchmark):
         self._split = cache(self._read_split)
 
     def read(self, split: str) -> Mapping[str, ResearchQuestion]:
-        """Read the questions of a split that have a text.
+        """Read the questions of a split that have a text, by id.
 
         Raises:
-            Fault: as `read_split`.
+            Fault: as `read_split` raises.
         """
         return self._split(split).with_text
 
     def ids_without_text(self, split: str = "") -> Sequence[str]:
-        """Return the ids of questions without a text: no run can work on them, but published figures include them."""
+        """Return the ids of the questions of a split without a text.
+
+        No run can work on them, but published scores include them.
+        """
         return tuple(self._split(split or DEV).without_text)
 
     def ids(self, split: str = "") -> Sequence[str]:
-        """Return the ids of all tasks of a split, those without a text last: the rows of a submission."""
+        """Return the ids of all questions of a split, which a submission must have; those without a text come last."""
         return tuple(self._split(split or DEV).all)
 
     def web(self, task: Task) -> Web:
-        """Return the live, the recorded or the generated web; pages that were read are cached (`web_cache`).
+        """Return the web for a task: recorded, generated, or live. Results and pages of the last two are cached.
 
         Raises:
-            UnknownName, Fault: as `create_providers` and `load_recorded_web`.
+            UnknownName, Fault: as `create_providers` and `load_recorded_web` raise.
         """
         if self.config == RECORDED:
             return self._recorded
@@ -333,30 +336,32 @@ class AssistantBench(ResearchBenchmark):
         return Web(create_providers(), Fetcher(allowed=allowed_hosts()), web_cache())
 
     def ready(self) -> None:
-        """Check before any run starts that there is a web to search.
+        """Check, before any run starts, that a search provider is available if the live web is needed.
 
         Raises:
-            UnknownName, Fault: as `web`.
+            UnknownName, Fault: as `create_providers` raises.
         """
         if self.folder is not None and self.config != RECORDED:
             create_providers()
 
     def expert(self) -> Responder | None:
-        """Return the scripted model that knows the generated web; None for the other webs."""
+        """Return the scripted expert, which knows the generated web; None for the live and the recorded web."""
         return None if self.folder else self._generated.expert()
 
     def score_file(self, path: Path, split: str = "") -> list[ScoredResearch]:
-        """Return the official scores of a submission, over all tasks of a split; `research_figures` gives the figures.
+        """Score a submission: return every question of a split with its official scores.
+
+        `rates` computes metrics from the result.
 
         Raises:
             UnknownName: there is no such split.
-            Fault: as `score_submission`.
+            Fault: as `score_submission` raises.
         """
         self.questions(split)
         return score_submission(path, list(self._split(split or DEV).all.values()))
 
     def rates(self, scores: Sequence[ScoredResearch]) -> dict[str, float]:
-        """Return the official figures of the scores of `score_file`."""
+        """Return the benchmark's metrics from the scores of `score_file` (see `research_figures`)."""
         return research_figures(scores)
 
     def _read_split(self, split: str) -> QuestionSplit:

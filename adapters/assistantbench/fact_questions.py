@@ -6,7 +6,8 @@ from typing import NamedTuple
 from certigraph.adapters.assistantbench.pages import CaseBuilder, GeneratedCase, PageTable, host_of, join_names, to_slug
 from certigraph.state.search import COLLECT, COMPUTE, EXTRACT, FILTER
 
-# Board members who joined in the year of their company's IPO: the company's history, its board, and a public register.
+# Members who joined the board of a company in the year of its IPO. The facts are in the company's history, on the page
+# of its board, and in a public register.
 
 TRADES = ("Instruments", "Foundry", "Optics", "Shipyard", "Textiles")
 
@@ -14,7 +15,7 @@ SEATS = ("Chair", "Deputy chair", "Audit committee", "Nominations", "Member", "M
 
 
 def generate_board(builder: CaseBuilder, id_: str) -> GeneratedCase:
-    """Generate the question: Which members of a company's board joined it in the year of its IPO?"""
+    """Generate a question of the family `board`: Which members of a company's board joined in the year of its IPO?"""
     random, names = builder.random, builder.names
     company, town = f"{names.word()} {random.choice(TRADES)}", names.word()
     year = random.randrange(2006, 2019)
@@ -80,7 +81,10 @@ def _add_board(builder: CaseBuilder, company: str, joined: Mapping[str, int]) ->
 
 
 def _add_register(builder: CaseBuilder, company: str, town: str, joined: Mapping[str, int]) -> str:
-    """The biographies of the members cannot be read; the public register has the years of appointment."""
+    """Add the pages with the years in which the members of the board were appointed.
+
+    The members' biographies cannot be read; a public register lists the years.
+    """
     investors = host_of(f"{company} investors")
     builder.add_unreadable(
         investors, "/biographies", f"{company}: board biographies", "When and why our members were appointed."
@@ -93,7 +97,7 @@ def _add_register(builder: CaseBuilder, company: str, town: str, joined: Mapping
 
 
 def _add_namesake(builder: CaseBuilder, company: str, year: int) -> None:
-    """Add a company of the same name in another town."""
+    """Add pages about a company of the same name in another town."""
     town = builder.names.word()
     text = f"Entries of {company}, seat in {town}, in the public register. It is no relation of any other company."
     rows = tuple((builder.names.person(), str(year)) for _ in range(3))
@@ -105,13 +109,13 @@ def _add_namesake(builder: CaseBuilder, company: str, year: int) -> None:
     builder.add_page(host_of(f"{company} {town}"), "/", f"{company}, {town}: tea by mail", text, "Order before noon.")
 
 
-# The highest rated film of an actor that is short enough and on a service: each fact is on a separate site.
+# The highest rated film of an actor that is short enough and on a streaming service. Each fact is on a separate site.
 
 THINGS = ("Lantern", "Orchard", "Compass", "Winter", "Mirror", "Garden")
 
 
 class GeneratedFilm(NamedTuple):
-    """A film: its year, its length in minutes, its rating out of 10, and whether the service has it."""
+    """A film: its year, its length in minutes, its rating out of 10, and whether the streaming service has it."""
 
     title: str
     year: int
@@ -124,7 +128,7 @@ Cell = Callable[[GeneratedFilm], str]
 
 
 def generate_films(builder: CaseBuilder, id_: str) -> GeneratedCase:
-    """Generate the question: Which film of an actor under so many minutes on a service is rated highest?"""
+    """Generate a question of the family `films`: the highest rated short film of an actor on a streaming service."""
     names = builder.names
     actor, service, critics = names.person(), f"{names.word()} Play", f"{names.word()} Scores"
     limit = builder.random.choice((110, 120, 130))
@@ -173,7 +177,10 @@ def generate_films(builder: CaseBuilder, id_: str) -> GeneratedCase:
 
 
 def _generate_films(builder: CaseBuilder, limit: int) -> list[GeneratedFilm]:
-    """Of the films rated better than the answer one is too long, one is not on the service, and one is neither."""
+    """Generate films, the highest rated first; the answer to the question is the fourth.
+
+    Of those rated higher, one is too long, one is not on the streaming service, and one is both.
+    """
     random, things = builder.random, builder.random.sample(THINGS, len(THINGS))
     titles = [f"The {thing} of {builder.names.word()}" for thing in things]
     years = random.sample(range(2003, 2019), len(titles))
@@ -207,7 +214,10 @@ def _add_ratings(builder: CaseBuilder, critics: str, actor: str, all_: Sequence[
 
 
 def _add_guide(builder: CaseBuilder, service: str, actor: str, all_: Sequence[GeneratedFilm]) -> str:
-    """The service's own catalogue cannot be read; a guide to several services has the same facts."""
+    """Add the pages that tell which films the streaming service has.
+
+    The service's own catalogue cannot be read; a guide to several services has the same facts.
+    """
     builder.add_unreadable(
         host_of(service), f"/catalogue/{to_slug(actor)}", f"{service} catalogue: {actor}", f"{actor} on {service}."
     )
@@ -225,7 +235,7 @@ def _add_film_blog(builder: CaseBuilder, service: str, film: GeneratedFilm) -> s
 
 
 def _add_film_pages(builder: CaseBuilder, actor: str, all_: Sequence[GeneratedFilm]) -> None:
-    """Add a page for each film, and an actor of the same name from the time of silent films."""
+    """Add a page about each film, and one about an actor of the same name from the time of silent films."""
     site = host_of(f"{builder.names.word()} cinema")
     for film in all_:
         text = f"{film.title} came out in {film.year}. A stranger comes to a small town and nothing is as it was."
@@ -237,7 +247,7 @@ def _add_film_pages(builder: CaseBuilder, actor: str, all_: Sequence[GeneratedFi
     builder.add_page(site, f"/silent/{to_slug(actor)}", f"{actor} (1890-1951), silent pictures", text, silent)
 
 
-# Gyms near a park with early classes: distances in a guide, timetables on the gyms' sites, one only in a portal.
+# Gyms near a park with early classes. Distances are in a guide, timetables on the gyms' sites, one only in a portal.
 
 SORTS = ("Gym", "Fitness", "Pilates Studio", "Boxing Club", "Strength Hall")
 
@@ -245,7 +255,7 @@ CLASSES = ("Circuit training", "Yoga flow", "Spinning", "Core and stretch")
 
 
 class GeneratedGym(NamedTuple):
-    """A gym, its distance from the park in metres, and the hour of its first class."""
+    """A gym, its distance from the park in metres, and the time of its first class (`first`, such as "06:15")."""
 
     name: str
     metres: int
@@ -253,12 +263,12 @@ class GeneratedGym(NamedTuple):
 
     @property
     def site(self) -> str:
-        """Host of its site."""
+        """Host of the gym's web site."""
         return host_of(self.name)
 
 
 def generate_gyms(builder: CaseBuilder, id_: str) -> GeneratedCase:
-    """Generate the question: Which gyms within some hundred metres of a park have classes before 7 am?"""
+    """Generate a question of the family `gyms`: Which gyms near a park have classes before 7 am?"""
     random, names = builder.random, builder.names
     town, elsewhere, park = names.word(), names.word(), f"{names.word()} Park"
     limit = random.choice((300, 400, 500))
@@ -304,7 +314,10 @@ def generate_gyms(builder: CaseBuilder, id_: str) -> GeneratedCase:
 
 
 def _generate_gyms(builder: CaseBuilder, limit: int) -> list[GeneratedGym]:
-    """Two near gyms that open early, a near one that opens late, and two that are too far, one of them early."""
+    """Generate five gyms: two near ones with early classes, a near one with late classes, and two that are too far.
+
+    One of the last two has early classes.
+    """
     random, names = builder.random, builder.names
     metres = [*sorted(random.sample(range(60, limit - 10, 10), 3)), limit + random.randrange(20, 90), limit * 3]
     hours = [random.choice(early) for early in [("06:00", "06:15", "06:30", "06:45")] * 2]
@@ -347,7 +360,7 @@ def _add_timetable(builder: CaseBuilder, gym: GeneratedGym, town: str, wrong: st
 
 
 def _add_portal(builder: CaseBuilder, gym: GeneratedGym, town: str) -> str:
-    """The gym's own timetable cannot be read; a booking portal has it."""
+    """Add the pages of a gym whose own timetable cannot be read; a booking portal has its class times."""
     builder.add_unreadable(gym.site, "/timetable", f"{gym.name}: class times", f"Class times of {gym.name}, {town}.")
     text = (
         f"All that can be booked at {gym.name} through this portal, as the gym told us this month. Prices on request."
@@ -369,25 +382,25 @@ def _add_gym_blog(builder: CaseBuilder, gym: GeneratedGym, town: str) -> str:
     return builder.add_page(site, f"/2019/{to_slug(gym.name)}", f"Early at {gym.name} (2019)", text, more)
 
 
-# The chance of a rainy day in the first days of a month, from four years of measurements on two sites.
+# The probability of a rainy day in the first days of a month, from four years of measurements on two sites.
 
 YEARS, DAYS = (2020, 2021, 2022, 2023), 5
 
 MONTHS = ("March", "April", "June", "September", "October", "November")
 
 MIN_RAIN = 0.5
-"""Minimum millimetres of a rainy day."""
+"""Minimum millimetres of rain on a rainy day."""
 
 AMOUNTS = (0.0, 0.0, 0.2, 0.4, 0.5, 0.9, 1.6, 3.1, 7.4)
 
 CLAIMED_RAIN = 12
-"""Millimetres per day that a diary claims."""
+"""Millimetres of rain per day that a misleading travel diary claims."""
 
 Rain = Mapping[int, Sequence[float]]
 
 
 def generate_weather(builder: CaseBuilder, id_: str) -> GeneratedCase:
-    """Generate the question: How likely is a rainy day in the first days of a month, in percent?"""
+    """Generate a question of the family `weather`: How likely is a rainy day in the first days of a month?"""
     random, town, other = builder.random, builder.names.word(), builder.names.word()
     month, rain = random.choice(MONTHS), _generate_rain(builder)
     station = host_of(f"{town} weather station")
@@ -444,7 +457,10 @@ def _add_rain_page(builder: CaseBuilder, site: str, title: str, month: str, amou
 
 
 def _add_almanac(builder: CaseBuilder, town: str, month: str, amounts: Sequence[float]) -> str:
-    """The office that has the last year's record cannot be reached; an almanac has it."""
+    """Add the pages with the rain of the last year.
+
+    The office that keeps the official record cannot be reached; an almanac has the measurements.
+    """
     office, year = host_of(f"{town} weather office"), YEARS[-1]
     snippet = f"From {year} on the office keeps the official rain record of {town}."
     builder.add_unreadable(

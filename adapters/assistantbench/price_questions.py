@@ -1,4 +1,4 @@
-"""Generated questions about prices with the web sites that answer them, and the table of all generated questions."""
+"""Generated questions about prices with the web sites that answer them, and the list of all generated questions."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,8 @@ from certigraph.adapters.assistantbench.pages import (
 from certigraph.state.records import Fault
 from certigraph.state.search import COMPUTE, EXTRACT
 
-# What annual passes save a family at a museum: several pages of prices, an outdated list, and a namesake.
+# What annual passes save a family at a museum. The prices are on several pages; an outdated list and a museum of the
+# same name mislead.
 
 ADULTS = 2
 """Number of adults in a family."""
@@ -34,17 +35,17 @@ THEMES = ("Toy Museum", "Railway Museum", "Museum of Glass", "Harbour Museum")
 
 
 class Prices(NamedTuple):
-    """Prices of one adult and one child in USD."""
+    """Prices for one adult and one child in USD."""
 
     adult: int
     child: int
 
     def family(self, children: int) -> int:
-        """Return the price for a family."""
+        """Return the price for a family with so many children."""
         return ADULTS * self.adult + children * self.child
 
     def table(self, what: str) -> PageTable:
-        """Return the table that a page shows."""
+        """Return the table of these prices that a page shows, with the heading `what`."""
         rows = (("Adults", f"{self.adult} USD"), ("Children up to 15", f"{self.child} USD"))
         return PageTable(head=("Visitors", what), rows=rows)
 
@@ -53,7 +54,7 @@ class Prices(NamedTuple):
 
 
 def generate_museum(builder: CaseBuilder, id_: str) -> GeneratedCase:
-    """Generate the question: How much do annual passes save a family in so many visits?"""
+    """Generate a question of the family `museum`: How much do annual passes save a family in a number of visits?"""
     random, town = builder.random, builder.names.word()
     name = f"{builder.names.word()} {random.choice(THEMES)}"
     visits, children = random.randrange(4, 8), random.randrange(2, 4)
@@ -114,7 +115,10 @@ def _add_archive(builder: CaseBuilder, name: str, day: Prices) -> str:
 
 
 def _add_passes(builder: CaseBuilder, name: str, town: str, year: Prices) -> str:
-    """The society that sells the passes cannot be reached; the town's portal lists their prices."""
+    """Add the pages about annual passes.
+
+    The site of the society that sells the passes cannot be read; the town's portal lists their prices.
+    """
     friends = host_of(f"friends of {name}")
     builder.add_unreadable(
         friends, "/annual-pass", f"Annual pass of the {name}: price", "An annual pass for you and your family."
@@ -145,10 +149,11 @@ def _add_museum_pages(builder: CaseBuilder, name: str, town: str, day: Prices) -
     )
 
 
-# What a parcel costs with three carriers: a rate by weight, a rate by zone and weight, and one only on another site.
+# What a parcel costs with three carriers: one has rates by weight, one by zone and weight, and the rates of the third
+# are only on another site.
 
 WEIGHT_BANDS = (2, 5, 10)
-"""Maximum kilograms of each rate."""
+"""Maximum kilograms for each rate."""
 
 ZONES = 3
 
@@ -164,12 +169,12 @@ class ParcelRoute(NamedTuple):
 
     @property
     def band(self) -> int:
-        """Index of the parcel's weight band."""
+        """Index in WEIGHT_BANDS of the band that the parcel's weight belongs to."""
         return next(index for index, most in enumerate(WEIGHT_BANDS) if self.weight <= most)
 
 
 def generate_parcels(builder: CaseBuilder, id_: str) -> GeneratedCase:
-    """Generate the question: What does it cost to send a parcel with each of three carriers?"""
+    """Generate a question of the family `parcels`: What does it cost to send a parcel with each of three carriers?"""
     random, names = builder.random, builder.names
     route = ParcelRoute(names.word(), names.word(), random.randrange(1, WEIGHT_BANDS[-1]))
     plain, zoned, shut = (f"{names.word()} {sort}" for sort in SORTS)
@@ -216,7 +221,7 @@ def generate_parcels(builder: CaseBuilder, id_: str) -> GeneratedCase:
 
 
 def _generate_rates(builder: CaseBuilder) -> list[int]:
-    """Return the rate of each band, in tenths of a dollar."""
+    """Return a carrier's rate for each weight band, in tenths of a dollar."""
     first = builder.random.randrange(60, 120)
     return [first + index * builder.random.randrange(30, 60) for index in range(len(WEIGHT_BANDS))]
 
@@ -275,7 +280,10 @@ def _add_rates_by_zone(
 
 
 def _add_comparison(builder: CaseBuilder, carrier: str, route: ParcelRoute, rates: list[int]) -> str:
-    """The carrier's own page cannot be read; a comparison that only the second engine finds has its rates."""
+    """Add the pages of the carrier whose own page cannot be read.
+
+    Its rates are on a comparison site that only the second search engine finds.
+    """
     way, site = f"{route.start} to {route.end}", host_of(f"{builder.names.word()} parcel check")
     builder.add_unreadable(
         host_of(carrier), "/rates", f"{carrier}: parcel rates {way}", f"Rates of {carrier} for parcels."
@@ -303,26 +311,26 @@ FAMILIES: Mapping[str, Callable[[CaseBuilder, str], GeneratedCase]] = {
     "weather": generate_weather,
     "board": generate_board,
 }
-"""Function that generates the question of a family, by the family's name."""
+"""Families of questions: functions that generate a question and its pages, by the family's name."""
 
 SEEDS = (1, 2, 3, 4)
-"""Seeds of each family; `FAMILY/SEED` is the id of a question."""
+"""Seeds of the questions of each family; `FAMILY/SEED` is the id of a question."""
 
 
 def generate_case(family: str, seed: int) -> GeneratedCase:
-    """Return the question of a family at a seed, such as `gyms/1`, and its pages; the same every time."""
+    """Generate the question of a family with a seed, such as `gyms/1`, and its pages; they are the same every time."""
     id_ = f"{family}/{seed}"
     return FAMILIES[family](CaseBuilder(id_, unreadable_treatment([*FAMILIES].index(family), seed)), id_)
 
 
 @cache
 def generate_all() -> Sequence[GeneratedCase]:
-    """Return all questions, seed by seed, so that the first of them are one of each family."""
+    """Return all generated questions, seed by seed, so that the first six are one of each family."""
     return tuple(generate_case(family, seed) for seed in SEEDS for family in FAMILIES)
 
 
 def all_pages(questions: Sequence[GeneratedCase]) -> Mapping[str, GeneratedPage]:
-    """Return the pages of questions by URL.
+    """Return the pages of all these questions by URL.
 
     Raises:
         Fault: ("data") two questions have different pages with the same URL.

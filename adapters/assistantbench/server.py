@@ -1,4 +1,4 @@
-"""The HTTP server of the generated web, and its search engines."""
+"""The HTTP server that serves the pages of the generated web and its two search engines."""
 
 import json
 import threading
@@ -23,30 +23,30 @@ from certigraph.adapters.retrieval.bm25 import PassagePool
 from certigraph.adapters.web.search import SearchService, Serper, SleepFunction
 from certigraph.state.search import Passage
 
-# The two search engines of the generated web: they rank differently, and the second knows more pages.
+# The two search engines of the generated web: they rank differently, and the second one knows more pages.
 
 MAX_SNIPPET = 160
-"""Maximum characters of a page in a result."""
+"""Maximum characters of a page's text in a search result."""
 
 FIRST_ENGINE, SECOND_ENGINE = "/search", "/elsewhere"
-"""Paths of the engines."""
+"""URL paths of the two search engines."""
 
 
 class EngineMode(StrEnum):
-    """How the engines answer."""
+    """How the search engines answer: they work, or fail in one of two ways."""
 
     WORKS = "works"
     SPENT = "spent"
-    """The quota is used up."""
+    """They answer that the quota is used up."""
     MALFORMED = "malformed"
-    """The JSON is cut off."""
+    """They answer with truncated JSON."""
 
 
 class GeneratedSearchEngine:
-    """A search engine (BM25 over pages) that answers in Serper's format.
+    """A search engine (BM25 over pages) that answers in the format of the service Serper.
 
     Args:
-        pages: the pages that it knows.
+        pages: the pages that the search engine knows.
         titles: whether pages whose title a query names come first.
     """
 
@@ -67,7 +67,7 @@ class GeneratedSearchEngine:
 
 
 def create_engines(pages: Sequence[GeneratedPage]) -> Mapping[str, GeneratedSearchEngine]:
-    """Create the engines, by path."""
+    """Create the two search engines over the generated pages, by URL path."""
     first = GeneratedSearchEngine((page for page in pages if page.reach is EngineReach.BOTH), titles=False)
     return {
         FIRST_ENGINE: first,
@@ -82,37 +82,37 @@ def create_engines(pages: Sequence[GeneratedPage]) -> Mapping[str, GeneratedSear
 HTML, TEXT, JSON = "text/html; charset=utf-8", "text/plain; charset=utf-8", "application/json"
 
 PRIVATE_PATH = "/private"
-"""If a host has pages below this path, its robots.txt disallows it."""
+"""Path whose pages must not be read: if a host has such pages, its robots.txt disallows the path."""
 
 QUOTA_ANSWER = {"message": "Not enough credits", "statusCode": 400}
-"""Answer of an engine whose quota is used up."""
+"""Answer of a search engine whose quota is used up."""
 
 MAX_BODY_BYTES = 100_000
 """Maximum bytes of a search request."""
 
 
 class GeneratedWebHandler(BaseHTTPRequestHandler):
-    """Handler of one request in a thread. A connection that the client closed is no error."""
+    """Handler of the requests to the generated web. A connection that the client closed is no error."""
 
     @property
     def web(self) -> "GeneratedWebServer":
-        """The server with its pages."""
+        """The server, which has the pages and the search engines."""
         return cast("GeneratedWebServer", self.server)
 
     def do_GET(self) -> None:
-        """Answer with a page."""
+        """Answer a request for a page."""
         host = self.headers.get("Host", "").partition(":")[0].lower()
         with suppress(OSError), self.web.record("GET", host, self.path):
             self._page(host, self.path.partition("?")[0])
 
     def do_POST(self) -> None:
-        """Answer a search."""
+        """Answer a search request."""
         host = self.headers.get("Host", "").partition(":")[0].lower()
         with suppress(OSError), self.web.record("POST", host, self.path):
             self._search()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Print nothing: requests are recorded."""
+        """Print nothing, because the server records all requests."""
 
     def _page(self, host: str, path: str) -> None:
         page = self.web.pages.get(f"http://{host}{path}")
@@ -186,14 +186,14 @@ class GeneratedWebHandler(BaseHTTPRequestHandler):
             self.wfile.write(part)
 
 
-# The generated web over HTTP on loopback: one server for all hosts, which reads the host from the request's header.
+# The generated web over HTTP on this machine: one server for all hosts, which reads the host from the Host header.
 
 POLL_SECONDS = 0.02
 """Seconds between checks whether the server has to stop."""
 
 
 class ReceivedRequest(NamedTuple):
-    """A received request; `done` once it was answered completely."""
+    """A request that the server received; `done` is True once it was answered completely."""
 
     method: str
     host: str
@@ -202,13 +202,20 @@ class ReceivedRequest(NamedTuple):
 
 
 class GeneratedWebServer(ThreadingHTTPServer):
-    """Server of pages by host and path, and of search engines by path; each request has a thread."""
+    """HTTP server of all hosts of the generated web and of its search engines; each request has a thread.
+
+    Attributes:
+        pages: the pages by URL.
+        engines: the search engines by path.
+        engine_mode: how the search engines answer; tests change it.
+        closing: set when the server closes.
+    """
 
     daemon_threads = True
     request_queue_size = 64
 
     def __init__(self, pages: Mapping[str, GeneratedPage]) -> None:
-        """Start a server of pages by URL."""
+        """Start the server on a free port of this machine; `pages` are the pages by URL."""
         super().__init__(("127.0.0.1", 0), GeneratedWebHandler)
         self.pages = pages
         self.engines: Mapping[str, GeneratedSearchEngine] = create_engines([*pages.values()])
@@ -221,7 +228,7 @@ class GeneratedWebServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Host and port of the server, which answers for all hosts of the generated web."""
+        """IP address and port of the server, which answers for all hosts of the generated web."""
         return f"127.0.0.1:{self.server_port}"
 
     @property
@@ -232,7 +239,7 @@ class GeneratedWebServer(ThreadingHTTPServer):
 
     @contextmanager
     def record(self, method: str, host: str, path: str) -> Iterator[None]:
-        """Record a request, and that it was answered if the block raises no error."""
+        """Record a request when the block starts, and that it was answered when the block ends without an error."""
         with self._lock:
             index = len(self._requests)
             self._requests.append(ReceivedRequest(method, host, path))
@@ -251,12 +258,15 @@ class GeneratedWebServer(ThreadingHTTPServer):
 # The search engines of the generated web as search providers.
 
 API_KEY = "generated"
-"""API key of the engines; any text works."""
+"""API key for the search engines, which accept any text."""
 
 
 def create_provider(name: str, address: str, *, sleep: SleepFunction = time.sleep) -> Serper:
-    """Create a provider for an engine that answers like Serper.
+    """Create the search provider for a search engine that answers like Serper.
 
-    Results are cached under `name`, which must therefore be unique.
+    Args:
+        name: name of the provider. It must be unique, because results are cached under it.
+        address: URL of the search engine.
+        sleep: function that waits before a request is repeated.
     """
     return Serper(SearchService(name=name, variable="", base_url=address), key=API_KEY, sleep=sleep)

@@ -1,4 +1,4 @@
-"""The benchmark `web` on generated sites with its scripted expert, and the user's own questions (`ask`)."""
+"""The benchmark `web` of generated questions and sites, its scripted expert, and the user's own questions (`ask`)."""
 
 import atexit
 import datetime
@@ -31,15 +31,21 @@ from certigraph.state.search import GENERATED_WEB, OPEN, Passage, create_questio
 
 
 class SolutionSource(Protocol):
-    """The part of a benchmark that the expert needs."""
+    """What the expert needs of a benchmark."""
 
     def question(self, task_id: str) -> ResearchQuestion:
-        """Return the question with its gold answer and the steps to it."""
+        """Return the question of a task with its gold answer and the solution steps that lead to it."""
         ...
 
 
 class ResearchPosition(NamedTuple):
-    """A question, the graph's state, and what the operator reads."""
+    """How far a run is with a question whose solution is known.
+
+    Attributes:
+        question: the question with its solution steps.
+        state: the graph's state.
+        view: what the running operator reads.
+    """
 
     question: ResearchQuestion
     state: Mapping[str, Any]
@@ -47,7 +53,10 @@ class ResearchPosition(NamedTuple):
 
     @property
     def step(self) -> SolutionStep | None:
-        """The solution step of SDP's target, by its goal, else by its index; None for an impossible goal."""
+        """The solution step of the plan's target, the next predicate to certify (SDP).
+
+        It is found by its goal, else by its index. It is None if the plan has no step left or the goal is impossible.
+        """
         plan, head, steps = self.state.get("plan", ()), self.state.get("head", 0), self.question.solution
         if head >= len(plan) or not is_step(plan[head]):
             return None
@@ -59,18 +68,18 @@ class ResearchPosition(NamedTuple):
 
     @property
     def listed(self) -> Mapping[str, int]:
-        """Numbers of the known results by URL, from 1."""
+        """Numbers of the known search results by URL, from 1."""
         evidence = self.state.get("evidence")
         return {url: number for number, url in enumerate(evidence.sources, 1)} if evidence else {}
 
     @property
     def unread(self) -> set[str]:
-        """The known results that can still be read."""
+        """URLs of the known search results that were not read and can still be read."""
         return {*unread(self.state["evidence"])} if "evidence" in self.state else set()
 
     @property
     def answers(self) -> list[str]:
-        """The gold answer as a list of texts."""
+        """The items of the gold answer."""
         return (self.question.answer or "").split("\n")
 
 
@@ -78,7 +87,7 @@ def current_position(benchmark: SolutionSource) -> ResearchPosition:
     """Return the position of the run whose node is being executed.
 
     Raises:
-        Fault: ("model") it is called outside a run.
+        Fault: ("model") no run is being executed.
     """
     situation = current_situation()
     if situation is None:
@@ -90,13 +99,16 @@ def current_position(benchmark: SolutionSource) -> ResearchPosition:
 
 
 class StepsAsHops:
-    """A GoldSource in which a solution step is a hop; its paragraph is the step's first page, identified by the URL."""
+    """A GoldSource whose hops are the solution steps of a research question.
+
+    The paragraph of a hop is the first page of its step, identified by the URL.
+    """
 
     def __init__(self, benchmark: SolutionSource) -> None:
         self._benchmark = benchmark
 
     def gold(self, task: Task) -> MultiHopQuestion:
-        """Return the question, its answer in the form in which it is submitted, and one hop per step."""
+        """Return the question of a task as a multi-hop question, with its answer as it would be submitted."""
         question = self._benchmark.question(task.id)
         hops = tuple(self._hop(step) for step in question.solution)
         answers = (join_answers((question.answer or "").split("\n")),)
@@ -105,11 +117,11 @@ class StepsAsHops:
         )
 
     def library(self, task: Task) -> Retriever:
-        """Return the retriever of all pages, by URL."""
+        """Return the retriever over all pages of the generated web; the id of a page is its URL."""
         return self._pages
 
     def key(self, passage: Passage) -> str:
-        """Return the page's URL."""
+        """Return the URL of a page, which is its passage's id."""
         return passage.id
 
     def _hop(self, step: SolutionStep) -> GoldHop:
@@ -124,24 +136,24 @@ class StepsAsHops:
 
 # The scripted model `scripted:expert` on the generated web.
 #
-# It recognises an operator's request by the fields of the answer form. It gives a finding only once all pages that
-# support or contradict it were read for this step, and calls one adequate only if it is exactly that finding, so
-# instructions on a page have no effect. SDP's final answer is the gold answer if the finding of the last step is known,
-# else "unknown"; agents without findings submit the gold answer after they have done all steps.
+# It recognises an operator's request by the fields of the answer schema. It gives a finding only once all pages that
+# support or contradict the finding were read for this step, and calls a finding adequate only if it is exactly the gold
+# finding, so that instructions on a page have no effect. SDP's final answer is the gold answer if the finding of the
+# last step is known, else "unknown"; agents without findings submit the gold answer after they have done all steps.
 
 ExpertAnswer = dict[str, Any]
-"""Fields of an answer, by name."""
+"""An answer of the expert: values by field of the answer schema."""
 
 
 class ResearchExpert:
-    """A scripted model for a benchmark whose questions have solution steps."""
+    """Scripted expert for a benchmark whose questions have solution steps."""
 
     def __init__(self, benchmark: SolutionSource) -> None:
         self._benchmark = benchmark
         self._otherwise = searching.GoldExpert(StepsAsHops(benchmark))
 
     def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
-        """Return the right answer to a request; requests of other methods go to the expert of search worlds."""
+        """Return the right answer to an operator's request; requests of other methods go to the expert `GoldExpert`."""
         fields: Mapping[str, Any] = schema.get("properties", {})
         author = next((answer for names, answer in _ANSWERS.items() if names <= fields.keys()), None)
         if "steps" in fields and fields["steps"].get("items", {}).get("type") != "string":
@@ -157,7 +169,7 @@ def _answer_steps(position: ResearchPosition) -> ExpertAnswer:
 
 
 def _answer_tools(position: ResearchPosition) -> ExpertAnswer:
-    """Return the step's searches, and those of its pages that are known, the unread ones first."""
+    """Return the queries of the solution step, and the numbers of its known pages, the unread ones first."""
     step, numbers, unread_urls = position.step, position.listed, position.unread
     if step is None:
         return {"queries": [], "pages": []}
@@ -176,7 +188,7 @@ def _answer_finding(position: ResearchPosition) -> ExpertAnswer:
 
 
 def _answer_adequacy(position: ResearchPosition) -> ExpertAnswer:
-    """Return whether the finding to judge is the gold finding, with its dispute if it has one."""
+    """Return the verdict on a finding: adequate if it is the gold finding, with the dispute if that has one."""
     gold, judged = position.step.finding if position.step else None, position.view["finding"]
     right = gold is not None and judged.text == gold.text and gold.dispute in ("", judged.dispute)
     return {"reason": "held against the way to the answer", "adequate": right}
@@ -189,7 +201,7 @@ def _answer_question(position: ResearchPosition) -> ExpertAnswer:
 
 
 def _answer_move(position: ResearchPosition) -> ExpertAnswer:
-    """Return the next use of a tool: open a known page of the steps, else search, else submit the answer."""
+    """Return the next action: open a known page of the solution steps, else search, else submit the answer."""
     tried = {query_of(action) for action in _actions_so_far(position)}
     pages = [
         url for step in position.question.solution for url in step.pages if url in position.unread and url not in tried
@@ -213,26 +225,29 @@ _ANSWERS: Mapping[frozenset[str], Callable[[ResearchPosition], ExpertAnswer]] = 
     frozenset({"tool", "text"}): _answer_move,
     frozenset({"thought", "action"}): _answer_move,
 }
-"""Functions that answer, by the fields that identify a request."""
+"""Functions that answer a request, by the fields of the answer schema that identify it."""
 
 
-# The benchmark `web`: generated questions on a generated web, over real HTTP on loopback.
+# The benchmark `web`: generated questions on a generated web, over real HTTP on this machine.
 
 TIMEOUT = 3.0
-"""Timeout of a page in seconds. All pages are local, except those that never answer, but machines may be busy."""
+"""Maximum seconds for loading a page. All pages are on this machine, which may be busy; some never answer."""
 
 DEV, SMALL = "dev", "small"
 """Names of the splits, the default first."""
 
 
 class GeneratedWeb(ResearchBenchmark):
-    """Six families of questions with four questions each; the split `small` has the first of each."""
+    """The benchmark `web`: generated questions on generated web sites, which need no network.
+
+    There are six families of questions with four questions each; the split `small` has the first one of each family.
+    """
 
     plain: ClassVar[str] = "web"
     id_pattern: ClassVar[str] = "FAMILY/NUMBER, a number from 1 to 4"
     splits = (DEV, SMALL)
     simulated = True
-    """Whether its data are generated even if a data folder is given: always, because no folder has it."""
+    """Whether the data are generated even if a data folder is given; no folder has data of this benchmark."""
 
     def read(self, split: str) -> Mapping[str, ResearchQuestion]:
         """Return the questions of a split by id."""
@@ -240,11 +255,11 @@ class GeneratedWeb(ResearchBenchmark):
         return {case.question.id: case.question for case in cases}
 
     def web(self, task: Task) -> Web:
-        """Return the one web of all questions, which this process serves from its first use on."""
+        """Return the generated web, which is the same for all tasks. Its first use starts a server in this process."""
         return Web(_search_engines(), _page_source(), web_cache(f"generated-{_pages_digest()}"))
 
     def expert(self) -> Responder:
-        """Return the scripted model that knows the steps to each answer; it is shared because it caches the pages."""
+        """Return the scripted expert, which knows the solution steps of each question. It is shared between callers."""
         return self._expert
 
     @cached_property
@@ -254,7 +269,7 @@ class GeneratedWeb(ResearchBenchmark):
 
 @cache
 def start_server() -> GeneratedWebServer:
-    """Start the server of this process, which stops when the process exits."""
+    """Start the server of the generated web in this process, once; it stops when the process exits."""
     running = GeneratedWebServer(all_pages(generate_all()))
     atexit.register(running.close)
     return running
@@ -275,35 +290,35 @@ def _page_source() -> PageSource:
 
 @cache
 def _pages_digest() -> str:
-    """Return a digest of the pages, which separates their cache from that of other versions."""
+    """Return a digest of the generated pages, so that each version of them has a cache file of its own."""
     pages = "\n".join(page.model_dump_json() for page in start_server().pages.values())
     return hashlib.sha256(pages.encode()).hexdigest()[:8]
 
 
-# The user's own questions: there is no gold, so they are answered and not scored.
+# The user's own questions: there is no gold answer, so that they are answered and not scored.
 
 MAX_PAGE_AGE = datetime.timedelta(days=1)
-"""Maximum age of a cached page before it is fetched again: a user asks what is true today."""
+"""Maximum age of a cached page when a question is asked. Users want to know what is true today."""
 
 NO_TASKS_MESSAGE = 'questions of your own have no list: certigraph ask "QUESTION"'
 
 
 class OwnQuestion(ResearchBenchmark):
-    """The user's own questions (`state.search.create_question_task`).
+    """The benchmark `ask`: a user's own questions, as tasks made by `state.search.create_question_task`.
 
-    With a folder, the web consists of that folder's pages; else it is the live web or the generated one, as the task
-    says.
+    With a folder, the web consists of the pages in that folder. Else the task names the search providers: those of the
+    live web, or the generated web.
 
     Args:
         folder: folder of pages.
         config: must be empty.
-        search: the user's own search engine, in place of those that the task names.
-        pages: the user's own reader of pages. Results of the user's own search or reader are not cached.
+        search: the user's own search provider, in place of those that the task names.
+        pages: the user's own page source. With an own search provider or page source, nothing is cached.
     """
 
     plain = "ask"
     simulated = True
-    """Nothing is generated in place of data, because there are no tasks."""
+    """True, because no data folder has data of this benchmark. It has no tasks of its own."""
 
     def __init__(
         self,
@@ -317,7 +332,7 @@ class OwnQuestion(ResearchBenchmark):
         self._search, self._pages = search, pages
 
     def read(self, split: str) -> Mapping[str, ResearchQuestion]:
-        """Return no questions: they are only known when a user asks them."""
+        """Return no questions, because they are only known when a user asks them."""
         return {}
 
     def tasks(self, split: str = "") -> Sequence[Task]:
@@ -337,24 +352,24 @@ class OwnQuestion(ResearchBenchmark):
         raise UnknownName(NO_TASKS_MESSAGE)
 
     def question(self, task_id: str) -> ResearchQuestion:
-        """Return an empty question: its text is in the task."""
+        """Return a question without text, because the text of a user's question is the goal of its task."""
         return ResearchQuestion(id=task_id, text="")
 
     def expert(self) -> Responder | None:
-        """Return the scripted model that knows the generated web, for questions that are asked there."""
+        """Return the scripted expert, which knows the questions of the generated web only."""
         return self._expert
 
     def knows(self, task: Task) -> bool:
-        """Return whether the expert knows a question: one of the generated web, asked on that web."""
+        """Return whether the expert can answer a task: its question is one of the generated web, and is asked there."""
         return task.constants.get("search") == GENERATED_WEB and task.id in self._generated.known
 
     def web(self, task: Task) -> Web:
-        """Return the web for a question's research.
+        """Return the web for the research of a task.
 
-        Pages that were cached less than a day before the question was asked are not fetched again.
+        On the live web, pages that were cached at most a day before the question was asked are not fetched again.
 
         Raises:
-            Fault, UnknownName: as `create_providers`.
+            Fault, UnknownName: as `create_providers` raises.
         """
         named = str(task.constants.get("search") or "")
         if self.folder is not None:
@@ -381,7 +396,7 @@ class OwnQuestion(ResearchBenchmark):
 
 
 class _GeneratedQuestions:
-    """The questions of the generated web, by the ids that they have as a user's questions."""
+    """The questions of the generated web, by the task ids that they get when a user asks them (`ask`)."""
 
     def __init__(self) -> None:
         self.known = {
@@ -389,10 +404,10 @@ class _GeneratedQuestions:
         }
 
     def question(self, task_id: str) -> ResearchQuestion:
-        """Return a question.
+        """Return the question of a task.
 
         Raises:
-            Fault: ("model") it is not one of the generated web's.
+            Fault: ("model") it is no question of the generated web.
         """
         if task_id not in self.known:
             raise Fault("model", "scripted:expert knows the questions of `web` alone: name another model with --model")

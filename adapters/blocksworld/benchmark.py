@@ -85,7 +85,7 @@ class BlocksInstance(Record):
 
 
 def random_instance(blocks: int, seed: int) -> BlocksInstance:
-    """Draw a random start and a random goal, complete or partial, that does not hold at the start.
+    """Draw a random initial state, and as the goal one or several random `on` facts that do not all hold initially.
 
     The same arguments give the same instance on every machine.
 
@@ -103,7 +103,10 @@ def random_instance(blocks: int, seed: int) -> BlocksInstance:
 
 
 def tower_instance(blocks: int) -> BlocksInstance:
-    """Create the problem of building one tower from blocks on the table, first block on top: 2 * (blocks - 1) moves."""
+    """Create the problem of building one tower from `blocks` blocks on the table, with the first block on top.
+
+    The shortest plan has 2 * (blocks - 1) moves.
+    """
     names = _block_names(blocks)
     goal = (on(upper, lower) for upper, lower in pairwise(names))
     return BlocksInstance(
@@ -139,11 +142,11 @@ def _facts_of_stacks(stacks: Stacks) -> list[BlockFact]:
 # PDDL problems: one text, one file, a folder, or a tar archive.
 
 _PROBLEM = "(problem"
-"""Text that only problems contain; the domain is often in the same folder."""
+"""Text that identifies a PDDL problem; the domain file, often in the same folder, does not contain it."""
 
 
 def read_problem(text: str, source: str = "problem") -> BlocksInstance:
-    """Parse one `(define (problem ...))`; blocks, init and goal of the instance are sorted.
+    """Parse a PDDL problem, `(define (problem ...))`; blocks, init and goal of the instance are sorted.
 
     Raises:
         Fault: ("data") the text is not a BlocksWorld problem of positive ground facts; the message names `source`.
@@ -160,9 +163,9 @@ def read_problem(text: str, source: str = "problem") -> BlocksInstance:
 
 
 def read_problems(source: Path) -> dict[str, BlocksInstance]:
-    """Read all problems of a .pddl file, a folder or a tar archive, by path without suffix: `hard/instance-1`.
+    """Read all PDDL problems of a .pddl file, a folder or a tar archive.
 
-    They are sorted by set and number.
+    The keys are the problems' paths without suffix, such as `hard/instance-1`, sorted by folder and number.
 
     Raises:
         Fault: ("data") there are no problems, or the source cannot be read.
@@ -227,25 +230,27 @@ Supports = dict[str, str]
 TABLE, HAND, NOTHING = "table", "hand", "nothing"
 
 LATER = "later"
-"""Required grip of a block whose place is not free yet; no state satisfies it."""
+"""Required value of the attribute `grip` of a block whose place is not free yet. No state has this value."""
 
 
 class BlocksWorldFactors:
-    """Extractor of factored states. An observation describes the complete state, so nothing has to be remembered.
+    """Extractor of factored states (blocks with attributes) from observations, which describe the complete state.
 
-    Written by hand for PlanBench's sentences; in the StateFactory paper a language model extracts the states. Besides
-    the goal facts it requires milestones of every plan: a block and its place are clear, the block is held.
+    It is written by hand for PlanBench's sentences; in the StateFactory paper a language model extracts the states. A
+    goal state requires not only the goal's facts but also milestones that every plan passes: a block and its place are
+    clear, and the block is held.
     """
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
-        """Return each block with what is below and above it; the previous state if the observation describes none."""
+        """Return each block with what is below and above it; `state` unchanged if the observation mentions no block."""
         below = _supports_by_name(parse_observed(observation) or parse_facts(observation))
         return to_factored({block: _attributes_of(block, below) for block in below}) if below else state
 
     def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
-        """Return what the goal requires below each block, and its preconditions: block and place clear, block held.
+        """Return the state that the goal requires: what must be below each block that the goal places.
 
-        A block counts as placed only if all required blocks below it are placed too.
+        For a block that is not placed yet, the state also requires that the block and its place are clear and that the
+        block is held. A block counts as placed only if all required blocks below it are placed too.
         """
         required = _supports_by_name(parse_goal(goal) or parse_facts(goal))
         below = {name: attributes["below"] for name, attributes in to_mapping(state).items() if "below" in attributes}
@@ -304,7 +309,7 @@ def _is_placed(block: str, required: Supports, below: Supports) -> bool:
 
 
 class BlocksWorldEnvironment(Environment):
-    """BlocksWorld episode. It is done, with reward 1.0, when the goal holds; until then all rewards are 0.0."""
+    """Environment of one instance. The episode ends with reward 1.0 once the goal holds; all other rewards are 0.0."""
 
     concurrent = False
 
@@ -313,7 +318,7 @@ class BlocksWorldEnvironment(Environment):
         self.state: BlocksState = instance.state
 
     def reset(self) -> Observation:
-        """Return to the initial state."""
+        """Restore the initial state."""
         self.state = self.instance.state
         return self._observation()
 
@@ -336,7 +341,7 @@ class BlocksWorldEnvironment(Environment):
         return [format_move(move) for move in applicable_moves(self.state)]
 
     def score(self) -> Scores:
-        """Return 1.0 if the goal holds now, else 0.0; part `goal_facts` is the fraction of goal facts that hold."""
+        """Return 1.0 if the goal holds now, else 0.0; `parts["goal_facts"]` is the fraction of goal facts that hold."""
         count = sum(fact in self.state for fact in self.instance.goal)
         return Scores(
             value=float(self.instance.solved_by(self.state)), parts={"goal_facts": count / len(self.instance.goal)}
@@ -361,10 +366,13 @@ DEFAULT_SET = "generated_basic"
 
 
 class BlocksWorld(Benchmark):
-    """Benchmark of tasks `4-0` (4 blocks, seed 0) and `tower-30` (30 blocks); with data `generated_basic/instance-1`.
+    """Benchmark of generated tasks, such as `4-0` (4 blocks, seed 0) and `tower-30` (30 blocks).
+
+    With PlanBench's data there are also tasks such as `generated_basic/instance-1`.
 
     Args:
-        data: Folder with instances.tar.gz, read on first use; None for generated tasks only.
+        data: Folder with PlanBench's instances.tar.gz, read on first use; None for generated tasks only.
+        config: Must be empty: there are no variants.
     """
 
     name = "blocksworld"
@@ -380,7 +388,9 @@ class BlocksWorld(Benchmark):
         self.data = data
 
     def tasks(self, split: str = "") -> list[Task]:
-        """Return a set of instances, such as `hard`. Default: PlanBench's basic set; without data, 20 generated tasks.
+        """Return the tasks of a split: a folder of PlanBench's archive, such as `hard`.
+
+        The default is PlanBench's basic set or, without data, 20 generated tasks.
 
         Raises:
             UnknownName: the split is unknown; the message lists the known ones.
@@ -401,7 +411,7 @@ class BlocksWorld(Benchmark):
 
         Raises:
             UnknownName: there is no such task; the message lists some ids.
-            Fault: as in `tasks`.
+            Fault: see `tasks`.
         """
         if match := re.fullmatch(r"([2-9]|[1-9]\d+)-(0|[1-9]\d*)", task_id):
             return self._task(task_id, random_instance(*map(int, match.groups())))
@@ -422,7 +432,7 @@ class BlocksWorld(Benchmark):
         return [format_move(move) for move in find_plan(world.state, world.instance.goal)]
 
     def open(self, task: Task) -> BlocksWorldEnvironment:
-        """Create the world of a task from its constants.
+        """Create the environment of a task from `task.constants`.
 
         Raises:
             Fault: ("data") the constants are not a valid `BlocksInstance`.
@@ -433,15 +443,18 @@ class BlocksWorld(Benchmark):
             raise Fault("data", f"task {task.id}: {error}; make it with BlocksWorld().task('4-0')") from error
 
     def operators(self) -> Mapping[str, Operator]:
-        """Return no operators: the generic, prompted ones are used."""
+        """Return an empty mapping: this benchmark replaces none of the graphs' generic operators."""
         return {}
 
     def expert(self) -> Responder | None:
-        """Return the scripted model that answers correctly from what operators read."""
+        """Return the scripted model `scripted:expert`: it computes correct answers from what operators read."""
         return answer_request
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """Return the rate of solved tasks with its standard error, and the rate of runs that certified their goal."""
+        """Return the rate of solved tasks with its standard error, and the rate of runs that ended by their goal.
+
+        A run ends by its goal if the graph's own checks found the goal reached.
+        """
         solved = [footer.scores.value if footer.scores else 0.0 for _, footer in runs]
         return {
             "n": len(runs),

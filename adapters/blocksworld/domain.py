@@ -53,7 +53,7 @@ def ontable(x: str) -> BlockFact:
 
 
 class MoveSchema(NamedTuple):
-    """Preconditions of a move, all of which it deletes, and the facts that it adds."""
+    """Preconditions and effects of a move. The facts `needs` are required and then deleted, the facts `adds` added."""
 
     needs: tuple[BlockFact, ...]
     adds: tuple[BlockFact, ...]
@@ -64,7 +64,7 @@ def schema_of(move: BlockMove) -> MoveSchema:
     """Return the preconditions and effects of a move.
 
     Raises:
-        ValueError: it is not a move of the domain.
+        ValueError: `move` is not a move of the domain.
     """
     match move:
         case BlockMove("pick-up", (x,)):
@@ -79,7 +79,7 @@ def schema_of(move: BlockMove) -> MoveSchema:
 
 
 def unmet_preconditions(state: BlocksState, move: BlockMove) -> tuple[BlockFact, ...]:
-    """Return the preconditions that do not hold; empty if the move is applicable."""
+    """Return the preconditions of a move that do not hold in a state; empty if the move is applicable."""
     return tuple(fact for fact in schema_of(move).needs if fact not in state)
 
 
@@ -90,7 +90,7 @@ def apply_move(state: BlocksState, move: BlockMove) -> BlocksState:
         ValueError: a precondition does not hold.
     """
     if missing := unmet_preconditions(state, move):
-        raise ValueError(f"{move} is not applicable, {missing} do not hold; see unmet(state, move)")
+        raise ValueError(f"{move} is not applicable, {missing} do not hold; see unmet_preconditions(state, move)")
     return state.difference(schema_of(move).needs).union(schema_of(move).adds)
 
 
@@ -127,7 +127,7 @@ def sort_facts(facts: Iterable[BlockFact]) -> list[BlockFact]:
 def occupied_slots(facts: Iterable[BlockFact]) -> Iterator[tuple[str, ...]]:
     """Yield the slots that facts occupy: the place of a block, the cover of a block, the hand.
 
-    In a possible world no slot is occupied twice; a complete state occupies every slot once.
+    In a possible state no slot is occupied twice; a complete state occupies every slot exactly once.
     """
     for fact in facts:
         match fact:
@@ -208,7 +208,7 @@ def format_block(block: str) -> str:
     """Format a block: `red block` for a, `block 13` for 13.
 
     Raises:
-        Fault: ("data") the name could not be parsed again.
+        Fault: ("data") the name has no wording that could be parsed back.
     """
     if block in COLOURS:
         return f"{COLOURS[block]} block"
@@ -275,7 +275,7 @@ def parse_goal(text: str) -> BlocksState:
 
 @lru_cache(maxsize=1024)
 def parse_action(text: str) -> BlockMove | None:
-    """Parse a text that is a move, in words or as PlanBench's `(stack red blue)`; None if it is none."""
+    """Parse a move, given in words or as in PlanBench's `(stack red blue)`; None if the text is not a move."""
     flat = _normalise_text(text).rstrip(".")
     for operator, pattern in _MOVE_PATTERNS:
         if match := pattern.fullmatch(flat):

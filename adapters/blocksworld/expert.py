@@ -1,4 +1,4 @@
-"""BlocksWorld's planners, and the scripted expert that answers the requests of the generic operators."""
+"""Planners for BlocksWorld, and the scripted expert, which answers the operators' requests in place of a model."""
 
 import re
 from collections import deque
@@ -46,7 +46,7 @@ Each further block multiplies the states by about eight.
 def find_plan(state: BlocksState, goal: Iterable[BlockFact]) -> list[BlockMove]:
     """Find moves to a state in which the goal holds.
 
-    They are optimal up to `MAX_SEARCHED_BLOCKS` blocks, else about 4 moves per block.
+    For up to `MAX_SEARCHED_BLOCKS` blocks the plan is as short as possible, else it has about 4 moves per block.
 
     Args:
         state: Complete state.
@@ -59,7 +59,7 @@ def find_plan(state: BlocksState, goal: Iterable[BlockFact]) -> list[BlockMove]:
 
 
 def find_shortest_plan(state: BlocksState, goal: Iterable[BlockFact]) -> list[BlockMove]:
-    """Find a shortest plan by breadth-first search over all states; raises as `find_plan`."""
+    """Find a shortest plan by breadth-first search over all states. Raises the same errors as `find_plan`."""
     goal_facts = _check_goal(state, goal)
     came_from: dict[BlocksState, tuple[BlocksState, BlockMove] | None] = {state: None}
     queue = deque([state])
@@ -76,9 +76,9 @@ def find_shortest_plan(state: BlocksState, goal: Iterable[BlockFact]) -> list[Bl
 
 
 def find_linear_plan(state: BlocksState, goal: Iterable[BlockFact]) -> list[BlockMove]:
-    """Find a plan that first clears the blocks in the way, then builds bottom-up, in linear time.
+    """Find, in linear time, a plan that first clears the blocks in the way and then builds bottom-up.
 
-    Raises as `find_plan`.
+    Raises the same errors as `find_plan`.
     """
     goal_facts = _check_goal(state, goal)
     if goal_facts <= state:
@@ -141,22 +141,22 @@ NUMBERED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
 
 
 class BlocksPosition(NamedTuple):
-    """The operator's view of a run, in facts."""
+    """What an operator's request is about, parsed into facts: the state, the goal, and what to reach or to judge."""
 
     state: BlocksState
-    """State that was observed last, or else the task's start; empty if the view has neither."""
+    """State that was observed last, or else the task's initial state; empty if neither is shown."""
     goal: BlocksState
-    """Goal of the task, or of a sub-task that the operator sees alone."""
+    """Goal of the task, or of the sub-task if the operator sees only that."""
     target: BlocksState
-    """What the operator works on; for the sub-task that completes the task, the task's goal."""
+    """Facts that the operator works towards; for the sub-task that completes the task, the task's goal."""
     conditions: tuple[BlocksState, ...]
-    """Conditions to judge, in order; one in an unknown wording is empty."""
+    """Conditions to judge, in order; a condition in an unknown wording is an empty set."""
     candidates: tuple[str, ...] = ()
     """Actions whose outcomes are to be predicted."""
 
 
 def read_position(view: Mapping[str, Any]) -> BlocksPosition:
-    """Read what a request is about from the operator's view."""
+    """Parse what a request is about from `view`, the part of the graph's state that the operator reads."""
     goal = str(view.get("assignment") or (view["task"].goal if "task" in view else ""))
     subtask = view.get("subtask")
     target = view["target"].text if "target" in view else getattr(subtask, "text", subtask) or goal
@@ -170,10 +170,10 @@ def read_position(view: Mapping[str, Any]) -> BlocksPosition:
 
 
 def read_text(text: str) -> BlocksPosition:
-    """Read what a request is about from its text alone, as a language model behind an endpoint has to.
+    """Parse what a request is about from the prompt alone, as a language model behind an endpoint has to.
 
-    Only the world's own sentences and the form of lists are read, no label of a prompt: the target is the last line
-    that is no item of a list, the conditions are the numbered ones.
+    Only BlocksWorld's own sentences and the layout of lists are used, not the labels in a prompt. The target is the
+    last line with facts that is not a list item; the conditions are the numbered items.
     """
     outside = [line for line in QUOTED.sub("", text).splitlines() if parse_facts(line)]
     aims = [line for line in outside if not ITEM.match(line)] or [""]
@@ -196,7 +196,7 @@ def _parse_aim(text: str) -> BlocksState:
 
 
 def is_fulfilled(condition: BlocksState, state: BlocksState) -> bool:
-    """Return whether a condition holds in a state; one that could not be parsed does not."""
+    """Return whether a condition holds in a state; False for an empty condition, which could not be parsed."""
     return bool(condition) and condition <= state
 
 
@@ -210,13 +210,19 @@ FormAnswer = dict[str, Any]
 
 
 def answer_request(prompt: str, form: Schema) -> Any:
-    """Answer a request of any graph's operators correctly. Outside a node the answer is the minimal one."""
+    """Answer an operator's request correctly, from the state that the operator reads, in the answer schema `form`.
+
+    Outside a graph node the answer is the smallest instance of the schema.
+    """
     situation = current_situation()
     return answer_at(read_position(situation.view), form) if situation else minimal_answer(form)
 
 
 def answer_at(at: BlocksPosition, form: Schema) -> Any:
-    """Answer at a position; the kind of request is recognised by the answer's schema, an unknown one is minimal."""
+    """Answer a request about a position. The fields of the answer schema `form` tell which kind of request it is.
+
+    For an unknown kind the answer is the smallest instance of the schema.
+    """
     fields = form.get("properties", {})
     if not fields:
         return "Nothing to add."

@@ -1,4 +1,4 @@
-"""HotpotQA: question files, generated questions, official scores, the interactive world, and the benchmark."""
+"""HotpotQA: question files, generated questions, official scores, an interactive world, and the benchmark."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -54,19 +54,19 @@ FILE_NAMES = {
     "dev": ("dev_distractor", "hotpot_dev_distractor_v1", "hotpot_dev_fullwiki_v1"),
     "train": ("train_distractor", "hotpot_train_v1.1"),
 }
-"""Names of the files by split, without suffix; the publishers' own names come last."""
+"""Names of the question files by split, without suffix; the publishers' own names come last."""
 
 SupportingFact = tuple[str, int]
-"""A supporting sentence: the title of its paragraph, and its index there from 0."""
+"""A supporting sentence: the title of its paragraph, and its index in the paragraph, from 0."""
 
 
 class HotpotQuestion(MultiHopQuestion):
-    """A question of HotpotQA; `kind` is bridge or comparison."""
+    """A question of HotpotQA; `kind` is its type, "bridge" or "comparison"."""
 
     facts: frozenset[SupportingFact]
     """The gold supporting sentences."""
     sentences: dict[str, tuple[str, ...]]
-    """Sentences of its paragraphs, by title."""
+    """Sentences of the question's paragraphs, by title."""
 
 
 class _Official(BaseModel):
@@ -82,14 +82,14 @@ def read_questions(folder: Path, split: str) -> dict[str, HotpotQuestion]:
     """Read the questions of a split by id, in the order of the file.
 
     Raises:
-        Fault: ("data") the file is missing, a row is malformed, or an id is given twice; the message names file and
-            line.
+        Fault: ("data") the file is missing, a row is malformed, or two rows have the same id. The message names file
+            and line.
     """
     return parse_questions(read_rows(find_question_file("hotpotqa", folder, FILE_NAMES[split])))
 
 
 def parse_questions(rows: Iterable[JsonRow]) -> dict[str, HotpotQuestion]:
-    """Parse official rows as questions by id.
+    """Convert rows in HotpotQA's official layout to questions by id.
 
     Raises:
         Fault: as `read_questions`.
@@ -114,9 +114,9 @@ def _question(official: _Official) -> HotpotQuestion:
 
 
 def _hops(official: _Official, sentences: dict[str, tuple[str, ...]]) -> tuple[GoldHop, ...]:
-    """Return one hop per supporting paragraph.
+    """Return the gold hops of a question, one per supporting paragraph.
 
-    The paragraph that contains the answer comes last; the answer of each earlier hop is the title of the next.
+    The paragraph that contains the answer comes last. The answer of an earlier hop is the title of the next paragraph.
     """
     titles = list(dict.fromkeys(title for title, _ in official.supporting_facts))
     findings = {title: _finding(official, title, sentences.get(title, ())) for title in titles}
@@ -134,19 +134,19 @@ def _hops(official: _Official, sentences: dict[str, tuple[str, ...]]) -> tuple[G
 
 
 def _finding(official: _Official, title: str, sentences: Sequence[str]) -> str:
-    """Return the supporting sentences in their order; the title if the file has none of them."""
+    """Return the supporting sentences of a paragraph as one text; its title if the question file lacks them."""
     indices = {index for name, index in official.supporting_facts if name == title and 0 <= index < len(sentences)}
     return " ".join(sentences[index].strip() for index in sorted(indices)) or title
 
 
-# Generated questions in HotpotQA's layout, used without data: twenty per split, half of them comparisons.
+# Generated questions in HotpotQA's layout, used if there are no data: twenty per split, half of them comparisons.
 
 BRIDGES, COMPARISONS, PAGES = 10, 10, 10
-"""Number of generated questions of each kind per split, and of pages per question."""
+"""Number of generated questions of type bridge and of type comparison per split, and of pages per question."""
 
 
 def generate_rows(split: str) -> Iterator[JsonRow]:
-    """Iterate over the generated rows of a split, which are always the same."""
+    """Yield the generated rows of a split, which are the same every time."""
     for number, question in enumerate(generate_chains(split, [2] * BRIDGES, PAGES)):
         yield _row(f"{split}-bridge-{number}", "bridge", question)
     for number, question in enumerate(generate_comparisons(split, COMPARISONS, PAGES)):
@@ -171,30 +171,33 @@ def _row(id_: str, kind: str, question: GeneratedQuestion) -> JsonRow:
 # HotpotQA's official scores of an answer, of its supporting facts, and of both together (hotpot_evaluate_v1).
 
 UNIT_ANSWERS = {"yes", "no", "noanswer"}
-"""Answers that are compared as a unit: a different answer shares no token with them."""
+"""Answers that are compared as a whole: they share no token with a different answer."""
 
 HotpotScores = dict[str, float]
 """Scores by name."""
 
 
 def hotpot_overlap(answer: str, gold: str) -> Overlap:
-    """Return precision, recall and F1 over tokens; 0 if the answers differ and one is yes, no or noanswer."""
+    """Return precision, recall and F1 of tokens; all 0 if the answers differ and one is yes, no or noanswer."""
     first, second = normalise_answer(answer), normalise_answer(gold)
     return NO_OVERLAP if first != second and {first, second} & UNIT_ANSWERS else any_overlap(answer, gold)
 
 
 def answer_scores(answer: str, gold: str) -> HotpotScores:
-    """Return EM, F1, precision and recall of an answer."""
+    """Return exact match, token F1, precision and recall of an answer."""
     return name_scores("", exact_match(answer, gold), hotpot_overlap(answer, gold))
 
 
 def support_scores(predicted: Set[tuple[str, int]], gold: Set[tuple[str, int]]) -> HotpotScores:
-    """Return EM, F1, precision and recall of supporting sentences (title, index)."""
+    """Return exact match, F1, precision and recall of predicted supporting sentences (title, index)."""
     return name_scores("sp_", float(predicted == gold), set_overlap(predicted, gold))
 
 
 def joint_scores(answer: Mapping[str, float], support: Mapping[str, float]) -> HotpotScores:
-    """Return the products of the EMs, of the precisions and of the recalls, and the F1 of those products."""
+    """Return the joint scores of an answer and its supporting sentences.
+
+    They are the products of both exact matches, both precisions and both recalls, and F1 of the last two products.
+    """
     overlap = add_f1(
         answer["precision"] * support["sp_precision"],
         answer["recall"] * support["sp_recall"],
@@ -203,7 +206,7 @@ def joint_scores(answer: Mapping[str, float], support: Mapping[str, float]) -> H
 
 
 def name_scores(prefix: str, em: float, overlap: Overlap) -> HotpotScores:
-    """Return four scores by their names."""
+    """Return exact match, F1, precision and recall by name, each name beginning with `prefix`."""
     values = {"em": em, "f1": overlap.f1, "precision": overlap.precision, "recall": overlap.recall}
     return {f"{prefix}{name}": value for name, value in values.items()}
 
@@ -212,16 +215,16 @@ def name_scores(prefix: str, em: float, overlap: Overlap) -> HotpotScores:
 
 
 class HotpotPredictions(BaseModel):
-    """{"answer": {id: text}, "sp": {id: [[title, index], ...]}}; the supporting facts may be left out."""
+    """A file of predictions: `{"answer": {id: text}, "sp": {id: [[title, index], ...]}}`; `sp` may be left out."""
 
     answer: dict[str, str]
     sp: dict[str, list[SupportingFact]] = {}
 
 
 def score_predictions(path: Path, questions: Sequence[HotpotQuestion]) -> list[ScoredQuestion]:
-    """Return the scores of every gold question; None for missing answers or supporting facts.
+    """Score a file of predictions: return the scores of every question.
 
-    Predictions for other questions are ignored, as in the official scorer.
+    A missing answer counts 0. Predictions for other questions are ignored, as in the official scorer.
 
     Raises:
         Fault: ("data") the file is malformed, or has no prediction for any of the questions.
@@ -240,7 +243,13 @@ def _prediction_scores(question: HotpotQuestion, predictions: HotpotPredictions)
 def score_prediction(
     question: HotpotQuestion, answer: str | None, support: frozenset[SupportingFact] | None
 ) -> dict[str, float | None]:
-    """Return all scores of a prediction by name; the joint ones need both an answer and supporting facts."""
+    """Return all scores of a prediction by name.
+
+    Args:
+        question: the question.
+        answer: the predicted answer; None counts 0.
+        support: the predicted supporting sentences; None leaves out their scores and the joint scores.
+    """
     answered = None if answer is None else answer_scores(answer, question.answers[0])
     supported = None if support is None else support_scores(support, question.facts)
     joint = joint_scores(answered, supported) if answered and supported else {}
@@ -251,19 +260,19 @@ def score_prediction(
 
 
 class TitledPage(NamedTuple):
-    """A page: the paragraph that a search shows, and its sentences, through which a look-up goes."""
+    """A page: the paragraph that a search shows, and its sentences, in which words are looked up."""
 
     passage: Passage
     sentences: tuple[str, ...]
 
 
 class TitleRetriever:
-    """A Retriever whose query is a title: it returns the page with that title, else pages with similar titles."""
+    """A Retriever whose query is a title. It returns the page with that title, else pages with similar titles."""
 
     name = "titles"
 
     def __init__(self, pages: Iterable[tuple[str, tuple[str, ...]]]) -> None:
-        """Index pages (title, sentences); of pages whose titles differ only in case, the first counts."""
+        """Index pages, each a title and its sentences. Of pages whose titles differ only in case, the first is used."""
         self._pages: dict[str, TitledPage] = {}
         self._by_title: dict[str, TitledPage] = {}
         self._by_word: dict[str, list[TitledPage]] = defaultdict(list)
@@ -276,14 +285,14 @@ class TitleRetriever:
         return self._by_title.get(_title_key(title))
 
     def similar(self, title: str, most: int) -> list[PassageHit]:
-        """Return pages whose titles share words with a title, sorted by Jaccard similarity (the score)."""
+        """Return at most `most` pages whose titles share words with a title, sorted by Jaccard similarity."""
         wanted = set(words(title))
         shared = Counter(page.passage.id for word in wanted for page in self._by_word.get(word, ()))
         hits = [PassageHit(self.passage(id_), n / len(wanted | self._words(id_))) for id_, n in shared.items()]
         return sorted(hits, key=lambda hit: (-hit.score, hit.passage.title))[:most]
 
     def search(self, query: str, k: int) -> list[PassageHit]:
-        """Return the page with the title, else at most `k` similar ones."""
+        """Return the page whose title is the query, else at most `k` pages with similar titles."""
         page = self.titled(query)
         return [PassageHit(page.passage, 1.0)][:k] if page else self.similar(query, k)
 
@@ -296,10 +305,10 @@ class TitleRetriever:
         return self.page(id).passage
 
     def page(self, id_: str) -> TitledPage:
-        """Return the page of a passage's id.
+        """Return the page whose passage has an id.
 
         Raises:
-            UnknownName: there is none.
+            UnknownName: there is no such page.
         """
         if id_ not in self._pages:
             raise UnknownName(f"no page {id_!r} among {len(self._pages):,}; search for one by its title")
@@ -324,11 +333,11 @@ LOOKUP = "lookup"
 """Name of the action that looks a word up on the current page."""
 
 MAX_SIMILAR_TITLES = 5
-"""Maximum number of titles offered if no page has the requested one."""
+"""Maximum number of similar titles that are offered if no page has the requested title."""
 
 
 class InteractiveWorld(SearchWorld):
-    """World of one question over pages; the page that was opened last is the current one."""
+    """Environment in which an agent opens pages by title and looks words up on the page that it opened last."""
 
     def __init__(self, pages: TitleRetriever, judge: Judge) -> None:
         self._pages = pages
@@ -338,13 +347,13 @@ class InteractiveWorld(SearchWorld):
         super()._clear()
         self._current: TitledPage | None = None
         self._looked: tuple[str, int] = ("", 0)
-        """The word that is looked up on the current page, and how many sentences with it were shown."""
+        """The word that was looked up last on the current page, and how many sentences with it were shown."""
 
     def _tools(self) -> Mapping[str, SearchTool]:
         return {**super()._tools(), LOOKUP: self._lookup}
 
     def _search(self, action: Action) -> Observation:
-        """Open the page with a title; if there is none, offer similar titles and change nothing."""
+        """Open the page with a title. If there is none, offer similar titles and change nothing."""
         title = str(action.args.get("query") or "")
         page = self._pages.titled(title)
         if page is None:
@@ -373,7 +382,7 @@ class InteractiveWorld(SearchWorld):
 # The benchmark: the distractor setting, retrieval from a corpus, and the interactive world.
 
 INTERACTIVE = "interactive"
-"""Configuration with the interactive world."""
+"""Name of the configuration in which the agent opens pages by title (`InteractiveWorld`)."""
 
 TITLES = """\
 search[TITLE] opens the page of that title, or offers similar titles; lookup[WORD] gives the next sentence of the open
@@ -383,11 +392,11 @@ WORDS = "search[WORDS] brings up paragraphs that have the words, first those who
 
 
 class HotpotQA(QuestionBenchmark[HotpotQuestion]):
-    """Questions over two paragraphs.
+    """The benchmark HotpotQA: questions over two paragraphs of Wikipedia.
 
-    Configurations: none, the question's ten paragraphs are given (distractor); `corpus`, they are retrieved from disk
-    (see `Retrievers`); `interactive`, pages are opened by title and searched for words. An interactive page consists of
-    the paragraph that the question files have of it.
+    Without a configuration, the question's ten paragraphs are given (the distractor setting). With `corpus`, paragraphs
+    are retrieved from an index on disk (see `Retrievers`). With `interactive`, the agent opens pages by title and looks
+    words up on them; a page has only the paragraph that the question files contain of it.
     """
 
     plain = "hotpotqa"
@@ -405,7 +414,7 @@ class HotpotQA(QuestionBenchmark[HotpotQuestion]):
         """Create the world of a question.
 
         Raises:
-            Fault: ("data") its paragraphs should be given and it has none.
+            Fault: ("data") the configuration needs the question's own paragraphs, and the question has none.
         """
         if self.config != INTERACTIVE:
             return super().open(task)
@@ -413,37 +422,40 @@ class HotpotQA(QuestionBenchmark[HotpotQuestion]):
         return InteractiveWorld(self._pages, lambda outcome: self.score_outcome(question, outcome))
 
     def retriever(self, task: Task, alpha: float | None) -> Retriever:
-        """Return the retriever of a task; in the interactive world, that of pages by title."""
+        """Return the retriever of a task; in the interactive configuration, the one that finds pages by title."""
         return self._pages if self.config == INTERACTIVE else super().retriever(task, alpha)
 
     def score_file(self, path: Path, split: str = "") -> list[ScoredQuestion]:
-        """Score a file of predictions in HotpotQA's official format, for example of another program.
+        """Score a file of predictions in HotpotQA's official layout, for example of another program.
 
-        Give the result to `rates` for the official figures.
+        `rates` computes metrics from the result.
 
         Raises:
-            UnknownName, Fault: as QuestionBank and `score_predictions`.
+            UnknownName, Fault: as `QuestionBank.split` and `score_predictions` raise.
         """
         return score_predictions(path, self.bank.split(split))
 
     def key(self, passage: Passage) -> str:
-        """Return the title, by which HotpotQA identifies paragraphs: other dumps of Wikipedia may have another text."""
+        """Return the title, by which HotpotQA identifies paragraphs. The text may differ between dumps of Wikipedia."""
         return passage.title
 
     def read(self, split: str) -> Mapping[str, HotpotQuestion]:
         """Read the questions of a split, by id.
 
         Raises:
-            Fault: as `read_questions`.
+            Fault: as `read_questions` raises.
         """
         return read_questions(self.folder, split) if self.folder else parse_questions(generate_rows(split))
 
     def answer_parts(self, question: HotpotQuestion, answer: str) -> dict[str, float]:
-        """Return EM, F1, precision and recall."""
+        """Return exact match, token F1, precision and recall of an answer."""
         return answer_scores(answer, question.answers[0])
 
     def parts(self, question: HotpotQuestion, outcome: SearchOutcome) -> ScoreParts:
-        """Return the official scores; the supporting facts are the sentences that support its claims."""
+        """Return the official scores of an episode.
+
+        The sentences that the findings of its claims quote count as the predicted supporting facts.
+        """
         facts = frozenset(fact for claim in outcome.claims for fact in _facts(question, claim))
         return score_prediction(question, outcome.answer, facts if outcome.claims else None)
 
@@ -453,7 +465,7 @@ class HotpotQA(QuestionBenchmark[HotpotQuestion]):
 
 
 def _facts(question: HotpotQuestion, claim: Claim) -> list[SupportingFact]:
-    """Return the sentences of a claimed paragraph that the finding quotes, else the one with most of its terms."""
+    """Return the sentences of a claim's paragraph that support the claim (`find_supporting_sentences`)."""
     if claim.passage is None:
         return []
     sentences = question.sentences.get(claim.passage.title) or split_sentences(claim.passage.text)

@@ -1,1 +1,1 @@
-"""LoCoMo: questions about very long conversations of two speakers (Maharana et al., ACL 2024)."""
+"""LoCoMo (Maharana et al., ACL 2024): questions about very long conversations between two speakers."""

@@ -1,4 +1,4 @@
-"""LoCoMo: scores, questions made unanswerable, the splits, and the benchmark."""
+"""LoCoMo: scores, questions changed so that they cannot be answered, the splits, and the benchmark."""
 
 import re
 import string
@@ -33,10 +33,10 @@ from certigraph.state.records import Task, UnknownName
 # LoCoMo's scores by category of question (its public evaluation code), and what counts as an abstention.
 
 UNANSWERABLE_ANSWER = "UNANSWERABLE"
-"""Answer that agents have to give if the conversation does not contain one."""
+"""Answer that agents have to give if the conversation does not contain the answer."""
 
 OFFICIAL_PHRASES = ("no information available", "not mentioned")
-"""Phrases that make an answer to a question of category 5 right; it is wrong without one."""
+"""Phrases of which LoCoMo's score requires one in an answer to a question of category 5."""
 
 ABSTENTION_PHRASES = (
     *OFFICIAL_PHRASES,
@@ -60,22 +60,23 @@ ABSTENTION_PHRASES = (
     "i do not know",
     "unknown",
 )
-"""Our own, longer list of phrases; CGDP counts abstentions as right without defining them."""
+"""Phrases that count as an abstention: our own, longer list, because CGDP does not define what an abstention is."""
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _DROPPED_WORDS = re.compile(r"\b(?:a|an|the|and)\b")
 
 
 def is_abstention(answer: str) -> bool:
-    """Return whether an answer says that there is none; an empty answer does not."""
+    """Return whether an answer says that the question cannot be answered; an empty answer is no abstention."""
     return _contains_phrase(answer, ABSTENTION_PHRASES)
 
 
 def official_score(answer: str, question: DialogueQuestion) -> float:
-    """Return LoCoMo's score in [0, 1].
+    """Return LoCoMo's score of an answer, in [0, 1], which depends on the category of the question.
 
-    It is abstention in category 5, the mean F1 of comma-separated parts in category 1, else token F1. In category 3
-    only the part of the gold answer before a ";" counts.
+    In category 5 it is 1 if the answer abstains with an official phrase. In category 1 it is the mean over the
+    comma-separated parts of the gold answer of the best F1 of any part of the answer. Else it is token F1; in category
+    3 only the part of the gold answer before a ";" counts.
     """
     if question.category == ADVERSARIAL:
         return float(_contains_phrase(answer, OFFICIAL_PHRASES))
@@ -85,14 +86,17 @@ def official_score(answer: str, question: DialogueQuestion) -> float:
 
 
 def reference_of(question: DialogueQuestion) -> str:
-    """Return the gold answer in the form that is scored; `UNANSWERABLE_ANSWER` if there is none."""
+    """Return the gold answer as it is scored: in category 3 without the part after ";".
+
+    It is `UNANSWERABLE_ANSWER` if the conversation does not contain an answer.
+    """
     if question.category == ADVERSARIAL:
         return UNANSWERABLE_ANSWER
     return question.answer.partition(";")[0].strip() if question.category == OPEN_DOMAIN else question.answer
 
 
 def stemmed_f1(answer: str, gold: str) -> float:
-    """Return token F1 after LoCoMo's normalisation.
+    """Return F1 of the word stems of two texts, normalised as in LoCoMo (`stem_words`).
 
     Raises:
         Fault: NLTK is not installed.
@@ -102,7 +106,7 @@ def stemmed_f1(answer: str, gold: str) -> float:
 
 
 def stem_words(text: str) -> list[str]:
-    """Return the Porter stems of the words, lower-cased, without punctuation and a, an, the, and."""
+    """Return the Porter stems of the lower-cased words of a text, without punctuation and the words a, an, the, and."""
     plain = _DROPPED_WORDS.sub(" ", text.lower().translate(_PUNCTUATION))
     return [_stem(word) for word in plain.split()]
 
@@ -117,7 +121,7 @@ def _contains_phrase(answer: str, phrases: tuple[str, ...]) -> bool:
     return any(phrase in text for phrase in phrases)
 
 
-# Questions made unanswerable by swapping the speaker they ask about (CGDP appendix A.2, G7: evidence misaligned).
+# Questions that have no answer because the speaker in them was swapped (CGDP appendix A.2, G7: evidence misaligned).
 #
 # "When did Caroline join the group?" becomes "When did Melanie join the group?": a search finds passages about the
 # group, but none of them is about Melanie.
@@ -125,40 +129,43 @@ def _contains_phrase(answer: str, phrases: tuple[str, ...]) -> bool:
 T = TypeVar("T")
 
 SWAPPABLE_CATEGORIES = (MULTI_HOP, TEMPORAL, SINGLE_HOP)
-"""Categories whose questions can be swapped. Open-domain answers are inferred, so the other speaker's may be too."""
+"""Categories of questions whose speaker can be swapped.
+
+Answers of open-domain questions are inferred, which may be possible for the other speaker, too.
+"""
 
 PRONOUNS = re.compile(r"\b(?:he|him|his|himself|she|her|hers|herself)\b", re.IGNORECASE)
-"""Pronouns, which would reveal the swap."""
+"""Pronouns, which would reveal that the speaker was swapped."""
 
 YES_NO_ANSWER = re.compile(r"(?:yes|no)\b", re.IGNORECASE)
 
 COUNT_QUESTION = re.compile(r"how (?:many|much|often)\b", re.IGNORECASE)
-"""Beginning of questions that "none" answers for the other speaker."""
+"""Beginning of questions for a count, which can be answered for the other speaker: none."""
 
 SAME_QUESTION_F1 = 0.7
-"""Minimum F1 of words at which two questions count as the same, so that the question also fits the other speaker."""
+"""Minimum F1 of the words of two questions that count as the same question."""
 
 
 class SwappedQuestion(NamedTuple):
-    """A question with its speaker swapped, and the index of the original in the conversation."""
+    """A question whose speaker was swapped, and the index (`place`) of the original in the conversation."""
 
     place: int
     question: DialogueQuestion
 
 
 def swap_questions(conversation: Conversation) -> list[SwappedQuestion]:
-    """Return every question that can be swapped, in the conversation's order; they have category 5 and no answer.
+    """Swap the speaker in every question that allows it, so that it has no answer; the results have category 5.
 
-    They are of category 1, 2 or 4, name exactly one speaker, and have evidence from that speaker alone. They contain no
-    pronoun, their answer is neither yes or no nor a count, and nearly the same question is not asked about the other
-    speaker. No turn of the other speaker shares as many words with the question as the evidence does: "What songs has
-    Ann heard?" could be answered from any turn about songs.
+    A question allows it if it is of category 1, 2 or 4, names exactly one speaker, has evidence from that speaker alone
+    and no pronoun, and if it asks neither for yes or no nor for a count. Nearly the same question must not be asked
+    about the other speaker. No turn of the other speaker may share as many words with the question as the evidence
+    does: "What songs has Ann heard?" could be answered from any turn about songs.
     """
     return list(_swap_questions(conversation))
 
 
 def draw_sample(questions: Sequence[T], most: int, seed: int) -> list[T]:
-    """Return at most `most` questions in their order, drawn with a seed."""
+    """Return a random sample of at most `most` questions in their original order, drawn with `seed`."""
     chosen = Random(seed).sample(range(len(questions)), min(most, len(questions)))
     return [questions[index] for index in sorted(chosen)]
 
@@ -177,7 +184,7 @@ def _swap_questions(conversation: Conversation) -> Iterator[SwappedQuestion]:
 
 
 def swap_speaker(text: str, speakers: tuple[str, str]) -> str:
-    """Replace the one speaker that a text names by the other; return an empty text if it names none or both."""
+    """Replace the name of a speaker in a text by that of the other; return an empty text if it names none or both."""
     named = [name for name in speakers if _name_pattern(name).search(text)]
     if len(named) != 1:
         return ""
@@ -199,7 +206,7 @@ def _can_be_swapped(question: DialogueQuestion, conversation: Conversation) -> b
 
 
 def _fits_other_speaker(text: str, conversation: Conversation) -> bool:
-    """Return whether there is nearly the same question about the speaker that the swapped text names."""
+    """Return whether the conversation already has nearly the same question about the speaker in the swapped text."""
     [speaker] = [name for name in conversation.speakers if _name_pattern(name).search(text)]
     questions = (q.text for q in conversation.questions if _name_pattern(speaker).search(q.text))
     return any(set_overlap(set(terms(text)), set(terms(other))).f1 >= SAME_QUESTION_F1 for other in questions)
@@ -208,7 +215,7 @@ def _fits_other_speaker(text: str, conversation: Conversation) -> bool:
 def _is_covered_by_other(
     question: DialogueQuestion, conversation: Conversation, words_by_turn: Mapping[str, Set[str]]
 ) -> bool:
-    """Return whether a turn of the other speaker shares as many words with the question as its best evidence."""
+    """Return whether a turn of the other speaker shares as many words with the question as the evidence does."""
     question_words = set(stem_words(" ".join(terms(question.text)))).difference(
         stem_words(" ".join(conversation.speakers))
     )
@@ -223,12 +230,12 @@ def _name_pattern(name: str) -> re.Pattern[str]:
     return re.compile(rf"\b{re.escape(name)}\b")
 
 
-# LoCoMo's questions in the form of search benchmarks, and their splits.
+# LoCoMo's questions as multi-hop questions, and their splits.
 
 CATEGORY_NAMES = {1: "multi_hop", 2: "temporal", 3: "open_domain", 4: "single_hop", 5: "adversarial"}
-"""Names of the categories."""
+"""Names of the categories of questions, by number."""
 SWAPPED = "swapped"
-"""Name of the split of swapped questions, and suffix of their ids."""
+"""Name of the split of the questions whose speaker was swapped, and suffix of their ids."""
 
 SAMPLE_PATTERN = re.compile(rf"{SWAPPED}-(\d+)(?:-(\d+))?")
 """Name of a split that is a random sample of the swapped questions."""
@@ -238,7 +245,10 @@ SPLIT_NAMES = f"answerable, unanswerable, cgdp, {SWAPPED}, {SWAPPED}-N and {SWAP
 
 
 class ConversationQuestion(searching.MultiHopQuestion):
-    """A question of a conversation; its hops are the turns of its evidence, each with the complete answer."""
+    """A question about a conversation as a multi-hop question: each turn of its evidence is a hop.
+
+    The answer of each hop is the complete answer of the question.
+    """
 
     gold: DialogueQuestion
 
@@ -249,10 +259,10 @@ class ConversationQuestion(searching.MultiHopQuestion):
 
 
 class ConversationBank(QuestionBank[ConversationQuestion]):
-    """Every question by id, such as `conv-26/0`, and `conv-26/0-swapped` if its speaker can be swapped."""
+    """All questions by id, such as `conv-26/0`, and `conv-26/0-swapped` where the speaker can be swapped."""
 
     def __init__(self, read: Callable[[], Mapping[str, Conversation]]) -> None:
-        """Use a function that reads the conversations when they are first needed."""
+        """Create the questions of the conversations that `read` returns; it is called when they are first needed."""
         super().__init__("locomo", lambda split: {question.id: question for question in self.split(split)})
         self._conversations = read
 
@@ -261,13 +271,13 @@ class ConversationBank(QuestionBank[ConversationQuestion]):
         """The conversations by id.
 
         Raises:
-            Fault: ("data") as the reader.
+            Fault: ("data") as the function `read` raises.
         """
         return self._conversations()
 
     @cached_property
     def original(self) -> dict[str, ConversationQuestion]:
-        """LoCoMo's own questions."""
+        """LoCoMo's own questions by id."""
         conversations = self.conversations.values()
         questions = (
             (conversation, index, question)
@@ -278,7 +288,10 @@ class ConversationBank(QuestionBank[ConversationQuestion]):
 
     @cached_property
     def swapped(self) -> dict[str, ConversationQuestion]:
-        """The swapped questions: 146 of the 993 of categories 1, 2 and 4 in the seven shared conversations."""
+        """The questions whose speaker was swapped, by id.
+
+        In the seven shared conversations they are 146 of the 993 questions of categories 1, 2 and 4.
+        """
         questions = (
             (conversation, *swapped)
             for conversation in self.conversations.values()
@@ -287,10 +300,10 @@ class ConversationBank(QuestionBank[ConversationQuestion]):
         return {item.id: item for item in (_make_question(*arguments, SWAPPED) for arguments in questions)}
 
     def question(self, id_: str) -> ConversationQuestion:
-        """Return one question.
+        """Return the question with an id.
 
         Raises:
-            UnknownName: there is none; the message lists some valid ids.
+            UnknownName: there is no such question; the message lists some valid ids.
         """
         known = self.swapped if id_.endswith(SWAPPED) else self.original
         if id_ not in known:
@@ -300,9 +313,8 @@ class ConversationBank(QuestionBank[ConversationQuestion]):
     def split(self, name: str = "") -> Sequence[ConversationQuestion]:
         """Return the questions of a split, by default LoCoMo's own.
 
-        `cgdp` has the single-hop and the adversarial questions. The published numbers of these two categories are 841
-        and 446, six more each than that paper's 835 answerable and 440 unanswerable questions, so this split is our
-        interpretation.
+        The split `cgdp` has the single-hop and the adversarial questions. It is our interpretation: LoCoMo has 841 and
+        446 of these, six more each than the 835 answerable and 440 unanswerable questions in CGDP.
 
         Raises:
             UnknownName: there is no such split; the message lists the splits.
@@ -347,14 +359,14 @@ FILES = ("locomo10", "locomo10.shared")
 
 
 class LoCoMo(QuestionBenchmark[ConversationQuestion]):
-    """Questions about conversations, with tasks such as `conv-26/0` and `conv-26/0-swapped`; without data `made-0/0`.
+    """The benchmark LoCoMo: questions about conversations, with task ids such as `conv-26/0` and `conv-26/0-swapped`.
 
     Every passage is one turn of the dialogue and has to be searched for. An answerable question is scored with LoCoMo's
-    measure of its category, an unanswerable one with 1 for an abstention. `ConversationBank.split` describes the
-    splits.
+    measure for its category, an unanswerable one with 1 for an abstention. `ConversationBank.split` describes the
+    splits. Generated conversations have task ids such as `made-0/0`.
 
     Args:
-        folder: folder with locomo10.json, which may be gzipped; None for three generated conversations.
+        folder: folder with locomo10.json, which may be gzipped. None means three generated conversations.
         config: must be empty.
     """
 
@@ -379,11 +391,18 @@ class LoCoMo(QuestionBenchmark[ConversationQuestion]):
         return {question.id: question for question in self.bank.split(split)}
 
     def retriever(self, task: Task, alpha: float | None) -> Retriever:
-        """Return BM25 over the turns of the conversation, mixed with cached vectors if `alpha` is below 1."""
+        """Return the retriever over the turns of the task's conversation.
+
+        It is BM25, combined with sentence vectors if `alpha` is below 1.
+        """
         return self._retriever(task.id.rpartition("/")[0], 1.0 if alpha is None else alpha)
 
     def answer_parts(self, question: ConversationQuestion, answer: str) -> dict[str, float]:
-        """Return `f1` (the score), `em` over stems, `official_score` (LoCoMo's, also in category 5) and `abstained`."""
+        """Return the scores of an answer by name.
+
+        They are `f1` (the score of the task), `em` (exact match of word stems), `official` (LoCoMo's score, also in
+        category 5) and `abstained`.
+        """
         abstained, by_category = float(is_abstention(answer)), official_score(answer, question.gold)
         if not question.answerable:
             return {"em": abstained, "f1": abstained, "official": by_category, "abstained": abstained}
@@ -391,7 +410,7 @@ class LoCoMo(QuestionBenchmark[ConversationQuestion]):
         return {"em": equal, "f1": by_category, "official": by_category, "abstained": abstained}
 
     def parts(self, question: ConversationQuestion, outcome: SearchOutcome) -> ScoreParts:
-        """Return the scores of the submitted answer, which may be empty."""
+        """Return the scores of the answer of an episode; a missing answer counts as an empty one."""
         return {**self.answer_parts(question, outcome.answer or "")}
 
     def _conversations(self) -> Mapping[str, Conversation]:

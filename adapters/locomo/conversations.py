@@ -16,37 +16,40 @@ from certigraph.state.search import Passage
 # Conversations and their questions in LoCoMo's JSON layout.
 
 MULTI_HOP, TEMPORAL, OPEN_DOMAIN, SINGLE_HOP, ADVERSARIAL = 1, 2, 3, 4, 5
-"""Categories of questions, by their numbers in the files."""
+"""Categories of questions, with their numbers in LoCoMo's files."""
 
 TURN_ID = re.compile(r"D\d+:\d+")
-"""Id of a turn, as in D1:3."""
+"""Id of a turn of the dialogue, such as D1:3."""
 SESSION_KEY = re.compile(r"session_(\d+)")
 """Key of a session in the file."""
 
 
 class DialogueTurn(Record):
-    """One speaker's turn; `id` is the dialogue's, as in D1:3."""
+    """One speaker's turn in a conversation; `id` is unique in the conversation, such as D1:3."""
 
     id: str
     speaker: str
     text: str
     caption: str = ""
-    """Description of a shared image, written by a model."""
+    """Description, written by a model, of an image that the speaker shares."""
     date: str = ""
 
 
 class DialogueQuestion(Record):
-    """A question and its gold; `answer` is empty if the conversation does not contain it (category 5)."""
+    """A question about a conversation, with its gold answer.
+
+    `answer` is empty if the conversation does not contain the answer (category 5, adversarial).
+    """
 
     text: str
     answer: str
     evidence: tuple[str, ...]
-    """Ids of the turns that contain the answer."""
+    """Ids of the turns from which the question can be answered."""
     category: int
 
 
 class Conversation(Record):
-    """The turns in their order, and the questions in the order of the file."""
+    """A conversation: its turns in their order, and the questions about it in the order of the file."""
 
     id: str
     speakers: tuple[str, str]
@@ -54,15 +57,15 @@ class Conversation(Record):
     questions: tuple[DialogueQuestion, ...]
 
     def passages(self) -> list[Passage]:
-        """Return one passage per turn, the unit of LoCoMo's evidence, with ids such as `conv-26/D1:3`.
+        """Return one passage per turn, with ids such as `conv-26/D1:3`. Turns are the unit of LoCoMo's evidence.
 
-        The title has the speaker and the date, because turns say "yesterday" and "I", and the id, so that titles
+        A title has the speaker and the date, because turns say "I" and "yesterday", and the turn's id, so that titles
         differ.
         """
         return [self._passage(turn) for turn in self.turns]
 
     def evidence(self, question: DialogueQuestion) -> list[Passage]:
-        """Return the turns of a question's evidence, in its order."""
+        """Return the turns of a question's evidence as passages, in the order of `question.evidence`."""
         turns = {turn.id: turn for turn in self.turns}
         return [self._passage(turns[id_]) for id_ in question.evidence]
 
@@ -73,10 +76,10 @@ class Conversation(Record):
 
 
 def read_conversations(path: Path) -> dict[str, Conversation]:
-    """Read the conversations of a file, which may be gzipped, by id.
+    """Read the conversations in a file by id. The file may be gzipped.
 
     Raises:
-        Fault: ("data") there is no such file, or it is not in LoCoMo's layout.
+        Fault: ("data") the file does not exist, or is not in LoCoMo's layout.
     """
     try:
         conversations = [_conversation(sample) for sample in read_json(path)]
@@ -121,7 +124,7 @@ def _question(row: Mapping[str, Any], known_turns: Set[str]) -> DialogueQuestion
 
 
 def parse_turn_ids(evidence: Sequence[JsonValue]) -> tuple[str, ...]:
-    """Return the ids of the turns that evidence names; a text may name several or none."""
+    """Return the ids of the turns that the texts in `evidence` name; each text may name several or none."""
     return tuple(dict.fromkeys(id_ for text in evidence for id_ in TURN_ID.findall(str(text))))
 
 
@@ -143,7 +146,7 @@ SMALL_TALK = ("How have you been?", "That sounds lovely!", "Tell me more.", "I a
 
 
 class _Life(NamedTuple):
-    """What one speaker tells in three sessions."""
+    """What one speaker of a generated conversation tells in its three sessions."""
 
     name: str
     hobby: str
@@ -153,9 +156,9 @@ class _Life(NamedTuple):
 
 
 def generate_conversations(count: int = 3) -> dict[str, Conversation]:
-    """Generate the conversations `made-0` to `made-{count - 1}`, which are always the same.
+    """Generate `count` conversations by id (`made-0`, `made-1`, ...), which are the same every time.
 
-    Each has three sessions with 12 turns and 11 questions.
+    Each has three sessions with 12 turns in total, and 11 questions.
     """
     return {conversation.id: conversation for conversation in map(_generate_conversation, range(count))}
 

@@ -29,7 +29,7 @@ from certigraph.state.records import Fault, UnknownName
 # Parameters that a model refuses: by its family, or by an earlier refusal in this process.
 
 REFUSAL_STATUSES = (400, 422)
-"""HTTP statuses of a request whose form the endpoint refuses."""
+"""HTTP statuses with which endpoints refuse an invalid request."""
 
 RESPONSE_FORMAT = "response_format"
 
@@ -67,7 +67,10 @@ _ABOUT_VALUE = re.compile(
 
 _REFUSED: dict[Hashable, frozenset[str]] = {}
 _MODELS_BY_ID: WeakValueDictionary[int, BaseChatModel] = WeakValueDictionary()
-"""Models identified by their id(), which another object may have later."""
+"""Models by id(), for models whose key in _REFUSED is their id().
+
+They are compared before the key is used, because another object may get the same id() later.
+"""
 
 
 class ParameterRefused(Fault):
@@ -89,7 +92,7 @@ def supports_temperature(name: str) -> bool:
 
 
 def refused_parameters(model: BaseChatModel) -> frozenset[str]:
-    """Return the parameters that must not be sent to a model: its family or its endpoint refuses them."""
+    """Return the names of the parameters that a model's family or endpoint refuses, so that they must not be sent."""
     model = unwrap_model(model)
     by_family = frozenset[str]()
     if hasattr(model, "openai_api_base") and not supports_temperature(_model_name(model)):
@@ -98,7 +101,7 @@ def refused_parameters(model: BaseChatModel) -> frozenset[str]:
 
 
 def refused_parameters_of_key(key: Hashable) -> frozenset[str]:
-    """Return the refused parameters of a key: `("inspect", NAME)` is the key of inspect's model of that name."""
+    """Return the refused parameters that are stored under a key, such as `("inspect", NAME)` for a model of Inspect."""
     return _REFUSED.get(key, frozenset())
 
 
@@ -112,41 +115,41 @@ def remember_refused(model: BaseChatModel, parameters: Collection[str]) -> None:
 
 
 def forget_refused() -> None:
-    """Clear the refused parameters: another endpoint may have the address."""
+    """Clear the table of refused parameters, because another endpoint may now have a known address."""
     _REFUSED.clear()
 
 
 def find_refused_parameter(error: Exception, sent: Collection[str]) -> str:
-    """Return the sent parameter that an endpoint's error names; the empty string if it names none."""
+    """Return which of the sent parameters an endpoint's error names; the empty string if it names none."""
     parameter = getattr(error, "param", None)
     if isinstance(parameter, str) and parameter:
         canonical = PARAMETER_NAMES.get(re.split(r"[.\[]", parameter)[0], "")
         return canonical if canonical in sent else ""
-    # inspect's errors repeat the request; `provider_message` is the endpoint's text alone
+    # Inspect's errors repeat the request; `provider_message` is the endpoint's text alone
     message = getattr(error, "provider_message", None) or str(error)
     matches = (PARAMETER_NAMES[name] for name in _NAME_PATTERN.findall(message))
     return next((name for name in matches if name in sent), "")
 
 
 def is_about_value(error: Exception) -> bool:
-    """Return whether an endpoint refuses the value of a parameter, such as an answer longer than the context allows."""
+    """Return whether an endpoint's error is about a parameter's value, such as a maximum length that is too large."""
     return bool(_ABOUT_VALUE.search(str(error).lower()))
 
 
 def has_named_parameter(error: Exception) -> bool:
-    """Return whether an endpoint names the refused part of a request."""
+    """Return whether an endpoint's error names the part of the request that it refuses."""
     return bool(getattr(error, "param", None))
 
 
 def preset_parameters(model: BaseChatModel) -> frozenset[str]:
-    """Return the parameters that a model sends with every request."""
+    """Return the names of the parameters that are set in a model object and sent with every request."""
     model = unwrap_model(model)
     fields = type(model).model_fields
     return frozenset(name for name in set(PARAMETER_NAMES.values()) & set(fields) if getattr(model, name) is not None)
 
 
 def without_parameters(model: BaseChatModel, parameters: Collection[str]) -> BaseChatModel:
-    """Return the model, or a copy that does not send these parameters."""
+    """Return the model, or a copy of it, that does not send these parameters."""
     changed = dict.fromkeys(preset_parameters(model) & set(parameters))
     if not changed:
         return model
@@ -183,7 +186,7 @@ MODEL_FORMS = (
 )
 
 EFFORT_SEPARATOR = "?effort="
-"""Separator between an endpoint's model and its reasoning effort: `openai:gpt-oss-20b?effort=medium`."""
+"""Separator between a model and its reasoning effort, as in `openai:gpt-oss-20b?effort=medium`."""
 
 REQUEST_TIMEOUT = 120.0
 """Maximum seconds of one request to an endpoint."""
@@ -192,13 +195,14 @@ REQUEST_TIMEOUT = 120.0
 def chat_model(name: str, *, expert: Responder | None = None, trial: int = 0) -> BaseChatModel:
     """Create a chat model from its name, such as `openai:gpt-4o` or `scripted:first`; MODEL_FORMS lists the forms.
 
-    `openai:` uses the endpoint at CERTIGRAPH_BASE_URL if that is set, with the key OPENAI_API_KEY if there is one;
+    `openai:` uses the endpoint at CERTIGRAPH_BASE_URL if that is set, else OpenAI, with the key in OPENAI_API_KEY;
     `?effort=` sets the reasoning effort. `scripted:first` takes the first option and `scripted:random` a
     random one. `simulated:...` is the scripted expert with random errors.
 
     Args:
         name: the name.
-        expert: responder of `scripted:expert` and the simulated agent; without one they answer like `scripted:first`.
+        expert: function that answers for `scripted:expert` and `simulated`; without one both answer like
+            `scripted:first`.
         trial: number of the repetition; part of the seed of random and simulated answers.
 
     Raises:
@@ -227,7 +231,10 @@ def _base_url() -> str | None:
 
 
 def is_scripted(name: str) -> bool:
-    """Return whether a script answers and no language model: the expert, a simulated agent, the first or any option."""
+    """Return whether a model name selects a script and no language model.
+
+    Scripts are the expert, the simulated agent, and those that take the first or a random option.
+    """
     return name.partition(":")[0] in ("scripted", SIMULATED_MODEL)
 
 
@@ -241,7 +248,7 @@ SCRIPT_DESCRIPTIONS = {
 
 
 def describe_model(name: str) -> str:
-    """Return a model's name; for a scripted model with a description, so that it is not taken for a language model."""
+    """Return a model's name; if it is scripted, with a description that says that it is no language model."""
     if not is_scripted(name):
         return name
     kind = SCRIPT_DESCRIPTIONS.get(name) or SCRIPT_DESCRIPTIONS.get(name.partition(":")[0], "a script")
@@ -255,7 +262,11 @@ def describe_models(model: str, roles: Mapping[str, object] | None = None) -> st
 
 
 def check_model_name(name: str) -> str:
-    """Return the name if it has one of the forms. Raises UnknownName, which lists them."""
+    """Return the name of a model if it is valid.
+
+    Raises:
+        UnknownName: the name has none of the forms of MODEL_FORMS; the message lists them.
+    """
     kind, _, rest = name.partition(":")
     if kind == SIMULATED_MODEL:
         parse_error_rates(name)
@@ -268,7 +279,7 @@ def check_model_name(name: str) -> str:
 
 
 def check_model_available(name: str) -> None:
-    """Check that a model can be used: its name has a known form, its key or weights are available.
+    """Check that a model can be used: its name is valid, and its key or weights are available.
 
     Raises:
         UnknownName: the name has none of the forms.

@@ -27,7 +27,8 @@ from certigraph.state.records import Fault
 # ChatOpenAI for untrusted endpoints: bounded answers, one request per call, validated token counts.
 
 ONE_REQUEST = {"Connection": "close"}
-"""Headers of every request. A kept connection belongs to one event loop, but a cached model is used from several."""
+"""Headers of every request: they close the connection after it. A connection that stays open belongs to one event loop,
+but a cached model is used from several."""
 
 
 class EndpointChat(ChatOpenAI):
@@ -44,7 +45,7 @@ class EndpointChat(ChatOpenAI):
 
 
 def endpoint_chat(*, key: str, timeout: float, **settings: Any) -> EndpointChat:
-    """Create a chat model for an endpoint.
+    """Create a chat model for an OpenAI-compatible endpoint.
 
     Args:
         key: the API key.
@@ -110,10 +111,12 @@ NAMED_WEIGHTS = {
 
 
 def load_named_weights(name: str) -> Path:
-    """Return the file of one of NAMED_WEIGHTS. The first call assembles it in the user's cache folder.
+    """Return the path of the weights with a name in NAMED_WEIGHTS.
+
+    The first call assembles the file in the user's cache folder.
 
     Raises:
-        Fault: a package is missing, or the packages contain other data; the message has the command.
+        Fault: a package is missing, or the packages contain other data. The message has the command that installs them.
     """
     weights = NAMED_WEIGHTS[name]
     path = cache_folder() / "weights" / weights.sha256[:16] / weights.file
@@ -124,9 +127,10 @@ def load_named_weights(name: str) -> Path:
 
 
 def install_command(packages: Sequence[str]) -> str:
-    """Return the command that installs packages of weights, and the runtime if it is missing, without dependencies.
+    """Return the pip command that installs packages of weights without their dependencies.
 
-    Their uploaders declare unneeded dependencies, among them one that needs a compiler.
+    The packages declare dependencies that they do not need, among them one that needs a compiler. If the llama.cpp
+    runtime is missing, the command installs it too.
     """
     runtime = "" if find_spec("xllamacpp") else "pip install 'certigraph[local]' && "
     return f"{runtime}pip install --no-deps {' '.join(packages)}"
@@ -184,10 +188,10 @@ CONTEXT_TOKENS = 4096
 ANSWER_TOKENS = 1024
 THREADS = 4
 TIMEOUT = 600.0
-"""Seconds of one request; the first one reads the complete prompt, and requests queue for the one slot."""
+"""Maximum seconds of one request. The server works on one request at a time, so that others have to wait."""
 
 PROMPT_CACHE_MIB = 512
-"""MiB of prompts that a server caches for its one slot; a thousand tokens take 12 (qwen-0.5b) to 28 MiB."""
+"""Maximum MiB of the prompts that a server caches; a thousand tokens take 12 (qwen-0.5b) to 28 MiB."""
 
 DEFAULT_WEIGHTS = "smollm2"
 
@@ -199,15 +203,18 @@ _LOADING_LOCK = threading.Lock()
 
 
 def local_chat(name: str = "local") -> ChatOpenAI:
-    """Return the chat model of `local`, `local:NAME` or `local:FILE.gguf`. The first call loads it. Thread-safe."""
+    """Return the chat model named `local`, `local:NAME` or `local:FILE.gguf`.
+
+    The first call loads the weights. Thread-safe.
+    """
     return _cached_chat(local_endpoint(name), find_weights(name))
 
 
 def local_endpoint(name: str = "local") -> str:
-    """Return the base URL of the local endpoint that serves these weights.
+    """Return the base URL of the endpoint in this process that serves the weights of `name`; start it if needed.
 
     Raises:
-        Fault: the runtime or the weights are missing or cannot be loaded; the message has the commands.
+        Fault: the runtime or the weights are missing or cannot be loaded. The message says what to do.
     """
     path = find_weights(name)
     with _LOADING_LOCK:
@@ -217,7 +224,9 @@ def local_endpoint(name: str = "local") -> str:
 
 
 def find_weights(name: str = "local") -> Path:
-    """Return the weights file of `local:NAME` or `local:FILE.gguf`; `local` is that of CERTIGRAPH_GGUF, else SmolLM2's.
+    """Return the path of the weights that `local:NAME` or `local:FILE.gguf` selects.
+
+    `local` alone selects the weights named by CERTIGRAPH_GGUF, or SmolLM2 if that is unset.
 
     Raises:
         Fault: the file is missing, or the packages that contain it are missing or contain other data.

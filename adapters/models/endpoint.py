@@ -1,4 +1,4 @@
-"""One request to a chat model, and the faults that its errors become."""
+"""Sending one request to a chat model, and converting errors of the endpoint to faults."""
 
 import json
 import sys
@@ -39,10 +39,10 @@ MAX_SHOWN_CHARACTERS = 500
 """Maximum characters of an endpoint's or a model's text that an error message repeats."""
 
 MAX_WAIT_SECONDS = 60.0
-"""Maximum seconds to wait at an endpoint's request."""
+"""Maximum seconds to wait before a request is repeated, however long the endpoint asks to wait."""
 
 UNREADABLE_BODY_ERRORS = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
-"""Exceptions of an endpoint's client for a body that is no completion."""
+"""Exceptions that an endpoint's client raises if the response body is no chat completion."""
 
 
 def is_endpoint_error(error: Exception, model: BaseChatModel) -> bool:
@@ -69,7 +69,7 @@ class TransientFault(Fault):
 
 
 def fault_of(error: Exception, model: BaseChatModel) -> Fault:
-    """Return the fault of an endpoint's error; a TransientFault if the same request may still succeed."""
+    """Convert an error of an endpoint to a Fault; to a TransientFault if the same request may still succeed."""
     status, message = getattr(error, "status_code", None), format_endpoint_error(error, model)
     if any(isinstance(cause, UnboundedAnswer) for cause in _error_chain(error)):
         return Fault("model", message)
@@ -78,7 +78,7 @@ def fault_of(error: Exception, model: BaseChatModel) -> Fault:
 
 
 def _error_chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and its causes: OpenAI's client hides the error that broke a connection."""
+    """Yield an error and its causes, because OpenAI's client hides the error that broke a connection."""
     seen: list[BaseException] = []  # an error that is raised again may be its own context
     while error is not None and error not in seen:
         yield error
@@ -103,7 +103,7 @@ _CLIENT_ERRORS = (("openai", "OpenAIError"), ("httpx", "HTTPError"), ("httpx2", 
 
 
 def format_endpoint_error(error: Exception, model: BaseChatModel) -> str:
-    """Format what failed, in the endpoint's words with secrets masked, and what to do about it."""
+    """Format an error of an endpoint: which model failed, the error's text with secrets masked, and what to do."""
     address = getattr(model, "openai_api_base", None)
     label = f"{model_label(model)} at {show_address(str(address))}" if address else model_label(model)
     unbounded = next((cause for cause in _error_chain(error) if isinstance(cause, UnboundedAnswer)), None)
@@ -149,7 +149,7 @@ def _advise(status: int | None) -> str:  # noqa: PLR0911 - one line each
 
 
 class ModelReply(NamedTuple):
-    """The reply of a model and its usage."""
+    """The reply of a model with its token usage."""
 
     text: str
     usage: UsageMetadata
@@ -157,7 +157,7 @@ class ModelReply(NamedTuple):
     cut: str
     """Why the endpoint ended the answer early, such as "length"; empty if the answer is complete."""
     cached: bool = False
-    """Whether it comes from the cache of replies: no request was sent, and it cost nothing."""
+    """Whether the reply comes from the cache of replies, so that no request was sent and it cost nothing."""
 
 
 async def send_request(
@@ -168,15 +168,15 @@ async def send_request(
     settings: Mapping[str, float],
     without: Collection[str] = (),
 ) -> ModelReply:
-    """Send one request.
+    """Send one request to a chat model and return its reply.
 
     Args:
         model: the model.
         messages: the messages.
         name: name of the schema.
-        schema: schema that the answer must fit; None for prose.
+        schema: JSON schema that the answer must fit; None for prose.
         settings: further parameters of the request.
-        without: parameters to omit; without `response_format` the schema is written into the prompt.
+        without: names of parameters to omit. If `response_format` is among them, the schema is written into the prompt.
 
     Raises:
         ParameterRefused: the endpoint refuses one of the parameters.
@@ -209,7 +209,10 @@ async def send_request(
 
 
 def disable_client_retries(model: BaseChatModel) -> BaseChatModel:
-    """Return the model, or a copy whose client does not repeat requests, which no budget would count."""
+    """Return the model, or a copy of it, whose client does not repeat failed requests.
+
+    No budget would count the requests that the client repeats.
+    """
     if (wrapped := unwrap_model(model)) is not model:
         copy = disable_client_retries(wrapped)
         return model if copy is wrapped else model.model_copy(update={"chat": copy})
@@ -221,14 +224,14 @@ def disable_client_retries(model: BaseChatModel) -> BaseChatModel:
 
 
 def format_schema(schema: Schema) -> str:
-    """Format the schema as a part of the prompt."""
+    """Format the part of a prompt that asks for an answer which fits the schema."""
     return f"Answer with one JSON value that fits this JSON schema, and with nothing else:\n{json.dumps(schema)}"
 
 
 def _parameter_refusal(
     error: Exception, model: BaseChatModel, parameters: Mapping[str, Any], without: Collection[str]
 ) -> ParameterRefused | None:
-    """Return the parameter that an error is about, if the request can omit it."""
+    """Return a ParameterRefused if an error is about a parameter that the request can omit; else None."""
     status = getattr(error, "status_code", None)
     if status not in REFUSAL_STATUSES:
         # the client's method may not accept the argument at all
@@ -256,7 +259,7 @@ def _append_schema(messages: list[BaseMessage], schema: Schema) -> list[BaseMess
 
 
 def _truncated_reply(completion: Any, messages: list[BaseMessage], seconds: float) -> ModelReply:
-    """Build the reply of a truncated answer, for which OpenAI's client raises; it is charged all the same."""
+    """Build the reply of a truncated answer. OpenAI's client raises an error for it, but it has to be paid for."""
     choice, usage = completion.choices[0], completion.usage
     text = replace_surrogates(str(choice.message.content or ""))
     reported = None

@@ -1,7 +1,7 @@
-"""Scripted experts that several benchmarks share.
+"""Scripted experts that several benchmarks share: functions that answer in place of a language model.
 
-`respond_by_field` builds a responder from one answer function per schema field; `demonstration_expert` builds the
-expert that follows a world's demonstration of a task.
+`respond_by_field` builds a responder from one answer function per field of the answer schema. `demonstration_expert`
+builds the expert that follows a demonstration, a list of actions that solves the task.
 """
 
 import re
@@ -19,28 +19,28 @@ from certigraph.state.records import Predicate, Task
 # Building blocks of scripted experts: answers are selected by the fields of their schema and by the run's progress.
 
 Demonstration = Callable[[Task, Sequence[str]], Sequence[str]]
-"""Function (task, actions done so far) -> the remaining actions. It may use the task's id and constants."""
+"""Function (task, actions done so far) -> the actions that remain until the task is solved. It may use the task's id
+and constants."""
 
 REACHED_FIELD = "reached"
-"""Field that identifies an audit of the goal."""
+"""Field of the answer schema of an audit of the goal, in which a model judges whether the goal is reached."""
 
 At = TypeVar("At")
 
 AnswerFunction = Callable[[At, dict[str, Any]], Any]
-"""Function (progress of the run, schema of the answer) -> an answer with that schema."""
+"""Function (progress of the run, answer schema) -> an answer that fits the schema."""
 
 
 def respond_by_field(
     answers: Mapping[str, AnswerFunction[At]], standing: Callable[[Mapping[str, Any]], At | None]
 ) -> Responder:
-    """Build a responder that selects its answer by the first of these fields that the schema has.
+    """Build a responder that calls the answer function of the first field that the answer schema has.
 
-    Outside a node, for other schemas, and if the progress is None, the answer is the minimal one; for an audit of the
-    goal it is the scorer's.
+    The answer is that of `minimal_answer` outside a node, if no field fits, and if `standing` returns None.
 
     Args:
-        answers: functions by schema field.
-        standing: computes the progress of a run from the graph state; None if there is none.
+        answers: answer functions by field of the answer schema.
+        standing: computes the progress of a run from the graph state; None if it cannot be computed.
     """
 
     def respond(prompt: str, form: dict[str, Any]) -> Any:
@@ -53,7 +53,10 @@ def respond_by_field(
 
 
 def minimal_answer(form: dict[str, Any]) -> Any:
-    """Return the minimal answer of a schema; for an audit of the goal, whose minimum is true, the scorer's result."""
+    """Return the minimal instance of the answer schema `form`.
+
+    The minimal instance for an audit of the goal would say that it is reached; there the scorer's result is returned.
+    """
     if REACHED_FIELD not in form.get("properties", ()):
         return minimal_instance(form)
     situation = current_situation()
@@ -62,7 +65,10 @@ def minimal_answer(form: dict[str, Any]) -> Any:
 
 
 def action_answer(action: str, form: dict[str, Any], thought: str) -> Any:
-    """Return an answer with an action: the action itself if the schema takes text, else the most similar option."""
+    """Return an answer that chooses an action: the action itself if the answer schema `form` takes any text.
+
+    If the schema lists options, the answer is the option that is most similar to the action.
+    """
     properties = form["properties"]
     options = properties.get("choice", {}).get("enum")
     answer = {"choice": _nearest_option(action, options)} if options else {"action": action}
@@ -70,7 +76,11 @@ def action_answer(action: str, form: dict[str, Any], thought: str) -> Any:
 
 
 def candidates_answer(action: str, form: dict[str, Any]) -> Any:
-    """Return an answer with candidates: the action, or the most similar option, followed by the other options."""
+    """Return an answer that lists candidate actions, best first.
+
+    The first one is the action itself, or the most similar option if the answer schema `form` lists options; then the
+    other options follow.
+    """
     actions = form["properties"]["actions"]
     options = actions.get("items", {}).get("enum", ())
     best = _nearest_option(action, options) if options else action
@@ -92,12 +102,12 @@ def chained_nodes(tasks: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 def unchanged_revision(at: Any, form: dict[str, Any]) -> Any:
-    """Return a revision that leaves a task graph unchanged."""
+    """Return the answer to a request to revise a task graph: change nothing."""
     return {"reason": "the path is as it was", "change": [], "add": [], "remove": []}
 
 
 def cache_demonstration(demonstration: Demonstration) -> Demonstration:
-    """Cache a demonstration: it is computed only at the start of a run and after the run has left its path."""
+    """Cache a demonstration function: it is called only at the start of a run, and again when the run left the path."""
     paths: dict[tuple[str, str, tuple[str, ...]], tuple[str, ...]] = {}
 
     def remaining(task: Task, done: Sequence[str]) -> tuple[str, ...]:
@@ -118,16 +128,16 @@ def cache_demonstration(demonstration: Demonstration) -> Demonstration:
 SEGMENT_NAME = re.compile(r"(\d+) actions to go after: ")
 
 MAX_SEGMENT_NAME = 190
-"""Maximum characters of a segment's name: the limit of STEP's subtasks and TDP's sub-tasks."""
+"""Maximum characters of the name of a segment (a part of a demonstration): the limit of subtasks in STEP and TDP."""
 
 
 class DemonstrationProgress(NamedTuple):
-    """Progress of a run on a demonstration."""
+    """Progress of a run that follows a demonstration, of which one segment is assigned to the agent."""
 
     remaining: tuple[str, ...]
     """Actions that remain to the goal."""
     remaining_after: int
-    """Number of remaining actions once the assigned segment is done; 0: it ends at the goal."""
+    """Number of actions that remain when the assigned segment is done; 0 if the segment ends at the goal."""
     tail: tuple[Predicate, ...]
     """Predicates of SDP's plan that are not certified yet."""
 
@@ -149,13 +159,13 @@ def progress_of(state: Mapping[str, Any], demonstration: Demonstration) -> Demon
 
 
 def actions_after(text: str) -> int | None:
-    """Return the number of remaining actions that a segment's name contains; None for another text."""
+    """Return the number of actions that remain after a segment, as its name states; None for any other text."""
     match = SEGMENT_NAME.search(text)
     return int(match[1]) if match else None
 
 
 def name_segments(at: DemonstrationProgress, size: int) -> list[str]:
-    """Return the actions ahead as segment names of `size` actions each."""
+    """Split the remaining actions of the assigned segment into segments of `size` actions, and return their names."""
     ahead = at.ahead
     spans = [(start, min(start + size, len(ahead))) for start in range(0, len(ahead), size)]
     segments = ((len(at.remaining) - end, "; ".join(ahead[start:end])) for start, end in spans)
@@ -163,7 +173,7 @@ def name_segments(at: DemonstrationProgress, size: int) -> list[str]:
 
 
 def split_evenly(at: DemonstrationProgress, most: int) -> list[str]:
-    """Return the actions ahead as at most `most` segments of equal size."""
+    """Split the remaining actions of the assigned segment into at most `most` equal segments, and return the names."""
     return name_segments(at, -(-len(at.ahead) // most) or 1)
 
 
@@ -180,9 +190,10 @@ SUBTASK_ACTIONS: int = Limits.model_fields["substeps"].default
 
 @lru_cache(maxsize=16)
 def demonstration_expert(demonstration: Demonstration) -> Responder:
-    """Return the responder that follows a demonstration; cached, so that it keeps its computed paths.
+    """Return the responder that follows a demonstration; cached, so that the paths computed so far are kept.
 
-    Outside a node, for other schemas, and after the world ended without success its answers are minimal.
+    Outside a node, for unknown answer schemas, and after the world ended without success, it returns the minimal
+    instance of the answer schema.
     """
     remaining = cache_demonstration(demonstration)
     return respond_by_field(_ANSWERS, lambda state: progress_of(state, remaining))

@@ -1,7 +1,7 @@
 """Chat models and endpoints that fail at known rates.
 
-`FaultyModel` wraps any LangChain chat model; `faulty_endpoint` serves an OpenAI-compatible endpoint on loopback that
-fails on the wire.
+`FaultyModel` wraps any LangChain chat model. `faulty_endpoint` serves an OpenAI-compatible endpoint on this machine
+whose HTTP responses fail.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ INJECTED = "injected"
 
 
 def corrupt_text(kind: str, text: str) -> str:
-    """Return a text as the fault leaves it."""
+    """Return a text as a fault of this kind corrupts it; the empty text for the kind `empty`."""
     match kind:
         case "truncated":
             return text[: len(text) // 2]
@@ -57,7 +57,7 @@ def corrupt_text(kind: str, text: str) -> str:
 
 
 def corrupt_message(message: AIMessage, kind: str) -> AIMessage:
-    """Return an answer as the fault leaves it, tool calls included. Its token usage is unchanged."""
+    """Return an answer as a fault of this kind corrupts it, tool calls included. The token usage is unchanged."""
     finish = {"finish_reason": "length"} if kind == "truncated" else {}
     metadata = {**message.response_metadata, INJECTED: kind, **finish}
     text = corrupt_text(kind, message.text) if message.text or not message.tool_calls else ""
@@ -71,7 +71,7 @@ def corrupt_message(message: AIMessage, kind: str) -> AIMessage:
 
 
 def create_client_error(kind: str, faults: Faults) -> "OpenAIError":
-    """Create the error that OpenAI's client raises after its last retry."""
+    """Create the error that OpenAI's client raises after its last retry if a fault of this kind persists."""
     import openai
 
     # httpx or httpx2, depending on the version of OpenAI's client
@@ -93,7 +93,10 @@ def create_client_error(kind: str, faults: Faults) -> "OpenAIError":
 
 
 def _corrupt_tool_calls(message: AIMessage, kind: str) -> dict[str, Any]:
-    """Corrupt the tool calls: broken ones are invalid, those of a wrong schema have unexpected arguments."""
+    """Return the corrupted tool calls of an answer, as fields of AIMessage.
+
+    Tool calls with broken JSON become invalid tool calls; for a wrong schema, the arguments are unexpected ones.
+    """
     if kind == "wrong_schema":
         return {"tool_calls": [{**call, "args": {"unexpected": [call["args"]]}} for call in message.tool_calls]}
     if kind not in ("truncated", "malformed"):
@@ -132,9 +135,9 @@ def replace_model(chain: Runnable[Any, Any], old: BaseChatModel, new: BaseChatMo
 class FaultyModel(BaseChatModel):
     """Chat model that calls `chat` and injects faults: `FaultyModel(chat=model, faults="timeout=0.1,seed=3")`.
 
-    A failing request never reaches `chat` and raises what OpenAI's client raises after its last retry; a corrupted
-    answer was requested and is paid for. Faults are drawn from the messages and the number of earlier requests with the
-    same messages, so that they do not depend on concurrency and a repeated request may succeed.
+    A failing request never reaches `chat`; it raises what OpenAI's client raises after its last retry. A corrupted
+    answer was requested and is paid for. The seed of a request's fault includes its messages and the number of earlier
+    requests with the same messages. So faults do not depend on concurrency, and a repeated request may succeed.
     """
 
     chat: BaseChatModel
@@ -145,7 +148,7 @@ class FaultyModel(BaseChatModel):
     """LangChain's cache is disabled, because a fault is not an answer of the model."""
 
     spoils: ClassVar[bool] = True
-    """Marks the class for the cache of replies, which does not import this module and stores no reply of it."""
+    """Mark for the cache of replies, which stores no reply of this class and does not import this module."""
 
     _requests: dict[str, Iterator[int]] = PrivateAttr(default_factory=dict)
     _injected: list[str] = PrivateAttr(default_factory=list)
@@ -160,7 +163,7 @@ class FaultyModel(BaseChatModel):
         return Counter(self._injected)
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, Any]:
-        """Bind tools as the wrapped model does."""
+        """Bind tools as the wrapped model does; the result injects faults too."""
         return replace_model(self.chat.bind_tools(tools, **kwargs), self.chat, self)
 
     def with_structured_output(self, schema: Any, **kwargs: Any) -> Runnable[Any, Any]:
@@ -168,11 +171,11 @@ class FaultyModel(BaseChatModel):
         return replace_model(self.chat.with_structured_output(schema, **kwargs), self.chat, self)
 
     def model_post_init(self, context: Any, /) -> None:
-        """Copy the metadata of the wrapped model, which identify what serves it."""
+        """Copy the metadata of the wrapped model, which identify the endpoint or the weights behind it."""
         self.metadata = self.metadata or self.chat.metadata
 
     def __getattr__(self, name: str) -> Any:
-        """Delegate all other attributes of the wrapped model: its name, address and price."""
+        """Return an attribute of the wrapped model, such as its name, address or price."""
         if name.startswith("_") or name == "chat":
             return super().__getattr__(name)  # type: ignore[misc]
         return getattr(self.chat, name)
@@ -211,7 +214,11 @@ class FaultyModel(BaseChatModel):
         return _corrupt_result(await self.chat._agenerate(messages, stop, run_manager, **kwargs), kind)
 
     def _draw_fault(self, messages: list[BaseMessage]) -> str:
-        """Draw and count the fault of this request; raise it if the request fails."""
+        """Return the kind of the fault drawn for this request, or an empty text; count it.
+
+        Raises:
+            OpenAIError: the fault makes the request fail.
+        """
         request = repr([(m.type, m.content, _tool_calls_of(m)) for m in messages])
         # both steps are atomic, so that no two threads get the same number
         number = next(self._requests.setdefault(request, itertools.count()))
@@ -246,7 +253,7 @@ CHARS_PER_TOKEN = 4
 
 
 def completion_body(request: dict[str, Any], text: str) -> bytes:
-    """Return the body that answers a request with a text; tokens are estimated from characters."""
+    """Return the response body of a chat completion with this text; token counts are estimated from characters."""
     read, written = len(json.dumps(request.get("messages", []))) // CHARS_PER_TOKEN, len(text) // CHARS_PER_TOKEN
     usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
@@ -255,12 +262,12 @@ def completion_body(request: dict[str, Any], text: str) -> bytes:
 
 
 def error_body(message: str) -> bytes:
-    """Return the body of a refused request."""
+    """Return the response body of an error with this message."""
     return json.dumps({"error": {"message": message, "type": INJECTED}}).encode()
 
 
 def corrupt_body(body: bytes, kind: str) -> bytes:
-    """Return the body of an answer with its texts corrupted."""
+    """Return the response body of a chat completion as a fault of this kind corrupts it; tool calls are removed."""
     answer = json.loads(body)
     for choice in answer["choices"]:
         choice["message"]["content"] = corrupt_text(kind, choice["message"].get("content") or "")
@@ -274,34 +281,40 @@ AnswerText = Callable[[dict[str, Any]], str]
 """Function from a request's JSON body to the text of the answer."""
 
 SLOW_CHUNKS = 5
-"""Number of chunks of a slow body."""
+"""Number of chunks in which a slow response body is sent."""
 
 HANG_SECONDS = 600.0
 """Maximum seconds for which a request that times out is kept open; closing the endpoint ends it earlier."""
 
 UPSTREAM_TIMEOUT = 120.0
-"""Maximum seconds of a request to the endpoint behind."""
+"""Maximum seconds of a request that is forwarded to the real endpoint."""
 
 
 class FaultServer(Protocol):
-    """Interface of the server that the handler uses."""
+    """What `FaultHandler` needs of its server.
+
+    Attributes:
+        faults: the rates of faults.
+        behind: base URL of the real endpoint, or a function that answers instead.
+        closing: set when the server closes.
+    """
 
     faults: Faults
     behind: str | AnswerText
     closing: Event
 
     def draw_fault(self, body: bytes) -> str:
-        """Return the kind of fault of a request; the empty string if none is injected."""
+        """Return the kind of fault to inject for a request with this body; the empty string for none."""
         ...
 
 
 class FaultHandler(BaseHTTPRequestHandler):
-    """Handler of HTTP requests; every POST is a request to the model."""
+    """Handler of the HTTP requests to a faulty endpoint; every POST is a request to the model."""
 
     server: FaultServer  # type: ignore[assignment]
 
     def do_POST(self) -> None:
-        """Answer, or fail as drawn for this request."""
+        """Answer the request, or fail in the way that was drawn for it."""
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         faults, kind = self.server.faults, self.server.draw_fault(body)
         match kind:
@@ -367,14 +380,19 @@ def _read_bounded(status: int, response: IO[bytes]) -> tuple[int, bytes]:
     return status, body
 
 
-# An OpenAI-compatible endpoint on loopback that fails on the wire, in front of a real endpoint or of a function.
+# An OpenAI-compatible endpoint on this machine whose HTTP responses fail, in front of a real endpoint or a function.
 #
 # `FaultyModel` only raises the errors of a client; this endpoint tests the client itself: its retries, its timeouts and
 # how it reads broken bodies. Streaming is not supported.
 
 
 class FaultyEndpoint(ThreadingHTTPServer):
-    """HTTP server of the endpoint; `injected` counts faults by kind, `requests` all requests."""
+    """HTTP server of an endpoint that injects faults.
+
+    Attributes:
+        injected: number of injected faults by kind.
+        requests: number of all requests.
+    """
 
     daemon_threads = True
 
@@ -389,7 +407,7 @@ class FaultyEndpoint(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Base URL for clients."""
+        """Base URL of the endpoint for OpenAI-compatible clients."""
         return f"http://127.0.0.1:{self.server_port}/v1"
 
     def draw_fault(self, body: bytes) -> str:
@@ -407,12 +425,14 @@ class FaultyEndpoint(ThreadingHTTPServer):
 
 @contextmanager
 def faulty_endpoint(faults: Faults | str, behind: str | AnswerText) -> Iterator[FaultyEndpoint]:
-    """Serve an endpoint that fails at these rates while the block runs.
+    """Serve an endpoint that fails at known rates while the block runs.
 
     Args:
-        faults: the rates, or the text that `Faults.read` parses. Here `truncated` ends the response's body before its
-            announced length, `malformed` breaks that body, `slow` sends it in chunks, and `timeout` never answers.
-        behind: base URL of the endpoint that answers, or a function from a request's body to a text.
+        faults: the rates, or a text for `Faults.read` such as `timeout=0.1,seed=3`. Here `truncated` ends the response
+            body before its announced length, `malformed` breaks it, `slow` sends it in chunks, and `timeout` sends no
+            response.
+        behind: base URL of the endpoint that answers the other requests, or a function from a request's JSON body to
+            the text of the answer.
     """
     server = FaultyEndpoint(Faults.read(faults) if isinstance(faults, str) else faults, behind)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""JSON schemas of answers: bounding, parsing of replies, minimal instances, and types of bounded fields."""
+"""JSON schemas of answers: upper bounds on size, parsing of replies, minimal instances, and types of bounded fields."""
 
 import json
 import math
@@ -17,7 +17,10 @@ Schema = dict[str, Any]
 
 MAX_LENGTH = 1_000
 MAX_ITEMS = 100
-"""Bounds for types that set none: otherwise a small model under a grammar writes until its token limit."""
+"""Maximum characters of a string (MAX_LENGTH) and items of a list, for types that set no bound.
+
+Without a bound, a small model under constrained decoding may write until its token limit.
+"""
 
 _DROPPED_KEYS = ("title", "default", "$defs")
 
@@ -26,15 +29,17 @@ FREE_TEXT_KEY = "x-free-text"
 
 
 _SCHEMA_CACHE: WeakKeyDictionary[type[BaseModel], dict[bool, Schema]] = WeakKeyDictionary()
-"""Cache by type; an entry is dropped with its type, because many types are created for one request."""
+"""Schemas by pydantic type. An entry is dropped with its type, because many types are created for a single request."""
 
 
 def schema_of(model: type[BaseModel], *, small: bool = True) -> Schema:
-    """Return the JSON schema of a type as it is sent to a model. Shared between callers: do not change it.
+    """Return the JSON schema of a pydantic type as it is sent to a model (`bound_schema`).
+
+    The returned dict is shared between callers: do not change it.
 
     Args:
         model: the type.
-        small: whether the answer is for a small model, whose texts are bounded; otherwise only lists are.
+        small: whether a small model answers.
     """
     schemas = _SCHEMA_CACHE.setdefault(model, {})
     if small not in schemas:
@@ -43,7 +48,10 @@ def schema_of(model: type[BaseModel], *, small: bool = True) -> Schema:
 
 
 def bound_schema(schema: Schema, *, small: bool = True) -> Schema:
-    """Inline all references that are not recursive, and set an upper bound for every array and, if small, string."""
+    """Return a JSON schema with all references inlined that are not recursive, and every array bounded.
+
+    For a small model every string is bounded too.
+    """
     defs = schema.get("$defs", {})
     inlined: Schema = _bound_node(schema, defs, (), small)
     if '"$ref"' in json.dumps(inlined):
@@ -93,7 +101,7 @@ def _add_limits(node: Schema, small: bool) -> Schema:
 
 MAX_CHARS = 100_000
 MAX_REPAIRED_CHARS = 20_000
-"""Maximum characters of a text that is repaired; the time of a repair grows faster than its text."""
+"""Maximum characters of a reply whose JSON is repaired; the time of a repair grows faster than the text."""
 MAX_REPLY_DEPTH = 32
 MAX_INTEGER = 2**63
 
@@ -106,11 +114,11 @@ class ParseError(ValueError):
 
 
 def parse_reply(text: str, schema: Schema) -> Any:
-    """Parse the JSON value of a reply: directly, from a code fence, after a repair, or field by field.
+    """Parse the JSON value in a model's reply: directly, from a code fence, after a repair, or field by field.
 
     Raises:
-        ParseError: no value of the shape was found, or it is too large, too deep, or contains NaN, an infinity, an
-            integer beyond 64 bits or an unpaired surrogate.
+        ParseError: the reply has no value of the schema's type; or the value is too large, too deep, or contains NaN,
+            an infinity, an integer beyond 64 bits or an unpaired surrogate.
     """
     if len(text) > MAX_CHARS:
         raise ParseError(f"the answer has {len(text):,} characters, {MAX_CHARS:,} are allowed")
@@ -148,7 +156,10 @@ def _repair(text: str, schema: Schema) -> Any:
 
 
 def _parse_fields(text: str, schema: Schema) -> Any:
-    """Parse `name: value` lines for the schema's fields; a single enum may be answered by its value alone."""
+    """Parse lines `name: value` for the fields of the schema.
+
+    If the schema has only one field and that is an enum, its value alone is accepted too.
+    """
     parts = schema.get("properties", {})
     values = {name: value for name in parts if (value := _parse_field(name, text)) is not None}
     if not values and len(parts) == 1:
@@ -204,7 +215,7 @@ def _check_storable(value: Any, depth: int = 0) -> Any:
 
 
 def minimal_instance(schema: Schema) -> Any:
-    """Return the minimal instance of a schema: first options, lowest numbers, shortest texts, required fields only."""
+    """Return the minimal instance of a JSON schema: first options, lowest numbers, shortest texts, required fields."""
     return _minimal_node(schema, schema.get("$defs", {}), ())
 
 
@@ -256,7 +267,8 @@ def _minimal_number(node: Schema) -> Any:
     return min(0, node.get("maximum", 0))
 
 
-# Bounds on the texts and lists of an answer: otherwise a small model under a grammar writes until its token limit.
+# Bounds on the texts and lists of an answer: without them a small model under constrained decoding may write until its
+# token limit.
 #
 # No bound makes an answer unusable: what is longer is truncated, or read completely. The bounds on texts are for small
 # models only; other models are told none, and what they write is truncated at MAX_FREE_TEXT.
@@ -268,12 +280,18 @@ FULL_PROFILE = {"full": True}
 """Validation context of the answer of a model that is not small."""
 
 MAX_READ_ITEMS = 300
-"""Maximum number of items that are read from a list with a lower limit: repairs take time quadratic in sub-tasks."""
+"""Maximum number of items that are read from a list in an answer, even if its schema allows fewer.
+
+It bounds the time: the repair of a task graph is quadratic in the number of sub-tasks.
+"""
 
 
 @dataclass(frozen=True)
 class Truncated:
-    """Metadata of a text or list in an answer that truncates it, because a refusal would cost another call."""
+    """Annotation of a text or list field of an answer: a longer value is truncated.
+
+    Rejecting it would cost another model call.
+    """
 
     most: int
     """Maximum characters of a small model's text, or items of any model's list."""
@@ -296,20 +314,23 @@ class Truncated:
 
 @dataclass(frozen=True)
 class Bounded:
-    """Metadata of a text in an answer that must not be truncated: its schema has a bound, a longer text is accepted."""
+    """Annotation of a text field of an answer that must not be truncated.
+
+    The JSON schema for the model states a bound, but a longer text is accepted.
+    """
 
     most: int
-    """Maximum characters in the schema that a small model gets."""
+    """Maximum characters, as stated in the JSON schema for a small model."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {**handler(schema), "maxLength": self.most, FREE_TEXT_KEY: True}
 
 
 def bounded_list(most: int, kind: Any, *, least: int = 0) -> Any:
-    """Create the type of a list whose schema bounds the number of items.
+    """Create the type of a list field whose JSON schema bounds the number of items.
 
-    A longer list is not refused: its first MAX_READ_ITEMS items, or `most` + 1 if that is more, are read, so that
-    readers can see that it was too long.
+    A longer list is not rejected. Its first MAX_READ_ITEMS items are read, or `most` + 1 if that is more, so that the
+    caller can see that the list was too long.
 
     Args:
         most: maximum number of items in the schema.

@@ -1,7 +1,7 @@
-"""Scripted, random and simulated chat models: they need no language model.
+"""Scripted, random and simulated chat models, which need no language model.
 
-`ScriptedChat` calls a responder, `random_responder` creates the random one, and `simulated_responder` one that errs at
-given rates.
+`ScriptedChat` calls a responder: a function from prompt and answer schema to an answer. `random_responder` creates one
+that answers at random, `simulated_responder` one that errs at given rates.
 """
 
 import json
@@ -28,16 +28,17 @@ from certigraph.state.records import Record, UnknownName
 
 
 class Situation(NamedTuple):
-    """The running node, its superstep, and what a scripted model answers from: never the text of a prompt."""
+    """The running node, its superstep, and the data from which a scripted model answers, which reads no prompt."""
 
     node: str
     superstep: int
     state: Mapping[str, Any]
-    """The graph state before the node."""
+    """State of the graph before the node ran."""
     view: Mapping[str, Any] = {}
-    """What the operator reads: the slot's view of the state, and what the operator adds with `about`."""
+    """What the running operator reads: the part of the state that it gets, and what it adds with `use_about`."""
     place: tuple[str, ...] = ()
-    """Node and superstep in each graph from the outermost inward, and what operators added: equal in resumed runs."""
+    """Node and superstep in each graph, from the outermost inward, and what operators added with `use_about`. It is the
+    same in a resumed run."""
 
 
 _SITUATION: ContextVar[Situation | None] = ContextVar("certigraph_situation", default=None)
@@ -45,7 +46,10 @@ _SITUATION: ContextVar[Situation | None] = ContextVar("certigraph_situation", de
 
 @contextmanager
 def use_situation(situation: Situation) -> Iterator[None]:
-    """Set the situation for scripted models that are called inside the block; its place follows the outer one."""
+    """Set the situation for scripted models that are called inside the block.
+
+    Its `place` is that of the outer situation, followed by this node and superstep.
+    """
     outer = current_situation()
     place = (*(outer.place if outer else ()), f"{situation.node}:{situation.superstep}")
     with _set_situation(situation._replace(place=place)):
@@ -68,7 +72,7 @@ def current_situation() -> Situation | None:
 
 @contextmanager
 def use_view(view: Mapping[str, Any]) -> Iterator[None]:
-    """Set what the operator reads, inside a node; without effect elsewhere."""
+    """Set `view` of the current situation inside the block; no effect outside a node."""
     situation = current_situation()
     if situation is None:
         yield
@@ -79,7 +83,7 @@ def use_view(view: Mapping[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def use_about(about: Mapping[str, Any]) -> Iterator[None]:
-    """Add to what the operator reads, for one request inside a node; without effect elsewhere."""
+    """Add entries to `view` of the current situation inside the block, for one request; no effect outside a node."""
     situation = current_situation()
     if situation is None or not about:
         yield
@@ -96,11 +100,11 @@ TEXT_SCHEMA: Schema = {"type": "string"}
 
 
 class ScriptedChat(BaseChatModel):
-    """Chat model that answers like an endpoint with JSON schema mode.
+    """Chat model that calls a function instead of a language model, and answers like an endpoint with JSON schema mode.
 
-    Its responder gets the messages and the schema; the shipped ones answer from the situation of the node and the
-    schema, and read no message. Without a responder the answer is the minimal instance of the schema. `replies` are
-    returned verbatim instead, in order, whatever the request is.
+    The function `responder` gets the prompt and the answer schema. The responders of this package do not read the
+    prompt: they answer from the schema and the situation of the running node. Without a responder the answer is the
+    minimal instance of the schema. If `replies` are given, they are returned verbatim, in order, for any request.
     """
 
     responder: Responder | None = Field(default=None, exclude=True)
@@ -159,7 +163,7 @@ def _estimate_usage(prompt: str, text: str) -> UsageMetadata:
 # The random policy: it takes any option that a schema offers, each with the same probability.
 #
 # It may take any action of a world; where it has to write a text, the text is minimal. An empty plan would end a task
-# before the first action, so that it names one condition, which is meaningless.
+# before the first action; therefore a random plan has one condition, which is meaningless.
 
 RANDOM_MODEL = "scripted:random"
 
@@ -168,7 +172,10 @@ ONE_ITEM_SCHEMA = {"minItems": 1, "items": {"type": "string", "minLength": 1}}
 
 
 def random_responder(trial: int = 0) -> Responder:
-    """Create the random responder: the minimal instance of the schema, with random options and one condition.
+    """Create a responder that answers at random.
+
+    Its answers are minimal instances of the answer schema, except that options are chosen at random and a plan has one
+    condition.
 
     Args:
         trial: number of this repetition of the task; part of the seed.
@@ -181,10 +188,11 @@ def random_responder(trial: int = 0) -> Responder:
 
 
 def random_for(seed: int, trial: int) -> Random:
-    """Create the random generator of a request: equal in every process, order and resumed run, whatever the prompt is.
+    """Create the random generator of one request, which is the same in every process and every resumed run.
 
-    It depends on the task, on the place of the request in the run, and on the number of earlier calls of the node, so
-    that a repeated request is drawn again.
+    Its seed consists of `seed` and `trial`, the task, the place of the request in the run, and the number of earlier
+    calls of the node, so that a repeated request gets other random numbers. The prompt and the order of parallel
+    requests do not matter.
     """
     situation = current_situation()
     task = situation.state.get("task") if situation else None
@@ -194,7 +202,7 @@ def random_for(seed: int, trial: int) -> Random:
 
 
 def _require_condition(schema: Schema) -> Schema:
-    """Require at least one condition if the schema has a list of conditions."""
+    """Return the schema, changed to require at least one condition if it has a list of conditions."""
     properties = schema.get("properties", {})
     if "conditions" not in properties:
         return schema
@@ -202,7 +210,7 @@ def _require_condition(schema: Schema) -> Schema:
 
 
 def _choose_options(node: Any, draw: Random) -> Any:
-    """Keep one random option of each list of options."""
+    """Return a part of a JSON schema in which each list of options (`enum`) is reduced to one random option."""
     if isinstance(node, list):
         return [_choose_options(part, draw) for part in node]
     if not isinstance(node, dict):
@@ -213,28 +221,30 @@ def _choose_options(node: Any, draw: Random) -> Any:
     }
 
 
-# Errors in correct answers: each field is changed by its kind, known from its name and schema, and stays valid.
+# Errors in correct answers: a field's name and schema tell how to change it, and the changed answer still fits the
+# schema.
 #
-# In research, steps are proposed, and whether a finding is adequate is a verdict. Lookups, findings and the final
-# answer stay correct: `act` changes nothing there except the actions of ReAct, and `accept` meets no wrong finding.
+# In research on the web, `propose` changes the steps, and `accept` and `reject` change verdicts on findings. Lookups,
+# findings and the final answer stay correct: there `act` changes only the actions of ReAct, and `accept` never meets a
+# wrong finding.
 
 PROPOSAL_FIELDS = frozenset({"conditions", "steps", "subtask"})
-"""Fields of answers that propose."""
+"""Fields of answers with proposed conditions, steps or subtasks."""
 
 ACTION_FIELDS = frozenset({"choice", "action"})
-"""Fields of answers that act."""
+"""Fields of answers with an action."""
 
 MAX_PROPOSALS = 1_000
 """Maximum number of proposals if the schema sets none."""
 
 COUNT_FIELD = "holds"
-"""Field of a verdict on several conditions: how many hold, counted from the first."""
+"""Field of a verdict on several conditions in order: how many hold, counted from the first."""
 
 UNDONE_FIELD = "undone"
 """Field of a verdict on conditions that held before: the numbers of those that no longer hold."""
 
 IMPOSSIBLE_PREFIX = "Something that no action brings about"
-"""Beginning of a wrong proposal. No world uses these words, so that experts and validators judge it false."""
+"""Beginning of a wrong proposal. No world uses these words, so that experts and validators judge the proposal false."""
 
 GOAL_FIELD = "goal"
 """Field with the text of a step, where steps are objects."""
@@ -249,9 +259,9 @@ INVALID_ACTION = "fumble"
 class ErrorRates(Record):
     """Error rates of a simulated agent, each a probability per condition, action or verdict.
 
-    If one verdict names those of several conditions that no longer hold (revalidation), `accept` is drawn for each such
-    condition, which is then not named. `reject` is drawn once for the verdict, which then also names one of the
-    conditions that hold, chosen at random: of n of them, each is named wrongly at the rate `reject` / n.
+    In a revalidation, one verdict names those of several conditions that no longer hold. With probability `accept`,
+    such a condition is wrongly left out. With probability `reject`, the verdict wrongly names one condition that still
+    holds, chosen at random; so each of n such conditions is named at the rate `reject` / n.
     """
 
     propose: float = Field(
@@ -274,15 +284,15 @@ def is_impossible(text: str) -> bool:
 def inject_errors(
     answer: Any, schema: Schema, errors: ErrorRates, draw: Random, *, goal: str = "", target: str = ""
 ) -> Any:
-    """Return the answer of an agent that errs at these rates.
+    """Return a correct answer changed at random, as if an agent with the given error rates had written it.
 
     Args:
-        answer: the correct answer. Prose, and fields of other kinds, are not changed.
-        schema: its JSON schema.
-        errors: the rates.
+        answer: the correct answer. Only proposals, actions and verdicts in it are changed.
+        schema: JSON schema of the answer.
+        errors: the error rates.
         draw: random generator.
-        goal: condition of the task itself, which is not proposed and so never replaced.
-        target: what the agent is to achieve; if that is impossible, its action is random.
+        goal: text of the task's own goal. A condition with this text is never replaced.
+        target: what the agent has to achieve now; if that is an impossible proposal, the action is random.
     """
     if not isinstance(answer, dict):
         return answer
@@ -350,7 +360,10 @@ def _change_action(value: str, options: list[str] | None, rate: float, draw: Ran
 
 
 def _change_count(held: int, most: int, errors: ErrorRates, draw: Random) -> int:
-    """Reject all conditions that hold, or accept further ones, each only after the previous one."""
+    """Return how many conditions an erring verdict accepts, where `held` of them hold.
+
+    It is 0 if the verdict wrongly rejects; else further conditions are accepted until one of them is not.
+    """
     if held and draw.random() < errors.reject:
         return 0
     while held < most and draw.random() < errors.accept:
@@ -359,7 +372,10 @@ def _change_count(held: int, most: int, errors: ErrorRates, draw: Random) -> int
 
 
 def _change_undone(undone: list[int], most: int, errors: ErrorRates, draw: Random) -> list[int]:
-    """Drop conditions that are accepted although they no longer hold, and add one that holds if the verdict rejects."""
+    """Return the conditions that an erring verdict names as undone, where those in `undone` no longer hold.
+
+    Conditions that are wrongly accepted are left out; a wrong rejection adds one that still holds.
+    """
     result = [number for number in undone if draw.random() >= errors.accept]
     holding = [number for number in range(1, most + 1) if number not in undone]
     wrong = [draw.choice(holding)] if holding and draw.random() < errors.reject else []
@@ -368,18 +384,18 @@ def _change_undone(undone: list[int], most: int, errors: ErrorRates, draw: Rando
 
 # The simulated agent: it knows the correct answer and errs at known rates, as the theory of the methods assumes.
 #
-# It is no model: it shows how a method's mechanisms handle errors of a known kind and rate. Errors of each request are
-# drawn independently, and equal in every process, order and resumed run.
+# It is no language model. It shows how the mechanisms of a method handle errors of a known kind and rate. The errors of
+# each request are drawn independently; they are the same in every process and every resumed run.
 
 SIMULATED_MODEL = "simulated"
 SIMULATED_EXAMPLE = f"{SIMULATED_MODEL}:propose=0.1,act=0.2,accept=0.1,reject=0.1,seed=3"
 
 
 def parse_error_rates(name: str) -> ErrorRates:
-    """Parse the rates of a model's name such as `simulated:act=0.3,seed=1`; other rates keep their defaults.
+    """Parse the error rates in a model's name such as `simulated:act=0.3,seed=1`; other rates keep their defaults.
 
     Raises:
-        UnknownName: an unknown or repeated rate, one outside [0, 1], or no number; shows the right form.
+        UnknownName: a rate is unknown, repeated, outside [0, 1] or no number. The message shows a valid name.
     """
     kind, colon, rest = name.partition(":")
     pairs = [text.partition("=") for text in rest.split(",")] if colon else []
@@ -394,7 +410,7 @@ def parse_error_rates(name: str) -> ErrorRates:
 
 
 def simulated_name(errors: ErrorRates) -> str:
-    """Return the name with every rate in it, under which calls are recorded."""
+    """Return the model name that states every error rate. Calls of the simulated agent are recorded under it."""
     return f"{SIMULATED_MODEL}:" + ",".join(f"{key}={value}".removesuffix(".0") for key, value in errors)
 
 
@@ -402,8 +418,8 @@ def simulated_responder(errors: ErrorRates, expert: Responder | None, trial: int
     """Create the responder of the simulated agent: the expert's answer, changed at the rates of `errors`.
 
     Args:
-        errors: the rates.
-        expert: the benchmark's expert; None answers with the minimal instance of the schema.
+        errors: the error rates.
+        expert: responder that knows the correct answers; None: the minimal instance of the schema counts as correct.
         trial: number of this repetition of the task; part of the seed.
     """
 

@@ -1,7 +1,7 @@
 """Usage of models: prices, token counts, budgets and the record of calls.
 
-A `Meter` counts what one execution of a node spends and enforces the budget of the run; `report_usage` hands it to the
-driver.
+A `Meter` counts the calls, tokens and dollars of one execution of a node, and enforces the budget of the run.
+`report_usage` passes these counts to the driver, which runs the graph.
 """
 
 import asyncio
@@ -37,19 +37,19 @@ PRICES_EXAMPLE = '["gpt-4o-mini"]\nread = 0.15\ncached = 0.075\nwritten = 0.60'
 """Example of an entry in a price table, in TOML."""
 
 MAX_PRICES_BYTES = 1_000_000
-"""Maximum size of a price table."""
+"""Maximum size of a price table in bytes."""
 
 
 class Price(Record):
-    """Price in US dollars per million tokens."""
+    """Price of a model in US dollars per million tokens: `read` for input tokens, `written` for output tokens."""
 
     read: float = Field(ge=0, allow_inf_nan=False)
     cached: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """Price of tokens read from a prefix cache; equal to `read` if it is not given."""
+    """Price of input tokens that the endpoint read from its prefix cache; None means that it equals `read`."""
     written: float = Field(ge=0, allow_inf_nan=False)
 
     def of(self, usage: UsageMetadata) -> float:
-        """Return the cost of one call in US dollars."""
+        """Return the cost in US dollars of one call with this token usage."""
         cached_count = cached_tokens(usage)
         cached_price = self.read if self.cached is None else self.cached
         read_cost = (usage["input_tokens"] - cached_count) * self.read
@@ -57,15 +57,15 @@ class Price(Record):
 
     @property
     def minimum(self) -> float:
-        """Minimum cost of a call in US dollars: that of one token."""
+        """Minimum cost of a call in US dollars: the price of one input or output token, whichever is cheaper."""
         return min(self.read, self.written) / 1e6
 
 
 def load_user_prices() -> dict[str, Price]:
-    """Load the user's prices by model; empty if CERTIGRAPH_PRICES is unset.
+    """Load the user's price table: prices by name of the model; empty if CERTIGRAPH_PRICES is unset.
 
     Raises:
-        Fault: ("data") the file that it names is no price table.
+        Fault: ("data") the file named by CERTIGRAPH_PRICES cannot be read, or is no price table.
     """
     filename = os.environ.get(PRICES_VARIABLE)
     if not filename:
@@ -131,10 +131,13 @@ OPENAI_PRICES = {
 
 
 def price_of(model: BaseChatModel) -> Price | None:
-    """Return the price of a model; None if neither the user's table nor OPENAI_PRICES lists it.
+    """Return the price of a model, or None if it is unknown.
+
+    Scripted and local models cost nothing. Other prices come from the user's price table, else from OPENAI_PRICES if
+    requests go to OpenAI's own endpoint.
 
     Raises:
-        Fault: ("data") the file that CERTIGRAPH_PRICES names is no price table.
+        Fault: ("data") the file named by CERTIGRAPH_PRICES cannot be read, or is no price table.
     """
     if getattr(model, "free", False) or "weights" in (model.metadata or {}):
         return FREE_PRICE
@@ -145,7 +148,7 @@ def price_of(model: BaseChatModel) -> Price | None:
 
 
 def _name_forms(name: str) -> tuple[str, ...]:
-    """Return the names that a table may have for a model: inspect's, the endpoint's, certigraph's."""
+    """Return the names under which a price table may list a model: those of Inspect, the endpoint and certigraph."""
     plain = name.rpartition("/")[2]
     served = plain.removeprefix("openai:").partition("?")[0]
     return name, plain, served, f"openai:{served}"
@@ -177,7 +180,11 @@ def usage_of(reported: UsageMetadata | None, messages: Sequence[BaseMessage], te
 
 
 def has_plausible_counts(used: Any) -> bool:
-    """Return whether `usage` of an OpenAI-compatible endpoint, a mapping or an object, has plausible counts."""
+    """Return whether the field `usage` of an OpenAI-compatible reply has plausible token counts.
+
+    Args:
+        used: that field's value, a mapping or an object.
+    """
     read, wrote = _get_part(used, "prompt_tokens"), _get_part(used, "completion_tokens")
     read_details, wrote_details = _get_part(used, "prompt_tokens_details"), _get_part(used, "completion_tokens_details")
     details = [
@@ -206,14 +213,15 @@ def _is_plausible(reported: UsageMetadata) -> bool:
 # Log of calls, written before a request is sent, so that a killed process leaves a record of it.
 
 CallLog = Callable[[CallStarted], int]
-"""Records the start of a call and returns its id. Raises LimitReached if the run has no call left."""
+"""Function that records the start of a model call and returns the call's id. It raises LimitReached if the run's budget
+allows no more calls."""
 
 _LOG: ContextVar[CallLog | None] = ContextVar("certigraph_call_log", default=None)
 
 
 @contextmanager
 def use_call_log(log: CallLog) -> Iterator[None]:
-    """Use `log` for every call that starts inside the block, in graphs inside nodes and in threads as well."""
+    """Record every model call that starts inside the block in `log`, also calls of inner graphs and worker threads."""
     token = _LOG.set(log)
     try:
         yield
@@ -222,10 +230,10 @@ def use_call_log(log: CallLog) -> Iterator[None]:
 
 
 def log_call_start(call: CallStarted) -> int:
-    """Record the start of a call and return its id; 0 if no run is recorded.
+    """Record the start of a model call in the call log and return the call's id; 0 if there is no log.
 
     Raises:
-        LimitReached: the calls of all parts of the run, including those lost in a crash, reach its budget.
+        LimitReached: the run has used up its budget of calls. Calls lost in a crash count too.
     """
     log = _LOG.get()
     return log(call) if log else 0
@@ -235,7 +243,7 @@ def log_call_start(call: CallStarted) -> int:
 
 
 class Call(Record):
-    """One try of one request: its cost, and the reason if its answer was rejected."""
+    """One request to a model: its usage, its cost, and in `failure` why it failed or its answer was rejected."""
 
     id: int = 0
     """Number of the call in its run; 0 if no request was sent, or no run is recorded."""
@@ -253,7 +261,10 @@ class Call(Record):
 
 
 class CallOrigin(NamedTuple):
-    """Location of a meter's calls: superstep, and the inner graph as in the events of a trajectory."""
+    """Where the calls of a meter were made: the superstep and, for an inner graph, its `scope` and `subtask`.
+
+    `scope` and `subtask` are those of `NodeScope`; both are empty in the outermost graph.
+    """
 
     superstep: int = 0
     scope: str = ""
@@ -262,20 +273,28 @@ class CallOrigin(NamedTuple):
 
 @dataclass
 class OpenCall:
-    """A running call, as it will be recorded."""
+    """A model call that is still running, and the record of it."""
 
     call: Call
     settled: bool = False
-    """Whether `call` contains the result."""
+    """Whether `call` already contains the result."""
 
     def settle(self, call: Call) -> None:
-        """Set the result of the call."""
+        """Replace the record of the call by one with the result; the id stays."""
         self.call, self.settled = call.model_copy(update={"id": self.call.id}), True
 
 
 @dataclass
 class Meter:
-    """Counts what one execution of a node spends, in addition to what the run spent `before`."""
+    """Counts the calls, tokens, dollars and seconds of one execution of a node; `before` is what the run spent earlier.
+
+    Attributes:
+        node: name of the node.
+        budget: limits of the complete run.
+        before: what the run had spent when the node started.
+        origin: where the node runs.
+        records: the finished calls.
+    """
 
     node: str
     budget: Budget
@@ -294,7 +313,7 @@ class Meter:
         """Check that the budget allows a world step, or `calls` more model calls.
 
         Raises:
-            LimitReached: a limit is exceeded, or does not allow that many calls of at least one token each.
+            LimitReached: a limit is exceeded, or would be exceeded by `calls` calls of one token each.
         """
         budget, spent = self.budget, self.spent()
         self._check_limit("calls", budget.calls, spent.calls, calls)
@@ -308,13 +327,14 @@ class Meter:
     ) -> Iterator[OpenCall]:
         """Check the budget for one call, and charge the call when the block ends, with or without an error.
 
-        A running call is counted, so that parallel calls do not exceed the budget.
+        A running call already counts, so that parallel calls do not exceed the budget together.
 
         Args:
             call: the call, without its result.
             price: price of the model; None if unknown.
-            prompt_tokens: estimated tokens of the prompt, for the log.
-            logged: whether a request is sent, which must be logged before.
+            prompt_tokens: estimated tokens of the prompt, for the call log.
+            logged: whether to write the call to the call log before the block starts. A request over the network needs
+                it.
 
         Raises:
             LimitReached: the budget does not allow the call.
@@ -345,7 +365,7 @@ class Meter:
 
     @asynccontextmanager
     async def within_seconds(self) -> AsyncIterator[None]:
-        """Cancel what is awaited inside the block when the run's seconds are over, and raise LimitReached."""
+        """Cancel the block when the run's budget of seconds is used up, and raise LimitReached."""
         limit = self.budget.seconds
         try:
             async with asyncio.timeout(limit - self.spent().seconds) as timeout:
@@ -356,7 +376,7 @@ class Meter:
             raise
 
     def charge(self, call: Call) -> None:
-        """Add one call, whether its answer was usable or not."""
+        """Add one call to the counts, whether its answer was usable or not."""
         self.calls += 1
         self.input_tokens += call.input_tokens
         self.output_tokens += call.output_tokens
@@ -365,7 +385,7 @@ class Meter:
         self.records.append(call)
 
     def spent(self) -> Spent:
-        """Return what the run has spent so far; a running call counts as the mean of the previous ones."""
+        """Return what the run has spent so far. A running call counts with the mean cost of the previous calls."""
         calls = self.before.calls + self.calls
         tokens, dollars = self.before.tokens + self.input_tokens + self.output_tokens, self.before.usd + self.usd
         running_share = self._running / max(calls, 1)
@@ -377,7 +397,7 @@ class Meter:
         )
 
     def usage(self, seconds: float) -> Usage:
-        """Return the record of this execution, which took `seconds` of wall-clock time."""
+        """Return the usage record of this execution of the node; `seconds` is its wall-clock time."""
         return Usage(
             node=self.node,
             calls=self.calls,
@@ -407,7 +427,7 @@ _CALL_OPEN: ContextVar[bool] = ContextVar("certigraph_call_open", default=False)
 
 
 def is_call_open() -> bool:
-    """Return whether a meter is counting the request that this code belongs to."""
+    """Return whether the calling code runs inside a model call that a meter already counts."""
     return _CALL_OPEN.get()
 
 
@@ -416,7 +436,7 @@ _METER: ContextVar[Meter | None] = ContextVar("certigraph_meter", default=None)
 
 @contextmanager
 def metering(meter: Meter) -> Iterator[Meter]:
-    """Let `meter` count every call inside the block."""
+    """Let `meter` count every model call inside the block."""
     token = _METER.set(meter)
     try:
         yield meter
@@ -435,12 +455,13 @@ def current_meter() -> Meter:
 
 
 class NodeScope(NamedTuple):
-    """Graph in which a node ran: the outer one, or an inner one that solved a node of it."""
+    """Graph in which a node ran: the outer graph, or an inner graph that solves one sub-task of a task graph."""
 
     scope: str = ""
-    """LangGraph's namespace of the inner graph; empty in the outer one."""
+    """LangGraph's namespace of the inner graph, which is unique also for graphs within graphs; empty in the outer one.
+    """
     subtask: str = ""
-    """Id of the node that the inner graph solved; the namespace distinguishes graphs within graphs."""
+    """Id of the sub-task that the inner graph solves; empty in the outer graph."""
 
 
 class UsageReport(NamedTuple):
@@ -462,7 +483,10 @@ _RECEIVER: ContextVar[UsageReceiver | None] = ContextVar("certigraph_payer", def
 
 @contextmanager
 def send_usage_to(receiver: UsageReceiver | None) -> Iterator[None]:
-    """Send the usage report of every node inside the block to `receiver`, failed nodes included; None discards them."""
+    """Send the usage report of every node that runs inside the block to `receiver`, also of nodes that fail.
+
+    If `receiver` is None, the reports are discarded.
+    """
     token = _RECEIVER.set(receiver)
     try:
         yield
@@ -472,7 +496,10 @@ def send_usage_to(receiver: UsageReceiver | None) -> Iterator[None]:
 
 @contextmanager
 def collect_failed_usage(failed: list[UsageReport]) -> Iterator[None]:
-    """Collect the reports of nodes that raise inside the block, for the caller to hand in; others are forwarded."""
+    """Append the usage reports of nodes that raise inside the block to `failed`, instead of sending them.
+
+    Reports of other nodes go to the receiver that was set before.
+    """
     receiver = _RECEIVER.get()
 
     def collect(report: UsageReport) -> None:
@@ -486,16 +513,21 @@ def collect_failed_usage(failed: list[UsageReport]) -> Iterator[None]:
 
 
 def report_usage(report: UsageReport) -> None:
-    """Hand in a usage report; without a receiver the usage is in the graph's state only."""
+    """Send a usage report to the receiver of `send_usage_to`. Without one, only the graph's state has the usage."""
     if receiver := _RECEIVER.get():
         receiver(report)
 
 
 def settle_failed_usage(failed: Sequence[UsageReport], meter: Meter, *, went_on: bool) -> float:
-    """Settle the reports of nodes that raised inside a node.
+    """Account for the usage of inner nodes that raised while an outer node ran.
 
-    If the outer node continued (`went_on`), their calls are charged to its meter; else each report is handed in. So
-    their cost is in a checkpoint exactly if the outer node's update is.
+    If the outer node continued, the calls of the failed nodes are charged to `meter`; else each report is sent to the
+    receiver. So a checkpoint has their cost exactly if it has the outer node's update.
+
+    Args:
+        failed: reports of the failed inner nodes.
+        meter: meter of the outer node.
+        went_on: whether the outer node continued after the errors.
 
     Returns:
         Seconds of the failed nodes that the outer node's usage must include.

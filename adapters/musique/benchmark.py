@@ -1,4 +1,4 @@
-"""MuSiQue-Answerable: question files, generated questions, official scores, predictions, and the benchmark."""
+"""MuSiQue-Answerable: question files, generated questions, official scores, files of predictions, the benchmark."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
@@ -38,16 +38,16 @@ FILE_NAMES = {
     "dev": ("musique_ans_dev", "musique_ans_v1.0_dev"),
     "train": ("musique_ans_train", "musique_ans_v1.0_train"),
 }
-"""Names of the files by split, without suffix; the publishers' own names come last."""
+"""Names of the question files by split, without suffix; the publishers' own names come last."""
 
 
 class MusiqueQuestion(MultiHopQuestion):
     """A question of MuSiQue; `kind` is its number of hops, as in "3hop"."""
 
     support: frozenset[int]
-    """Numbers of the gold supporting paragraphs."""
+    """Numbers (`idx` in the file) of the gold supporting paragraphs."""
     numbers: dict[str, int]
-    """Number of each of its paragraphs, by the passage's id."""
+    """Number of each paragraph of the question, by the passage's id."""
 
 
 class _Paragraph(BaseModel):
@@ -77,14 +77,14 @@ def read_questions(folder: Path, split: str) -> dict[str, MusiqueQuestion]:
     """Read the questions of a split by id, in the order of the file.
 
     Raises:
-        Fault: ("data") the file is missing, a row is malformed or not answerable, or an id is given twice; the message
-            names file and line.
+        Fault: ("data") the file is missing, a row is malformed, a question is marked as not answerable, or two rows
+            have the same id. The message names file and line.
     """
     return parse_questions(read_rows(find_question_file("musique", folder, FILE_NAMES[split])))
 
 
 def parse_questions(rows: Iterable[JsonRow]) -> dict[str, MusiqueQuestion]:
-    """Parse official rows as questions by id.
+    """Convert rows in MuSiQue's official layout to questions by id.
 
     Raises:
         Fault: as `read_questions`.
@@ -130,22 +130,25 @@ def _hop(row: JsonRow, step: _Step, answers: list[str], by_number: Mapping[int, 
 
 
 def _finding(text: str, answer: str, question: str) -> str:
-    """Return the sentence with the answer; of several the one nearest to the question, of none the nearest of all."""
+    """Return the sentence of a paragraph that contains the answer.
+
+    If several contain it, or none does, the one that shares most terms with the answer and the question is returned.
+    """
     sentences = split_sentences(text)
     candidates = [sentence for sentence in sentences if answer.casefold() in sentence.casefold()] or sentences
     return candidates[find_supporting_sentence(f"{answer} {question}", candidates)]
 
 
-# Generated questions in MuSiQue's layout, used without data: twenty per split, with two, three and four hops.
+# Generated questions in MuSiQue's layout, used if there are no data: twenty per split, with two, three and four hops.
 
 HOPS = (2, 3, 2, 4, 2, 3, 2, 3, 2, 4, 2, 3, 2, 3, 2, 4, 2, 3, 2, 4)
 """Number of hops of each generated question."""
 PAGES = 20
-"""Number of pages of a generated question."""
+"""Number of pages (paragraphs) that come with a generated question."""
 
 
 def generate_rows(split: str) -> Iterator[JsonRow]:
-    """Iterate over the generated rows of a split, which are always the same."""
+    """Yield the generated rows of a split, which are the same every time."""
     for number, question in enumerate(generate_chains(split, HOPS, PAGES)):
         yield _row(f"{len(question.steps)}hop__{split}_{number}", question)
 
@@ -182,7 +185,7 @@ def _row(id_: str, question: GeneratedQuestion) -> JsonRow:
 
 
 def _aliases(question: GeneratedQuestion) -> list[str]:
-    """Return the aliases of a gold answer: a county without "County", a river with "River"."""
+    """Return the aliases of a generated gold answer: a county without "County", a river with "River"."""
     relation = question.steps[-1].relation
     return {"county": [question.answer.removesuffix(" County")], "river": [f"River {question.answer}"]}.get(
         relation, []
@@ -196,7 +199,7 @@ MusiqueScores = dict[str, float]
 
 
 def answer_scores(answer: str, references: Sequence[str]) -> MusiqueScores:
-    """Return EM and F1, each the best over the answer and its aliases; yes and no are not special."""
+    """Return exact match and token F1, each the best over the gold answer and its aliases (`references`)."""
     return {
         "em": max(exact_match(answer, reference) for reference in references),
         "f1": max(_answer_f1(answer, reference) for reference in references),
@@ -204,7 +207,7 @@ def answer_scores(answer: str, references: Sequence[str]) -> MusiqueScores:
 
 
 def support_scores(predicted: Set[int], gold: Set[int]) -> MusiqueScores:
-    """Return EM and F1 over sets of paragraph numbers; both are 1 if both sets are empty."""
+    """Return exact match and F1 of two sets of paragraph numbers; both are 1 if both sets are empty."""
     return {
         "support_em": float(predicted == gold),
         "support_f1": set_overlap(predicted, gold).f1 if predicted or gold else 1.0,
@@ -212,9 +215,13 @@ def support_scores(predicted: Set[int], gold: Set[int]) -> MusiqueScores:
 
 
 def chain_coverage(predicted: Set[int], chain: Sequence[int]) -> float:
-    """Return the share of the gold hops whose paragraph was predicted; this is no official figure.
+    """Return the share of the gold hops whose paragraph was predicted. It is no official score of MuSiQue.
 
-    A paragraph of two hops counts for both. Unlike in the F1 of the support, predicting too many costs nothing.
+    A paragraph that belongs to two hops counts for both. Predicting too many paragraphs does not lower this score.
+
+    Args:
+        predicted: numbers of the predicted paragraphs.
+        chain: number of the paragraph of each gold hop.
     """
     return sum(number in predicted for number in chain) / len(chain)
 
@@ -229,7 +236,7 @@ def _answer_f1(answer: str, reference: str) -> float:
 
 
 class MusiquePrediction(BaseModel):
-    """One row; `predicted_answerable` only matters for MuSiQue-Full."""
+    """One row of a file of predictions; `predicted_answerable` only matters for MuSiQue-Full."""
 
     id: str
     predicted_answer: str
@@ -238,12 +245,12 @@ class MusiquePrediction(BaseModel):
 
 
 def score_predictions(path: Path, questions: Sequence[MusiqueQuestion]) -> list[ScoredQuestion]:
-    """Return the scores of every gold question; one without a prediction counts 0.
+    """Score a file of predictions: return the scores of every question; one without a prediction counts 0.
 
     Predictions for other questions are ignored.
 
     Raises:
-        Fault: ("data") a row is malformed, an id is given twice, or there is no prediction for any of the questions.
+        Fault: ("data") a row is malformed, two rows have the same id, or no question has a prediction.
     """
     rows = [(row, validate_row(MusiquePrediction, row)) for row in read_rows(path)]
     check_unique_ids([(row, prediction.id) for row, prediction in rows])
@@ -259,7 +266,13 @@ def score_predictions(path: Path, questions: Sequence[MusiqueQuestion]) -> list[
 def score_prediction(
     question: MusiqueQuestion, answer: str | None, support: frozenset[int] | None
 ) -> dict[str, float | None]:
-    """Return all scores of a prediction by name, without those of the support if none was predicted."""
+    """Return all scores of a prediction by name.
+
+    Args:
+        question: the question.
+        answer: the predicted answer; None counts 0.
+        support: numbers of the predicted supporting paragraphs; None leaves out the scores of the support.
+    """
     answered = {"em": 0.0, "f1": 0.0} if answer is None else answer_scores(answer, question.answers)
     if support is None:
         return {**answered}
@@ -278,18 +291,18 @@ def _prediction_scores(question: MusiqueQuestion, prediction: MusiquePrediction 
 # The benchmark.
 
 SPLIT_HOPS, CORPUS_HOPS = "hops", "corpus-hops"
-"""Configurations in which the plan's number of hops is taken from the task's id."""
+"""Configurations in which the number of hops of SDP's plan is taken from the task's id."""
 
 FOREIGN_PARAGRAPH = -1
-"""Number of a claimed paragraph that does not belong to the question, and so is no gold one."""
+"""Number that stands for any claimed paragraph that does not come with the question, and so is no gold paragraph."""
 
 
 class MuSiQue(QuestionBenchmark[MusiqueQuestion]):
-    """Questions over two to four paragraphs, with aliases of their answers.
+    """The benchmark MuSiQue-Answerable: questions over two to four paragraphs, with aliases of their answers.
 
-    Configurations: none, the question's twenty paragraphs are given; `corpus`, they are retrieved from disk (see
-    `Retrievers`); `hops` and `corpus-hops`, the same with as many hops in SDP's plan as the task's id says, as in the
-    paper (appendix A.6). The number of hops is a label, which these two configurations leak.
+    Without a configuration, the question's twenty paragraphs are given; with `corpus`, paragraphs are retrieved from an
+    index on disk (see `Retrievers`). `hops` and `corpus-hops` are the same, but SDP's plan has as many hops as the
+    task's id says (SDP, appendix A.6). The number of hops is a label, which these two configurations leak.
     """
 
     plain = "musique"
@@ -301,10 +314,12 @@ class MuSiQue(QuestionBenchmark[MusiqueQuestion]):
         self.briefing = BRIEFING
 
     def score_file(self, path: Path, split: str = "") -> list[ScoredQuestion]:
-        """Return the official scores of other programs' predictions in the official layout; `rates` gives the figures.
+        """Score a file of predictions in MuSiQue's official layout, for example of another program.
+
+        `rates` computes metrics from the result.
 
         Raises:
-            UnknownName, Fault: as QuestionBank and `score_predictions`.
+            UnknownName, Fault: as `QuestionBank.split` and `score_predictions` raise.
         """
         return score_predictions(path, self.bank.split(split))
 
@@ -312,16 +327,19 @@ class MuSiQue(QuestionBenchmark[MusiqueQuestion]):
         """Read the questions of a split, by id.
 
         Raises:
-            Fault: as `read_questions`.
+            Fault: as `read_questions` raises.
         """
         return read_questions(self.folder, split) if self.folder else parse_questions(generate_rows(split))
 
     def answer_parts(self, question: MusiqueQuestion, answer: str) -> dict[str, float]:
-        """Return EM and F1."""
+        """Return exact match and token F1 of an answer."""
         return answer_scores(answer, question.answers)
 
     def parts(self, question: MusiqueQuestion, outcome: SearchOutcome) -> ScoreParts:
-        """Return the official scores and the chain's coverage; the support is the paragraphs behind its claims."""
+        """Return the official scores of an episode and its chain coverage.
+
+        The paragraphs behind the claims count as the predicted support.
+        """
         claimed = [claim.passage for claim in outcome.claims if claim.passage]
         numbers = {self.key(passage): question.numbers[passage.id] for passage in question.passages}
         support = frozenset(numbers.get(self.key(passage), FOREIGN_PARAGRAPH) for passage in claimed)

@@ -1,1 +1,1 @@
-"""Parts that the benchmarks of multi-hop questions share: questions, corpora, operators, scores and the expert."""
+"""Parts that the benchmarks of multi-hop questions share: questions, corpora, operators, scores, a scripted expert."""

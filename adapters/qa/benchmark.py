@@ -1,7 +1,7 @@
-"""Base classes of the benchmarks that ask multi-hop questions, and of their world.
+"""Base classes of the benchmarks that ask multi-hop questions, and of their worlds.
 
-`SearchWorld` is the world of one question, `QuestionBenchmark` the base class of the benchmarks HotpotQA, MuSiQue and
-others that search passages.
+`SearchWorld` is the environment in which an agent answers one question. `QuestionBenchmark` is the base class of
+HotpotQA, MuSiQue and other benchmarks that search passages.
 """
 
 import re
@@ -25,50 +25,56 @@ from certigraph.state.run import ANSWER, CLAIM, FINISH, RETRIEVED, SEARCH, parse
 from certigraph.state.search import HopFinding, Passage, chain_of, create_refusal, to_line, to_observation
 from certigraph.state.trajectory import Footer
 
-# Result of an episode of a search world.
+# Result of an episode in a search world.
 
 
 class Claim(NamedTuple):
-    """A finding for a sub-question, and the passage that supports it, if one could be identified."""
+    """A finding for a sub-question, and the passage that supports it; None if no passage could be identified."""
 
     finding: str
     passage: Passage | None
 
 
 class SearchOutcome(NamedTuple):
-    """Result of an episode, for a benchmark to score."""
+    """Result of an episode, which a benchmark scores."""
 
     answer: str | None
-    """The submitted answer, else the one noted last."""
+    """The submitted answer, else the answer noted last."""
     forced: bool
+    """Whether something other than the agent decided to submit the answer."""
     claims: tuple[Claim, ...]
-    """The certified claims behind the answer, in the order of its chain."""
+    """The certified claims from which the answer follows, in order."""
     retrieved: tuple[Passage, ...]
-    """Passages that searches returned; after the first claim also the given ones, which were read for it."""
+    """Passages that searches returned. After the first claim, the passages given with the question count too."""
 
 
 def claims_of(
     chain: Sequence[HopFinding], at_hand: Sequence[Passage], filed: Mapping[tuple[str, str], Passage | None]
 ) -> tuple[Claim, ...]:
-    """Return the claims of a certified chain, each with the passage verified for it, else the one it was claimed from.
+    """Return the claims of a certified chain of hops, each with the passage that supports it.
+
+    It is the passage with which a validator verified the claim, else the passage from which the agent took it.
 
     Args:
         chain: the certified hops.
         at_hand: passages that the agent could see.
-        filed: passage that each claim was taken from, by sub-question and finding.
+        filed: passage from which each claim was taken, by sub-question and finding.
     """
     by_id = {passage.id: passage for passage in at_hand}
     return tuple(Claim(hop.finding, by_id.get(hop.passage) or filed.get((hop.question, hop.finding))) for hop in chain)
 
 
 Judge = Callable[[SearchOutcome], Scores]
-"""Function that scores an outcome by the gold it knows."""
+"""Function that scores the outcome of an episode by the gold answer."""
 
 
 def episode_figures(outcome: SearchOutcome, wanted: Set[str], found: Set[str]) -> dict[str, float | None]:
-    """Return how an episode went: whether it answered, and the share of the gold paragraphs that it found.
+    """Return metrics of an episode: whether it has an answer, and the share of the gold paragraphs that it found.
 
-    Both sets hold the keys of paragraphs (`QuestionBenchmark.key`). The share is None if there are no gold paragraphs.
+    Args:
+        outcome: result of the episode.
+        wanted: keys of the gold paragraphs (`QuestionBenchmark.key`). If there are none, the share is None.
+        found: keys of the paragraphs that searches returned.
     """
     return {
         "evidence_found": len(wanted & found) / len(wanted) if wanted else None,
@@ -77,17 +83,17 @@ def episode_figures(outcome: SearchOutcome, wanted: Set[str], found: Set[str]) -
     }
 
 
-# Finding the passage that a claim cites, and another one that may support it (SDP appendix A.5).
+# Finding the passage that a claim cites, and another passage that may support the claim (SDP appendix A.5).
 
 MIN_KEYWORD_LENGTH = 4
-"""Minimum number of letters of a content word."""
+"""Minimum number of characters of a content word."""
 
 _WORD = re.compile(r"[^\W_]+")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z\s])")
 
 
 def keywords(text: str) -> set[str]:
-    """Return the content words of a text: words of at least four letters that are no stopwords."""
+    """Return the content words of a text: words of at least four characters that are no stopwords."""
     return {word for word in terms(text) if len(word) >= MIN_KEYWORD_LENGTH}
 
 
@@ -99,8 +105,8 @@ def count_support(finding: str, text: str) -> int:
 def find_by_title(title: str, finding: str, passages: Sequence[Passage]) -> Passage | None:
     """Return the passage with a cited title, or None.
 
-    Upper and lower case count the same. Without an exact match, titles that contain the cited one or are contained in
-    it match. Of several matches the one with most of the finding is returned, the first among equals.
+    Case is ignored. If no title is equal, titles that contain the cited one or are contained in it match. Of several
+    matches, the passage with most of the finding's content words is returned, the first among equals.
     """
     wanted = title.strip().casefold()
     exact = [passage for passage in passages if passage.title.strip().casefold() == wanted]
@@ -109,7 +115,7 @@ def find_by_title(title: str, finding: str, passages: Sequence[Passage]) -> Pass
 
 
 def find_best_support(finding: str, passages: Sequence[Passage]) -> Passage | None:
-    """Return the passage with most of a finding's content words, the first among equals; None if none has any."""
+    """Return the passage with most of a finding's content words, the first among equals; None if no passage has one."""
     best = max(passages, key=lambda passage: count_support(finding, passage.text), default=None)
     return best if best and count_support(finding, best.text) else None
 
@@ -123,9 +129,9 @@ def find_supporting_sentence(finding: str, sentences: Sequence[str]) -> int:
 def find_supporting_sentences(finding: str, sentences: Sequence[str]) -> list[int]:
     """Return the indices of the sentences that a finding quotes.
 
-    If it quotes none, the result is the sentence with most of its terms. Case, punctuation and white space are ignored.
-    Longer sentences are matched first, and matched words are used up: a fragment within a quoted sentence does not
-    count as a quotation of another.
+    If the finding quotes none, the result is the sentence with most of its terms. Case, punctuation and white space are
+    ignored. Longer sentences are matched first, and matched words are used up, so that a part of a quoted sentence does
+    not count as a quotation of another sentence.
     """
     text = _spaced_words(finding)
     quoted = []
@@ -138,12 +144,12 @@ def find_supporting_sentences(finding: str, sentences: Sequence[str]) -> list[in
 
 
 def split_sentences(text: str) -> list[str]:
-    """Split a text after full stops, exclamation and question marks, for texts that come without their sentences."""
+    """Split a text into sentences, after full stops, exclamation marks and question marks."""
     return _SENTENCE.split(text.strip())
 
 
 def _spaced_words(text: str) -> str:
-    """Return the words of a text in lower case, with one blank around each."""
+    """Return the words of a text in lower case, separated and surrounded by single spaces."""
     return f" {' '.join(_WORD.findall(text.casefold()))} "
 
 
@@ -151,17 +157,17 @@ def _is_similar_title(wanted: str, title: str) -> bool:
     return bool(title) and (wanted in title or title in wanted)
 
 
-# The world of search agents: it searches passages, records claims, notes answers, and ends when one is submitted.
+# The world of search agents: it searches passages, records claims and answers, and ends when an answer is submitted.
 
 MAX_HITS = 100
 """Maximum number of passages per search."""
 
 SearchTool = Callable[[Action], Observation]
-"""Function that carries out one kind of action."""
+"""Function that carries out one kind of action and returns the observation."""
 
 
 class SearchWorld(Environment):
-    """World of one question.
+    """Environment in which an agent searches passages and answers one question.
 
     The agent never learns whether an answer is right: there is no reward, and `solved` stays False.
     """
@@ -171,14 +177,14 @@ class SearchWorld(Environment):
     def __init__(
         self, retriever: Callable[[float | None], Retriever], judge: Judge, *, k: int, given: Sequence[Passage] = ()
     ) -> None:
-        """Create a world over a retriever.
+        """Create a world whose passages a retriever finds.
 
         Args:
-            retriever: returns the retriever for a weight of BM25 against vectors; None means the benchmark's own
-                mixture.
-            judge: scores an outcome.
+            retriever: function that returns the retriever for a weight of BM25 against sentence vectors; the weight
+                None means the benchmark's default.
+            judge: function that scores the outcome of an episode.
             k: default number of passages per search.
-            given: passages that are visible from the start.
+            given: passages that come with the question and are visible from the start.
         """
         self._retriever, self._judge, self._k, self._given = retriever, judge, k, tuple(given)
         self._clear()
@@ -189,10 +195,10 @@ class SearchWorld(Environment):
         return Observation(text=f"{len(self._given) or 'No'} passages are at hand.")
 
     def step(self, action: Action) -> Observation:
-        """Use a tool; refuse an unknown one, or a search without results, with the reason.
+        """Carry out an action, which names a tool and its arguments.
 
-        The observation's `data` repeats the tool and its arguments, because a validator sees nothing else of the
-        action.
+        An unknown tool, or a search without results, is refused with the reason. The observation's `data` repeats the
+        tool and its arguments, because a validator sees nothing else of the action.
         """
         parsed_action, tools = parse_action(action), self._tools()
         if parsed_action is None or parsed_action.kind not in tools:
@@ -232,7 +238,7 @@ class SearchWorld(Environment):
     def _clear(self) -> None:
         self._retrieved: dict[str, Passage] = {}
         self._claimed: dict[tuple[str, str], Passage | None] = {}
-        """The passage that a claim is taken from, by sub-question and finding."""
+        """The passage from which a claim was taken, by sub-question and finding."""
         self._claims: tuple[Claim, ...] = ()
         self._answer: str | None = None
         self._forced = False
@@ -275,7 +281,7 @@ class SearchWorld(Environment):
         return Observation(text=f"Handed in: {self._answer}", done=True)
 
     def _take_answer(self, action: Action) -> None:
-        """Take over an answer with its claims and the passages that were retrieved for it in other worlds."""
+        """Store the answer of an action, its claims, and the passages that the worlds of sub-tasks retrieved for it."""
         self._answer, self._forced = _text_argument(action, "answer"), "forced" in action.args
         elsewhere = action.args.get(RETRIEVED)
         for id_ in elsewhere if isinstance(elsewhere, list) else ():
@@ -295,19 +301,19 @@ def _to_number(value: JsonValue) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-# Base class of the benchmarks that ask multi-hop questions: tasks, worlds, retrievers, scores and figures.
+# Base class of the benchmarks that ask multi-hop questions: tasks, worlds, retrievers, scores and metrics.
 
 Q = TypeVar("Q", bound=MultiHopQuestion)
 
 CORPUS = "corpus"
-"""Configuration in which passages are retrieved from a corpus on disk."""
+"""Name of the configuration in which passages are retrieved from a corpus on disk."""
 
 ScoreParts = dict[str, float | None]
-"""Parts of a score by name; None if a part does not apply."""
+"""Parts of a question's score by name, such as "em"; None if a part does not apply."""
 
 
 class QuestionBenchmark(Benchmark, Generic[Q]):
-    """A benchmark of questions whose paragraphs are given, or have to be retrieved from a corpus on disk.
+    """Base class of benchmarks of questions whose paragraphs are given, or have to be retrieved from a corpus on disk.
 
     Args:
         folder: folder of the question files; None for generated questions.
@@ -316,7 +322,7 @@ class QuestionBenchmark(Benchmark, Generic[Q]):
 
     answers = True
     plain: ClassVar[str]
-    """Name without a configuration."""
+    """Name of the benchmark without a configuration."""
     briefing: str
     configurations: tuple[str, ...]
     retrieval_configurations: tuple[str, ...] = (CORPUS,)
@@ -338,7 +344,7 @@ class QuestionBenchmark(Benchmark, Generic[Q]):
         self._expert = GoldExpert(self)
 
     def ready(self) -> None:
-        """Check before any run starts that a corpus can be searched.
+        """Check, before any run starts, that a corpus can be searched if the configuration needs one.
 
         Raises:
             Fault: ("data") tantivy is not installed.
@@ -347,10 +353,10 @@ class QuestionBenchmark(Benchmark, Generic[Q]):
             check_packages("a corpus on disk needs", ["tantivy"], "retrieval")
 
     def tasks(self, split: str = "") -> Sequence[Task]:
-        """Return the tasks of a split, dev or train.
+        """Return the tasks of a split: dev (the default) or train.
 
         Raises:
-            UnknownName, Fault: as QuestionBank.
+            UnknownName, Fault: as `QuestionBank.split` raises.
         """
         return [self._task(question) for question in self.bank.split(split)]
 
@@ -366,7 +372,7 @@ class QuestionBenchmark(Benchmark, Generic[Q]):
         """Create the world of a question.
 
         Raises:
-            Fault: ("data") its paragraphs should be given and it has none.
+            Fault: ("data") the configuration needs the question's own paragraphs, and the question has none.
         """
         question = self.gold(task)
         if not (self.retrieves or question.passages):
@@ -380,47 +386,53 @@ class QuestionBenchmark(Benchmark, Generic[Q]):
         )
 
     def operators(self) -> Mapping[str, Operator]:
-        """Return SDP's operators for multi-hop questions (appendices A.5 and A.6)."""
+        """Return the operators for multi-hop questions by slot (SDP appendices A.5 and A.6)."""
         return self._operators
 
     def expert(self) -> Responder | None:
-        """Return the scripted model that knows the gold answers and paragraphs."""
+        """Return the scripted expert, which knows the gold answers and paragraphs."""
         return self._expert
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """Return the official figures as fractions (see `answer_figures`); a run without scores counts 0."""
+        """Return the benchmark's metrics over many runs, as fractions (see `answer_figures`).
+
+        A run without scores counts 0.
+
+        Args:
+            runs: for each run, the id of its task and the footer of its trajectory, which has the scores.
+        """
         return answer_figures([self._scored(id_, footer.scores.parts if footer.scores else {}) for id_, footer in runs])
 
     def rates(self, scores: Sequence[ScoredQuestion]) -> dict[str, float]:
-        """Return the same figures for the scores of a file of predictions (`score_file`)."""
+        """Return the same metrics for the scores of a file of predictions (`score_file`)."""
         return answer_figures(scores)
 
     def library(self, task: Task) -> Retriever:
-        """Return the retriever that gives the passages of a task by id."""
+        """Return the retriever from which the passages of a task can be got by id."""
         return self.retriever(task, None)
 
     def retriever(self, task: Task, alpha: float | None) -> Retriever:
-        """Return BM25, mixed with vectors if `alpha` is below 1 (see `Retrievers`)."""
+        """Return the retriever of a task: BM25, combined with sentence vectors if `alpha` is below 1 (`Retrievers`)."""
         return self._retrievers.corpus(alpha) if self.retrieves else self._retrievers.pool(task.id, alpha)
 
     def score_answer(self, task: Task, answer: str) -> Scores:
-        """Score an answer alone."""
+        """Score an answer alone, without claims that support it."""
         parts = self.answer_parts(self.gold(task), answer)
         return Scores(value=parts[F1], parts={**parts}, answer=answer)
 
     def gold(self, task: Task) -> Q:
-        """Return the question of a task with everything its file contains, for experts, scores and studies."""
+        """Return the question of a task with its gold answer and gold paragraphs, for the expert and for scoring."""
         return self.bank.question(task.id)
 
     def score_outcome(self, question: Q, outcome: SearchOutcome) -> Scores:
-        """Score an episode: its answer, the support of its claims, and how it went."""
+        """Score an episode: its answer, the paragraphs behind its claims, and the metrics of `episode_figures`."""
         parts = self.parts(question, outcome)
         wanted = {self.key(hop.passage) for hop in question.hops}
         parts |= episode_figures(outcome, wanted, {self.key(passage) for passage in outcome.retrieved})
         return Scores(value=parts[F1] or 0.0, parts=parts, answer=outcome.answer)
 
     def key(self, passage: Passage) -> str:
-        """Return the key of a paragraph, which is the same in every corpus that contains it."""
+        """Return the key of a paragraph, which is the same in every corpus that contains the paragraph."""
         return f"{passage.title}\n{passage.text}"
 
     @abstractmethod
@@ -429,11 +441,14 @@ class QuestionBenchmark(Benchmark, Generic[Q]):
 
     @abstractmethod
     def answer_parts(self, question: Q, answer: str) -> dict[str, float]:
-        """Return the official scores of an answer."""
+        """Return the official scores of an answer by name."""
 
     @abstractmethod
     def parts(self, question: Q, outcome: SearchOutcome) -> ScoreParts:
-        """Return the official scores of an answer and of the support predicted with it; None where none was."""
+        """Return the official scores of an episode: of its answer and of the supporting paragraphs behind its claims.
+
+        Scores of the support are None or missing if the episode has no claims.
+        """
 
     @cached_property
     def _operators(self) -> Mapping[str, Operator]:

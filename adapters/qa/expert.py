@@ -1,4 +1,7 @@
-"""The scripted expert of search worlds: a scripted model that knows a question's gold answer, paragraphs and steps."""
+"""The scripted expert of search worlds, which answers in place of a language model.
+
+It knows the gold answer, the gold paragraphs and the hops of each question.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,10 +18,10 @@ from certigraph.state.records import Fault, Task
 from certigraph.state.run import FINISH, SEARCH, Belief, parse_action, query_of
 from certigraph.state.search import Passage
 
-# Dividing a question into TDP's sub-tasks, and recognising a sub-task by its text.
+# Dividing a question into sub-tasks (TDP), and recognising a sub-task by its text.
 
 ANSWER_SPECIFICATION = "Answer the question from what was found."
-"""Specification of the goal node, which answers the question."""
+"""Specification (text) of the sub-task that answers the question from the results of the others."""
 
 HOPS_PATTERN = re.compile(r"Hops? (\d+)(?: to (\d+))?: ")
 """Beginning of the specification of a sub-task that searches."""
@@ -27,14 +30,14 @@ REFERENCE_PATTERN = re.compile(r"#(\d+)")
 """Reference to another hop's answer in a hop's question."""
 
 MAX_SPECIFICATION_LENGTH = 280
-"""Maximum characters of a specification."""
+"""Maximum characters of a sub-task's specification."""
 
 COMPARISON_KIND = "comparison"
 """HotpotQA's kind of question whose paragraphs can be read in any order."""
 
 
 class HopRange(NamedTuple):
-    """Consecutive hops that form one sub-task, by their numbers from 1 (inclusive)."""
+    """Consecutive hops that form one sub-task: the numbers of the first and the last one, counted from 1."""
 
     first: int
     last: int
@@ -46,14 +49,14 @@ class HopRange(NamedTuple):
 
 
 def split_hops(question: MultiHopQuestion, most: int) -> list[HopRange]:
-    """Divide the hops of a question into at most `most` parts of equal size; an empty list if `most` is 0."""
+    """Divide the hops of a question into at most `most` ranges of equal size; an empty list if `most` is 0."""
     count = len(question.hops) if most else 0
     size = -(-count // most) if count else 1
     return [HopRange(first, min(first + size - 1, count)) for first in range(1, count + 1, size)]
 
 
 def format_specification(question: MultiHopQuestion, part: HopRange) -> str:
-    """Return the text of a sub-task, which stands alone: answers of other hops are referred to by number."""
+    """Return the specification of the sub-task that works on these hops; it names other hops' answers by number."""
     name = f"Hop {part.first}" if part.first == part.last else f"Hops {part.first} to {part.last}"
     named = [f"(the answer of hop {number})" for number in range(1, len(question.hops) + 1)]
     questions = dict.fromkeys(
@@ -63,7 +66,10 @@ def format_specification(question: MultiHopQuestion, part: HopRange) -> str:
 
 
 def hops_of_goal(question: MultiHopQuestion, goal: str) -> tuple[GoldHop, ...] | None:
-    """Return the hops that a sub-task's text is about: empty for the one that answers; None if it is no sub-task."""
+    """Return the hops that a goal is about, if the goal is the specification of a sub-task; else None.
+
+    For the sub-task that only answers the question, there are no hops.
+    """
     if goal.startswith(ANSWER_SPECIFICATION):
         return ()
     match = HOPS_PATTERN.match(goal)
@@ -71,11 +77,11 @@ def hops_of_goal(question: MultiHopQuestion, goal: str) -> tuple[GoldHop, ...] |
 
 
 def find_needed_parts(question: MultiHopQuestion, part: HopRange, before: Sequence[HopRange]) -> list[HopRange]:
-    """Return the earlier parts that a part depends on, because one of their hops leads to one of its hops.
+    """Return the ranges in `before` that `part` depends on.
 
-    A hop leads to another whose question refers to its answer (`#1`). If no question of the file has such references, a
-    hop leads to one whose page is its answer. The hops of a comparison do not depend on each other and are worked on at
-    the same time.
+    A hop depends on the earlier hops whose answers its sub-question names (`#1`). If no sub-question has such a
+    reference, it depends on a hop whose answer is the title of its paragraph. The hops of a comparison do not depend on
+    each other, so that they are worked on at the same time.
     """
     bridges = {
         number for hop in question.hops[part.first - 1 : part.last] for number in _hops_leading_to(question, hop)
@@ -91,59 +97,59 @@ def _hops_leading_to(question: MultiHopQuestion, to: GoldHop) -> list[int]:
     return [number for number, hop in enumerate(question.hops, 1) if hop.answer == to.passage.title]
 
 
-# The position of a run in a question whose gold is known: everything that the scripted expert needs to answer.
+# The position of a run in a question whose solution is known: everything that the scripted expert needs to answer.
 
 MAX_QUERY_LENGTH = 150
-"""Maximum characters of a query."""
+"""Maximum characters of a search query."""
 
 
 class GoldSource(Protocol):
-    """The part of a benchmark that the expert needs."""
+    """What the expert needs of a benchmark."""
 
     def gold(self, task: Task) -> MultiHopQuestion:
         """Return the question of a task with its gold answers and hops."""
         ...
 
     def library(self, task: Task) -> Retriever:
-        """Return the retriever that gives the passages of a task by id."""
+        """Return the retriever from which the passages of a task can be got by id."""
         ...
 
     def key(self, passage: Passage) -> str:
-        """Return the key of a paragraph, whatever its id."""
+        """Return the key of a paragraph, which is the same whatever id the paragraph has in a corpus."""
         ...
 
 
 class QuestionPosition(NamedTuple):
-    """A question, the graph's state, and which of the gold paragraphs the agent has seen."""
+    """How far a run is with a question: the graph's state, and which of the gold paragraphs the agent has seen."""
 
     question: MultiHopQuestion
     state: Mapping[str, Any]
     view: Mapping[str, Any]
-    """What the operator reads."""
+    """What the running operator reads."""
     seen: tuple[GoldHop, ...]
+    """Hops whose paragraphs the agent has seen."""
     latest: tuple[GoldHop, ...]
     """Hops whose paragraphs are in the last observation."""
     gold_lines: tuple[int, ...]
     """Numbers of the last observation's lines, from 1, that show gold paragraphs."""
     own: tuple[GoldHop, ...] | None = None
-    """Hops of the sub-task that the run works on (TDP); empty for the sub-task that answers from the others' results.
-    """
+    """Hops of the sub-task that the run works on (TDP), none if it only answers from other results; None elsewhere."""
     form: Mapping[str, Any] = {}
-    """Fields of the requested answer, each with its schema."""
+    """Fields of the answer schema, each with its own schema."""
 
     @property
     def hops(self) -> tuple[GoldHop, ...]:
-        """The hops that the run is about: a sub-task's own, else all."""
+        """The hops that the run is about: those of its sub-task, else all hops of the question."""
         return self.own or self.question.hops
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """The gold answers, the best first; for a sub-task that searches, the answer of its last hop."""
+        """The gold answer and its aliases; in a sub-task that searches, the answer of its last hop."""
         return (self.own[-1].answer,) if self.own else self.question.answers
 
     @property
     def answer(self) -> str:
-        """The gold answer."""
+        """The gold answer, the first of `answers`."""
         return self.answers[0]
 
     @property
@@ -152,11 +158,11 @@ class QuestionPosition(NamedTuple):
         return [hop for hop in (self.question.hops if self.own is None else self.own) if hop not in self.seen]
 
     def asks(self, hop: GoldHop) -> str:
-        """Return the question of a hop, with the answers of the hops before it filled in."""
+        """Return the sub-question of a hop, with the answers of other hops in place of `#1`, `#2`, ..."""
         return substitute_answers(hop.question, [before.answer for before in self.question.hops])
 
     def query(self, hop: GoldHop) -> str | None:
-        """Return a query for the paragraph of a hop that was not tried yet, or None."""
+        """Return a search query for the paragraph of a hop, one that was not tried yet; None if all were tried."""
         actions = [parse_action(step.action) for step in self.state.get("history", ())]
         tried = [query_of(action) for action in actions if action and action.kind == SEARCH]
         title, title_and_finding = hop.passage.title, f"{hop.passage.title} {hop.finding}"
@@ -166,7 +172,10 @@ class QuestionPosition(NamedTuple):
         return next((query for query in queries if query and not any(query in words for words in tried)), None)
 
     def target(self) -> GoldHop | None:
-        """Return the gold hop behind the target of SDP's plan, or None if the question's file gives no hops."""
+        """Return the gold hop of the plan's target, the next predicate to certify (SDP).
+
+        It is None if the plan is finished, or the question file has no hops.
+        """
         plan, head = self.state.get("plan", ()), self.state.get("head", 0)
         if not self.hops or head >= len(plan):
             return None
@@ -178,7 +187,7 @@ def current_position(benchmark: GoldSource) -> QuestionPosition:
     """Return the position of the run whose node is being executed.
 
     Raises:
-        Fault: ("model") it is called outside a run.
+        Fault: ("model") no run is being executed.
     """
     situation = current_situation()
     if situation is None:
@@ -204,7 +213,7 @@ def current_position(benchmark: GoldSource) -> QuestionPosition:
 
 
 def _read_sources(state: Mapping[str, Any]) -> Sequence[str]:
-    """Return the ids of the passages that the agent has read: those of its turns, if it has turns, else all visible."""
+    """Return the ids of the passages that the agent has read: those in its turns, or all visible ones without turns."""
     if "turns" in state:
         return [source for turn in state["turns"] for source in turn.sources]
     return list(state["evidence"].sources) if "evidence" in state else []
@@ -213,14 +222,17 @@ def _read_sources(state: Mapping[str, Any]) -> Sequence[str]:
 # The expert's answers to the operators that decompose a task, plan, supervise and revise (TDP).
 
 ExpertAnswer = dict[str, Any]
-"""Fields of an answer, by name."""
+"""An answer of the expert: values by field of the answer schema."""
 
 SUBMIT_STEP = "Hand in the answer."
-"""Last step of every plan."""
+"""Last step of every plan of the expert."""
 
 
 def answer_nodes(position: QuestionPosition) -> ExpertAnswer:
-    """Return one node per part, which needs the parts that lead to it, and one that answers from all of them."""
+    """Return the task graph of a question: one node per range of hops, and a last node that answers from all of them.
+
+    A node needs the nodes whose answers its hops refer to.
+    """
     question, most = position.question, position.form["nodes"].get("maxItems", MIN_NODES)
     hops = split_hops(question, most - 1)
     searches = [
@@ -235,19 +247,19 @@ def answer_nodes(position: QuestionPosition) -> ExpertAnswer:
 
 
 def answer_steps(position: QuestionPosition) -> ExpertAnswer:
-    """Return a plan: search for everything that is missing, then answer."""
+    """Return a plan: one search for each paragraph that is missing, then the answer."""
     return {"steps": [*(f"Search: {position.asks(hop)}" for hop in position.unseen), SUBMIT_STEP]}
 
 
 def answer_progress(position: QuestionPosition) -> ExpertAnswer:
-    """Return that more steps are needed: a sub-task is completed only by the answer that it submits."""
+    """Return the supervisor's verdict that more steps are needed: only submitting an answer completes a sub-task."""
     guidance = f"Search: {position.asks(position.unseen[0])}" if position.unseen else SUBMIT_STEP
     rest = {"off_plan": False, "guidance": guidance, "result": ""}
     return {"reason": f"{len(position.unseen)} paragraphs are missing", "status": "needs_more_steps", **rest}
 
 
 def answer_revision(position: QuestionPosition) -> ExpertAnswer:
-    """Return the graph without dependencies on failed nodes: the expert can answer without them."""
+    """Return a revision of the task graph that removes dependencies on failed nodes, which the expert does not need."""
     dag = position.state["dag"]
     failed = {node.id for node in dag.nodes if node.status == "failed"}
     waiting = [node for node in dag.pending if failed.intersection(node.needs)]
@@ -259,7 +271,7 @@ def answer_revision(position: QuestionPosition) -> ExpertAnswer:
 
 
 def answer_facts(position: QuestionPosition) -> ExpertAnswer:
-    """Return what the last observation adds to a structured belief."""
+    """Return the update of a structured belief: the facts of the last observation, and answered and open questions."""
     believed = {fact.text for fact in _belief_at(position).facts}
     new = [hop for hop in position.latest if hop.finding not in believed]
     entries = [{"fact": hop.finding, "source": hop.passage.title} for hop in new]
@@ -269,30 +281,36 @@ def answer_facts(position: QuestionPosition) -> ExpertAnswer:
 
 
 def answer_reorganised(position: QuestionPosition) -> ExpertAnswer:
-    """Return the present belief unchanged; it is never too large."""
+    """Return a reorganised belief, which is the present one unchanged, because it is never too large."""
     entries = [{"fact": fact.text, "source": fact.source} for fact in _belief_at(position).facts]
     return {"facts": entries, "questions": list(_belief_at(position).questions)}
 
 
 def format_notes(position: QuestionPosition) -> str:
-    """Return what was found and is not noted yet, one note per line, for extractors in plain text."""
+    """Return the findings that the belief's notes do not have yet, one per line, for operators that ask for prose."""
     new = [hop.finding for hop in position.seen if hop.finding not in _belief_at(position).notes]
     return "\n".join(new) or "Nothing new."
 
 
 def answer_verdict(position: QuestionPosition) -> ExpertAnswer:
-    """Return a gate's verdict: stale if the last round showed nothing new and something is missing."""
+    """Return the verdict of a gate, which decides whether a search was productive.
+
+    The query is stale if the last round showed nothing new although paragraphs are missing.
+    """
     stale = bool(position.state.get("rounds")) and position.state["rounds"][-1].upr == 0
     return {"reason": "counted", "verdict": "QUERY_STALE" if stale and position.unseen else "PRODUCTIVE"}
 
 
 def answer_unresolved(position: QuestionPosition) -> ExpertAnswer:
-    """Return what has not been found yet."""
+    """Return the sub-questions whose paragraphs have not been found yet, and whether none is left."""
     return {"unresolved": [position.asks(hop) for hop in position.unseen], "answerable": not position.unseen}
 
 
 def answer_hypotheses(position: QuestionPosition) -> ExpertAnswer:
-    """Return where the missing paragraphs are; if none is missing, the answer."""
+    """Return one hypothesis per missing paragraph, which states its title and answer.
+
+    If none is missing, there is one per hop; without hops, the hypothesis is the gold answer.
+    """
     hops = position.unseen or position.hops
     return {"hypotheses": [f"{hop.passage.title} tells it: {hop.answer}" for hop in hops] or [position.answer]}
 
@@ -304,26 +322,26 @@ def _belief_at(position: QuestionPosition) -> Belief:
 
 # The scripted model `scripted:expert` in search worlds.
 #
-# It recognises an operator's request by the fields of the answer form. It claims a finding only from a gold paragraph
-# that the run has found; a missing one is searched for by its title. Its final answer is always the gold answer. In a
-# sub-task of TDP it uses only that sub-task's hops and their answer.
+# It recognises an operator's request by the fields of the answer schema. It claims a finding only from a gold paragraph
+# that the run has found; a missing paragraph is searched for by its title. Its final answer is always the gold answer.
+# In a sub-task of TDP it uses only that sub-task's hops and their answer.
 #
-# A right answer therefore shows that worlds, passages and schedules work, not that a prompt or the result of another
-# sub-task was sufficient: only support is checked against the paragraph that the validator is given, everything else
-# comes from the question's file and the run's state.
+# A right answer therefore shows that worlds, passages and schedules work. It does not show that a prompt or the result
+# of another sub-task was sufficient: only whether a paragraph supports a claim is checked against the paragraph that
+# the validator is given; everything else comes from the question file and the run's state.
 
 MATCHED_LENGTH = 40
-"""Characters in which two paragraphs must agree to count as the same one."""
+"""Number of characters at the beginning in which two paragraphs must agree to count as the same."""
 
 
 class GoldExpert:
-    """A scripted model that knows a benchmark's gold."""
+    """Scripted expert that knows the gold solution of each question of a benchmark."""
 
     def __init__(self, benchmark: GoldSource) -> None:
         self._benchmark = benchmark
 
     def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
-        """Return the right answer to a request of any graph's operators; the smallest valid one if it is unknown."""
+        """Return the right answer to a request of an operator; the minimal valid one if the request is unknown."""
         fields: Mapping[str, Any] = schema.get("properties", {})
         position = current_position(self._benchmark)._replace(form=fields)
         if not fields:
@@ -401,7 +419,7 @@ def _starts_alike(gold: Passage, shown: Passage) -> bool:
 
 
 def _truncate(value: Any, form: Mapping[str, Any]) -> Any:
-    """Cut texts and lists that are longer than the form allows, and so every item of a list."""
+    """Truncate a text or a list, and each item of the list, to the length that the schema `form` allows."""
     most = form.get("maxLength" if isinstance(value, str) else "maxItems")
     if isinstance(value, list):
         return [_truncate(item, form.get("items", {})) for item in value[:most]]
@@ -433,4 +451,4 @@ _ANSWERS: dict[str, Callable[[QuestionPosition], ExpertAnswer]] = {
     "action": _answer_move,
     "answer": lambda position: {"answer": position.answer},
 }
-"""Functions that answer, by the field that identifies a request; the first field that is in the form decides."""
+"""Functions that answer a request, by the field of the answer schema that identifies it; the first match counts."""

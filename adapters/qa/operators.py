@@ -1,4 +1,4 @@
-"""SDP's operators for multi-hop questions: checks by words alone, Realize, Validate (SDP appendices A.5, A.6)."""
+"""SDP's operators for multi-hop questions: checks of words, Realize and Validate (SDP appendices A.5, A.6)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ from certigraph.state.run import ANSWER, CLAIM, SEARCH, finish, search
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
 from certigraph.state.search import HopFinding, Passage, certified_hops, chain_argument, chain_of
 
-# Findings and answers that are rejected by their words alone, before a model is asked (SDP appendices A.5 and A.6).
+# Findings and answers that are rejected because of their words, without a model (SDP appendices A.5 and A.6).
 
 MAX_ANSWER_WORDS = 15
 """Maximum number of words of a MuSiQue answer."""
@@ -54,14 +54,14 @@ NEGATION = re.compile(
     rf"|{_UNABLE} be (?:found|determined|answered|inferred|established)\b"
     rf"|{_UNABLE} (?:determine|answer|infer|tell|find (?:an?|any|the) (?:answer|info))"
 )
-"""Phrases by which a finding or an answer says that nothing was found."""
+"""Phrases with which a finding or an answer says that nothing was found."""
 
 GARBAGE = re.compile(
     r"(?:un(?:known|clear|certain|available|determined|specified|answerable)|not (?:applicable|sure|known)|n a|none"
     r"|nothing|no (?:idea|answer)|null|nan|i (?:do not|don t) know|it is unknown|tbd|string"
     r"|(?:the )?(?:answer|finding|entity))?"
 )
-"""Complete texts, as words, that answer nothing; some repeat the field names of the answer form."""
+"""Complete texts that answer nothing, such as "unknown"; some repeat the field names of the answer schema."""
 
 _ARTICLES = ("a", "an", "the")
 _LEAD = r"(?:(?:in|on|at|by|of|for|about|during|since|until) )?"
@@ -79,12 +79,12 @@ _COUNTED = re.compile(
 
 
 def finding_problem(text: str) -> str:
-    """Return why a text is no finding; an empty text if it may be one."""
+    """Return the reason why a text cannot be a finding; an empty text if it may be one."""
     return answer_problem(text) if text.strip() else "no finding: the paragraphs shown do not answer this"
 
 
 def answer_problem(text: str) -> str:
-    """Return why a text is no answer; an empty text if it may be one."""
+    """Return the reason why a text cannot be an answer; an empty text if it may be one."""
     if GARBAGE.fullmatch(" ".join(words(text))):
         return f"{text.strip()!r} answers nothing"
     negated = NEGATION.search(text.lower())
@@ -92,9 +92,9 @@ def answer_problem(text: str) -> str:
 
 
 def short_answer_problem(question: str, answer: str, chain: Sequence[HopFinding]) -> str:
-    """Return why a text cannot be an answer of MuSiQue; an empty text if it may be one.
+    """Return the reason why a text cannot be an answer to a MuSiQue question; an empty text if it may be one.
 
-    All 308 references in our sample pass this check.
+    All 308 gold answers in our sample of MuSiQue pass this check.
     """
     if len(answer.split()) > MAX_ANSWER_WORDS:
         return f"{len(answer.split())} words, where an answer has at most {MAX_ANSWER_WORDS}"
@@ -108,7 +108,10 @@ def short_answer_problem(question: str, answer: str, chain: Sequence[HopFinding]
 
 
 def _type_problem(question: str, answer: str) -> str:
-    """Return why an answer is not of the sort that its question's first words ask for."""
+    """Return the reason if an answer is not of the type that the first words of the question ask for, such as a time.
+
+    Both texts are in lower case. The result is empty if the type fits.
+    """
     if _TIME.match(question) and not _DATED.search(answer):
         return "the question asks for a time, and the answer names none"
     if _COUNT.match(question) and not _COUNTED.search(answer):
@@ -132,10 +135,13 @@ MAX_FAILURES_SHOWN = 3
 """Maximum number of refused claims or answers shown in a prompt."""
 
 MAX_FINDING_LENGTH = 1_000
-"""Maximum characters of a finding. It quotes all sentences it is based on, because sentences score support."""
+"""Maximum characters of a finding. A finding quotes all sentences it is based on, because HotpotQA scores sentences."""
 
 AGAIN_ARGUMENT = "again"
-"""Argument of a search that follows a search at the same target: the first one found nothing, so that it was a try."""
+"""Argument of a search whose previous action was a search for the same hop.
+
+It means that the previous search did not help, so that this one counts as an attempt.
+"""
 
 
 class QuestionFinding(BaseModel):
@@ -152,11 +158,11 @@ NO_FINDING = QuestionFinding(found=False, title="", finding="", entity="")
 
 
 async def choose_hop_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
-    """Return a search or a claim.
+    """Return the next action for a hop: a search, or the claim of a finding.
 
-    If passages are searched for, a claim needs a search for this target since the last claim, and a finding in the
-    passages visible then; else there is another search, until all queries are used up. A claim of nothing is rejected,
-    which ends the tries at the target.
+    If all passages come with the question, it is always a claim. Else a claim follows a search if the model has found
+    an answer in the visible passages; otherwise there is another search, until all queries are used up. Then the claim
+    is empty, which is rejected.
     """
     searching = needs_retrieval(state["task"], runtime)
     finding = None if searching and not _has_unread_results(state) else await _ask_finding(state, runtime)
@@ -169,7 +175,7 @@ async def choose_hop_action(state: RealizeView, runtime: Runtime[Context]) -> Ac
 
 
 def _has_unread_results(state: RealizeView) -> bool:
-    """Return whether a search, of this plan or at the end of the one before, has results that were not read yet."""
+    """Return whether the last search, which may belong to the previous plan, has results that no model has read."""
     return _last_was_search(state["attempts"]) or (not state["attempts"] and "queries" in state["target"].args)
 
 
@@ -184,7 +190,7 @@ def _question_of(state: RealizeView) -> str:
 async def _ask_finding(state: RealizeView, runtime: Runtime[Context]) -> QuestionFinding:
     """Ask the model for a finding in the visible passages.
 
-    If it gives only a finding or only an entity, that text is used for both.
+    If its answer has only a finding or only an entity, that text is used for both.
     """
     if not state["evidence"].sources:
         return NO_FINDING
@@ -237,9 +243,9 @@ class Conclusion(BaseModel):
 
 
 async def choose_closing_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
-    """Return an answer for the predicate `answer`, and for the goal its submission.
+    """Return the action for the end of a plan: note an answer, or for the goal, submit the certified answer.
 
-    If no answer was certified before the goal, a new one is asked for and submitted.
+    If the goal comes next and no answer was certified, the model is asked for one, which is submitted.
     """
     chain = [*certified_hops(state["certified"]).values()]
     certified = [a.args["answer"] for a in state["certified"].actions if a.kind == ANSWER]
@@ -257,7 +263,8 @@ async def choose_closing_action(state: RealizeView, runtime: Runtime[Context]) -
     return finish(text, **chain_argument(chain)) if state["target"].kind == GOAL else create_chain_answer(text, chain)
 
 
-# Validate (SDP Eq. 3) for multi-hop question answering: two stages for a finding, a cascade for the answer.
+# Validate (SDP Eq. 3) for multi-hop question answering: a finding is verified with up to two paragraphs, an answer is
+# checked by its words and then, for MuSiQue, by a model.
 
 
 class Support(BaseModel):
@@ -275,7 +282,13 @@ class Consistency(BaseModel):
 
 
 async def judge_observation(state: ValidateView, strict: bool, runtime: Runtime[Context]) -> Verdict:
-    """Return the verdict on an observation, which carries the action's arguments in its `data`."""
+    """Return the verdict on an observation, whose `data` contains the arguments of the action.
+
+    Args:
+        state: what Validate reads.
+        strict: whether an answer gets MuSiQue's further checks.
+        runtime: the run's LangGraph runtime.
+    """
     observation, target = state["observation"], state["tail"][0]
     if target.kind == GOAL:
         return Verdict(
@@ -296,7 +309,7 @@ async def judge_observation(state: ValidateView, strict: bool, runtime: Runtime[
 
 
 async def _judge_claim(task: Task, observation: Observation, runtime: Runtime[Context]) -> Verdict:
-    """Verify a claim with the paragraph of the cited title, then with the best other one (appendix A.5)."""
+    """Verify a claim with the paragraph whose title it cites, then with the best other paragraph (SDP appendix A.5)."""
     if rejected := finding_problem(_text_of(observation, "finding")) or answer_problem(_text_of(observation, "entity")):
         return Verdict(depth=0, reason=rejected, decided_by="code")
     reasons = []
@@ -332,7 +345,7 @@ def _format_support(answer: Support, passage: Passage, observation: Observation)
 async def _judge_answer(
     task: Task, tail: Sequence[Predicate], observation: Observation, strict: bool, runtime: Runtime[Context]
 ) -> Verdict:
-    """Judge the answer, and with it the goal if the goal comes next."""
+    """Return the verdict on an answer. An accepted answer also certifies the goal if that is the next predicate."""
     answer, chain = _text_of(observation, "answer"), chain_of(observation.data)
     rejected = answer_problem(answer) or (strict and short_answer_problem(task.goal, answer, chain))
     if rejected:
@@ -358,20 +371,21 @@ def _text_of(observation: Observation, argument: str) -> str:
 
 # SDP's operators for multi-hop question answering (SDP paper, appendices A.5 HotpotQA and A.6 MuSiQue).
 #
-# A plan has one predicate per sub-question, one for the answer and one for the goal. Each hop is realized by searching,
-# if passages have to be retrieved, and by a claim: a finding, the title of its paragraph, and the bridge entity that
-# replaces "#1" in later sub-questions. The world resolves the title; Validate shows that paragraph, then the best other
-# one, to a verifier. The answer is noted, and certified together with the goal.
+# A plan has one predicate per sub-question (hop), one for the answer and one for the goal. Each hop is realized by
+# searches, if passages have to be retrieved, and by a claim: a finding, the title of its paragraph, and the entity that
+# replaces "#1" in later sub-questions. The world finds the paragraph with that title. Validate shows it to a verifier,
+# then the best other one. The answer is noted, and certified together with the goal.
 
 
 def create_operators(benchmark: PassageSource, *, strict: bool = False, hops: bool = False) -> Mapping[str, Operator]:
-    """Create the four operators, by slot.
+    """Create SDP's four operators for multi-hop questions, by slot.
 
     Args:
-        benchmark: the source of the passages. Its world repeats the action's arguments in the `data` of its
+        benchmark: the source of the passages. Its world must repeat the action's arguments in the `data` of its
             observations, because Validate sees nothing else of the action.
-        strict: MuSiQue's form with two to four hops and checks of the answer; else HotpotQA's with two hops.
-        hops: take the number of hops from the task's id, which is a label leak.
+        strict: whether to use MuSiQue's variant, with two to four hops and further checks of the answer; else that of
+            HotpotQA, with two hops.
+        hops: whether to take the number of hops from the task's id, which is a label leak.
     """
 
     def bounds(task: Task) -> tuple[int, int]:

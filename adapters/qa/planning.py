@@ -1,4 +1,4 @@
-"""Plans of hops for multi-hop questions: prompts, Propose, Replan, queries and pages (SDP appendices A.5, A.6)."""
+"""Plans for multi-hop questions: prompts, Propose, Replan, search queries, pages to read (SDP appendices A.5, A.6)."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -120,23 +120,29 @@ Does it follow from what is established, and is it what the question asks for? G
 """
 
 
-# The certified chain of hops: the finding of each, and the bridge entities that are put into later sub-questions.
+# The certified chain of hops: the finding for each sub-question, and its entity, which later sub-questions may need.
 
 PLACEHOLDER = re.compile(r"#(\d+)")
-"""Placeholder in a sub-question for the entity found for sub-question number N, from 1 (MuSiQue's notation)."""
+"""Placeholder `#N` in a sub-question for the entity that answers sub-question N, counted from 1 (as in MuSiQue)."""
 
 HOP, GOAL = "hop", "goal"
-"""Kinds of predicates, in addition to `answer`."""
+"""Kinds of predicates in a plan: a sub-question, and the goal. The kind `answer` comes between them."""
 
 
 def hop_predicate(index: int, question: str, queries: Sequence[str] = ()) -> Predicate:
-    """Create the predicate of a sub-question. `queries` are those that earlier plans tried for this hop in vain."""
+    """Create the predicate that a sub-question is answered.
+
+    Args:
+        index: number of the sub-question, from 1.
+        question: the sub-question.
+        queries: search queries that earlier plans tried in vain for it.
+    """
     args: Arguments = {"index": index, "question": question}
     return Predicate(text=f"Known: {question}", kind=HOP, args={**args, **({"queries": [*queries]} if queries else {})})
 
 
 def closing_predicates() -> list[Predicate]:
-    """Return the predicates at the end of every plan."""
+    """Return the two predicates at the end of every plan: the question is answered, and the answer is final."""
     return [
         Predicate(text="The question is answered from what is certified.", kind=ANSWER),
         Predicate(text="The answer is final.", kind=GOAL),
@@ -144,24 +150,30 @@ def closing_predicates() -> list[Predicate]:
 
 
 def create_hop_claim(index: int, hop: HopFinding, title: str) -> Action:
-    """Create the action that claims a finding for the hop with an index, from 1."""
+    """Create the action that claims a finding for a sub-question.
+
+    Args:
+        index: number of the sub-question, from 1.
+        hop: sub-question, finding and entity.
+        title: title of the paragraph that supports the finding.
+    """
     action = claim(hop.question, finding=hop.finding, title=title, entity=hop.entity)
     return action.model_copy(update={"args": {**action.args, "hop": index}})
 
 
 def create_chain_answer(text: str, chain: Sequence[HopFinding]) -> Action:
-    """Create the action that notes an answer, with the chain behind it."""
+    """Create the action that notes an answer, together with the chain of findings from which it follows."""
     action = answer(text)
     return action.model_copy(update={"args": {**action.args, **chain_argument(chain)}})
 
 
 def resolve_placeholders(question: str, hops: dict[int, HopFinding]) -> str:
-    """Replace the placeholders of certified hops in a sub-question with their bridge entities."""
+    """Replace the placeholders `#N` of certified sub-questions in a sub-question by the entities found for them."""
     return PLACEHOLDER.sub(lambda match: hops[int(match[1])].entity if int(match[1]) in hops else match[0], question)
 
 
 def format_chain(chain: Sequence[HopFinding]) -> str:
-    """Format the chain as prompts show it."""
+    """Format a chain of findings for a prompt: one line with sub-question, entity and finding for each hop."""
     return bullet_list(f"{hop.question} {hop.entity}. {hop.finding}" for hop in chain)
 
 
@@ -169,20 +181,20 @@ def format_chain(chain: Sequence[HopFinding]) -> str:
 
 
 class PassageSource(Protocol):
-    """The part of a benchmark that these operators need."""
+    """What the operators for multi-hop questions need of a benchmark."""
 
     retrieves: bool
     """Whether passages have to be searched for; False if all of them come with the question."""
 
     def library(self, task: Task) -> Retriever:
-        """Return the retriever that gives every passage of a task by id."""
+        """Return the retriever from which every passage of a task can be got by id."""
         ...
 
 
 def max_passage_characters(limits: Limits) -> int:
-    """Return the maximum characters of a prompt for passages.
+    """Return the maximum characters that passages may take in a prompt.
 
-    A quarter of the context is left for question, findings and tries.
+    It is three quarters of the context; the rest is for the question, findings and failed attempts.
     """
     return limits.context * 3 // 4
 
@@ -196,7 +208,15 @@ async def load_passages(ids: Sequence[str], task: Task, runtime: Runtime[Context
 async def load_page(
     number: int, queries: Sequence[str], ids: Sequence[str], task: Task, runtime: Runtime[Context]
 ) -> str:
-    """Return the text that the model reads in try `number` (from 0): that page, cycling through all pages."""
+    """Return the page of passages that the model reads in its next attempt at a hop.
+
+    Args:
+        number: number of earlier attempts that found nothing. It selects the page; after the last page comes the first.
+        queries: search queries of the hop, the latest first, by which the passages are sorted.
+        ids: ids of the visible passages.
+        task: the task.
+        runtime: the run's LangGraph runtime.
+    """
     passages = await load_passages(ids, task, runtime)
     limits = limits_of(task, runtime)
     pages = split_pages(await run_in_thread(sort_by_queries, queries, passages, limits.passages), limits)
@@ -204,9 +224,9 @@ async def load_page(
 
 
 def sort_by_queries(queries: Sequence[str], passages: Sequence[Passage], k: int) -> list[Passage]:
-    """Sort passages into reading order: for each query its best `k` by BM25, then the rest.
+    """Sort passages into the order in which a model reads them: the best `k` of each query by BM25, then the rest.
 
-    The latest query comes first, so that the passages it retrieved are read first.
+    The first query in `queries` has the first passages; callers put the latest query there.
     """
     if not any(terms(f"{passage.title} {passage.text}") for passage in passages):
         return list(passages)
@@ -216,9 +236,10 @@ def sort_by_queries(queries: Sequence[str], passages: Sequence[Passage], k: int)
 
 
 def split_pages(passages: Sequence[Passage], limits: Limits) -> list[list[str]]:
-    """Format the passages as lines "Title: text", split into pages of at most `limits.passages`.
+    """Format the passages as lines "Title: text", and split them into pages of at most `limits.passages` lines.
 
-    A try that found nothing is followed by the next page, so that a model with a short context reads everything.
+    After an attempt that found nothing, a model reads the next page. So even a model with a short context reads
+    everything.
     """
     pages: list[list[str]] = []
     for line in (clip(f"{passage.title}: {passage.text}", limits.excerpt) for passage in passages):
@@ -230,7 +251,7 @@ def split_pages(passages: Sequence[Passage], limits: Limits) -> list[list[str]]:
 
 
 def needs_retrieval(task: Task, runtime: Runtime[Context]) -> bool:
-    """Return whether passages have to be searched for."""
+    """Return whether the passages of a task have to be searched for, because they do not come with the question."""
     return passage_source_of(task, runtime).retrieves
 
 
@@ -239,10 +260,11 @@ def passage_source_of(task: Task, runtime: Runtime[Context]) -> PassageSource:
     return cast(PassageSource, benchmark_of(task, runtime))
 
 
-# The next query of a hop: the model's own, and broader ones after more failed queries (appendix A.6).
+# The next search query of a hop: one that a model writes, and broader ones after failures (SDP appendix A.6).
 
 ENTITY_QUERIES_AFTER, GUESSES_AFTER = 4, 6
-"""Failed queries of a hop after which only its entities are searched for, and then a guess of its answer."""
+"""Number of failed queries of a hop after which only names in the sub-question are searched for, and number after which
+a guessed answer is searched for."""
 
 _NAME = r"[A-Z\d\u00c0-\u00de\u0100-\u017f][\w.'\u2019&-]*"
 _SPAN = re.compile(rf"{_NAME}(?: (?:(?:of|the|de|la|van|von) ){{0,2}}{_NAME})*")
@@ -261,7 +283,10 @@ class Guess(BaseModel):
 
 
 async def next_query(state: RealizeView, runtime: Runtime[Context]) -> str:
-    """Return a query that was not tried at this hop; an empty text if all are used up."""
+    """Return a search query that was not tried for this hop; an empty text if all are used up.
+
+    It is a query written by the model, later a name from the sub-question, later the model's guess of the answer.
+    """
     failed = queries_at(state["target"], state["attempts"])
     question = resolve_placeholders(str(state["target"].args["question"]), certified_hops(state["certified"]))
     names = [" ".join(extract_entities(question)), *extract_entities(question)]
@@ -273,14 +298,17 @@ async def next_query(state: RealizeView, runtime: Runtime[Context]) -> str:
 
 
 def queries_at(target: Predicate, attempts: Sequence[Attempt]) -> list[str]:
-    """Return the queries that this hop has used, those of earlier plans first."""
+    """Return the search queries tried so far for a hop, those of earlier plans first."""
     earlier = target.args.get("queries")
     searched = [str(a.action.args.get("query")) for a in attempts if a.action.kind == SEARCH]
     return [*(map(str, earlier) if isinstance(earlier, list) else ()), *searched]
 
 
 def extract_entities(question: str) -> list[str]:
-    """Return the distinct capitalised spans and numbers of a sub-question, without the word that only opens it."""
+    """Return the distinct names (capitalised spans) and numbers of a sub-question.
+
+    A stopword that is capitalised only because it begins the question is left out.
+    """
     spans = (_strip_opening_word(match[0], match.start()) for match in _SPAN.finditer(question))
     return list(dict.fromkeys(span for span in spans if span))
 
@@ -292,7 +320,7 @@ def _strip_opening_word(span: str, start: int) -> str:
 
 
 def normalise_words(text: str) -> str:
-    """Return the words of a text in one form; two queries or sub-questions are the same if these are equal."""
+    """Return a text as lower-cased words without accents; equal results mean the same query or sub-question."""
     return " ".join(words(text))
 
 
@@ -332,10 +360,10 @@ class Subquestions(BaseModel):
 
 
 def hops_from_id(task: Task) -> int:
-    """Return the number of hops that a MuSiQue id reveals: a label leak, which the papers' runs use.
+    """Return the number of hops that a MuSiQue task id states. It is a label leak, which SDP's runs use (appendix A.6).
 
     Raises:
-        Fault: ("data") the id does not begin with it.
+        Fault: ("data") the id does not begin with a number of hops, as "2hop__1_2" does.
     """
     if not (match := _COUNTED.match(task.id)):
         raise Fault(
@@ -345,9 +373,9 @@ def hops_from_id(task: Task) -> int:
 
 
 async def propose_plan(state: ProposeView, least: int, most: int, runtime: Runtime[Context]) -> list[Predicate]:
-    """Ask for a plan: one predicate per sub-question, then answer and goal.
+    """Ask the model for a plan: one predicate per sub-question, then those of the answer and the goal.
 
-    An empty decomposition gives the question itself as the only hop.
+    There are `least` to `most` sub-questions. If the model gives none, the question itself is the only one.
     """
     count = str(least) if least == most else f"{least} to {most}"
     instruction = DECOMPOSE.format(task=state["task"].goal, count=count)
@@ -357,11 +385,11 @@ async def propose_plan(state: ProposeView, least: int, most: int, runtime: Runti
 
 
 async def replan_hops(state: SDPReplanView, most: int, runtime: Runtime[Context]) -> list[Predicate]:
-    """Ask for the rest of the plan after the certified hops; an empty list if there is no other way.
+    """Ask the model for the rest of the plan after the certified hops; an empty list if there is no other way.
 
-    If all passages are given, a sub-question that failed would fail again: the question itself takes its place as one
-    hop, and if that failed too, the run gives up. If passages are searched for, the run continues with other queries:
-    the first hop carries the queries used so far, so that escalation continues.
+    If all passages come with the question, a sub-question that failed would fail again. The original question then
+    replaces it as a single hop; if that failed too, the list is empty. If passages are searched for, the first new hop
+    keeps the queries tried so far, so that `next_query` continues with broader ones. A plan has at most `most` hops.
     """
     first = 1 + sum(predicate.kind == HOP for predicate in state["certified"].predicates)
     failed_attempts = [attempt for attempt in state["attempts"] if attempt.position == state["head"]]
@@ -374,7 +402,10 @@ async def replan_hops(state: SDPReplanView, most: int, runtime: Runtime[Context]
 
 
 def _choose_alternative(hops: Sequence[str], failed: Set[str], state: SDPReplanView) -> list[str]:
-    """Return the hops, else the question as the only one, else nothing: the first hop must not have failed before."""
+    """Return the new hops if the first of them did not fail before.
+
+    Otherwise return the original question as the only hop, or nothing if that failed before, too.
+    """
     known = certified_hops(state["certified"])
     ways = (hops, [state["task"].goal])
     return next(
@@ -383,10 +414,14 @@ def _choose_alternative(hops: Sequence[str], failed: Set[str], state: SDPReplanV
 
 
 def clean_subquestions(texts: Sequence[str], *, first: int, most: int) -> list[str]:
-    """Clean sub-questions: each once, at most `most`; placeholders follow sub-questions that moved up.
+    """Clean the sub-questions that a model wrote: drop numbers, repetitions, and those after the first `most`.
+
+    Where a sub-question gets another number because others are dropped, placeholders that refer to it are changed.
 
     Args:
-        texts: as the model wrote them, the first being number `first`.
+        texts: the sub-questions as the model wrote them.
+        first: number of the first one.
+        most: maximum number of sub-questions.
     """
     written = [_strip_number(" ".join(text.split()), n) for n, text in enumerate(texts, first)]
     distinct = [text for text in dict.fromkeys(written) if text][:most]
@@ -395,7 +430,7 @@ def clean_subquestions(texts: Sequence[str], *, first: int, most: int) -> list[s
 
 
 def _strip_number(text: str, number: int) -> str:
-    """Remove a sub-question's own number before it; "#1" before another sub-question is a placeholder."""
+    """Remove a number before a sub-question. "#N" is removed only if N is `number`, else it is a placeholder."""
     return re.sub(rf"^(?:#{number}[.:)]?|\d[.:)]) +", "", text)
 
 
@@ -424,7 +459,7 @@ def _failed_questions(attempts: Sequence[Attempt], state: SDPReplanView) -> set[
 
 
 def _format_failures(attempts: Sequence[Attempt]) -> Iterator[str]:
-    """Yield each target that was tried, with the reasons why its claims were refused."""
+    """Yield one text per target of the attempts: the target, and why the claims for it were refused."""
     for target in dict.fromkeys(attempt.target.text for attempt in attempts):
         reasons = (a.verdict.reason for a in attempts if a.target.text == target and a.action.kind != SEARCH)
         yield f"{target} {'; '.join(dict.fromkeys(reasons)) or 'nothing was found'}"

@@ -19,60 +19,69 @@ from certigraph.adapters.retrieval.sources import passage_of_text
 from certigraph.state.records import Fault, Record, UnknownName
 from certigraph.state.search import Passage
 
-# A multi-hop question with its paragraphs and its gold support, in one form for all benchmarks.
+# A multi-hop question with its paragraphs and its gold hops, in the same form for all benchmarks.
 
 
 class GoldHop(Record):
-    """One gold step: its question (`#1` stands for the first step's answer), and the paragraph that answers it."""
+    """One hop of the gold solution: a sub-question, its answer, and the paragraph that contains the answer.
+
+    In the sub-question, `#1` stands for the answer of the first hop, and so on.
+    """
 
     question: str
     answer: str
     passage: Passage
-    """Its text is empty if the file names a paragraph that it does not contain."""
+    """The paragraph. Its text is empty if the question file names a paragraph that it does not contain."""
     finding: str
+    """What the paragraph says that answers the sub-question."""
 
 
 class MultiHopQuestion(Record):
-    """A question; `answers` holds the gold answer first, then its aliases."""
+    """A multi-hop question with its gold solution; `answers` has the gold answer first, then its aliases."""
 
     id: str
     text: str
     answers: tuple[str, ...]
     kind: str
-    """Group in which its figures are reported: HotpotQA's type, or MuSiQue's number of hops."""
+    """Group for which metrics are reported separately: HotpotQA's type, or MuSiQue's number of hops."""
     passages: tuple[Passage, ...]
-    """The distinct paragraphs that come with it; empty if they have to be retrieved from a corpus."""
+    """The distinct paragraphs that come with the question; empty if they have to be retrieved from a corpus."""
     hops: tuple[GoldHop, ...]
-    """Its gold support, in an order in which it can be followed; empty if the file gives none."""
+    """The hops of the gold solution, in an order in which they can be answered; empty if the file has none."""
 
 
 def distinct_passages(paragraphs: Iterable[tuple[str, str]]) -> dict[str, Passage]:
-    """Convert paragraphs (title, text) to distinct passages by id; paragraphs without title and text are dropped.
+    """Convert paragraphs (title, text) to distinct passages by id.
 
-    A paragraph may lack its title, because it can be found by its text.
+    A paragraph with neither title nor text is dropped; one of both is enough to find it.
     """
     passages = (passage_of_text(title, text) for title, text in paragraphs if title.strip() or text.strip())
     return {passage.id: passage for passage in passages}
 
 
 def substitute_answers(question: str, answers: Sequence[str]) -> str:
-    """Replace `#1`, `#2`, ... in a step's question with the answers of those steps."""
+    """Replace `#1`, `#2`, ... in a hop's question with the answers of the first hop, the second hop, ..."""
     for number, answer in reversed(list(enumerate(answers, 1))):
         question = question.replace(f"#{number}", answer)
     return question
 
 
-# Finding question files, and checking their rows.
+# Finding question files, and checking the ids of their rows.
 
 SUFFIXES = (".jsonl.gz", ".jsonl", ".json", ".json.gz")
 """Accepted suffixes of question files, the preferred one first."""
 
 
 def find_question_file(benchmark: str, folder: Path, stems: Sequence[str]) -> Path:
-    """Return the first existing file among these names, each with any of SUFFIXES.
+    """Return the first existing question file in a folder.
+
+    Args:
+        benchmark: name of the benchmark, for messages.
+        folder: the folder.
+        stems: file names without suffix, the preferred one first; each may have any of SUFFIXES.
 
     Raises:
-        Fault: ("data") there is none.
+        Fault: ("data") there is no such file.
     """
     for stem in stems:
         for suffix in SUFFIXES:
@@ -84,10 +93,10 @@ def find_question_file(benchmark: str, folder: Path, stems: Sequence[str]) -> Pa
 
 
 def check_unique_ids(rows: Sequence[tuple[JsonRow, str]]) -> None:
-    """Check that no id is given twice.
+    """Check that the ids of rows are unique.
 
     Raises:
-        Fault: ("data") an id is; the message names both places.
+        Fault: ("data") two rows have the same id; the message names the places of both.
     """
     places: dict[str, str] = {}
     for row, id_ in rows:
@@ -96,20 +105,20 @@ def check_unique_ids(rows: Sequence[tuple[JsonRow, str]]) -> None:
         places[id_] = row.where
 
 
-# The questions of a benchmark, split by split.
+# The questions of a benchmark by split.
 
 Q = TypeVar("Q", bound=MultiHopQuestion)
 
 SPLITS = ("dev", "train")
-"""Names of the splits, the default first. An id identifies one question over both."""
+"""Names of the splits, the default first. No two questions of both splits together have the same id."""
 
 
 class QuestionBank(Generic[Q]):
-    """The questions of a benchmark; a split is read when it is first needed.
+    """The questions of a benchmark by split and by id. A split is read when it is first needed.
 
     Args:
         name: name of the benchmark, for messages.
-        read: function that returns the questions of a split by id; it raises Fault ("data") if the file is missing or
+        read: function that returns the questions of a split by id. It raises Fault ("data") if the file is missing or
             malformed.
     """
 
@@ -128,7 +137,7 @@ class QuestionBank(Generic[Q]):
         return tuple(self._read(name or SPLITS[0]).values())
 
     def question(self, id_: str) -> Q:
-        """Return one question of any split.
+        """Return the question with an id, from any split that exists.
 
         Raises:
             UnknownName: there is no such question; the message lists some valid ids.
@@ -163,35 +172,43 @@ class QuestionBank(Generic[Q]):
         return read
 
 
-# Retrievers of a question's passages: over its own paragraphs, or over a corpus on disk.
+# Retrievers for a question: over the paragraphs that come with it, or over a corpus on disk.
 
 INDEX_VARIABLE = "CERTIGRAPH_INDEX"
-"""Environment variable: the index of the user's own corpus, made by `certigraph index`.
+"""Environment variable that names the index of the user's own corpus.
 
-Its value is a folder, or an index of an OpenSearch server as `https://HOST:9200/NAME`.
+Its value is a folder that `certigraph index` wrote, or an index of an OpenSearch server, `https://HOST:9200/NAME`.
 """
 
 MAX_RETRIEVERS = 256
-"""Maximum number of cached retrievers; building one takes a millisecond, its vectors a second."""
+"""Maximum number of cached retrievers. Building one takes a millisecond, computing its sentence vectors a second."""
 
 
 class PassageCorpus(NamedTuple):
-    """A corpus, and its passages if they can be listed, which vectors need."""
+    """A corpus as a retriever, and its passages by id.
+
+    `passages` is None if the corpus cannot list them; then it has no sentence vectors.
+    """
 
     corpus: Retriever
     passages: Mapping[str, Passage] | None
 
 
 class Retrievers:
-    """The retrievers of a benchmark's questions for a weight of BM25 against vectors (None: BM25 alone).
+    """The retrievers of a benchmark, for any weight `alpha` of BM25 against sentence vectors (None: BM25 alone).
 
-    Passages whose title the query names come first, also among a question's own paragraphs. There it raises the share
-    of the evidence in the first two passages by 5 to 11 points (0.72 instead of 0.63 on HotpotQA dev, 0.48 instead of
-    0.42 on MuSiQue dev).
+    `pool` returns the retriever over the paragraphs of one question, `corpus` that over a corpus on disk. Passages
+    whose title the query names come first. Among a question's own paragraphs, this raises the share of the gold
+    paragraphs in the first two passages (0.72 instead of 0.63 on HotpotQA dev, 0.48 instead of 0.42 on MuSiQue dev).
     """
 
     def __init__(self, bank: QuestionBank[Any], source: str) -> None:
-        """Use the questions of `bank`; `source` is the name of their source as `certigraph index` takes it."""
+        """Create the retrievers for the questions of `bank`.
+
+        Args:
+            bank: the questions.
+            source: where the questions come from, as given to `certigraph index`.
+        """
         self._bank, self._source = bank, source
         self.pool = lru_cache(maxsize=MAX_RETRIEVERS)(self._pool)
         self._mixed = lru_cache(maxsize=MAX_RETRIEVERS)(self._mixture)
@@ -199,13 +216,17 @@ class Retrievers:
         self._lock = Lock()
 
     def corpus(self, alpha: float | None) -> Retriever:
-        """Return the corpus that CERTIGRAPH_INDEX names, or that of the benchmark's paragraphs, indexed on first use.
+        """Return the retriever over the corpus named by CERTIGRAPH_INDEX, else over all paragraphs of the benchmark.
 
-        Vectors are also computed on first use, about 15 per second and core, and saved. The user's own corpus is
-        searched by BM25 alone. The retriever's `name` says which method it uses.
+        The paragraphs are indexed on first use. Their sentence vectors are also computed on first use, about 15 per
+        second and core, and saved. The user's own corpus is searched by BM25 alone. The attribute `name` of the
+        retriever tells which method it uses.
+
+        Args:
+            alpha: weight of BM25 against sentence vectors, 0 to 1; None means BM25 alone.
 
         Raises:
-            Fault: CERTIGRAPH_INDEX names no complete index, or tantivy is missing; the message gives the command that
+            Fault: CERTIGRAPH_INDEX names no complete index, or tantivy is missing. The message has the command that
                 helps.
         """
         with self._lock:
@@ -242,10 +263,10 @@ def _open_index(index: str) -> Retriever:
     return open_address(index) if "://" in index else open_corpus(expand_path(index))
 
 
-# A generated encyclopedia of related people, towns, companies and novels. The same seed gives the same pages.
+# A generated encyclopedia of people, towns, companies and novels that are related. The same seed gives the same pages.
 
 PER_KIND = 14
-"""Number of entries of each kind."""
+"""Number of entries of each kind (people, towns, companies, novels)."""
 
 FIRST = ("Ada", "Bruno", "Celia", "Dorian", "Edda", "Florin", "Greta", "Hanno", "Ilka", "Jorin", "Kerstin", "Ludo")
 STARTS = ("Bar", "Cor", "Del", "Fen", "Gal", "Hol", "Kel", "Lam", "Mer", "Nor", "Pel", "Ros", "Sel", "Tav", "Ulm")
@@ -258,9 +279,10 @@ BOOK_THINGS = ("Lantern", "Orchard", "Harbour", "Compass", "Winter", "Mirror", "
 
 
 class EncyclopediaEntry(NamedTuple):
-    """A page of the encyclopedia.
+    """One page of the generated encyclopedia.
 
-    The first sentence says what the entry is, each further one states a fact; `facts` holds the facts by relation.
+    The first sentence says what the entry is, each further sentence states one fact. `facts` has the facts by relation,
+    such as "birthplace".
     """
 
     title: str
@@ -269,7 +291,7 @@ class EncyclopediaEntry(NamedTuple):
     facts: dict[str, str]
 
     def sentence_index(self, relation: str) -> int:
-        """Return the index of the sentence that states a fact, from 0."""
+        """Return the index, from 0, of the sentence that states the fact of a relation."""
         return 1 + list(self.facts).index(relation)
 
 
@@ -284,18 +306,18 @@ FACT_SENTENCES = {
     "author": "{title} was written by {value}.",
     "publisher": "It was first published by {value}.",
 }
-"""Sentence of a fact, by relation."""
+"""Template of the sentence that states a fact, by relation."""
 FIRST_SENTENCES = {
     "person": "{title} is remembered as an engineer and traveller.",
     "town": "{title} is a market town.",
     "company": "{title} is a company.",
     "book": "{title} is a novel.",
 }
-"""First sentence of an entry, by kind."""
+"""Template of the first sentence of an entry, by kind of entry."""
 
 
 def generate_encyclopedia(seed: int | str) -> dict[str, EncyclopediaEntry]:
-    """Generate an encyclopedia: every entry by its title, which is unique."""
+    """Generate an encyclopedia, and return its entries by title."""
     random = Random(f"{seed} encyclopedia")
     names = _Names(random)
     people = [names.new(lambda: f"{random.choice(FIRST)} {names.word(PERSON_ENDS)}") for _ in range(PER_KIND)]
@@ -346,9 +368,6 @@ class _Names:
 
 # Questions over the generated encyclopedia: chains of two to four hops, comparisons, and yes-or-no questions.
 
-TASKS = 20
-"""Number of generated tasks."""
-
 CHAINS: Mapping[int, Sequence[tuple[str, ...]]] = {
     2: (
         ("person", "birthplace", "county"),
@@ -367,7 +386,7 @@ CHAINS: Mapping[int, Sequence[tuple[str, ...]]] = {
         ("person", "employer", "founder", "birthplace", "river"),
     ),
 }
-"""Chains by number of hops: the kind of entry that a chain starts from, then its relations."""
+"""Chains of facts by number of hops: the kind of entry from which a chain starts, then the relations to follow."""
 
 PHRASES = {
     "birthplace": "the birthplace of {}",
@@ -377,7 +396,7 @@ PHRASES = {
     "author": "the author of {}",
     "publisher": "the first publisher of {}",
 }
-"""Phrase for the answer of a relation inside a longer question."""
+"""Phrase that stands for the answer of a relation inside a longer question, by relation."""
 RELATION_QUESTIONS = {
     "birthplace": "In which town was {} born?",
     "employer": "Which company did {} work for?",
@@ -388,11 +407,11 @@ RELATION_QUESTIONS = {
     "author": "Who wrote {}?",
     "publisher": "Which company first published {}?",
 }
-"""Question that asks for a relation."""
+"""Question that asks for one fact, by relation."""
 
 
 class GeneratedHop(NamedTuple):
-    """One hop of a generated question: its question, the entry it asks about, the relation, and the answer."""
+    """One hop of a generated question: a sub-question, the entry and the relation it asks about, and its answer."""
 
     question: str
     entry: EncyclopediaEntry
@@ -401,7 +420,7 @@ class GeneratedHop(NamedTuple):
 
 
 class GeneratedQuestion(NamedTuple):
-    """A generated question, its steps, and the pages that come with it, shuffled."""
+    """A generated question, its hops (`steps`), and the pages that come with the question in random order."""
 
     question: str
     answer: str
@@ -410,7 +429,13 @@ class GeneratedQuestion(NamedTuple):
 
 
 def generate_chains(seed: int | str, hops: Sequence[int], pages: int) -> Iterator[GeneratedQuestion]:
-    """Generate one question per number of hops, all different, each with `pages` pages."""
+    """Generate one question for each number in `hops`, which is its number of hops. All questions are different.
+
+    Args:
+        seed: seed of the encyclopedia and the questions.
+        hops: number of hops of each question.
+        pages: number of pages that come with each question.
+    """
     world, random, used = generate_encyclopedia(seed), Random(f"{seed} chains"), set[str]()
     for number, length in enumerate(hops):
         kind, *relations = CHAINS[length][number % len(CHAINS[length])]
@@ -422,7 +447,10 @@ def generate_chains(seed: int | str, hops: Sequence[int], pages: int) -> Iterato
 
 
 def generate_comparisons(seed: int | str, count: int, pages: int) -> Iterator[GeneratedQuestion]:
-    """Generate questions of two kinds in turn: which company is older, and whether two people come from one town."""
+    """Generate `count` questions, each with `pages` pages.
+
+    They ask in turn which of two companies is older, and whether two people were born in the same town.
+    """
     world, random, used = generate_encyclopedia(seed), Random(f"{seed} comparisons"), set[str]()
     for number in range(count):
         kind, compared = (("company", _compare_age), ("person", _compare_birthplace))[number % 2]
@@ -456,7 +484,7 @@ def _chain(
 
 
 def _has_no_shortcut(steps: Sequence[GeneratedHop]) -> bool:
-    """Return whether every step leads to a page not visited before, so that no step can be skipped."""
+    """Return whether every hop of a chain leads to a page not visited before, so that no hop can be skipped."""
     titles = [step.entry.title for step in steps]
     return len(set(titles)) == len(titles) and steps[-1].answer not in titles
 

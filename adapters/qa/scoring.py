@@ -1,4 +1,4 @@
-"""Scores of short answers: exact match, token F1, the figures of many answers, and text metrics (CGDP appendix F.2)."""
+"""Scores of short answers: exact match, token F1, means over many answers, and text metrics (CGDP appendix F.2)."""
 
 import re
 import string
@@ -33,7 +33,7 @@ NO_OVERLAP = Overlap(0.0, 0.0, 0.0)
 
 
 def normalise_answer(text: str) -> str:
-    """Normalise an answer: lower case, no ASCII punctuation, no articles (a, an, the), single blanks, in this order."""
+    """Normalise an answer: lower case, no ASCII punctuation, no articles (a, an, the), single spaces, in this order."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
@@ -43,23 +43,23 @@ def exact_match(answer: str, reference: str) -> float:
 
 
 def token_f1(answer: str, reference: str) -> float:
-    """Return F1 over the multisets of normalised tokens; 0 without a common token."""
+    """Return F1 of the multisets of normalised tokens of both texts; 0 without a common token."""
     return token_overlap(answer, reference).f1
 
 
 def token_overlap(answer: str, reference: str) -> Overlap:
-    """Return precision, recall and F1 over the multisets of normalised tokens."""
+    """Return precision, recall and F1 of the multisets of normalised tokens of both texts."""
     predicted, gold = Counter(normalise_answer(answer).split()), Counter(normalise_answer(reference).split())
     return overlap_of_counts((predicted & gold).total(), predicted.total(), gold.total())
 
 
 def set_overlap(found: Set[object], wanted: Set[object]) -> Overlap:
-    """Return precision, recall and F1 of a set against the wanted one; 0 if a denominator is 0."""
+    """Return precision, recall and F1 of the set `found` against the gold set `wanted`; 0 if a denominator is 0."""
     return overlap_of_counts(len(found & wanted), len(found), len(wanted))
 
 
 def overlap_of_counts(common: int, found: int, wanted: int) -> Overlap:
-    """Return precision, recall and F1 from the numbers of common, found and wanted things."""
+    """Return precision, recall and F1 from the numbers of common, found and wanted elements."""
     return add_f1(common / found, common / wanted) if common else NO_OVERLAP
 
 
@@ -69,30 +69,35 @@ def add_f1(precision: float, recall: float) -> Overlap:
     return Overlap(precision, recall, 2 * precision * recall / total if total else 0.0)
 
 
-# Figures of many answers: means over all questions, where a missing answer counts 0.
+# Metrics over many answers: means over all questions, where a missing answer counts 0.
 
 EM, F1, EVIDENCE = "em", "f1", "evidence_found"
-"""Names of scores."""
+"""Names of scores: exact match, token F1, and the share of the gold paragraphs that were found."""
 ANSWERED, FORCED = "answered", "forced"
-"""Names of scores: whether a run submitted an answer, and whether something other than the agent decided to."""
+"""Names of scores: whether a run submitted an answer, and whether something other than the agent decided to submit it.
+"""
 
 SCORES_WITH_ERROR = (EM, F1)
 """Scores that are reported with their standard error, and per kind of question."""
 
 
 class ScoredQuestion(NamedTuple):
-    """The scores of one question by name; None if nothing was predicted or nothing is known."""
+    """Scores of one question by name (`parts`), and its kind.
+
+    A score is None if there was no prediction, or if it cannot be known.
+    """
 
     kind: str
     parts: Mapping[str, float | None]
 
 
 def answer_figures(scored: Sequence[ScoredQuestion]) -> dict[str, float]:
-    """Return the figures of many questions.
+    """Return metrics over many questions.
 
-    They are `n`, EM and F1 with standard errors, the means of the other parts, TDP's figures of runs, then EM and F1
-    per kind of question. A part that no question has (support) is left out; otherwise a question without it counts 0,
-    as in the official scorers. `evidence_found` is the mean over the questions whose evidence is known.
+    They are the number of questions `n`, the mean of every score, the standard errors of EM and F1, the metrics of
+    `delivered_figures`, and EM and F1 per kind of question. A score that no question has is left out; otherwise a
+    question without it counts 0, as in the official scorers. The mean of `evidence_found` is only over questions whose
+    gold paragraphs are known.
     """
     figures: dict[str, float] = {"n": len(scored)}
     for name in dict.fromkeys(
@@ -106,12 +111,12 @@ def answer_figures(scored: Sequence[ScoredQuestion]) -> dict[str, float]:
 
 
 def delivered_figures(scored: Sequence[ScoredQuestion]) -> dict[str, float]:
-    """Return TDP's figures (section 4.1) by exact match.
+    """Return the three metrics of TDP (section 4.1), computed from exact match.
 
-    The paper uses a judge's verdicts instead (`certigraph judge --rubric tdp`). `accuracy` is the share of all
-    questions that were answered right. `delivered_accuracy` is the share of right answers among the runs that submitted
-    an answer that was not forced, and `average` is the mean of both. The result is empty for files of predictions,
-    which do not say how their answers were obtained.
+    TDP uses a judge's verdicts instead (`certigraph judge --rubric tdp`). `accuracy` is the share of all questions that
+    were answered right. `delivered_accuracy` is the share of right answers among the runs that submitted an answer that
+    was not forced. `average` is the mean of both. The result is empty for files of predictions, which do not say how
+    their answers were obtained.
     """
     if not any(ANSWERED in question.parts for question in scored):
         return {}
@@ -171,14 +176,14 @@ def load_stemmer() -> Any:
 # Exact match and token F1 normalise as HotpotQA's scorer does. ROUGE-1 is rouge-score's F-measure with Porter
 # stemming. METEOR is NLTK's with its usual weights (alpha 0.9, beta 3, gamma 0.5) over lower-cased words, matched
 # exactly and by Porter stem. Its third stage, WordNet's synonyms, is left out because NLTK would have to download that
-# corpus; the figure is therefore at most that of METEOR with synonyms.
+# corpus; the score is therefore at most that of METEOR with synonyms.
 
 Measure = Callable[[str, str], float]
 """Function (answer, reference) -> similarity."""
 
 
 def rouge1(answer: str, reference: str) -> float:
-    """Return the F-measure of common unigrams, by rouge-score.
+    """Return ROUGE-1: the F-measure of common unigrams, by the package rouge-score.
 
     Raises:
         Fault: rouge-score is not installed.
@@ -201,7 +206,7 @@ MEASURES: Mapping[str, Measure] = {"em": exact_match, "f1": token_f1, "rouge1": 
 
 
 def measure_answer(answer: str, references: Sequence[str], names: Sequence[str] = tuple(MEASURES)) -> dict[str, float]:
-    """Return the measures of an answer, each against the reference it is best with; 0 without references.
+    """Return the measures of an answer by name, each the best over the references; 0 without references.
 
     Raises:
         Fault: rouge-score or NLTK is not installed.
@@ -210,12 +215,14 @@ def measure_answer(answer: str, references: Sequence[str], names: Sequence[str] 
 
 
 def similarities(answers: Sequence[str], references: Sequence[str], model: Encoder | None = None) -> list[float] | None:
-    """Return the cosines of the sentence vectors of answers and references; None if no encoder is installed.
+    """Return the cosine similarity of each answer with its reference, by sentence vectors.
+
+    The result is None if no encoder is installed.
 
     Args:
-        answers: n texts.
-        references: their n references.
-        model: encoder to use instead of the process's.
+        answers: n answers.
+        references: n references, one per answer.
+        model: encoder to use; None uses the one that is installed.
     """
     model = model or find_encoder()
     if model is None:
@@ -225,7 +232,9 @@ def similarities(answers: Sequence[str], references: Sequence[str], model: Encod
 
 
 def measure_similarity(answer: str, references: Sequence[str]) -> dict[str, float]:
-    """Return `measure_similarity`: the cosine of an answer with its nearest reference; 0 without references.
+    """Return the measure `similarity`: the cosine similarity of an answer with its nearest reference.
+
+    It is 0 without references.
 
     Raises:
         Fault: no encoder is installed.
@@ -237,7 +246,7 @@ def measure_similarity(answer: str, references: Sequence[str]) -> dict[str, floa
 
 
 class _NoSynonyms:
-    """An empty replacement of WordNet."""
+    """Replacement of WordNet that has no synonyms."""
 
     def synsets(self, word: str) -> list[Any]:
         return []

@@ -1,1 +1,1 @@
-"""Research on the web: its world, SDP's operators for it (appendix A.4), questions and AssistantBench's scores."""
+"""Research on the web: the environment, SDP's operators for it (appendix A.4), questions, AssistantBench's scores."""

@@ -1,4 +1,4 @@
-"""Base class of the benchmarks of research on the web: tasks, worlds, operators, scores and figures."""
+"""Base class of the benchmarks of research on the web: tasks, worlds, operators, scores and metrics."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -21,16 +21,16 @@ from certigraph.state.trajectory import Footer
 
 
 class ResearchBenchmark(Benchmark):
-    """A benchmark of questions that need searches and pages.
+    """Base class of benchmarks whose questions need research on the web: searches, and reading of pages.
 
     Args:
-        folder: folder of the question files, or of other data of a benchmark; None for generated questions.
+        folder: folder of the question files, or of other data of the benchmark; None for generated questions.
         config: one of `configurations`; empty for the plain benchmark.
     """
 
     answers = True
     plain: ClassVar[str]
-    """Name without a configuration."""
+    """Name of the benchmark without a configuration."""
     configurations: Sequence[str] = ()
     id_pattern: ClassVar[str] = "those of the question file"
     """Description of valid task ids, for messages."""
@@ -54,7 +54,7 @@ class ResearchBenchmark(Benchmark):
         """Return the tasks of a split.
 
         Raises:
-            UnknownName, Fault: as `questions`.
+            UnknownName, Fault: as `questions` raises.
         """
         return [self._task(question) for question in self.questions(split).values()]
 
@@ -78,7 +78,7 @@ class ResearchBenchmark(Benchmark):
         return self._read(split or self.splits[0])
 
     def question(self, task_id: str) -> ResearchQuestion:
-        """Return the question of a task, with everything its file contains.
+        """Return the question of a task, from any split that can be read, with its gold answer.
 
         Raises:
             UnknownName: there is no such question; the message lists some valid ids.
@@ -92,15 +92,15 @@ class ResearchBenchmark(Benchmark):
         """Return the question of a task with its gold answer.
 
         Raises:
-            UnknownName: as `question`.
+            UnknownName: as `question` raises.
         """
         return self.question(task.id)
 
     def open(self, task: Task) -> ResearchWorld:
         """Create the world of a question.
 
-        The pages that the question names may be read. If there is a file, only its text counts as the question, because
-        the goal of a sub-task may name pages found by other sub-tasks.
+        The agent may read the pages whose URLs are in the question's own text. The goal of a sub-task does not count as
+        that text, because it may name pages found by other sub-tasks; it is used only if the text is unknown.
 
         Raises:
             Fault: no search provider is available.
@@ -111,7 +111,7 @@ class ResearchBenchmark(Benchmark):
         )
 
     def operators(self) -> Mapping[str, Operator]:
-        """Return SDP's operators for research (appendix A.4)."""
+        """Return the operators for research on the web by slot (SDP appendix A.4)."""
         return self._operators
 
     def expert(self) -> Responder | None:
@@ -119,11 +119,17 @@ class ResearchBenchmark(Benchmark):
         return None
 
     def score_result(self, task: Task, answer: str | None, forced: bool) -> Scores:
-        """Return the official scores of an answer (`scoring`); 0 if the question's answer is unknown."""
+        """Return the official scores of an answer (`official_scores`); 0 if the gold answer is unknown."""
         return official_scores(answer or "", self.question(task.id).answer, forced=float(forced and bool(answer)))
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """Return the official figures as fractions (`scoring.rates`); a run without scores counts 0."""
+        """Return the benchmark's metrics over many runs, as fractions (see `research_figures`).
+
+        A run without scores counts 0.
+
+        Args:
+            runs: for each run, the id of its task and the footer of its trajectory, which has the scores.
+        """
         return research_figures([(self.question(id_), footer.scores) for id_, footer in runs])
 
     @abstractmethod
@@ -132,10 +138,10 @@ class ResearchBenchmark(Benchmark):
 
     @abstractmethod
     def web(self, task: Task) -> Web:
-        """Return the web for a task's research.
+        """Return the web for the research of a task: search providers and a page source.
 
         Raises:
-            Fault: none is available.
+            Fault: no search provider is available.
         """
 
     @cached_property

@@ -1,4 +1,4 @@
-"""SDP's operators for research on the web (SDP appendix A.4): plans, searches, findings, verdicts and policies."""
+"""SDP's operators for research on the web (appendix A.4): plans, searches, findings, verdicts, forced answers."""
 
 import json
 import re
@@ -49,14 +49,14 @@ from certigraph.state.search import (
     unique_texts,
 )
 
-# Numbers of a finding that no text shows: the part of its support that code can check.
+# Numbers in a finding that no source shows: the part of a finding's support that can be checked without a model.
 
 NUMBER_PATTERN = re.compile(r"\d+(?:[.,]\d+)*")
 """A number in a text."""
 
 
 def find_unseen_numbers(text: str, shown: Iterable[str]) -> list[str]:
-    """Return the numbers of a text that none of the shown texts has.
+    """Return the numbers in a text that occur in none of the texts in `shown`.
 
     Numbers are compared by value: 1,010 equals 1010, 07 equals 7, and 4.50 equals 4.5.
     """
@@ -74,7 +74,10 @@ def _normalise_number(number: str) -> str:
 
 
 async def propose_plan(state: ProposeView, runtime: Runtime[Context]) -> list[Predicate]:
-    """Ask for a plan: one predicate per step, then answer and goal; without steps, one step for the question itself."""
+    """Ask the model for a plan: one predicate per step, then those of the answer and the goal.
+
+    If the model gives no step, the question itself is the only one.
+    """
     task = state["task"].goal
     most = limits_of(state["task"], runtime).subqueries
     instruction = plans.DECOMPOSE.format(task=task, most=most)
@@ -89,9 +92,10 @@ async def propose_plan(state: ProposeView, runtime: Runtime[Context]) -> list[Pr
 
 
 async def replan_step(state: SDPReplanView, runtime: Runtime[Context]) -> list[Predicate]:
-    """Return the same rest of the plan with new queries and unread pages for its first step; empty if there are none.
+    """Ask the model for new queries and unread pages, and return the rest of the plan with these in its first step.
 
-    If the answer was refused, replanning cannot help, and the closest answer will be submitted.
+    The list is empty if the model gives none, or if the answer was refused, where replanning cannot help; the closest
+    answer is then submitted.
     """
     target, *rest = state["plan"][state["head"] :]
     if not is_step(target):
@@ -105,7 +109,7 @@ async def replan_step(state: SDPReplanView, runtime: Runtime[Context]) -> list[P
 async def _ask_alternatives(
     state: SDPReplanView, target: Predicate, runtime: Runtime[Context]
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """Return queries that were not used and pages that were not read."""
+    """Ask the model for queries that were not used for the step and pages that were not read."""
     limit = limits_of(state["task"], runtime).context // 4
     failed_attempts = [attempt for attempt in state["attempts"] if attempt.position == state["head"]]
     instruction = plans.RETHINK.format(
@@ -127,28 +131,34 @@ async def _ask_alternatives(
 
 
 def chosen_queries(answer: Tools, spent: set[str]) -> list[str]:
-    """Return the queries of a model's answer without those in `spent`."""
+    """Return the queries in a model's answer without those in `spent`; case is ignored."""
     lowered = {query.lower() for query in spent}
     queries = dict.fromkeys(text for query in answer.queries if (text := unquote_line(query)))
     return [query for query in queries if query.lower() not in lowered]
 
 
 def chosen_pages(answer: Tools, urls: Sequence[str]) -> list[str]:
-    """Return the URLs of the page numbers (from 1) in a model's answer; invalid numbers are ignored."""
+    """Return the URLs of the pages that a model's answer names by their numbers, from 1; ignore invalid numbers."""
     return [urls[number - 1] for number in dict.fromkeys(answer.pages) if 1 <= number <= len(urls)]
 
 
 # Realize (SDP Eq. 2) for research: the searches and pages of a step, and the answer from the findings.
 
 REJECTIONS = 2
-"""Refused findings of a step after which the second source of evidence is used too (SDP paper, appendix A.4)."""
+"""Number of refused findings of a step after which the second search provider is used too (SDP, appendix A.4).
+
+After so many refusals, a further refused finding passes uncertified (`pass_refused`).
+"""
 
 RETRY_TEMPERATURE = 0.3
-"""Temperature for a repeated request for an answer (appendix A.4)."""
+"""Sampling temperature when an answer is requested again (SDP, appendix A.4)."""
 
 
 async def choose_step_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
-    """Return the action of a step: what Replan prepared for it first, later what the model chooses."""
+    """Return the action of a step: searches and pages to read.
+
+    The first attempt takes those that Replan put into the plan, if any; else the model chooses them.
+    """
     rejected, args = len(state["attempts"]), state["target"].args
     queries, urls = unique_texts(args.get("queries")), unique_texts(args.get("urls"))
     if rejected or not (queries or urls):
@@ -164,10 +174,10 @@ async def choose_step_action(state: RealizeView, runtime: Runtime[Context]) -> A
 
 
 async def choose_closing_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
-    """Return an answer for the predicate `answer`, and for the goal its submission.
+    """Return the action for the end of a plan: note an answer, or for the goal, submit the certified answer.
 
-    If no answer was certified before the goal, a new one is asked for. A repeated request has a higher temperature and
-    asks for the closest matches.
+    If the goal comes next and no answer was certified, the model is asked for one, which is submitted. After a failed
+    attempt, the model is asked at a higher temperature for the closest matches.
     """
     known = state["certified"].known
     certified = [str(a.args["answer"]) for a in state["certified"].actions if a.kind == ANSWER]
@@ -179,7 +189,14 @@ async def choose_closing_action(state: RealizeView, runtime: Runtime[Context]) -
 
 
 async def ask_answer(state: RealizeView | AnswerView, failed: str, runtime: Runtime[Context], *, closest: bool) -> str:
-    """Ask for the answer that the findings give; with `closest`, at a higher temperature, for the closest one."""
+    """Ask the model for the answer that follows from the findings.
+
+    Args:
+        state: what the operator reads.
+        failed: earlier attempts, formatted for the prompt.
+        runtime: the run's LangGraph runtime.
+        closest: whether to ask for the closest match or best estimate, at a higher temperature.
+    """
     limit = limits_of(state["task"], runtime).context // 3
     instruction = plans.CONCLUDE.format(
         task=state["task"].goal,
@@ -195,7 +212,10 @@ async def ask_answer(state: RealizeView | AnswerView, failed: str, runtime: Runt
 
 
 def join_answers(answers: Sequence[str]) -> str:
-    """Return an answer as it is submitted: one text unchanged, several as a JSON list, JSON objects as one list."""
+    """Join the texts of an answer as it is submitted.
+
+    One text stays unchanged, several become a JSON list of texts, and texts that are JSON objects a list of objects.
+    """
     items = [content for answer in answers if (content := unquote_line(answer))]
     objects = [_parse_object(content) for content in items]
     if items and all(item is not None for item in objects):
@@ -236,18 +256,18 @@ def _format_notes(state: RealizeView | AnswerView) -> str:
 
 # Validate (SDP Eq. 3) for research: a finding from the evidence, a verdict on it, and a check of answers.
 #
-# The node `act` runs the tools; the observation has their results and the findings that the action carried. A finding
-# gives its sources by number, so that it cannot cite a page that was not shown. Sources that the model calls
-# contradicting are stored with it.
+# The node `act` runs the tools; the observation has their results, and the earlier findings that the action contained.
+# The model names the sources of a finding by number, so that it cannot cite a page that was not shown. Sources that
+# contradict a finding are stored with it.
 
 NO_SOURCE = "no source at hand and no finding before it bears this out"
 
 EMPTY_PATTERN = re.compile(r"[\s\[\]{}\"',.:;-]*")
-"""An answer of brackets and punctuation only."""
+"""An answer that consists of brackets and punctuation only."""
 
 
 async def judge_observation(state: ValidateView, runtime: Runtime[Context]) -> Verdict:
-    """Return the verdict on an observation, which carries the action's arguments in its `data`."""
+    """Return the verdict on an observation, whose `data` contains the arguments of the action."""
     observation, target = state["observation"], state["tail"][0]
     if target.kind == GOAL:
         delivered = Verdict(
@@ -285,7 +305,10 @@ async def _judge_step(task: Task, target: Predicate, observation: Observation, r
 async def _ask_finding(
     task: Task, target: Predicate, observation: Observation, known: Sequence[KnownFinding], runtime: Runtime[Context]
 ) -> Finding:
-    """Ask for the finding of the evidence; one that cites no source has the sources of the findings before it."""
+    """Ask the model what the evidence establishes for a step, and return it as a finding.
+
+    If the model cites no source, the sources of the earlier findings (`known`) are taken.
+    """
     context = limits_of(task, runtime).context
     evidence, shown = _cut_observation(observation, context // 2)
     instruction = plans.FIND.format(
@@ -328,7 +351,7 @@ async def _ask_adequacy(
 
 
 def _judge_answer(tail: Sequence[Predicate], observation: Observation) -> Verdict:
-    """Judge the answer, and with it the goal if the goal comes next."""
+    """Return the verdict on an answer. An accepted answer also certifies the goal if that is the next predicate."""
     answer = str(observation.data.get("answer") or "").strip()
     if problem := answer_weakness(answer):
         return Verdict(depth=0, reason=problem, decided_by="code")
@@ -338,12 +361,15 @@ def _judge_answer(tail: Sequence[Predicate], observation: Observation) -> Verdic
 
 
 def answer_weakness(answer: str) -> str:
-    """Return why an answer is weak (empty, null or a refusal); an empty text if it may be an answer."""
+    """Return the reason why an answer is weak: it is empty, or says that nothing was found. Else the text is empty."""
     return "it is empty" if EMPTY_PATTERN.fullmatch(answer) else answer_problem(answer)
 
 
 def _mark_forced(verdict: Verdict, known: Sequence[KnownFinding]) -> Verdict:
-    """Mark a verdict as forced if a finding it is based on was forced: it is not certified either."""
+    """Mark a verdict as forced if one of the findings in `known`, on which it is based, was forced.
+
+    What rests on an uncertified finding is not certified either.
+    """
     forced = next((item.forced for item in known if item.forced), "")
     if not (forced and verdict.depth):
         return verdict
@@ -353,7 +379,7 @@ def _mark_forced(verdict: Verdict, known: Sequence[KnownFinding]) -> Verdict:
 
 
 def _cut_observation(observation: Observation, most: int) -> tuple[str, Sequence[str]]:
-    """Return the observation's text, cut if it is too long, and the sources that are left in it."""
+    """Return the text of an observation, clipped to `most` characters, and the sources that are left in it."""
     text = clip(observation.text, most)
     return text, observation.sources if text == observation.text else observation.sources[
         : len(SOURCE_NUMBER.findall(text))
@@ -361,17 +387,19 @@ def _cut_observation(observation: Observation, most: int) -> tuple[str, Sequence
 
 
 def _sources_by_number(numbers: Sequence[int], sources: Sequence[str]) -> list[str]:
-    """Return the sources with these numbers (from 1); invalid numbers are ignored."""
+    """Return the sources with these numbers, counted from 1; ignore invalid numbers."""
     return [sources[number - 1] for number in dict.fromkeys(numbers) if 1 <= number <= len(sources)]
 
 
-# Policies that end a research task with some answer rather than none. What they let through is not certified.
+# Policies that end a research task with some answer instead of none. What they accept is marked as forced: it is not
+# certified.
 
 
 def pass_refused(verdict: Verdict, observation: Observation, after: int) -> Verdict:
-    """Let a refused finding pass if it has a text and a source and `after` findings of the step were refused before.
+    """Accept a refused finding, marked as forced, after repeated refusals at the same step.
 
-    The number of refusals comes from the action, because Validate sees no attempts.
+    At least `after` findings of the step must have been refused before, and this one must have a text and a source. The
+    number of refusals is taken from the observation, because Validate does not see the attempts.
     """
     rejected, finding = observation.data.get("rejected"), verdict.finding
     if verdict.depth or finding is None or not isinstance(rejected, int) or rejected < after:
@@ -384,7 +412,8 @@ def pass_refused(verdict: Verdict, observation: Observation, after: int) -> Verd
 async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Submit the best available answer: the closest one, or if that is weak, the last finding.
 
-    The slot marks the answer as forced.
+    The closest answer is the one that the model gives when it is asked for the closest match. The node that calls this
+    operator marks the answer as forced.
     """
     limit, known = limits_of(state["task"], runtime).context // 3, state["certified"].known
     transcript = quote(format_turns(state["turns"], characters=limit // 6, within=limit))
@@ -394,16 +423,17 @@ async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str
     return {"action": submit_answer(text, known, policy=FORCE_ACCEPT)}
 
 
-# SDP's operators for research on the web (SDP paper, appendix A.4).
+# SDP's operators for research on the web (SDP, appendix A.4).
 #
-# A plan has at most five narrowing steps, then the answer and the goal. Realize chooses a step's searches and pages,
-# the world carries them out, Validate asks for a finding from the results and judges it. After two refusals a second
-# source of evidence is used too; after a third the finding passes uncertified (`pass_refused`). After three weak
-# answers the closest one is submitted, uncertified too (`force_accept`). Replan tries other words and unread pages.
+# A plan has at most five steps, each of which narrows down what the one before left, then the answer and the goal.
+# Realize chooses a step's searches and pages, the world carries them out, and Validate asks for a finding from the
+# results and judges it. After two refusals a second search provider is used too; after a third the finding passes
+# uncertified (`pass_refused`). After three weak answers the closest one is submitted, also uncertified
+# (`force_accept`). Replan tries other words and unread pages.
 
 
 def create_operators() -> Mapping[str, Operator]:
-    """Return the operators by slot; `unforced` validates without a policy."""
+    """Return SDP's operators for research by slot; `unforced` is Validate without the policy `pass_refused`."""
     return {
         "propose": _propose,
         "realize": _realize,

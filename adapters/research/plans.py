@@ -1,4 +1,4 @@
-"""Questions, plans, prompts and answer forms of research on the web (SDP appendix A.4)."""
+"""Questions, plans, prompts and answer schemas for research on the web (SDP appendix A.4)."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -14,21 +14,24 @@ from certigraph.state.search import STEP_KINDS
 
 
 class SolutionStep(Record):
-    """One step on the way to the answer of a generated question: what to look up, and what is found there."""
+    """One step of the solution of a generated question: what to look up, and the finding that results."""
 
     kind: str
-    """One of `state.search.STEP_KINDS`."""
+    """One of `state.search.STEP_KINDS`: collect, filter, extract or compute."""
     queries: tuple[str, ...]
+    """Search queries that find the pages."""
     pages: tuple[str, ...]
-    """URLs that have to be read in addition to a search's first result."""
+    """URLs of the pages that have to be read."""
     finding: Finding
-    """`about` is the step's goal; `sources` and `against` are URLs."""
+    """The finding. Its `about` is the goal of the step; its `sources` and `against` are URLs."""
 
 
 class ResearchQuestion(Record):
-    """A question that needs research; `answer` is its gold in AssistantBench's form, None if it is unknown.
+    """A question that needs research on the web.
 
-    `solution` holds the steps to the answer of a generated question.
+    Attributes:
+        answer: the gold answer, one item per line as in AssistantBench; None if it is unknown.
+        solution: the steps that lead to the answer; only for generated questions.
     """
 
     id: str
@@ -39,35 +42,43 @@ class ResearchQuestion(Record):
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """Gold answers for a judge to compare with; empty if the gold is unknown."""
+        """The gold answer in a tuple, for a judge to compare with; empty if it is unknown."""
         return (self.answer,) if self.answer else ()
 
 
-# The plan of a research task: one predicate per step, one for the answer, one for the goal; and the parts of prompts.
+# The plan of a research task: one predicate per step, one for the answer, one for the goal. Formatting of prompts.
 
 GOAL = "goal"
-"""Kind of the last predicate."""
+"""Kind of the last predicate of a plan."""
 
 FORCE_PASS = "force_pass"
-"""Name of the policy that lets a step pass although its findings were refused (SDP paper, appendix A.4)."""
+"""Name of the policy that lets a step pass although its findings were refused (SDP, appendix A.4)."""
 
 FORCE_ACCEPT = "force_accept"
-"""Name of the policy that submits the closest answer after three weak ones (appendix A.4)."""
+"""Name of the policy that submits the closest answer after three weak answers (SDP, appendix A.4)."""
 
 MAX_FAILURES = 3
 """Maximum number of failed attempts shown in a prompt."""
 
 UNREAD_MARK = "[unread]"
-"""Mark at the beginning of a result's line in the world's list: it was not read and can still be read."""
+"""Mark at the beginning of a line in the list of search results: the page was not read and can still be read."""
 
 
 def step_predicate(index: int, kind: str, goal: str) -> Predicate:
-    """Create the predicate of a step. Replan adds `queries` and `urls` to its arguments: what to look up first."""
+    """Create the predicate that a step is done: its goal is established.
+
+    Replan may add `queries` and `urls` to the predicate's arguments: what to look up first.
+
+    Args:
+        index: number of the step, from 1.
+        kind: kind of the step, one of STEP_KINDS.
+        goal: what the step has to establish.
+    """
     return Predicate(text=f"Established: {goal}", kind=kind, args={"index": index, "goal": goal})
 
 
 def closing_predicates() -> list[Predicate]:
-    """Return the predicates at the end of every plan."""
+    """Return the two predicates at the end of every plan: the question is answered, and the answer is final."""
     return [
         Predicate(text="The question is answered from the findings.", kind=ANSWER),
         Predicate(text="The answer is final.", kind=GOAL),
@@ -75,17 +86,20 @@ def closing_predicates() -> list[Predicate]:
 
 
 def is_step(predicate: Predicate) -> bool:
-    """Return whether a predicate is a step, which needs a finding."""
+    """Return whether a predicate stands for a step, which needs a finding, and not for the answer or the goal."""
     return predicate.kind in STEP_KINDS
 
 
 def goal_of(predicate: Predicate) -> str:
-    """Return what a step has to establish."""
+    """Return what the step of a predicate has to establish."""
     return str(predicate.args.get("goal") or predicate.text)
 
 
 def format_findings(known: Sequence[KnownFinding], most: int) -> str:
-    """Format findings as prompts show them: quoted, because they come from pages; forced ones are marked."""
+    """Format findings for a prompt, in at most `most` characters.
+
+    They are quoted, because they come from pages. Forced findings are marked as uncertain.
+    """
     return quote(bullet_list(clip(_format_finding(finding), most // max(len(known), 1)) for finding in known), most)
 
 
@@ -99,7 +113,10 @@ def _format_finding(known: KnownFinding) -> str:
 
 
 def format_results(evidence: Evidence, most: int) -> str:
-    """Format the known results as prompts show them: quoted and numbered; the latest ones if there are too many."""
+    """Format the known search results for a prompt: quoted and numbered, in at most `most` characters.
+
+    If they are longer, the oldest results are left out.
+    """
     lines = evidence.view.splitlines()
     while len(lines) > 1 and sum(map(len, lines)) + len(lines) > most:
         del lines[0]
@@ -107,13 +124,16 @@ def format_results(evidence: Evidence, most: int) -> str:
 
 
 def unread_urls(evidence: Evidence) -> list[str]:
-    """Return the URLs of the known results that were not read and can still be read."""
+    """Return the URLs of the known search results that were not read and can still be read."""
     lines = zip(evidence.view.splitlines(), evidence.sources, strict=False)
     return [url for number, (line, url) in enumerate(lines, 1) if line.startswith(f"{number}. {UNREAD_MARK} ")]
 
 
 def format_failures(attempts: Sequence[Attempt]) -> str:
-    """Format the last attempts, their findings and the reasons for refusal; quoted, because they repeat pages."""
+    """Format the last attempts for a prompt: their findings, and why these were refused.
+
+    The text is quoted, because it repeats pages.
+    """
     lines = (
         f"{a.action.text}: {a.verdict.finding.text if a.verdict.finding else 'nothing'} ({a.verdict.reason})"
         for a in attempts[-MAX_FAILURES:]
@@ -121,10 +141,10 @@ def format_failures(attempts: Sequence[Attempt]) -> str:
     return quote(bullet_list(clip(text, 600) for text in lines))
 
 
-# Forms of the answers that the operators request. Pages are given by number, as the prompt lists them.
+# Answer schemas of the operators. A model names pages by the numbers with which the prompt lists them.
 
 MAX_QUERIES, MAX_PAGES = 3, 3
-"""Maximum number of queries and of pages of one attempt at a step."""
+"""Maximum number of search queries and of pages of one attempt at a step."""
 
 
 class NarrowingStep(BaseModel):
@@ -142,7 +162,7 @@ class Decomposition(BaseModel):
 
 @lru_cache(maxsize=16)
 def create_decomposition_form(most: int) -> type[Decomposition]:
-    """Return the form of an answer with at most `most` steps (5 in the SDP paper, appendix A.4)."""
+    """Return the answer schema of a plan with at most `most` steps (5 in SDP, appendix A.4)."""
     return create_model("Decomposition", __base__=Decomposition, steps=(bounded_list(most, NarrowingStep), ...))
 
 
@@ -175,7 +195,7 @@ class Answers(BaseModel):
     answers: Annotated[list[str], Truncated(30)]
 
 
-# The prompts of SDP's operators for research (SDP paper, appendix A.4); the wording is ours.
+# The prompts of SDP's operators for research (SDP, appendix A.4); the wording is ours.
 
 DECOMPOSE = """\
 Question: {task}

@@ -1,4 +1,4 @@
-"""AssistantBench's official score of an answer, and the figures of many answers."""
+"""AssistantBench's official score of an answer, and metrics over many answers."""
 
 import json
 import re
@@ -18,17 +18,18 @@ from certigraph.state.records import Scores
 # Numbers: how texts become numbers, and how close two numbers are (facts/qa_scoring.md, 3.2).
 
 IGNORED_MARKS = ("$", "%", "sqft")
-"""Marks that are ignored in a number."""
+"""Marks that are ignored in the text of a number."""
 AREA_UNIT = " square kilometers"
 
 ZERO_REPLACEMENT = 1e-4
-"""Replacement of 0 in a ratio."""
+"""Number that replaces 0 in the ratio of two numbers."""
 
 
 def parse_number(value: object, *, area: bool = True) -> float | None:
-    """Return a value, or the number in a text (rule 3); None if it is no number.
+    """Convert a number, or a text that is a number, to a float; return None for anything else.
 
-    Every comma becomes a dot: "1,010" is 1.01. With `area`, square kilometres may follow the number.
+    As in the official code, every comma becomes a dot: "1,010" is 1.01. With `area`, the text " square kilometers" is
+    ignored.
     """
     if isinstance(value, str):
         value = _strip_marks(value).replace(AREA_UNIT, "") if area else _strip_marks(value)
@@ -41,7 +42,7 @@ def parse_number(value: object, *, area: bool = True) -> float | None:
 
 
 def number_score(predicted: float, gold: float) -> float:
-    """Return 1 minus the natural logarithm of the ratio of the larger to the smaller number, at least 0 (rule 6).
+    """Return 1 minus the natural logarithm of the ratio of the larger to the smaller number, at least 0.
 
     Numbers of different signs and NaN score 0. The official formula gives more than 1 for two different negative
     numbers; here 1 is the maximum.
@@ -67,11 +68,19 @@ G = TypeVar("G")
 Gains = Sequence[Sequence[float]]
 
 MIN_GAIN = 1e-12
-"""Gains below this are rounding errors; following them might never end."""
+"""Minimum improvement of a sum of gains. Smaller ones are rounding errors, which the search must not follow forever."""
 
 
 def mean_best_gain(predicted: Sequence[P], gold: Sequence[G], gain: Callable[[P, G], float]) -> float:
-    """Return the mean gain of the best one-to-one pairing over the longer list; unpaired items gain 0."""
+    """Pair predicted with gold items so that the sum of gains is largest, and return that sum per item.
+
+    The sum is divided by the length of the longer list, so that unpaired items gain 0.
+
+    Args:
+        predicted: predicted items.
+        gold: gold items.
+        gain: function that returns how well a predicted item fits a gold item, 0 or more.
+    """
     if not predicted or not gold:
         return 0.0
     gains = [[gain(item, reference) for item in predicted] for reference in gold]
@@ -80,10 +89,13 @@ def mean_best_gain(predicted: Sequence[P], gold: Sequence[G], gain: Callable[[P,
 
 
 def find_best_pairing(gains: Gains) -> dict[int, int]:
-    """Return the column paired with each row so that the sum of gains (none negative) is largest.
+    """Solve the assignment problem: pair rows with columns so that the sum of gains is largest.
 
-    Rows are added one after the other, each along the path of moves with the largest gain; rows and columns are swapped
-    if there are more rows. The time is O(rows^3 x columns).
+    Gains must not be negative. Rows are added one after the other, each along the augmenting path with the largest
+    gain. If there are more rows than columns, both are swapped. The time is O(rows^3 x columns).
+
+    Returns:
+        The column of each row.
     """
     if len(gains) > len(gains[0]):
         return {row: column for column, row in find_best_pairing(list(zip(*gains, strict=True))).items()}
@@ -94,7 +106,10 @@ def find_best_pairing(gains: Gains) -> dict[int, int]:
 
 
 def _add_row(row: int, gains: Gains, assigned: dict[int, int]) -> None:
-    """Assign a column to a row; rows in `assigned` (column to row) move if that increases the total gain."""
+    """Assign a column to a row, and move other rows to other columns if that increases the sum of gains.
+
+    `assigned` maps columns to rows; it is changed in place.
+    """
     best, came_from = list(gains[row]), dict[int, int]()
     changed = True
     while changed:
@@ -121,9 +136,9 @@ PUNCTUATION = str.maketrans("", "", punctuation)
 
 
 def text_score(predicted: object, gold: object) -> float:
-    """Return the mean F1 of the best pairing of spans.
+    """Return the mean word F1 of the best pairing of predicted with gold spans (`mean_best_gain`).
 
-    The items of a list are its spans; a list with an item that is no text scores 0.
+    The items of a list are its spans; any other value is one span. A list with an item that is no text scores 0.
     """
     predicted_spans, gold_spans = _spans(predicted), _spans(gold)
     return mean_best_gain(
@@ -140,7 +155,10 @@ def words_of_span(span: str) -> WordSet:
 
 
 def word_set_f1(predicted: WordSet, gold: WordSet) -> float:
-    """Return F1 of two sets; 0 if the gold has numbers and the prediction none of them, 1 if both are empty."""
+    """Return F1 of two sets of words; 1 if both are empty.
+
+    If the gold words include numbers, a prediction with none of these numbers scores 0.
+    """
     numbers = {word for word in gold if _is_number(word)}
     if numbers and numbers.isdisjoint(predicted):
         return 0.0
@@ -175,13 +193,19 @@ Fields = Mapping[str, Any]
 
 
 def objects_score(predicted: object, gold: list[Any]) -> float:
-    """Return the mean F1 of the best pairing of objects; 0 if the prediction is no list that begins with an object."""
+    """Return the mean F1 of the best pairing of predicted with gold JSON objects (`mean_best_gain`).
+
+    A prediction that is no list, or does not begin with an object, scores 0.
+    """
     has_objects = isinstance(predicted, list) and predicted and isinstance(predicted[0], dict)
     return mean_best_gain(predicted, gold, object_f1) if has_objects and isinstance(predicted, list) else 0.0
 
 
 def object_f1(predicted: object, gold: object) -> float:
-    """Return F1 of how well the fields of each object agree with the other's; 0 if one is no object."""
+    """Return F1 of two JSON objects, by how well the fields of each agree with those of the other.
+
+    It is 0 if one of both is no object.
+    """
     if not (isinstance(predicted, dict) and isinstance(gold, dict)):
         return 0.0
     recall, precision = _recall(gold, predicted), _recall(predicted, gold)
@@ -189,13 +213,16 @@ def object_f1(predicted: object, gold: object) -> float:
 
 
 def _recall(wanted: Fields, given: Fields) -> float:
-    """Return the mean score of the wanted fields; a missing field scores 0, and so does no wanted field at all."""
+    """Return the mean score of the fields in `wanted`; 0 if there are none. A missing field scores 0."""
     values = [field_score(given[name], wanted_value) if name in given else 0.0 for name, wanted_value in wanted.items()]
     return sum(values) / len(values) if values else 0.0
 
 
 def field_score(given: object, wanted: object) -> float:
-    """Return how well two values agree (numbers in texts count as numbers); 0 for different types, objects and null."""
+    """Return how well two values of a field agree, from 0 to 1. Texts that are numbers count as numbers.
+
+    The result is 0 for values of different types, for objects and for null.
+    """
     given, wanted = _to_number(given), _to_number(wanted)
     if isinstance(given, float) and isinstance(wanted, float):
         return number_score(given, wanted)
@@ -215,11 +242,11 @@ def _to_number(value: object) -> object:
 # objects; null and objects as values of an object's fields; an object without fields.
 
 QUOTE_CONTEXTS = ("{'", "', '", "': '", "'}", "': ")
-"""Contexts in which single quotes delimit the texts of an object."""
+"""Contexts in which single quotes delimit the texts of a JSON object; they are replaced by double quotes."""
 
 
 class AssistantBenchScore(NamedTuple):
-    """The score of an answer."""
+    """AssistantBench's official score of one answer; `answered` tells whether there is an answer."""
 
     accuracy: float
     """Accuracy, in [0, 1]."""
@@ -227,11 +254,11 @@ class AssistantBenchScore(NamedTuple):
     exact: bool
     """Whether the accuracy is 1; the leaderboard's definition of exact match is not published."""
     exact_string: bool
-    """Whether the answer is literally the gold's text: exact match of the HAL harness."""
+    """Whether the answer is literally equal to the gold answer, which the HAL harness calls exact match."""
 
 
 class ParsedGold(NamedTuple):
-    """A gold answer in the form in which it is compared: a number, a list of JSON values, or a list of texts."""
+    """A gold answer as it is compared with a prediction: a number, a list of JSON values, or a list of texts."""
 
     kind: Literal["number", "json", "texts"]
     value: Any
@@ -246,7 +273,7 @@ def score_answer(prediction: JsonValue, gold: str) -> AssistantBenchScore:
 
 
 def parse_gold(text: str) -> ParsedGold:
-    """Parse a gold answer by its lines (rule 2)."""
+    """Parse a gold answer, which has one item per line, as a number, JSON values, or texts."""
     lines = [line for line in text.split("\n") if line.strip()]
     value = parse_number(lines[0]) if len(lines) == 1 else None
     if value is not None:
@@ -262,7 +289,7 @@ def _accuracy(given: object, gold: ParsedGold) -> float:
 
 
 def _normalise_prediction(prediction: JsonValue, kind: str) -> object:
-    """Convert the prediction to the form in which the official code compares it (rules 1 and 4)."""
+    """Parse a prediction as JSON and as a number, as the official code does before it compares the prediction."""
     value = _decode_json(prediction)
     if isinstance(value, list):
         return _unwrap_number(value[0]) if len(value) == 1 and _is_integer_item(value[0]) else value
@@ -279,18 +306,21 @@ def _is_integer_item(item: object) -> bool:
 
 
 def _unwrap_number(item: Any) -> tuple[object, bool]:
-    """Return the number and whether it is one (rule 4's quirk); compared with texts it reads "(4.0, True)"."""
+    """Return the pair (number, True), or (item, False) if the item is no number.
+
+    The official code compares this pair instead of the number; in a comparison of texts it is "(4.0, True)".
+    """
     cleaned = parse_number(item)
     return (item, False) if cleaned is None else (cleaned, True)
 
 
 def _is_void(given: object) -> bool:
-    """Return whether nothing can be compared: empty values, and values that the official code cannot compare."""
+    """Return whether a prediction cannot be compared: it is empty, or the official code fails on it."""
     return given is None or isinstance(given, bool) or given in ("", [], {})
 
 
 def _has_answer(given: object) -> bool:
-    """Return whether there is an answer (rule 5); null is none."""
+    """Return whether a prediction counts as an answer. Null does not."""
     return any(map(_is_answer_item, given)) if isinstance(given, list) else _is_answer_item(given)
 
 
@@ -304,7 +334,7 @@ def _decode_json(prediction: JsonValue) -> JsonValue:
 
 
 def _parse_values(texts: Iterable[str]) -> list[Any] | None:
-    """Parse texts as JSON values; None if one is not JSON."""
+    """Parse texts as JSON values; None if one of them is not JSON."""
     try:
         return [json.loads(text) for text in texts]
     except (ValueError, RecursionError):
@@ -317,21 +347,27 @@ def _use_double_quotes(text: str) -> str:
     return text
 
 
-# Figures of many answers (facts/qa_scoring.md, section 3.3), as fractions.
+# Metrics over many answers (facts/qa_scoring.md, section 3.3), as fractions.
 
 ACCURACY, EXACT, EXACT_STRING = "accuracy", "exact_match", "exact_string"
 
 FIGURES_WITH_ERROR = (ACCURACY, EXACT)
-"""Figures that are reported with their standard error."""
+"""Metrics that are reported with their standard error."""
 
 DIFFICULTIES = ("Easy", "Medium", "Hard")
 
 ScoredResearch = tuple[ResearchQuestion, Scores | None]
-"""A question and its scores; None if a run has none."""
+"""A question and its scores; the scores are None if there was no answer."""
 
 
 def official_scores(answer: JsonValue, gold: str | None, **others: float) -> Scores:
-    """Return the official scores of an answer as a record, with `others` among its parts; 0 if the gold is unknown."""
+    """Return the official scores of an answer as a record.
+
+    Args:
+        answer: the answer.
+        gold: the gold answer; if it is None (unknown), the score is 0.
+        others: further parts of the score, by name.
+    """
     result = score_answer(answer, gold or "")
     parts: dict[str, float | None] = {ANSWERED: float(result.answered), **others}
     if gold is not None:
@@ -340,13 +376,13 @@ def official_scores(answer: JsonValue, gold: str | None, **others: float) -> Sco
 
 
 def research_figures(scored: Sequence[ScoredResearch]) -> dict[str, float]:
-    """Return the figures of many questions.
+    """Return metrics over many questions.
 
-    They are `n`, accuracy, precision, answer rate, exact match (two definitions, see `AssistantBenchScore`), then
-    accuracy by difficulty. Means are over all questions, where a missing answer counts 0; accuracy and exact match have
-    standard errors. Precision is the sum of accuracies divided by the number of answers, 0 without answers. `forced` is
-    the share of questions whose answer was submitted without being certified; files of predictions do not say that.
-    Questions with an unknown gold only count for the answer rate.
+    They are the number of questions `n`, accuracy, precision, answer rate, exact match (two definitions, see
+    `AssistantBenchScore`), and accuracy by difficulty. Means are over all questions, where a missing answer counts 0;
+    accuracy and exact match have standard errors. Precision is the sum of accuracies divided by the number of answers,
+    0 without answers. `forced` is the share of questions whose answer was submitted without being certified; it is left
+    out for files of predictions. Questions whose gold answer is unknown count only for the answer rate and `forced`.
     """
     figures: dict[str, float] = {"n": len(scored)}
     if with_gold := [question for question in scored if question[0].answer is not None]:

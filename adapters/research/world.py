@@ -1,4 +1,4 @@
-"""The world of research: searches, pages, excerpts of long pages, and the evidence of a step."""
+"""The environment of research on the web: searches, pages, excerpts of long pages, and the evidence for a step."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,13 +18,13 @@ from certigraph.state.search import OPEN, RESEARCH, Passage, create_refusal, fin
 # Excerpts of long pages: the paragraphs that match the queries best, in their original order.
 
 GAP_MARK = "[...]"
-"""Mark in place of paragraphs that are left out."""
+"""Mark in an excerpt in place of paragraphs that are left out."""
 
 
 def excerpt_of(text: str, queries: Sequence[str], most: int) -> str:
-    """Return the text, or the paragraphs that match the queries best if it is longer than `most` characters.
+    """Return a text, or if it is longer than `most` characters, the paragraphs that match the queries best.
 
-    Rows of a table count as paragraphs, so that a long table is cut too.
+    In a long block such as a table, each line counts as a paragraph, so that the table is shortened too.
     """
     if len(text) <= most:
         return text
@@ -56,20 +56,29 @@ def _join_paragraphs(parts: Sequence[str], chosen: set[int]) -> str:
     return "\n".join(lines)
 
 
-# What an episode has seen so far: results, pages, pages that could not be read, and domains that are avoided.
+# What was seen so far in an episode: results, pages, pages that could not be read, and domains that are avoided.
 
 URL_PATTERN = re.compile(r"https?://[^\s<>\"')\]]+")
-"""An address in a question's text."""
+"""URL in a question's text."""
 
 MAX_RESULTS = 40
-"""Maximum number of results that an agent is shown, the latest ones."""
+"""Maximum number of search results that an agent is shown. If there are more, the latest ones are shown."""
 
 MAX_TITLE_LENGTH, MAX_SNIPPET_LENGTH = 100, 200
 """Maximum characters of a result's title and snippet in the list of results."""
 
 
 class EpisodeMemory:
-    """Everything that one episode has seen. The pages that the question names are known from the start."""
+    """Search results and pages that were seen so far in one episode.
+
+    The pages whose URLs are in the question count as results from the start.
+
+    Attributes:
+        hits: search results by URL.
+        pages: pages that were read, by URL.
+        unreadable: pages that could not be read, by URL.
+        blocked: domains that are avoided, because a page of theirs failed with a lasting reason.
+    """
 
     def __init__(self, question: str) -> None:
         named = (url.rstrip(".,;:!?") for url in URL_PATTERN.findall(question))
@@ -81,12 +90,12 @@ class EpisodeMemory:
         """Provider and query of each search so far."""
 
     def add_hits(self, hits: Iterable[SearchHit]) -> None:
-        """Add results; the first result of a page counts."""
+        """Add search results; if a URL is already known, its first result is kept."""
         for hit in hits:
             self.hits.setdefault(hit.url, hit)
 
     def add_page(self, page: WebPage | Unreadable) -> None:
-        """Add a page, or that it cannot be read; a domain with a lasting failure is avoided from then on."""
+        """Add a page that was read, or one that could not be read. After a lasting failure its domain is avoided."""
         if isinstance(page, WebPage):
             self.pages[page.url] = page
             return
@@ -95,12 +104,12 @@ class EpisodeMemory:
             self.blocked.add(domain_of(page.url))
 
     def worth_reading(self, url: str) -> bool:
-        """Return whether a known page was not read yet and can still be read."""
+        """Return whether a URL is a known result that was not requested yet and whose domain is not avoided."""
         unread = url in self.hits and url not in self.pages and url not in self.unreadable
         return unread and domain_of(url) not in self.blocked
 
     def reason(self, url: str) -> str:
-        """Return why a page cannot be read; an empty text if it was read or can be."""
+        """Return the reason why a page cannot be read; an empty text if it was read or may be readable."""
         if url in self.pages:
             return ""
         if url in self.unreadable:
@@ -108,11 +117,11 @@ class EpisodeMemory:
         return f"{domain_of(url)} did not let itself be read" if domain_of(url) in self.blocked else ""
 
     def result_lines(self) -> list[str]:
-        """Return the known results as lines: whether each was read, its title, URL and snippet."""
+        """Return the known search results as lines: a mark such as [read], the title, the URL and the snippet."""
         return [self._result_line(self.hits[url]) for url in self.known()]
 
     def known(self) -> Sequence[str]:
-        """Return the URLs of the known results, in the order in which they were found."""
+        """Return the URLs of the known search results in the order in which they were found, at most MAX_RESULTS."""
         return list(self.hits)[-MAX_RESULTS:]
 
     def _result_line(self, hit: SearchHit) -> str:
@@ -121,7 +130,7 @@ class EpisodeMemory:
 
 
 def domain_of(url: str) -> str:
-    """Return the host and port of a URL: pages of one domain usually fail for the same reason."""
+    """Return the domain of a URL: its host and port. Pages of one domain usually fail for the same reason."""
     try:
         return urlsplit(url).netloc.rpartition("@")[2].lower()
     except ValueError:  # a malformed address belongs to no domain but itself
@@ -134,14 +143,15 @@ MAX_PAGE_CHARACTERS = 10_000
 """Maximum characters of pages in one observation."""
 
 MAX_SNIPPETS = 8
-"""Maximum number of unread results in one observation."""
+"""Maximum number of unread search results in one observation."""
 
 SOURCE_NUMBER = re.compile(r"^\s*\[(\d+)\]", re.MULTILINE)
-"""The number of a source at the beginning of a line. A page that writes one itself could pass for another source."""
+"""The number of a source at the beginning of a line. It is changed where a page contains one, because the text after it
+could pass for another source."""
 
 
 class GatheredEvidence(NamedTuple):
-    """The evidence of a round, in the parts of an observation."""
+    """The evidence that one round of searches and pages gave: text, sources and data of an observation."""
 
     text: str
     sources: tuple[str, ...]
@@ -149,7 +159,16 @@ class GatheredEvidence(NamedTuple):
 
 
 class GatheringRound:
-    """A running round: it counts what was new, and records the order in which results and pages were seen."""
+    """One round of gathering evidence by searches and pages.
+
+    Attributes:
+        searches: number of searches that were made for the first time in the episode.
+        fetched: number of pages that were requested for the first time.
+        met: URLs of the search results, in order.
+        read: URLs of the pages that can be shown, in order.
+        failed: URLs of the pages that could not be read, in order.
+        elsewhere: whether the second search provider was used.
+    """
 
     def __init__(self, web: Web, memory: EpisodeMemory, k: int) -> None:
         self.searches = self.fetched = 0
@@ -160,7 +179,7 @@ class GatheringRound:
         self._web, self._memory, self._k = web, memory, k
 
     def search(self, provider: SearchProvider, queries: Iterable[str]) -> None:
-        """Search, and read the first result of each query unless it was read or its domain is avoided."""
+        """Search for each query, and open its first result (see `open`)."""
         first_urls = []
         for query in queries:
             hits = self._web.search(provider, query, self._k)
@@ -172,7 +191,10 @@ class GatheringRound:
         self.open(first_urls)
 
     def open(self, urls: Sequence[str]) -> None:
-        """Read the known pages that were not read yet; those that were are shown again."""
+        """Read the pages at these URLs that were not requested yet. Pages that were read before are shown again.
+
+        URLs that are not among the known results are ignored.
+        """
         wanted = [url for url in dict.fromkeys(urls) if self._memory.worth_reading(url)]
         for page in self._web.read(wanted):
             self._memory.add_page(page)
@@ -183,7 +205,7 @@ class GatheringRound:
 
     @property
     def new_count(self) -> int:
-        """Number of searches and fetches that were made for the first time in this episode."""
+        """Number of searches and requests for pages that were made for the first time in the episode."""
         return self.searches + self.fetched
 
 
@@ -198,19 +220,19 @@ def gather_evidence(
     elsewhere: bool,
     lines: bool,
 ) -> GatheredEvidence:
-    """Search and read for a goal (SDP paper, appendix A.4).
+    """Gather evidence for a goal by searches and pages (SDP, appendix A.4).
 
-    The second provider is used if `elsewhere` is set, and if everything requested was known before.
+    If there is a second search provider, it is used too if `elsewhere` is set or the first one gave nothing new.
 
     Args:
-        web: search and pages.
-        memory: memory of the episode, which is extended.
-        queries: what to search for.
-        urls: pages to read; unknown ones are ignored.
-        goal: chooses the excerpts of long pages, together with the queries.
+        web: search providers and page source.
+        memory: what was seen so far in the episode; it is extended.
+        queries: search queries.
+        urls: pages to read; those that are not among the known results are ignored.
+        goal: what to find out. Excerpts of long pages are chosen by it and the queries.
         k: maximum number of results per search.
-        elsewhere: whether to ask the second provider in any case.
-        lines: whether to return one line per source, as transcripts need it; else pages keep their lines.
+        elsewhere: whether to use the second provider in any case.
+        lines: whether to return one line per source, as transcripts need it; else pages keep their line breaks.
     """
     gathering = GatheringRound(web, memory, k)
     gathering.search(web.provider, queries)
@@ -255,27 +277,35 @@ def _format_source(memory: EpisodeMemory, url: str, wanted: Sequence[str], limit
     return to_line(heading) + "\n" + SOURCE_NUMBER.sub(r"(\1)", plain) + "\n"
 
 
-# The world of research: searches, pages, an answer. It only fetches pages that a search found or the question names.
+# The environment of research on the web. It only requests pages that a search found or the question names.
 
 ResearchJudge = Callable[[str | None, bool], Scores]
-"""Function that scores an answer (None if there is none); the flag says that the answer was forced, not certified."""
+"""Function (answer, forced) -> scores. The answer is None if there is none; it is forced if it was submitted without
+being certified."""
 
 ResearchTool = Callable[[Action], Observation]
-"""Function that carries out one kind of action."""
+"""Function that carries out one kind of action and returns the observation."""
 
 
 class ResearchWorld(Environment):
-    """World of one question.
+    """Environment in which an agent searches the web, reads pages and answers one question.
 
-    The agent never learns whether an answer is right: there is no reward, and `solved` stays False. Repeating the same
-    steps in a new episode gives the same observations while the web is cached (`WebCache`). The world is not
-    concurrent, because which domains are avoided and what counts as new depends on the steps before.
+    The agent never learns whether an answer is right: there is no reward, and `solved` stays False. The same actions in
+    a new episode give the same observations as long as the web is cached (`WebCache`). The environment is not
+    concurrent, because earlier actions determine which domains are avoided and what counts as new.
     """
 
     concurrent = False
 
     def __init__(self, web: Web, question: str, judge: ResearchJudge, *, k: int) -> None:
-        """Create a world over a web; `k` is the maximum number of results per search."""
+        """Create the environment of a question.
+
+        Args:
+            web: search providers and page source.
+            question: text of the question. Pages whose URLs are in it may be read.
+            judge: function that scores the answer.
+            k: maximum number of results per search.
+        """
         self._web, self._question, self._judge, self._k = web, question, judge, k
         self._clear()
 
@@ -285,10 +315,10 @@ class ResearchWorld(Environment):
         return Observation(text="Nothing has been looked up yet.")
 
     def step(self, action: Action) -> Observation:
-        """Use a tool; refuse an unknown one, or an unknown page, with the reason.
+        """Carry out an action, which names a tool and its arguments.
 
-        The observation's `data` repeats the tool and its arguments, because a validator sees nothing else of the
-        action.
+        An unknown tool, or a page that no search found, is refused with the reason. The observation's `data` repeats
+        the tool and its arguments, because a validator sees nothing else of the action.
         """
         parsed_action, tools = parse_action(action), self._tools()
         if parsed_action is None or parsed_action.kind not in tools:
@@ -300,11 +330,11 @@ class ResearchWorld(Environment):
         )
 
     def view(self) -> str:
-        """Return the known results, numbered in the order of `sources`."""
+        """Return the known search results as a numbered list, in the order of `sources`."""
         return numbered_list(self._memory.result_lines())
 
     def sources(self) -> tuple[str, ...]:
-        """Return the URLs of the known results."""
+        """Return the URLs of the known search results, in order."""
         return tuple(self._memory.known())
 
     def admissible(self) -> None:
@@ -372,7 +402,7 @@ class ResearchWorld(Environment):
 
 
 def text_argument(action: Action, name: str) -> str:
-    """Return a text among an action's arguments; an empty text if it is missing."""
+    """Return the argument of an action with a name, as a text; an empty text if it is missing."""
     return str(action.args.get(name) or "")
 
 

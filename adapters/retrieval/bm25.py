@@ -1,4 +1,4 @@
-"""BM25 over passages in memory, text analysis, titles, and the protocol of retrievers."""
+"""BM25 over passages in memory, text analysis, matching of titles, and the protocol of retrievers."""
 
 import importlib
 import re
@@ -20,7 +20,7 @@ class PassageHit(NamedTuple):
 
 
 class Retriever(Protocol):
-    """Searches passages by a query. Its methods block and may be called from any thread."""
+    """Searches a corpus of passages by a query. Its methods block and may be called from any thread."""
 
     name: str
 
@@ -34,7 +34,7 @@ class Retriever(Protocol):
 
 
 def positions_of(passages: Sequence[Passage]) -> dict[str, int]:
-    """Return the position of each passage by its id. Raises Fault if there are no passages, or two with one id."""
+    """Return the position of each passage by its id. Raises Fault if there are no passages, or two have the same id."""
     if not passages:
         raise Fault("data", "no passages to search: give a corpus of at least one")
     positions: dict[str, int] = {}
@@ -51,7 +51,7 @@ def positions_of(passages: Sequence[Passage]) -> dict[str, int]:
 # other engines almost zero: with stopwords removed their first ten passages agree.
 
 ANALYZER = "english-1"
-"""Name of this analysis in the manifest of an index. A change of the analysis needs a new name."""
+"""Name of this text analysis in the manifest of an index. A change of the analysis needs a new name."""
 
 _FUNCTION_WORDS = """
 a an the this that these those
@@ -69,7 +69,8 @@ s t d m ll re ve
 """
 
 STOPWORDS = frozenset(_FUNCTION_WORDS.split())
-"""Function words, question words, auxiliaries, and fragments of contractions that the apostrophe splits."""
+"""Words that are not searched for: function words, question words, auxiliaries, and parts of contractions such as "ll".
+"""
 
 _WORD = re.compile(r"[^\W_]+")
 _ACCENTS = re.compile("[\u0300-\u036f]")
@@ -92,7 +93,7 @@ _LETTERS = str.maketrans(
 
 
 def terms(text: str) -> list[str]:
-    """Return the words of a text without stopwords, in order and with repetitions."""
+    """Return the words of a text (see `words`) without stopwords, in order and with repetitions."""
     return [word for word in words(text) if word not in STOPWORDS]
 
 
@@ -125,17 +126,20 @@ _SENTENCE_END = re.compile(r"[.?!]")
 
 
 def title_keys(title: str) -> tuple[str, ...]:
-    """Return the keys of a title: its words, and its words without a suffix in brackets. Empty if it has no word."""
+    """Return the keys by which a title is found: its words, and its words without a suffix in brackets.
+
+    A key is one string of words separated by spaces. The result is empty if the title has no word.
+    """
     spellings = (" ".join(words(spelling)) for spelling in (title, _SUFFIX.sub("", title)))
     return tuple(dict.fromkeys(key for key in spellings if key))
 
 
 def find_title_keys(question: str, known: Callable[[str], bool]) -> list[str]:
-    """Return the keys of titles that a question names.
+    """Return the keys (`title_keys`) of titles that a question names, longer ones first and without overlap.
 
     Args:
         question: the question.
-        known: whether a title of the corpus has a key; called for sequences of up to ten words.
+        known: returns whether any title of the corpus has a key; called for sequences of up to ten words.
     """
     tokens = list(_query_words(question))
     used_positions: set[int] = set()
@@ -152,10 +156,14 @@ def find_title_keys(question: str, known: Callable[[str], bool]) -> list[str]:
 
 
 def rank_titles_first(named: Sequence[PassageHit], ranked: Sequence[PassageHit], k: int) -> list[PassageHit]:
-    """Return at most three passages named by title, then the ranking without them, `k` in total.
+    """Return the first three passages of `named`, then those of `ranked` that are not among them, `k` in total.
 
-    The scores of named passages are raised by one amount until none is below the ranking, so that scores are
-    descending.
+    The same amount is added to the scores of the passages from `named`, so that none is below a score of the others.
+
+    Args:
+        named: passages whose title the query names, best first.
+        ranked: passages that match the query, best first.
+        k: maximum number of passages.
     """
     first = named[:MAX_TITLE_HITS]
     ids = {hit.passage.id for hit in first}
@@ -167,7 +175,7 @@ def rank_titles_first(named: Sequence[PassageHit], ranked: Sequence[PassageHit],
 class _QueryWord(NamedTuple):
     word: str
     name: bool
-    """Whether it is capitalised inside a sentence: a single word matches a title only if it is."""
+    """Whether the word is capitalised inside a sentence. Only then can it match a title on its own."""
 
 
 def _query_words(question: str) -> Iterator[_QueryWord]:
@@ -184,13 +192,13 @@ def _query_words(question: str) -> Iterator[_QueryWord]:
 
 
 class PassagePool:
-    """BM25 over title and text by rank-bm25 (Okapi, k1 1.5, b 0.75); scores may be negative.
+    """Retriever by BM25 over title and text, in memory (rank-bm25: Okapi, k1 1.5, b 0.75); scores may be negative.
 
     A query takes 0.3 ms over 10 passages and 100 ms over 10,000: index a corpus that large (`certigraph index`).
     """
 
     def __init__(self, passages: Sequence[Passage], *, boost_titles: bool = True) -> None:
-        """Create a retriever.
+        """Create a retriever of these passages.
 
         Args:
             passages: the passages; their order breaks ties.
@@ -210,7 +218,7 @@ class PassagePool:
         self._bm25: Any = importlib.import_module("rank_bm25").BM25Okapi(documents)
 
     def search(self, query: str, k: int) -> list[PassageHit]:
-        """Return at most `k` passages that share a term with the query or are named by it, best first."""
+        """Return at most `k` passages that share a term with the query or whose title it names, best first."""
         query_terms = terms(query)
         if not query_terms or k < 1:
             return []

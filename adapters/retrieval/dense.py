@@ -18,31 +18,32 @@ from certigraph.state.search import Passage
 # Vectors of a corpus on disk: computed once, in parts that survive a kill, then memory-mapped.
 
 PART_TEXTS = 512
-"""Number of texts of a part: about half a minute on one core."""
+"""Number of texts that are encoded and saved together; they take about half a minute on one core."""
 
 CORRUPTED_FILE_ERRORS = (EOFError, ValueError, TypeError, ArithmeticError, MemoryError, SyntaxError, TokenError)
-"""Exceptions of numpy for a corrupted file: a huge or negative shape, or a header that it parses as Python."""
+"""Exceptions of numpy for a corrupted file, for example one with a negative shape or an invalid header."""
 
 ProgressCallback = Callable[[int, int], None]
-"""Progress callback: (texts with vectors, all texts)."""
+"""Function (number of texts that have vectors, number of all texts) that reports progress."""
 
 
 def load_vectors(
     texts: Sequence[str], encoder: Encoder, folder: Path, progress: ProgressCallback | None = None
 ) -> Vectors:
-    """Return the vectors of texts, float32, shape (len(texts), 384), memory-mapped from a file in `folder`.
+    """Return the sentence vectors of texts, float32, shape (len(texts), 384), memory-mapped from a file in `folder`.
 
-    The file is named after the encoder and a sha256 of the texts in their order, so that each corpus and model has its
-    own file. It is written atomically; an interrupted computation is resumed after its last part.
+    If the file does not exist, the vectors are computed. The file is named after the encoder and a sha256 of the texts
+    in order, so that each corpus and model has its own file. It is written atomically; an interrupted computation is
+    resumed after its last saved part of PART_TEXTS texts.
 
     Args:
         texts: the texts.
         encoder: the sentence encoder.
-        folder: where files of vectors are stored.
+        folder: folder of the files of vectors.
         progress: called after each part.
 
     Raises:
-        Fault: the file has another shape than the texts; or as the encoder raises.
+        Fault: the file cannot be read, or has vectors for another number of texts; or as the encoder raises.
     """
     path = folder / f"{encoder.name}-{_digest_of(texts)}.npy"
     if not path.exists():
@@ -108,10 +109,10 @@ def _ignore_progress(done: int, total: int) -> None:
 
 
 class Dense:
-    """Retriever by sentence vectors. Scores are cosines, -1 to 1, of all-MiniLM-L6-v2.
+    """Retriever by sentence vectors of the model all-MiniLM-L6-v2. Scores are cosine similarities, -1 to 1.
 
-    A passage is encoded as its title, a full stop and its text, truncated after the model's 256 word pieces; pooling is
-    the model's own: the mean over word pieces, then normalised to length one. The query is encoded unchanged.
+    A passage is encoded as its title, a full stop and its text, truncated after the model's 256 word pieces. Its vector
+    is the mean over the word pieces, normalised to length one. The query is encoded unchanged.
     """
 
     name = "minilm"
@@ -129,12 +130,13 @@ class Dense:
         Args:
             passages: the corpus, in its order.
             encoder: `certigraph.adapters.matching.find_encoder()`.
-            folder: where vectors are stored, in files named after model and corpus. None: in memory, in the encoder's
-                cache, which suits the few paragraphs that come with a question.
-            progress: called with (passages with vectors, all passages); only with a folder.
+            folder: folder in which the vectors are stored, in files named after model and corpus. None keeps them in
+                memory, in the encoder's cache, which suits the few paragraphs that come with a question.
+            progress: called with the number of passages that have vectors and the number of all passages. It is called
+                only if there is a folder.
 
         Raises:
-            Fault: there are no passages, or two with one id; or as the encoder raises.
+            Fault: there are no passages, or two have the same id; or as the encoder raises.
         """
         self.passages = tuple(passages)
         self.positions = positions_of(self.passages)
@@ -143,7 +145,10 @@ class Dense:
         self._vectors = load_vectors(texts, encoder, folder, progress) if folder else encoder.encode(texts)
 
     def search(self, query: str, k: int) -> list[PassageHit]:
-        """Return at most `k` passages by descending cosine, equal ones in corpus order; none for only stopwords."""
+        """Return at most `k` passages by descending cosine similarity, equal scores in corpus order.
+
+        The result is empty for a query that consists of stopwords.
+        """
         if not terms(query):
             return []
         numpy = importlib.import_module("numpy")
@@ -159,7 +164,7 @@ class Dense:
 
 
 def encoded_text(passage: Passage) -> str:
-    """Return the text of a passage that is encoded."""
+    """Return the text that stands for a passage when it is encoded: title, full stop and text."""
     return f"{passage.title}. {passage.text}" if passage.title else passage.text
 
 
@@ -170,16 +175,21 @@ MIN_COMBINED_HITS = 100
 
 
 class Hybrid:
-    """Weighted combination of two retrievers over one corpus. Scores are 0 to 1.
+    """Weighted combination of two retrievers over one corpus, as in CGDP. Scores are 0 to 1.
 
-    The scores of each retriever are min-max normalised over its hits, at most 100 (or k): the best gets 1, the last 0,
-    and all get 1 if they are equal. A passage that a retriever did not return gets 0 from it. A retriever with weight 0
-    is not called, so that alpha 1 is exactly the lexical order and alpha 0 exactly the dense one. The paper does not
-    specify the range.
+    The scores of each retriever are min-max normalised over its first 100 hits (`k` hits if that is more): the best hit
+    gets 1, the last 0, and all get 1 if they are equal. A passage that a retriever did not return gets 0 from it. A
+    retriever with weight 0 is not called, so that alpha 1 is exactly the lexical order and alpha 0 exactly the dense
+    one. CGDP does not specify how many hits are normalised.
     """
 
     def __init__(self, lexical: Retriever, dense: Dense, *, alpha: float) -> None:
-        """Combine two retrievers of the same passages; `alpha` is the weight of the lexical one.
+        """Combine two retrievers of the same passages.
+
+        Args:
+            lexical: retriever by words, such as BM25.
+            dense: retriever by sentence vectors.
+            alpha: weight of the lexical retriever, 0 to 1; the dense one has weight 1 - alpha.
 
         Raises:
             Fault: alpha is not within 0 and 1.
@@ -208,18 +218,19 @@ class Hybrid:
 def combine_retrievers(
     lexical: Retriever, passages: Sequence[Passage], alpha: float, *, folder: Path | None = None
 ) -> Retriever:
-    """Create the retriever of a weight: `lexical` alone at 1 or without an encoder, dense alone at 0, else both.
+    """Create a retriever that combines `lexical` with sentence vectors at a given weight.
 
-    Its `name` says which of these it is. Computing vectors may take hours; progress is written to the log `certigraph`.
+    It is `lexical` alone if `alpha` is 1 or no encoder is installed, `Dense` alone if `alpha` is 0, else `Hybrid`; its
+    attribute `name` tells which. Computing vectors may take hours; progress is written to the logger "certigraph".
 
     Args:
-        lexical: a retriever of the passages.
+        lexical: a retriever of the same passages.
         passages: the corpus.
         alpha: weight of `lexical`, 0 to 1.
-        folder: where vectors are stored (see `Dense`).
+        folder: folder in which the vectors are stored (see `Dense`).
 
     Raises:
-        Fault: as Hybrid and Dense raise.
+        Fault: `alpha` is not within 0 and 1, or as Dense raises.
     """
     model = find_encoder() if check_alpha(alpha) < 1 else None
     if model is None:
@@ -229,14 +240,14 @@ def combine_retrievers(
 
 
 def check_alpha(alpha: float) -> float:
-    """Return a weight of the lexical retriever. Raises Fault if it is not within 0 and 1."""
+    """Return `alpha`, the weight of the lexical retriever, if it is within 0 and 1; else raise Fault."""
     if not 0 <= alpha <= 1:
         raise Fault("data", f"alpha={alpha:g} is no weight of BM25 in a combined score: use 0 (dense) to 1 (BM25)")
     return alpha
 
 
 def normalise_scores(hits: Sequence[PassageHit]) -> dict[str, PassageHit]:
-    """Normalise scores to 0..1 (min-max), by passage id in order; all 1 if they are equal."""
+    """Return the hits by passage id, in order, their scores min-max normalised to [0, 1]; all 1 if they are equal."""
     low, high = (min(h.score for h in hits), max(h.score for h in hits)) if hits else (0.0, 0.0)
     return {h.passage.id: PassageHit(h.passage, (h.score - low) / (high - low) if high > low else 1.0) for h in hits}
 

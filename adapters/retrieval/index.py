@@ -43,15 +43,15 @@ def import_tantivy() -> Any:
 
 
 def engine_version() -> str:
-    """Return the version of tantivy and of its file format, as the manifest stores it."""
+    """Return tantivy's version string, which includes its file format. The manifest of an index stores it."""
     return str(import_tantivy().__version__)
 
 
 def build_schema() -> Any:
-    """Build the fields of a passage.
+    """Build the tantivy schema: the fields of a passage.
 
-    `body` is not stored and contains the terms of title and text from our analyzer, so that no second tokenizer has to
-    agree with it; `place`, the position in the corpus, orders equal scores.
+    `body` has the terms of title and text (`bm25.terms`), separated by spaces, so that tantivy needs no tokenizer that
+    agrees with ours; it is not stored. `place` is the position in the corpus, which orders equal scores.
     """
     builder = import_tantivy().SchemaBuilder()
     builder.add_text_field(ID, stored=True, tokenizer_name="raw", index_option="basic")
@@ -83,7 +83,10 @@ def passage_of(stored: Any) -> Passage:
 
 
 def build_clauses(schema: Any, field: str, values: Sequence[str]) -> list[tuple[Any, Any]]:
-    """Build clauses of a boolean query: each value that occurs adds its BM25 score, once per repetition."""
+    """Build the clauses of a boolean query: each value that occurs in the field adds its BM25 score.
+
+    A value that is repeated in `values` adds its score once per repetition.
+    """
     query, should = import_tantivy().Query, import_tantivy().Occur.Should
     option = "freq" if field == BODY else "basic"
     return [(should, query.term_query(schema, field, value, option)) for value in values]
@@ -95,9 +98,15 @@ MANIFEST = "manifest.json"
 
 
 class Manifest(Record):
-    """Metadata of an index: the corpus and the versions from which it was built.
+    """Metadata of an index: the corpus from which it was built, and the versions with which it was built.
 
-    `sha256` is computed over the passages' ids, titles and texts in order.
+    Attributes:
+        source: the corpus, as given to `certigraph index`.
+        passages: number of indexed passages.
+        sha256: digest of the passages' ids, titles and texts in order.
+        layout: version of the fields.
+        analyzer: name of the text analysis.
+        engine: version of tantivy.
     """
 
     source: str
@@ -133,7 +142,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write the last file of an index; it is synced to disk on return."""
+    """Write the manifest, which is the last file of an index; it is synced to disk on return."""
     with (folder / MANIFEST).open("w", encoding="utf-8") as file:
         file.write(manifest.model_dump_json(indent=1))
         file.flush()
@@ -141,12 +150,12 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def unfinished_folder(folder: Path) -> Path:
-    """Return the folder where an index is built, next to the resolved folder, so that one rename publishes it."""
+    """Return the folder in which an index is built: next to its final `folder`, so that one rename publishes it."""
     return (real := folder.resolve()).with_name(f".{real.name}.unfinished")
 
 
 def index_command(source: str, folder: Path) -> str:
-    """Return the command that builds an index, or resumes the build."""
+    """Return the shell command that builds an index, or resumes its build."""
     return f"certigraph index {shlex.quote(source)} --out {shlex.quote(str(folder))}"
 
 
@@ -162,7 +171,7 @@ JOURNAL = "journal.jsonl"
 
 
 class PassageDigest:
-    """A sha256 over passages in order; the length of each field is included, so that fields cannot be confused."""
+    """A sha256 over passages in order. The length of each field is included, so that fields cannot be confused."""
 
     def __init__(self) -> None:
         self._sha256 = hashlib.sha256()
@@ -173,15 +182,15 @@ class PassageDigest:
             self._sha256.update(len(part).to_bytes(8, "big") + part)
 
     def hex(self) -> str:
-        """Return the digest of the passages so far."""
+        """Return the digest of the passages added so far, in hexadecimal."""
         return self._sha256.hexdigest()
 
 
 class BuildJournal:
-    """Journal of a build: the versions, then one line per commit with the number of passages and their digest.
+    """Journal of the build of an index: the versions, then one line per commit.
 
-    A line is synced to disk before its commit. The last commit may be missing; the index's own count decides which line
-    is valid.
+    The line of a commit has the number of passages so far and their digest. It is synced to disk before the commit, so
+    that a kill may leave a line without its commit. The number of passages in the index tells which line is valid.
 
     Raises:
         Fault: ("data") a line before the last is damaged.
@@ -194,11 +203,11 @@ class BuildJournal:
             self._write(_versions())
 
     def digest_at(self, passages: int) -> str | None:
-        """Return the digest of the first `passages` passages; None if no commit ended there."""
+        """Return the digest of the first `passages` passages; None if no commit ended after that number."""
         return self._digests.get(passages)
 
     def record(self, passages: int, digest: str) -> None:
-        """Record the contents of the next commit."""
+        """Record the number of passages after the next commit, and their digest."""
         self._digests[passages] = digest
         self._write([passages, digest])
 
@@ -217,7 +226,7 @@ def _read_digests(path: Path) -> dict[int, str]:
 
 
 def is_resumable(folder: Path) -> bool:
-    """Return whether the build in this folder was started by the installed versions."""
+    """Return whether the build in this folder was started with the versions in use now, so that it can be resumed."""
     return _read_rows(folder / JOURNAL)[:1] == [_versions()]
 
 
@@ -246,19 +255,19 @@ def _versions() -> list[Any]:
 # A running build: committed passages are checked and skipped, new ones are written in batches.
 
 WRITER_BYTES, WRITER_THREADS = 256 << 20, 2
-"""Bytes and indexing threads of tantivy's writer."""
+"""Memory (bytes) and number of indexing threads of tantivy's writer."""
 
 
 class IndexBuilder:
-    """An unfinished index, which takes all passages in corpus order, including those already committed."""
+    """Builder of an index. All passages must be added in corpus order, also those that were committed before a kill."""
 
     def __init__(self, folder: Path, command: str, batch: int) -> None:
-        """Start a build, or resume one of the same versions.
+        """Start a build, or resume one that was started with the same versions.
 
         Args:
             folder: folder of the unfinished index.
-            command: command that error messages recommend.
-            batch: passages per commit.
+            command: shell command that builds the index, for error messages.
+            batch: number of passages per commit.
         """
         self._folder, self._command, self._batch = folder, command, batch
         self._index, self._writer = self._open_writer()
@@ -272,7 +281,7 @@ class IndexBuilder:
         """Add the next passage.
 
         Raises:
-            Fault: its id is not unique, or the passages differ from those committed earlier.
+            Fault: the passage's id is not unique, or the passages differ from those committed earlier.
         """
         if not (passage.title.strip() or passage.text.strip()):
             self._skipped += 1
@@ -285,7 +294,11 @@ class IndexBuilder:
             raise self._unusable("was started with other passages")
 
     def finish(self, source: str) -> Manifest:
-        """Commit the remaining passages and wait for the last merge. Raises Fault if there were none, or too few."""
+        """Commit the remaining passages, wait for tantivy's last merge, and return the manifest.
+
+        Raises:
+            Fault: there were no passages, or fewer than were committed before a kill.
+        """
         if self._passages < self._committed:
             raise self._unusable("was started with more passages")
         if not self._passages:
@@ -355,7 +368,7 @@ def _repeated_id_fault(id: str) -> Fault:
 # Building an index in batches: a killed build can be resumed, and the index appears only when it is complete.
 
 BATCH_PASSAGES = 50_000
-"""Passages per commit: what a kill can lose, about five seconds."""
+"""Number of passages per commit. A kill loses at most so many, about five seconds of work."""
 
 PROGRESS_PASSAGES = 1_000
 """Passages between two reports of progress."""
@@ -369,19 +382,20 @@ def build_index(
     progress: Callable[[int], None] = lambda done: None,
     batch: int = BATCH_PASSAGES,
 ) -> Manifest:
-    """Index passages in a folder, which appears, or is replaced, when all of them are indexed.
+    """Index passages in a folder. The folder appears, or is replaced, only when all passages are indexed.
 
-    A call with the same passages after a kill skips those that are already committed.
+    After a kill, a call with the same passages resumes the build and skips those that are already committed.
 
     Args:
         passages: passages with unique ids; those with neither title nor text are left out and counted.
         folder: folder of the index. An existing folder that is no index is refused.
-        source: the corpus as `certigraph index` takes it, for commands in messages.
-        progress: called with the number of passages read, every thousand.
-        batch: passages per commit.
+        source: the corpus, as given to `certigraph index`, for commands in error messages.
+        progress: called after every thousand passages with the number of passages read.
+        batch: number of passages per commit.
 
     Raises:
-        Fault: no passages, a repeated id, other passages than at the start, or a second running build.
+        Fault: there are no passages, two have the same id, they differ from those of the build that is resumed, or
+            another build is running.
     """
     _check_target(folder)
     remaining = iter(passages)
@@ -419,11 +433,14 @@ def _publish(unfinished: Path, folder: Path) -> None:
 # BM25 over a corpus on disk. The files are memory-mapped: opening reads little, and processes share memory.
 
 MAX_TIES = 1_000
-"""Maximum number of passages with equal score that are put in corpus order; further ones are in the index's order."""
+"""Maximum number of passages with equal score that are put in corpus order. Further ones keep tantivy's order."""
 
 
 class IndexedCorpus:
-    """BM25 over title and text by tantivy (Lucene's idf, k1 1.2, b 0.75). Any number of threads may search it."""
+    """Retriever by BM25 over title and text of an index on disk (tantivy: Lucene's idf, k1 1.2, b 0.75).
+
+    Any number of threads may search it.
+    """
 
     def __init__(self, index: Any, manifest: Manifest, *, boost_titles: bool) -> None:
         self.name = "bm25+titles" if boost_titles else "bm25"
@@ -433,7 +450,7 @@ class IndexedCorpus:
         self._library = import_tantivy()
 
     def search(self, query: str, k: int) -> list[PassageHit]:
-        """Return at most `k` passages that share a term with the query or are named by it, best first."""
+        """Return at most `k` passages that share a term with the query or whose title it names, best first."""
         query_terms = terms(query)
         if not query_terms or k < 1:
             return []
@@ -463,7 +480,10 @@ class IndexedCorpus:
         return [PassageHit(passage_of(self._searcher.doc(address)), score) for score, address in best]
 
     def _search_ordered(self, query: Any, k: int) -> list[tuple[float, Any]]:
-        """Return scores and addresses, equal scores in corpus order; further hits are fetched if the last one ties."""
+        """Return the scores and tantivy addresses of the `k` best documents, equal scores in corpus order.
+
+        If the last score is shared with further documents, these are fetched too before sorting.
+        """
         hits = self._searcher.search(query, k + 1, count=False).hits
         if len(hits) > k and hits[k][0] == hits[k - 1][0]:
             hits = self._searcher.search(query, k + MAX_TIES, count=False).hits
@@ -476,7 +496,7 @@ class IndexedCorpus:
 
 
 def open_corpus(folder: str | Path, *, boost_titles: bool = True) -> IndexedCorpus:
-    """Open the corpus that `certigraph index` wrote to a folder.
+    """Open the index that `certigraph index` wrote to a folder, as a retriever.
 
     Args:
         folder: folder of the index.

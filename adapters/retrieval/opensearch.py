@@ -47,11 +47,17 @@ INDEX_SETTINGS: dict[str, Any] = {
         }
     },
 }
-"""Settings of an index: our text analysis, as far as a server supports it; `place` (position) orders equal scores."""
+"""Settings of an index: the text analysis of `bm25`, as far as a server supports it, and the fields of a passage.
+
+The field `place` is the position in the corpus, which orders equal scores.
+"""
 
 
 def build_query(query: str, k: int) -> str:
-    """Build the body of a search. The server's analyzer removes stopwords, so that only stopwords match nothing."""
+    """Build the JSON body of a search request.
+
+    The server's analyzer removes stopwords, so that a query of stopwords matches nothing.
+    """
     fields = [f"title^{TITLE_WEIGHT:g}", "text"]
     body = {
         "size": k,
@@ -64,13 +70,17 @@ def build_query(query: str, k: int) -> str:
 
 
 def upload_lines(numbered: Iterable[tuple[int, Passage]]) -> str:
-    """Build the body of an upload: two lines per passage, its id and its content."""
+    """Build the body of an upload: two JSON lines per passage, the first with its id, the second with its content.
+
+    Args:
+        numbered: passages with their positions in the corpus.
+    """
     pairs = (({"index": {"_id": p.id}}, {**p.model_dump(), "place": position}) for position, p in numbered)
     return "".join(f"{json.dumps(line)}\n" for pair in pairs for line in pair)
 
 
 class StoredPassage(BaseModel):
-    """A stored passage."""
+    """A passage as the search server stores it."""
 
     id: str
     title: str
@@ -137,9 +147,12 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class SearchServer:
-    """A search server at `url`, or at CERTIGRAPH_OPENSEARCH_URL; both may contain a user's name and password.
+    """Client of the search server at `url`, or at the address in CERTIGRAPH_OPENSEARCH_URL if `url` is empty.
 
-    `shown` is the address for error messages: scheme, host and port. Threads may share a server.
+    The address may contain a user name and a password. Threads may share a client.
+
+    Attributes:
+        shown: the address for error messages: scheme, host and port.
     """
 
     def __init__(self, url: str, client: "httpx.Client | None", timeout: float) -> None:
@@ -164,11 +177,11 @@ class SearchServer:
             method: HTTP method.
             path: path of the request.
             body: body of the request.
-            kind: its content type.
-            accepted: statuses that are no failure, besides those of success.
+            kind: content type of the body.
+            accepted: HTTP statuses that count as no failure, in addition to those of success.
 
         Raises:
-            Fault: no reply, a refusal, or still busy at the last of four tries.
+            Fault: the server sends no reply, refuses the request, or is still busy at the last of four tries.
         """
         for attempt in range(1, MAX_TRIES + 1):
             reply = self._send(method, path, body, kind)
@@ -182,7 +195,7 @@ class SearchServer:
         )
 
     def read(self, reply: "httpx.Response", form: type[T]) -> T:
-        """Parse a reply. Raises Fault if it is not JSON or has another form."""
+        """Parse a reply as the type `form`. Raises Fault if it is not JSON or does not fit that type."""
         try:
             return form.model_validate_json(reply.content)
         except ValidationError as error:
@@ -217,7 +230,7 @@ class SearchServer:
 
 
 def _parse_address(url: str) -> "httpx.URL":
-    """Parse the address; an invalid one is not shown, because it may contain a password."""
+    """Parse an address. The error message does not show an invalid one, because it may contain a password."""
     import httpx
 
     try:
@@ -238,7 +251,7 @@ def _retry_after(reply: "httpx.Response", default: float) -> float:
 
 
 def _describe_failure(reply: "httpx.Response") -> str:
-    """Return status and error type; the server's prose could repeat the request."""
+    """Return the status and the error type of a reply, without the server's text, which could repeat the request."""
     kind = re.search(r'"type"\s*:\s*"([a-z_]+)"', reply.text)
     return f"status {reply.status_code}" + (f", {kind[1]}" if kind else "")
 
@@ -253,15 +266,16 @@ def _advise(status: int) -> str:
 
 TIMEOUT = 30.0
 BULK_PASSAGES = 500
-"""Passages of one upload request, about half a megabyte."""
+"""Number of passages in one upload request, about half a megabyte."""
 
 
 class OpenSearch:
     """Retriever over an index of a search server.
 
-    Scores are the server's: BM25 of the title, doubled, plus BM25 of the text. `upload` creates the index with an
-    analyzer like ours: runs of letters and digits, lower case, accents folded, the same stopwords removed, no stemming.
-    Titles are not ranked first, as they are by `Pool` and `Corpus`.
+    Scores are the server's: twice the BM25 score of the title plus that of the text. `upload` creates the index with
+    nearly the text analysis of the other retrievers: runs of letters and digits, lower case, accents folded, the same
+    stopwords removed, no stemming. Unlike `PassagePool` and `IndexedCorpus`, it does not rank passages first whose
+    title the query names.
     """
 
     name = "opensearch"
@@ -270,10 +284,10 @@ class OpenSearch:
         """Create a retriever; no request is sent yet.
 
         Args:
-            url: https://user:password@host:9200; empty: the value of CERTIGRAPH_OPENSEARCH_URL.
+            url: address such as https://user:password@host:9200; if empty, that in CERTIGRAPH_OPENSEARCH_URL.
             index: name of the index.
             client: HTTP client with certificates and proxies; the caller closes it.
-            timeout: seconds for connecting, and for each part of a reply.
+            timeout: maximum seconds for connecting, and for waiting for each part of a reply.
 
         Raises:
             Fault: the address is invalid.
@@ -286,7 +300,7 @@ class OpenSearch:
         """Return at most `k` passages, best first, equal scores in corpus order; none for a query of stopwords.
 
         Raises:
-            Fault: the server is down or stays busy, sends an unknown reply, or has no such index.
+            Fault: the server is down or stays busy, sends a reply that cannot be parsed, or has no such index.
         """
         if k < 1:
             return []
@@ -294,7 +308,12 @@ class OpenSearch:
         return [PassageHit(hit.source.passage(), hit.score) for hit in self._server.read(reply, SearchReply).hits.hits]
 
     def passage(self, id: str) -> Passage:
-        """Return the passage with an id. Raises UnknownName if the index has none, Fault as `search` does."""
+        """Return the passage with an id.
+
+        Raises:
+            UnknownName: the index has no such passage.
+            Fault: as `search` raises.
+        """
         document = self._server.read(self._ask("GET", f"/_doc/{quote(id, safe='')}"), PassageReply)
         if document.source is None:
             raise UnknownName(f"no passage {id!r} in the index {self._index!r} at {self._server.shown}")
@@ -306,7 +325,7 @@ class OpenSearch:
         Existing passages are replaced, so that an interrupted upload can be repeated.
 
         Raises:
-            Fault: as `search` does; or the server refused a passage.
+            Fault: as `search` raises, or the server refused a passage.
         """
         if self._server.ask("HEAD", self._path, accepted=(404,)).status_code == 404:
             self._server.ask("PUT", self._path, json.dumps(INDEX_SETTINGS))
@@ -335,6 +354,6 @@ class OpenSearch:
 
 
 def open_address(address: str) -> OpenSearch:
-    """Create the retriever of an address `https://HOST:9200/NAME`. Raises Fault if it is invalid."""
+    """Create the retriever of an index named by an address `https://HOST:9200/NAME`. Raises Fault if it is invalid."""
     server, _, name = address.rstrip("/").rpartition("/")
     return OpenSearch(server, name)

@@ -19,17 +19,17 @@ ROW_LAYOUTS = (
     '{"id": "1", "title": "...", "text": "..."}, the text also as "contents", "paragraph_text" or a list of sentences, '
     "or a question of HotpotQA or MuSiQue with its paragraphs"
 )
-"""The supported layouts, for error messages."""
+"""The supported layouts of a row, for error messages."""
 
 
 def passage_of_text(title: str, text: str) -> Passage:
-    """Create a passage without an id: its id is sixteen hex digits of its content's hash, equal in every file."""
+    """Create a passage from a title and a text. Its id is the first sixteen hex digits of a sha256 of both."""
     digest = hashlib.sha256(f"{title}\n{text}".encode()).hexdigest()
     return Passage(id=digest[:16], title=title, text=text)
 
 
 def question_paragraphs(row: dict[str, Any]) -> list[Passage]:
-    """Return the paragraphs of a question in the layout of HotpotQA or MuSiQue; empty if the row is no question.
+    """Return the paragraphs of a question in the layout of HotpotQA or MuSiQue; none if the row is no question.
 
     Raises:
         KeyError, TypeError, ValueError: a paragraph is malformed.
@@ -40,7 +40,7 @@ def question_paragraphs(row: dict[str, Any]) -> list[Passage]:
 
 
 def passage_of_row(row: dict[str, Any]) -> Passage:
-    """Return the passage of a row; without an id it gets one as in `passage_of_text`.
+    """Convert a row to a passage. If the row has no id, the passage gets one from its content (`passage_of_text`).
 
     Raises:
         KeyError, TypeError, ValueError: the text is missing, id or text are no strings, or contain an unpaired
@@ -59,7 +59,7 @@ def passage_of_row(row: dict[str, Any]) -> Passage:
 # Reading of complete corpora: JSON lines, question files, the HotpotQA dump of Wikipedia's abstracts.
 
 OPENERS: dict[str, Any] = {".jsonl": open, ".json": open, ".gz": gzip.open, ".bz2": bz2.open}
-"""Functions that open a file, by the suffix of its name."""
+"""Functions that open a file, by the suffix of the file's name."""
 
 _CORPUS_FORMS = "a .jsonl file, plain, .gz or .bz2; a .json file with a list; a folder or a .tar.bz2 of such files"
 
@@ -71,7 +71,7 @@ def read_passages(corpus: str | Path) -> Iterator[Passage]:
     official layouts. A paragraph that occurs in several questions is returned once.
 
     Raises:
-        Fault: the corpus is missing or cannot be read, or a row is malformed; with its file and line.
+        Fault: the corpus is missing or cannot be read, or a row is malformed; the message names file and line.
     """
     seen: set[str] = set()
     for location, row in _read_rows(Path(corpus)):

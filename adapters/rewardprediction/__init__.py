@@ -1,1 +1,1 @@
-"""RewardPrediction: how well rewards are predicted along recorded trajectories of five worlds."""
+"""RewardPrediction (StateFactory paper): how well rewards are predicted along recorded trajectories of five worlds."""

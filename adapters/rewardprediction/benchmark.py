@@ -28,16 +28,17 @@ from certigraph.state.trajectory import Footer
 # EPIC distance between predicted and true rewards, in its closed form for rewards of states (StateFactory Eq. 3).
 
 UNCORRELATED_DISTANCE = sqrt(0.5)
-"""Distance of a constant prediction: 0.7071."""
+"""EPIC distance between a constant prediction and the true rewards: 0.7071."""
 
 
 def epic_distance(predicted: Sequence[float], true: Sequence[float]) -> float:
-    """Return sqrt((1 - r) / 2) with Pearson's r; it is in [0, 1], 0 for equal rewards up to scale and offset.
+    """Return the EPIC distance sqrt((1 - r) / 2), where r is Pearson's correlation (StateFactory, Eq. 3).
 
-    As in the reference code, r is 0 if either side is constant, and 1 if both sides are the same numbers.
+    It is between 0 and 1, and 0 for rewards that are equal up to scale and offset. As in the reference code, r is 1 if
+    both sequences are the same numbers, and else 0 if either is constant.
 
     Raises:
-        ValueError: the two have different lengths, or are empty.
+        ValueError: the sequences have different lengths, or are empty.
     """
     if len(predicted) != len(true) or not true:
         raise ValueError(f"{len(predicted)} predicted rewards for {len(true)} true ones; give one for each step")
@@ -69,22 +70,23 @@ class RewardWorld(Environment):
         return Observation(text=self.view())
 
     def step(self, action: Action) -> Observation:
-        """Take the predicted rewards: `args["rewards"]`, one list per recording."""
-        rewards = action.args.get("rewards")
-        if not isinstance(rewards, list):
-            return Observation(text="Hand in rewards: one list of numbers for each recording.", accepted=False)
+        """Take the predicted rewards from `action.args["rewards"]`, one list per recording, and end the episode."""
+        rewards, steps = action.args.get("rewards"), [len(r.trajectory) for r in self.recordings]
+        if not isinstance(rewards, list) or [len(r) if isinstance(r, list) else -1 for r in rewards] != steps:
+            needed = f"one list of numbers for each recording, of {', '.join(map(str, steps))} numbers"
+            return Observation(text=f"Hand in rewards: {needed}.", accepted=False)
         self.predicted = rewards  # type: ignore[assignment]
         return Observation(text=f"{sum(map(len, self.predicted or ()))} rewards taken.", done=True)
 
     def view(self) -> str:
-        """Return the numbers of recordings and steps to be rated."""
+        """Return a text with the numbers of recordings and steps to be rated."""
         return f"{len(self.recordings)} recordings, {sum(len(r.trajectory) for r in self.recordings)} steps."
 
     def admissible(self) -> None:
         """Return None: actions are not listed."""
 
     def score(self) -> Scores:
-        """Return 1 minus the pooled EPIC distance from the shaped rewards; the parts hold the other figures.
+        """Return 1 minus the metric `epic` of `reward_figures`; `parts` holds all metrics of that function.
 
         The value is 0, without parts, before rewards are submitted and if the true rewards are not known.
         """
@@ -102,8 +104,9 @@ def reward_figures(recordings: Sequence[RewardTrajectory], predicted: RewardList
     """Return the EPIC distances of one task's predictions, and the last predicted rewards of its trajectories.
 
     `epic` pools the task's recordings before correlating, as the reference code does; `epic_each` is the mean of the
-    distances of the recordings. `epic_raw` and `epic_each_raw` use the world's own rewards instead of the shaped ones.
-    `final_positive` and `final_negative` are the predictions at the end of the trajectories.
+    distances of the recordings. `epic_raw` and `epic_each_raw` use the world's own rewards instead of the shaped ones
+    (see `TrueReward`). `final_positive` is the prediction at the end of the positive trajectory, `final_negative` the
+    mean of those at the ends of the negative ones.
     """
     shaped = [[row.reward.shaped for row in recording.trajectory] for recording in recordings]
     raw = [[row.reward.raw for row in recording.trajectory] for recording in recordings]
@@ -130,15 +133,15 @@ def _flatten(rewards: RewardLists) -> list[float]:
 # The benchmark: a task is a pair of trajectories whose rewards are to be predicted.
 
 FIGURE_NAMES = ("epic", "epic_each", "epic_raw", "epic_each_raw", "final_positive", "final_negative")
-"""Names of the figures of one task."""
+"""Names of the metrics that `reward_figures` computes for one task."""
 
 
 class RewardPrediction(Benchmark):
-    """Pairs such as `blocksworld/4-0`: those of the data folder, else a few built from generated BlocksWorld tasks.
+    """Benchmark whose tasks are pairs of trajectories with rewards to predict, such as `blocksworld/4-0`.
 
     Args:
-        data: folder for `read_pairs`; None for generated pairs.
-        config: must be empty.
+        data: Folder with pairs (see `read_pairs`); None for pairs built from 20 generated BlocksWorld tasks.
+        config: Must be empty: there are no variants.
     """
 
     name = "rewardprediction"
@@ -153,7 +156,7 @@ class RewardPrediction(Benchmark):
         self.data = data
 
     def tasks(self, split: str = "") -> list[Task]:
-        """Return the pairs of a domain, by default of all.
+        """Return one task for each pair of a domain, by default of all domains.
 
         Raises:
             UnknownName: there is no such domain.
@@ -170,10 +173,10 @@ class RewardPrediction(Benchmark):
         return [_task_of_pair(pair) for pair in pairs]
 
     def task(self, task_id: str) -> Task:
-        """Return one pair.
+        """Return the task of one pair.
 
         Raises:
-            UnknownName: there is none; the message lists some valid ids.
+            UnknownName: there is no such pair; the message lists some valid ids.
         """
         if task_id not in self.pairs:
             more = "a task of your own needs a goal: Task(benchmark=..., id=..., goal=...)"
@@ -181,20 +184,23 @@ class RewardPrediction(Benchmark):
         return _task_of_pair(self.pairs[task_id])
 
     def open(self, task: Task) -> RewardWorld:
-        """Create the world that scores the task's rewards; the user's own task has no true rewards to score with."""
+        """Create the world that scores predicted rewards; a user's own task has no true rewards, so its score is 0."""
         pair = self.pairs.get(task.id)
         return RewardWorld(pair.recordings if pair else ())
 
     def operators(self) -> Mapping[str, Operator]:
-        """Return no operators: the graphs' own are used."""
+        """Return an empty mapping: this benchmark replaces none of the graphs' operators."""
         return {}
 
     def expert(self) -> Responder | None:
-        """Return None: no request has a known answer."""
+        """Return None: there is no scripted model, because no request has a known answer."""
         return None
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """Return the means over the tasks of each domain, and over domains (`epic`, `epic_each`, ...)."""
+        """Return each metric of `reward_figures`, averaged within domains and then over domains.
+
+        `epic` is also returned for each domain, as `epic_DOMAIN`.
+        """
         parts = [(id_.partition("/")[0], footer.scores.parts) for id_, footer in runs if footer.scores]
         domains = dict.fromkeys(domain for domain, values in parts if values)
         summary: dict[str, float] = {"n": len(runs)}
@@ -208,10 +214,12 @@ class RewardPrediction(Benchmark):
         return summary
 
     def oracle(self, task: Task) -> list[RecordedStep]:
-        """Return the positive trajectory up to the expert's last step, from which an offline goal is derived.
+        """Return the steps of the positive trajectory up to the expert's last step.
+
+        A method that may use the recording derives the goal's factored state from it.
 
         Raises:
-            Fault: ("data") the task is not one of the data's pairs.
+            Fault: ("data") the data has no pair for this task.
         """
         if task.id not in self.pairs:
             raise Fault("data", f"no recorded expert for task {task.id!r}: only pairs of the data have one")
@@ -224,13 +232,13 @@ class RewardPrediction(Benchmark):
         """All pairs by id.
 
         Raises:
-            Fault: as `read_pairs`.
+            Fault: the same errors as `read_pairs`.
         """
         return {pair.id: pair for pair in self._read.pairs}
 
     @property
     def unpaired(self) -> Mapping[str, int]:
-        """Number of tasks per domain that were left out because a positive or a negative trajectory is missing."""
+        """Number of tasks per domain that are left out because a positive or a negative trajectory is missing."""
         return self._read.unpaired
 
     @cached_property

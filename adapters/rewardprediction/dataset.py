@@ -18,11 +18,11 @@ from certigraph.state.records import Action, Fault, Observation, Record, Task, e
 
 
 class TrueReward(Record):
-    """The true reward after a step, in [0, 1].
+    """The true reward after a step, in [0, 1] (StateFactory, appendix A.1).
 
-    `raw` is the world's own: how far the goal is reached according to the world. `shaped` grows evenly along the
-    expert's steps (step i of n: i / n), equals `raw` at random steps, and is 0 along a negative trajectory (appendix
-    A.1).
+    `raw` is the world's own reward: how far the goal is reached according to the world. `shaped` grows evenly along the
+    expert's steps (step i of n: i / n), equals `raw` at the random steps around them, and is 0 along a negative
+    trajectory. `is_expert` marks the expert's steps.
     """
 
     raw: float = 0.0
@@ -46,7 +46,7 @@ class RewardTrajectory(Record):
 
 
 class TrajectoryPair(Record):
-    """A positive trajectory of a task with one or several negative ones (section 2.2)."""
+    """A trajectory that reaches a task's goal, with one or several that do not (StateFactory, section 2.2)."""
 
     domain: str
     task: str
@@ -60,15 +60,16 @@ class TrajectoryPair(Record):
 
     @property
     def recordings(self) -> tuple[RewardTrajectory, ...]:
-        """All trajectories, the positive one first, in the order in which predictors get them."""
+        """All trajectories, the positive one first; predicted rewards are given in the same order."""
         return self.positive, *self.negatives
 
 
-# The domains of the published RewardPrediction, and the tasks that their pairs are built from (appendix A.3, A.4).
+# The domains of the published RewardPrediction, and the tasks that their pairs are built from (StateFactory, appendices
+# A.3 and A.4).
 
 
 class RewardDomain(NamedTuple):
-    """A benchmark from whose worlds trajectories are recorded."""
+    """How tasks are chosen from a benchmark to record pairs of trajectories."""
 
     pairs: int
     """Number of published pairs."""
@@ -90,12 +91,12 @@ PUBLISHED_DOMAINS: Mapping[str, RewardDomain] = {
     "textworld": RewardDomain(150, ("rewards",), "(.*?)-"),
     "webshop": RewardDomain(300, ("", "test"), "(.*)-"),
 }
-"""The domains, by benchmark.
+"""The domains of RewardPrediction (StateFactory, appendices A.3 and A.4), by benchmark.
 
-For ALFWorld the paper uses training games, 56 of each type; here are 394 games in total. For ScienceWorld it uses the
-first ten test variations of each task, without those in which the simulator's own solution does not reliably reach the
-goal, and so do we. For WebShop there are goals for as many different products as possible, where the paper has human
-demonstrations.
+For ALFWorld the paper uses training games, 56 of each type; the three splits used here have 394 games in total. For
+ScienceWorld, as in the paper, these are the first ten test variations of each task, without the tasks in which the
+simulator's own solution does not reliably reach the goal. For WebShop the paper has human demonstrations; here goals
+for as many different products as possible are used.
 """
 
 
@@ -116,7 +117,7 @@ TRAJECTORY_NAME = re.compile(r"(?P<task>.*?)[/_]?(?P<part>positive|negative)(_\d
 
 
 class FolderPairs(NamedTuple):
-    """The pairs of a folder."""
+    """Result of `read_pairs`: the complete pairs of a folder, and the number of incomplete ones."""
 
     pairs: tuple[TrajectoryPair, ...]
     unpaired: Mapping[str, int]
@@ -124,7 +125,7 @@ class FolderPairs(NamedTuple):
 
 
 def read_pairs(folder: Path) -> FolderPairs:
-    """Read all pairs under a folder, which may be gzipped, sorted by domain and task.
+    """Read all pairs from the files under a folder, gzipped or not; pairs are sorted by domain.
 
     Raises:
         Fault: ("data") a file is malformed, or there is no pair; the message names the file and the fix.
@@ -155,7 +156,11 @@ def read_pairs(folder: Path) -> FolderPairs:
 
 
 def describe_missing(unpaired: Mapping[str, int]) -> str:
-    """Return what is missing in a folder without pairs, and the fix, given its incomplete tasks per domain."""
+    """Return a message about a folder without pairs: what is missing and how to fix it.
+
+    Args:
+        unpaired: Number of tasks per domain that lack a positive or a negative trajectory.
+    """
     if not unpaired:
         files = "BENCHMARK.jsonl, or TASK/positive.json with negative_0.json"
         call = "certigraph run statefactory rewardprediction --data FOLDER"
@@ -192,7 +197,10 @@ def _read_jsonl_rows(path: Path) -> Iterator[JsonRow]:
 
 
 def _identify_trajectory(where: str, root: str, row: JsonRow) -> tuple[str, str, str]:
-    """Return domain, task, and positive or negative, from a trajectory's id, else from the location of its file."""
+    """Return a trajectory's domain, its task, and "positive" or "negative".
+
+    The domain is taken from the location of the file, the rest from the row's id or else from the file's name.
+    """
     location = re.sub(r"\.jsonl?(\.gz)?$", "", where)
     folder, _, name = location.rpartition("/")
     given = row.value.get("id", row.value.get("task_id")) if isinstance(row.value, dict) else None
@@ -227,18 +235,19 @@ MAX_PADDING = 2
 """Maximum number of random steps at each end of a positive trajectory."""
 
 PADDING_ATTEMPTS = 8
-"""Attempts with random steps before a demonstration; if it never reaches the goal after them, it is used without."""
+"""Maximum number of attempts to put random steps around a demonstration. If the demonstration reaches the goal in none
+of them, it is used without random steps."""
 
 NEGATIVE_ATTEMPTS = 40
-"""Attempts at a negative trajectory before a task is given up."""
+"""Maximum number of random trajectories that are tried as the negative one before a task is given up."""
 
 
 class DemonstratedBenchmark(Benchmark, TaskDemonstrator, Protocol):
-    """A benchmark that can demonstrate its tasks, for type hints."""
+    """Benchmark with a method `demonstration`; used in type hints only."""
 
 
 def try_build_pair(benchmark: DemonstratedBenchmark, task: Task, seed: int = 0) -> TrajectoryPair | None:
-    """Build the pair of a task, or return None if that fails."""
+    """Build the pair of trajectories of a task, or return None if that fails; see `require_pair`."""
     try:
         return require_pair(benchmark, task, seed)
     except Fault:
@@ -246,11 +255,11 @@ def try_build_pair(benchmark: DemonstratedBenchmark, task: Task, seed: int = 0) 
 
 
 def require_pair(benchmark: DemonstratedBenchmark, task: Task, seed: int = 0) -> TrajectoryPair:
-    """Build the pair of a task, which is the same for the same seed.
+    """Build the pair of trajectories of a task; equal seeds give equal pairs.
 
     Raises:
-        Fault: ("data") no demonstration reaches the goal, or every random trajectory fails the filter; also what the
-            world and its demonstration raise.
+        Fault: ("data") the demonstration does not reach the goal, or every random trajectory reaches the goal or shares
+            actions with the expert's; also the errors of the world and of its demonstration.
     """
     random = Random(f"{seed}:{benchmark.name}:{task.id}")
     padded = (_build_positive(benchmark, task, random, MAX_PADDING) for _ in range(PADDING_ATTEMPTS))
@@ -268,10 +277,12 @@ def require_pair(benchmark: DemonstratedBenchmark, task: Task, seed: int = 0) ->
 
 
 def _build_positive(benchmark: DemonstratedBenchmark, task: Task, random: Random, most: int) -> list[RewardRow]:
-    """Return random steps, the expert's, and random steps; empty if the first ones keep the expert from the goal.
+    """Return a positive trajectory: the expert's steps, with at most `most` random steps before and after them.
+
+    The result is empty if the random steps before keep the expert from the goal.
 
     Raises:
-        Fault: the demonstration does not reach the goal without random steps before it, or there is none.
+        Fault: there is no demonstration, or it does not reach the goal although no random steps precede it.
     """
     world = benchmark.open(task)
     before: list[RewardRow] = []
@@ -293,7 +304,7 @@ def _build_positive(benchmark: DemonstratedBenchmark, task: Task, random: Random
 
 
 def _follow_actions(world: Environment, actions: Sequence[str]) -> list[RewardRow]:
-    """Return the steps up to the one that reaches the goal; a demonstration's later steps are no progress."""
+    """Execute actions until the goal is reached, and return these steps; later actions make no progress."""
     rows: list[RewardRow] = []
     for action in actions:
         rows.append(_create_row(world, action, world.step(Action(text=action))))
@@ -303,7 +314,7 @@ def _follow_actions(world: Environment, actions: Sequence[str]) -> list[RewardRo
 
 
 def _build_negative(benchmark: DemonstratedBenchmark, task: Task, random: Random, length: int) -> list[RewardRow]:
-    """Return as many random steps as the positive trajectory has, or fewer if the world ends; all have reward 0."""
+    """Return `length` random steps, or fewer if the episode ends before; their shaped rewards are 0."""
     world = benchmark.open(task)
     try:
         world.reset()
@@ -314,12 +325,12 @@ def _build_negative(benchmark: DemonstratedBenchmark, task: Task, random: Random
 
 
 def _expert_segments(expert: Sequence[str]) -> set[tuple[str, ...]]:
-    """Return what a random trajectory must not contain: two consecutive actions of the expert, or its only one."""
+    """Return what a random trajectory must not contain: two consecutive actions of the expert, or its only action."""
     return set(pairwise(expert)) or {tuple(expert)}
 
 
 def _is_failure(rows: Sequence[RewardRow], segments: set[tuple[str, ...]]) -> bool:
-    """Return whether a trajectory is a failure: it neither reaches the goal nor shares a segment with the expert's."""
+    """Return whether a trajectory neither reaches the goal nor contains one of the expert's segments."""
     actions = [row.action for row in rows]
     shared = segments & {*pairwise(actions), *((action,) for action in actions)}
     return bool(rows) and not shared and all(row.reward.raw < 1.0 for row in rows)

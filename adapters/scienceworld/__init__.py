@@ -1,1 +1,1 @@
-"""ScienceWorld: an elementary-science simulator in a deterministic JVM, with protocols, scores and recordings."""
+"""ScienceWorld: an elementary-science simulator in a deterministic JVM, with protocols and recorded solutions."""

@@ -1,4 +1,4 @@
-"""The ScienceWorld benchmark: thirty tasks, the published protocols as splits, a simulator for each open episode."""
+"""The ScienceWorld benchmark: thirty tasks, published evaluation protocols as splits, one simulator per episode."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -26,9 +26,9 @@ class ScienceWorldBenchmark(Benchmark):
 
     Args:
         folder: Not used: the simulator contains its world.
-        config: Variant of SDP's operators. "paper": as published; "": with further grounding; "drafted": for models
-            too small to plan; "tdp": as "", but with TDP's protocol (its hundred test instances unless a split is
-            named, at most 60 steps).
+        config: Variant. "paper": the SDP operators as in the SDP paper; "": the SDP operators with extensions (see
+            `scienceworld.operators`); "drafted": these, for models too small to plan; "tdp": as "", but with the
+            protocol of the TDP paper (its hundred test instances unless a split is named, at most 60 steps).
     """
 
     queues = True
@@ -46,12 +46,12 @@ class ScienceWorldBenchmark(Benchmark):
             known = ", ".join(self.configurations)
             raise UnknownName(f"scienceworld has no configuration {config!r}; known: {known}")
         self.grounded = config != "paper"
-        """Whether the operators have the extensions of the paper."""
+        """Whether the SDP operators have extensions that the SDP paper does not describe."""
         self.drafted = self.shortlists = config == "drafted"
-        """Whether the model is too small to plan and to write actions.
+        """Whether the operators suit a model too small to plan and to write actions.
 
-        Then the draft that is derived from the task's text is the plan itself, not a hint for the model that writes the
-        plan, and agents choose among relevant actions.
+        Then the plan is the draft that `draft_conditions` derives from the task's text, which is otherwise only a hint
+        to the model, and agents choose from a list of relevant actions.
         """
         self.name = f"scienceworld:{config}" if config else "scienceworld"
         self.limits = PAPER_LIMITS.get(self.name, PAPER_LIMITS["scienceworld"])
@@ -68,21 +68,23 @@ class ScienceWorldBenchmark(Benchmark):
         check_java()
 
     def tasks(self, split: str = "") -> list[Task]:
-        """Return the tasks of a split, by default variation 0 of all thirty (TDP's hundred in `scienceworld:tdp`).
+        """Return the tasks of a split.
+
+        The default is variation 0 of all thirty tasks; in `scienceworld:tdp`, the hundred tasks of the TDP protocol.
 
         On first use on a machine the simulator is queried for each goal, about 0.2 s per task.
 
         Raises:
             UnknownName: the split is unknown; the message lists the known ones.
-            Fault: as in `task`.
+            Fault: see `task`.
         """
         return [self.task(task_id) for task_id in list_ids(split or self.default_split)]
 
     def task(self, task_id: str) -> Task:
-        """Return one task; its constants are a `EpisodeSetting`.
+        """Return one task; its constants are the fields of an `EpisodeSetting`.
 
         Raises:
-            UnknownName: there is no such split, task or variation; the message lists them. Java is not started.
+            UnknownName: there is no such split, task or variation; the message lists them.
             Fault: ("environment") the goal is not cached on this machine and the simulator does not start.
         """
         full_id, setting = setting_of(task_id)
@@ -103,25 +105,28 @@ class ScienceWorldBenchmark(Benchmark):
         return ScienceWorld(setting)
 
     def operators(self) -> Mapping[str, Operator]:
-        """Return SDP's operators (appendix A.3) by slot."""
+        """Return the SDP operators for ScienceWorld (SDP, appendix A.3) by name: propose, realize, validate, replan."""
         return self._operators
 
     def expert(self) -> Responder:
-        """Return the scripted model that follows the gold paths."""
+        """Return the scripted model `scripted:expert`: it follows the gold paths, the simulator's own solutions."""
         from certigraph.adapters.scienceworld.expert import create_expert
 
         return create_expert()
 
     def gold_length(self, task: Task) -> int:
-        """Return the number of actions of the gold path up to 100 points; recording it on first use takes seconds.
+        """Return the number of actions with which the gold path (the simulator's own solution) reaches 100 points.
 
-        Showing it to an agent, or using it as a limit, leaks the length of the solution.
+        The path is recorded on first use, which takes seconds. Showing its length to an agent, or using it as a limit,
+        reveals the length of the solution.
         """
         setting = EpisodeSetting.model_validate(task.constants)
         return len(load_gold_recording(setting.task, setting.variation, setting.simplification).actions)
 
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
-        """Return the gold path up to 100 points; answers to the simulator's questions are texts, `before` is ignored.
+        """Return the actions of the gold path (the simulator's own solution) up to 100 points; `before` is ignored.
+
+        Where the simulator asks which of several objects is meant, the answer is the option's text, not its number.
 
         Raises:
             Fault: ("environment") the gold path ends below 100, as in some variations of growing plants, or it is not
@@ -131,9 +136,9 @@ class ScienceWorldBenchmark(Benchmark):
         return list(load_gold_recording(setting.task, setting.variation, setting.simplification).actions)
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """Return mean score, success rate, and SwiftSage's means by group; see `splits.compute_figures`.
+        """Return mean score, success rate, and mean scores by SwiftSage's task groups; see `splits.compute_figures`.
 
-        `score` is TDP's reward (section 4.1); the table in the paper shows it times 100.
+        `score` is the reward of the TDP paper (section 4.1), whose table shows it times 100.
         """
         return splits.compute_figures(runs)
 

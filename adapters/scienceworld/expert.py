@@ -1,12 +1,12 @@
-"""ScienceWorld's scripted expert: it follows the simulator's gold path, milestone by milestone.
+"""Scripted expert for ScienceWorld: it answers requests by following the gold path, the simulator's own solution.
 
-For each rise of the gold path's score it commits to one predicate, subtask or sub-task. It determines the progress from
-the actions of the episode, so mistakes, wrong verdicts and new plans do not confuse it: its next action is the path's
-next one, except for a target that is already reached, for which it looks around. It writes actions as in the gold path,
-which is not always how the world lists them; they work where models write freely (SDP, `decide_freely(most=0)`),
-elsewhere it chooses the closest one.
+A milestone is a rise of the score along the gold path. The expert's plans consist of milestones: one for each predicate
+(SDP), subtask (STEP) or sub-task (TDP). It determines the progress of a run from the actions of the episode, so
+mistakes, wrong verdicts and new plans do not confuse it. Its next action is the next one of the gold path; only if the
+current target is already reached, it looks around. Where models write actions freely (SDP, `decide_freely(most=0)`), it
+writes them as in the gold path, which is not always how the world lists them; elsewhere it chooses the closest one.
 
-Its assignments name milestones of the path, which no model could know, and it reads no prompt. So a score of 100 shows
+Its plans name milestones of the gold path, which no model could know, and it reads no prompt. So a score of 100 shows
 that worlds, limits and schedules work, not that prompts contain enough information.
 """
 
@@ -49,7 +49,7 @@ class Milestone(NamedTuple):
 
 
 def milestones_of(gold: GoldRecording) -> list[Milestone]:
-    """Return the rises of a gold path's score, up to 100."""
+    """Return one milestone for each rise of a gold path's score, up to 100."""
     rises: list[Milestone] = []
     for number, score in enumerate(gold.scores[: gold.firstdone], 1):
         if score > (rises[-1].score if rises else gold.start):
@@ -71,7 +71,7 @@ def parse_milestone(text: str) -> Milestone | None:
 
 
 def count_done(gold: Sequence[str], history: Sequence[Step]) -> int:
-    """Count a path's actions that the history contains, matched in order; it may contain other actions too."""
+    """Count the actions of the path `gold` that the history contains in this order; other actions are ignored."""
     count = 0
     for step in history:
         texts = {normalise_text(step.action.text), normalise_text(str(step.action.args.get("written", "")))}
@@ -82,23 +82,23 @@ def count_done(gold: Sequence[str], history: Sequence[Step]) -> int:
 # Progress of a run on its task's gold path.
 
 GoldSource = Callable[[str, int, str], GoldRecording]
-"""Function from task, variation and simplification to the recorded gold path."""
+"""Function that returns the recorded gold path of a task, given its name, variation and simplification."""
 
 
 class GoldProgress(NamedTuple):
-    """Progress of a run: the gold path, the number of its actions done, the score, and the current milestones."""
+    """Progress of a run on the gold path: how many of its actions are done, the score, and the current milestones."""
 
     gold: GoldRecording
     done: int
     score: int
     assigned: Milestone | None
-    """Milestone that STEP's subtask or TDP's sub-task names."""
+    """Milestone that the text of the subtask (STEP) or sub-task (TDP) names; None if it names none."""
     tail: tuple[Milestone | None, ...]
-    """Milestones that SDP's plan names from its head on; None for a predicate that names none."""
+    """Milestones of the SDP plan's remaining predicates, the current one first; None for one that names none."""
 
     @property
     def target(self) -> Milestone | None:
-        """Milestone that the head of SDP's plan names."""
+        """Milestone of the current predicate of an SDP plan; None if there is none."""
         return next(iter(self.tail), None)
 
     @property
@@ -108,7 +108,7 @@ class GoldProgress(NamedTuple):
 
 
 def gold_progress(state: Mapping[str, Any], gold: GoldSource) -> GoldProgress:
-    """Determine the progress of a run from the actions in its episode."""
+    """Determine the progress of a run from its graph state, mainly from the actions in its history."""
     setting = EpisodeSetting.model_validate(state["task"].constants)
     path = gold(setting.task, setting.variation, setting.simplification)
     assigned = state["subtask"].text if "subtask" in state else state["task"].goal
@@ -124,20 +124,26 @@ FULL_SCORE = 100
 
 
 def answer_nodes(position: GoldProgress, form: dict[str, Any]) -> Any:
-    """Answer with a chain of the milestones ahead; the last one, of score 100, completes the task."""
+    """Answer TDP's request to decompose the task: with a chain of the milestones ahead.
+
+    The last milestone, with score 100, completes the task.
+    """
     limit = form["properties"]["nodes"].get("maxItems", MIN_NODES)
     ahead = join_milestones([m for m in milestones_of(position.gold) if m.score > position.score], limit)
     return {"nodes": chained_nodes({f"milestone-{m.number}": m.text() for m in ahead})}
 
 
 def answer_steps(position: GoldProgress, form: dict[str, Any]) -> Any:
-    """Answer with the path's next actions, as many as a plan may have."""
+    """Answer a request for a plan with the next actions of the gold path, as many as the schema `form` allows."""
     limit = form["properties"]["steps"].get("maxItems")
     return {"steps": list(position.remaining[:limit]) or ["Wait for what was begun."]}
 
 
 def answer_progress(position: GoldProgress, form: dict[str, Any]) -> Any:
-    """Answer whether the milestone is reached: by its score or, except for the last one, by its actions."""
+    """Answer TDP's request whether the sub-task is completed: whether its milestone is reached.
+
+    A milestone is reached by its score or, except for the last one, by its actions.
+    """
     milestone = position.assigned
     reached = milestone and (
         position.score >= milestone.score or (milestone.score < FULL_SCORE and position.done >= milestone.last)
@@ -153,7 +159,7 @@ def answer_progress(position: GoldProgress, form: dict[str, Any]) -> Any:
 IDLE_ACTION = "look around"
 
 MAX_SUBTASK_ACTIONS = 8
-"""Maximum number of actions of a subtask: STEP's default before it refines a subtask."""
+"""Maximum number of actions of a subtask; after this many, STEP by default replaces a subtask by a finer one."""
 
 
 @lru_cache(maxsize=64)
@@ -162,10 +168,13 @@ def _load_gold(task: str, variation: int, simplification: str) -> GoldRecording:
 
 
 def create_expert(gold: GoldSource = _load_gold) -> Responder:
-    """Create the expert. Outside a node, and for other forms, it answers with the minimal instance of the schema.
+    """Create the scripted expert.
+
+    Outside a graph node, and for an answer schema that it does not know, it answers with the schema's smallest
+    instance.
 
     Args:
-        gold: Source of the gold paths.
+        gold: Function that returns the gold path of a task.
     """
     respond = respond_by_field(_ANSWERS, lambda state: gold_progress(state, gold))
     respond.blocks = True  # type: ignore[attr-defined]  # a path that is not cached is recorded in a simulator

@@ -1,7 +1,8 @@
-"""ScienceWorld's factored states, extracted from its texts by rules, and the states that its tasks require.
+"""Rules that extract factored states (objects with attributes) from ScienceWorld's texts, and states tasks require.
 
-`ScienceWorldFactors` is written by hand for the simulator's sentences and its thirty tasks; in the StateFactory paper a
-language model extracts the states.
+`ScienceWorldFactors` is written by hand for the simulator's sentences and its thirty tasks. In the StateFactory paper a
+language model extracts the states. "Focus" is an action of ScienceWorld by which the agent indicates the thing that a
+task is about.
 """
 
 import re
@@ -12,7 +13,7 @@ from certigraph.state.rewards import FactoredState, to_factored, to_mapping
 # Facts from observations: rooms, things taken, focus, power and wires.
 
 KnownFacts = dict[str, dict[str, str]]
-"""Identity -> attribute -> value. Events are kept: a thing that was taken once stays marked as taken."""
+"""Object -> attribute -> value. Events stay recorded: a thing that was taken once remains marked as taken."""
 
 AGENT, MAP, FOCUS, HEAT, RECIPE = "agent", "map", "focus", "temperature", "recipe"
 
@@ -25,7 +26,10 @@ _RUNS = {"on": "running", "activated": "running", "off": "idle", "deactivated": 
 
 
 def add_observation(known: KnownFacts, action: str, observation: str, sought: Container[str]) -> None:
-    """Add the facts of a step; of the devices listed in a room, only those sought and those already known."""
+    """Add to `known` the facts that follow from an action and its observation.
+
+    Of the devices that a room's description lists, only those in `sought` and those already known are added.
+    """
     for form, tell in _FACT_RULES:
         for match in form.finditer(observation):
             tell(known, action, match)
@@ -37,7 +41,7 @@ def add_observation(known: KnownFacts, action: str, observation: str, sought: Co
 
 
 def attributes_of(known: KnownFacts, identity: str) -> dict[str, str]:
-    """Return the attributes of a thing; an unknown thing is added."""
+    """Return the attributes of an object; an unknown object is added to `known` first."""
     return known.setdefault(identity, {})
 
 
@@ -177,26 +181,29 @@ def is_kind(name: str, kind: str) -> bool:
 # Parts of required states that several tasks share.
 
 RequiredStates = dict[str, dict[str, str]]
-"""Identity -> attribute -> required value."""
+"""Object -> attribute -> required value."""
 
 MIN_STATES = 6
-"""Minimum number of states of a process without a known end: a search, warming up."""
+"""Minimum number of states that are required of a process with an unknown end, such as searching or warming up."""
 
 
 def require_exploration(known: KnownFacts, found: bool) -> RequiredStates:
-    """Require exploring: the ways taken so far and, until the sought thing is found, some more."""
+    """Require exploration: the rooms visited and doors opened so far and, unless the thing is `found`, some more."""
     ways = require_progress(known.get(MAP, {}), "elsewhere", "visited", found)
     return {MAP: ways} if ways else {}
 
 
 def require_progress(reached: dict[str, str], name: str, value: str, ended: bool) -> dict[str, str]:
-    """Return the states reached and, until the process ends, at least 1 further one, `MIN_STATES` or more in total."""
+    """Return the states `reached` and, unless the process has `ended`, further ones with numbered `name` and `value`.
+
+    There is at least one further state, and there are at least `MIN_STATES` states in total.
+    """
     missing = 0 if ended else max(1, MIN_STATES - len(reached))
     return {**reached, **{f"{name} {number}": value for number in range(1, missing + 1)}}
 
 
 def require_visit(known: KnownFacts, room: str) -> RequiredStates:
-    """Require visiting a room through its open door, unless the agent arrived in another way."""
+    """Require a visit to a room and its door open; only the visit if the agent arrived in another way."""
     attributes = known.get(room, {})
     return {
         room: {"visit": "visited"} | ({} if "visit" in attributes and "door" not in attributes else {"door": "open"})
@@ -204,22 +211,22 @@ def require_visit(known: KnownFacts, room: str) -> RequiredStates:
 
 
 def focus_history(known: KnownFacts) -> list[str]:
-    """Return what the agent has focused on, in order."""
+    """Return the things that the agent has focused on, in order."""
     return list(known.get(FOCUS, {}).values())
 
 
 def require_focus(known: KnownFacts, accept: Callable[[str], bool], otherwise: str) -> RequiredStates:
-    """Require focus on an accepted thing: the first one focused on, or else the placeholder `otherwise`."""
+    """Require focus on a thing for which `accept` is True: the first one so far, else the placeholder `otherwise`."""
     return {next((name for name in focus_history(known) if accept(name)), otherwise): {"focus": "focused"}}
 
 
 def require_wires(*ends: str) -> dict[str, str]:
-    """Require that ends lead to a wire."""
+    """Require a wire at each of the named ends, such as "anode" and "cathode"."""
     return dict.fromkeys(ends, "wire")
 
 
 def merge_requirements(*parts: RequiredStates) -> RequiredStates:
-    """Merge requirements; those of several parts about one thing are joined."""
+    """Merge required states; attributes that several parts require of one object are joined."""
     result: RequiredStates = {}
     for part in parts:
         for identity, attributes in part.items():
@@ -231,7 +238,7 @@ def merge_requirements(*parts: RequiredStates) -> RequiredStates:
 
 
 def require_find(match: re.Match[str], known: KnownFacts) -> RequiredStates:
-    """Require a thing of a kind: in focus, taken to the room of a box, and put into the box."""
+    """Require that a thing of the named kind is in focus, taken to the room of a box, and put into the box."""
     kind, box, room = match.groups()
     [thing] = focus = require_focus(known, lambda name: is_kind(name, kind), kind)
     carried = next(
@@ -248,7 +255,7 @@ def _is_carried_as(carried: str, thing: str) -> bool:
 
 
 def require_stages(match: re.Match[str], known: KnownFacts) -> RequiredStates:
-    """Require focus on the life stages, one after another."""
+    """Require focus on the life stages of the named living thing, one after another."""
     count, name = int(match[1] or 4), match[2].split()[0]
     past = [thing for thing in focus_history(known) if name in thing][:count]
     done = {f"{number}": thing for number, thing in enumerate(past, 1)}
@@ -279,7 +286,7 @@ def require_growing(match: re.Match[str], known: KnownFacts) -> RequiredStates:
 
 
 def require_inheritance(match: re.Match[str], known: KnownFacts) -> RequiredStates:
-    """Require plants of a kind, planted and watered, and focus on the answer box."""
+    """Require a seed of the named plant in a watered pot, and focus on an answer box."""
     box = require_focus(known, lambda name: name.endswith("box"), "answer box")
     return merge_requirements(_require_planting(match[1], known), box)
 
@@ -300,7 +307,7 @@ HOT = ("stove", "furnace", "oven", "hot plate", "fire pit")
 
 
 def require_change(match: re.Match[str], known: KnownFacts) -> RequiredStates:
-    """Require a substance: found, in focus, and in a hot or cold device until it looks different."""
+    """Require that a substance is found, in focus, and in a hot or cold device until it looks different."""
     verb, stuff = match.groups()
     changed = any(
         "look" in attributes and name != stuff and _is_form_of(name, stuff) for name, attributes in known.items()
@@ -322,14 +329,14 @@ def _is_form_of(name: str, stuff: str) -> bool:
 
 
 def require_warming(known: KnownFacts, ended: bool) -> RequiredStates:
-    """Require rising temperatures; the final temperature is unknown."""
+    """Require the temperatures passed so far and, unless warming has `ended`, higher ones; the last one is unknown."""
     reached = {name: value for name, value in known.get(HEAT, {}).items() if value == "reached"}
     heats = require_progress(reached, "hotter", "reached", ended)
     return {HEAT: heats} if heats else {}
 
 
 def require_measurement(match: re.Match[str], known: KnownFacts) -> RequiredStates:
-    """Require a thermometer in hand and in focus, a measurement of the substance in focus, and the answer box."""
+    """Require a thermometer (in hand and in focus), a measurement of the substance (in focus), and an answer box."""
     quantity, stuff, room = match.groups()
     tool = {"thermometer": {"hand": "taken", "focus": "focused", "reading": "measured"}}
     required = merge_requirements(require_exploration(known, "thermometer" in known), require_visit(known, room), tool)
@@ -354,7 +361,7 @@ _BOXES = re.compile(r"above ([-\d.]+) .*?(\w+ box).*? below .*?(\w+ box)")
 
 
 def require_paint(match: re.Match[str], known: KnownFacts) -> RequiredStates:
-    """Require mixed paints in focus: a secondary colour of two paints, or a tertiary one made with it."""
+    """Require a mixed paint that is made and in focus: of a secondary colour, or of a tertiary one made with it."""
     colour = match[1]
     between = [part for part in colour.split("-") if "-" in colour and part in MIXED_PAINTS]
     parts = [part for name in [*between, colour] for part in MIXED_PAINTS.get(name, name.split("-"))]
@@ -364,7 +371,7 @@ def require_paint(match: re.Match[str], known: KnownFacts) -> RequiredStates:
 
 
 def require_mixture(match: re.Match[str], known: KnownFacts) -> RequiredStates:
-    """Require the recipe to be read, its parts taken, and the product mixed and in focus."""
+    """Require the recipe to be read, its ingredients taken, and the product mixed and in focus."""
     parts = known.get(RECIPE, {}).get("parts", "ingredient").split(", ")
     ingredients = {part: {"hand": "taken"} for part in parts if part != "water"}
     water = {"sink": {"power": "idle"}} if "water" in parts else {}
@@ -397,7 +404,7 @@ def require_power(match: re.Match[str], known: KnownFacts) -> RequiredStates:
 
 
 def require_planes(match: re.Match[str], known: KnownFacts) -> RequiredStates:
-    """Require a block to slide down both planes under a running stopwatch, then focus on the plane that answers."""
+    """Require a block to slide down both planes with the stopwatch running, then focus on the plane asked for."""
     names = [shorten_plane(name) for name in match.groups()]
     tried = [name for name in known if name in names and "block" in known[name]]
     answers = [name for name in focus_history(known) if name.startswith("inclined plane") and len(tried) > 1]
@@ -428,7 +435,7 @@ def required_states(goal: str, known: KnownFacts) -> RequiredStates:
 
 
 def named_things(goal: str) -> tuple[str, ...]:
-    """Return the things that a task names literally."""
+    """Return the things, rooms and boxes that a task's text names; empty if its wording is unknown."""
     return next((match.groups() for form, _ in _TASKS if (match := form.search(goal))), ())
 
 
@@ -461,7 +468,7 @@ class ScienceWorldFactors:
     """Extractor of factored states. An observation shows little of the world, so a state accumulates all facts.
 
     The required states are milestones that a task names or that every agent has to reach, some from general knowledge
-    (life spans, paints); no gold path is read. A task in an unknown wording requires nothing.
+    (life spans, paints). The simulator's solutions are not read. A task in an unknown wording requires nothing.
     """
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
@@ -471,5 +478,5 @@ class ScienceWorldFactors:
         return to_factored(known)
 
     def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
-        """Return the states that the task requires of the things known by now."""
+        """Return the states that the task requires of the objects known by now; `before` if there is no goal."""
         return to_factored(required_states(goal, to_mapping(state))) if goal else before

@@ -1,9 +1,10 @@
-"""SDP's operators for ScienceWorld (SDP appendix A.3).
+"""The SDP operators for ScienceWorld (SDP, appendix A.3).
 
-Propose and Replan know the rooms and what the world rejected before; Realize chooses among admissible actions; Validate
-has three shortcuts before it asks the model, and no cascade includes the goal. This is `scienceworld:paper`. The
-default adds what small models need: a draft of the plan from the task's sentences (`draft_conditions`), actions of the
-kind that the target needs (`select_target_actions`), and conditions that the world's replies decide exactly
+In `scienceworld:paper`, the prompts of Propose and Replan list the rooms, and that of Replan also the rejected actions.
+Realize lets the model write an action freely. Validate has three shortcuts before it asks the model, and the model's
+verdict never covers the goal. The default configuration adds what small models need: a draft of the plan from the
+task's sentences (`draft_conditions`), a choice among actions of the kind that the target needs
+(`select_target_actions`), and rules for conditions that the world's reply decides exactly
 (`conditions.decide_condition`).
 """
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 
 # Draft of a plan from the orders in the task's sentences. It is shown to the model that proposes the plan, which keeps,
-# completes or replaces it. This is not in the paper, where the model writes the plan from the task alone.
+# completes or replaces it. This is not in the SDP paper, where the model writes the plan from the task alone.
 
 _ROOM = "|".join(ROOMS)
 _SENTENCE = re.compile(r"(?<=\.)\s+|, (?=place|put|move|focus)", re.IGNORECASE)
@@ -62,7 +63,7 @@ _VAGUE = ("it", "thing", "the thing", "substance", "the substance")
 
 
 class _Order(NamedTuple):
-    """Order in a sentence of the task."""
+    """Instruction in a sentence of the task: what to do (`kind`), with which thing, and where."""
 
     kind: str
     thing: str
@@ -71,7 +72,10 @@ class _Order(NamedTuple):
 
 
 def draft_conditions(goal: str) -> list[str]:
-    """Derive conditions from a task's text, in order and without the goal; empty if its sentences contain no orders."""
+    """Derive the conditions of a plan from a task's text, in order and without the goal.
+
+    The result is empty if the text contains no known instruction, such as "focus on the thing".
+    """
     sentences = [part.strip(" .") for part in _SENTENCE.split(goal)]
     rooms = {match["thing"].lower(): match["room"] for text in sentences if (match := _NEAR.search(text))}
     conditions = [line for order in _merge_boxes(_resolve_orders(sentences)) for line in _conditions_of(order, rooms)]
@@ -137,11 +141,11 @@ def _room_of(thing: str, rooms: Mapping[str, str]) -> str:
     return next((room for near, room in rooms.items() if plural in near or near.endswith(f"{head}s")), "")
 
 
-# Actions that can make a condition in a known wording true; this grounding of Realize is not in the paper.
+# Actions that can make a condition in a known wording true; this grounding of Realize is not in the SDP paper.
 
 MOVE_VERBS = ("teleport to ", "go to ")
 KIND_EXAMPLES = {"living thing": "animal or plant", "non-living thing": "tool or furniture"}
-"""Words for a kind that are close in meaning to the names of its things."""
+"""Kind of thing -> examples, which are closer in meaning to the names of such things than the name of the kind is."""
 
 NEVER_FOCUSED = ("air", "agent", *ROOMS)
 """Things that can be focused on everywhere, but never for a task."""
@@ -155,16 +159,17 @@ def select_target_actions(
 ) -> list[str]:
     """Select at most `most` actions for a target, the most relevant first.
 
-    A focus action is offered only for a target that mentions focus, on what the target names, because a wrong focus
-    ends the episode.
+    Actions that focus on a thing are offered only if the target mentions focus, and only on the thing that the target
+    names, because a wrong focus ends the episode.
 
     Args:
         target: Condition to make true.
         actions: Actions that the world admits.
-        view: The world's view.
+        view: Description of the world, as its method `view` returns it.
         focused: Last thing the agent focused on, which "the living thing" and the like refer to from then on.
         most: Maximum number of actions.
-        few: Maximum number where only the meaning of names decides, as for the room in which to search for a thing.
+        few: Maximum number of actions if they can be ranked only by how similar their names are in meaning to the
+            target, for example which room to search for a thing.
     """
     condition = parse_condition(target)
     if condition is None:
@@ -236,13 +241,13 @@ def _mentions_focus(text: str) -> bool:
 GOAL = Predicate(text="The task is completed: the score is 100.", kind="goal")
 
 FOCUS = "focus on "
-"""Verb of the focus action."""
+"""Beginning of an action that focuses on a thing."""
 
 FEW_OPTIONS = 2
-"""Number of options for a model too small to plan where only meaning decides: among many it chooses arbitrarily."""
+"""Argument `few` of `select_target_actions` for a model too small to plan, which chooses arbitrarily among many."""
 
 REJECTED = "rejected"
-"""Evidence of a verdict on an action that the world rejected; a new plan must not name it again."""
+"""Value of `Verdict.evidence` for an action that the world rejected. A new plan must not name such an action again."""
 
 MAX_VIEW_CHARS = 900
 """Maximum number of characters of the world's view in a prompt."""
@@ -259,7 +264,7 @@ class ScienceWorldConditions(BaseModel):
 
 @lru_cache(maxsize=16)
 def create_conditions_form(limit: int) -> type[ScienceWorldConditions]:
-    """Create the answer form of a plan of at most `limit` conditions."""
+    """Create the answer schema of a plan with at most `limit` conditions."""
     return create_model(
         "ScienceWorldConditions", __base__=ScienceWorldConditions, conditions=(bounded_list(limit, str), ...)
     )
@@ -279,7 +284,10 @@ class ScienceWorldHolds(BaseModel):
 
 
 def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operator]:
-    """Create the four operators by slot; `benchmark.grounded` enables the extensions of the paper."""
+    """Create the SDP operators propose, realize, validate and replan, by name.
+
+    `benchmark.grounded` enables the extensions that the SDP paper does not describe.
+    """
     grounded = benchmark.grounded
 
     async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -382,7 +390,7 @@ async def _choose_action(state: RealizeView, few: int, runtime: Runtime[Context]
 
 
 async def _ask_action(state: RealizeView, runtime: Runtime[Context]) -> str:
-    # As in the paper, the model writes the action freely.
+    # As in the SDP paper, the model writes the action freely.
     question = prompts.WRITE.format(
         task=state["task"].goal,
         target=state["target"].text,
@@ -394,7 +402,7 @@ async def _ask_action(state: RealizeView, runtime: Runtime[Context]) -> str:
 
 
 def _judge_by_shortcut(tail: Sequence[Predicate], observation: Observation) -> Verdict | None:
-    # The paper's three: the task is done; the world rejected the action; only the goal is left and not reached.
+    # The SDP paper's three: the task is done; the world rejected the action; only the goal is left and not reached.
     if observation.solved:
         return Verdict(depth=len(tail), reason="the score is 100", evidence=observation.text, decided_by="code")
     if not observation.accepted:

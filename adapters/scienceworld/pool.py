@@ -31,7 +31,8 @@ IDLE_SECONDS = 60.0
 """Seconds after which an unused world loses its simulator, for example while a graph waits for a person's answer."""
 
 PATIENCE_SECONDS = 10.0
-"""A waiting run takes over another run's simulator once its waiting time plus the other's unused time exceed this."""
+"""Seconds. A waiting run takes over the simulator of another run once the time that it has waited, plus the time for
+which the other run has not used the simulator, exceed this."""
 
 MIN_UNUSED_SECONDS = 0.5
 """Seconds without a call before another run may take over a simulator; shorter pauses occur between two steps."""
@@ -41,7 +42,7 @@ MAX_WAIT_SECONDS = 600.0
 
 
 def simulator_limit() -> int:
-    """Return the maximum number of simulators: CERTIGRAPH_SIMULATORS, else 8 or as many as fit into half of the memory.
+    """Return the maximum number of simulators: CERTIGRAPH_SIMULATORS, else 8, or as many as fit into half the memory.
 
     Raises:
         Fault: ("environment") the variable is not a positive integer.
@@ -58,7 +59,7 @@ def simulator_limit() -> int:
 
 
 class SimulatorHolder(Protocol):
-    """World that has borrowed a simulator."""
+    """Protocol of a world that has borrowed a simulator and can give it up."""
 
     run: object
     """Run that the world belongs to; None outside of runs."""
@@ -66,12 +67,15 @@ class SimulatorHolder(Protocol):
     """Time of the last use of its simulator, in seconds of the monotonic clock."""
 
     def suspend(self) -> Simulator | None:
-        """Hand over the simulator; None while it is in use. The world replays its actions in another one when used."""
+        """Give up the simulator and return it; None while it is in use.
+
+        When the world is used again, it replays its actions in another simulator.
+        """
         ...
 
 
 class SimulatorPool:
-    """Pool of simulators for any number of threads.
+    """Thread-safe pool of simulators.
 
     Args:
         start: Function that starts a simulator.
@@ -111,8 +115,8 @@ class SimulatorPool:
             holder: World that borrows it, if it can be suspended.
 
         Raises:
-            Fault: ("environment") as `JavaSimulator`; or no simulator became free in time, then the message says which
-                setting to change.
+            Fault: ("environment") a simulator cannot be started (see `JavaSimulator`), or none became free in time; the
+                message then says which setting to change.
             CancelledError: the caller was cancelled.
         """
         simulator = self._wait_for_turn(holder)

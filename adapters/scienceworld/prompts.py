@@ -52,7 +52,7 @@ SYNONYMS = {
     **dict.fromkeys(("combine", "stir"), "mix"),
     **{"dip": "dunk", "empty": "pour", "apply": "use"},
 }
-"""Beginning of an action as a model may write it -> the world's verb, for matching written actions."""
+"""Verb that a model may write -> verb of the world; used to match a written action to the admissible ones."""
 
 PLAN = """\
 Task: {task}

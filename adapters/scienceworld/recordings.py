@@ -1,4 +1,4 @@
-"""Gold paths of ScienceWorld: recording them in the simulator, storing them, and replaying them without Java.
+"""Gold paths (the simulator's own solutions) of ScienceWorld: recording, storing, and replaying them without Java.
 
 The module is also a command:
 
@@ -34,11 +34,11 @@ from certigraph.state.records import Action, Fault, Record, Stopped, Task, Unkno
 class GoldRecording(Record):
     """Recorded gold path with the simulator's replies.
 
-    `obs[0]` is the first look, `obs[i + 1]` the reply to `gold[i]`, `scores[i]` the score after it. `resolved` is
-    `gold` as an agent would write it: a number that answers a question is replaced by the option's text; an action that
-    does not answer the question, and so drops it, by "cancel". `firstdone` is the index, from 1, of the action that
-    first reaches 100; what follows is idle waiting. `start` is the score after the first look, `moves` the simulator's
-    count at the end. The digest is a hash of the first look, all replies and scores.
+    `obs[0]` is the first look around, `obs[i + 1]` the reply to the action `gold[i]`, `scores[i]` the score after it.
+    `resolved` holds the actions of `gold` as an agent would write them. If the simulator asks which object is meant, a
+    number as the answer is replaced by the option's text, and an action that does not answer by "cancel". `firstdone`
+    is the number (from 1) of the action that first reaches score 100; later actions only wait. `start` is the score
+    after the first look, `moves` the simulator's count of moves at the end. `digest` is a hash of `obs` and `scores`.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
@@ -69,7 +69,7 @@ class GoldRecording(Record):
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """Actions of an agent up to score 100; answers to questions are texts."""
+        """Actions up to score 100 as an agent would write them (see `resolved`)."""
         return self.resolved[: self.firstdone]
 
     @property
@@ -85,7 +85,7 @@ class GoldRecording(Record):
         return f"gold/{self.task}:{self.variation}"
 
     def as_task(self) -> Task:
-        """Create the task, without starting the simulator."""
+        """Create the task that was recorded, without starting the simulator."""
         return Task(benchmark="scienceworld", id=self.id, goal=self.desc, constants=self.setting.model_dump())
 
 
@@ -141,7 +141,10 @@ CHECKED_TASKS = (
 
 
 def record_gold(simulator: JavaSimulator, task: str, variation: int = 0, simplification: str = "") -> GoldRecording:
-    """Query the simulator for its gold path and replay it. Takes seconds; the mendelian tasks, one to two minutes."""
+    """Get the gold path of a task from the simulator, and record its replies to it.
+
+    This takes seconds; for the tasks on Mendelian genetics, one to two minutes.
+    """
     simulator.load(task, variation, simplification, gold=True)
     gold, desc = simulator.gold_actions(), simulator.description()
     obs, start = [simulator.load(task, variation, simplification)], simulator.score()
@@ -157,7 +160,7 @@ def record_gold(simulator: JavaSimulator, task: str, variation: int = 0, simplif
 
 
 def load_gold_recording(task: str, variation: int = 0, simplification: str = "") -> GoldRecording:
-    """Return the gold path with its replies; recorded on first use on a machine, then read from the cache."""
+    """Return the recorded gold path of a task; recorded on first use on a machine, then read from a cache file."""
     name = f"gold-{task}-{variation}{simplification and '-'}{simplification.replace(',', '-')}.jsonl.gz"
     path = cache_folder() / f"scienceworld-{VERSION}" / name
     if path.is_file():
@@ -170,12 +173,12 @@ def load_gold_recording(task: str, variation: int = 0, simplification: str = "")
 
 
 def replay_recordings(recordings: Sequence[GoldRecording]) -> list[tuple[str, str]]:
-    """Replay each path in a world; returns the digests of replies and scores, and of all views."""
+    """Replay each path in a world. Return two digests for each: of its replies and scores, and of the world's views."""
     return [_replay_path(recording) for recording in recordings]
 
 
 def find_differences(recordings: Sequence[GoldRecording], processes: int = 3) -> list[str]:
-    """Return the ids whose replays in separate processes differ from the recording or from one another."""
+    """Return the ids of recordings whose replays in `processes` separate processes do not all equal the recording."""
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=1) as executor:
         runs = list(executor.map(replay_recordings, [recordings] * processes))
     replays = zip(recordings, zip(*runs, strict=True), strict=True)
@@ -247,17 +250,17 @@ _COSTS = {"wait": 11, "wait1": 2, **dict.fromkeys(_FREE, 0)}
 
 
 def create_replay_world(recording: GoldRecording, setting: EpisodeSetting | None = None) -> ScienceWorld:
-    """Create a world that replays a recording, for tests; without a setting, it has the recording's limits."""
+    """Create a world, for tests, that replays a recording; `setting` replaces the recording's own setting."""
     return ScienceWorld(
         setting or recording.setting, SimulatorPool(lambda: RecordedSimulator(recording), max_free=0, idle=None)
     )
 
 
 class RecordedSimulator(Simulator):
-    """Simulator that replays one path. The next recorded action gets the recorded reply; others have no effect.
+    """Simulator that replays one recorded path: the next recorded action gets its reply, others have no effect.
 
-    Looks in the recording may be left out. The room is shown as it was last looked at, or else as it will be next
-    looked at. The path's actions are listed as valid, and moves are counted by the simulator's rules.
+    Recorded actions that only look around may be skipped. `look` returns the last recorded description of the room, or
+    else the next one. The path's actions are listed as valid, and moves are counted by the simulator's rules.
     """
 
     def __init__(self, recording: GoldRecording) -> None:

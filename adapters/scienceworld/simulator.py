@@ -34,7 +34,7 @@ VERSION = "1.2.3"
 
 
 class Simulator(Protocol):
-    """Running simulator. Its methods block, must be called by one thread at a time, and raise Fault("environment")."""
+    """Running simulator. Its methods block and must be called by one thread at a time; they fail with a `Fault`."""
 
     @property
     def alive(self) -> bool:
@@ -275,7 +275,7 @@ class JavaSimulator(Simulator):
         return str(self._call(self._server.getTaskDescription))
 
     def gold_actions(self) -> list[str]:
-        """Return the gold path, after `load(..., gold=True)`."""
+        """Return the actions of the gold path (the simulator's own solution), after `load(..., gold=True)`."""
         return self._texts(self._server.getGoldActionSequence)
 
     def progress(self) -> str:

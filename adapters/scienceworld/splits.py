@@ -1,4 +1,4 @@
-"""ScienceWorld's thirty tasks, the published protocols as splits, and scores.
+"""ScienceWorld's thirty tasks, published evaluation protocols as splits, and scores.
 
 No function of this module starts Java.
 """
@@ -21,10 +21,11 @@ Group = Literal["short", "medium", "long"]
 
 
 class TaskFamily(NamedTuple):
-    """Task with its numbers of variations, which are numbered train first, then dev, then test.
+    """One of the thirty tasks, with its numbers of variations. Variations count from 0: train, then dev, then test.
 
-    `number` is the paper's; `group` is SwiftSage's, by the mean length of its oracle's paths (< 20, < 50, longer). It
-    is fixed here because this release has shorter gold paths, which would give other groups.
+    `number` is the task's number in the ScienceWorld paper. `group` is from the SwiftSage paper: short, medium or long,
+    by the mean length of its oracle's paths (below 20, below 50, longer). The groups are listed here because this
+    release of the simulator has shorter gold paths, which would give other groups.
     """
 
     number: str
@@ -81,7 +82,7 @@ _NAMES = {family.number: name for name, family in FAMILIES.items()}
 
 
 def task_name(name: str) -> str:
-    """Return the name of a task given by name or by its number in the paper (4-2).
+    """Return the name of a task that is given by its name or by its number in the ScienceWorld paper, such as 4-2.
 
     Raises:
         UnknownName: there is no such task; the message lists the names.
@@ -94,10 +95,10 @@ def task_name(name: str) -> str:
 
 
 def parse_variation(task: str, text: str) -> int:
-    """Parse the variation of a task.
+    """Parse the number of a task's variation.
 
     Raises:
-        UnknownName: it is not a number in range; the message names the range.
+        UnknownName: the text is not a number in range; the message names the range.
     """
     variations = FAMILIES[task].variations
     if not text.isdecimal() or int(text) not in variations:
@@ -113,14 +114,18 @@ LimitUnit = Literal["moves", "calls"]
 """Unit of a limit. moves: as the simulator counts them (looking is free, `wait` costs eleven); calls: all actions."""
 
 ScoreRule = Literal["last_non_negative", "last_positive"]
-"""Score that counts: the last one that is >= 0 (SwiftSage, `no_stop`) or > 0 (STEP). A fatal -100 is neither."""
+"""Which score of an episode counts: the last one that is >= 0 (SwiftSage, `no_stop`) or > 0 (STEP).
+
+The score -100 after a fatal mistake never counts.
+"""
 
 
 class EpisodeSetting(Record):
-    """Setting that determines an episode; it is the constants of its task.
+    """Setting that determines an episode; a task stores it in its constants.
 
-    An episode ends after `limit` units: when moves exceed it, as in the simulator, or when calls reach it. `calls`
-    limits the calls in any case, because free actions could continue for ever. None: no limit.
+    `limit` is in the unit `unit`: an episode ends when its moves exceed the limit, as in the simulator, or when its
+    calls reach it. `calls` limits the calls in either case, because actions that cost no move could go on for ever.
+    None: no limit.
     """
 
     task: str
@@ -133,7 +138,10 @@ class EpisodeSetting(Record):
 
 
 class ProtocolSplit(Record):
-    """Published protocol. `limits` overrides `limit` for single tasks."""
+    """Evaluation protocol: which variations are played, under which limits, and which score counts.
+
+    `limits` overrides `limit` for single tasks.
+    """
 
     source: str
     variations: dict[str, tuple[int, ...]]
@@ -179,7 +187,7 @@ STEP_LONG = {
     "Genetics1": "mendelian-genetics-known-plant",
     "Genetics2": "mendelian-genetics-unknown-plant",
 }
-"""Names of the tasks in the STEP paper, in the order of its table."""
+"""Tasks by their names in the STEP paper; `STEP_SHORT` and `STEP_LONG` are in the order of its table."""
 
 DEFAULT_SPLIT, TDP_HUNDRED = "variation-0", "tdp-100"
 
@@ -261,7 +269,7 @@ SPLITS = {
 
 
 def find_split(name: str) -> ProtocolSplit:
-    """Return the protocol of a name.
+    """Return the evaluation protocol of a split.
 
     Raises:
         UnknownName: there is no such split; the message lists the known ones.
@@ -281,8 +289,8 @@ def list_ids(split: str) -> list[str]:
 def setting_of(task_id: str) -> tuple[str, EpisodeSetting]:
     """Return the normalised task id and the setting of its episode.
 
-    `TASK:VARIATION` is any variation in the default protocol; `SPLIT/TASK:VARIATION` is one of a split. TASK is a name
-    or the paper's number (4-2).
+    `TASK:VARIATION` is any variation in the default protocol; `SPLIT/TASK:VARIATION` is one of a split. TASK is a name,
+    or the task's number in the ScienceWorld paper, such as 4-2.
 
     Raises:
         UnknownName: there is no such split, task or variation; the message lists them.
@@ -309,7 +317,7 @@ EndReason = Literal["", "goal", "failed", "moves", "calls"]
 
 
 class EpisodeTally:
-    """Score and usage of an episode so far. Scores range from 0 to 100; -100 is a fatal mistake."""
+    """Score, moves and calls of an episode so far. Scores range from 0 to 100; -100 is a fatal mistake."""
 
     def __init__(self, setting: EpisodeSetting) -> None:
         self.setting = setting
@@ -337,12 +345,12 @@ class EpisodeTally:
         return "calls" if self.setting.calls is not None and self.calls >= self.setting.calls else ""
 
     def data(self) -> Arguments:
-        """Return the data that an observation reports."""
+        """Return score, moves, calls and, once it has ended, the reason, for the `data` of an observation."""
         counted: Arguments = {"score": self.score, "moves": self.moves, "calls": self.calls}
         return {**counted, "ended": self.ended} if self.ended else counted
 
     def scores(self) -> Scores:
-        """Return the score that counts, as a fraction, and the values that it was chosen from."""
+        """Return the score that counts by the setting's rule, as a fraction; `parts` also has the other scores."""
         counting = self.last_positive if self.setting.rule == "last_positive" else self.last_non_negative
         parts: dict[str, float | None] = {
             "raw": self.score,

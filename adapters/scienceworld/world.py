@@ -17,7 +17,8 @@ from certigraph.state.records import Action, Arguments, Fault, Observation, Scor
 # Replies. The simulator has no status codes: results are recognised by their text.
 
 ReplyKind = Literal["accepted", "rejected", "ambiguous", "cancelled", "failed"]
-"""Result of an action. failed: understood, but refused at the cost of a move; cancelled: a question was dropped."""
+"""Result of an action. ambiguous: the simulator asks which object is meant; cancelled: such a question was dropped;
+failed: understood, but refused at the cost of a move."""
 
 UNKNOWN_REPLY = "No known action matches that input."
 CANCELLED_REPLY = (
@@ -50,7 +51,7 @@ _EXCEPTION = re.compile(r"ERROR: |(?:[a-z]+\.)+[A-Z]\w*(?:Exception|Error)\b")
 
 
 def classify_reply(reply: str) -> ReplyKind:
-    """Classify a reply.
+    """Classify a reply of the simulator.
 
     An ambiguous request without listed options counts as rejected, because there is nothing to choose from.
     """
@@ -87,7 +88,7 @@ def parse_room(reply: str) -> str:
 
 
 def simplify_view(text: str) -> str:
-    """Shorten a look or an inventory for a prompt: drop what every room contains and no task needs."""
+    """Shorten the description of a room or an inventory for a prompt: drop what every room has and no task needs."""
     lines = (" ".join(line.split()) for line in text.splitlines())
     return _EMPTY.sub("", "\n".join(line for line in lines if line and line not in _EVERYWHERE))
 
@@ -127,13 +128,14 @@ def _with_lock(method: "Callable[Concatenate[ScienceWorld, P], T]") -> "Callable
 
 
 class ScienceWorld(Environment):
-    """ScienceWorld episode. It ends at score 100, at a fatal mistake (-100), and at its limit of moves or calls.
+    """Environment of one episode. It ends at score 100, at a fatal mistake (-100), or at its limit of moves or calls.
 
-    An observation's data has: score (0 to 100, or -100), moves, calls, room, result (`ReplyKind`). Where they apply:
-    `new_room` and `look` (a room was entered for the first time, and its description), `options` (the meanings of an
-    ambiguous action), `chosen` (the one taken), `sent` (the simulator's input where it is not the action's text: an
-    option's number, an empty line to cancel, None if nothing was sent), `ended` (goal, failed, moves, calls).
-    While a question is pending, only an answer to it or "cancel" is sent to the simulator.
+    The `data` of an observation has: score (0 to 100, or -100), moves, calls, room, result (`ReplyKind`). Where they
+    apply: `new_room` and `look` (a room was entered for the first time, and its description), `options` (the meanings
+    of an ambiguous action), `chosen` (the meaning taken), `sent` (the simulator's input where it is not the action's
+    text: an option's number, an empty line to cancel, None if nothing was sent), `ended` (goal, failed, moves, calls).
+    After an ambiguous action the simulator asks which object is meant. Until this question is answered, only an answer
+    or "cancel" is sent to the simulator.
 
     A world that is not used may lose its simulator to a waiting run (`suspend`). When it is used again, it replays its
     actions in another simulator.
@@ -192,7 +194,7 @@ class ScienceWorld(Environment):
 
     @_with_lock
     def view(self) -> str:
-        """Describe the room, the inventory, the rooms visited, and the pending question; cached until the next step."""
+        """Describe the room, the inventory, the rooms visited, and a pending question; cached until the next step."""
         if self._view is None:
             rooms = f"Rooms seen: {', '.join(self.rooms)}"
             shown = (simplify_view(text) for text in (self._live.look(), self._live.inventory()))
@@ -222,7 +224,7 @@ class ScienceWorld(Environment):
             self._pool.give_back(simulator)
 
     def suspend(self) -> Simulator | None:
-        """Hand over the simulator unless it is in use; the next call continues in another one.
+        """Give up the simulator and return it; None while it is in use. The next call continues in another one.
 
         Only the pool calls this method; it then lends or closes the simulator.
         """

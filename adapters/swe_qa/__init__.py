@@ -1,1 +1,1 @@
-"""Questions about code repositories: SWE-QA and SWE-QA-Pro, or the user's own over any folder."""
+"""Questions about code repositories: SWE-QA, SWE-QA-Pro, or the user's own questions about any folder."""

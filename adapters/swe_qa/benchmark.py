@@ -1,4 +1,4 @@
-"""SWE-QA: questions about code repositories, their gold support, and the benchmark."""
+"""SWE-QA: questions about code repositories, the lines that reference answers cite, and the benchmark."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,23 +35,23 @@ from certigraph.state.search import Passage, to_line
 # All questions about repositories in a folder.
 
 PRO_FOLDER = "swe_qa_pro"
-"""Name of the folder next to SWE-QA's whose questions are included, each file as a split."""
+"""Name of the folder with SWE-QA-Pro, next to the folder of SWE-QA. If it exists, each of its files is also a split."""
 
 PRESENT = "present"
-"""Split of the questions whose repository is checked out."""
+"""Name of the split that contains the questions whose repository is checked out."""
 
 
 class RepositoryBank(QuestionBank[RepositoryQuestion]):
-    """SWE-QA's questions and SWE-QA-Pro's next to them, or the user's own; without a folder, generated ones."""
+    """Questions of SWE-QA and SWE-QA-Pro, or the user's own; without either, generated questions."""
 
     def __init__(self, folder: Path | None, own: Mapping[str, RepositoryQuestion] | None = None) -> None:
-        """Use a folder of JSON lines, which is read when first needed, or given questions by id."""
+        """Use the JSONL files in `folder`, read when first needed, or the questions `own`, given by id."""
         super().__init__("swe_qa", lambda split: {question.id: question for question in self.split(split)})
         self._folder, self._own = folder, own
 
     @cached_property
     def files(self) -> Mapping[str, Mapping[str, RepositoryQuestion]]:
-        """The questions by file and id.
+        """Questions of the folder, by file name and id.
 
         Raises:
             Fault: ("data") there is no file, or a malformed one.
@@ -65,10 +65,10 @@ class RepositoryBank(QuestionBank[RepositoryQuestion]):
 
     @cached_property
     def with_pro(self) -> Mapping[str, Mapping[str, RepositoryQuestion]]:
-        """The questions of `files`, and SWE-QA-Pro's if they are in the folder next to SWE-QA's.
+        """Questions of `files`, and those of SWE-QA-Pro if its folder is next to the folder of SWE-QA.
 
         Raises:
-            Fault: as `files`.
+            Fault: the same errors as `files`.
         """
         pro = self._folder.parent / PRO_FOLDER if self._folder and self._own is None else None
         return {**self.files, **(_read_files(pro, {}) if pro and pro != self._folder else {})}
@@ -77,7 +77,7 @@ class RepositoryBank(QuestionBank[RepositoryQuestion]):
         """Return one question.
 
         Raises:
-            UnknownName: there is none; the message lists some valid ids.
+            UnknownName: there is no question with this id; the message lists some valid ids.
         """
         question = next((questions[id_] for questions in self.with_pro.values() if id_ in questions), None)
         if question is None:
@@ -88,8 +88,8 @@ class RepositoryBank(QuestionBank[RepositoryQuestion]):
     def split(self, name: str = "") -> Sequence[RepositoryQuestion]:
         """Return the questions of a split.
 
-        It is by default all questions but SWE-QA-Pro's, else the questions of one file by its name, or `present`: those
-        whose repository is checked out.
+        By default these are all questions except those of SWE-QA-Pro. The split `present` has the questions whose
+        repository is checked out; any other name is that of a file.
 
         Raises:
             UnknownName: there is no such file; the message lists the files.
@@ -119,14 +119,14 @@ CITATION_PATTERN = re.compile(
     r"(?P<path>[\w./-]+\.\w+)`?(?:[\s:,(]*\blines?\b\s*(?P<first>\d{1,9})(?:\s*(?:-|to)\s*(?P<last>\d{1,9}))?)?",
     re.IGNORECASE,
 )
-"""A path with a suffix, and its lines if they are given, as in `flask/app.py: line 10-20`."""
+"""Pattern of a cited path with a suffix, and of its lines if they are given, as in `flask/app.py: line 10-20`."""
 
 MAX_FINDING_LENGTH = 200
-"""Maximum characters of the cited lines that are used as the hop's finding."""
+"""Maximum number of characters of the cited lines in `GoldHop.finding`."""
 
 
 def add_cited_hops(question: RepositoryQuestion, repository: Repository) -> RepositoryQuestion:
-    """Return the question with one hop for each file of the repository that its reference cites.
+    """Return the question with one gold passage (`GoldHop`) for each file that its reference answer cites.
 
     A path may be cited without its first folders (`flask/app.py` for `src/flask/app.py`) if only one file has that
     ending.
@@ -144,7 +144,7 @@ def add_cited_hops(question: RepositoryQuestion, repository: Repository) -> Repo
 def _cited_lines(answer: str, repository: Repository) -> Iterator[LineRange]:
     for match in CITATION_PATTERN.finditer(answer):
         if path := _resolve_path(match["path"], repository):
-            first = int(match["first"] or 1)
+            first = max(1, int(match["first"] or 1))
             yield LineRange(path, first, int(match["last"] or first + CHUNK_LINES - 1))
 
 
@@ -164,25 +164,26 @@ finish (the answer, with the paths and lines that it rests on). Nothing can be r
 
 
 class _OpenRepository(NamedTuple):
-    """A repository and its passages, which are read once."""
+    """Repository, and the index of its passages, which is built once."""
 
     repository: Repository
     library: RepositoryRetriever
 
 
 class SweQA(QuestionBenchmark[RepositoryQuestion]):
-    """Questions about repositories, with one repository as the corpus of a question.
+    """Benchmark of questions about code repositories; the corpus of a question is one repository.
 
-    Tasks are `flask/0` (SWE-QA), `rl_test/0` (SWE-QA-Pro), `questions/0` (your own) and, without data, `made/0`. The
-    repository of a task is `repo/` next to the file of its question, or the checkout under CERTIGRAPH_REPOS (see
-    `require_checkout`). Passages are found by BM25 alone, whatever weight is requested. Answers are prose: the score is
-    token F1 with the reference, which is a coarse measure; the published one is `certigraph judge --rubric swe-qa`.
-    `evidence_found` is the share of the files cited by the reference of which the agent saw a part.
+    Tasks are, for example, `flask/0` (SWE-QA), `rl_test/0` (SWE-QA-Pro), `questions/0` (the user's own file) and,
+    without data, `made/0`. The repository of a task is `repo/` next to the file of its question, or the checkout under
+    CERTIGRAPH_REPOS (see `require_checkout`). Passages are found by BM25 alone, without vectors. Answers are prose, and
+    the score is their token F1 with the reference answer. This is a coarse measure; the published one is
+    `certigraph judge --rubric swe-qa`. The metric `evidence_found` is the share of the files cited by the reference
+    answer of which the agent saw a part.
 
     Args:
-        folder: folder of question files (see `read_questions`); None for a small generated repository.
-        config: must be empty.
-        root: repository of all tasks, in place of the question's own.
+        folder: Folder with question files (see `read_questions`); None for a small generated repository.
+        config: Must be empty: there are no variants.
+        root: Repository of all tasks, in place of the one that belongs to a question.
     """
 
     plain = "swe_qa"
@@ -200,7 +201,7 @@ class SweQA(QuestionBenchmark[RepositoryQuestion]):
 
     @classmethod
     def over(cls, root: Path | str, *questions: str) -> Self:
-        """Create a benchmark of your own questions about a folder, with the tasks `own/0` and so on.
+        """Create a benchmark of the user's own questions about the folder `root`; its tasks are `own/0`, `own/1`, ...
 
         Example: `run("react", SweQA.over(".", "Who reads X?"))`.
         """
@@ -220,7 +221,7 @@ class SweQA(QuestionBenchmark[RepositoryQuestion]):
         """Create the world of a question.
 
         Raises:
-            Fault: ("data") its repository is missing; the message gives the commands that fetch it.
+            Fault: ("data") the question's repository is missing; the message gives the commands that fetch it.
         """
         repository, library = self._repository(task)
         question = self.gold(task)
@@ -231,20 +232,20 @@ class SweQA(QuestionBenchmark[RepositoryQuestion]):
         return self._repository(task).library
 
     def gold(self, task: Task) -> RepositoryQuestion:
-        """Return the question with the lines that its reference cites."""
+        """Return the question of a task, with the lines that its reference answer cites as `hops`."""
         return add_cited_hops(self.bank.question(task.id), self._repository(task).repository)
 
     def key(self, passage: Passage) -> str:
-        """Return the file of a passage."""
+        """Return the path of the file that a passage is from."""
         return passage.id.rpartition(":")[0]
 
     def answer_parts(self, question: RepositoryQuestion, answer: str) -> dict[str, float]:
-        """Return exact match and token F1 with the reference."""
+        """Return exact match and token F1 of an answer with the reference answer."""
         reference = question.answers[0]
         return {"em": exact_match(answer, reference), "f1": token_f1(answer, reference)}
 
     def parts(self, question: RepositoryQuestion, outcome: SearchOutcome) -> ScoreParts:
-        """Return the scores of the submitted answer, which may be empty."""
+        """Return the scores of the submitted answer; no answer counts as an empty one."""
         return {**self.answer_parts(question, outcome.answer or "")}
 
     def _repository(self, task: Task) -> _OpenRepository:

@@ -1,4 +1,4 @@
-"""Questions about repositories, the checkouts they are about, and a small generated repository."""
+"""Questions about code repositories, finding the repositories' checkouts, and a small generated repository."""
 
 import os
 import re
@@ -18,7 +18,7 @@ COMMITS_FILE = "repo_commit.txt"
 """Name of the file that lists SWE-QA's projects and their commits."""
 
 REPOSITORY_PATTERN = re.compile(r"(?:https?://[^/]+/)?(?P<owner>[\w-][\w.-]*)/(?P<name>[\w-][\w.-]*)")
-"""A repository as `owner/name` or as a URL."""
+"""Pattern of a repository, given as `owner/name` or as a URL."""
 
 
 class RepositoryOrigin(Record):
@@ -30,10 +30,10 @@ class RepositoryOrigin(Record):
 
 
 class RepositoryQuestion(searching.MultiHopQuestion):
-    """A question about a repository; `answers` is one reference in prose, empty if there is none."""
+    """A question about a repository; `answers` holds one reference answer in prose, an empty text if there is none."""
 
     origin: RepositoryOrigin | None = None
-    """None if the repository is not a checkout that is found by its name."""
+    """Origin by which the repository's checkout is found; None if the repository is given in another way."""
 
 
 class _Plain(BaseModel):
@@ -59,8 +59,8 @@ def read_questions(path: Path, origins: Mapping[str, RepositoryOrigin]) -> dict[
     """Read the questions of a file by id, such as `flask/0`: the file's name and the row's index from 0.
 
     Args:
-        path: JSON lines, which may be gzipped, each {question, answer} or a row of SWE-QA-Pro.
-        origins: SWE-QA's projects, by the name of their file.
+        path: JSONL file, which may be gzipped. Each row is {question, answer} or has the layout of SWE-QA-Pro.
+        origins: Origins of SWE-QA's repositories, by the name of the repository's question file without suffix.
 
     Raises:
         Fault: ("data") a row has neither layout; the message names the line.
@@ -73,7 +73,9 @@ def read_questions(path: Path, origins: Mapping[str, RepositoryOrigin]) -> dict[
 
 
 def read_origins(folder: Path) -> dict[str, RepositoryOrigin]:
-    """Read SWE-QA's projects by name from the lines `URL COMMIT` of repo_commit.txt; empty without that file.
+    """Read the origins of SWE-QA's repositories, by name, from repo_commit.txt; empty if there is no such file.
+
+    Each line of the file is `URL COMMIT`.
 
     Raises:
         Fault: ("data") the file cannot be read.
@@ -121,7 +123,7 @@ def require_checkout(origin: RepositoryOrigin) -> Path:
     The commit that is checked out there is not verified.
 
     Raises:
-        Fault: ("data") there is none; the message gives the commands that create it.
+        Fault: ("data") there is no checkout; the message gives the commands that create it.
     """
     if path := find_checkout(origin):
         return path
@@ -134,7 +136,7 @@ def require_checkout(origin: RepositoryOrigin) -> Path:
 
 
 def find_checkout(origin: RepositoryOrigin) -> Path | None:
-    """Return the checkout of a repository, or None."""
+    """Return the checkout of a repository (see `require_checkout`), or None if there is none."""
     root = os.environ.get(REPOS_VARIABLE)
     names = (origin.name, f"{origin.owner}__{origin.name}") if root else ()
     return next((folder for name in names if (folder := expand_path(Path(root or "", name))).is_dir()), None)

@@ -40,12 +40,12 @@ class LineRange(NamedTuple):
     last: int
 
     def __str__(self) -> str:
-        """Return `path:12` or `path:12-40`, the id of the lines as a passage."""
+        """Return `path:12` or `path:12-40`, which is also the id of the passage with these lines."""
         return f"{self.path}:{self.first}" + (f"-{self.last}" if self.last > self.first else "")
 
 
 class Repository:
-    """The text files under a root, by their paths relative to it with `/` as separator.
+    """Text files under a root folder. Their paths are relative to the root, with `/` as separator.
 
     Hidden files and folders, links, binary files and files above 500 kB are left out.
     """
@@ -62,10 +62,10 @@ class Repository:
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
-        """The files, sorted.
+        """Sorted paths of all files.
 
         Raises:
-            Fault: ("data") there is none, or there are more than 20,000.
+            Fault: ("data") there is no file, or there are more than 20,000.
         """
         paths = sorted(self._files())
         if not paths:
@@ -100,7 +100,7 @@ class Repository:
             return opened.read(MAX_FILE_BYTES).removesuffix("\n").split("\n")  # the file may have grown meanwhile
 
     def passage(self, where: LineRange) -> Passage:
-        """Return lines as a passage, with their location as id and title."""
+        """Return the lines `where` as a passage, with their location as id and title."""
         return create_passage(where, self.lines(where.path)[where.first - 1 : where.last])
 
     def _files(self) -> Iterator[str]:
@@ -113,7 +113,7 @@ class Repository:
 
 
 def create_passage(where: LineRange, lines: Sequence[str]) -> Passage:
-    """Create a passage of lines; long lines are cut."""
+    """Create a passage from lines, with their location as id and title; long lines are cut."""
     return Passage(id=str(where), title=str(where), text="\n".join(text[:MAX_LINE_LENGTH] for text in lines))
 
 
@@ -138,19 +138,19 @@ CHUNK_LINES = 40
 """Number of lines per passage, about 400 tokens of code."""
 
 MAX_CHUNKS = 30_000
-"""Maximum number of passages: BM25 in memory takes 0.1 s per query over so many, and 300 MB."""
+"""Maximum number of passages; with so many, BM25 takes 0.1 s per query and 300 MB of memory."""
 
 
 class RepositoryRetriever:
-    """BM25 over the parts of every file; a part's title is its path and lines, which are searched too."""
+    """BM25 search over all files, split into parts of 40 lines; a part's path and line numbers are searched too."""
 
     name = "bm25"
 
     def __init__(self, repository: Repository) -> None:
-        """Read every file.
+        """Read and index every file.
 
         Raises:
-            Fault: ("data") there is none, or there are more than 30,000 parts.
+            Fault: ("data") there is no file, or there are more than 30,000 parts.
         """
         passages = list(_chunks(repository))
         if len(passages) > MAX_CHUNKS:
@@ -163,10 +163,10 @@ class RepositoryRetriever:
         self.search = self._pool.search
 
     def passage(self, id: str) -> Passage:
-        """Return the lines of an id such as `path:3-40`, which need not be a part.
+        """Return the passage with an id such as `path:3-40`; any range of lines is valid, not only those of the parts.
 
         Raises:
-            UnknownName: there are no such lines.
+            UnknownName: there is no such file, or the id has another format.
         """
         path, _, span = id.rpartition(":")
         first, _, last = span.partition("-")
@@ -177,7 +177,7 @@ class RepositoryRetriever:
 
 
 def _is_line_number(text: str) -> bool:
-    return text.isdecimal() and len(text) < 10  # Python refuses to read numbers of thousands of digits
+    return text.isdecimal() and len(text) < 10 and int(text) > 0  # Python reads no number of thousands of digits
 
 
 def _chunks(repository: Repository) -> Iterator[Passage]:
@@ -198,7 +198,7 @@ MAX_MATCHES = 40
 """Maximum number of results of one tool call."""
 
 MAX_READ_LINES = 80
-"""Maximum number of lines that one call of `resolve_lines` shows."""
+"""Maximum number of lines in the range that `resolve_lines` returns."""
 
 _SPAN = re.compile(r"(?P<path>.*?)(?::(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?)?")
 
@@ -224,7 +224,10 @@ def find_lines(repository: Repository, text: str) -> list[LineRange]:
 
 
 def resolve_lines(repository: Repository, location: str) -> LineRange | str:
-    """Return the lines that `path`, `path:10` or `path:10-60` refers to, at most eighty; else the reason for none."""
+    """Return the lines that `path`, `path:10` or `path:10-60` refers to, at most eighty.
+
+    If there are no such lines, the result is a message that gives the reason.
+    """
     match = _SPAN.fullmatch(location.strip())
     path = repository.path_of(match["path"]) if match else None
     if match is None or path is None:
@@ -251,7 +254,7 @@ DEFINITION_PATTERN = re.compile(
     r"\s*(?:(?:export|default|public|private|protected|static|abstract|async|pub|final)\s+)*"
     r"(?:class|def|func|function|fn|struct|interface|trait|enum|type|module)\s+(?P<name>\w+)"
 )
-"""Beginning of a definition in languages with a keyword for it; C's functions, for example, are not found."""
+"""Pattern of the beginning of a definition, in languages with a keyword for it. C functions, for example, have none."""
 
 _HOLDERS = (ast.stmt, ast.excepthandler, ast.match_case)
 
@@ -264,9 +267,9 @@ class SymbolDefinition(NamedTuple):
 
 
 def find_symbols(repository: Repository, name: str) -> list[SymbolDefinition]:
-    """Return the definitions with a name, or with a qualified name that ends so (`Session.send`).
+    """Return the definitions whose qualified name is `name` or ends with it, as `Session.send` ends with `send`.
 
-    If there are none, those whose name contains it are returned.
+    If there are none, the definitions whose name contains `name` are returned.
     """
     wanted = name.strip().removesuffix("()")
     last = wanted.rpartition(".")[2]
@@ -278,7 +281,7 @@ def find_symbols(repository: Repository, name: str) -> list[SymbolDefinition]:
 
 
 def _definitions(path: str, lines: list[str], last: str) -> Iterator[SymbolDefinition]:
-    """Yield the definitions of a file if it may have one whose name contains `last`."""
+    """Yield all definitions of a file; none if the file does not contain the text `last`."""
     text = "\n".join(lines)
     if last.lower() not in text.lower():
         return
@@ -323,16 +326,23 @@ TOOLS = (SEARCH, FIND, GREP, SYMBOLS, READ, FINISH)
 class RepositoryWorld(SearchWorld):
     """World of one question about a repository.
 
-    Passages are lines of files; everything that a tool shows becomes a visible passage.
+    Passages are lines of files. Lines that a tool shows count as retrieved passages.
     """
 
     def __init__(self, repository: Repository, library: RepositoryRetriever, judge: Judge, *, k: int) -> None:
-        """Create a world over a repository and its passages; `k` is the maximum number of passages per search."""
+        """Create a world over a repository.
+
+        Args:
+            repository: Repository that the tools read.
+            library: Index of the repository's passages, for the tool `search`.
+            judge: Function that scores the outcome of an episode.
+            k: Default number of passages per search.
+        """
         super().__init__(lambda alpha: library, judge, k=k)
         self._repository = repository
 
     def reset(self) -> Observation:
-        """Start an episode, and return the number of files and the top-level names."""
+        """Start an episode; the observation has the number of files and the names at the top level."""
         super().reset()
         paths = self._repository.paths
         top = sorted({path.partition("/")[0] + ("/" if "/" in path else "") for path in paths})
@@ -380,7 +390,7 @@ class RepositoryWorld(SearchWorld):
         return self._repository.passage(LineRange(where.path, where.first, where.first)).text.strip()
 
     def _show_lines(self, results: Sequence[tuple[LineRange, str]], *, named: bool = True) -> Observation:
-        """Show one line per result, with its passage as source; several lines may have the same passage."""
+        """Return an observation with one line of text per result and the ids of the results' passages as sources."""
         passages = {str(lines): self._repository.passage(lines) for lines, _ in results}
         self._retrieved |= {id: passage for id, passage in passages.items() if id not in self._retrieved}
         texts = (f"{lines}: {text}" if named else text for lines, text in results)

@@ -36,15 +36,16 @@ DEFAULT_GAMES_PER_KIND = 2
 
 REWARD_GAMES = {"cooking-1": 28, "cooking-2": 28, "quest-5": 56, "treasure_hunter-5": 28, "treasure_hunter-6": 28}
 """Number of games by kind and level in the split `rewards`. Their demonstrations are as long as those of
-RewardPrediction, 4 to 8 actions (StateFactory, appendices A.4 and D). It has 150 pairs; a few more games are added
-because some fit no random trajectory."""
+RewardPrediction, 4 to 8 actions (StateFactory, appendices A.4 and D). RewardPrediction has 150 pairs of trajectories
+from TextWorld; this split has more games, because for some of them no suitable random trajectory is found."""
 
 
 class TextWorldBenchmark(Benchmark):
-    """Benchmark of tasks such as `cooking-1-3`: kind, level, seed (see `world`). Games are generated on first use.
+    """Benchmark of tasks such as `cooking-1-3`: kind, level and seed of a game, which is generated on first use.
 
     Args:
         folder: Not used: the games are generated.
+        config: Must be empty: there are no variants.
     """
 
     name = "textworld"
@@ -64,16 +65,18 @@ class TextWorldBenchmark(Benchmark):
         """Check before the first run that the package is installed.
 
         Raises:
-            Fault: ("data") it is not installed.
+            Fault: ("data") the package is not installed.
         """
         import_textworld()
 
     def tasks(self, split: str = "") -> list[Task]:
-        """Return the games of a kind, or of `rewards` for RewardPrediction, by default a few of each kind.
+        """Return the tasks of a split: a kind of games, or `rewards`, from which RewardPrediction's pairs are built.
+
+        The default is two games of each kind.
 
         Raises:
             UnknownName: the split is unknown; the message lists the known ones.
-            Fault: as in `task`.
+            Fault: see `task`.
         """
         splits = _build_splits()
         if split not in splits:
@@ -85,32 +88,32 @@ class TextWorldBenchmark(Benchmark):
 
         Raises:
             UnknownName: there is no such game; the message lists the valid names.
-            Fault: ("data") TextWorld is not installed, or no drawn world can hold the quest.
+            Fault: ("data") TextWorld is not installed, or no suitable map is found for the quest.
         """
         return Task(benchmark=self.name, id=task_id, goal=self.library.game(task_id).objective)
 
     def open(self, task: Task) -> TextWorldEnvironment:
-        """Create the world of a task; raises as `task`."""
+        """Create the environment of a task. Raises the same errors as `task`."""
         return TextWorldEnvironment(self.library.game(task.id))
 
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
         """Return commands that win from the start, or after the commands `before`.
 
         Raises:
-            Fault: ("data") the game cannot be won after them.
+            Fault: ("data") the game cannot be won after these commands.
         """
         return find_demonstration(self.library.game(task.id), before)
 
     def operators(self) -> Mapping[str, Operator]:
-        """Return no operators: the generic, prompted ones are used."""
+        """Return an empty mapping: this benchmark replaces none of the graphs' generic operators."""
         return {}
 
     def expert(self) -> Responder:
-        """Return the scripted model that follows the demonstrations."""
+        """Return the scripted model `scripted:expert`: it follows the commands of `demonstration`."""
         return demonstration_expert(self.demonstration)
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """Return the mean fraction of the points with its standard error, and the rate of games won."""
+        """Return the mean score (fraction of a game's points) with its standard error, and the rate of games won."""
         scores = [footer.scores.value if footer.scores else 0.0 for _, footer in runs]
         won: list[Any] = [footer.scores.parts.get("won", 0.0) if footer.scores else 0.0 for _, footer in runs]
         rates = {"score": mean_score(scores), "score_stderr": standard_error(scores), "won": mean_score(won)}

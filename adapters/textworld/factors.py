@@ -1,7 +1,7 @@
-"""TextWorld's factored states, extracted from its texts by rules, with the steps of its quests as milestones.
+"""Rules that extract factored states (objects with attributes) from TextWorld's texts.
 
-`TextWorldFactors` is written by hand for TextWorld's grammar of sentences; in the StateFactory paper a language model
-extracts the states.
+The steps of a quest are milestones in these states. `TextWorldFactors` is written by hand for TextWorld's grammar of
+sentences; in the StateFactory paper a language model extracts the states.
 """
 
 import re
@@ -14,7 +14,7 @@ from certigraph.state.rewards import FactoredState, to_factored, to_mapping
 # Steps of a quest: the instructions in its objective, or for cooking those in the cookbook.
 
 ROOM_PATTERN = r"(?: (?:in|within|inside) the [\w -]+)?"
-"""Pattern of the room, which is no part of a name."""
+"""Pattern of the room that may follow the name of a thing, such as "in the kitchen"; it is not part of the name."""
 
 ENSURE_PATTERN = r"(?:ensure|assure|sure|so|doublecheck|see|check) (?:that )?the"
 
@@ -70,7 +70,10 @@ class QuestStep(NamedTuple):
 
 @lru_cache(maxsize=1_024)
 def parse_objective(objective: str) -> tuple[QuestStep, ...]:
-    """Parse the steps of an objective in order; `it` refers to the previous thing. Empty if there are none."""
+    """Parse the steps of a quest from its objective, in order; "it" refers to the thing of the previous step.
+
+    The result is empty if the objective contains no known instruction.
+    """
     steps: list[QuestStep] = []
     for piece in PIECE_SEPARATOR.split(" ".join(objective.split())):
         step = _parse_step(piece.strip().lower().rstrip("."), steps[-1].thing if steps else "")
@@ -85,7 +88,7 @@ def is_cooking(objective: str) -> bool:
 
 
 def parse_recipe(recipe: str) -> tuple[QuestStep, ...]:
-    """Parse the steps of a recipe: every ingredient, the work on it, and the meal.
+    """Parse the steps of a recipe: take every ingredient, cut or cook it, then prepare and eat the meal.
 
     Args:
         recipe: Text of the cookbook: "Ingredients:" and "Directions:", each followed by its lines.
@@ -144,7 +147,7 @@ ARTICLE = re.compile(r"^(?:an?|the|some) ")
 
 
 def update_known(belief: KnownThings, action: str, text: str) -> KnownThings:
-    """Return the belief after an action and its observation; the given belief is not changed."""
+    """Return the facts known after an action and its observation `text`; the given `belief` is not changed."""
     known = {thing: dict(attributes) for thing, attributes in belief.items()}
     lower_text = text.lower()
     _note_route(known, action.lower(), lower_text)
@@ -266,17 +269,17 @@ UNKNOWN_DISH = (
     QuestStep("prepare", MEAL),
     QuestStep("eat", MEAL),
 )
-"""Steps of a recipe that is not read yet."""
+"""Steps of a cooking quest before its recipe is read."""
 
 STATUS = "status"
 """Attribute of a step: whether it is done."""
 
 
 class TextWorldFactors:
-    """Extractor of factored states. A text mentions few things, so the facts of all texts so far are kept.
+    """Extractor of factored states. A text mentions few things, so a state accumulates the facts of all texts so far.
 
-    The instructions of the objective, or of the recipe, are milestones: each is an entity of the goal state with a
-    status, and counts as done also if a later one is. A goal without known instructions gives an empty state.
+    The instructions of the objective, or of the recipe, are milestones. Each is an object of the state with a status,
+    and also counts as done if a later instruction is done. A goal without known instructions gives an empty goal state.
     """
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
@@ -289,7 +292,7 @@ class TextWorldFactors:
         return to_factored({**known, **statuses})
 
     def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
-        """Return all steps of the quest as done; for a dish, those known from its recipe."""
+        """Return the goal state: all steps of the quest are done. A recipe's steps are known once it has been read."""
         steps = _quest_steps(goal, to_mapping(state))
         return to_factored(
             {_factor_name(steps, n): {STATUS: _format_status(step, True)} for n, step in enumerate(steps)}

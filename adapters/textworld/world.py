@@ -32,7 +32,8 @@ RECIPES: tuple[dict[str, Any], ...] = (
     {"recipe": 2, "take": 2, "cook": True, "cut": True, "go": 1},
     {"recipe": 3, "take": 3, "cook": True, "cut": True, "go": 6},
 )
-"""Settings of cooking's levels 1 to 4: ingredients, how many to find, cooking, cutting, and rooms."""
+"""Settings of levels 1 to 4 of cooking games: number of ingredients, how many of them to find, whether to cook and to
+cut them, and number of rooms."""
 
 HUNT_ROOMS = 5
 """Number of rooms of a treasure hunt; the challenge's default of twenty takes half a minute to generate."""
@@ -42,7 +43,7 @@ QUEST_OBJECTS = 10
 
 SEEDS = ("map", "objects", "quest", "grammar")
 MAX_DRAWS = 20
-"""Maximum number of worlds drawn for a game, because not every map can hold every quest."""
+"""Maximum number of random maps that are tried for a game, because not every map allows every quest."""
 
 
 class GameKind(NamedTuple):
@@ -55,10 +56,10 @@ class GameKind(NamedTuple):
 
 
 def make_game(kind: str, level: int, seed: int) -> Any:
-    """Generate TextWorld's game; the same arguments give the same game in every process.
+    """Generate a game with TextWorld; the same arguments give the same game in every process.
 
     Raises:
-        Fault: ("data") TextWorld is not installed, or no drawn world can hold the quest.
+        Fault: ("data") TextWorld is not installed, or none of the random maps allows the quest.
     """
     textworld = import_textworld()
     failure = import_module("textworld.generator.chaining").QuestGenerationError
@@ -77,7 +78,7 @@ def import_textworld() -> Any:
     """Import TextWorld.
 
     Raises:
-        Fault: ("data") it is not installed; the message has the command that installs it.
+        Fault: ("data") TextWorld is not installed; the message has the command that installs it.
     """
     if find_spec("textworld") is None:
         raise Fault("data", "TextWorld is not installed: pip install 'certigraph[textworld]'")
@@ -121,7 +122,7 @@ NAME_PATTERN = re.compile(r"([a-z_]+)-([1-9]\d{0,2})-(0|[1-9]\d{0,8})")
 
 
 class TextWorldGame(NamedTuple):
-    """Compiled game; its description is in the folder of the story, where TextWorld expects it."""
+    """Compiled game. Its JSON description is in the folder of the story file, where TextWorld expects it."""
 
     name: str
     story: Path
@@ -131,10 +132,10 @@ class TextWorldGame(NamedTuple):
 
 
 def parse_name(name: str) -> tuple[str, int, int]:
-    """Parse the name of a game: kind, level and seed.
+    """Parse the name of a game into kind, level and seed.
 
     Raises:
-        UnknownName: it is not the name of a game; the message lists the valid names.
+        UnknownName: `name` is not the name of a game; the message lists the valid names.
     """
     match = NAME_PATTERN.fullmatch(name)
     if match and match[1] in KINDS and int(match[2]) <= KINDS[match[1]].max_level:
@@ -162,11 +163,11 @@ class GameLibrary:
         return self._folder or cache_folder() / "textworld" / version("textworld")
 
     def _game(self, name: str) -> TextWorldGame:
-        """Return the game of a name; on first use it is generated, which takes about a second.
+        """Return the game with a name; on first use it is generated, which takes about a second.
 
         Raises:
-            UnknownName: it is not the name of a game.
-            Fault: ("data") as in `make_game`, or the cached files are corrupted.
+            UnknownName: `name` is not the name of a game.
+            Fault: ("data") the game cannot be generated (see `make_game`), or the cached files are corrupted.
         """
         parts = parse_name(name)
         import_textworld()
@@ -248,7 +249,7 @@ class GameState(NamedTuple):
 
 
 class GameSession:
-    """Story file in the interpreter. Games in other threads take turns with it.
+    """Game that runs in TextWorld's interpreter; sessions in different threads take turns.
 
     Args:
         story: Story file; its description is in the same folder.
@@ -283,7 +284,7 @@ class GameSession:
 
 
 def clean_text(text: str) -> str:
-    """Remove status line, prompt and final question from a text, and repeated blank lines."""
+    """Remove the status line, the prompt, the final question and repeated blank lines from the interpreter's output."""
     return BLANKS.sub("\n\n", PROMPTS.sub("", STATUS_LINE.sub("", text))).strip()
 
 
@@ -308,14 +309,14 @@ READ_COOKBOOK = "examine cookbook"
 """Command that TextWorld's planner leaves out, because it knows the recipe."""
 
 UNNECESSARY_COMMANDS = ("inventory", "drop knife")
-"""Unnecessary commands in walkthroughs of cooking games, which assume a limited inventory."""
+"""Unnecessary commands in the walkthroughs of cooking games; the walkthroughs assume that few things can be carried."""
 
 
 def find_demonstration(game: TextWorldGame, before: Sequence[str] = ()) -> list[str]:
-    """Return commands that win after those of `before`.
+    """Return commands that win the game after the commands `before`; empty if it is won already.
 
     Raises:
-        Fault: ("data") the game cannot be won any more.
+        Fault: ("data") the game cannot be won after these commands.
     """
     if not before:
         return [command for command in game.walkthrough if command not in UNNECESSARY_COMMANDS]
@@ -346,13 +347,13 @@ def _state_after(game: TextWorldGame, before: Sequence[str]) -> GameState:
 INTERPRETER_COMMAND = re.compile(
     r"(restart|restore|save|quit|q|undo|oops|again|g|script|transcript|version|verify|tw-\S*)\b.*", re.I
 )
-"""Commands to the interpreter, not to the world; they would end the game or wait for a confirmation."""
+"""Pattern of commands to the interpreter, not to the world; they would end the game or wait for a confirmation."""
 
 
 class TextWorldEnvironment(Environment):
-    """TextWorld episode. It is done when the quest is finished or lost (the wrong thing taken, food burnt).
+    """Environment of one game. The episode ends when the quest is finished or lost (wrong thing taken, food burnt).
 
-    A command counts as rejected if the world did not list it and the visible state is unchanged after it.
+    A command counts as rejected if it was not listed as admissible and leaves the visible state unchanged.
     """
 
     concurrent = False
@@ -369,7 +370,10 @@ class TextWorldEnvironment(Environment):
         return self._observation(self.view())
 
     def step(self, action: Action) -> Observation:
-        """Send one command. Interpreter commands, several commands, and commands after the end are rejected unsent."""
+        """Send one command to the game.
+
+        Commands to the interpreter, several commands at once, and commands after the end are rejected and not sent.
+        """
         before, command = self._live, " ".join(action.text.split()).lower()
         if refusal := _find_refusal(before, command):
             return self._observation(refusal, accepted=False)
@@ -388,7 +392,7 @@ class TextWorldEnvironment(Environment):
         return list(self._live.commands)
 
     def score(self) -> Scores:
-        """Return the points as a fraction of the maximum; part `won` is 1.0 if the quest is finished."""
+        """Return the points as a fraction of the maximum; `parts["won"]` is 1.0 if the quest is finished."""
         now = self._live
         return Scores(value=now.score / now.max_score, parts={"won": float(now.won), "points": float(now.score)})
 

@@ -1,1 +1,1 @@
-"""TravelPlanner: data, official scorer, generated worlds, worlds of bookings and of tools, and operators."""
+"""TravelPlanner: plan trips under constraints. Data, official scorer, generated data, two environments, operators."""

@@ -31,16 +31,16 @@ from certigraph.state.trajectory import Footer
 
 
 class TravelPlannerConfig(Record):
-    """Switches for the extensions of the SDP paper, and for the world of tools."""
+    """Switches for extensions that the SDP paper does not describe, and for the tool world of the TDP paper."""
 
     lookahead: bool = True
     """Offer only options after which the rest of the trip, missing cuisines included, is still affordable."""
     rollback: bool = True
-    """Allow Replan to return to an earlier certified state."""
+    """Allow Replan to go back to an earlier certified state."""
     reorder: bool = True
     """Allow Replan to visit the cities in another order."""
     tools: bool = False
-    """Hide the reference information: the agent looks things up, keeps notes, and has the plan made from the notes."""
+    """Hide the reference information: the agent looks things up with tools, keeps notes, and plans from the notes."""
 
 
 CONFIGS = {
@@ -51,7 +51,7 @@ CONFIGS = {
     "reorder": TravelPlannerConfig(lookahead=False, rollback=False),
     "tools": TravelPlannerConfig(tools=True),
 }
-"""Configurations by name: `travelplanner:paper` behaves as in the SDP paper, `travelplanner:tools` as in TDP's."""
+"""Configurations by name. `travelplanner:paper` is as in the SDP paper, `travelplanner:tools` as in the TDP paper."""
 
 
 def config_of(name: str) -> TravelPlannerConfig:
@@ -69,14 +69,14 @@ def config_of(name: str) -> TravelPlannerConfig:
 
 
 class RunRates:
-    """Rates of runs over one database. Every plan is scored once, even if runs are resampled many times."""
+    """Computes rates of runs over one database. Every plan is scored once, even if the bootstrap resamples its run."""
 
     def __init__(self, sandbox: Sandbox, feasible: Callable[[TravelQuery], bool]) -> None:
         self._sandbox, self._feasible = sandbox, feasible
         self._scored = memoize_by_identity(self._score)
 
     def of(self, outcomes: Sequence[ScoredQuery]) -> dict[str, float]:
-        """Return the six official rates, their "average" and, for plans written as text, `text_rates`, as fractions."""
+        """Return, as fractions, the six official rates, their mean `average` and, if plans are text, `text_rates`."""
         official = aggregate_scores([self._scored(query, scores) for query, scores in outcomes])
         return official | {"average": average_rate(official)} | text_rates(outcomes, self._feasible)
 
@@ -86,7 +86,7 @@ class RunRates:
 
 
 def average_rate(official: Mapping[str, float]) -> float:
-    """Return the arithmetic mean of the six official rates: the column Avg of table 1 in the TDP paper."""
+    """Return the arithmetic mean of the six official rates, which is the column Avg of table 1 in the TDP paper."""
     rates = [rate for name, rate in official.items() if name != "n"]
     return sum(rates) / len(rates)
 
@@ -114,7 +114,7 @@ class TravelPlanner(Benchmark):
 
     @cached_property
     def folder(self) -> Path:
-        """Data folder; without a given one, a generated world is written on first use."""
+        """Data folder; if none was given, a cached folder of generated data, which is written on first use."""
         return self._folder or load_generated_folder()
 
     @cached_property
@@ -127,12 +127,12 @@ class TravelPlanner(Benchmark):
         return [self.task(task_id) for task_id in self._splits.ids(split)]
 
     def task(self, task_id: str) -> Task:
-        """Return a task by the idx of its query; `train/IDX` for the train split."""
+        """Return a task. Its id is the `idx` of its query, or `train/IDX` in the train split."""
         query = self._splits.query(task_id)
         return Task(benchmark=self.name, id=task_id, goal=query.query, constants=constants_of(query))
 
     def open(self, task: Task) -> TravelWorld:
-        """Create a world with an empty draft or, with tools, an empty notebook."""
+        """Create the world of a task, with an empty draft of the itinerary or, with tools, an empty notebook."""
         query = self.query(task)
 
         def catalog_of(route: tuple[str, ...] | None) -> TripCatalog:
@@ -141,27 +141,27 @@ class TravelPlanner(Benchmark):
         return ToolWorld(query, catalog_of, self._lookups) if self.config.tools else TravelWorld(query, catalog_of)
 
     def operators(self) -> Mapping[str, Operator]:
-        """Return the operators of this benchmark by slot.
+        """Return the operators with which this benchmark replaces the graphs' generic ones, by name.
 
-        Without tools these are the four of SDP's appendix A.2 and the two of the plan-as-text baselines; with tools,
-        Decide and Execute.
+        Without tools these are the four SDP operators (SDP, appendix A.2), and Decide and Outline of baselines that
+        write a plan as text. With tools they are Decide and Execute.
         """
         return self._operators
 
     def expert(self) -> Responder | None:
-        """Return the scripted model of `scripted:expert`.
+        """Return the scripted model `scripted:expert`.
 
-        With tools it follows a gold itinerary. Otherwise it takes the first option offered, and where a plan is
+        With tools it follows a correct itinerary. Otherwise it takes the first option offered or, where a plan is
         written as text, the cheapest entries.
         """
         return self._expert
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
-        """Return the rates of runs as fractions; a run without a plan counts as not delivered."""
+        """Return the rates of runs as fractions (see `RunRates.of`); a run without a plan counts as not delivered."""
         return self._figures.of([(self._splits.query(task_id), footer.scores) for task_id, footer in runs])
 
     def score_file(self, path: Path, split: str = "") -> list[PlanScore]:
-        """Score a JSONL file of plans (`idx` and `plan`) officially; `rates` aggregates the scores."""
+        """Score a JSONL file of plans (`idx` and `plan`) by the official rules; `rates` aggregates the scores."""
         return score_file(path, self._splits.queries(split), self.sandbox)
 
     def rates(self, scores: Sequence[PlanScore]) -> dict[str, float]:
@@ -177,11 +177,11 @@ class TravelPlanner(Benchmark):
         return trip_of(query)
 
     def is_feasible(self, query: TravelQuery) -> bool:
-        """Return whether some plan along the trip satisfies every constraint within the budget."""
+        """Return whether a plan on the route of the reference information can meet all constraints and the budget."""
         return self._catalogs.is_feasible(query)
 
     def chooser(self, task: Task, target: Predicate) -> OptionChooser:
-        """Return the object that offers the options of a predicate, on the route that the predicate names."""
+        """Return the chooser that offers options for a predicate, on the route that the predicate names."""
         query = self.query(task)
         return OptionChooser(self.catalog(query, route_of(target)), query.budget, lookahead=self.config.lookahead)
 
@@ -191,7 +191,7 @@ class TravelPlanner(Benchmark):
         return planning.find_violations(self.catalog(query, route_of(target)), query.budget, target, observation)
 
     def catalog(self, query: TravelQuery, route: tuple[str, ...]) -> TripCatalog:
-        """Return the options of a query's trip on a route; built once per query and route."""
+        """Return the catalog of options for a query's trip on a route; it is built once per query and route."""
         return self._catalogs.of(query, route)
 
     @cached_property

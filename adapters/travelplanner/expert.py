@@ -1,6 +1,6 @@
-"""Scripted models for TravelPlanner: an expert with a gold itinerary, and a simulated planner with known errors.
+"""Scripted models for TravelPlanner: an expert with a correct itinerary, and a simulated planner with known errors.
 
-The expert answers in the tool world; the simulated planner writes complete plans as text.
+The expert answers the operators' requests in the tool world. The simulated planner writes complete plans as text.
 """
 
 import json
@@ -39,21 +39,22 @@ if TYPE_CHECKING:
 
 
 class GoldItinerary(NamedTuple):
-    """Gold itinerary: a query, the trip along its reference information, and the bookings of each day."""
+    """Correct itinerary of a query: the trip through the cities of its reference information, and all bookings."""
 
     query: TravelQuery
     trip: Trip
     draft: Draft
 
     def entry(self, day: int, name: str) -> str:
-        """Return a day's entry under one of the plan's keys; "-" if it has none."""
+        """Return the entry of a day under a key of the plan format, such as "lunch"; "-" if there is none."""
         return self.draft.booked.get(f"{day}:{name}", NOTHING)
 
 
 def build_gold_itinerary(benchmark: "TravelPlanner", query: TravelQuery) -> GoldItinerary:
-    """Build the gold itinerary of a query; it passes officially if any itinerary along the reference's route does.
+    """Build the gold itinerary of a query, on the route of its reference information.
 
-    If none is affordable, it chooses the cheapest options while the budget lasts, so that a plan can be delivered.
+    It passes the official scorer if any itinerary on this route does. If none is affordable, it has the cheapest
+    options while the budget lasts, so that a plan can be delivered.
     """
     trip = benchmark.trip(query)
     chooser = OptionChooser(benchmark.catalog(query, trip.cities), query.budget, lookahead=benchmark.is_feasible(query))
@@ -78,7 +79,7 @@ class ToolUse(NamedTuple):
 
 
 class GoldSubtask(NamedTuple):
-    """Sub-task of a gold itinerary. Its specification begins with `title`, by which it is recognised later."""
+    """Sub-task of a gold itinerary, with its tool calls. Its text begins with `title`, by which it is recognised."""
 
     id: str
     needs: tuple[str, ...]
@@ -88,12 +89,12 @@ class GoldSubtask(NamedTuple):
 
     @property
     def spec(self) -> str:
-        """Specification: the title and the details."""
+        """Text of the sub-task: title and details."""
         return f"{self.title}: {self.details}"
 
     @property
     def result(self) -> str:
-        """Result that dependent sub-tasks receive: what was written to the notebook."""
+        """Result that dependent sub-tasks receive: what this one wrote to the notebook."""
         return "; ".join(call.text for call in self.calls if call.tool == tools.WRITE)[:MAX_RESULT_CHARS]
 
 
@@ -122,7 +123,7 @@ def gold_subtasks(gold: GoldItinerary) -> list[GoldSubtask]:
 
 
 def remaining_calls(calls: Sequence[ToolUse], history: Sequence[Step]) -> Sequence[ToolUse]:
-    """Return the calls that the history does not contain yet, matched in order; it may contain other calls too."""
+    """Return the calls that the history does not contain yet, matched in order; other calls in it are ignored."""
     count = 0
     for step in history:
         count += count < len(calls) and calls[count] == (step.action.kind, step.action.args.get("query"))
@@ -164,7 +165,7 @@ def _search_calls(gold: GoldItinerary, leg: TripLeg, entry: str) -> Iterator[Too
 def _city_subtask(
     gold: GoldItinerary, id_: str, needs: tuple[str, ...], title: str, tool: str, entries: tuple[str, ...]
 ) -> GoldSubtask:
-    """Create the sub-task that, for each city, looks it up and notes what is booked there."""
+    """Create the sub-task that looks up each city with `tool` and notes the bookings of the gold itinerary there."""
     calls = (
         call
         for city in gold.trip.cities
@@ -197,14 +198,14 @@ def _describe_party(gold: GoldItinerary) -> str:
 # itinerary: its score checks worlds, notes and schedules, not whether prompts are complete.
 
 MAX_SPEC_CHARS = 300
-"""Maximum number of characters of a specification or a step."""
+"""Maximum number of characters of a sub-task's text or of a plan's step."""
 
 UNNOTED_KEYS = ("days", "current_city")
-"""Keys of a day that no note contains."""
+"""Keys of a plan's day that are always filled in, because no note contains their values."""
 
 
 class ItineraryProgress:
-    """Progress of a run on the gold itinerary: its sub-tasks, those assigned to the agent, and the remaining calls."""
+    """Progress of a run on the gold itinerary: sub-tasks, those assigned to the agent, and the remaining tool calls."""
 
     def __init__(self, gold: GoldItinerary, state: Mapping[str, Any]) -> None:
         self.gold, self._state = gold, state
@@ -217,7 +218,7 @@ class ItineraryProgress:
 
     @cached_property
     def assigned(self) -> Sequence[GoldSubtask]:
-        """Sub-tasks assigned to the agent: the one that its task names, or all."""
+        """Sub-tasks assigned to the agent: the one that the agent's task names, or all."""
         named = [errand for errand in self._subtasks if self._state["task"].goal.startswith(errand.title)]
         return named or self._subtasks
 
@@ -238,7 +239,11 @@ AnswerBuilder = Callable[[ItineraryProgress], Any]
 
 
 def create_expert(benchmark: "TravelPlanner") -> Responder:
-    """Create the scripted model; outside a node, and for other forms, it gives the minimal instance of the schema."""
+    """Create the scripted expert of the tool world.
+
+    Outside a graph node, and for an answer schema that it does not know, it answers with the schema's smallest
+    instance.
+    """
     golds = memoize_by_identity(lambda query: build_gold_itinerary(benchmark, query))
 
     def respond(prompt: str, form: Schema) -> Any:
@@ -262,7 +267,7 @@ def _answer_nodes(progress: ItineraryProgress) -> Any:
 
 
 def _answer_steps(progress: ItineraryProgress) -> Any:
-    """Plan by sub-tasks for the complete query, and by calls for a single sub-task."""
+    """Answer a request for a plan: its steps are sub-tasks for the complete query, and tool calls for one sub-task."""
     is_complete_query = len(progress.assigned) > 1
     steps = (
         [e.spec for e in progress.assigned]
@@ -293,7 +298,7 @@ def _answer_move(progress: ItineraryProgress) -> Any:
 
 
 def _answer_plan(notes: str) -> AnswerBuilder:
-    """Answer with the gold plan, restricted to what the notes contain: a lost note leaves a gap."""
+    """Return a function that answers with the gold plan, less the entries that the notes do not contain."""
 
     def noted(key: str, entry: Any) -> Any:
         return entry if key in UNNOTED_KEYS or escape_line_breaks(entry) in notes else NOTHING
@@ -332,7 +337,10 @@ OUTLINE = "Take the cheapest of everything."
 
 
 class SimulatedPlanner(Record):
-    """Responder for `ScriptedChat`. Its random draws are those of `random_for`."""
+    """Responder for `ScriptedChat` that writes TravelPlanner plans as text, with known shares of wrong plans.
+
+    Random numbers come from `random_for`: repeating or resuming a run gives the same plans.
+    """
 
     malformed: float = Field(default=0.0, ge=0, le=1)
     """Share of delivered plans that are cut off in the middle."""
@@ -341,7 +349,7 @@ class SimulatedPlanner(Record):
     seed: int = 0
 
     def __call__(self, prompt: str, schema: Schema) -> Any:
-        """Answer one request for a text; another request gets the minimal instance of its schema."""
+        """Answer one request for a text; a request with an answer schema gets the schema's smallest instance."""
         situation = current_situation()
         if schema != TEXT_SCHEMA or situation is None:
             return minimal_answer(schema)
@@ -370,7 +378,7 @@ class PricedEntry(NamedTuple):
 
 
 class ReferenceOffers:
-    """Reference information of a request: its days, and its lists of priced entries, sorted by preference."""
+    """Reference information parsed from a prompt: days, and lists of priced entries, cheapest or dearest first."""
 
     def __init__(self, reference: str, *, dearest: bool) -> None:
         match = PEOPLE.search(reference)
@@ -382,15 +390,15 @@ class ReferenceOffers:
         self._used = set[str]()
 
     def days(self) -> Iterator[re.Match[str]]:
-        """Yield the headings of the days."""
+        """Yield the headings of the days, as matches of `DAY_HEADING`."""
         return (head for text in self._lists if (head := DAY_HEADING.fullmatch(text)))
 
     def first(self, head: str, city: str) -> str:
-        """Return the first entry of a list, as a plan writes it."""
+        """Return the first entry of the list under the heading `head`, as a plan writes it; "-" if there is none."""
         return self._format_first(self._lists.get(head, []), city)
 
     def next(self, head: str, city: str) -> str:
-        """Return the first entry of a list that no day has used yet."""
+        """Return the first entry of the list under the heading `head` that no day uses yet; "-" if there is none."""
         chosen = self._format_first(
             [offer for offer in self._lists.get(head, []) if f"{offer.text}, {city}" not in self._used], city
         )

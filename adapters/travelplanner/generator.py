@@ -1,4 +1,4 @@
-"""Generated TravelPlanner worlds in the official layout: names, tables, reference information and feasible queries.
+"""Generated TravelPlanner data in the official layout: names, tables, reference information and feasible queries.
 
 `generate_world` writes a folder that the benchmark reads like the official data. The same seed gives the same bytes.
 """
@@ -83,10 +83,10 @@ ATTRACTIONS = (_STEMS, _SIGHTS)
 
 
 def draw_names(random: Random, family: Sequence[Sequence[str]], count: int, joiner: str = " ") -> list[str]:
-    """Draw different names of a family.
+    """Draw different names at random, each made of one word from each list of a family.
 
     Raises:
-        ValueError: the family has fewer names than requested.
+        ValueError: the family has fewer than `count` names.
     """
     available = prod(map(len, family))
     if count > available:
@@ -116,7 +116,7 @@ _CLOCK = [f"{minute // 60:02}:{minute % 60:02}" for minute in range(_MINUTES_PER
 
 
 class AttractionRow(NamedTuple):
-    """Complete row of the table of attractions."""
+    """Complete row of the table of attractions; `Attraction` has two of its columns."""
 
     name: str
     latitude: float
@@ -138,13 +138,13 @@ class GeneratedWorld(NamedTuple):
     flights: Iterator[Flight] | Sequence[Flight]
 
     def tables(self) -> TravelTables:
-        """Convert to the tables that a store is written from."""
+        """Convert to the tables from which `write_store` writes a database."""
         attractions = (Attraction(sight.name, sight.city) for sight in self.sights)
         return TravelTables(self.restaurants, self.accommodations, attractions, self.flights, self.roads, self.towns)
 
 
 def draw_world(seed: int, cities: int, flights: int) -> GeneratedWorld:
-    """Draw a world of at least 8 cities; its flights are drawn while they are iterated over.
+    """Draw the tables of a random world of at least 8 cities; flights are drawn while they are iterated over.
 
     Raises:
         ValueError: there are fewer than 8 cities, or too many for the available names.
@@ -179,7 +179,7 @@ def _draw_plane(random: Random, towns: Sequence[Town]) -> dict[str, complex]:
 
 
 def _draw_restaurants(random: Random, city: str) -> Iterator[Restaurant]:
-    """Draw at least 14 restaurants; the first ones serve one cuisine of `CUISINES` each, so that all are available."""
+    """Draw at least 14 restaurants. The first ones serve one cuisine of `CUISINES` each: every city has all of them."""
     for number, name in enumerate(draw_names(random, RESTAURANTS, random.randint(14, 40))):
         first = CUISINES[number] if number < len(CUISINES) else random.choice(CUISINES)
         others = [dish for dish in random.sample(CUISINES + _OTHER_DISHES, random.randint(1, 4)) if dish != first]
@@ -188,7 +188,10 @@ def _draw_restaurants(random: Random, city: str) -> Iterator[Restaurant]:
 
 
 def _draw_accommodations(random: Random, city: str) -> Iterator[Accommodation]:
-    """Draw accommodations; the first four together satisfy any wish: two of each room type, with one rule each."""
+    """Draw accommodations. The first four are two entire homes and two private rooms with four different house rules.
+
+    So one of them satisfies any request.
+    """
     rules = random.sample(HOUSE_RULES, 4)
     for number, name in enumerate(draw_names(random, ACCOMMODATIONS, random.randint(8, 20))):
         guaranteed = number < len(rules)
@@ -265,7 +268,7 @@ ReferenceItem = dict[str, str]
 def build_reference_information(
     trip: Trip, sandbox: Sandbox, sights: Mapping[str, Sequence[AttractionRow]]
 ) -> list[ReferenceItem]:
-    """Build three tables for each visited city, then flights, self-driving and taxi for each leg."""
+    """Build a trip's reference information: three tables for each city, then flights, self-driving and taxi by leg."""
     cities = [item for city in trip.cities for item in _city_items(city, sandbox, sights[city])]
     return cities + [item for leg in trip.legs for item in _leg_items(leg, sandbox)]
 
@@ -341,13 +344,13 @@ _SLACKS = (1.0, 1.1, 1.3, 1.6)
 
 
 class GeneratedTask(NamedTuple):
-    """Line of validation.jsonl, and the lowest costs of its reference route."""
+    """Query as a line of validation.jsonl, and the lowest costs in dollars of a trip on its reference route."""
 
     query: dict[str, Any]
     every_day: int
     """Lowest cost with three meals on every day; no route in the destination's state is cheaper."""
     stay_days: int
-    """Lowest cost if meals of travel days are omitted wherever that is cheaper."""
+    """Lowest cost if meals of travel days are left out wherever that is cheaper."""
 
 
 class _Journey(NamedTuple):
@@ -359,7 +362,7 @@ class _Journey(NamedTuple):
 def draw_tasks(
     seed: int, sandbox: Sandbox, sights: Mapping[str, Sequence[AttractionRow]], count: int
 ) -> Iterator[GeneratedTask]:
-    """Draw queries whose days (3, 5, 7), levels and budget slacks rotate, so that all combinations occur."""
+    """Draw queries. Days (3, 5, 7), levels and ratios of budget to cost rotate, so that all combinations occur."""
     random = Random(f"{seed} tasks")
     for number in range(count):
         days = (3, 5, 7)[number % 3]
@@ -384,7 +387,7 @@ def _draw_wishes(random: Random, count: int) -> LocalConstraint:
 
 
 def _draw_journey(random: Random, sandbox: Sandbox, days: int, wishes: LocalConstraint) -> _Journey:
-    """Draw the first feasible journey in a random order of origins and destinations, on its cheapest route."""
+    """Return the first feasible journey, on its cheapest route, trying origins and destinations in random order."""
     people = random.randint(1, 8)
     first = random.randrange(len(DATES) - days + 1)
     dates, travel_days = DATES[first : first + days], tuple(range(1, days + 1, 2))
@@ -399,7 +402,7 @@ def _draw_journey(random: Random, sandbox: Sandbox, days: int, wishes: LocalCons
 
 
 def _destinations(random: Random, sandbox: Sandbox, visits: int) -> Iterator[tuple[str, str, list[tuple[str, ...]]]]:
-    """Yield origin, destination and all routes: one city, or several of a state that the origin is not in."""
+    """Yield origin, destination and all routes: to one city, or to several of a state other than the origin's."""
     cities = sandbox.cities()
     states = sorted({str(sandbox.state_of(city)) for city in cities})
     for origin in random.sample(cities, len(cities)):
@@ -469,11 +472,11 @@ _FLIGHTS_PER_PAIR = 30
 
 
 def generate_world(folder: Path, seed: int = 0, cities: int = 24, tasks: int = 36) -> None:
-    """Write a world: `database/` (official tables), `validation.jsonl` (queries) and `cheapest.json`.
+    """Write generated data: `database/` (tables in the official layout), `validation.jsonl` (queries), `cheapest.json`.
 
-    cheapest.json maps a query's idx to the exact lowest costs of its reference route, in dollars: `every_day` with
-    three meals on every day (the budget is this times a slack, which is 1 for every fourth query), `stay_days` with
-    meals of travel days omitted. Equal arguments give equal bytes.
+    cheapest.json maps a query's `idx` to the exact lowest costs of its reference route, in dollars: `every_day` with
+    three meals on every day, `stay_days` with meals of travel days left out. The budget of every fourth query is
+    exactly `every_day`, other budgets are higher. Equal arguments give equal bytes.
 
     Raises:
         ValueError: there are fewer than 8 cities, or too many for the available names.
@@ -485,7 +488,7 @@ def generate_world(folder: Path, seed: int = 0, cities: int = 24, tasks: int = 3
 
 
 def generate_store(path: Path, seed: int = 0, cities: int = 300, flights: int = 3_800_000) -> None:
-    """Write a world without queries directly into an SQLite file for `load_store`."""
+    """Write a random world without queries into an SQLite file, which `load_store` opens."""
     write_store(path, draw_world(seed, cities, flights).tables())
 
 
@@ -543,7 +546,7 @@ def _write_csv(path: Path, columns: str, rows: Iterable[Iterable[object]]) -> No
 
 
 def load_generated_folder() -> Path:
-    """Return the cached folder of a small generated world, written on first use."""
+    """Return the cached folder with a small set of generated data, which is written on first use."""
     folder = cache_folder() / "travelplanner-generated-0"
     if not (folder / f"{SPLIT}.jsonl").is_file():
         generate_world(folder, seed=0)

@@ -1,7 +1,8 @@
-"""SDP's operators for TravelPlanner (SDP appendix A.2).
+"""The SDP operators for TravelPlanner (SDP, appendix A.2).
 
-Propose, Realize and Validate are deterministic except for one model call that chooses among options. Replan retries
-the same tail as in the paper, or, as an extension, returns to an earlier state or tries another route.
+Propose, Realize and Validate are deterministic, except that in Realize a model chooses among options. As in the SDP
+paper, Replan retries the remaining predicates; as an extension, it goes back to an earlier state or tries another order
+of cities.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,15 +46,19 @@ if TYPE_CHECKING:
     from certigraph.adapters.travelplanner.benchmark import TravelPlanner
 
 
-# Replan. The paper's version retries the same tail; the extensions return to an earlier state or change the route.
+# Replan. As in the SDP paper it retries the remaining predicates; the extensions go back to an earlier state or change
+# the route.
 #
-# Returning is itself a predicate ("the draft is again as it was after n decisions"): the world clears the entries,
-# the validator checks it, and the certificate names the certified state returned to. The decision that is taken again
+# Going back is itself a predicate ("the draft is again as it was after n decisions"): the world clears the entries,
+# the validator checks it, and the certificate names the earlier certified state. The decision that is taken again
 # carries an argument that restricts it. No decision gets the same argument twice, so replanning terminates.
 
 
 class CertifiedDecision(NamedTuple):
-    """Certified decision: number of earlier ones, target, chooser of its options, and the drafts before and after."""
+    """Decision that was certified: its predicate `target`, the chooser of its options, and the drafts around it.
+
+    `number` counts earlier decisions. `before` and `after` are the drafts of the itinerary without and with it.
+    """
 
     number: int
     target: Predicate
@@ -63,14 +68,14 @@ class CertifiedDecision(NamedTuple):
 
 
 class RedoDecision(NamedTuple):
-    """Number of decisions to keep, and the restricted predicate that is decided again after them."""
+    """Decision to take again: the first `keep` decisions remain, then `predicate` is decided with a restriction."""
 
     keep: int
     predicate: Predicate
 
 
 def replan_tail(benchmark: "TravelPlanner", state: SDPReplanView) -> list[Predicate]:
-    """Return the new plan tail; empty if nothing is left to try."""
+    """Return the predicates that replace the remaining plan; empty if nothing is left to try."""
     tail, config = list(state["plan"][state["head"] :]), benchmark.config
     if not (config.rollback or config.reorder):
         return tail
@@ -84,7 +89,7 @@ def replan_tail(benchmark: "TravelPlanner", state: SDPReplanView) -> list[Predic
 
 
 def _find_redos(benchmark: "TravelPlanner", state: SDPReplanView) -> Iterator[RedoDecision]:
-    """Yield decisions whose change may unblock the target, depending on what blocks it."""
+    """Yield earlier decisions that may make the current predicate reachable if they are taken differently."""
     target, decisions = state["plan"][state["head"]], _certified_decisions(benchmark, state)
     if target.kind == TRANSPORT:
         yield from _change_mode(decisions)
@@ -132,7 +137,7 @@ def _reduce_costs(decisions: list[CertifiedDecision]) -> Iterator[RedoDecision]:
 
 
 def _compute_saving(decision: CertifiedDecision) -> float:
-    """Return the dollars that the cheapest options would have saved."""
+    """Return the dollars that the cheapest options would have saved in a decision."""
     chooser, draft = decision.chooser, decision.before
     for choice in choices_of(chooser.catalog, decision.target):
         offered = chooser.offer(choice, draft, decision.target).options
@@ -143,7 +148,7 @@ def _compute_saving(decision: CertifiedDecision) -> float:
 
 
 def _skip_meals(benchmark: "TravelPlanner", state: SDPReplanView) -> Iterator[RedoDecision]:
-    """Yield the meals of travel days, the latest first; the official rules let a plan omit them."""
+    """Yield decisions to leave out the meals of a travel day, which the official rules allow; the latest day first."""
     chain = [*state["certified"].predicates, state["plan"][state["head"]]]
     travel_days = benchmark.trip(benchmark.query(state["task"])).travel_days
     for number, target in reversed([*enumerate(chain)]):
@@ -156,7 +161,7 @@ def _add_argument(target: Predicate, name: str, value: JsonValue = True) -> Pred
 
 
 def _restore_draft(benchmark: "TravelPlanner", state: SDPReplanView, keep: int) -> list[Predicate]:
-    """Return the predicate that the draft is as it was after the first `keep` decisions; empty if all are kept."""
+    """Return, in a list, the predicate "the draft is again as it was after `keep` decisions"; empty if all are kept."""
     certified, stuck = state["certified"], state["plan"][state["head"]]
     actions = certified.actions[:keep]
     if len(actions) == len(certified.actions):
@@ -171,7 +176,7 @@ def _restore_draft(benchmark: "TravelPlanner", state: SDPReplanView, keep: int) 
 
 
 def _find_untried_trip(benchmark: "TravelPlanner", state: SDPReplanView) -> Trip | None:
-    """Return the trip along the next order of the cities that the run has not tried."""
+    """Return the trip in the next order of the cities that the run has not tried; None if all were tried."""
     query = benchmark.query(state["task"])
     predicates = [*state["plan"], *(attempt.target for attempt in state["attempts"])]
     tried = {tuple(route) for p in predicates if isinstance(route := p.args.get("route"), list)}
@@ -183,7 +188,7 @@ def _find_untried_trip(benchmark: "TravelPlanner", state: SDPReplanView) -> Trip
 
 
 class OptionQuestion(NamedTuple):
-    """Fields of the prompt that asks for an option, besides the options."""
+    """Values for the prompt in which a model chooses an option, except the options themselves."""
 
     query: str
     what: str
@@ -192,7 +197,7 @@ class OptionQuestion(NamedTuple):
 
 
 def create_operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
-    """Create the four operators over one benchmark's data and configuration."""
+    """Create the SDP operators propose, realize, validate and replan for one benchmark, by name."""
 
     async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
         query = benchmark.query(state["task"])
@@ -219,7 +224,7 @@ def create_operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
 
 
 def _fixed_action(target: Predicate) -> Action | None:
-    """Return the action of a predicate that leaves nothing to choose."""
+    """Return the action of a predicate that leaves nothing to choose; None for other predicates."""
     route = target.args["route"]
     if target.kind == BUDGET:
         return Action(text="add up the costs and the cuisines", kind=BUDGET, args={"route": route})
@@ -233,7 +238,7 @@ def _fixed_action(target: Predicate) -> Action | None:
 async def _choose_bookings(
     benchmark: "TravelPlanner", state: RealizeView, draft: Draft, runtime: Runtime[Context]
 ) -> Action:
-    """Decide the choices of the target in order, each on the draft that the previous one left."""
+    """Make the choices of the current predicate one after another, and return the action for all bookings."""
     target, chooser = state["target"], benchmark.chooser(state["task"], state["target"])
     max_options, book = limits_of(state["task"], runtime).options, dict[str, Any]()
     for choice in choices_of(chooser.catalog, target):

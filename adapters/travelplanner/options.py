@@ -1,4 +1,4 @@
-"""Trips, their plans of predicates, the options of each predicate, and drafts of itineraries (SDP appendix A.2)."""
+"""Trips, their plans of predicates, the options of each predicate, and drafts of itineraries (SDP, appendix A.2)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -45,7 +45,7 @@ class Trip(NamedTuple):
     cities: tuple[str, ...]
     dates: tuple[str, ...]
     travel_days: tuple[int, ...]
-    """Days of travel, from 1; one more than there are cities."""
+    """Days of travel, counted from 1; there is one more of them than of cities."""
 
     @property
     def days(self) -> int:
@@ -63,7 +63,10 @@ class Trip(NamedTuple):
         return next((leg for leg in self.legs if leg.day == day), None)
 
     def city_on(self, day: int) -> str:
-        """Return the city of a day's meals and attractions: the city of arrival, on the last day the last city."""
+        """Return the city of a day's meals and attractions.
+
+        On a travel day this is the city of arrival; on the last day it is the last city visited.
+        """
         arrived = sum(travel_day <= day for travel_day in self.travel_days)
         return self.cities[min(arrived, len(self.cities)) - 1]
 
@@ -77,7 +80,10 @@ class Trip(NamedTuple):
 
 
 def trip_of(query: TravelQuery, route: Sequence[str] | None = None) -> Trip:
-    """Build the trip of a query on the days of its legs, and in their order unless a route is given."""
+    """Build the trip of a query on the travel days of its reference information.
+
+    The cities are visited in the order of `route` or, without one, in that of the reference information.
+    """
     days = tuple(query.date.index(leg.date) + 1 for leg in legs_of(query))
     return Trip(query.org, tuple(route or visited_cities_of(query)), query.date, days)
 
@@ -132,7 +138,7 @@ REFUSED_KINDS: dict[str, TransportKind] = {"no flight": "flight", "no self-drivi
 
 
 class Option(NamedTuple):
-    """Option: the plan entry it becomes, its label, and its cost in dollars for all people."""
+    """Candidate for a plan entry: its text, a label to choose it by, and its cost in dollars for all people."""
 
     text: str
     label: str
@@ -143,7 +149,7 @@ class Option(NamedTuple):
 
 
 class OptionFilter(NamedTuple):
-    """Condition on options; a diagnosis reports its name."""
+    """Named condition on options; if no option meets it, the diagnosis in `OptionOffer` names it."""
 
     name: str
     keeps: Callable[[Option], bool]
@@ -175,7 +181,7 @@ def filter_options(candidates: Sequence[Option], filters: Sequence[OptionFilter]
 
 
 def list_transports(leg: TripLeg, people: int, sandbox: Sandbox) -> list[Option]:
-    """List the flights of the day, and cars if the road takes less than a day."""
+    """List the flights of a leg on its day, and cars if the road takes less than a day."""
     flights = [_flight_option(row, people) for row in sandbox.flights(leg.origin, leg.destination, leg.date)]
     return [*flights, *_car_options(leg, people, sandbox)]
 
@@ -213,13 +219,13 @@ def list_attractions(city: str, sandbox: Sandbox) -> list[Option]:
 
 
 def transport_filter(constraint: LocalConstraint) -> OptionFilter:
-    """Exclude the kind of transport that the traveller refuses."""
+    """Create the filter that excludes the kind of transport that the traveller refuses."""
     refused = REFUSED_KINDS.get(constraint.transportation or "")
     return OptionFilter("local constraints", lambda option: option.kind != refused)
 
 
 def stay_filter(constraint: LocalConstraint, nights: int) -> OptionFilter:
-    """Require the requested room type and house rule, and a minimum stay that the trip meets."""
+    """Create the filter for the requested room type and house rule, and for a minimum stay that `nights` meets."""
 
     def keeps(option: Option) -> bool:
         place = option.place
@@ -240,7 +246,10 @@ def find_stay_violation(place: Accommodation, constraint: LocalConstraint, night
 
 
 def mode_filter(kinds: set[TransportKind]) -> OptionFilter:
-    """Exclude mixed transport: officially self-driving conflicts with flights and taxis on the same trip."""
+    """Create the filter that excludes mixed transport.
+
+    By the official rules, self-driving conflicts with flights and taxis on the same trip.
+    """
     return OptionFilter("transport mode", lambda option: option.kind is not None and is_compatible(option.kind, kinds))
 
 
@@ -250,13 +259,13 @@ def is_compatible(kind: TransportKind, kinds: set[TransportKind]) -> bool:
 
 
 def uniqueness_filter(texts: Sequence[str]) -> OptionFilter:
-    """Exclude what the trip already contains."""
+    """Create the filter that excludes the entries `texts`, which the trip already contains."""
     used = set(texts)
     return OptionFilter("uniqueness", lambda option: option.text not in used)
 
 
 def exclusion_filter(kinds: Sequence[object]) -> OptionFilter:
-    """Exclude the kinds of transport that a replanned predicate avoids."""
+    """Create the filter that excludes the kinds of transport that a replanned predicate avoids."""
     return OptionFilter("replanning", lambda option: option.kind not in kinds)
 
 
@@ -294,7 +303,7 @@ def _shorten_name(name: str) -> str:
 
 
 class TripCatalog:
-    """Candidates for a party on one trip; all methods are memoised."""
+    """All options of one trip for a number of people, before filtering; the results of all methods are cached."""
 
     def __init__(self, people: int, constraint: LocalConstraint, trip: Trip, sandbox: Sandbox) -> None:
         self.people, self.constraint, self.trip, self.sandbox = people, constraint, trip, sandbox
@@ -326,18 +335,21 @@ ENTRIES = ("transportation", "breakfast", "attraction", "lunch", "dinner", "acco
 
 
 class PlanSlot(NamedTuple):
-    """Entry of a day in the official plan format."""
+    """Place for one entry of one day in the official plan format, such as lunch on day 3."""
 
     day: int
     entry: str
 
     def __str__(self) -> str:
-        """Return the form in which actions name a slot: `3:lunch`."""
+        """Return the slot as actions name it: `3:lunch`."""
         return f"{self.day}:{self.entry}"
 
 
 class Draft(NamedTuple):
-    """Plan entries by slot (`3:lunch`) in the official format; "-" where nothing is booked on purpose."""
+    """Draft of an itinerary: the official plan entries booked so far, by slot (`3:lunch`).
+
+    An entry is "-" where nothing is booked on purpose.
+    """
 
     booked: Mapping[str, str] = {}
 
@@ -370,7 +382,7 @@ class Draft(NamedTuple):
 
 
 def draft_of(actions: Sequence[Action]) -> Draft:
-    """Add accepted actions to a draft; later bookings of a slot replace earlier ones."""
+    """Build the draft that results from accepted actions; later bookings of a slot replace earlier ones."""
     booked: dict[str, str] = {}
     for action in actions:
         booked.update(_bookings_of(action))

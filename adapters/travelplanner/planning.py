@@ -1,7 +1,8 @@
 """Choosing options with look-ahead, and checking bookings.
 
-`OptionChooser` offers the options of a predicate; `Lookahead` computes the lowest cost of completing a draft, so that
-options which leave no affordable way to the end are not offered; `find_violations` is what the validator checks.
+`OptionChooser` offers the options of a predicate. `Lookahead` computes the lowest cost of completing a draft, so that
+options after which the rest of the trip is not affordable are not offered. `find_violations` does the checks of the
+operator Validate.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,7 +55,10 @@ class Dish(NamedTuple):
 
 
 def find_cheapest_menu(dishes: Sequence[Dish], minimum: int, maximum: int) -> Menu:
-    """Find the cheapest selections of `minimum` to `maximum` different dishes: an exact knapsack over cuisines."""
+    """Find, for each set of cuisines, the cheapest selection of `minimum` to `maximum` different dishes that serves it.
+
+    The result is exact: the selections are found by dynamic programming, as in the knapsack problem.
+    """
     menus: list[Menu] = [{0: 0.0}] + [{} for _ in range(maximum)]
     for dish in dishes:
         for count in range(maximum, 0, -1):
@@ -64,7 +68,7 @@ def find_cheapest_menu(dishes: Sequence[Dish], minimum: int, maximum: int) -> Me
 
 
 def combine_menus(first: Menu, second: Menu) -> Menu:
-    """Combine two menus: one selection from each."""
+    """Combine two menus into the cheapest pairs that consist of one selection from each."""
     return _merge_menus({a | b: x + y} for a, x in first.items() for b, y in second.items())
 
 
@@ -81,21 +85,21 @@ def _keep_cheaper(menu: Menu, served: int, cost: float) -> None:
         menu[served] = cost
 
 
-# Look-ahead (not in the paper): the lowest cost of everything undecided, with all missing cuisines served.
+# Look-ahead (not in the SDP paper): the lowest cost of everything undecided, with all missing cuisines served.
 #
 # The bound is exact because transport, stays and meals do not depend on one another, so each is minimised separately.
 # So an option is offered exactly if the rest of the trip is affordable after it.
 
 
 class OpenMeals(NamedTuple):
-    """Number of open meals in one city: how many the plan must have, and how many it may have."""
+    """Number of meals in one city that are not booked yet: how many the plan must have, and how many it may have."""
 
     minimum: int
     maximum: int
 
 
 class Lookahead:
-    """Lowest cost of completing a draft of one trip.
+    """Computes the lowest cost of completing a draft of one trip.
 
     With `every_meal`, the meals of travel days are required too, although the official rules let a plan omit them.
     """
@@ -110,7 +114,10 @@ class Lookahead:
         return self.transport_cost(draft) + self.stay_cost(draft) + self.meal_cost(draft)
 
     def transport_cost(self, draft: Draft) -> float:
-        """Return the lowest cost of the open legs, in one of the two modes that fit the booked legs."""
+        """Return the lowest cost of the legs that are not booked: all by own car, or all by flights and taxis.
+
+        Only modes that fit the booked legs are considered.
+        """
         trip, kinds = self._catalog.trip, draft.kinds()
         legs = [leg for leg in trip.legs if str(PlanSlot(leg.day, "transportation")) not in draft.booked]
         modes: tuple[set[TransportKind], ...] = ({"self-driving"}, {"flight", "taxi"})
@@ -118,13 +125,13 @@ class Lookahead:
         return min((sum(self._lowest_leg(leg, mode) for leg in legs) for mode in fitting), default=inf)
 
     def stay_cost(self, draft: Draft) -> float:
-        """Return the lowest cost of the cities without a place to stay."""
+        """Return the lowest cost of stays in the cities in which no place to stay is booked."""
         trip = self._catalog.trip
         nights = {city: str(PlanSlot(trip.nights_in(city)[0], "accommodation")) for city in trip.cities}
         return sum(self._catalog.lowest_stay(city) for city in trip.cities if nights[city] not in draft.booked)
 
     def meal_cost(self, draft: Draft) -> float:
-        """Return the lowest cost of the open meals, in different restaurants, with every requested cuisine served."""
+        """Return the lowest cost of the meals not booked yet, in different restaurants, with all cuisines served."""
         catalog = self._catalog
         missing = tuple(draft.missing_cuisines(catalog.constraint.cuisine or (), catalog.sandbox))
         used = frozenset(draft.texts(*MEALS))
@@ -164,7 +171,7 @@ def cheapest_cost(catalog: TripCatalog, *, every_meal: bool) -> int | None:
 
 
 def select_dishes(restaurants: Sequence[Option], cuisines: Sequence[str], count: int) -> list[Dish]:
-    """Keep the `count` cheapest restaurants for each set of served cuisines: no optimum needs any other."""
+    """Keep the first `count` (cheapest) restaurants for each set of served cuisines: cheapest menus need no others."""
     counts: dict[int, int] = {}
     dishes = []
     for option in restaurants:
@@ -179,7 +186,7 @@ def select_dishes(restaurants: Sequence[Option], cuisines: Sequence[str], count:
 
 
 class CatalogCache:
-    """Cache of catalogs over one database."""
+    """Cache of the `TripCatalog` of each query and route, over one database."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
@@ -195,42 +202,42 @@ class CatalogCache:
         return self._catalogs[key][1]
 
     def is_feasible(self, query: TravelQuery) -> bool:
-        """Return whether some plan along the reference's route satisfies every constraint within the budget."""
+        """Return whether a plan on the route of the reference information can meet all constraints and the budget."""
         cost = cheapest_cost(self.of(query, trip_of(query).cities), every_meal=False)
         return cost is not None and cost <= query.budget
 
 
 def route_of(target: Predicate) -> tuple[str, ...]:
-    """Return the route that a predicate names."""
+    """Return the route (cities in order) that a predicate names."""
     route = target.args["route"]
     return tuple(map(str, route)) if isinstance(route, list) else ()
 
 
-# Options of a predicate, given the draft: the five filters of appendix A.2, and the look-ahead if it is enabled.
+# Options of a predicate, given the draft: the five filters of SDP's appendix A.2, and the look-ahead if it is enabled.
 
 SKIPPED_MEAL = Option(NOTHING, "no meal", 0.0)
 AFFORDABILITY = "affordability"
 
 # Arguments by which a replanned predicate restricts its options.
 CHEAPEST = "cheapest"
-"""Offer only the cheapest option."""
+"""Argument of a predicate: offer only the cheapest option."""
 MISSING_CUISINES = "owed"
-"""Offer only restaurants that serve a missing cuisine, if there are any."""
+"""Argument of a predicate: offer only restaurants that serve a missing cuisine, if there are any."""
 SKIP_MEALS = "without"
-"""Skip the meals."""
+"""Argument of a predicate: book no meals."""
 AVOID = "avoid"
-"""Exclude these kinds of transport."""
+"""Argument of a predicate: list of the kinds of transport to exclude."""
 
 
 class SlotChoice(NamedTuple):
-    """Decision within a predicate: its label, and the slots that the chosen option fills."""
+    """One choice that a predicate requires: its label, and the slots that the chosen option fills."""
 
     label: str
     slots: tuple[PlanSlot, ...]
 
 
 def choices_of(catalog: TripCatalog, target: Predicate) -> list[SlotChoice]:
-    """Return the decisions that a predicate takes, in order; the three meals of a day are separate decisions."""
+    """Return the choices that a predicate requires, in order; the three meals of a day are separate choices."""
     trip, day, city = catalog.trip, target.args.get("day"), target.args.get("city")
     match target.kind, day, city:
         case "transport", int(), _:
@@ -246,7 +253,7 @@ def choices_of(catalog: TripCatalog, target: Predicate) -> list[SlotChoice]:
 
 
 class OptionChooser:
-    """Offers options for a choice such that every option keeps all official constraints satisfied."""
+    """Chooser that offers, for a choice, only options that keep all official constraints satisfied."""
 
     def __init__(self, catalog: TripCatalog, budget: int, *, lookahead: bool) -> None:
         self.catalog, self.budget = catalog, budget
@@ -254,7 +261,10 @@ class OptionChooser:
         self._lookahead = lookahead
 
     def offer(self, choice: SlotChoice, draft: Draft, target: Predicate) -> OptionOffer:
-        """Return the options for a choice, cheapest first. Meals of travel days may be skipped if money is short."""
+        """Return the options for a choice, cheapest first.
+
+        If the money does not suffice for a meal of a travel day, the only option is to leave out the meal.
+        """
         if target.args.get(SKIP_MEALS):
             return OptionOffer([SKIPPED_MEAL])
         offered = self._offer(choice, draft, target)
@@ -335,17 +345,17 @@ def book_option(draft: Draft, choice: SlotChoice, option: Option) -> Draft:
 
 
 def find_unknown_entries(draft: Draft, sandbox: Sandbox) -> list[str]:
-    """Return the entries that the database does not contain."""
+    """Return the entries of a draft that the database does not contain."""
     return [text for slot, text in draft.booked.items() if text != NOTHING and not _is_known(slot, text, sandbox)]
 
 
 def find_violations(catalog: TripCatalog, budget: int, target: Predicate, observation: Observation) -> list[str]:
-    """Return the reasons why an accepted action does not make the target hold; empty if it does."""
+    """Return the reasons why an accepted action does not make the predicate `target` hold; empty if it does."""
     return list(_iterate_violations(catalog, budget, target, observation))
 
 
 def find_repeats(draft: Draft) -> list[str]:
-    """Return the restaurants and attractions that occur more than once."""
+    """Return the restaurants and attractions that occur more than once in a draft."""
     texts = draft.texts(*MEALS) + draft.texts("attraction")
     return sorted({text for text in texts if texts.count(text) > 1})
 
@@ -391,7 +401,10 @@ def _find_unfilled(catalog: TripCatalog, target: Predicate, entries: Mapping[str
 
 
 def _fits_slot(trip: Trip, slot: PlanSlot, text: str) -> bool:
-    """Return whether an entry is in the city of the day; only meals and attractions of travel days may be "-"."""
+    """Return whether an entry is for the leg or the city of its day.
+
+    "-" is allowed for meals and attractions of travel days only.
+    """
     leg = trip.leg_on(slot.day)
     if text == NOTHING:
         return leg is not None and slot.entry in (*MEALS, "attraction")

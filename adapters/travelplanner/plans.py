@@ -41,7 +41,7 @@ def meals_of(day: PlanDay) -> list[str]:
 
 
 def current_city_of(day: PlanDay) -> str:
-    """Return the day's city or "from A to B"; a "-" is kept because officially it counts as the name of a city."""
+    """Return the day's city or "from A to B"; "-" is kept, because the official code takes it as the name of a city."""
     return str(day.get("current_city") or "")
 
 
@@ -147,7 +147,11 @@ def conflict_kind_of(text: str) -> TransportKind | None:
 
 
 def booked_kind_of(text: str) -> TransportKind | None:
-    """Return the kind of a transportation for look-up and costs; the official code tests it in another order here."""
+    """Return the kind of a transportation for look-up and costs.
+
+    The official code tests the kinds in another order than for `conflict_kind_of`, so the two can differ for a text
+    that names several kinds.
+    """
     if "flight number" in text.lower():
         return "flight"
     kinds: tuple[TransportKind, ...] = ("self-driving", "taxi")
@@ -184,7 +188,7 @@ def match_attraction(name: str, city: str, sandbox: Sandbox) -> Sequence[Attract
 
 
 def is_known_transport(text: str, city: str, sandbox: Sandbox) -> bool:
-    """Return whether the flight exists (on any date, as officially) or a car takes less than a day."""
+    """Return whether the flight exists (on any date, as in the official code) or a car takes less than a day."""
     kind, endpoints = booked_kind_of(text), endpoints_of(text, city)
     if kind is None or endpoints is None:
         return False
@@ -231,5 +235,5 @@ def day_cost(day: PlanDay, people: int, sandbox: Sandbox) -> float:
 
 
 def total_cost(people: int, plan: WrittenPlan, sandbox: Sandbox) -> float:
-    """Return the dollars for all days given; the caller cuts the plan to the query's days first."""
+    """Return the dollars for all days of `plan`, which the caller has cut to the number of days of the query."""
     return sum(day_cost(day, people, sandbox) for day in plan)

@@ -1,4 +1,4 @@
-"""TravelPlanner's queries: reading their files, the legs of their trips, and the splits by task id."""
+"""TravelPlanner's queries: reading them from files, the legs of their trips, and their splits and task ids."""
 
 import ast
 import csv
@@ -61,7 +61,7 @@ class LocalConstraint(_Aliased):
 
 
 class ReferenceEntry(_Aliased):
-    """Item of the reference information: a table as text, or a sentence about a leg."""
+    """Item of a query's reference information: a table as text, or a sentence about a leg of the trip."""
 
     description: str = Field(alias="Description")
     content: str = Field(alias="Content")
@@ -85,7 +85,7 @@ class TravelQuery(_Aliased):
     level: Literal["easy", "medium", "hard"]
     reference: tuple[ReferenceEntry, ...] = Field(alias="reference_information")
     annotated_plan: tuple[dict[str, JsonValue], ...] = ()
-    """Human plan of train queries, padded with empty days."""
+    """Plan written by a person, for train queries only; padded with empty days."""
 
     @field_validator("annotated_plan", mode="before")
     @classmethod
@@ -169,7 +169,7 @@ class ListedLeg(NamedTuple):
 
 
 def legs_of(query: TravelQuery) -> tuple[ListedLeg, ...]:
-    """Return the legs in the order given: a round listed from `org`.
+    """Return the legs of the round trip from the city `org`, as the query's reference information lists them.
 
     Raises:
         Fault: the flights of the reference information do not chain from `org` back to `org`.
@@ -205,7 +205,7 @@ REQUEST_FIELDS = {"org", "dest", "days", "people_number", "date", "local_constra
 
 
 class QuerySplits:
-    """Queries by task id: the idx of a query, or `train/IDX` in the train split. Files are read on first use."""
+    """Queries by task id, which is the `idx` of a query or `train/IDX` in the train split; read on first use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -238,7 +238,7 @@ class QuerySplits:
         return queries[task_id]
 
     def legs(self) -> list[ListedLeg]:
-        """Return the legs that the reference information of all queries in the folder lists."""
+        """Return the legs that the reference information of the queries lists, over all queries in the folder."""
         present = [
             split for split in SPLITS if any((self._folder / f"{split}{end}").is_file() for end in SPLIT_SUFFIXES)
         ]
@@ -250,5 +250,5 @@ class QuerySplits:
 
 
 def constants_of(query: TravelQuery) -> Arguments:
-    """Return the request of a query as the constants of its task, without reference information and human plan."""
+    """Return the fields of a query that state the request, as the constants of its task (see `REQUEST_FIELDS`)."""
     return query.model_dump(mode="json", by_alias=True, include=REQUEST_FIELDS)

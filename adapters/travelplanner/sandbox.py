@@ -41,7 +41,7 @@ class Restaurant(NamedTuple):
     name: str
     city: str
     cuisines: str
-    """Comma-separated, as in the table: "Mexican, Mediterranean, Desserts"."""
+    """Cuisines separated by commas, as in the table: "Mexican, Mediterranean, Desserts"."""
     cost: int
     rating: float
 
@@ -56,7 +56,7 @@ class Accommodation(NamedTuple):
     minimum_nights: float
     rating: float
     house_rules: str
-    """Joined by " & ": "No pets & No smoking"."""
+    """Rules joined by " & ": "No pets & No smoking"."""
     maximum_occupancy: int
 
 
@@ -68,14 +68,14 @@ class Attraction(NamedTuple):
 
 
 class Distance(NamedTuple):
-    """Duration and distance of a directed pair of cities; empty strings where the table has no values."""
+    """Duration and distance from one city to another; empty strings where the table has no values."""
 
     duration: str
     distance: str
 
 
 class Sandbox(Protocol):
-    """Database of a world. Rows come in file order: if several match, the official scorer takes the first."""
+    """Protocol of the database. Rows come in file order: if several match, the official scorer takes the first."""
 
     def restaurants(self, city: str) -> Sequence[Restaurant]: ...
 
@@ -88,7 +88,7 @@ class Sandbox(Protocol):
         ...
 
     def flight(self, number: str) -> Flight | None:
-        """Return the first flight with that number."""
+        """Return the first flight with that number; None if there is none."""
         ...
 
     def distance(self, origin: str, destination: str) -> Distance | None: ...
@@ -116,14 +116,14 @@ class Road(NamedTuple):
 
 
 class Town(NamedTuple):
-    """Row of the set of cities."""
+    """Row of the list of cities: a city and its US state."""
 
     city: str
     state: str
 
 
 class TravelTables(NamedTuple):
-    """Rows of all tables of a world, in file order. Iterators are accepted: every table is read once."""
+    """Rows of all tables of the database, in file order. Iterators are accepted: every table is read once."""
 
     restaurants: Iterable[Restaurant]
     accommodations: Iterable[Accommodation]
@@ -306,7 +306,7 @@ _INDEXES = (
 
 
 class SandboxStore:
-    """`Sandbox` on SQLite. Any number of threads may read from one store."""
+    """`Sandbox` backed by an SQLite database. Any number of threads may read from one store."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -335,12 +335,12 @@ class SandboxStore:
         return self._rows(Flight, f"{leg} AND date = ? ORDER BY rowid", origin, destination, date)
 
     def flight(self, number: str) -> Flight | None:
-        """Return the first flight with that number."""
+        """Return the first flight with that number; None if there is none."""
         rows = self._rows(Flight, "SELECT * FROM flights WHERE number = ? ORDER BY rowid LIMIT 1", number)
         return rows[0] if rows else None
 
     def distance(self, origin: str, destination: str) -> Distance | None:
-        """Return the first row of a directed pair of cities."""
+        """Return duration and distance from one city to another, by the first row for them; None if there is no row."""
         rows = self._rows(
             Distance,
             "SELECT duration, distance FROM distances WHERE origin = ? AND destination = ? ORDER BY rowid LIMIT 1",
@@ -350,11 +350,11 @@ class SandboxStore:
         return rows[0] if rows else None
 
     def state_of(self, city: str) -> str | None:
-        """Return the state of a city; None for a city outside the set of cities."""
+        """Return the US state of a city; None for a city that is not in `cities`."""
         return self._states.get(city)
 
     def cities(self) -> Sequence[str]:
-        """Return the set of cities, in file order."""
+        """Return all known cities, in file order."""
         return self._cities
 
     def close(self) -> None:
@@ -375,10 +375,10 @@ class SandboxStore:
 
 
 def open_store(folder: Path, cache: Path | None = None) -> SandboxStore:
-    """Open the store of a folder with the official tables (flat or in the official subfolders, plain or gzipped).
+    """Open the database of a folder with the official tables (flat or in the official subfolders, plain or gzipped).
 
-    The first call builds an SQLite file in `cache` (default: certigraph in the user's cache folder); it is built again
-    if a table's path, size or modification time changes.
+    The first call builds an SQLite file in `cache` (default: the folder `certigraph` in the user's cache folder). It is
+    built again if a table's path, size or modification time changes.
 
     Raises:
         Fault: a table is missing or has a malformed row; the message names path and line.

@@ -36,7 +36,7 @@ from certigraph.state.records import Fault, Record
 # Checks and judgements.
 
 Check = Callable[[TravelQuery, WrittenPlan, Sandbox], Iterator[str]]
-"""Yields violations; none means that the constraint holds. Plans are already cut to the query's days."""
+"""Function that yields the violations of a constraint by a plan, which is already cut to the query's number of days."""
 
 
 class ConstraintJudgement(Record):
@@ -47,7 +47,7 @@ class ConstraintJudgement(Record):
 
 
 def judge_constraint(check: Check, query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> ConstraintJudgement:
-    """Judge a plan by the first violation of a constraint."""
+    """Judge a plan by one constraint; the message is the first violation."""
     violation = next(check(query, plan, sandbox), None)
     return ConstraintJudgement(passed=violation is None, message=violation or "")
 
@@ -147,17 +147,17 @@ CONFLICTS = ({"self-driving", "flight"}, {"taxi", "self-driving"})
 
 
 def check_diverse_restaurants(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
-    """Check that no meal has the same text twice."""
+    """Check that no two meals of the plan have the same text."""
     yield from _find_repeats(text for day in plan for text in meals_of(day))
 
 
 def check_diverse_attractions(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
-    """Check that no attraction has the same text twice."""
+    """Check that no two attractions of the plan have the same text."""
     yield from _find_repeats(text for day in plan for text in attractions_of(day))
 
 
 def check_minimum_nights(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
-    """Check that stays have the minimum nights; a name that matches several places is not judged."""
+    """Check that every stay has the place's minimum number of nights; a name with several matches is not judged."""
     yield from (
         f"day {number}: no entry accommodation" for number, day in _number_days(plan) if "accommodation" not in day
     )
@@ -176,7 +176,10 @@ def check_conflicting_transportation(query: TravelQuery, plan: WrittenPlan, sand
 
 
 def check_within_current_city(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
-    """Check that the entries of a day are in its city. Officially, a day in one city compares single characters."""
+    """Check that the entries of a day are in its city.
+
+    As in the official code, on a day in one city the texts are only searched for single characters of its name.
+    """
     for number, day in _number_days(plan):
         cities = cities_of(day)
         if cities is None:
@@ -189,7 +192,7 @@ def check_within_current_city(query: TravelQuery, plan: WrittenPlan, sandbox: Sa
 
 
 def check_within_sandbox(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
-    """Check that all entries exist in the database. As officially, flights are looked up without their date."""
+    """Check that all entries exist in the database. As in the official code, a flight's date is not checked."""
     for number, day in _number_days(plan):
         yield from (f"day {number}: {text} is unknown" for text in _find_unknown(day, sandbox))
 
@@ -262,7 +265,7 @@ def requested_constraints(query: TravelQuery) -> set[str]:
 
 
 def check_cuisine(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
-    """Check that a restaurant of the plan serves every requested cuisine."""
+    """Check that every requested cuisine is served by some restaurant of the plan."""
     served = [cuisines for day in plan for cuisines in _served_cuisines(day, query.org, sandbox)]
     for wanted in query.local_constraint.cuisine or ():
         if not any(wanted in cuisines for cuisines in served):
@@ -286,7 +289,10 @@ def check_room_type(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> 
 
 
 def check_transportation(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
-    """Check that the refused kind is not used. As officially, case matters: lower-case "self-driving" passes."""
+    """Check that the kind of transport that the traveller refuses is not used.
+
+    As in the official code, case matters: lower-case "self-driving" passes.
+    """
     refused = query.local_constraint.transportation
     for text in (entry_of(day, "transportation") for day in plan):
         if refused and TRANSPORT_WORDS[refused] in text:
@@ -370,7 +376,7 @@ class PlanScore(Record):
 
 
 def score_plan(query: TravelQuery, plan: WrittenPlan | None, sandbox: Sandbox) -> PlanScore:
-    """Score one plan. A null or empty plan counts as not delivered; it and a malformed plan are not evaluated."""
+    """Score one plan. None or an empty plan counts as not delivered; neither it nor a malformed plan is evaluated."""
     days = (plan or ())[: query.days]
     if malformed := find_missing_key(days):
         return PlanScore(
@@ -396,7 +402,7 @@ def score_plan(query: TravelQuery, plan: WrittenPlan | None, sandbox: Sandbox) -
 
 
 def aggregate_scores(scores: Sequence[PlanScore]) -> dict[str, float]:
-    """Compute the benchmark's six rates as fractions of the given scores, and their number `n`.
+    """Compute the benchmark's six rates of the given scores, as fractions, and the number `n` of scores.
 
     A query without a plan must be among the scores: `score_plan(query, None, sandbox)`. Without scores all rates are 0.
     """

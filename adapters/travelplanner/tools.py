@@ -1,4 +1,4 @@
-"""TravelPlanner's tools (TDP appendix A): their call format, the look-ups, and the operators that use them."""
+"""TravelPlanner's tools (TDP, appendix A): their call format, the look-ups, and the operators that use them."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -68,18 +68,18 @@ MAX_SUGGESTIONS = 5
 
 
 class RefusedError(ValueError):
-    """An action is not a valid tool call, or its arguments are unknown; the message shows the correct form."""
+    """An action is not a valid tool call, or its arguments are unknown; the message shows the correct format."""
 
 
 class TravelToolCall(NamedTuple):
-    """Tool name and arguments."""
+    """Parsed tool call: the name of the tool and its arguments."""
 
     tool: str
     values: tuple[str, ...]
 
 
 def parse_call(action: Action) -> TravelToolCall:
-    """Parse an action as a tool call, typed or written as `Tool[A, B]`; tool names are case-insensitive.
+    """Parse an action as a tool call, given by its `kind` or in its text as `Tool[A, B]`; case of the tool is ignored.
 
     Raises:
         RefusedError: the action names no tool, or has the wrong number of arguments.
@@ -140,7 +140,7 @@ def _find_tool(kind: str) -> str | None:
 
 
 class KnownPlaces:
-    """Cities of the benchmark by name and by state, case-insensitive. Eight names are both a city and a state."""
+    """Cities of the database by name and by state, case-insensitive. Some names are both a city and a state."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._cities = {city.lower(): city for city in sandbox.cities()}
@@ -192,14 +192,14 @@ MAX_LISTED = 20
 
 
 class KnownFlights:
-    """Legs whose flights are known from a flight table.
+    """Knows of which legs it is certain whether they have flights, as the flight table may be a subset of the official.
 
-    A complete table covers all legs. A subset covers the legs that the queries' reference information lists, with or
-    without flights, and those that it has rows of; whether any other leg has flights is unknown.
+    The complete table covers all legs. A subset covers the legs of which it has rows, and those that the queries'
+    reference information lists, with or without flights. Whether any other leg has flights is unknown.
 
-    For an unknown leg it lists known dates or cities, because otherwise agents could not discover the legs in the data.
-    This reveals cities of the queries' reference information, so rates from a subset are not comparable with those from
-    the complete table.
+    For an unknown leg, `describe_unknown` lists known dates or cities, because otherwise agents could not discover the
+    legs in the data. This reveals cities of the queries' reference information, so rates with a subset are not
+    comparable with those with the complete table.
     """
 
     def __init__(self, sandbox: Sandbox, listed: Iterable[ListedLeg], *, complete: bool) -> None:
@@ -212,7 +212,7 @@ class KnownFlights:
         return self._complete or (origin, destination, date) in self._legs
 
     def describe_unknown(self, origin: str, destination: str, date: str) -> str:
-        """Return the message for an unknown leg: it is not in the data, and what is known instead."""
+        """Return the message for a leg that is not in the data; it lists the dates or cities that are."""
         route = f"{origin} to {destination}"
         head = f"Not in the data: flights from {route} on {date}."
         if dates := self._dates(origin, destination):
@@ -251,7 +251,7 @@ CHEAPEST = ", cheapest first"
 
 
 class Lookups:
-    """Look-up tools over one database; any number of worlds may share them."""
+    """The six look-up tools over one database; any number of worlds may share them."""
 
     def __init__(self, sandbox: Sandbox, known: KnownFlights) -> None:
         self._sandbox, self._known = sandbox, known
@@ -319,7 +319,7 @@ class Lookups:
 
 
 def create_lookups(database: Path, sandbox: Sandbox, listed: Iterable[ListedLeg]) -> Lookups:
-    """Create the look-up tools of a database folder; a flight table with the official name counts as complete.
+    """Create the look-up tools for a database folder; a flight table with the official name counts as complete.
 
     Args:
         database: Database folder.
@@ -397,12 +397,12 @@ async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]
 
 
 def create_tool_operators() -> Mapping[str, Operator]:
-    """Return the operators by slot: an agent for a task and one for a sub-task act alike, each on its assignment."""
+    """Return the operators `decide` (agent with a task) and `execute` (agent with a sub-task), which work alike."""
     return {"decide": decide, "execute": decide}
 
 
 def create_tool_action(tool: str, text: str) -> Action:
-    """Create the action of a tool call; its arguments hold the complete text, its label is shortened."""
+    """Create the action of a tool call; `args["query"]` has the complete text of the call, the action's text is cut."""
     return Action(text=f"{tool}[{clip(unquote_line(text), MAX_SHOWN_CHARS)}]", kind=tool, args={"query": text})
 
 

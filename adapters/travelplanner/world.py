@@ -20,7 +20,7 @@ Route = tuple[str, ...]
 
 
 class TravelWorld(Environment):
-    """World in which one trip is planned. Actions book slots, clear them, add up costs, or write the itinerary.
+    """World in which one trip is planned. Actions book or clear plan entries, add up costs, or write the itinerary.
 
     Agents that write the complete plan as text use the actions `cost` and `deliver` instead.
     """
@@ -34,7 +34,7 @@ class TravelWorld(Environment):
         self._submission = PlanSubmission(query, self._catalog.sandbox)
 
     def reset(self) -> Observation:
-        """Start with an empty draft on the first route."""
+        """Start with an empty draft, on the route of the reference information."""
         self._catalog, self._draft = self._catalog_of(None), Draft()
         self._submission = PlanSubmission(self._query, self._catalog.sandbox)
         return Observation(text=self._summary())
@@ -57,14 +57,14 @@ class TravelWorld(Environment):
         return Observation(text=action.text, accepted=False)
 
     def view(self) -> str:
-        """Describe the draft's totals."""
+        """Describe the cost of the draft, the budget, and the requested cuisines that no restaurant serves yet."""
         return self._summary()
 
     def admissible(self) -> None:
-        """Return None: there are too many bookings to list. Realize offers those that satisfy the constraints."""
+        """Return None: there are too many bookings to list. The operator Realize offers those that are allowed."""
 
     def score(self) -> Scores:
-        """Score the plan delivered as text, or else the draft so far, officially; the answer is the plan."""
+        """Score the plan delivered as text, or else the draft, by the official rules; `answer` is the scored plan."""
         plan = self._plan()
         score = score_plan(self._query, plan, self._catalog.sandbox)
         verdicts = {**score.commonsense, **score.hard}
@@ -121,8 +121,8 @@ class TravelWorld(Environment):
 class ToolWorld(TravelWorld):
     """World with tools and a notebook. Plans are delivered and scored as in `TravelWorld`; nothing is booked here.
 
-    No observation depends on earlier steps, not even the one of the notebook. So copies of the world that are stepped
-    concurrently agree with one world that takes the same steps in sequence.
+    No observation depends on earlier steps, not even the reply to a note. So sub-tasks may run concurrently, each in
+    its own copy of the world: observations are the same as in one world that takes all steps in sequence.
     """
 
     concurrent = True

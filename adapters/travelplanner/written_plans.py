@@ -1,4 +1,4 @@
-"""Plans written as text: parsing, delivery to the world, rates, reference information, operators and prompts."""
+"""TravelPlanner plans that a model writes as text: parsing, delivery, rates, reference information and operators."""
 
 import json
 import re
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # Parsing. Malformed plans are not repaired, because the rate of malformed plans is measured.
 
 COST, DELIVER = "cost", "deliver"
-"""Kinds of the two actions on a plan: compute its cost, or deliver it, which ends the episode."""
+"""Kinds of the two actions on a plan written as text: compute its cost, or deliver it, which ends the episode."""
 
 ACTION = re.compile(rf"^\W{{0,20}}action\W{{1,20}}({COST}|{DELIVER})\b", re.IGNORECASE | re.MULTILINE)
 THOUGHT = re.compile(r"^\W*thought\s*:\s*", re.IGNORECASE)
@@ -105,11 +105,11 @@ def read_plan(text: str) -> list[PlanDay]:
 # verdict a failure. The verdict itself (commonsense and local constraints, final pass) is never revealed.
 
 MALFORMED = "malformed"
-"""Key in the scores of a run that delivered text: 1 if the text contained no plan."""
+"""Key in `Scores.parts` of a run that delivered text; the value is 1 if the text contained no plan, else 0."""
 
 
 class PlanSubmission:
-    """Handler of the actions `cost` and `deliver`; `plan` is the delivered plan if it could be parsed."""
+    """Handler of the actions `cost` and `deliver`. `plan` is the delivered plan; None if it could not be parsed."""
 
     def __init__(self, query: TravelQuery, sandbox: Sandbox) -> None:
         self._query, self._sandbox = query, sandbox
@@ -122,7 +122,7 @@ class PlanSubmission:
         return {MALFORMED: float(self.plan is None)} if self.delivered else {}
 
     def step(self, action: Action) -> Observation:
-        """Compute the cost of, or accept, the plan in `args["plan"]`; only a delivery ends the episode."""
+        """Compute the cost of the plan in `action.args["plan"]`, or accept its delivery, which ends the episode."""
         delivers = action.kind != COST
         self.delivered = delivers
         try:
@@ -161,17 +161,17 @@ class PlanSubmission:
         return {"cost": self._cost(plan), "days": len(plan)}
 
 
-# Failure rates of plans as text: malformed outputs, and plans over budget (section 4.1).
+# Failure rates of plans as text: malformed outputs, and plans over budget (SDP, section 4.1).
 
 ScoredQuery = tuple[TravelQuery, Scores | None]
 """Query and scores of a run; the scores are None if the world gave none."""
 
 
 def text_rates(outcomes: Sequence[ScoredQuery], feasible: Callable[[TravelQuery], bool]) -> dict[str, float]:
-    """Return the rates `malformed` (of the outputs) and `over_budget` (of the feasible tasks) as fractions.
+    """Return the rates `malformed` (share of the delivered texts) and `over_budget` (share of the feasible tasks).
 
     The result is empty if no run delivered text: methods that book option by option can have neither error. A malformed
-    output has no cost and so is not over budget; a run without any output counts among the feasible tasks only.
+    text has no cost, so it is not over budget. A run without a text counts for `over_budget` only.
     """
     outputs = [scores.parts[MALFORMED] for _, scores in outcomes if scores and MALFORMED in scores.parts]
     if not outputs:
@@ -218,7 +218,7 @@ def format_reference(query: TravelQuery, trip: Trip, sandbox: Sandbox, limit: in
 
 
 def select_cheapest(rows: Sequence[T], price: Callable[[T], float], count: int) -> list[T]:
-    """Return the `count` cheapest rows, in the order given."""
+    """Return the `count` cheapest rows, in the order in which they are given."""
     indices = sorted(range(len(rows)), key=lambda index: price(rows[index]))[:count]
     return [rows[index] for index in sorted(indices)]
 
@@ -286,11 +286,11 @@ MAX_SHOWN_TURNS = 3
 """Maximum number of earlier turns in a prompt."""
 
 SINGLE_PASS = "The plan is written once and delivered; its cost cannot be asked for."
-"""First line of an outline: shown to the model, and a mark by which `decide` treats every reply as a delivery."""
+"""First line of an outline. It is shown to the model, and makes `decide` treat every reply as a delivery."""
 
 
 def create_oneshot_operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
-    """Create the operators of ReAct, Reflexion and plan-and-solve that write this benchmark's plans."""
+    """Create the operators decide and outline of agents that write plans as text: ReAct, Reflexion, plan-and-solve."""
 
     async def outline(state: OutlineView, runtime: Runtime[Context]) -> dict[str, Any]:
         reference = await _load_reference(benchmark, state["task"], runtime)

@@ -1,6 +1,6 @@
 """Addresses and URLs that may be requested: protection against requests to private networks.
 
-`parse_url` checks the text of a URL, `Addresses` the IP addresses of its host.
+`parse_url` checks the text of a URL; `Addresses` checks the IP addresses of its host.
 """
 
 import ipaddress
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 
 def parse_url(url: str, base: "httpx.URL | None" = None) -> "httpx.URL":
-    """Parse a URL, relative to `base` if given, without its fragment.
+    """Parse a URL, relative to `base` if given, and remove its fragment.
 
     Raises:
-        AddressRefused: it is invalid, not http or https, contains a user, or has no host or an impossible port.
+        AddressRefused: the URL is invalid, is not http or https, contains a user name, or has no host or an impossible
+            port.
     """
     import httpx
 
@@ -48,14 +49,18 @@ def parse_url(url: str, base: "httpx.URL | None" = None) -> "httpx.URL":
 IP = IPv4Address | IPv6Address
 
 UNICAST = ipaddress.ip_network("2000::/3")
-"""All IPv6 addresses that are allocated for the internet."""
+"""All IPv6 addresses that are allocated for the public internet."""
 
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 """IPv4 addresses as seen from a network without IPv4 (RFC 6052)."""
 
 
 def parse_ip(address: str) -> IP:
-    """Parse an address without its zone; an IPv4 address that IPv6 wraps is unwrapped. Raises ValueError if invalid."""
+    """Parse an IP address, ignoring its zone. An IPv6 address that stands for an IPv4 address becomes that address.
+
+    Raises:
+        ValueError: the address is invalid.
+    """
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, IPv6Address) and ip in NAT64:
         return IPv4Address(int(ip) & 0xFFFF_FFFF)
@@ -63,7 +68,7 @@ def parse_ip(address: str) -> IP:
 
 
 def is_public(ip: IP) -> bool:
-    """Return whether an address is public; one that is routed by an IPv4 address (6to4) is if that address is."""
+    """Return whether an IP address is public. A 6to4 address is public only if its IPv4 address is."""
     if isinstance(ip, IPv4Address):
         return ip.is_global and not ip.is_multicast and not ip.is_reserved
     return ip in UNICAST and ip.is_global and (ip.sixtofour is None or is_public(ip.sixtofour))
@@ -79,36 +84,36 @@ ALLOWED_VARIABLE = "CERTIGRAPH_WEB_ALLOW"
 ALLOWED_PORTS = (80, 443)
 
 ResolveFunction = Callable[[str, int], Sequence[str]]
-"""Function (host, port) -> addresses of the host, best first. Raises OSError if there are none."""
+"""Function (host, port) -> IP addresses of the host, best first. It raises OSError if there are none."""
 
 
 class SocketAddress(NamedTuple):
-    """Address and port that a socket connects to."""
+    """IP address and port that a socket connects to."""
 
     address: str
     port: int
 
 
 class AllowRule(NamedTuple):
-    """Entry of the user's allowed hosts: a network or a host name, on one port or on all."""
+    """Entry of the user's allowed hosts: a network or a host name, on one port (`port`) or on all (None)."""
 
     name: str
     network: IPv4Network | IPv6Network | None
     port: int | None
 
     def covers(self, name: str, place: SocketAddress) -> bool:
-        """Return whether a place is allowed that was requested by this host name."""
+        """Return whether this rule allows a connection to `place`, to which the host name `name` was resolved."""
         matches = parse_ip(place.address) in self.network if self.network else name == self.name
         return matches and self.port in (None, place.port)
 
 
 def allowed_hosts() -> tuple[str, ...]:
-    """Return the entries of CERTIGRAPH_WEB_ALLOW, separated by commas: hosts, `host:port`, `10.0.0.0/8`."""
+    """Return the entries of CERTIGRAPH_WEB_ALLOW, a list with commas: hosts, `host:port`, networks (`10.0.0.0/8`)."""
     return tuple(entry for part in os.environ.get(ALLOWED_VARIABLE, "").split(",") if (entry := part.strip()))
 
 
 def resolve_host(host: str, port: int) -> list[str]:
-    """Resolve a host with this machine's resolver. Raises OSError if it has no address."""
+    """Resolve a host name with this machine's resolver. Raises OSError if the host has no address."""
     infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in infos))
 
@@ -117,13 +122,14 @@ class Addresses:
     """Resolver that returns only addresses which may be requested.
 
     Args:
-        allowed: hosts, `host:port` and networks that may be private, on any port or on the named one.
-        hosts: fixed addresses, like a hosts file: a name, or the end of names (`.example`), to `address:port`. They are
-            allowed.
-        resolve: resolves a host.
+        allowed: hosts, `host:port` and networks that may be requested although they are private, on any port or on the
+            given one.
+        hosts: fixed addresses, as in a hosts file: from a host name, or the end of host names (`.example`), to
+            `address:port`. They may be requested without a check.
+        resolve: function that resolves a host name.
 
     Raises:
-        Fault: ("data") an invalid entry.
+        Fault: ("data") an entry of `allowed` or `hosts` is invalid.
     """
 
     def __init__(
@@ -137,11 +143,11 @@ class Addresses:
         self._resolve = resolve
 
     def find(self, host: str, port: int) -> list[SocketAddress]:
-        """Return the places to connect to, best first.
+        """Return the addresses and ports to connect to for a host, best first.
 
         Raises:
             PageRefused: the host cannot be resolved.
-            AddressRefused: one of its addresses is private, or the port unusual, and not allowed.
+            AddressRefused: one of its addresses is private, or the port is neither 80 nor 443, and no entry allows it.
         """
         name = host.lower().rstrip(".")
         if mapped := self._mapped(name):

@@ -1,6 +1,6 @@
-"""Pages: fetching over HTTP, decoding, and extraction of their text.
+"""Web pages: fetching over HTTP, decoding, and extraction of their text.
 
-`Fetcher` is the PageSource of the web; `read_page` converts a response body to title and text.
+`Fetcher` is the page source for the live web; `read_page` converts a response body to title and text.
 """
 
 import codecs
@@ -29,7 +29,7 @@ DECLARED_CHARSET = re.compile(
     rb"""(?:<meta[^>]*?charset|<\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w:.-]+)""", re.IGNORECASE
 )
 DECLARATION_BYTES = 2048
-"""Number of first bytes that are searched for a declared charset."""
+"""Number of bytes at the beginning of a page that are searched for a declared charset."""
 
 BROWSER_CHARSETS = {
     "iso-8859-1": "cp1252",
@@ -38,16 +38,17 @@ BROWSER_CHARSETS = {
     "gb2312": "gb18030",
     "shift_jis": "cp932",
 }
-"""Charsets that browsers use for these names (WHATWG's Encoding Standard)."""
+"""Charsets that browsers use in place of the declared ones (WHATWG's Encoding Standard)."""
 
 EXCLUDED_CODECS = ("punycode", "idna", "unicode-escape", "raw-unicode-escape")
 """Codecs of Python that no page uses; the first one takes minutes for a megabyte."""
 
 
 def decode_body(body: bytes, charset: str = "") -> str:
-    """Decode by byte order mark, else by `charset` of the header, else by the page's declaration, else as UTF-8.
+    """Decode the bytes of a page to text.
 
-    Undecodable bytes become the replacement character.
+    The charset is that of the byte order mark, else `charset` from the HTTP header, else the one that the page
+    declares, else UTF-8. Bytes that cannot be decoded become the replacement character.
     """
     from_mark = next((name for mark, name in BYTE_ORDER_MARKS if body.startswith(mark)), "")
     match = DECLARED_CHARSET.search(body[:DECLARATION_BYTES])
@@ -61,24 +62,25 @@ def decode_body(body: bytes, charset: str = "") -> str:
     return body.decode("utf-8", "replace")
 
 
-# Outline: the complete text of an HTML tree with lines, tables and lists. Less refined than an extracted article.
+# Outline: the complete text of an HTML tree with its lines, tables and lists. It has more boilerplate than an article
+# extracted by trafilatura.
 
 OUTSIDE_ELEMENTS = ("head", "nav", "footer", "aside", "svg", "select", "button", "iframe")
-"""Elements that are not part of a page's own text."""
+"""HTML elements that are not part of a page's own text."""
 
 LINE_ELEMENTS = (
     *("address", "article", "blockquote", "br", "caption", "dd", "div", "dl", "dt", "fieldset", "figcaption", "figure"),
     *("form", "header", "hr", "main", "ol", "p", "pre", "section", "summary", "table", "ul"),
 )
 LINE_PREFIXES = {"li": "- ", "tr": "| ", "h1": "# ", "h2": "## ", "h3": "### ", "h4": "#### "}
-"""Markdown prefixes of lines, by element."""
+"""Markdown prefixes of lines, by HTML element."""
 
 CELL_ELEMENTS = ("td", "th")
 CELL_END = " | "
 
 
 def outline_tree(tree: Any) -> str:
-    """Return the text of an lxml tree as Markdown."""
+    """Return the complete text of an lxml tree as Markdown: its outline."""
     parts: list[str] = []
     inside = 0
     walk = import_web_package("lxml.etree").iterwalk(tree, ("start", "end"))
@@ -115,7 +117,7 @@ def _collapse_spaces(text: str | None) -> str:
     return re.sub(r"\s+", " ", text or "")
 
 
-# Text of a page as Markdown: HTML by trafilatura, with tables and lists; other text types unchanged.
+# Text of a page as Markdown: HTML is converted by trafilatura, with tables and lists; other text types stay unchanged.
 
 HTML_TYPES = ("text/html", "application/xhtml+xml")
 TEXT_TYPES = (
@@ -123,7 +125,7 @@ TEXT_TYPES = (
     *("application/json", "application/ld+json", "application/xml", "application/rss+xml", "application/atom+xml"),
 )
 MIN_CHARACTERS = 100
-"""Minimum characters of a page (SDP, appendix A.4)."""
+"""Minimum characters of a page's text; a page with less counts as unreadable (SDP, appendix A.4)."""
 
 HIDDEN_STYLE = re.compile(r"display:none|visibility:hidden|font-size:0(\.0+)?(?![.\d])")
 REMOVED_ELEMENTS = ("script", "style", "noscript", "template")
@@ -134,29 +136,29 @@ MARKDOWN_ESCAPE = re.compile(r"\\([*_`~\[\]<#>+\-.)])")
 """Markdown's escapes, which would otherwise appear in answers."""
 
 MAX_EXTRACTED_ELEMENTS = 20_000
-"""Maximum number of elements for trafilatura; it is too slow for larger trees."""
+"""Maximum number of HTML elements of a page for trafilatura, which is too slow for larger pages."""
 
 MAX_TITLE_CHARACTERS = 300
 MAX_SHORT_PAGE_CHARACTERS = 3_000
-"""Maximum characters of a page that counts as short."""
+"""Maximum characters of a page that counts as short. Of a longer page, a smaller share has to be extracted."""
 
 
 class PageContent(NamedTuple):
-    """A page's title, empty if it has none, and its text."""
+    """Title and text of a page; the title is empty if the page has none."""
 
     title: str
     text: str
 
 
 class ContentType(NamedTuple):
-    """Type and charset of a Content-Type header."""
+    """Media type and charset of a Content-Type header; the charset may be empty."""
 
     type: str
     charset: str
 
 
 def parse_content_type(content_type: str) -> ContentType:
-    """Return type and charset of a readable page. Raises PageRefused for other types."""
+    """Parse a Content-Type header. Raises PageRefused if the type is not HTML or another text type."""
     header = Message()
     # a missing header usually belongs to a hand-written HTML page
     header["Content-Type"] = content_type or HTML_TYPES[0]
@@ -168,10 +170,10 @@ def parse_content_type(content_type: str) -> ContentType:
 
 
 def read_page(body: bytes, content_type: str) -> PageContent:
-    """Extract a page's title and text.
+    """Extract the title and the text of a page from a response body.
 
     Raises:
-        PageRefused: its type is not text, its content does not match its type, or it has hardly any text.
+        PageRefused: the type is not a text type, the body is no text, or there are less than MIN_CHARACTERS of text.
         Fault: ("environment") trafilatura is missing.
     """
     content_kind = parse_content_type(content_type)
@@ -209,7 +211,7 @@ def _parse_html(source: str) -> Any:
 
 
 def _remove_hidden(tree: Any) -> None:
-    """Remove invisible elements, where instructions to a model could be hidden."""
+    """Remove invisible elements from an HTML tree, because instructions to a model could be hidden in them."""
     for element in list(tree.iter()):
         if element.tag not in ("html", "body") and _is_hidden(element):
             element.clear(keep_tail=True)
@@ -247,7 +249,12 @@ def _trafilatura_config() -> Any:
 
 
 def _complete_text(text: str, full_text: str) -> str:
-    """Add the table rows that an extracted text lacks; return the full text if too little of it was extracted."""
+    """Return the extracted text with the table rows that it lacks; the full text if too little was extracted.
+
+    Args:
+        text: the text that trafilatura extracted.
+        full_text: the outline of the page.
+    """
     share = 0.5 if len(full_text) < MAX_SHORT_PAGE_CHARACTERS else 0.2  # a long page has more boilerplate
     if len(text) < share * len(full_text):
         return full_text
@@ -266,23 +273,25 @@ DENIED_STATUSES = (401, 403, 407, 429, 451)
 
 
 class Fetcher:
-    """A PageSource over HTTP. Threads may share it. Proxies of the environment are not used.
+    """A PageSource that fetches pages over HTTP. Threads may share it. Proxies of the environment are not used.
 
-    Only public addresses on ports 80 and 443 are requested, and the connection uses the address that was checked;
-    `allowed` and `hosts` are exceptions.
+    Only public addresses on ports 80 and 443 are requested, and the connection uses the address that was checked.
+    `allowed` and `hosts` are exceptions to this rule.
 
     Args:
-        timeout: maximum seconds on the network for a page, its redirects and its site's robots.txt; parsing a very
+        timeout: maximum seconds on the network for a page, its redirects and its site's robots.txt. Parsing a very
             large page takes a few seconds more.
-        largest: maximum bytes of a page, unpacked; no more are read.
+        largest: maximum bytes of a page after decompression; a larger page is refused.
         redirects: maximum number of redirects.
-        allowed: hosts, `host:port` or networks that may be private; `addresses.allowed_hosts()` are the user's.
-        hosts: fixed addresses, like a hosts file: a name, or the end of names (`.example`), to `address:port`.
+        allowed: hosts, `host:port` and networks that may be requested although they are private. The user's list is
+            `addresses.allowed_hosts()`.
+        hosts: fixed addresses, as in a hosts file: from a host name, or the end of host names (`.example`), to
+            `address:port`.
         robots: whether a site's robots.txt is obeyed.
-        resolve: resolves a host.
+        resolve: function that resolves a host name.
 
     Raises:
-        Fault: ("data") an invalid entry of `allowed` or `hosts`.
+        Fault: ("data") an entry of `allowed` or `hosts` is invalid.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ class SearchHit(Record):
 
 
 class WebPage(Record):
-    """A page: its text as Markdown, without navigation and other boilerplate."""
+    """A page that was read; `text` is Markdown without navigation and other boilerplate."""
 
     url: str
     """URL of the request."""
@@ -35,25 +35,26 @@ class WebPage(Record):
 
 
 class Unreadable(Record):
-    """A page that could not be read, with a short reason: `timed out after 10 s`, `refused (403)`."""
+    """A page that could not be read, with a short reason such as `timed out after 10 s` or `refused (403)`."""
 
     url: str
     reason: str
     lasting: bool = False
-    """Whether other pages of its domain will fail as well: a timeout, a denial, a page without text."""
+    """Whether other pages of the domain will probably fail as well, as after a timeout or a denial."""
 
 
 class SearchProvider(Protocol):
     """A search engine. Methods block."""
 
     name: str
-    """Identifies the provider's results in the cache."""
+    """Name of the provider, under which its results are cached."""
 
     def search(self, query: str, k: int) -> Sequence[SearchHit]:
         """Return at most `k` results, best first.
 
         Raises:
-            Fault: ("environment") no answer, no key, a spent quota, or an answer of another form; says what to do.
+            Fault: ("environment") the service does not answer, the key is missing, the quota is used up, or the answer
+                cannot be parsed. The message says what to do.
         """
         ...
 
@@ -62,25 +63,25 @@ class PageSource(Protocol):
     """A reader of pages. Methods block for a bounded time and never raise for what a page or server does."""
 
     name: str
-    """Identifies pages of this source, and of its settings, in the cache."""
+    """Name of the source and its settings, under which its pages are cached."""
 
     def page(self, url: str) -> WebPage | Unreadable:
         """Return the page of an http or https URL, or the reason why there is none."""
         ...
 
 
-# Conversion of services' answers to results: bounded, one line each, unique URLs, without keys.
+# Conversion of a search service's answer to results: bounded texts of one line, unique URLs, no API keys.
 
 MAX_TITLE_CHARACTERS = 300
 MAX_SNIPPET_CHARACTERS = 1_000
 MAX_URL_CHARACTERS = 2_000
-"""Maximum characters; a longer URL is dropped, because a truncated one leads elsewhere."""
+"""Maximum characters of a URL. A result with a longer one is dropped, because a truncated URL leads elsewhere."""
 
 _FORBIDDEN_CHARACTERS = re.compile(r"[\s\x00-\x1f\x7f]")
 
 
 class ServiceResult(NamedTuple):
-    """One result as a service returns it: every part may be missing, or of any length."""
+    """One result as a search service returns it: every part may be missing or have any length."""
 
     title: str | None
     url: str | None
@@ -88,7 +89,10 @@ class ServiceResult(NamedTuple):
 
 
 def to_hits(results: Iterable[ServiceResult], k: int) -> list[SearchHit]:
-    """Return at most `k` results with http or https URLs, in order; the first one of each URL."""
+    """Convert results of a service to at most `k` search hits, in order.
+
+    Results without an http or https URL are dropped; of several with the same URL, the first is used.
+    """
     by_url: dict[str, SearchHit] = {}
     for title, url, snippet in results:
         if len(by_url) >= k:
@@ -102,7 +106,7 @@ def to_hits(results: Iterable[ServiceResult], k: int) -> list[SearchHit]:
 
 
 def clip_line(text: str, most: int) -> str:
-    """Return the first `most` characters of a text as one line."""
+    """Return a text as one line of at most `most` characters."""
     return to_line(text)[:most].rstrip()
 
 
@@ -127,7 +131,13 @@ _SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 def search_pages(pages: PassagePool, query: str, k: int) -> list[SearchHit]:
-    """Return at most `k` pages that share a word with the query, best first; their ids are their URLs."""
+    """Search local pages, and return at most `k` hits that share a word with the query, best first.
+
+    Args:
+        pages: the pages, each as a passage whose id is its URL.
+        query: the words to search for.
+        k: maximum number of hits.
+    """
     passages = [hit.passage for hit in pages.search(query, k)]
     return [
         SearchHit(title=p.title, url=p.id, snippet=clip_line(build_snippet(p.text, query), MAX_SNIPPET_CHARACTERS))
@@ -136,7 +146,10 @@ def search_pages(pages: PassagePool, query: str, k: int) -> list[SearchHit]:
 
 
 def build_snippet(text: str, query: str) -> str:
-    """Return the two sentences with most words of the query, in text order; the first two if none has any."""
+    """Return the two sentences of a text that share most words with the query, in text order.
+
+    If no sentence shares a word, the result is the first two.
+    """
     query_terms = set(terms(query))
     sentences = [part for part in _SENTENCE_BREAK.split(text) if part.strip()]
     shared = [len(query_terms.intersection(terms(part))) for part in sentences]

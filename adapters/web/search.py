@@ -1,6 +1,6 @@
 """Search services over HTTP: Serper, Brave and SearXNG.
 
-`ServiceClient` sends requests to a service with bounded tries, time and size; its faults show no secret.
+`ServiceClient` sends requests to a service with bounded retries, time and size. Its error messages show no secret.
 """
 
 import hashlib
@@ -25,35 +25,36 @@ if TYPE_CHECKING:
     import httpx
 
 
-# Configuration of a search service: its address, its key, and advice if one of them is missing.
+# Configuration of a search service: its address, its API key, and advice if one of them is missing.
 
 
 @dataclass(frozen=True)
 class SearchService:
-    """Address and key of a service; variables are environment variables."""
+    """Configuration of a search service: where its address and its API key are found."""
 
     name: str
     variable: str
-    """Variable that holds its address."""
+    """Environment variable that contains the address."""
     base_url: str = ""
-    """Address if the variable is not set; empty if it must be set."""
+    """Address if the variable is not set; empty if the variable must be set."""
     path: str = ""
-    """Required end of the address's path."""
+    """Required end of the path in the address."""
     key: str = ""
-    """Variable that holds the key; empty if the service needs none."""
+    """Environment variable that contains the API key; empty if the service needs no key."""
     key_page: str = ""
-    """Page where a key, and more of its quota, can be obtained."""
+    """URL of the page where a user gets a key and more quota."""
 
     @property
     def alternative(self) -> str:
-        """Setting that selects another service."""
+        """Setting of CERTIGRAPH_SEARCH that selects another service, for advice in messages."""
         return f"CERTIGRAPH_SEARCH={'serper' if self.name == 'searxng' else 'searxng'}"
 
     def address(self) -> "httpx.URL":
-        """Parse the address; an invalid one is not shown, because it may contain a password.
+        """Return the address of the service.
 
         Raises:
-            Fault: ("environment") it is not set, or not an http or https address.
+            Fault: ("environment") the address is not set, or is not an http or https address. The message does not show
+                it, because it may contain a password.
         """
         import httpx
 
@@ -74,10 +75,10 @@ class SearchService:
         return address.copy_with(path=path if path.endswith(self.path) else path + self.path)
 
     def secret(self) -> str:
-        """Return the key.
+        """Return the API key.
 
         Raises:
-            Fault: ("environment") it is not set, or has characters that no key has.
+            Fault: ("environment") the key is not set, or has characters that no key has.
         """
         key = os.environ.get(self.key, "")
         if not key:
@@ -89,32 +90,37 @@ class SearchService:
         return key
 
     def advise_unreachable(self) -> str:
-        """Return what to do if no answer comes."""
+        """Return advice to the user if the service does not answer."""
         return (
             f"check the network and {self.variable}, then certigraph resume RUN, or start a new run: {self.alternative}"
         )
 
     def advise_wrong_form(self) -> str:
-        """Return what to do if an answer has another form."""
+        """Return advice to the user if an answer of the service cannot be parsed."""
         return f"check that {self.variable} is the address of a service that answers as {self.name} does"
 
 
-# Advice for refusals. A service's own text is searched for a few codes and never repeated.
+# Advice for refused requests. The service's own text is searched for a few codes and never repeated.
 
 _SPENT_CODES = re.compile(rb"not enough credits|QUOTA_LIMITED|insufficient_quota", re.IGNORECASE)
-"""Codes of a spent quota, of Serper, Brave and OpenAI. Brave writes "quota" in every refusal."""
+"""Codes by which Serper, Brave and OpenAI say that the quota is used up. Brave writes "quota" in every refusal."""
 
 _KEY_CODES = re.compile(rb"SUBSCRIPTION_TOKEN_INVALID|invalid_api_key")
-"""Codes of a missing or wrong key; Brave's comes with status 422."""
+"""Codes by which services say that the API key is missing or wrong. Brave's comes with status 422."""
 
 
 def is_spent(status: int, content: bytes) -> bool:
-    """Return whether a refusal means that the quota is spent, so that a repeated request would fail too."""
+    """Return whether a refusal means that the quota is used up, so that a repeated request would fail too.
+
+    Args:
+        status: HTTP status of the refusal.
+        content: body of the refusal.
+    """
     return status == 402 or (status < 500 and _SPENT_CODES.search(content) is not None)
 
 
 def advise_refusal(service: SearchService, status: int, content: bytes) -> str:
-    """Return in one line why a request was refused, as far as status and codes show it, and what to do."""
+    """Return one line of advice: why a request was refused, as far as status and body show it, and what to do."""
     # another provider answers differently, so that the run so far cannot be repeated with it
     next_step = f"then certigraph resume RUN, or start a new run with another provider: {service.alternative}"
     if is_spent(status, content):
@@ -136,10 +142,10 @@ def _advise_key(service: SearchService, status: int) -> str:
     return f"the key is refused{spent}: check {service.key} at {service.key_page}"
 
 
-# Requests to a search service: bounded tries, time and size, and faults that show no secret.
+# Requests to a search service: bounded retries, time and size, and error messages that show no secret.
 
 TRY_TIMEOUT = 15.0
-"""Maximum seconds of one try."""
+"""Maximum seconds of one request, each of up to MAX_TRIES."""
 
 MAX_TRIES = 3
 MAX_WAIT_SECONDS = 20.0
@@ -152,7 +158,7 @@ SleepFunction = Callable[[float], None]
 
 
 class ServiceAnswer(BaseModel):
-    """Base class of parsed answers; services may send additional fields."""
+    """Base class of the parsed answers of services. Fields that a class does not declare are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -161,7 +167,7 @@ T = TypeVar("T", bound=ServiceAnswer)
 
 
 class ServiceReply(NamedTuple):
-    """An answer of bounded size."""
+    """Response of a service to one request, of bounded size; `retry_after` is the header Retry-After."""
 
     status: int
     content: bytes
@@ -169,7 +175,12 @@ class ServiceReply(NamedTuple):
 
 
 class ServiceClient:
-    """Sends requests to one service. Blocks; threads may share it.
+    """Sends requests to one service. Its methods block; threads may share it.
+
+    Args:
+        service: the service.
+        timeout: maximum seconds of one request.
+        sleep: function that waits before a request is repeated.
 
     Raises:
         Fault: ("environment") the address of the service is missing or invalid, or the proxy's is invalid.
@@ -187,24 +198,33 @@ class ServiceClient:
         self._label = f"{service.name} at {show_address(str(address))}"
         user = (address.username, address.password)
         self.name = _service_name(self._url, self._label) if os.environ.get(service.variable) else service.name
-        """Identifies the service in caches: at another address it is another service."""
+        """Name of the service for caches. It differs for each address that the user sets."""
         self._client = _create_client(httpx.BasicAuth(*user) if any(user) else None)
 
     def get(self, form: type[T], params: Mapping[str, str], headers: Mapping[str, str] | None = None) -> T:
-        """Send a query as URL parameters and return the parsed answer. Raises Fault like `post`."""
+        """Send a GET request with URL parameters, and return the answer parsed as the type `form`.
+
+        Raises:
+            Fault: as `post` raises.
+        """
         return self.read(self._answer("GET", self._url.copy_merge_params(params), headers=headers), form)
 
     def post(self, form: type[T], body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> T:
-        """Send a JSON body and return the parsed answer.
+        """Send a POST request with a JSON body, and return the answer parsed as the type `form`.
 
         Raises:
-            Fault: ("environment") no answer in time, a refusal, still busy at the last try, an answer that is too long
-                or of another form. The message repeats nothing that the service wrote, which may be the key.
+            Fault: ("environment") the service does not answer in time, refuses the request, is still busy at the last
+                try, or its answer is too long or cannot be parsed. The message repeats nothing that the service wrote,
+                because that could be the key.
         """
         return self.read(self._answer("POST", self._url, json=body, headers=headers), form)
 
     def request(self, method: str, url: "httpx.URL | None" = None, **sent: Any) -> ServiceReply:
-        """Send one request and return its answer, whatever its status. Raises Fault if none comes or it is too long."""
+        """Send one request and return the response, whatever its status.
+
+        Raises:
+            Fault: ("environment") there is no response, or it is too long.
+        """
         import httpx
 
         try:
@@ -224,15 +244,15 @@ class ServiceClient:
         raise Fault("environment", f"{problem}: {self._service.advise_unreachable()}") from None
 
     def should_retry(self, reply: ServiceReply, tried: int) -> bool:
-        """Return whether the service was too busy in this try so that the request should be repeated."""
+        """Return whether to repeat a request: the service was busy, and fewer than MAX_TRIES requests were sent."""
         return _is_busy(reply) and tried < MAX_TRIES
 
     def wait(self, reply: ServiceReply, tried: int) -> None:
-        """Wait before the next try, as long as the service asks for, within bounds."""
+        """Wait before the request is repeated, as long as the service asks for, at most MAX_WAIT_SECONDS."""
         self._sleep(min(_retry_after(reply, 2.0 ** (tried - 1)), MAX_WAIT_SECONDS))
 
     def read(self, reply: ServiceReply, form: type[T]) -> T:
-        """Parse an answer. Raises Fault if it is a refusal or has another form."""
+        """Parse a response as the type `form`. Raises Fault if it is a refusal or does not fit that type."""
         if not 200 <= reply.status < 300:
             message = advise_refusal(self._service, reply.status, reply.content)
             raise Fault("environment", f"{self._label} answered with status {reply.status}: {message}")
@@ -252,7 +272,7 @@ class ServiceClient:
 
 
 def _service_name(url: "httpx.URL", label: str) -> str:
-    """Return the address as it may be shown, with a digest of the rest, which may be secret."""
+    """Return a name of the service at an address: its label, and a digest of the complete URL, which may be secret."""
     return f"{label} {hashlib.sha256(str(url).encode()).hexdigest()[:8]}"
 
 
@@ -282,7 +302,13 @@ MAX_QUERY_CHARACTERS = 2_000
 
 
 class HttpProvider(ABC):
-    """A SearchProvider that uses one service.
+    """Base class of search providers that use one HTTP service.
+
+    Args:
+        service: the service.
+        headers: HTTP headers of every request, such as the one with the key.
+        timeout: maximum seconds of one request.
+        sleep: function that waits before a request is repeated.
 
     Raises:
         Fault: ("environment") the address of the service is invalid.
@@ -300,7 +326,7 @@ class HttpProvider(ABC):
         self.name = self._requests.name
 
     def search(self, query: str, k: int) -> Sequence[SearchHit]:
-        """Return at most `k` results, best first; none for an empty query. Raises Fault as `ServiceClient` does."""
+        """Return at most `k` results, best first; none for an empty query. Raises Fault as `ServiceClient.post`."""
         words = to_storable_line(query)[:MAX_QUERY_CHARACTERS]
         return to_hits(self._search(words, k), k) if words and k > 0 else []
 
@@ -336,14 +362,14 @@ class _SerperAnswer(ServiceAnswer):
 
 
 class Serper(HttpProvider):
-    """Searches with https://google.serper.dev/search, or the address in SERPER_URL, with the key in SERPER_API_KEY.
+    """Search provider Serper, at https://google.serper.dev/search or the address in SERPER_URL.
 
-    The answer box, if there is one, is the first result.
+    The API key is in SERPER_API_KEY. Google's answer box, if there is one, is the first result.
 
     Args:
-        service: a compatible service.
-        key: replaces the service's key.
-        sleep: waits between tries.
+        service: Serper, or a service that answers like it.
+        key: API key to use instead of the one in the environment.
+        sleep: function that waits before a request is repeated.
 
     Raises:
         Fault: ("environment") the key is missing, or the address is invalid.
@@ -369,7 +395,7 @@ BRAVE = SearchService(
 BRAVE_MAX_RESULTS = 20
 BRAVE_MAX_WORDS = 50
 BRAVE_MAX_QUERY = 400
-"""Maximum characters of a query. Brave refuses requests that exceed one of these three limits."""
+"""Maximum characters of a query. Brave refuses requests that exceed one of the three limits above."""
 
 _HIGHLIGHT = re.compile(r"</?strong>")
 
@@ -390,13 +416,13 @@ class _BraveWeb(ServiceAnswer):
 class _BraveAnswer(ServiceAnswer):
     type: str
     web: _BraveWeb | None = None
-    """Missing if nothing was found."""
+    """The results; None if nothing was found."""
 
 
 class Brave(HttpProvider):
-    """Searches with https://api.search.brave.com, or the address in BRAVE_URL, with the key in BRAVE_API_KEY.
+    """Search provider Brave, at https://api.search.brave.com or the address in BRAVE_URL.
 
-    The first 50 words of a query are used; at most 20 results are returned.
+    The API key is in BRAVE_API_KEY. Only the first 50 words of a query are used; at most 20 results are returned.
 
     Raises:
         Fault: ("environment") the key is missing, or the address is invalid.
@@ -435,11 +461,10 @@ class _SearxngAnswer(ServiceAnswer):
 
 
 class SearXNG(HttpProvider):
-    """Search engine that queries the SearXNG server at SEARXNG_URL.
+    """Search provider that queries the SearXNG server at SEARXNG_URL.
 
-    The URL may contain a user name and a password. The server must have JSON output enabled.
-
-    It returns the first page of results, about 20.
+    The URL may contain a user name and a password. The server must have JSON output enabled. Only the first page of its
+    results is used, about 20.
 
     Raises:
         Fault: ("environment") SEARXNG_URL is not set or invalid.

@@ -1,6 +1,6 @@
-"""The web of one question: providers by name, a folder of pages, models that search, and the cache.
+"""The web that an agent uses: search providers by name, local pages, models that search, and the cache.
 
-`create_providers` creates search providers by name; `Web` combines a provider, a source of pages and a cache.
+`create_providers` creates search providers by name; `Web` combines search providers, a page source and a cache.
 """
 
 import hashlib
@@ -65,15 +65,15 @@ from certigraph.state.search import Passage
 # Chat completions that cite web pages, and the sentence to which each citation belongs.
 
 _LINK = re.compile(r"\s*\(?\[[^\]]*\]\([^)\s]*\)\)?")
-"""Citation as these models write it: `([site.org](https://site.org/page))`."""
+"""Citation as models that search write it: `([site.org](https://site.org/page))`."""
 
 _SENTENCE_END = re.compile(r"[.!?][\"')\]]?(?=\s|$)|\n")
 
 MAX_SENTENCE_DISTANCE = 2_000
-"""Maximum characters around a citation that are searched for its sentence."""
+"""Maximum characters before and after a citation in which the end of its sentence is searched for."""
 
 _TRACKING_SUFFIX = re.compile(r"[?&]utm_source=openai$")
-"""Suffix of every cited URL; removed, so that a page has one URL for all providers."""
+"""Suffix that OpenAI adds to every cited URL. It is removed, so that a page has the same URL for all providers."""
 
 
 class _Citation(ServiceAnswer):
@@ -85,7 +85,7 @@ class _Citation(ServiceAnswer):
 
 class _Annotation(ServiceAnswer):
     url_citation: _Citation | None = None
-    """Missing in annotations of other types."""
+    """The citation; None for annotations of other types."""
 
 
 class _Message(ServiceAnswer):
@@ -98,13 +98,13 @@ class _CompletionChoice(ServiceAnswer):
 
 
 class CitingCompletion(ServiceAnswer):
-    """Parsed answer of the endpoint."""
+    """Parsed chat completion of a model that searches the web and cites pages."""
 
     choices: list[_CompletionChoice] = Field(min_length=1)
     usage: Any = None
 
     def to_results(self) -> Iterator[ServiceResult]:
-        """Yield the pages that the answer cites, each with the sentence that cites it."""
+        """Yield the pages that the answer cites, each with the sentence that contains the citation as its snippet."""
         message = self.choices[0].message
         for cited in (annotation.url_citation for annotation in message.annotations or []):
             if cited:
@@ -113,7 +113,7 @@ class CitingCompletion(ServiceAnswer):
 
     @property
     def text(self) -> str:
-        """Text of the answer."""
+        """Text of the answer, with its citations."""
         return self.choices[0].message.content or ""
 
     def used(self) -> UsageMetadata | None:
@@ -130,7 +130,11 @@ class CitingCompletion(ServiceAnswer):
 
 
 def sentence_at(content: str, start: int, end: int) -> str:
-    """Return the sentence that contains characters `start` to `end`, or the previous one for a link after its end."""
+    """Return the sentence to which a citation belongs.
+
+    It contains the characters `start` to `end`; if these are a link that follows the end of a sentence, it is that
+    previous sentence.
+    """
     parts = (
         content[max(0, start - MAX_SENTENCE_DISTANCE) : start],
         content[start:end][:MAX_SENTENCE_DISTANCE],
@@ -158,10 +162,11 @@ and cite it."""
 
 
 class ModelSearch(HttpProvider):
-    """Searches with a model such as `gpt-4o-search-preview` at OpenAI, or at the endpoint CERTIGRAPH_BASE_URL.
+    """Search provider that asks a model such as `gpt-4o-search-preview`, which searches the web itself.
 
-    The key is in OPENAI_API_KEY; another endpoint may need none. Results are the pages that the model cites, each with
-    the sentence that cites it. A search also raises LimitReached if the run's budget does not allow another call.
+    The model is at OpenAI, or at the endpoint in CERTIGRAPH_BASE_URL, which may need no key. The API key is in
+    OPENAI_API_KEY. Results are the pages that the model cites, each with the sentence that cites it. A search counts as
+    a model call, and raises LimitReached if the run's budget does not allow another call.
 
     Raises:
         Fault: ("environment") the key is missing, or the address is invalid.
@@ -188,7 +193,7 @@ class ModelSearch(HttpProvider):
         return self._completion(body, prompt).to_results()
 
     def _completion(self, body: dict[str, object], prompt: str) -> CitingCompletion:
-        """Return the answer; every request is a call of the budget, also one that a busy service refused."""
+        """Request the completion, again while the endpoint is busy. Every request counts as a call in the budget."""
         call = Call(role="search", model=self._model, schema_name="citations")
         tries = 1
         while True:
@@ -221,20 +226,20 @@ def _count_tokens(prompt: str) -> int:
     return count_tokens_approximately([HumanMessage(prompt)])
 
 
-# A folder of pages: searched by BM25, read by addresses such as `local:guides/gyms.html`.
+# A folder of pages: searched by BM25, and read by addresses such as `local:guides/gyms.html`.
 
 LOCAL_SCHEME = "local:"
 HTML_SUFFIXES = (".html", ".htm")
 PAGE_SUFFIXES = (*HTML_SUFFIXES, ".md", ".txt")
 MAX_FILES = 5_000
 MAX_FILE_BYTES = 2_000_000
-"""Maximum size of a file; a larger one is neither found nor read."""
+"""Maximum size of a file in bytes; a larger one is neither found nor read."""
 
 _HEADING = re.compile(r"#+ +(.+)")
 
 
 class _File(NamedTuple):
-    """A file in the folder, with what changes when its contents change."""
+    """A file in the folder: its path relative to the folder, and size and time of change, to detect new contents."""
 
     relative: str
     size: int
@@ -242,12 +247,12 @@ class _File(NamedTuple):
 
 
 class LocalPages:
-    """The .html, .htm, .md and .txt files in a folder, without hidden ones and links that lead out of it.
+    """Search provider and page source over the .html, .htm, .md and .txt files in a folder.
 
-    It is both a search provider and a source of pages. Files may change: the index is then built again.
+    Hidden files, and links that lead out of the folder, are left out. When files change, the index is built again.
 
     Raises:
-        Fault: ("environment") the folder is missing, has no such file, or more than 5,000 of them.
+        Fault: ("environment") the folder is missing, has no such file, or has more than 5,000 of them.
     """
 
     name = "local"
@@ -258,11 +263,15 @@ class LocalPages:
         self._files()
 
     def search(self, query: str, k: int) -> list[SearchHit]:
-        """Return at most `k` pages that share a word with the query, best first. Raises Fault as `__init__` does."""
+        """Return at most `k` pages that share a word with the query, best first.
+
+        Raises:
+            Fault: as the constructor raises, or no file has a text that can be read.
+        """
         return search_pages(self._index(self._files()), query, k)
 
     def page(self, url: str) -> WebPage | Unreadable:
-        """Return the page of an address that `search` returned; other addresses are unreadable."""
+        """Return the page at an address that `search` returned; for other addresses, an Unreadable."""
         address = url.partition("#")[0]
         relative = os.fsdecode(unquote_to_bytes(address.removeprefix(LOCAL_SCHEME).encode(errors="surrogatepass")))
         path = self._inside(relative) if address.startswith(LOCAL_SCHEME) else None
@@ -294,7 +303,7 @@ class LocalPages:
                     yield _File(relative, stat.st_size, stat.st_mtime_ns)
 
     def _inside(self, relative: str) -> Path | None:
-        """Return the file if its path, and what it links to, are pages in the folder."""
+        """Return the resolved path of a file, or None if it is no visible page or a link leads out of the folder."""
         try:
             path = (self._root / relative).resolve()
             resolved_parts = path.relative_to(self._root).parts
@@ -350,10 +359,11 @@ SIMPLE_PROVIDERS: dict[str, Callable[[], SearchProvider]] = {"serper": Serper, "
 """Providers without a parameter, in order of preference."""
 
 PARAMETER_PROVIDERS: dict[str, Callable[[str], SearchProvider]] = {"openai": ModelSearch, "local": LocalPages}
-"""Providers with a parameter: by the name before the colon, created from the text after it."""
+"""Providers with a parameter, as in `local:FOLDER`: functions by the name before the colon, called with the text after
+it."""
 
 PROVIDER_VARIABLES = {"serper": SERPER.key, "brave": BRAVE.key, "searxng": SEARXNG.variable}
-"""Variable that must be set for each provider without a parameter."""
+"""Environment variable that must be set for each provider without a parameter."""
 
 NO_PROVIDER = (
     f"no search provider: export {SERPER.key}=... ({SERPER.key_page}), {BRAVE.key}=... ({BRAVE.key_page}) or "
@@ -363,15 +373,18 @@ NO_PROVIDER = (
 
 
 def create_providers(names: str = "") -> list[SearchProvider]:
-    """Create the providers of some names; the first one is searched, the second one is another source of evidence.
+    """Create search providers from their names.
 
     Args:
-        names: names as in PROVIDER_FORMS. Empty: those in CERTIGRAPH_SEARCH, else serper, brave and searxng, if their
-            variables are set.
+        names: names as in PROVIDER_FORMS, separated by commas. If empty, the names in CERTIGRAPH_SEARCH are used; if
+            that is unset too, those of serper, brave and searxng whose key or address is set.
+
+    Returns:
+        The providers. `Web` searches with the first one, and uses the second one as another source of evidence.
 
     Raises:
         UnknownName: a name has none of the forms.
-        Fault: ("environment") there is no provider, or one lacks its key, address or folder; the message says what to
+        Fault: ("environment") there is no provider, or one lacks its key, address or folder. The message says what to
             set.
     """
     explicit = _split_names(names) or _split_names(os.environ.get(SEARCH_VARIABLE, ""))
@@ -409,27 +422,30 @@ PAGE_TYPE: TypeAdapter[WebPage | Unreadable] = TypeAdapter(WebPage | Unreadable)
 
 
 class WebCache(NamedTuple):
-    """Answers by the name of a provider or page source, and the request."""
+    """Cache of search results and pages in an SQLite file.
+
+    The key of an entry is the name of the provider or page source, and the request.
+    """
 
     folder: Path
     name: str = "web"
-    """Name of the file; a generated web has a file of its own."""
+    """Name of the file without suffix. A generated web has a file of its own."""
     since: float = 0.0
-    """Seconds since 1970; earlier answers are ignored."""
+    """Time in seconds since 1970; answers stored earlier are ignored."""
 
     def get(self, who: str, request: str, form: TypeAdapter[T], ask: Callable[[], T]) -> T:
-        """Return the cached answer, else the answer of `ask`, which is stored.
+        """Return the cached answer to a request; without one, call `ask` and store what it returns.
 
-        Of several processes that ask at the same time, all get the answer that is stored first.
+        Of several processes that send the request at the same time, all get the answer that is stored first.
 
         Args:
             who: name of the provider or page source.
-            request: the request.
+            request: the request, such as a query or a URL.
             form: type of the answer.
-            ask: sends the request.
+            ask: function that sends the request. If it raises, nothing is stored.
 
         Raises:
-            Fault: ("data") the file is no such cache. Exceptions of `ask` are raised and nothing is stored.
+            Fault: ("data") the file is no cache of the web.
         """
         # a model's query may contain unpaired surrogates
         key = hashlib.sha256(f"{who}\n{request}".encode(errors="surrogatepass")).hexdigest()
@@ -453,7 +469,7 @@ class WebCache(NamedTuple):
 
 
 def web_cache(name: str = "web", *, since: float = 0.0) -> WebCache:
-    """Return the cache in the folder CERTIGRAPH_WEB_CACHE, else in the user's cache folder."""
+    """Return the cache in the folder CERTIGRAPH_WEB_CACHE, or in the user's cache folder if that is unset."""
     folder = os.environ.get(CACHE_VARIABLE)
     return WebCache(expand_path(folder) if folder else cache_folder() / "web", name, since)
 
@@ -465,7 +481,7 @@ def _load_answer(connection: sqlite3.Connection, key: str, since: float) -> str 
 
 
 def _store_answer(connection: sqlite3.Connection, key: str, answer: str, since: float) -> str:
-    """Store an answer, unless another process stored one in the meantime; return the stored one."""
+    """Store an answer and return it. If another process stored one in the meantime, return that one instead."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")  # makes the lookup and the insertion atomic
         if (stored := _load_answer(connection, key, since)) is not None:
@@ -475,7 +491,7 @@ def _store_answer(connection: sqlite3.Connection, key: str, answer: str, since: 
     return answer
 
 
-# The web of one question: search, a second source of evidence, and pages; every request is sent once.
+# The web that an agent uses: search, a second source of evidence, and pages. With a cache every request is sent once.
 
 MAX_PARALLEL_PAGES = 4
 """Maximum number of pages that are fetched in parallel."""
@@ -485,12 +501,16 @@ PAGE_SIGNATURE = "page(url) returns Page(url, title, text) or Unreadable(url, re
 
 
 class Web:
-    """Search and pages. Methods block as long as provider and page source do.
+    """The web that an agent uses: search providers, a page source and a cache. Methods block as long as these do.
 
     Args:
         providers: the first one is searched; the second one, if given, is another source of evidence.
-        pages: page source; pages of a searched folder (`LocalPages`) are read from the folder.
-        cache: cache of answers; None disables it. Results of a folder are never cached.
+        pages: page source. If one provider is a folder (`LocalPages`), its pages are read from the folder instead.
+        cache: cache of results and pages; None disables it. Results and pages of a folder are never cached.
+
+    Attributes:
+        provider: the first provider.
+        second: the second provider, or None.
     """
 
     def __init__(self, providers: Sequence[SearchProvider], pages: PageSource, cache: WebCache | None) -> None:
@@ -502,14 +522,14 @@ class Web:
         """Return at most `k` results of one of the two providers.
 
         Raises:
-            Fault: as the provider raises; ("environment") it returned no valid results.
+            Fault: as the provider raises; ("environment") the provider returned something else than results.
         """
         if self._cache is None or provider is self._local:
             return _validate_answer(HITS_TYPE, provider.search(query, k), SEARCH_SIGNATURE)
         return self._cache.get(provider.name, f"{k}\n{query}", HITS_TYPE, lambda: tuple(provider.search(query, k)))
 
     def read(self, urls: Sequence[str]) -> list[WebPage | Unreadable]:
-        """Read the pages of some URLs, a few in parallel; returned in order and with the requested URLs."""
+        """Read the pages at some URLs, up to four in parallel. They are returned in order, with the requested URLs."""
         if not urls:
             return []
         with ThreadPoolExecutor(MAX_PARALLEL_PAGES) as pool:
@@ -525,7 +545,11 @@ class Web:
 
 
 def _validate_answer(form: TypeAdapter[T], answer: object, expected: str) -> T:
-    """Validate what a user's provider or page source returned; plain dicts are accepted."""
+    """Validate what a provider or page source returned, which a user may have written; plain dicts are accepted.
+
+    Raises:
+        Fault: ("environment") it does not fit the type `form`.
+    """
     try:
         return form.validate_python(answer)
     except ValidationError as error:

@@ -25,24 +25,28 @@ T = TypeVar("T")
 
 
 class Deadline:
-    """Time limit of a page."""
+    """Time limit for loading one page, its redirects and its site's robots.txt included; it starts at construction."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds, self._end = seconds, time.monotonic() + seconds
 
     def remaining(self) -> float:
-        """Return the remaining seconds, more than 0. Raises PageRefused if there are none."""
+        """Return the remaining seconds, more than 0. Raises PageRefused if the time is over."""
         seconds = self._end - time.monotonic()
         if seconds <= 0:
             raise self.timed_out()
         return seconds
 
     def timed_out(self) -> PageRefused:
-        """Create the error of a missed deadline."""
+        """Create the error to raise when the time is over."""
         return PageRefused(f"timed out after {self._seconds:g} s", lasting=True)
 
     def run(self, call: Callable[[], T]) -> T:
-        """Run a call that has no time limit, in a thread that continues if the call takes too long."""
+        """Run a call that has no time limit of its own in a thread, and return its result.
+
+        Raises:
+            PageRefused: the call takes too long; its thread then continues.
+        """
         future: Future[T] = Future()
         threading.Thread(target=_complete_future, args=(future, call), daemon=True).start()
         try:
@@ -52,7 +56,10 @@ class Deadline:
 
 
 class CheckedBackend(httpcore.NetworkBackend):
-    """Network backend that connects a host only to its checked addresses; Host and TLS still use its name."""
+    """Network backend for httpcore that connects only to checked addresses of a host.
+
+    The Host header and TLS still use the host's name.
+    """
 
     def __init__(self, addresses: Addresses, deadline: Deadline) -> None:
         self._addresses, self._deadline, self._sockets = addresses, deadline, httpcore.SyncBackend()
@@ -65,7 +72,12 @@ class CheckedBackend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first address that accepts. Raises PageRefused, or httpcore's errors."""
+        """Connect to the first address of a host that accepts the connection.
+
+        Raises:
+            PageRefused: no address may be requested, or the time is over.
+            httpcore.ConnectError, httpcore.ConnectTimeout: no address accepts.
+        """
         places = self._deadline.run(lambda: self._addresses.find(host, port))
         last_error: Exception = httpcore.ConnectError()
         for index, place in enumerate(places):
@@ -85,7 +97,7 @@ class TimedStream(httpcore.NetworkStream):
         self._stream, self._deadline = stream, deadline
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Read some bytes; none at the end."""
+        """Read at most `max_bytes` bytes; an empty result means the end of the stream."""
         return self._stream.read(max_bytes, self._deadline.remaining())
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
@@ -99,13 +111,13 @@ class TimedStream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        """Return the encrypted connection."""
+        """Start TLS, and return the encrypted connection with the same deadline."""
         return TimedStream(
             self._stream.start_tls(ssl_context, server_hostname, self._deadline.remaining()), self._deadline
         )
 
     def get_extra_info(self, info: str) -> Any:
-        """Return information about the socket for httpcore."""
+        """Return a piece of information about the connection, as httpcore asks for it by name."""
         return self._stream.get_extra_info(info)
 
 
@@ -131,7 +143,7 @@ HEADERS: Mapping[bytes | str, bytes | str] = {
 
 
 class PageResponse(NamedTuple):
-    """Response of a server. Responses without a success status have no body."""
+    """Response of a server to one request. `body` is empty unless the status is a success."""
 
     url: httpx.URL
     status: int
@@ -140,25 +152,32 @@ class PageResponse(NamedTuple):
 
 
 class RequestSettings(NamedTuple):
-    """Settings of a request."""
+    """Limits and checks of a request."""
 
     deadline: Deadline
     most: int
     """Maximum bytes of the unpacked body; later bytes are not read."""
     before: Callable[[httpx.URL], None] = lambda url: None
-    """Raises PageRefused if a URL must not be requested."""
+    """Function that raises PageRefused if a URL must not be requested."""
     wanted: Callable[[httpx.Headers], None] = lambda headers: None
-    """Raises PageRefused if the headers show that the body is unusable."""
+    """Function that raises PageRefused if the response headers show that the body cannot be used."""
 
 
 class Transport:
-    """Sends requests. Threads may share it. Every method raises PageRefused if there is no answer."""
+    """Sends GET requests to checked addresses. Threads may share it.
+
+    Every method raises PageRefused if there is no response.
+
+    Args:
+        addresses: resolver that returns only addresses which may be requested.
+        redirects: maximum number of redirects that are followed.
+    """
 
     def __init__(self, addresses: Addresses, redirects: int) -> None:
         self._addresses, self._redirects = addresses, redirects
 
     def follow(self, url: httpx.URL, settings: RequestSettings) -> PageResponse:
-        """Return the answer after all redirects, each of which is checked."""
+        """Request a URL and return the response after all redirects. Each redirect is checked like the URL itself."""
         answer, seen = self.answer(url, settings), {url}
         while answer.status in (301, 302, 303, 307, 308) and "Location" in answer.headers:
             try:
@@ -177,7 +196,7 @@ class Transport:
         seen.add(target)
 
     def answer(self, url: httpx.URL, settings: RequestSettings) -> PageResponse:
-        """Request one URL without following redirects."""
+        """Request a URL and return the response, without following redirects."""
         settings.before(url)
         target = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
         with (
@@ -225,7 +244,7 @@ MAX_ROBOTS_BYTES = 500_000
 
 
 class Robots:
-    """Rules of the sites requested so far. Threads may share it."""
+    """The robots.txt rules of all sites requested so far. Threads may share it."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -234,10 +253,10 @@ class Robots:
         self._lock = Lock()
 
     def check(self, url: httpx.URL, deadline: Deadline) -> None:
-        """Check that a page may be read.
+        """Check that the site's robots.txt allows reading a page; load the robots.txt if needed.
 
         Raises:
-            PageRefused: the site's rules forbid it, or its server does not send them.
+            PageRefused: the robots.txt forbids it, or cannot be loaded.
         """
         rules = self._of(url.copy_with(raw_path=b"/robots.txt"), deadline)
         if not rules.can_fetch(str(url), ROBOTS_AGENT):

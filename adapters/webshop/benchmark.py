@@ -1,4 +1,4 @@
-"""The WebShop benchmark: splits of goals, and plans that buy a goal's product."""
+"""The WebShop benchmark: splits of goals, and action plans that buy the product of a goal."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -41,12 +41,12 @@ from certigraph.state.trajectory import Footer
 DEFAULT_SPLIT, WRITTEN = "instructions", "written"
 
 SPLIT_RANGES = {"test": (0, 500), "dev": (500, 1500), "train": (1500, None)}
-"""Ranges of the splits in the shuffled list of templated goals. They are WebShop's as far as known, but its order of
-goals is different."""
+"""Ranges of the splits in the shuffled list of templated goals. As far as known, WebShop uses the same ranges, but its
+order of goals is different."""
 
 
 def select_split(goals: Mapping[str, ShopGoal], written: Mapping[str, ShopGoal], split: str) -> dict[str, ShopGoal]:
-    """Return the goals of a split by id.
+    """Return the goals of a split by id, chosen from the templated `goals` and the `written` ones.
 
     Raises:
         UnknownName: the split is unknown or empty; the message lists the others.
@@ -71,7 +71,7 @@ def _first_goals(goals: Mapping[str, ShopGoal]) -> dict[str, ShopGoal]:
 
 
 def plan_purchase(page: ShopPage, goal: ShopGoal, shop: Shop) -> list[str]:
-    """Return the remaining actions that buy exactly the product and options of a goal.
+    """Return the actions that, from a page on, buy exactly the product of a goal with the options of the goal.
 
     Raises:
         Fault: ("data") another product or other options are bought already, or no search finds the product.
@@ -122,18 +122,18 @@ PLAIN, ATTRIBUTES = "plain", "attributes"
 class WebShop(Benchmark):
     """Benchmark of tasks such as `B08X2PKKB2-0`: a product and the number of a combination of its options.
 
-    Splits: `instructions` (the default), the first goal of each of 275 instructions; `test`, `dev` and `train` of all
-    3,964 goals; `written`, eleven instructions written by crowd workers.
+    Splits: `instructions` (the default) has the first goal of each of 275 instructions; `test`, `dev` and `train` are
+    ranges of all 3,964 goals; `written` has eleven instructions written by crowd workers.
 
     Scores differ slightly from WebShop's. The rules are the same, but three parts are substitutes: the search is
-    another BM25 (see `Shop`); a word list instead of spaCy's tagger finds the nouns by which kinds of products are
+    another BM25 (see `Shop`); a word list instead of spaCy's tagger finds the nouns by which types of products are
     compared (`products.nouns_in`); and the list of colours is our own (`products.COLOURS`). Prices from ranges and
     price bounds are drawn with other random numbers.
 
     Args:
-        data: Folder with WebShop's files, read on first use; None for the generated shop.
-        config: "": pages mark their buttons; "plain": strings are joined by " [SEP] "; "attributes": products have a
-            page of attributes, which WebShop's text pages lack.
+        data: Folder with WebShop's files, read on first use; None for a generated shop.
+        config: How pages are shown. "": a line per string, with buttons marked; "plain": strings joined by " [SEP] ";
+            "attributes": as "", and products have a page of attributes, which WebShop's text pages lack.
     """
 
     configurations = (ATTRIBUTES, PLAIN)
@@ -165,7 +165,7 @@ class WebShop(Benchmark):
 
         Raises:
             UnknownName: there is no such task; the message lists some ids.
-            Fault: as in `tasks`.
+            Fault: see `tasks`.
         """
         goal = self._goals.get(task_id) or self._written.get(task_id)
         if goal is None:
@@ -182,7 +182,7 @@ class WebShop(Benchmark):
         check_packages("WebShop's reward needs", ["rapidfuzz"], "webshop")
 
     def open(self, task: Task) -> WebShopWorld:
-        """Create the shop with a task's goal.
+        """Create the environment of a task: the shop, and the goal from `task.constants`.
 
         Raises:
             Fault: ("data") the task's constants are not a valid `ShopGoal`.
@@ -194,7 +194,8 @@ class WebShop(Benchmark):
         """Return the searches and clicks that buy the product, from the start or after the actions `before`.
 
         Raises:
-            Fault: ("data") something else is bought already, or no search by the instruction's words finds the product.
+            Fault: ("data") something else is bought already, or no search with words of the instruction finds the
+                product.
         """
         world = self.open(task)
         for action in before:
@@ -202,11 +203,11 @@ class WebShop(Benchmark):
         return plan_purchase(world.page, world.goal, self._shop)
 
     def operators(self) -> Mapping[str, Operator]:
-        """Return no operators: the generic, prompted ones are used."""
+        """Return an empty mapping: this benchmark replaces none of the graphs' generic operators."""
         return {}
 
     def expert(self) -> Responder:
-        """Return the scripted model that follows the demonstrations."""
+        """Return the scripted model `scripted:expert`: it follows the actions of `demonstration`."""
         return demonstration_expert(self.demonstration)
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
@@ -251,4 +252,4 @@ of the page, which has [button] before its name: a product's number opens the pr
 it, Back to Search, < Prev and Next > lead on, Description, Features and Reviews tell more. click[Buy Now] buys the
 product as chosen and ends the task. What is bought is judged by its kind, what it is like, each option and its price:
 choose every option that was asked for first."""
-"""Briefing of agents. It does not mention by which words kinds of products are compared."""
+"""Text about the world at the start of agents' prompts. It does not reveal how types of products are compared."""

@@ -1,4 +1,4 @@
-"""WebShop's factored states, extracted from its pages by rules.
+"""Rules that extract factored states (objects with attributes) from WebShop's pages.
 
 `WebShopFactors` is written by hand for WebShop's pages; in the StateFactory paper a language model extracts the states.
 """
@@ -31,7 +31,7 @@ _PRICE = re.compile(r"Price: \$(\d[\d,]*(?:\.\d+)?)")
 _BOUGHT = (BOUGHT.lower(), "thank you for shopping")
 
 FIXED_BUTTONS = frozenset((ATTRIBUTES, BACK, BUY, DESCRIPTION, FEATURES, NEXT, PREVIOUS, REVIEWS, "Search", "search"))
-"""Buttons that are not values of options; on some pages the last one is lower-case."""
+"""Buttons that are not values of options; on some pages "Search" is lower-case."""
 
 
 OPTION_NAMES = frozenset(
@@ -55,14 +55,14 @@ class ItemPage(NamedTuple):
     price: float | None
     """Lowest price in dollars."""
     options: dict[str, list[str]]
-    """Values by option name; the empty name if an unmarked text has no common name before them."""
+    """Values by option name. The name is empty if the text does not mark buttons and no common name precedes them."""
     chosen: frozenset[str]
     marked: bool
     """Whether the text shows which values are chosen."""
 
 
 def page_kind(text: str) -> str:
-    """Return the kind of a page: "bought", "results", "item", "search" or "details"; empty if it is none."""
+    """Return the kind of a page: "bought", "results", "item", "search" or "details"; empty if the text is no page."""
     if any(words in text.lower() for words in _BOUGHT):
         return "bought"
     if _RESULTS_HEAD.search(text):
@@ -110,7 +110,7 @@ def _parse_options(shown: PageStrings) -> tuple[dict[str, list[str]], str]:
 # offers, and which of those are chosen. Everything comes from pages that were seen; asins are not used.
 
 LIST, ITEM, PURCHASE = "search results", "item in view", "receipt"
-"""Identities with dissimilar embeddings, because an item in view is not a bought item."""
+"""Names of objects in a state. Their embeddings differ much, so that an item in view is not taken for a bought one."""
 
 FACTOR_FEATURES, OFFERS, CHOICE = "features", "offers", "choice"
 
@@ -120,14 +120,14 @@ Entities = dict[str, dict[str, str]]
 
 
 class WebShopFactors:
-    """Extractor of factored states. Chosen values are read from marks, or from actions if pages have no marks.
+    """Extractor of factored states from pages.
 
-    The milestones are those of every purchase: results with the wanted words, an item with them, each choice, the
-    receipt.
+    Chosen option values are read from the marks of buttons or, if pages have no marks, from the actions. The milestones
+    are those of every purchase: results with the wanted words, an item with them, each choice, and the receipt.
     """
 
     def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
-        """Return the state after a step; facts about an item are kept on its pages and once it is bought."""
+        """Return the state after a step. Facts about an item are kept on all its pages and after the purchase."""
         known, kind, text = to_mapping(state), page_kind(observation), observation.replace(goal, "")
         if kind == "search":
             return to_factored({})
@@ -142,9 +142,10 @@ class WebShopFactors:
         return state
 
     def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
-        """Return the goal state: a matching item in view, chosen as requested, and bought.
+        """Return the goal state: a matching item is in view, the requested options are chosen, and it is bought.
 
-        Options requested in free text are known once an item offers values that it mentions.
+        If the goal requests options in free text, they are known once an item offers values that the goal mentions.
+        Until then `before` is returned unless it is empty.
         """
         request = parse_instruction(goal)
         item_entity = state.get(ITEM)

@@ -24,14 +24,17 @@ LEVEL_SEPARATOR = "\u203a"
 
 
 class Product(Record):
-    """Product of the shop. `prices` is one price in dollars, or the lowest and the highest of a range."""
+    """Product of the shop; `asin` is Amazon's product id.
+
+    `prices` has one price in dollars, or the lowest and the highest price of a range.
+    """
 
     asin: str = Field(min_length=1)
     title: str
     description: str = ""
     features: tuple[str, ...] = ()
     attributes: tuple[str, ...] = ()
-    """Attributes; no page shows them unless the shop is configured to."""
+    """Attributes such as "easy clean"; pages show them only in the configuration "attributes"."""
     options: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     prices: tuple[float, ...] = Field(min_length=1, max_length=2)
     query: str = ""
@@ -46,7 +49,7 @@ class Product(Record):
 
     @property
     def price(self) -> float:
-        """Price that a buyer pays; of a range, a uniform draw that is the same every time."""
+        """Price that a buyer pays; from a range, a uniform random draw that is the same every time."""
         return Random(f"price:{self.asin}").uniform(self.prices[0], self.prices[-1])
 
     @property
@@ -56,7 +59,7 @@ class Product(Record):
 
 
 class ShopInstruction(Record):
-    """Instruction without options and price: its text, and the attributes that a purchase is judged by."""
+    """Instruction before options and price are added: its text, and the attributes that a purchase is judged by."""
 
     asin: str
     text: str = Field(min_length=1)
@@ -74,7 +77,7 @@ class ShopCatalogue(NamedTuple):
 
 
 def read_catalogue(folder: Path) -> ShopCatalogue:
-    """Read the shop of 1,000 products with its 275 templated and 11 written instructions.
+    """Read WebShop's small shop from a folder: 1,000 products with 275 templated and 11 written instructions.
 
     Raises:
         Fault: ("data") a file is missing or malformed; the message names file and field.
@@ -143,14 +146,14 @@ def _read_written(row: JsonRow) -> list[ShopInstruction]:
 
 
 class ProductKind(NamedTuple):
-    """Kind of products, and what distinguishes them."""
+    """Kind of products in the generated shop, and what distinguishes its products."""
 
     name: str
     category: str
     traits: tuple[str, ...]
     options: tuple[str, ...] = ()
     dollars: int = 30
-    """Approximate price."""
+    """Approximate price in dollars."""
 
 
 KINDS = (
@@ -187,7 +190,7 @@ PRODUCTS_PER_KIND = 4
 
 
 def generated_catalogue() -> ShopCatalogue:
-    """Generate the shop; it is the same every time."""
+    """Generate a small shop, which is the same every time."""
     pairs = list(_generate_products(Random("webshop")))
     return ShopCatalogue({product.asin: product for product, _ in pairs}, tuple(wish for _, wish in pairs))
 
@@ -230,7 +233,7 @@ MAX_BOUND = 990
 """Maximum price bound in dollars; more expensive products have no bound."""
 
 BOUND_CHOICES = 4
-"""Number of multiples of ten dollars above a price from which its bound is drawn."""
+"""Number of multiples of ten dollars, the next ones above a price, from which its bound is drawn."""
 
 
 class ShopGoal(Record):
@@ -267,7 +270,10 @@ def build_written_goals(catalogue: ShopCatalogue) -> dict[str, ShopGoal]:
 
 
 def draw_price_bound(product: Product) -> float | None:
-    """Draw two of the next multiples of ten dollars above the price and return the larger; None above 980 dollars."""
+    """Draw the price bound of goals for a product; None if it costs 980 dollars or more.
+
+    Two of the next four multiples of ten dollars above the price are drawn; the larger one is the bound.
+    """
     price = product.price
     above = [float(bound) for bound in range(10, MAX_BOUND + 1, 10) if bound > price][:BOUND_CHOICES]
     return max(Random(f"bound:{product.asin}").sample(above, 2)) if len(above) > 1 else None
@@ -350,7 +356,7 @@ COLOURS = tuple(_COLOURS.split())
 
 
 class PurchaseReward(NamedTuple):
-    """Reward and its parts. Shares are in [0, 1]; `options` is None if the goal has no options."""
+    """Reward of a purchase and its parts, all in [0, 1]; `options` is None if the goal has no options."""
 
     reward: float
     type: float
@@ -380,7 +386,11 @@ def compute_reward(goal: ShopGoal, wanted: Product, bought: Product, chosen: Seq
 
 
 def type_reward(wanted: Product, bought: Product) -> float:
-    """Return 1 for a product of the wanted type, 0.5 if nothing indicates it, 0.1 or 0 if titles share few nouns."""
+    """Return the factor of the reward for the type of the bought product.
+
+    It is 1 for the wanted type, 0.5 if nothing indicates that both types are the same, 0.1 if the titles share few
+    nouns, and 0 if they share none.
+    """
     share = title_share(wanted.title, bought.title)
     if share < OTHER_TYPE_SHARE:
         return 0.1 if share else 0.0
@@ -396,7 +406,10 @@ def title_share(wanted: str, bought: str) -> float:
 
 
 def has_attribute(product: Product, attribute: str) -> bool:
-    """Return whether a product has an alike attribute, or its title, features or description have the exact words."""
+    """Return whether a product has an attribute, or one with nearly the same words (`is_alike`).
+
+    It also has the attribute if its title, features or description contain the attribute's exact words.
+    """
     texts = (product.title, " ".join(product.features), product.description)
     return any(is_alike(product_attribute, attribute) for product_attribute in product.attributes) or any(
         attribute in t.lower() for t in texts
@@ -409,7 +422,7 @@ def normalise_value(value: str) -> str:
 
 
 def is_alike(left: str, right: str) -> bool:
-    """Return whether two phrases have nearly the same words: a token set ratio above 85.
+    """Return whether two phrases have nearly the same words: a token set ratio (fuzzy string match) above 85.
 
     Raises:
         Fault: ("data") rapidfuzz is not installed; the message has the command that installs it.

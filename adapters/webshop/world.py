@@ -24,17 +24,17 @@ IGNORED_WORDS = STOPWORDS.union(_ASKING.split())
 
 
 class ParsedInstruction(NamedTuple):
-    """Parsed instruction."""
+    """Parts of an instruction: words that describe the product, wanted options, and the price bound."""
 
     words: tuple[str, ...]
-    """Words that describe the product, in order, without stopwords and words of asking."""
+    """Words that describe the product, in order, without stopwords and words of a request such as "find"."""
     options: dict[str, str]
     upper: float | None
     """Price bound in dollars."""
 
 
 def parse_instruction(instruction: str) -> ParsedInstruction:
-    """Parse an instruction; in written ones, options are among the words."""
+    """Parse an instruction. In one written by a crowd worker, wanted options are among `words`."""
     bound = _BOUND.search(instruction)
     text = _BOUND.sub("", instruction)
     marks = list(_OPTION.finditer(text))
@@ -46,7 +46,10 @@ def parse_instruction(instruction: str) -> ParsedInstruction:
 
 
 def propose_keywords(instruction: str) -> list[str]:
-    """Propose search keywords, the best first: with options, without them, the last words, the first words."""
+    """Propose search keywords for an instruction, the best first.
+
+    They are all its words with the option values, all words without them, the last four words, and the first four.
+    """
     parts = parse_instruction(instruction)
     all_words = [*parts.words, *(word for value in parts.options.values() for word in words(value))]
     tries = (all_words, parts.words, parts.words[-4:], parts.words[:4])
@@ -54,7 +57,10 @@ def propose_keywords(instruction: str) -> list[str]:
 
 
 def shared_words(instruction: str, text: str) -> str:
-    """Return the wanted words of an instruction that a text contains, in the instruction's order; plurals match."""
+    """Return the describing words of an instruction that a text contains, in the instruction's order.
+
+    A singular matches its plural.
+    """
     present = set(to_singular(text).split())
     return " ".join(word for word in parse_instruction(instruction).words if to_singular(word) in present)
 
@@ -79,7 +85,7 @@ MAX_RESULTS, PER_PAGE = 50, 10
 
 
 class Shop:
-    """Products by asin, and a BM25 search over title, description, first feature and options.
+    """Products by asin (Amazon's product id), and a BM25 search over title, description, first feature and options.
 
     WebShop searches by Lucene (pyserini); this is rank-bm25 over words without stopwords, with only plurals stemmed, so
     the order of results differs somewhat.
@@ -93,7 +99,7 @@ class Shop:
         """Return a product.
 
         Raises:
-            Fault: ("data") the shop has no product of that asin.
+            Fault: ("data") the shop has no product with this asin.
         """
         if asin not in self.products:
             raise Fault("data", f"no product {asin!r} among {len(self.products)}; use tasks of WebShop().tasks()")
@@ -139,21 +145,21 @@ class ShopPage(Record):
     options: dict[str, str] = Field(default_factory=dict)
     """Chosen value by option; options without a choice are missing."""
     details: str = ""
-    """Name of the product's details page."""
+    """Name of the details page that is shown, such as "Features"; empty on other pages."""
 
 
 class PageLine(NamedTuple):
-    """Visible string of a page, and whether it is a button."""
+    """Visible string of a page, and whether it is plain text, a button, or the button of a chosen value."""
 
     text: str
     mark: Mark = "text"
 
 
 def lines_of(page: ShopPage, shop: Shop, instruction: str, *, attributes: bool) -> list[PageLine]:
-    """Return the lines of a page; with `attributes`, items have a button to a page of their attributes.
+    """Return the lines of a page; if `attributes` is True, items have a button to a page of their attributes.
 
     Raises:
-        Fault: ("data") as in `Shop.product`.
+        Fault: ("data") the page's product is not in the shop.
     """
     if page.kind == "bought":
         return [PageLine(BOUGHT)]
@@ -206,7 +212,7 @@ _ACTION = re.compile(r"\s*(search|click)\s*\[(.*)\]\s*", re.IGNORECASE | re.DOTA
 
 
 def parse_action(action: str) -> tuple[str, str] | None:
-    """Parse an action into `search` or `click` and the text in brackets; None if it is no such action."""
+    """Parse an action into `search` or `click` and the text in brackets; None if the text is no such action."""
     match = _ACTION.fullmatch(action)
     return (match[1].lower(), match[2].strip()) if match and match[2].strip() else None
 
@@ -259,7 +265,7 @@ ACTION_FORMS = "say search[KEYWORDS] on the search page, click[BUTTON] for a but
 
 
 class WebShopWorld(Environment):
-    """WebShop episode. Buying ends it and gives the reward; all other rewards are 0.
+    """Environment of one goal. Buying a product ends the episode and gives its reward; all other rewards are 0.
 
     Args:
         shop: Shop with products and search.
@@ -277,12 +283,12 @@ class WebShopWorld(Environment):
         self.page = ShopPage()
 
     def reset(self) -> Observation:
-        """Return to the search page."""
+        """Start the episode on the search page."""
         self.page = ShopPage()
         return Observation(text=self.view())
 
     def step(self, action: Action) -> Observation:
-        """Search or click. An action that the page does not have is rejected with the reason and changes nothing."""
+        """Search or click a button. An action that the page does not offer is rejected and changes nothing."""
         page = self._next_page(action.text)
         if page is None:
             refusal = f"{action.text[:100]!r} is no action here; {ACTION_FORMS}."
@@ -300,12 +306,12 @@ class WebShopWorld(Environment):
         return format_page(self._lines(), marked=self._marked)
 
     def admissible(self) -> list[str]:
-        """List every button of the page; on the search page also searches for the instruction's words."""
+        """List a click for every button of the page; on the search page also searches for the instruction's words."""
         searches = propose_keywords(self.goal.instruction) if self.page.kind == "search" else []
         return [f"search[{words}]" for words in searches] + [f"click[{text}]" for text in buttons_of(self._lines())]
 
     def score(self) -> Scores:
-        """Return WebShop's reward in [0, 1], 0 before the purchase; part `success` is 1.0 if the reward is 1."""
+        """Return WebShop's reward in [0, 1], or 0 before the purchase; `parts["success"]` is 1.0 if the reward is 1."""
         if self.page.kind != "bought":
             return Scores(value=0.0, parts={"success": 0.0})
         parts = self._reward_parts()._asdict()
@@ -332,7 +338,7 @@ class WebShopWorld(Environment):
 
 
 def format_page(shown: list[PageLine], *, marked: bool) -> str:
-    """Format a page in one of the two text modes."""
+    """Format a page: one string per line with buttons marked, or strings joined by " [SEP] " if `marked` is False."""
     if not marked:
         return " [SEP] ".join(line.text for line in shown)
     return "\n".join(_MARKS[line.mark].format(line.text) for line in shown)

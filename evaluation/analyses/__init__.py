@@ -1,1 +1,1 @@
-"""The papers' analyses: tables, figures and studies."""
+"""The analyses of the papers SDP, TDP, STEP, CGDP and StateFactory: tables, figures and studies."""

@@ -1,4 +1,8 @@
-"""CGDP's study: page, figures and the command `certigraph study cgdp`."""
+"""Report of the CGDP study and the command `certigraph study cgdp`.
+
+The study runs search agents (harnesses) under several memory conditions, with and without a gate that stops a search
+which makes no more progress.
+"""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,7 +67,7 @@ from certigraph.state.records import UnknownName
 
 
 class StudySection(NamedTuple):
-    """Section of the page: title, caption, names of its tables, and the name of its figure, if it has one."""
+    """Section of the page: title, caption, names of the tables, and the name of the figure, if the section has one."""
 
     title: str
     caption: str
@@ -137,11 +141,14 @@ SECTIONS = (
 
 
 MAX_OPEN_ROWS = 16
-"""Maximum number of rows of a table that is shown open; a longer one is folded."""
+"""Maximum number of rows of a table that is shown unfolded on the page; longer tables are folded."""
 
 
 def format_page(plan: ComparisonPlan, tables: Tables, drawings: Mapping[str, Markup], done: int) -> str:
-    """Format the page. It loads nothing and has no scripts; text from runs is escaped."""
+    """Format the HTML page of the study. It loads no other files and has no scripts; text from runs is escaped.
+
+    `done` is the number of finished runs.
+    """
     runs = sum(map(is_arm, plan.methods)) * len(plan.tasks) * plan.trials
     model = plan.outline.model
     missing = f"; {format_count(runs - done, 'run')} not finished" if done < runs else ""
@@ -179,19 +186,22 @@ def _html_table(frame: pd.DataFrame) -> Markup:
 
 COLOURS = dict(zip(MEMORIES, SERIES_COLOURS, strict=False))
 MAX_COLUMNS, PANEL_WIDTH, PANEL_HEIGHT = 4, 3.1, 3.0
-"""Maximum number of panels in a row; width and height of a panel in inches."""
+"""Maximum number of panels in a row of a figure; width and height of a panel in inches."""
 
 LEGEND_WIDTH = 5.0
 """Width of the legend in inches."""
 
 
 def draw_quality(tables: Tables) -> Figure:
-    """Draw the mean score over mean tokens of each condition, hollow with the gate, and the frontiers as lines."""
+    """Draw a point for each memory condition: its mean score over its mean tokens, with a panel per harness.
+
+    Points with the gate are hollow. A line joins the conditions on the Pareto frontier.
+    """
     return _draw_panels(tables["pareto"], _draw_frontier, "tokens a run", "mean score")
 
 
 def draw_prompt_growth(tables: Tables) -> Figure:
-    """Draw the prompt tokens of the agent by round, one line with its 95 % interval per condition."""
+    """Draw the prompt tokens of the agent by search round: a line with its 95 % interval for each memory condition."""
     return _draw_panels(tables["prompts"], _draw_growth, "round", "prompt tokens of the agent")
 
 
@@ -243,7 +253,7 @@ def _draw_growth(panel: Any, rows: pd.DataFrame) -> None:
 
 
 def _legend_handles(panel: Any, memories: pd.Series) -> Sequence[Any]:
-    """Legend handles of the conditions that were run, without data."""
+    """Build the legend handles of the memory conditions that were run."""
     shown = {memory: colour for memory, colour in COLOURS.items() if memory in set(memories)}
     return [panel.plot([], [], "o", color=colour, label=memory)[0] for memory, colour in shown.items()]
 
@@ -254,14 +264,14 @@ STUDY_PAGE = "study.html"
 
 
 class StudyReport(NamedTuple):
-    """Frames and tables of a study so far."""
+    """Data frames and tables of a CGDP study so far."""
 
     frames: StudyFrames
     tables: Tables
 
 
 def write_report(plan: ComparisonPlan, folder: Path, benchmark: Benchmark) -> StudyReport:
-    """Write the report of a study so far, and return its frames and tables.
+    """Write the report of a CGDP study so far, and return its data frames and tables.
 
     Writes `study.html`, `episodes.csv`, `rounds.csv`, `replays.csv`, a CSV for each table, and `quality` and `growth`
     as PNG and SVG. Page and CSV files are replaced only when they are complete.
@@ -291,19 +301,20 @@ PRINTED_TABLES = {
     "errors": "runs that an error ended: left out above, tried again by the next call",
     "artefacts": "open questions that say that nothing is known, share of runs",
 }
-"""Titles of the tables that are printed where they have rows, between scores and gaps; page and CSV files have all."""
+"""Titles of the tables that are printed between scores and gaps if they have rows; page and CSV files have all tables.
+"""
 
 HIDDEN_COLUMNS = {"tasks", "spread"}
-"""Columns that are not printed, because a terminal is too narrow."""
+"""Columns that are not printed in a terminal, because it is too narrow."""
 
 
 def to_json(tables: Tables) -> dict[str, Any]:
-    """Convert all tables to lists of rows for JSON, by name."""
+    """Convert all tables to lists of rows for JSON, by name of the table."""
     return {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
 
 
 def print_study(tables: Tables) -> None:
-    """Print the scores, the tables of PRINTED_TABLES and the gaps."""
+    """Print the scores, the tables in PRINTED_TABLES and the table of gaps (kinds of failure) of the study."""
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
     for title, table in _terminal_tables(tables):
@@ -335,23 +346,28 @@ COMMAND = "certigraph study cgdp"
 
 
 class StudySelection(NamedTuple):
-    """Selection of a study's arms; without harnesses or memories all of them, or those of the ablation."""
+    """Selection of the arms of a study, which are combinations of harness, memory condition and gate.
+
+    Empty `harnesses` or `memories` mean those of the ablation that `ablate` names, or all if there is none.
+    """
 
     harnesses: Sequence[str] = ()
     memories: Sequence[str] = ()
     gates: Sequence[str] = (SHADOW,)
     ablate: str = ""
     other_graphs: Sequence[str] = ()
-    """Other graphs to run on the same tasks, such as sdp; only the page of the comparison shows them."""
+    """Other graphs to run on the same tasks, such as `sdp`; only the page of the comparison shows them."""
     gate: str = GATE
-    """The gate, in shadow mode or stopping runs, in the notation of `--swap`."""
+    """The gate operator, in the notation of `--swap`; `gates` say whether it stops runs or only records when it would.
+    """
 
 
 def methods_of(selection: StudySelection) -> tuple[ComparedMethod, ...]:
-    """Convert the study's arms, and the other graphs, to methods of one comparison.
+    """Convert the selected arms of the study, and the other graphs, to methods of one comparison.
 
     Raises:
-        UnknownName: a harness, condition, gate, operator or ablation is unknown; the message lists the known ones.
+        UnknownName: a harness, memory condition, gate, operator or ablation is unknown; the message lists the known
+            ones.
     """
     ablation = ABLATIONS.get(selection.ablate)
     if selection.ablate and not ablation:
@@ -366,15 +382,15 @@ def methods_of(selection: StudySelection) -> tuple[ComparedMethod, ...]:
 
 
 def run_command(order: ComparisonJob, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
-    """Execute the unfinished runs of a study, except with `report_only`, and print the report.
+    """Execute the unfinished runs of a CGDP study (not with `report_only`), write the report and print it.
 
     The JSON output is one object: the tables by name, and under `comparison` the comparison with other graphs, if any.
 
     Returns:
-        The exit status: 1 while runs are left, else 0.
+        The exit status: 1 while runs are unfinished, else 0.
 
     Raises:
-        UnknownName: the benchmark takes no answers.
+        UnknownName: the benchmark does not take answers to questions.
         Interrupted: by Ctrl-C; the message has the command that resumes the study.
         Fault: as in `compare`.
     """

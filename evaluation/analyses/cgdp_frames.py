@@ -1,4 +1,8 @@
-"""Data frames of CGDP's study: replayed gates, blended counterfactuals, costs of beliefs, frames of all runs."""
+"""Data frames of the CGDP study, from which its tables are computed.
+
+The gate of the study stops a search that makes no more progress. The module computes when other settings of the gate
+would have stopped a recorded run, what a run would have scored and cost with the gate, and what beliefs cost.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -35,9 +39,10 @@ from certigraph.state.trajectory import Event
 
 
 class GateReplay(NamedTuple):
-    """Replay of one setting on one run.
+    """Replay of one setting of the gate on one recorded run.
 
-    `fired` is the round, from 1, after which the setting would have fired (None: never); `saved` are the tokens saved.
+    `fired` is the search round, from 1, after which the gate would have stopped the run; None: never. `saved` is the
+    number of tokens that this would have saved.
     """
 
     setting: str
@@ -46,12 +51,12 @@ class GateReplay(NamedTuple):
 
 
 def create_replay_gates() -> dict[str, Operator]:
-    """Create the gates of the sixteen replayed settings, by label (`certigraph.nodes.gates.gate_grid`)."""
+    """Create a gate operator for each of the settings to replay (`certigraph.nodes.gates.gate_grid`), by label."""
     return {label: build_operator(spec, OPERATORS) for label, spec in gate_grid().items()}
 
 
 def replays_of(seen: StudyRun, gates: Mapping[str, Operator]) -> list[GateReplay]:
-    """Replay every setting on a run that no gate stopped."""
+    """Replay every setting of the gate on a run that no gate stopped."""
     natural = tokens_of([event for event in seen.events if event.node != GATE_NODE])
     opening = tokens_of([event for event in seen.events if event.node == "reset"])
     rounds = [spent.tokens for spent in round_usage_of(seen.events)]
@@ -77,7 +82,7 @@ async def _fire_round(gate: Operator, seen: StudyRun) -> int | None:
 
 
 def _gate_view(seen: StudyRun, rounds: Sequence[SearchRound], stagnation: Stagnation) -> dict[str, Any]:
-    """The part of a gate's view that a gate without a model reads."""
+    """Build the part of the state that a gate without a model reads."""
     return {"task": seen.trajectory.header.task, "rounds": rounds, "stagnation": stagnation}
 
 
@@ -87,15 +92,16 @@ def _gate_view(seen: StudyRun, rounds: Sequence[SearchRound], stagnation: Stagna
 # the final answer was requested once. The cost of the gated run is the cost until then, with that request.
 
 ANSWER_ROLE = "executor"
-"""Role that gives the final answer; a gate that asks a model uses another role."""
+"""Model role that gives the final answer; a gate that asks a model uses another role."""
 
 
 class BlendedRun(NamedTuple):
-    """A run with and without its gate: scores 0 to 1, prompt and output tokens. With a real gate both are the same.
+    """Score (0 to 1) and tokens of a run without its gate (`natural`) and with it (`blended`).
 
-    `fired` is the round, from 1, after which the gate stopped the run or would have stopped it; None: never.
-    `answer_tokens` are those of the final answer that a shadow requested: they are part of `blended_tokens`, not of
-    `natural_tokens`.
+    A shadow gate only records when it would have stopped the run, so that both can be computed. For other runs they are
+    the same. `fired` is the search round, from 1, after which the gate stopped the run or would have stopped it; None:
+    never. `answer_tokens` are those of the final answer that a shadow gate requested; they are part of
+    `blended_tokens`, but not of `natural_tokens`.
     """
 
     fired: int | None
@@ -107,7 +113,7 @@ class BlendedRun(NamedTuple):
 
 
 def blend_of(seen: StudyRun) -> BlendedRun:
-    """Compute scores and tokens of a run with and without its gate."""
+    """Compute score and tokens of a run with and without its gate."""
     if seen.arm.gate == SHADOW:
         return _shadow_blend(seen)
     tokens, gated = tokens_of(seen.events), seen.arm.gate == ON and seen.forced == BY_GATE
@@ -128,7 +134,7 @@ def _shadow_blend(seen: StudyRun) -> BlendedRun:
 
 
 def _recorded_fire_round(event: Event) -> int | None:
-    """The fire round that a shadow recorded; None where the event has none."""
+    """Return the round after which a shadow gate would have stopped the run, from an event; None if it would not."""
     stagnation = (event.update or {}).get("stagnation")
     number = stagnation.get("at") if event.node == GATE_NODE and isinstance(stagnation, dict) else None
     return number if isinstance(number, int) else None
@@ -145,10 +151,10 @@ EXTRACTOR_ROLE = "extractor"
 
 
 class BeliefCosts(NamedTuple):
-    """Number of `reorganisations` of a run's belief, their calls and tokens, and whether it has an artefact.
+    """How often a model reorganised the belief of a run, the calls and tokens for it, and whether it has an artefact.
 
-    An artefact is an open question that says that nothing is known. A value is None where the memory condition has no
-    such thing.
+    An artefact is an open question in the belief which only says that nothing is known. A value is None if the memory
+    condition of the run has no belief, or no open questions.
     """
 
     reorganisations: int | None
@@ -158,7 +164,7 @@ class BeliefCosts(NamedTuple):
 
 
 def belief_costs_of(seen: StudyRun) -> BeliefCosts:
-    """Compute the costs of the belief of one run."""
+    """Compute the cost of reorganising the belief of one run, and whether the belief has an artefact."""
     if seen.arm.memory not in BELIEFS:
         return BeliefCosts(None, None, None, None)
     calls = [call for event in _reorganisation_events(seen) for call in _reorganisation_calls(event)]
@@ -168,7 +174,7 @@ def belief_costs_of(seen: StudyRun) -> BeliefCosts:
 
 
 def _reorganisation_events(seen: StudyRun) -> Iterator[Event]:
-    """Events in which the belief was reorganised."""
+    """Yield the events in which a model reorganised the belief."""
     before = 0
     for event in seen.events:
         count = _belief_update(event).get("reorganised", before)
@@ -178,7 +184,10 @@ def _reorganisation_events(seen: StudyRun) -> Iterator[Event]:
 
 
 def _reorganisation_calls(event: Event) -> Sequence[Mapping[str, Any]]:
-    """Calls of the extractor after its extraction; failed attempts at the extraction do not count as reorganisation."""
+    """Return the calls for a reorganisation: those of the role `extractor` after the first successful one.
+
+    The first successful call extracts facts; failed attempts before it do not count as reorganisation.
+    """
     calls = [call for call in event.calls if call["role"] == EXTRACTOR_ROLE]
     extracted = next((index for index, call in enumerate(calls) if not call.get("failure")), len(calls))
     return calls[extracted + 1 :]
@@ -216,14 +225,17 @@ REPLAY_COLUMNS: Columns = {**RUN_COLUMNS, "setting": "str", "fired": "Int64", "s
 
 
 class StudyFrames(NamedTuple):
-    """Three frames of finished runs; each starts with the columns of RUN_COLUMNS.
+    """Three data frames about finished runs; each starts with the columns of RUN_COLUMNS.
 
-    episodes: one row per run. `score` and `blended_score` are from 0 to 100; `tokens`, `calls` and `prompt_tokens` are
-        those of the natural run, without the requests of a shadow gate; `fired` is the gate's fire round from 1, empty
-        where it never fired. `rounds` is the number of search rounds. `reorganisations` and `artefact` are empty for
-        memory conditions that cannot have them.
-    rounds: prompt tokens of the agent and of the memory in each round, and all its tokens without the gate's.
-    replays: the fire rounds of other settings of the gate, for runs that no gate stopped.
+    episodes: one row per run. `score` is that of the recorded run, and `blended_score` the score if a shadow gate had
+        stopped it, both from 0 to 100. `tokens`, `calls` and `prompt_tokens` are without the requests of a shadow gate.
+        `fired` is the search round, from 1, after which the gate fired; empty if it never fired. `rounds` is the number
+        of search rounds. `reorganisations` and `artefact` (see `BeliefCosts`) are empty for memory conditions that
+        cannot have them.
+    rounds: one row per search round: prompt tokens of the agent (`agent`) and of the memory (`memory_node`), and all
+        `tokens` except those of the gate.
+    replays: one row per run that no gate stopped and per other setting of the gate: the round after which the setting
+        would have fired, and the tokens saved.
     """
 
     episodes: pd.DataFrame
@@ -232,7 +244,7 @@ class StudyFrames(NamedTuple):
 
 
 def frames_of(runs: Iterable[StudyRun], gates: Mapping[str, Operator]) -> StudyFrames:
-    """Read runs into frames, one run at a time; `gates` are the settings to replay, by name."""
+    """Build the data frames from runs, one run at a time; `gates` are the gate settings to replay, by name."""
     episodes: list[dict[str, Any]] = []
     rounds: list[dict[str, Any]] = []
     replays: list[dict[str, Any]] = []
@@ -292,5 +304,5 @@ def _round_rows(seen: StudyRun) -> list[dict[str, Any]]:
 
 
 def _frame(rows: list[dict[str, Any]], columns: Columns) -> pd.DataFrame:
-    """Frame with typed columns in a fixed order, even without rows."""
+    """Build a data frame with typed columns in a fixed order, even without rows."""
     return pd.DataFrame(rows, columns=list(columns), dtype="object").astype(dict(columns))

@@ -1,7 +1,8 @@
-"""Arms, runs and gaps of CGDP's study.
+"""Arms, runs and gaps of the CGDP study.
 
-Contents: the arms (harness, memory condition, gate, variant) and their ablations, the finished runs, the tokens of each
-round, and the rules for the gaps G1 to G7.
+An arm is a combination of a harness (search agent), a memory condition, a gate and a variant of settings. Contents: the
+arms and their ablations, the finished runs, the tokens of each search round, and the rules for the gaps G1 to G7, which
+are kinds of failure that the CGDP paper names.
 """
 
 import re
@@ -37,14 +38,17 @@ VARIANTS: Mapping[str, Mapping[str, Mapping[str, JsonValue]]] = {
     "depth=5": {"decide": {"k": 5}},
     "depth=10": {"decide": {"k": 10}},
 }
-"""Name -> slot -> arguments. K = 12 triggers at 20 items, in proportion to the default of 6 at 10; the paper does not
-give the 20."""
+"""Settings of each variant: name of the variant -> slot -> arguments of the operator.
+
+With K = 12 a belief is reorganised when it has 20 items, in proportion to the default (K = 6, 10 items); the CGDP paper
+does not give the 20.
+"""
 
 
 class Ablation(NamedTuple):
-    """Harnesses and variants of an ablation.
+    """Harnesses, variants of settings and memory conditions of an ablation.
 
-    The empty variant is the default setting; empty `memories` are all memory conditions.
+    The empty variant is the default setting; empty `memories` mean all memory conditions.
     """
 
     harnesses: tuple[str, ...]
@@ -57,7 +61,10 @@ ABLATIONS: Mapping[str, Ablation] = {
     "k": Ablation(("ircot", "react"), ("", "K=12"), memories=("structured",)),
     "depth": Ablation(("ircot",), ("depth=3", "depth=5", "depth=10")),
 }
-"""Default harnesses and conditions are the paper's (H.1 to H.3); alpha is varied to both ends of its range."""
+"""Ablations by name. Harnesses and memory conditions are those of the CGDP paper (H.1 to H.3).
+
+`alpha`, the weight of BM25 in retrieval, is varied to both ends of its range.
+"""
 
 
 # The arms: a search harness under a memory condition (section 6.2), with or without the gate.
@@ -66,16 +73,17 @@ IRCOT, REACT, MEMGPT, ITER_RETGEN = HARNESSES = ("ircot", "react", "memgpt", "it
 NATIVE, LOBOTOMIZED, STRUCTURED, FREEFORM = MEMORIES = ("native", "lobotomized", "structured", "freeform")
 BELIEFS = (STRUCTURED, FREEFORM)
 OFF, SHADOW, ON = GATES = ("off", "shadow", "on")
-"""Gate conditions. A shadow records where the gate would have stopped and with which answer; the run continues."""
+"""Gate conditions. A shadow gate only records when it would have stopped the run, and with which answer; the run goes
+on."""
 
 MEMORYLESS = (ITER_RETGEN,)
-"""Harnesses without a memory, for which the lobotomized condition does not exist."""
+"""Harnesses without a memory, for which the condition `lobotomized` (memory taken away) does not exist."""
 
 GATE = "exhaustion_gate"
 
 
 class StudyArm(NamedTuple):
-    """One arm of the study. `variant` names a setting of `VARIANTS`; empty: the default settings."""
+    """One arm of the study: harness, memory condition, gate, and a name in VARIANTS (empty: the default settings)."""
 
     harness: str
     memory: str
@@ -84,13 +92,13 @@ class StudyArm(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name in tables; the natural runs with and without a shadow have the same name."""
+        """Name of the arm in tables. Arms with a shadow gate and without a gate have the same name."""
         gated = "+gate" if self.gate == ON else ""
         return f"{self.harness}/{self.memory}{gated}{self.variant and ' '}{self.variant}"
 
 
 def combine_arms(harnesses: Sequence[str], memories: Sequence[str], gates: Sequence[str]) -> list[StudyArm]:
-    """Combine harnesses x memory conditions x gates, without the conditions that a harness does not have.
+    """Combine harnesses x memory conditions x gates into arms, without the conditions that a harness does not have.
 
     Raises:
         UnknownName: a name is unknown, or no combination is left.
@@ -111,13 +119,13 @@ def combine_arms(harnesses: Sequence[str], memories: Sequence[str], gates: Seque
 
 
 def apply_ablation(arms: Sequence[StudyArm], ablation: Ablation) -> list[StudyArm]:
-    """Combine every arm with the ablation's variants that its memory can have."""
+    """Combine every arm with the variants of an ablation that fit the memory condition of the arm."""
     varied = [arm._replace(variant=variant) for arm in arms for variant in ablation.variants]
     return [arm for arm in varied if arm.memory in BELIEFS or "memory" not in _variant_settings(arm.variant)]
 
 
 def method_of(arm: StudyArm, gate: Spec) -> ComparedMethod:
-    """Convert an arm to a method of a comparison.
+    """Convert an arm to a method of a comparison; `gate` is the gate operator.
 
     Raises:
         UnknownName: a graph, slot or operator is unknown.
@@ -133,12 +141,12 @@ def method_of(arm: StudyArm, gate: Spec) -> ComparedMethod:
 
 
 def is_arm(method: ComparedMethod) -> bool:
-    """Return whether a method is an arm; another graph may have the same operators, but not the name."""
+    """Return whether a method of the comparison is an arm of the study, by its operators and its name."""
     return {"memory", "gate"} <= set(method.operators) and method.name == arm_of(method).name
 
 
 def arm_of(method: ComparedMethod) -> StudyArm:
-    """Return the arm of a method, from its operators; the variant is read from its name."""
+    """Convert a method back to its arm; the variant is read from the method's name, the rest from its operators."""
     memory, gate = (_operator_name(method, slot) for slot in ("memory", "gate"))
     known = {"no_gate": OFF, "shadow": SHADOW}
     return StudyArm(method.graph, memory, known.get(gate, ON), method.name.partition(" ")[2])
@@ -161,19 +169,22 @@ def _check_names(kind: str, names: Sequence[str], known: Sequence[str]) -> None:
 
 
 class GoldSupport(NamedTuple):
-    """Titles of the gold passages by id (empty where the benchmark has none), and whether the corpus has an answer."""
+    """Gold data of a question: titles of the supporting passages by id, and whether the corpus has an answer.
+
+    `support` is empty if the benchmark has no gold passages.
+    """
 
     support: Mapping[str, str]
     answerable: bool = True
 
     @property
     def hops(self) -> int | None:
-        """Number of passages that the answer needs; None where the benchmark has no gold passages."""
+        """Number of passages that the answer needs; None if the benchmark has no gold passages."""
         return len(self.support) or None
 
 
 def gold_support_of(benchmark: Any, task: Task) -> GoldSupport:
-    """Read the gold data of a task; in a benchmark without unanswerable questions all are answerable."""
+    """Read the gold data of a question; it counts as answerable unless the benchmark says that it is not."""
     gold: Any = benchmark.gold(task)
     support = {hop.passage.id: hop.passage.title for hop in gold.hops}
     return GoldSupport(support, bool(getattr(gold, "answerable", True)))
@@ -183,7 +194,10 @@ def gold_support_of(benchmark: Any, task: Task) -> GoldSupport:
 
 
 class StudyRun(NamedTuple):
-    """A finished run. `state` is the graph's final state; `judge` scores an answer to the run's question, 0 to 1."""
+    """A finished run of the study. `state` is the graph's final state, and `truth` the gold data of the question.
+
+    `judge` is a function that scores an answer to the question, 0 to 1.
+    """
 
     arm: StudyArm
     trial: int
@@ -195,12 +209,12 @@ class StudyRun(NamedTuple):
 
     @property
     def events(self) -> Sequence[Event]:
-        """The run's events; work that a resume repeated counts once."""
+        """The run's node executions, in order; work that was repeated after a crash counts once."""
         return self.trajectory.events
 
     @property
     def question(self) -> str:
-        """The text of the task."""
+        """The text of the question."""
         return self.trajectory.header.task.goal
 
     @property
@@ -211,39 +225,40 @@ class StudyRun(NamedTuple):
 
     @property
     def belief(self) -> Belief:
-        """The final belief."""
+        """The agent's belief at the end of the run."""
         return belief_of(self.state)
 
     @property
     def score(self) -> float:
-        """The benchmark's score, 0 to 1; 0 for a run without a score."""
+        """The benchmark's score of the run, 0 to 1; 0 for a run without a score."""
         footer = self.trajectory.footer
         return footer.scores.value if footer and footer.scores else 0.0
 
     @property
     def answer(self) -> str:
-        """The submitted answer; empty where there is none."""
+        """The submitted answer; empty if there is none."""
         footer = self.trajectory.footer
         return str(footer.scores.answer or "") if footer and footer.scores else ""
 
     @property
     def forced(self) -> str:
-        """What forced the answer: the gate, exhausted rounds, ...; empty where nothing forced one."""
+        """What forced the agent to answer, such as the gate or the limit of rounds; empty if nothing did."""
         action = self.state.get("action")
         return str(action.args.get("forced", "")) if action and action.kind == FINISH else ""
 
     @property
     def stopped_itself(self) -> bool:
-        """Whether the agent decided to submit an answer."""
+        """Whether the agent decided by itself to submit an answer."""
         action = self.state.get("action")
         command = parse_action(action) if action else None
         return command is not None and command.kind == FINISH and not self.forced
 
 
 def error_table(plan: ComparisonPlan, folder: Path) -> pd.DataFrame:
-    """Count the runs of each arm that ended in an error: one row per arm and `ending`, with `count` of all `runs`.
+    """Count the runs of each arm that ended in an error.
 
-    No other table has these runs; the next call repeats them.
+    There is one row per arm and `ending`: `count` runs of all `runs` of the arm. No other table has these runs; the
+    next call of the command repeats them.
     """
     arms = plan.model_copy(update={"methods": tuple(filter(is_arm, plan.methods))})
     ended = [(cell.method.name, trajectory.ending) for cell, trajectory in ended_cells(arms, folder)]
@@ -273,13 +288,14 @@ def read_study_runs(plan: ComparisonPlan, folder: Path, benchmark: Benchmark) ->
 
 DECIDE, MEMORY, GATE_NODE = "decide", "memory", "gate"
 CLOSING_NODES = ("answer", "deliver")
-"""Nodes that run after the last round."""
+"""Nodes that run after the last search round."""
 
 
 class RoundUsage(NamedTuple):
-    """Tokens of one round.
+    """Tokens of one search round; `number` counts from 1.
 
-    `number` is from 1; `agent` and `memory` are prompt tokens of these nodes; `tokens` are all tokens but the gate's.
+    `agent` and `memory` are the prompt tokens of the nodes that decide and that update the memory; `tokens` are all
+    tokens of the round except the gate's.
     """
 
     number: int
@@ -289,7 +305,7 @@ class RoundUsage(NamedTuple):
 
 
 def round_usage_of(events: Sequence[Event]) -> list[RoundUsage]:
-    """Compute the tokens of every round. A round starts with the agent's decision; it excludes the gate's requests."""
+    """Compute the tokens of every search round. A round starts with the agent's decision; the gate is left out."""
     rounds: list[RoundUsage] = []
     for event in events:
         if event.node == DECIDE:
@@ -335,7 +351,8 @@ NO_EVIDENCE_PHRASES = (
     "cannot be determined",
     "could not be determined",
 )
-"""certigraph's list, not the paper's; matched as complete words in lower case."""
+"""Phrases that say that nothing is known, matched as complete words in lower case. The list is certigraph's, not the
+CGDP paper's."""
 
 EMPTY_ANSWERS = ("none", "n/a", "na", "unknown", "nothing", "")
 """Texts that say that nothing is known when they are the complete text."""
@@ -344,7 +361,7 @@ _PHRASES = re.compile(rf"\b({'|'.join(map(re.escape, NO_EVIDENCE_PHRASES))})\b")
 
 
 def is_no_evidence(text: str) -> bool:
-    """Return whether a text says that nothing is known, in place of a question or an answer."""
+    """Return whether a text, which should be a question or an answer, only says that nothing is known."""
     plain = " ".join(text.lower().split())
     return plain.strip(" .?!-") in EMPTY_ANSWERS or _PHRASES.search(plain) is not None
 
@@ -353,30 +370,32 @@ def is_no_evidence(text: str) -> bool:
 # False, or None where the benchmark's gold data does not allow a decision.
 
 MIN_CORRECT_SCORE = 0.5
-"""Minimum score of a correct answer."""
+"""Score, 0 to 1, from which an answer counts as correct."""
 
 EARLY_SHARE = 0.5
-"""Share of the rounds that count as early; the rounds after them are late."""
+"""Share of the search rounds that count as early; the rounds after them count as late."""
 
 MIN_GOAL_OVERLAP = 1 / 3
-"""Minimum mean share of a late action's content words that occur in the question or in gold evidence found before."""
+"""Share of a late action's content words that must, on average, occur in the question or in gold passages found before.
+Below it the run shows gap G2."""
 
 MIN_LATE_ROUNDS = 3
-"""Minimum number of rounds of a run with late actions."""
+"""Minimum number of search rounds of a run for gap G2."""
 
 MIN_GROUNDED_SHARE = 0.5
-"""Minimum share of the content words that an answer adds to the question that occur in retrieved text."""
+"""Share of the content words which the answer adds to the question that must occur in retrieved text. Below it the run
+shows gap G3."""
 
 MAX_PREMATURE_ROUNDS = 2
-"""Maximum number of rounds of a premature stop (CGDP, A.2)."""
+"""Maximum number of search rounds of a run that stopped too early, gap G4 (CGDP, A.2)."""
 
 REPEAT_SIMILARITY, MIN_REPEATED_PAIRS = 0.5, 2
-"""Similarity above which consecutive actions repeat each other, and the minimum number of consecutive such pairs of a
+"""Jaccard similarity above which an action repeats the one before, and number of repetitions in a row that count as
 stagnation (CGDP, A.2)."""
 
 
 def has_lost_evidence(seen: StudyRun) -> bool | None:
-    """Decide gap G1, evidence not persisted."""
+    """Decide whether a run shows gap G1, "evidence not persisted"; None if the gold data does not allow a decision."""
     if not seen.truth.support:
         return None
     early = _search_turns(seen)[: _early_rounds(len(seen.rounds))]
@@ -386,7 +405,7 @@ def has_lost_evidence(seen: StudyRun) -> bool | None:
 
 
 def has_displaced_goal(seen: StudyRun) -> bool | None:
-    """Decide gap G2, goal displacement."""
+    """Decide whether a run shows gap G2, "goal displacement"; None if the gold data does not allow a decision."""
     if not seen.truth.support:
         return None
     if not _is_wrong(seen) or len(seen.rounds) < MIN_LATE_ROUNDS:
@@ -397,7 +416,7 @@ def has_displaced_goal(seen: StudyRun) -> bool | None:
 
 
 def is_parametric(seen: StudyRun) -> bool | None:
-    """Decide gap G3, parametric dominance."""
+    """Decide whether a run shows gap G3, "parametric dominance": the answer is not based on retrieved text."""
     own = set(terms(seen.answer)) - set(terms(seen.question))
     if not own or is_no_evidence(seen.answer):
         return False
@@ -406,12 +425,12 @@ def is_parametric(seen: StudyRun) -> bool | None:
 
 
 def is_premature(seen: StudyRun) -> bool | None:
-    """Decide gap G4, premature stop."""
+    """Decide whether a run shows gap G4, "premature stop": a wrong answer after few rounds, by the agent's decision."""
     return _is_wrong(seen) and seen.stopped_itself and len(seen.rounds) <= MAX_PREMATURE_ROUNDS
 
 
 def is_stagnant(seen: StudyRun) -> bool | None:
-    """Decide gaps G5 and G6, retrieval stagnation."""
+    """Decide whether a run shows gaps G5 and G6, "retrieval stagnation": the agent repeated similar actions."""
     longest = streak = 0
     for before, after in pairwise(seen.rounds):
         streak = streak + 1 if jaccard(before.action, after.action) > REPEAT_SIMILARITY else 0
@@ -420,7 +439,7 @@ def is_stagnant(seen: StudyRun) -> bool | None:
 
 
 def is_misaligned(seen: StudyRun) -> bool | None:
-    """Decide gap G7, evidence-action misalignment."""
+    """Decide whether a run shows gap G7, "evidence-action misalignment"; None if the question has an answer."""
     return None if seen.truth.answerable else _is_wrong(seen)
 
 
@@ -433,13 +452,13 @@ def _early_rounds(rounds: int) -> int:
 
 
 def _search_turns(seen: StudyRun) -> Sequence[Turn]:
-    """Turns of search, without the turn of the final answer."""
+    """Return the search turns of a run, without the turn of the final answer."""
     turns: Sequence[Turn] = seen.state["turns"]
     return turns[: len(seen.rounds)]
 
 
 def _final_context(seen: StudyRun) -> str:
-    """Text that the agent saw before its last decision."""
+    """Return the text that the agent saw before its last decision: belief and transcript."""
     turns = remembered_turns({**seen.state, "turns": list(_search_turns(seen))})  # type: ignore[typeddict-item]
     paragraphs = MAX_PARAGRAPHS if seen.arm.harness == IRCOT else None
     return f"{seen.belief.text}\n{format_transcript(turns, seen.limits, paragraphs=paragraphs)}"
@@ -451,7 +470,7 @@ def _mentions(context: str, title: str) -> bool:
 
 
 def _goal_overlap(seen: StudyRun, index: int) -> float:
-    """Share of an action's content words that occur in the question or in gold evidence found before."""
+    """Compute the share of an action's content words that occur in the question or in gold passages found before."""
     action_terms, turns = set(terms(seen.rounds[index].action)), _search_turns(seen)[:index]
     lines = [line for turn in turns for line in _gold_lines(turn, seen)]
     known = {word for text in (seen.question, *lines) for word in terms(text)}
@@ -468,7 +487,7 @@ def _gold_lines(turn: Turn, seen: StudyRun) -> list[str]:
 
 
 class Gap(NamedTuple):
-    """A gap: its name in the paper, its definition, and the rule that decides it."""
+    """A gap (kind of failure of a search agent): its name in the CGDP paper, its definition, and the deciding rule."""
 
     name: str
     definition: str
@@ -508,4 +527,4 @@ GAPS = (
     ),
     Gap("G7", "evidence-action misalignment: a question without an answer in the corpus was answered", is_misaligned),
 )
-"""The gaps; a wrong answer has a score below MIN_CORRECT_SCORE."""
+"""The gaps G1 to G7. "Wrong" means a score below MIN_CORRECT_SCORE."""

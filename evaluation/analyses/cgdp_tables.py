@@ -1,6 +1,7 @@
-"""Tables of CGDP's study: scores, differences, the gate, the Pareto frontier, beliefs, gaps and prompts.
+"""Tables of the CGDP study: scores, differences, the gate, the Pareto frontier, beliefs, gaps and prompts.
 
-Every table is a pure function of the frames (`TABLES`); `readable_table` prepares a table for people.
+TABLES has a function for each table, which computes it from the data frames. `readable_table` prepares a table for
+printing. An arm is a combination of harness, memory condition, gate and settings; see `cgdp_runs`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,14 +45,17 @@ MEMORY_PAIRS = (
     (LOBOTOMIZED, NATIVE),
     (FREEFORM, STRUCTURED),
 )
-"""Pairs of memory conditions that are compared: left, right."""
+"""Pairs of memory conditions that are compared; a difference is the left one minus the right one."""
 
 DIFFERENCE_FIGURES = ("n", "difference", "low", "high", "p", "p_holm", "detectable")
 EFFECT_COLUMNS = ["family", "measure", "left", "right", *DIFFERENCE_FIGURES, "words"]
 
 
 class ArmPair(NamedTuple):
-    """Two arms that differ in one setting, which names their family of tests."""
+    """Two arms that differ in one respect: `memory`, `gate` or `setting`.
+
+    This respect is the `family` within which p-values are adjusted for multiple tests.
+    """
 
     family: str
     left: StudyArm
@@ -59,7 +63,7 @@ class ArmPair(NamedTuple):
 
 
 def pairs_of(arms: Sequence[StudyArm]) -> Iterator[ArmPair]:
-    """Yield the pairs of arms that the study compares: by memory, by a real gate, by an ablation's setting."""
+    """Yield the pairs of arms that the study compares: they differ in memory, in a real gate, or in the settings."""
     for left in arms:
         for right in arms:
             if left._replace(memory=right.memory) == right and (left.memory, right.memory) in MEMORY_PAIRS:
@@ -71,10 +75,12 @@ def pairs_of(arms: Sequence[StudyArm]) -> Iterator[ArmPair]:
 
 
 def difference_table(episodes: pd.DataFrame, measures: Sequence[str] = ("score", "tokens")) -> pd.DataFrame:
-    """Compute the differences: one row per pair and measure, left minus right over common tasks, in the measure's unit.
+    """Compute the paired differences between arms: one row per pair of arms and measure, left minus right.
 
-    `p` is that of the paired t-test, `p_holm` Holm's over all pairs of the family in that measure; `low` and `high`
-    bound the 95 % interval of a bootstrap over tasks; `detectable` is the minimum detectable difference.
+    Differences are over the tasks that both arms have, in the unit of the measure. `low` and `high` bound the 95 % BCa
+    bootstrap interval over tasks, `p` is from the paired t-test, and `p_holm` is adjusted by Holm's method over all
+    pairs of the family in that measure. `detectable` is the smallest difference that the test finds with a power of
+    0.8.
     """
     arms = _arms_in(episodes)
     rows = [line for measure in measures for line in _family_rows(episodes, list(pairs_of(arms)), measure)]
@@ -82,25 +88,28 @@ def difference_table(episodes: pd.DataFrame, measures: Sequence[str] = ("score",
 
 
 def difference_table_by_hops(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Compute the differences in score for each number of hops; a family has one number of hops."""
+    """Compute the differences in score separately for each number of hops (passages that an answer needs).
+
+    P-values are adjusted within each number of hops.
+    """
     by_hops = episodes.dropna(subset=["hops"]).groupby("hops")
     tables = [difference_table(rows, ["score"]).assign(hops=hops) for hops, rows in by_hops]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*EFFECT_COLUMNS, "hops"])
 
 
 def paired_difference(left: Mapping[str, Sequence[float]], right: Mapping[str, Sequence[float]]) -> Difference:
-    """Compute left minus right over common tasks; with n = 0 where there is no common task."""
+    """Compute the paired difference left minus right over common tasks; `n` is 0 if there is no common task."""
     common = left.keys() & right.keys()
     return compute_difference("left", "right", left if common else {}, right if common else {})
 
 
 def values_by_task(rows: pd.DataFrame, column: str) -> dict[str, list[float]]:
-    """Return the values of a column by task, one value per run."""
+    """Group the values of a column by task, one value per run."""
     return {str(task): values.astype(float).tolist() for task, values in rows.groupby("task", sort=False)[column]}
 
 
 def _add_adjusted_p(differences: Sequence[Difference]) -> list[Difference]:
-    """Add Holm's p to the differences of one family of tests."""
+    """Add p-values adjusted by Holm's method to the differences of one family of tests."""
     values = adjust_p_values([difference.p for difference in differences])
     return [difference.model_copy(update={"p_adjusted": p}) for difference, p in zip(differences, values, strict=True)]
 
@@ -137,34 +146,39 @@ PERCENT = 100
 
 
 def gate_table(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Compute the blended counterfactual of every arm with a shadow gate: blended minus natural, paired over tasks.
+    """Compute, for every arm with a shadow gate, what the gate would have changed in score and tokens.
 
-    `fire` is the share of runs in which the gate fired, `mean_round` and `median_round` the rounds after which it
-    fired; `change` is in points of 100 with Holm's p over the arms, `spread` its standard deviation over runs (table
-    18); `saving` is the percentage of all natural tokens that the gate saves net of its final answers; a loss is
-    negative.
+    `natural` is the mean score without the gate, and `blended` that with the gate's answer where it fired. `fire` is
+    the share of runs in which the gate fired; `mean_round` and `median_round` are the rounds after which it fired.
+    `change` is blended minus natural in points of 100, paired over tasks, with p-values adjusted by Holm's method over
+    the arms; `spread` is its standard deviation over runs (CGDP, table 18). `saving` is the percentage of all tokens
+    that the gate saves, net of its final answers; a loss is negative.
     """
     shadowed = episodes[episodes["gate"] == SHADOW]
     return _gate_rows(shadowed, ARM_KEYS)
 
 
 def gate_table_by_memory(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Compute the same pooled over harnesses: the runs of all harnesses on a task count as its trials."""
+    """Compute what the gate would have changed, as in `gate_table`, for each memory condition, pooled over harnesses.
+
+    The runs of all harnesses on a task count as trials of this task.
+    """
     shadowed = episodes[(episodes["gate"] == SHADOW) & (episodes["variant"] == "")]
     return _gate_rows(shadowed, ["memory"])
 
 
 def fire_round_table(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Count the runs of each arm that fired after each round, real gates included."""
+    """Count, for each arm and search round, the runs in which the gate fired after this round; real gates included."""
     fired = episodes.dropna(subset=["fired"])
     counts = fired.groupby(["method", "fired"], sort=False).size().reset_index(name="runs")
     return counts.sort_values(["method", "fired"], kind="stable", ignore_index=True)
 
 
 def replay_table(replays: pd.DataFrame) -> pd.DataFrame:
-    """Summarise the replayed settings of the gate: share of runs that fired, mean round, and tokens saved in per cent.
+    """Summarise the replay of other gate settings: share of runs in which the gate would have fired, and mean round.
 
-    `saving` is too high by the cost of the gate's final answers, which a replay does not know.
+    `saving` is the percentage of tokens saved. It is too high by the cost of the gate's final answers, which a replay
+    does not know.
     """
     lines = [
         {
@@ -181,7 +195,7 @@ def replay_table(replays: pd.DataFrame) -> pd.DataFrame:
 
 
 def saving_of(rows: pd.DataFrame) -> tuple[float, float | None, float | None]:
-    """Compute the net tokens saved in per cent of all natural tokens, with the bootstrap interval over tasks.
+    """Compute the tokens that the gate saves, in percent of the tokens without it, with a BCa bootstrap over tasks.
 
     Returns:
         Value, lower and upper bound.
@@ -252,17 +266,18 @@ PARETO_COLUMNS = ["harness", "variant", "memory", "gate", "n", "tokens", "score"
 
 
 class ParetoPoint(NamedTuple):
-    """Mean tokens and mean score (0 to 100) per run of a condition."""
+    """Mean tokens and mean score (0 to 100) per run of a memory condition."""
 
     tokens: float
     score: float
 
 
 def pareto_table(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Compute one row per condition, natural (`gate` off) and gated; a shadow has both, the gated one blended.
+    """Compute mean score and tokens of every memory condition without the gate (`gate` off) and with it (on).
 
-    `frontier_flags` marks the conditions that no other condition of the same harness, variant and gate dominates in
-    score and tokens.
+    Runs with a shadow gate give both rows; the row with the gate has the scores and tokens with the gate's answer. The
+    column `frontier` marks the Pareto frontier: conditions that no other condition of the same harness, variant and
+    gate dominates in score and tokens.
     """
     table = pd.DataFrame(list(_pareto_rows(episodes)), columns=PARETO_COLUMNS[:-1])
     best: set[object] = set()
@@ -273,7 +288,10 @@ def pareto_table(episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def frontier_flags(points: Sequence[ParetoPoint]) -> list[bool]:
-    """Return, for each point, whether no other point dominates it (at least as good in both, better in one)."""
+    """Return, for each point, whether it is on the Pareto frontier.
+
+    A point is not on the frontier if another point is at least as good in score and tokens, and better in one of them.
+    """
     return [not any(_dominates(other, point) for other in points) for point in points]
 
 
@@ -301,7 +319,7 @@ Tables = dict[str, pd.DataFrame]
 
 
 def score_table(frames: StudyFrames) -> pd.DataFrame:
-    """Compute the means per run of each arm with 95 % intervals: `score` (0 to 100), `tokens`, `calls`, `rounds`."""
+    """Compute the mean score (0 to 100), tokens, calls and search rounds per run of each arm, with 95 % intervals."""
     tops = {"score": 100.0, "tokens": None, "calls": None, "rounds": None}
     return _measure_rows(
         frames.episodes, ARM_COLUMNS, {name: partial(_average, name, top) for name, top in tops.items()}
@@ -315,9 +333,10 @@ def hops_table(frames: StudyFrames) -> pd.DataFrame:
 
 
 def reorganisation_table(frames: StudyFrames) -> pd.DataFrame:
-    """Compute the cost of reorganising the belief (CGDP, H.4): share of runs, and calls and tokens of those runs.
+    """Compute what it cost each arm to reorganise beliefs (CGDP, H.4).
 
-    `share of tokens` is of all tokens of the runs that reorganised, `tokens a call` of the reorganisations' calls.
+    The measures are the share of runs that reorganised a belief, and over these runs the mean calls and tokens of
+    reorganisations, their tokens per call, and their share of all tokens.
     """
     applicable = frames.episodes.dropna(subset=["reorganisations"])
     reorganised = applicable[applicable["reorganisations"] > 0]
@@ -340,22 +359,25 @@ def reorganisation_table(frames: StudyFrames) -> pd.DataFrame:
 
 
 def artefact_table(frames: StudyFrames) -> pd.DataFrame:
-    """Compute the share of runs with an open question that says that nothing is known (CGDP, table 4).
+    """Compute the share of runs whose belief has an open question which only says that nothing is known.
 
-    Only structured beliefs have open questions.
+    Only structured beliefs have open questions. See CGDP, table 4.
     """
     applicable = frames.episodes.dropna(subset=["artefact"])
     return compute_by_group(applicable, ARM_COLUMNS, lambda rows: share_interval(rows, rows["artefact"].astype(bool)))
 
 
 def gap_table(frames: StudyFrames) -> pd.DataFrame:
-    """Count the runs of each arm that show each gap: their number (`shown`), the decidable runs, the share."""
+    """Count the runs of each arm that show each gap G1 to G7 (kind of failure).
+
+    `shown` is their number, `n` the number of runs for which the gap can be decided, and `value` the share.
+    """
     tables = [_gap_rows(frames.episodes, gap.name) for gap in GAPS]
     return pd.concat(tables, ignore_index=True)[["gap", *ARM_COLUMNS, "shown", *STATISTIC_COLUMNS]]
 
 
 def prompt_table(frames: StudyFrames) -> pd.DataFrame:
-    """Compute the mean prompt tokens of the agent's node by round, over the runs that reached the round."""
+    """Compute the mean prompt tokens of the agent's decisions by search round, over the runs that reached the round."""
     return compute_by_group(frames.rounds, [*ARM_COLUMNS, "round"], partial(_average, "agent", None))
 
 
@@ -377,12 +399,16 @@ TABLES: dict[str, Callable[[StudyFrames], pd.DataFrame]] = {
 
 
 def tables_of(frames: StudyFrames) -> Tables:
-    """Compute all tables; a table without data has no rows."""
+    """Compute all tables of the study, by name; a table without data has no rows."""
     return {name: table(frames) for name, table in TABLES.items()}
 
 
 def format_cell(value: Any) -> str:
-    """Format a value: three significant digits, integers from a thousand on, `-` for a missing value, yes and no."""
+    """Format a table value as text.
+
+    Floats get three significant digits, or none after the point from a thousand on; a missing value is `-`, and a truth
+    value yes or no.
+    """
     if isinstance(value, str):
         return value
     if value is True or value is False:
@@ -422,7 +448,7 @@ def _ratio(above: str, below: str, rows: pd.DataFrame) -> Statistic:
 
 
 def readable_table(name: str, table: pd.DataFrame) -> pd.DataFrame:
-    """Prepare a table for people; the CSV file of that name has all its columns."""
+    """Prepare the table with this name for printing; some columns are joined or left out, which the CSV file has."""
     if table.empty:
         return table
     pivoted = PIVOTS[name](table) if name in PIVOTS else _join_bounds(table)
@@ -431,13 +457,16 @@ def readable_table(name: str, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def pivot_by_arm(scores: pd.DataFrame) -> pd.DataFrame:
-    """Convert to one row per arm, with its measures in columns."""
+    """Convert the table of scores to one row per arm of the study, with the measures in columns."""
     texts = scores.assign(text=[_interval_of_row(line) for line in scores.itertuples(index=False)])
     return _pivot(texts, ["method", "n"], "measure")
 
 
 def pivot_by_gap(gaps: pd.DataFrame) -> pd.DataFrame:
-    """Convert to one row per arm, with the gaps in columns: runs that show it / decidable runs."""
+    """Convert the table of gaps (kinds of failure) to one row per arm of the study, with a column for each gap.
+
+    Cells have the number of runs that show the gap / the number of runs for which it can be decided.
+    """
     texts = gaps.assign(text=[f"{line.shown}/{line.n}" for line in gaps.itertuples(index=False)])
     return _pivot(texts, ["method"], "gap")
 
@@ -446,13 +475,13 @@ BOUNDED_FIGURES = (
     *((figure, "low", "high") for figure in ("value", "difference")),
     *((figure, f"{figure}_low", f"{figure}_high") for figure in ("fire", "change", "saving")),
 )
-"""Figures with the bounds of their intervals."""
+"""Columns with a value, each with the two columns that bound its interval."""
 
 PIVOTS: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]] = {"scores": pivot_by_arm, "gaps": pivot_by_gap}
 
 
 def _join_bounds(table: pd.DataFrame) -> pd.DataFrame:
-    """Join figures and their bounds in one column."""
+    """Join each value and the bounds of its interval in one column."""
     for figure, low, high in BOUNDED_FIGURES:
         if {figure, low, high} <= set(table.columns):
             texts = list(map(_format_interval, table[figure], table[low], table[high]))

@@ -1,6 +1,7 @@
 """Study of retrieval recall on multi-hop questions (`certigraph study retrieval`).
 
-BM25, two-stage, dense and hybrid retrieval are compared, with the question as one query and hop by hop.
+A multi-hop question needs several passages. BM25, two-stage, dense and hybrid retrieval are compared, with the whole
+question as one query, and with one query per hop (passage).
 """
 
 import json
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# Multi-hop questions with their evidence, and the queries of their hops if every bridge entity were known.
+# Multi-hop questions with their evidence, and the queries of their hops as if every intermediate answer were known.
 
 SPLIT_FILES = {
     "hotpotqa train": "hotpotqa/train_distractor.jsonl.gz",
@@ -42,13 +43,12 @@ SPLIT_FILES = {
 
 
 class EvidenceQuestion(NamedTuple):
-    """A question, the ids of the passages that support it, and the queries of its hops.
+    """A question, the ids of its supporting passages (`gold`), and the queries of its hops.
 
-    MuSiQue's queries are the steps of its decomposition, with `#n` replaced by the gold answer of step n. HotpotQA
-    has no
-    decomposition: the queries of a bridge question are the question, and the question with the title of the supporting
-    paragraph that it does not name (the last one where it names none or both); the queries of a comparison are the two
-    titles that it compares.
+    In MuSiQue the queries are the steps of the question's decomposition, with `#n` replaced by the gold answer of step
+    n. HotpotQA has no decomposition. For a bridge question the queries are the question, and the question with the
+    title of the supporting paragraph that it does not name (the last one if it names none or both). For a comparison
+    they are the two titles to compare.
     """
 
     id: str
@@ -58,7 +58,7 @@ class EvidenceQuestion(NamedTuple):
 
 
 def read_questions(path: Path) -> list[EvidenceQuestion]:
-    """Read the questions of a file.
+    """Read the questions in a file of HotpotQA or MuSiQue.
 
     Raises:
         Fault: the file is missing, or a row has another layout or no supporting paragraph.
@@ -115,16 +115,16 @@ MAX_HITS = 10
 """Maximum number of hits of a query."""
 
 BASE_METHOD = "bm25"
-"""The method that the others are compared with."""
+"""The retrieval method with which the others are compared."""
 
 ONCE, INTERLEAVED, EACH_HOP = "question", "hops, k in all", "hops, k each"
-"""Queries: the question alone; the hops, with k hits in all; the hops, with k hits of each."""
+"""Kinds of queries: the question alone; a query per hop, with k hits in all; a query per hop, with k hits of each."""
 
 HitFunction = Callable[[int], Collection[str]]
-"""Function from k to the ids of the hits."""
+"""Function that takes k and returns the ids of the k best hits."""
 
 RecallScores = dict[tuple[str, str, str], dict[str, list[float]]]
-"""(method, queries, measure) -> question id -> list with its score, 0 to 1."""
+"""Scores of questions: (method, kind of queries, measure) -> question id -> list with one score, 0 to 1."""
 
 MEASURES: dict[str, Callable[[HitFunction, frozenset[str]], float]] = {
     "R@2": lambda hits, gold: compute_recall(hits(2), gold),
@@ -132,11 +132,14 @@ MEASURES: dict[str, Callable[[HitFunction, frozenset[str]], float]] = {
     "R@10": lambda hits, gold: compute_recall(hits(10), gold),
     "all@10": lambda hits, gold: float(gold <= set(hits(10))),
 }
-"""Measures: share of a question's supporting passages among k hits, and whether all of them are among ten."""
+"""Measures of recall: share of a question's supporting passages among k hits, and whether all are among ten hits."""
 
 
 def create_retrievers(passages: Sequence[Passage], encoder: Encoder | None, vectors: Path) -> dict[str, Retriever]:
-    """Create the compared retrievers: BM25, BM25 with titles first, dense vectors, and hybrids of BM25 and vectors."""
+    """Create the retrievers to compare: BM25, two-stage (BM25 with titles first), dense vectors, and hybrids of both.
+
+    Without an encoder only the first two are created. `vectors` is the folder in which vectors are stored.
+    """
     plain = PassagePool(passages, boost_titles=False)
     lexical: dict[str, Retriever] = {BASE_METHOD: plain, "two-stage": PassagePool(passages)}
     if encoder is None:
@@ -147,7 +150,7 @@ def create_retrievers(passages: Sequence[Passage], encoder: Encoder | None, vect
 
 
 def score_questions(questions: Iterable[EvidenceQuestion], retrievers: dict[str, Retriever]) -> RecallScores:
-    """Compute every measure of every method on every question."""
+    """Compute every measure of every retrieval method, with every kind of queries, on every question."""
     scores: RecallScores = {}
     for question in questions:
         for method, retriever in retrievers.items():
@@ -160,7 +163,11 @@ def score_questions(questions: Iterable[EvidenceQuestion], retrievers: dict[str,
 
 
 def hits_of(retriever: Retriever, question: EvidenceQuestion) -> dict[str, HitFunction]:
-    """Search for a question alone, and for its hops: interleaved, k hits in all, and k hits of each hop."""
+    """Search with the question alone, and with its hops: the hits of the hops interleaved, and k hits of each hop.
+
+    Returns:
+        For each kind of queries, the function that takes k and returns the ids of the hits.
+    """
     once = _search_ids(retriever, question.text)
     hops = [_search_ids(retriever, query) for query in question.hops]
     interleaved = list(dict.fromkeys(id for id in chain.from_iterable(zip_longest(*hops)) if id is not None))
@@ -180,15 +187,15 @@ def _search_ids(retriever: Retriever, query: str) -> list[str]:
     return [hit.passage.id for hit in retriever.search(query, MAX_HITS)]
 
 
-# The figures of a recall study.
+# The results of a recall study.
 
 
 class Recall(Record):
-    """One measure of a method on a split: the mean over questions, 0 to 1, with its 95 % interval (t over questions).
+    """One measure of a retrieval method on a split: the mean over questions, 0 to 1, with its 95 % t interval.
 
-    `difference` is the difference to plain BM25 with the question as the only query; its interval is that of a paired
-    bootstrap, `p` that of the paired t-test, and `p_holm` Holm's p over all differences of the split. They are None for
-    plain BM25.
+    `difference` is the difference to plain BM25 with the question as the only query. Its interval is that of a paired
+    BCa bootstrap, `p` is from the paired t-test, and `p_holm` is adjusted by Holm's method over all differences of the
+    split. They are None for plain BM25 with the question itself.
     """
 
     split: str
@@ -206,7 +213,7 @@ class Recall(Record):
 
 
 class StudyCorpus(Record):
-    """Corpus of a split: the distinct paragraphs of its file, with the numbers of questions and hops."""
+    """Corpus of a split: number of distinct paragraphs in the split's file (`passages`), of questions and of hops."""
 
     split: str
     file: str
@@ -216,17 +223,17 @@ class StudyCorpus(Record):
 
 
 class RecallStudy(Record):
-    """All figures of a study; `find_encoder` is None where vectors were left out."""
+    """All results of a recall study; `encoder` is None if dense and hybrid retrieval were left out."""
 
     corpora: tuple[StudyCorpus, ...]
     recalls: tuple[Recall, ...]
     encoder: str | None
     statistics: dict[str, str] = RECALL_METHODS
-    """Statistical method of every interval and p, by field."""
+    """Statistical method behind every interval and p-value, by field of `Recall`."""
 
 
 def recalls_of_split(split: str, scores: RecallScores) -> list[Recall]:
-    """Compute the figures of a split: by queries, then by method."""
+    """Compute the recalls of a split, in order of the kind of queries and then of the method."""
     keys = sorted(scores, key=lambda key: (ONCE, INTERLEAVED, EACH_HOP).index(key[1]))
     figures = [_recall(split, key, scores) for key in keys]
     adjusted = adjust_p_values([figure.p for figure in figures])
@@ -254,7 +261,7 @@ def _recall(split: str, key: tuple[str, str, str], scores: RecallScores) -> Reca
 # Output of the command `study retrieval`.
 
 TABLE_WIDTH = 110
-"""Width of the table in characters, also without a terminal."""
+"""Width of the table in characters, even if the output is not a terminal."""
 
 
 def print_recall(study: RecallStudy) -> None:
@@ -306,15 +313,15 @@ def _format_interval(low: float | None, high: float | None, form: str) -> str:
     return "" if low is None or high is None else f" ({100 * low:{form}} to {100 * high:{form}})"
 
 
-# Files of a recall study: the figures as JSON, and the chart.
+# Files of a recall study: the results as JSON, and the chart.
 
 RECALL_FILE = "recall.json"
 PANEL_TITLES = {ONCE: "asked once", INTERLEAVED: "hop by hop, k in all"}
-"""Queries that are drawn, with a row of panels each, and their names in the titles of panels."""
+"""Kinds of queries that the chart shows, each in a row of panels, with their names in the titles."""
 
 
 def write_recall(study: RecallStudy, out: Path) -> tuple[Path, ...]:
-    """Write recall.json, and draw recall.png and recall.svg from it.
+    """Write the results to recall.json, and draw recall.png and recall.svg from this file.
 
     Raises:
         Fault: matplotlib is missing.
@@ -328,9 +335,9 @@ def write_recall(study: RecallStudy, out: Path) -> tuple[Path, ...]:
 
 
 def draw_recall(study: RecallStudy, path: Path) -> None:
-    """Draw a column of panels per split, and a dot with its 95 % interval per method.
+    """Draw the recalls: a column of panels per split, and a dot with its 95 % interval per method and measure.
 
-    The upper panels have the question as the only query, the lower ones its hops.
+    In the upper panels the question is the only query, in the lower panels there is one query per hop.
     """
     splits = [corpus.split for corpus in study.corpora]
     colour = assign_colours(list(dict.fromkeys(one.method for one in study.recalls)))
@@ -377,11 +384,13 @@ def recall_study(
     vectors: Path | None = None,
     progress: Callable[[StudyCorpus], None] | None = None,
 ) -> RecallStudy:
-    """Measure the recall of every retriever on the questions of some splits, over the paragraphs of each file.
+    """Measure the recall of every retriever on the questions of some splits.
+
+    For each split the retrievers search in all paragraphs of the split's file.
 
     Args:
         data: the data folder, with hotpotqa/ and musique/.
-        splits: names of SPLIT_FILES.
+        splits: names of splits, from SPLIT_FILES.
         dense: also compare dense and hybrid retrieval; vectors take half a minute per thousand paragraphs the first
             time.
         vectors: folder of the stored vectors; default: certigraph's cache folder.

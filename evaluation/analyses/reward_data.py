@@ -1,7 +1,8 @@
-"""Building of RewardPrediction's pairs (`certigraph rewards build`).
+"""Builds the data of the benchmark RewardPrediction (`certigraph rewards build`; StateFactory paper).
 
-Tasks are drawn with a seed and balanced over kinds; each is tried in a process of its own, and the pairs, the dropped
-tasks and the counts are files of a folder that a later call resumes.
+A pair is a positive and a negative recorded trajectory of the same task, with rewards. Tasks are drawn with a seed and
+balanced over kinds; each is tried in a process of its own. The pairs, the dropped tasks and the counts are files of a
+folder, which a later call completes.
 """
 
 import json
@@ -56,17 +57,17 @@ from certigraph.state.records import (
 # Selection of tasks: drawn with a seed, and balanced over kinds.
 
 TaskQueues = dict[str, list[Task]]
-"""Remaining tasks by kind, the next one first."""
+"""Tasks that are left, by kind; the next task of a kind is the first of its list."""
 
 
 def kind_of(task: Task, domain: RewardDomain) -> str:
-    """Return a task's kind, from its id; empty where the domain has no kinds."""
+    """Return the kind of a task, which is part of its id; empty if the domain has no kinds of tasks."""
     match = re.match(domain.kind, task.id) if domain.kind else None
     return match[1] if match else ""
 
 
 def create_queues(tasks: Sequence[Task], domain: RewardDomain, seed: int) -> TaskQueues:
-    """Shuffle the tasks with a seed and queue them by kind, without the kinds that the domain excludes."""
+    """Shuffle the tasks with a seed and group them by kind, without the kinds that the domain excludes."""
     random, by_kind = Random(seed), defaultdict[str, list[Task]](list)
     by_id = {task.id: task for task in tasks}
     for task_id in random.sample(sorted(by_id), len(by_id)):
@@ -76,7 +77,9 @@ def create_queues(tasks: Sequence[Task], domain: RewardDomain, seed: int) -> Tas
 
 
 def take_balanced(left: TaskQueues, have: Mapping[str, int], missing: int) -> list[Task]:
-    """Take tasks from the queues, each of the kind with the fewest tasks so far; fewer where the queues run out.
+    """Take tasks from the queues, each time of the kind that has the fewest tasks so far.
+
+    Fewer tasks than `missing` are returned if the queues run out.
 
     Args:
         left: the queues; the taken tasks are removed.
@@ -100,10 +103,10 @@ WorkResult = TypeVar("WorkResult")
 def map_in_processes(
     work: Callable[[WorkInput], WorkResult], items: Sequence[WorkInput], at_once: int
 ) -> Iterator[tuple[WorkInput, WorkResult | None]]:
-    """Call `work` on every item in separate processes; yield items with outcomes as they finish.
+    """Call `work` on every item in separate processes; yield each item with its result as soon as it is finished.
 
-    An outcome is None where the item's process died twice. An exception of `work` is raised. The processes end with
-    this process, and with the loop over the outcomes.
+    The result is None if the process of the item died twice. An exception of `work` is raised here. The worker
+    processes end when this process ends, or when the caller stops iterating.
     """
     workers = _ThreadWorkers()
     threads = ThreadPoolExecutor(min(at_once, len(items)) or 1)
@@ -135,7 +138,10 @@ def _exit_with_parent(lifeline: Connection) -> None:
 
 
 class _ThreadWorkers:
-    """One process per calling thread, replaced when it dies. One common pool would break when any process dies."""
+    """Worker processes, one per calling thread; a process that dies is replaced.
+
+    One common pool of processes would break if any process died.
+    """
 
     def __init__(self) -> None:
         self._own = threading.local()
@@ -143,7 +149,7 @@ class _ThreadWorkers:
         self._closed = False
 
     def call(self, work: Callable[[WorkInput], WorkResult], item: WorkInput) -> WorkResult | None:
-        """Call `work` in the thread's process; None where it died twice, or after `close`."""
+        """Call `work` in the process of the current thread; return None if the process died twice, or after `close`."""
         for _ in range(2):
             if self._closed:
                 break
@@ -173,14 +179,17 @@ class _ThreadWorkers:
 # Attempts at pairs, in this process or in several; any failure is a reason to drop the task.
 
 MAX_SECONDS = 120
-"""Maximum number of seconds for a task in a process of its own: ALFWorld's planner may need hours for two objects."""
+"""Maximum number of seconds for building the pair of a task in a process of its own.
+
+ALFWorld's planner may need hours for a task with two objects.
+"""
 
 MAX_REASON_CHARACTERS = 160
-"""Maximum number of characters of a stored reason."""
+"""Maximum number of characters of the stored reason why a task was dropped."""
 
 
 class DroppedTask(Record):
-    """A task for which no pair was built."""
+    """A task for which no pair of trajectories could be built, and the reason."""
 
     domain: str
     task: str
@@ -188,11 +197,11 @@ class DroppedTask(Record):
 
 
 class TaskTimeout(Exception):
-    """A task exceeded its maximum number of seconds."""
+    """Building the pair of a task took more than MAX_SECONDS."""
 
 
 def build_pair(benchmark: str, data: str | None, seed: int, task: Task) -> TrajectoryPair | DroppedTask:
-    """Build the pair of a task, or return the reason why there is none."""
+    """Build the pair of trajectories of a task; if that fails, return the task with the reason."""
     try:
         return require_pair(cast(DemonstratedBenchmark, load_benchmark(benchmark, data)), task, seed)
     except Stopped as stopped:
@@ -204,9 +213,9 @@ def build_pair(benchmark: str, data: str | None, seed: int, task: Task) -> Traje
 def build_pairs(
     benchmark: str, data: str | None, seed: int, tasks: Sequence[Task], at_once: int = 1
 ) -> Iterator[TrajectoryPair | DroppedTask]:
-    """Build the pairs of tasks; yield outcomes as they finish.
+    """Build the pairs of trajectories of several tasks; yield each pair or dropped task as soon as it is finished.
 
-    Simulators run in processes of their own, because they may crash or hang.
+    Benchmarks with a simulator run in processes of their own, because a simulator may crash or hang.
     """
     work = partial(build_pair, benchmark, data, seed)
     if at_once == 1 and load_benchmark(benchmark, data).instant:
@@ -245,11 +254,11 @@ COUNTS_FILE, DROPPED_FILE = "counts.json", "dropped.jsonl"
 
 
 class DomainCount(Record):
-    """Counts of a domain's pairs and dropped tasks."""
+    """Numbers of pairs and dropped tasks of a domain (a benchmark that pairs are built from), and the settings."""
 
     domain: str
     published: int | None
-    """Number of pairs in the paper; None where the paper does not have the domain."""
+    """Number of pairs in the StateFactory paper; None if the paper does not have the domain."""
     wanted: int = 0
     seed: int
     splits: tuple[str, ...]
@@ -262,22 +271,22 @@ class DomainCount(Record):
 
     @property
     def out(self) -> int:
-        """Number of dropped tasks."""
+        """Number of dropped tasks, for which no pair could be built."""
         return sum(self.dropped.values())
 
 
 def read_pairs(folder: Path, domain: str) -> list[TrajectoryPair]:
-    """Read the pairs of a domain."""
+    """Read the pairs of trajectories of a domain."""
     return read_lines(folder / f"{domain}.jsonl", TrajectoryPair)
 
 
 def read_dropped(folder: Path, domain: str) -> list[DroppedTask]:
-    """Read the dropped tasks of a domain."""
+    """Read the tasks of a domain for which no pair could be built."""
     return [one for one in read_lines(folder / DROPPED_FILE, DroppedTask) if one.domain == domain]
 
 
 def append_outcome(folder: Path, outcome: TrajectoryPair | DroppedTask) -> None:
-    """Append an outcome to the file of its domain's pairs, or of dropped tasks."""
+    """Append a pair to the file of its domain, or a dropped task to the file of dropped tasks."""
     name = f"{outcome.domain}.jsonl" if isinstance(outcome, TrajectoryPair) else DROPPED_FILE
     append_line(folder / name, outcome)
 
@@ -289,17 +298,17 @@ def append_line(path: Path, line: BaseModel) -> None:
 
 
 def sort_pairs(folder: Path, domain: str, pairs: Iterable[TrajectoryPair]) -> None:
-    """Write the pairs of a domain sorted by task, so that the file does not depend on the order of completion."""
+    """Write the pairs of a domain sorted by task, so that the file does not depend on which was finished first."""
     with replace_file(folder / f"{domain}.jsonl") as draft:
         lines = (pair.model_dump_json() + "\n" for pair in sorted(pairs, key=lambda pair: pair.task))
         draft.write_text("".join(lines), encoding="utf-8")
 
 
 def read_counts(folder: Path) -> dict[str, DomainCount]:
-    """Read the counts by domain; none where nothing was built.
+    """Read the counts of the domains in a folder; none if nothing was built there.
 
     Raises:
-        Fault: ("data") the file is no list of counts.
+        Fault: ("data") the file is not a list of counts.
     """
     path = folder / COUNTS_FILE
     if not path.is_file():
@@ -312,14 +321,14 @@ def read_counts(folder: Path) -> dict[str, DomainCount]:
 
 
 def write_count(folder: Path, count: DomainCount) -> None:
-    """Write the counts of a domain in place of its earlier ones."""
+    """Write the counts of a domain, which replace its earlier counts."""
     counts = {**read_counts(folder), count.domain: count}
     with replace_file(folder / COUNTS_FILE) as draft:
         draft.write_text(json.dumps([one.model_dump() for one in counts.values()], indent=1), encoding="utf-8")
 
 
 def start_domain(folder: Path, count: DomainCount) -> None:
-    """Start a domain, or check that the folder has it with the same settings.
+    """Save the settings of a domain in a folder, or check that the folder has the domain with the same settings.
 
     Raises:
         Fault: the settings differ; the message names the difference and the fix.
@@ -336,12 +345,15 @@ def start_domain(folder: Path, count: DomainCount) -> None:
 
 
 def count_reasons(dropped: Sequence[DroppedTask]) -> dict[str, int]:
-    """Count the reasons of dropped tasks, the most frequent first."""
+    """Count the reasons why tasks were dropped, the most frequent first."""
     return dict(Counter(one.reason for one in dropped).most_common())
 
 
 def read_lines(path: Path, model: type[RecordT]) -> list[RecordT]:
-    """Read the records of a file; an incomplete last line is removed, so that the next record starts a new line."""
+    """Read the records in a file of JSON lines.
+
+    An incomplete last line is removed from the file, so that the next record starts a new line.
+    """
     if not path.is_file():
         return []
     drop_incomplete_line(path)
@@ -353,27 +365,28 @@ def read_lines(path: Path, model: type[RecordT]) -> list[RecordT]:
 PairOutcome = TrajectoryPair | DroppedTask
 
 CountListener = Callable[[DomainCount], None]
-"""Function that is called after each attempt with the domain's counts so far."""
+"""Function that is called after each task with the domain's counts so far."""
 
 
 class BuildRequest(NamedTuple):
-    """Request to build the pairs of a domain."""
+    """Request to build the pairs of trajectories of a domain."""
 
     domain: str
     seed: int = 0
     pairs: int = 0
-    """Number of pairs; 0: as many as published, or one per task for a domain that the paper does not have."""
+    """Number of pairs; 0: as many as in the StateFactory paper, or one per task for a domain that it does not have."""
     splits: tuple[str, ...] = ()
-    """Splits of the tasks; empty: the benchmark's splits that correspond to the paper's."""
+    """Splits of the tasks; empty: the benchmark's splits that correspond to those of the StateFactory paper."""
     data: str | None = None
 
 
 def build_domain(
     request: BuildRequest, folder: Path, *, at_once: int = 1, progress: CountListener | None = None
 ) -> DomainCount:
-    """Build the missing pairs of a domain. The same tasks and seed give the same file, even after interruptions.
+    """Build the missing pairs of a domain, and return the counts.
 
-    For a benchmark without its data the counts have the reason in `failed`, so that other domains can still be built.
+    The same tasks and seed give the same file, even after interruptions. If the benchmark's data is missing, the counts
+    have the reason in `failed`, so that other domains can still be built.
 
     Raises:
         UnknownName: the benchmark or split is unknown, or the benchmark has no demonstrations.
@@ -404,9 +417,10 @@ def build_domain(
 def _outcomes(
     request: BuildRequest, folder: Path, left: dict[str, list[Task]], kinds: dict[str, str], wanted: int, at_once: int
 ) -> Iterator[PairOutcome]:
-    """Try as many tasks as wanted, then as many as were dropped, until there are enough pairs or no more tasks.
+    """Yield pairs and dropped tasks until there are `wanted` pairs or no more tasks.
 
-    Outcomes that the folder has are not built again.
+    As many tasks as wanted are tried first, then as many as were dropped. Tasks whose pair or reason is in the folder
+    already are not tried again.
     """
     known: dict[str, PairOutcome] = {pair.task: pair for pair in read_pairs(folder, request.domain)}
     known |= {one.task: one for one in read_dropped(folder, request.domain)}
@@ -454,18 +468,18 @@ def _pairs(outcomes: Sequence[PairOutcome]) -> list[TrajectoryPair]:
 
 
 def select_domains(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the requested domains without duplicates; all published ones where none is requested."""
+    """Return the requested domains without duplicates; all domains of the StateFactory paper if none is requested."""
     return tuple(dict.fromkeys(names)) or tuple(PUBLISHED_DOMAINS)
 
 
 # Progress of a long command: a bar in a terminal, else a line at intervals with a forecast.
 
 LINE_INTERVAL = 20.0
-"""Minimum number of seconds between two lines without a terminal."""
+"""Minimum number of seconds between two progress lines if the output is not a terminal."""
 
 
 class ProgressReporter:
-    """Reports the progress of `total` items on standard error, as a bar or as lines."""
+    """Reports the progress of `total` items on standard error: as a bar in a terminal, else as lines."""
 
     def __init__(self, name: str, total: int, console: Console, progress: Progress) -> None:
         self.name, self.total, self.console, self.progress = name, total, console, progress
@@ -489,7 +503,7 @@ class ProgressReporter:
 
 @contextmanager
 def report_progress(name: str, total: int, *, silent: bool = False) -> Iterator[ProgressReporter]:
-    """Show the progress of `total` items; yield the reporter to call."""
+    """Show the progress of `total` items inside a block; yield the reporter, which is called with the number done."""
     console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=silent)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=silent or not console.is_terminal) as progress:
@@ -499,23 +513,23 @@ def report_progress(name: str, total: int, *, silent: bool = False) -> Iterator[
 # The command `certigraph rewards build`.
 
 MAX_PRINTED_REASONS = 2
-"""Maximum number of printed reasons of a domain; counts.json has all."""
+"""Maximum number of printed reasons why tasks of a domain were dropped; counts.json has all."""
 
 MAX_PRINTED_CHARACTERS = 72
 """Maximum number of printed characters of a reason."""
 
 MAX_PRINTED_KINDS = 8
-"""Maximum number of kinds that are printed by name; ScienceWorld has 28."""
+"""Maximum number of kinds of tasks that are printed by name; ScienceWorld has 28."""
 
 
 def build_datasets(requests: Sequence[BuildRequest], folder: Path, *, at_once: int, as_json: bool) -> int:
-    """Build several domains and print the counts.
+    """Build the pairs of several domains and print the counts.
 
     Returns:
-        The exit status: 1 where a domain has fewer pairs than wanted, else 0.
+        The exit status: 1 if a domain has fewer pairs than wanted, else 0.
 
     Raises:
-        Interrupted: by Ctrl-C; the message has the command that resumes.
+        Interrupted: by Ctrl-C; the message has the command that continues.
         UnknownName: as in `build_domain`.
         Fault: as in `build_domain`.
     """
@@ -531,7 +545,7 @@ def build_datasets(requests: Sequence[BuildRequest], folder: Path, *, at_once: i
 
 
 def format_command(requests: Sequence[BuildRequest], folder: Path) -> str:
-    """Format the command that resumes; with another seed, split or number of pairs the folder would refuse it."""
+    """Format the shell command that continues building in the folder with the same seed, splits and number of pairs."""
     first = requests[0]
     words = ["certigraph", "rewards", "build", str(folder), *(f"--domain={request.domain}" for request in requests)]
     words += [f"--split={split}" for split in first.splits]
@@ -540,7 +554,7 @@ def format_command(requests: Sequence[BuildRequest], folder: Path) -> str:
 
 
 def count_cells(count: DomainCount) -> tuple[str, ...]:
-    """Format the counts of a domain as cells, in the order of COUNT_COLUMNS."""
+    """Format the counts of a domain as table cells, in the order of COUNT_COLUMNS."""
     named = [f"{kind} {n}" for kind, n in count.kinds.items() if kind]
     kinds = ", ".join(named) if len(named) <= MAX_PRINTED_KINDS else f"{len(named)} kinds"
     reasons = [f"{clip_text(reason, MAX_PRINTED_CHARACTERS)} ({n})" for reason, n in count.dropped.items()]
@@ -558,7 +572,7 @@ COUNT_COLUMNS = ("domain", "published", "wanted", "built", "by kind", "dropped",
 
 
 def print_counts(counts: Sequence[DomainCount]) -> None:
-    """Print the counts as a table."""
+    """Print the counts of several domains as a table."""
     table = Table(*COUNT_COLUMNS, box=None)
     for count in counts:
         table.add_row(*map(escape, count_cells(count)))

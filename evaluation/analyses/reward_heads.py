@@ -1,7 +1,8 @@
-"""Training and transfer of supervised reward models (`certigraph rewards train`, `tune`, `measure_transfer`).
+"""Training of supervised reward models, and their transfer (`certigraph rewards train`, `tune`, `transfer`).
 
-Reward heads over sentence vectors are trained on the CPU; `train_lora` tunes a language model by the paper's recipe
-(StateFactory, appendix C.2); `measure_transfer` measures how well heads predict in other domains (Table 1).
+A reward head is a small network that predicts a reward from sentence vectors; it is trained on the CPU. `train_lora`
+tunes a language model instead, as in the StateFactory paper (appendix C.2). `measure_transfer` measures how well reward
+heads predict rewards in domains that they were not trained on (StateFactory, Table 1).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,22 +38,23 @@ from certigraph.state.rewards import RecordedStep
 # Training data: prefixes of recorded trajectories, and ranked pairs of them.
 
 MAX_PAIRS_PER_TASK = 70
-"""Maximum number of ranked pairs from one task: 35,000 from 500 tasks, as in the paper (appendix C.2.1)."""
+"""Maximum number of ranked pairs of prefixes from one task. It gives 35,000 from 500 tasks, as in StateFactory,
+appendix C.2.1."""
 
 
 class PrefixSample(NamedTuple):
-    """Prefixes of one task's recordings, the positive recording first."""
+    """Training data of one task: all prefixes of its positive and then of its negative recorded trajectory."""
 
     task: str
     domain: str
     features: Any
-    """Features of the prefixes, shape (prefixes, width), float16."""
+    """Feature vectors of the prefixes, shape (prefixes, width), float16."""
     rewards: tuple[float, ...]
-    """True, shaped reward of each prefix."""
+    """True reward of each prefix, after reward shaping."""
 
 
 def create_sample(pair: TrajectoryPair, encoder: Encoder) -> PrefixSample:
-    """Compute the features and rewards of all prefixes of a pair's two recordings."""
+    """Compute the features and rewards of all prefixes of a pair's two recorded trajectories."""
     numpy = import_module("numpy")
     features = [prefix_features(one.goal_description, unrewarded_steps(one), encoder) for one in pair.recordings]
     rewards = tuple(row.reward.shaped for one in pair.recordings for row in one.trajectory)
@@ -60,14 +62,14 @@ def create_sample(pair: TrajectoryPair, encoder: Encoder) -> PrefixSample:
 
 
 def unrewarded_steps(one: RewardTrajectory) -> list[RecordedStep]:
-    """Return the steps of a recording without its rewards, as predictors see them."""
+    """Return the steps of a recorded trajectory without the rewards, as predictors of rewards see them."""
     return [RecordedStep(action=row.action, observation=row.observation) for row in one.trajectory]
 
 
 def create_samples(
     pairs: Sequence[TrajectoryPair], encoder: Encoder, progress: Callable[[str], None] = lambda line: None
 ) -> list[PrefixSample]:
-    """Create the samples of all pairs. A hundred pairs are encoded at a time, which is faster than step by step."""
+    """Create the training data of all pairs. A hundred pairs are encoded at a time, which saves time."""
     created: list[PrefixSample] = []
     for start in range(0, len(pairs), 100):
         chunk = pairs[start : start + 100]
@@ -78,10 +80,10 @@ def create_samples(
 
 
 def ranked_pairs(one: PrefixSample, seed: int) -> list[tuple[int, int]]:
-    """Draw at most MAX_PAIRS_PER_TASK pairs of prefixes of a task with different rewards.
+    """Draw at most MAX_PAIRS_PER_TASK random pairs of prefixes of a task that have different rewards.
 
     Returns:
-        Pairs of indices, the higher reward first; both prefixes may be of the same recording.
+        Pairs of indices of prefixes, the one with the higher reward first. Both may be from the same trajectory.
     """
     indices = range(len(one.rewards))
     orders = [(a, b) for a, b in product(indices, indices) if one.rewards[a] > one.rewards[b]]
@@ -98,15 +100,15 @@ def _texts(pair: TrajectoryPair) -> list[str]:
 DEFAULT_FOLDS = 5
 HIDDEN_UNITS = 64
 TRAINING_STEPS = 300
-"""Number of updates for any number of pairs: about one epoch over the paper's number, many epochs over few pairs."""
+"""Number of updates, whatever the number of pairs. It is about one epoch over the 35,000 pairs of StateFactory."""
 
 BATCH_SIZE = 128
 LEARNING_RATE, WEIGHT_DECAY, DROPOUT = 1e-3, 3e-2, 0.3
 CENTERING_WEIGHT = 0.01
-"""Weight of the squared sum of two scores; without it ranking does not determine the offset of the scores."""
+"""Weight of the squared sum of two scores in the loss. Ranking alone would not determine the offset of the scores."""
 
 MIN_TASKS = 2
-"""Minimum number of tasks to train a head."""
+"""Minimum number of tasks for training a reward head."""
 
 
 def train_heads(
@@ -117,7 +119,9 @@ def train_heads(
     seed: int = 0,
     progress: Callable[[str], None] = print,
 ) -> Heads:
-    """Train one head per fold, each on the tasks of the other folds; with one fold a head on all tasks.
+    """Train one reward head per fold (cross-validation), each on the tasks of the other folds.
+
+    With one fold, one head is trained on all tasks. `encoder` is the name of the sentence encoder of the features.
 
     Raises:
         Fault: ("data") there are too few tasks, or no two prefixes of a task have different rewards.
@@ -133,7 +137,7 @@ def train_heads(
 
 
 def train_head(samples: Sequence[PrefixSample], seed: int) -> Head:
-    """Train a head that ranks prefixes of the same task."""
+    """Train a reward head to rank prefixes of the same task by their true rewards."""
     numpy, torch = import_module("numpy"), import_module("torch")
     rows, better, worse = _stack_samples(samples, seed)
     mean, spread = rows.mean(axis=0, dtype=numpy.float32), rows.std(axis=0, dtype=numpy.float32) + 1e-4
@@ -150,14 +154,21 @@ def train_head(samples: Sequence[PrefixSample], seed: int) -> Head:
 
 
 def ranking_loss(better: Any, worse: Any) -> Any:
-    """Compute the mean of -log sigmoid(s+ - s-) + CENTERING_WEIGHT * (s+ + s-)^2 over a batch of pairs of scores."""
+    """Compute the pairwise ranking loss with reward centering over a batch (StateFactory, Eq. 13).
+
+    It is the mean of -log sigmoid(s+ - s-) + CENTERING_WEIGHT * (s+ + s-)^2, where s+ is the score of the better prefix
+    and s- that of the worse one.
+    """
     functional = import_module("torch.nn.functional")
     return (CENTERING_WEIGHT * (better + worse) ** 2 - functional.logsigmoid(better - worse)).mean()
 
 
 @contextmanager
 def _single_thread() -> Iterator[None]:
-    """Use one thread: small batches gain nothing from more, and on a busy machine every update would wait for them."""
+    """Let torch use one thread inside a block.
+
+    Small batches gain nothing from more threads, and on a busy machine every update would wait for them.
+    """
     torch = import_module("torch")
     previous = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -186,7 +197,11 @@ def _train_network(features: Any, better: Any, worse: Any) -> Any:
 
 
 def _stack_samples(samples: Sequence[PrefixSample], seed: int) -> tuple[Any, list[int], list[int]]:
-    """Stack the prefixes of all tasks; return them with the indices of the better and the worse ones of all pairs."""
+    """Stack the features of the prefixes of all tasks, and draw ranked pairs of prefixes.
+
+    Returns:
+        The features, and the indices of the better and of the worse prefix of each pair.
+    """
     starts, orders = [0], []
     for one in samples:
         orders += [(starts[-1] + a, starts[-1] + b) for a, b in ranked_pairs(one, seed)]
@@ -201,14 +216,14 @@ def _stack_samples(samples: Sequence[PrefixSample], seed: int) -> tuple[Any, lis
     return stacked, [a for a, _ in orders], [b for _, b in orders]
 
 
-# The paper's supervised reward model, for machines with a GPU: a language model with a scalar head, tuned by LoRA.
+# StateFactory's supervised reward model, for machines with a GPU: a language model with a scalar head, tuned by LoRA.
 #
 # StateFactory, appendix C.2 and Table 6: rank 16, alpha 32, all linear layers, AdamW, cosine schedule, 8,192 tokens,
 # BF16, gradient checkpointing. The paper does not give the learning rate; 1e-4 is usual for LoRA.
 
 
 class TuningRecipe(NamedTuple):
-    """Hyperparameters of the tuning."""
+    """Hyperparameters for tuning a language model by LoRA: `rate` is the learning rate, `tokens` the maximum length."""
 
     rank: int = 16
     alpha: int = 32
@@ -230,10 +245,10 @@ def train_lora(
     recipe: TuningRecipe = PAPER_RECIPE,
     progress: Callable[[str], None] = print,
 ) -> Path:
-    """Tune adapters and head to rank prefixes of the same task, and write them with the tokenizer to the folder `out`.
+    """Tune a language model by LoRA to rank prefixes of the same task, and write it to the folder `out`.
 
-    There are no folds: the model is trained on all pairs, so that its rewards of these pairs do not measure its
-        quality.
+    The folder gets the LoRA adapters, the scalar output layer and the tokenizer. There are no folds: the model is
+    trained on all pairs, so that rewards which it predicts for these pairs do not measure its quality.
 
     Raises:
         Fault: a library is missing, no two prefixes have different rewards, or the base model is not on this machine.
@@ -298,7 +313,7 @@ def _load_adapted_model(base: str, recipe: TuningRecipe) -> tuple[Any, Any]:
 
 
 def _score_texts(model: Any, tokenizer: Any, texts: list[str]) -> Any:
-    """Return one score per text; a text that is too long is cut at its start."""
+    """Return the model's score of each text; a text that is too long is cut at its start."""
     inputs = tokenizer(texts, truncation=True, padding=True, return_tensors="pt")
     return model(**inputs.to(model.device)).logits[:, 0].float()
 
@@ -309,16 +324,19 @@ ALL_DOMAINS = "all"
 
 
 class TransferResult(Record):
-    """Mean pooled EPIC distance by training domain and rated domain; no head rated a task of its training."""
+    """How well reward heads transfer: mean pooled EPIC distance by training domain and rated domain.
+
+    EPIC is the distance between predicted and true rewards, 0 to 1. No head rated a task that it was trained on.
+    """
 
     domains: tuple[str, ...]
     trained: tuple[str, ...]
-    """The training domains, and `all` of them together where there are several."""
+    """The training domains; if there are several, also `all` of them together."""
     distances: tuple[tuple[float, ...], ...]
     """Distances with a row for each of `trained` and a column for each of `domains`."""
 
     def overall(self, trained: str) -> float:
-        """Return the mean over the rated domains."""
+        """Return the mean distance over the rated domains of the heads trained on `trained`."""
         return fmean(self.distances[self.trained.index(trained)])
 
 
@@ -330,7 +348,7 @@ def measure_transfer(
     seed: int = 0,
     progress: Callable[[str], None] = lambda line: None,
 ) -> TransferResult:
-    """Train on each domain and on all together, and rate every domain with each.
+    """Train reward heads on each domain and on all domains together, and measure all of them on every domain.
 
     Raises:
         Fault: ("data") a domain has too few tasks for training.
@@ -349,7 +367,10 @@ def measure_transfer(
 
 
 def mean_epic_distance(samples: Sequence[PrefixSample], heads: Heads) -> float:
-    """Compute the mean over tasks of the EPIC distance pooled over a task's recordings."""
+    """Compute the mean over tasks of the EPIC distance between predicted and true rewards.
+
+    The distance is pooled: it is computed over both recorded trajectories of a task together.
+    """
     return fmean(epic_distance(_predict_rewards(one, heads), one.rewards) for one in samples)
 
 
@@ -357,7 +378,7 @@ def _predict_rewards(one: PrefixSample, heads: Heads) -> list[float]:
     return [float(reward) for reward in heads.of(one.task).rewards(one.features.astype("float32"))]
 
 
-# The commands `certigraph rewards train`, `tune` and `measure_transfer`, on RewardPrediction's recordings.
+# The commands `certigraph rewards train`, `tune` and `transfer`, on RewardPrediction's recordings.
 
 LineListener = Callable[[str], None]
 
@@ -373,15 +394,15 @@ def train_command(
     seed: int = 0,
     progress: LineListener = print,
 ) -> HeadsMetadata:
-    """Train one head per fold on the pairs of some domains and write them to `out`.
+    """Train one reward head per fold on the pairs of trajectories of some domains, and write the heads to `out`.
 
     Args:
         data: folder of the pairs; None: CERTIGRAPH_DATA, else generated pairs.
-        out: the file, an npz.
+        out: the .npz file to write.
         domains: the training domains; none: all.
         encoder: name of the sentence encoder whose vectors are the features.
-        folds: number of folds; a task is rated by the head of its fold, whose training excludes it; 1: one head for
-            all.
+        folds: number of folds. A task is rated by the head of its own fold, which was not trained on it; 1: one head
+            for all tasks.
         limit: maximum number of pairs of each domain.
         seed: seed of the random draws.
         progress: called with each line of progress.
@@ -407,7 +428,10 @@ def transfer_command(
     seed: int = 0,
     progress: LineListener = print,
 ) -> TransferResult:
-    """Train on each domain and on all, and rate each domain with each; arguments and errors as in `train_command`."""
+    """Train reward heads on each domain and on all together, and measure all of them on each domain.
+
+    Arguments and errors are as in `train_command`.
+    """
     prefixes = create_samples(select_pairs(data, domains, limit), load_encoder(encoder), progress)
     return measure_transfer(prefixes, encoder, folds=folds, seed=seed, progress=progress)
 
@@ -422,9 +446,9 @@ def tune_command(
     seed: int = 0,
     progress: LineListener = print,
 ) -> Path:
-    """Tune a language model on the pairs of some domains by the paper's recipe, and write it to the folder `out`.
+    """Tune a language model to predict rewards on the pairs of some domains, and write it to the folder `out`.
 
-    Further arguments and errors are as in `train_command`.
+    The recipe is that of the StateFactory paper. Further arguments and errors are as in `train_command`.
 
     Args:
         base: name of the model on the Hugging Face hub, or its folder; it is never downloaded automatically.
@@ -435,7 +459,7 @@ def tune_command(
 
 
 def select_pairs(data: str | None, domains: Sequence[str], limit: int | None) -> list[TrajectoryPair]:
-    """Load the pairs of some domains, the first `limit` of each.
+    """Load the pairs of trajectories of some domains (all if none is named), the first `limit` of each domain.
 
     Raises:
         UnknownName: there is no such domain.
@@ -448,7 +472,7 @@ def select_pairs(data: str | None, domains: Sequence[str], limit: int | None) ->
 
 
 def print_transfer(done: TransferResult) -> None:
-    """Print the distances with a row per training domain, a column per rated domain, and the mean over columns."""
+    """Print the EPIC distances with a row per training domain, a column per rated domain, and the mean over columns."""
     table = Table("trained on", *done.domains, "overall", title="mean EPIC distance, pooled per task", box=None)
     for name, row in zip(done.trained, done.distances, strict=True):
         table.add_row(name, *(f"{distance:.3f}" for distance in row), f"{done.overall(name):.3f}")

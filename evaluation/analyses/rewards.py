@@ -1,7 +1,8 @@
-"""Measurement of predicted rewards on RewardPrediction's pairs (`certigraph rewards measure`).
+"""Measurement of predicted rewards on the benchmark RewardPrediction (`certigraph rewards measure`).
 
-Contents: the predictors, their ratings of pairs (resumable, in several processes), their speed, the statistics, and the
-triplet accuracy of sentence encoders.
+A predictor is a graph that predicts the rewards of a pair of recorded trajectories (one positive, one negative). The
+main measure is the EPIC distance between predicted and true rewards. Contents: the predictors, their predictions, their
+speed, the statistics, and the triplet accuracy of sentence encoders.
 """
 
 import hashlib
@@ -45,15 +46,16 @@ DEFAULT_PREDICTORS = (
     "monotonic",
     "constant=monotonic:rate=constant",
 )
-"""Default predictors: StateFactory with all granularities, StateFactory with goals known beforehand, two baselines."""
+"""Default predictors: StateFactory with each granularity of states, StateFactory with goals known beforehand, and two
+baselines."""
 
 
 def parse_predictors(specs: Sequence[str], encoders: Sequence[str] = ()) -> tuple[ComparedMethod, ...]:
-    """Parse the predictors of a command line; the others are compared with the first one.
+    """Parse the predictors that a command line names; the first one is the reference for comparisons.
 
     Args:
         specs: `GRAPH`, `GRAPH:SLOT=OPERATOR` with more swaps joined by `+`, or either as `NAME=...`.
-        encoders: sentence encoders; each adds a StateFactory that compares texts with it.
+        encoders: names of sentence encoders; each adds a StateFactory that compares texts with this encoder.
 
     Raises:
         UnknownName: a graph, slot or operator is unknown, a graph predicts no rewards, or a name is used twice.
@@ -67,7 +69,7 @@ def parse_predictors(specs: Sequence[str], encoders: Sequence[str] = ()) -> tupl
 
 
 def granularity_of(method: ComparedMethod) -> str | None:
-    """Return the granularity of a StateFactory without other changes; None for other predictors."""
+    """Return the granularity of states of a StateFactory without other changes; None for other predictors."""
     swaps = swaps_of(method.graph, method.operators)
     if method.graph != "statefactory" or swaps.keys() - {"route"}:
         return None
@@ -84,7 +86,7 @@ def has_known_goal(method: ComparedMethod) -> bool:
 
 
 def encoder_of(method: ComparedMethod) -> str | None:
-    """Return the sentence encoder that a StateFactory's routing names; None where it names none."""
+    """Return the sentence encoder that the operator `route` of a StateFactory predictor names; None: it names none."""
     swaps = swaps_of(method.graph, method.operators) if method.graph == "statefactory" else {}
     return str(swaps["route"].args["encoder"]) if "route" in swaps and "encoder" in swaps["route"].args else None
 
@@ -101,16 +103,16 @@ def _parse_predictor(spec: str) -> ComparedMethod:
 # Digests that identify a rating: of the predictor, the models, the pair, and the code of the rules.
 
 DIGEST_DIGITS = 16
-"""Number of hex digits of a digest."""
+"""Number of hexadecimal digits of a digest."""
 
 
 def rating_digest(method: ComparedMethod, context: Context, domain: str, what: str) -> str:
-    """Compute the digest of everything that determines the rewards of a pair.
+    """Compute the digest of everything that determines the predicted rewards of a pair.
 
     Args:
         method: the predictor.
-        context: its models, by role.
-        domain: the domain whose rules may read the pair.
+        context: the models of the predictor, by role.
+        domain: domain of the pair, whose rules StateFactory may use to read texts.
         what: text that identifies the pair.
     """
     models = (context.model, *(f"{role}={name}" for role, name in sorted((context.roles or {}).items())))
@@ -120,7 +122,7 @@ def rating_digest(method: ComparedMethod, context: Context, domain: str, what: s
 
 @lru_cache(maxsize=16)
 def code_digest(domain: str) -> str:
-    """Compute the digest of the code by which StateFactory reads and compares a domain's texts."""
+    """Compute the digest of the source code with which StateFactory reads and compares the texts of a domain."""
     files = [Path(str(module.__file__)) for module in (routing_code, factored_code)]
     if domain in FACTORS:
         module_spec = find_spec(FACTORS[domain].partition(":")[0])
@@ -129,7 +131,7 @@ def code_digest(domain: str) -> str:
 
 
 def text_digest(*parts: str) -> str:
-    """Compute a digest of texts."""
+    """Compute the SHA-256 digest of several texts, shortened to DIGEST_DIGITS."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:DIGEST_DIGITS]
 
 
@@ -138,37 +140,37 @@ def text_digest(*parts: str) -> str:
 REWARD_BENCHMARK = "rewardprediction"
 
 MAX_CONSECUTIVE_FAULTS = 3
-"""Number of consecutive pairs without a usable answer of the model that stops the measurement; small models fail at
-some pairs."""
+"""Number of consecutive pairs without a usable answer of the model after which the measurement stops. One such pair is
+no reason, because small models fail at some pairs."""
 
 
 class RatedPair(Record):
-    """Rewards and figures of one pair by one predictor."""
+    """Rewards that a predictor predicts for one pair of trajectories, and the measures of their quality (`figures`)."""
 
     predictor: str
     pair: str
     domain: str
     rewards: tuple[tuple[float, ...], ...]
-    """Reward of each step, the positive recording first."""
+    """Predicted reward of each step, of the positive and then of the negative trajectory."""
     figures: dict[str, float]
-    """Figures of `certigraph.adapters.rewardprediction.benchmark.reward_figures`."""
+    """Measures by name, as `certigraph.adapters.rewardprediction.benchmark.reward_figures` computes them."""
     seconds: float
     digest: str
-    """Digest of pair, predictor, models and code; a row with another digest is not reused."""
+    """Digest of pair, predictor, models and code. A saved row is reused only if the digest is still the same."""
 
 
 class FailedPair(Record):
-    """A pair that a predictor could not rate; a resumed measurement tries it again."""
+    """A pair whose rewards a predictor could not predict, with the reason. The next measurement tries it again."""
 
     predictor: str
     pair: str
     reason: str
     of_model: bool = False
-    """Whether the model failed, which may then fail for every other pair too."""
+    """Whether the language model failed, which may then fail for every other pair too."""
 
 
 class RatingJob(NamedTuple):
-    """One item of work: a predictor and a pair."""
+    """One item of work: a predictor, and the id of the pair whose rewards it predicts."""
 
     method: ComparedMethod
     pair: str
@@ -176,7 +178,7 @@ class RatingJob(NamedTuple):
 
 
 def rate_pair(piece: RatingJob) -> RatedPair | FailedPair:
-    """Predict a pair's rewards, or return the reason why they cannot be predicted."""
+    """Predict the rewards of a pair and measure them; if that fails, return the pair with the reason."""
     benchmark: Any = load_benchmark(REWARD_BENCHMARK, piece.context.data)
     pair, task = benchmark.pairs[piece.pair], benchmark.task(piece.pair)
     start = time.perf_counter()
@@ -200,7 +202,7 @@ def rate_pair(piece: RatingJob) -> RatedPair | FailedPair:
 
 
 def job_digest(piece: RatingJob) -> str:
-    """Compute the digest of a predictor's rating of a pair."""
+    """Compute the digest that identifies the prediction of a pair's rewards by a predictor."""
     benchmark: Any = load_benchmark(REWARD_BENCHMARK, piece.context.data)
     pair = benchmark.pairs[piece.pair]
     return rating_digest(piece.method, piece.context, pair.domain, pair.model_dump_json())
@@ -215,14 +217,16 @@ def rate_pairs(
     at_once: int = 1,
     progress: Callable[[int, int], None] = lambda done, failed: None,
 ) -> list[FailedPair]:
-    """Rate every pair with every predictor, except those in the file of rows, and append the new rows.
+    """Predict the rewards of every pair with every predictor, and append the results to the file `rows`.
+
+    Predictions that are in the file already are not repeated.
 
     Returns:
-        The pairs that could not be rated.
+        The pairs whose rewards could not be predicted.
 
     Raises:
-        Fault: ("model") the model gave no usable answer for MAX_CONSECUTIVE_FAULTS consecutive pairs; the ratings so
-            far are saved.
+        Fault: ("model") the model gave no usable answer for MAX_CONSECUTIVE_FAULTS consecutive pairs; the predictions
+            so far are saved.
     """
     known = {row.digest for row in read_rated_pairs(rows)}
     wanted = [RatingJob(method, pair, context) for method in methods for pair in pairs]
@@ -250,7 +254,7 @@ def _rate_jobs(pieces: Sequence[RatingJob], at_once: int) -> Iterable[RatedPair 
 
 
 def read_rated_pairs(path: Path) -> list[RatedPair]:
-    """Read the rows of a measurement."""
+    """Read the predictions that a measurement has saved; none if there is no file."""
     return read_lines(path, RatedPair)
 
 
@@ -262,29 +266,32 @@ def _build_predictor(method: str) -> AnyGraph:
 # Speed of predictors: trajectories per second, in a new process, and again with warm caches.
 
 MAX_TIMED_PAIRS = 40
-"""Maximum number of timed pairs, spread over all."""
+"""Maximum number of pairs that are timed, spread over all pairs."""
 
 
 class PredictorSpeed(Record):
-    """Trajectories per second of one process; `cold` includes loading the encoder and encoding every text."""
+    """Speed of a predictor in one process, in trajectories per second.
+
+    `cold` includes loading the encoder and encoding every text; `warm` is a second pass over the same pairs.
+    """
 
     predictor: str
     trajectories: int
     cold: float
     warm: float
     digest: str = ""
-    """Digest of predictor, models and pairs; a stored line with another digest is not reused."""
+    """Digest of predictor, models and pairs. A saved line is reused only if the digest is still the same."""
 
 
 def measure_speed(method: ComparedMethod, pairs: Sequence[str], context: Context) -> PredictorSpeed | None:
-    """Time a predictor in a process of its own; None where it cannot rate the pairs."""
+    """Time a predictor in a new process; None if it can predict the rewards of no pair."""
     selection = list(pairs)[:: max(1, len(pairs) // MAX_TIMED_PAIRS)][:MAX_TIMED_PAIRS]
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
         return executor.submit(time_predictor, method, selection, context).result()
 
 
 def time_predictor(method: ComparedMethod, pairs: Sequence[str], context: Context) -> PredictorSpeed | None:
-    """Time two consecutive passes of a predictor in this process, after the pairs are read."""
+    """Time two consecutive passes of a predictor over the pairs in this process; reading the pairs is not timed."""
     load_benchmark(REWARD_BENCHMARK, context.data).tasks()
     passes = []
     for _ in range(2):
@@ -304,11 +311,11 @@ OVERALL = "overall"
 """Name of the mean of the domains' means, in which all domains have the same weight."""
 
 EPIC_FIGURE = FIGURE_NAMES[0]
-"""The main figure: the EPIC distance pooled over a task's recordings."""
+"""Name of the main measure: the EPIC distance over both trajectories of a task together (pooled)."""
 
 
 class MeanInterval(NamedTuple):
-    """A mean and the bounds of its 95 % interval; None where there is no interval."""
+    """A mean and the bounds of its 95 % interval; the bounds are None if there is no interval."""
 
     mean: float
     low: float | None = None
@@ -316,35 +323,41 @@ class MeanInterval(NamedTuple):
 
 
 class PredictorLine(NamedTuple):
-    """Figures of a predictor in a domain, or over all domains."""
+    """Mean of each measure (`figures`) of a predictor in one domain, or over all domains, for `n` pairs."""
 
     predictor: str
     domain: str
     n: int
     figures: Mapping[str, MeanInterval]
     difference: MeanInterval | None = None
-    """Its pooled EPIC distance minus the first predictor's on the same tasks; a negative value is better."""
+    """Pooled EPIC distance of the predictor minus that of the first predictor on the same tasks; negative is better."""
 
 
 DomainValues = Mapping[str, Sequence[float]]
-"""Values of a figure by domain, one per task."""
+"""Values of a measure by domain, one value per task."""
 
 
 def predictor_lines(rows: Sequence[RatedPair], names: Sequence[str]) -> list[PredictorLine]:
-    """Compute the figures of each predictor in each domain, and `overall` where there are several domains."""
+    """Compute the means of all measures for each predictor in each domain, and `overall` if there are several domains.
+
+    `names` are the predictors in order; the first one is the reference for differences.
+    """
     by_predictor = {name: [row for row in rows if row.predictor == name] for name in names}
     return [line for name in names for line in _lines_of_predictor(name, by_predictor[name], by_predictor[names[0]])]
 
 
 def distance_differences(rows: Sequence[RatedPair], others: Sequence[RatedPair]) -> dict[str, list[float]]:
-    """Compute the pooled EPIC distances of rows minus those of others on the same pairs, by domain."""
+    """Compute, pair by pair, the pooled EPIC distance of one predictor minus that of another, by domain.
+
+    `rows` are the predictions of the one predictor, `others` those of the other one.
+    """
     before = {row.pair: row.figures[EPIC_FIGURE] for row in others}
     both = [row for row in rows if row.pair in before]
     return _values_by_domain(both, [row.figures[EPIC_FIGURE] - before[row.pair] for row in both])
 
 
 def mean_over_domains(values: DomainValues) -> MeanInterval:
-    """Compute the mean of the domains' means, with an interval that resamples tasks within each domain."""
+    """Compute the mean of the domains' means, with a bootstrap interval that resamples tasks within each domain."""
     mean, bounds = stratified_mean(values)
     return MeanInterval(mean, *(bounds or ()))
 
@@ -403,7 +416,7 @@ PARAPHRASES = (
 
 
 class StateFact(NamedTuple):
-    """One fact of a state."""
+    """One fact of a factored state: the attribute `name` of the object `identity` has this value."""
 
     identity: str
     name: str
@@ -411,12 +424,12 @@ class StateFact(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The fact in the notation of states."""
+        """The fact as text, in the notation in which StateFactory encodes facts."""
         return f"{self.identity}: {self.name} {self.value}"
 
 
 class Triplet(NamedTuple):
-    """Three texts: a fact, its paraphrase, and a contradicting or other fact."""
+    """Three texts for testing a sentence encoder: a fact, its paraphrase, and a contradicting or unrelated fact."""
 
     anchor: str
     paraphrase: str
@@ -424,13 +437,13 @@ class Triplet(NamedTuple):
 
 
 def create_triplets(pairs: Sequence[TrajectoryPair], seed: int = 0) -> list[Triplet]:
-    """Create the triplets of the pairs' recordings, one for every fact of an episode, without duplicate anchors.
+    """Create triplets from the recorded trajectories of pairs: one for every fact of an episode, without duplicates.
 
-    The contradiction is the same attribute with another value of the episode, where there is one, else a fact about
-    another object.
+    The contradiction is the same attribute with another value from the episode; if there is none, a fact about another
+    object.
 
     Raises:
-        Fault: ("data") there are no rules that read a domain's text.
+        Fault: ("data") a domain has no rules that read facts from its texts.
     """
     by_anchor: dict[str, Triplet] = {}
     for pair in pairs:
@@ -444,7 +457,10 @@ def create_triplets(pairs: Sequence[TrajectoryPair], seed: int = 0) -> list[Trip
 
 
 def triplet_accuracy(encoder: Encoder, triplets: Sequence[Triplet]) -> float:
-    """Compute the share of triplets whose anchor is more similar to the paraphrase; 0 without triplets."""
+    """Compute the share of triplets in which the fact is more similar to its paraphrase than to the contradiction.
+
+    The result is 0 if there are no triplets.
+    """
     if not triplets:
         return 0.0
     anchors, same, other = (encoder.encode_once(list(texts)) for texts in zip(*triplets, strict=True))
@@ -462,7 +478,7 @@ def _triplets_of_episode(facts: Sequence[StateFact], random: Random) -> Iterator
 
 
 def _facts_of_episode(domain: str, recording: RewardTrajectory) -> list[StateFact]:
-    """Every fact of an episode, in the order of its first occurrence."""
+    """Return the facts of all states of an episode, each once, in the order in which they first occur."""
     goal, state = recording.goal_description, FactoredState()
     factors = require_factors(Task(benchmark=domain, id="triplets", goal=goal))
     facts: dict[StateFact, None] = {}
@@ -477,23 +493,26 @@ def _facts_of_episode(domain: str, recording: RewardTrajectory) -> list[StateFac
 # The triplet accuracy of a measurement's sentence encoders, which is printed with their EPIC distance.
 
 MAX_PROBED_PAIRS = 10
-"""Maximum number of pairs of each domain whose facts are used."""
+"""Maximum number of pairs of each domain from which triplets are made."""
 
 
 class ProbedEncoder(Record):
-    """Triplet accuracy of an encoder."""
+    """Triplet accuracy of a sentence encoder, and the number of triplets."""
 
     encoder: str
     triplets: int
     accuracy: float
     digest: str
-    """Digest of the triplets; a stored line with another digest is not reused."""
+    """Digest of the triplets. A saved line is reused only if the digest is still the same."""
 
 
 def probe_encoders(
     methods: Sequence[ComparedMethod], pairs: Sequence[TrajectoryPair], path: Path
 ) -> list[ProbedEncoder]:
-    """Measure the encoders that predictors name; each is measured once while the triplets stay the same."""
+    """Measure the triplet accuracy of the sentence encoders that predictors name.
+
+    Results are saved in the file `path`, and reused as long as the triplets are the same.
+    """
     names = dict.fromkeys(filter(None, map(encoder_of, methods)))
     if not names:
         return []
@@ -511,7 +530,7 @@ def probe_encoders(
 def format_probes(
     methods: Sequence[ComparedMethod], lines: Sequence[PredictorLine], probes: Sequence[ProbedEncoder]
 ) -> list[str]:
-    """Format a sentence for each predictor that names an encoder: EPIC distance and triplet accuracy."""
+    """Format a sentence for each predictor that names a sentence encoder, with EPIC distance and triplet accuracy."""
     epic = {
         line.predictor: line.figures[EPIC_FIGURE].mean for line in lines
     }  # the last line of each: `overall`, if any
@@ -525,6 +544,6 @@ def format_probes(
 
 
 def _first_pairs(pairs: Sequence[TrajectoryPair]) -> list[TrajectoryPair]:
-    """The first pairs of each domain that has rules."""
+    """Return the first MAX_PROBED_PAIRS pairs of each domain that has rules for reading facts."""
     domains = sorted({pair.domain for pair in pairs} & FACTORS.keys())
     return [pair for domain in domains for pair in [one for one in pairs if one.domain == domain][:MAX_PROBED_PAIRS]]

@@ -1,4 +1,8 @@
-"""Page, figures and files of a reward measurement, and the command `certigraph rewards measure`."""
+"""Report of a measurement of predicted rewards, and the command `certigraph rewards measure`.
+
+A predictor is a graph that predicts the rewards of recorded trajectories. Predictions are compared with the true
+rewards by the EPIC distance, 0 to 1, lower is better.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -64,24 +68,27 @@ from certigraph.runtime.texts import format_count
 from certigraph.state.records import Fault, Interrupted
 from certigraph.state.rewards import GRANULARITIES
 
-# The paper's findings about StateFactory, checked: the order of granularities, and the small loss by goals online.
+# Findings of the StateFactory paper, checked: the order of granularities, and the small loss by goals read online.
 
 
 def describe_findings(
     methods: Sequence[ComparedMethod], lines: Sequence[PredictorLine], rows: Sequence[RatedPair]
 ) -> list[str]:
-    """Format the findings that the measured predictors allow, one sentence each."""
+    """Format findings about the predictors, one sentence each, compared with those of the StateFactory paper.
+
+    Findings about predictors that were not measured are left out.
+    """
     return [*_granularity_finding(methods, lines), *_goal_finding(methods, rows), *_final_reward_finding(lines)]
 
 
 def format_mean(mean: MeanInterval, form: str = ".3f") -> str:
-    """Format a mean with its interval, such as 0.412 (0.401 to 0.423)."""
+    """Format a mean with its interval, as in `0.412 (0.401 to 0.423)`."""
     bounds = f" ({mean.low:{form}} to {mean.high:{form}})" if mean.low is not None and mean.high is not None else ""
     return f"{mean.mean:{form}}{bounds}"
 
 
 def overall_lines(lines: Sequence[PredictorLine]) -> dict[str, PredictorLine]:
-    """Return each predictor's line over all domains, or that of its only domain."""
+    """Return the results of each predictor over all domains, or in its only domain, by predictor."""
     return {line.predictor: line for line in lines}  # later lines replace earlier ones, and `overall_lines` is the last
 
 
@@ -109,7 +116,7 @@ def _goal_finding(methods: Sequence[ComparedMethod], rows: Sequence[RatedPair]) 
 
 
 def _final_reward_finding(lines: Sequence[PredictorLine]) -> list[str]:
-    """Domains in which the first predictor's negative trajectories end with higher rewards than the positive ones."""
+    """Format whether the first predictor gives positive trajectories higher final rewards than negative ones."""
     first = [line for line in lines if line.predictor == lines[0].predictor and line.domain != OVERALL]
     wrong = [
         line.domain for line in first if line.figures["final_positive"].mean <= line.figures["final_negative"].mean
@@ -121,11 +128,11 @@ def _final_reward_finding(lines: Sequence[PredictorLine]) -> list[str]:
 # The figures: distances as bars, rewards along examples, and the transfer of supervised heads.
 
 MAX_CURVES = 3
-"""Maximum number of predictors in the panels of examples."""
+"""Maximum number of predictors in the plots of rewards along examples."""
 
 
 def draw_bars(lines: Sequence[PredictorLine]) -> Figure:
-    """Draw the pooled EPIC distance by domain, one bar with its 95 % interval per predictor."""
+    """Draw the mean pooled EPIC distance by domain: one bar with its 95 % interval per predictor."""
     names, domains = _unique(line.predictor for line in lines), _unique(line.domain for line in lines)
     figure = Figure(figsize=(max(6.0, 0.22 * len(names) * len(domains) + 1), 3.4), layout="constrained")
     panel: Any = figure.subplots()
@@ -148,7 +155,10 @@ def draw_bars(lines: Sequence[PredictorLine]) -> Figure:
 
 
 def draw_curves(rows: Sequence[RatedPair], pairs: Mapping[str, TrajectoryPair], names: Sequence[str]) -> Figure:
-    """Draw true and predicted rewards along one pair of each domain, the median pair of the first predictor."""
+    """Draw true and predicted rewards by step, for one pair of trajectories of each domain.
+
+    It is the pair with the median EPIC distance of the first predictor.
+    """
     examples = _select_examples([row for row in rows if row.predictor == names[0]])
     figure = Figure(figsize=(7.5, 1.7 * len(examples) + 0.6), layout="constrained")
     panels = figure.subplots(len(examples), 2, sharey=True, squeeze=False)
@@ -172,7 +182,10 @@ def draw_curves(rows: Sequence[RatedPair], pairs: Mapping[str, TrajectoryPair], 
 
 
 def draw_heat_map(transfer: TransferResult) -> Figure:
-    """Draw the EPIC distances of supervised heads, with a row per training domain and a column per rated domain."""
+    """Draw the EPIC distances of supervised reward heads as a heat map.
+
+    Rows are the domains that heads were trained on, columns the domains that they rated.
+    """
     size = 0.8 * len(transfer.domains)
     figure = Figure(figsize=(size + 2.2, 0.45 * len(transfer.trained) + 1.2), layout="constrained")
     panel: Any = figure.subplots()
@@ -228,7 +241,7 @@ SPEED_NOTE = (
 
 
 class RewardFindings(NamedTuple):
-    """Findings of a measurement so far."""
+    """Results of a reward measurement so far: a line per predictor and domain, findings as sentences, and details."""
 
     lines: Sequence[PredictorLine]
     findings: Sequence[str]
@@ -236,11 +249,11 @@ class RewardFindings(NamedTuple):
     failed: Sequence[FailedPair] = ()
     counts: Sequence[DomainCount] = ()
     notes: Sequence[str] = ()
-    """Notes about the data, such as tasks without a pair."""
+    """Notes about the data, such as the number of tasks without a pair of trajectories."""
 
 
 def distance_cells(lines: Sequence[PredictorLine]) -> tuple[list[str], list[list[str]]]:
-    """Format the pooled distances; return column names, and one row per predictor with a column per domain."""
+    """Format the pooled EPIC distances as a table: column names, and one row per predictor with a column per domain."""
     domains = list(dict.fromkeys(line.domain for line in lines))
     cells = {(line.predictor, line.domain): format_mean(line.figures[EPIC_FIGURE]) for line in lines}
     names = list(dict.fromkeys(line.predictor for line in lines))
@@ -248,7 +261,7 @@ def distance_cells(lines: Sequence[PredictorLine]) -> tuple[list[str], list[list
 
 
 def format_page(findings: RewardFindings, drawings: Mapping[str, Markup]) -> str:
-    """Format the page. It loads nothing and has no scripts; text from runs is escaped."""
+    """Format the HTML page of a reward measurement. It loads no other files and has no scripts; text is escaped."""
     title = join_markup("How well rewards are predicted")
     n = max((line.n for line in findings.lines), default=0)
     over = tag("p", f"RewardPrediction, {format_count(n, 'pair')} of trajectories", class_="overline")
@@ -315,10 +328,10 @@ def _section(title: str, inside: Markup) -> Markup:
 TRANSFER_FILE, REWARDS_PAGE = "transfer.json", "rewards.html"
 
 COLUMN_SUFFIXES = ("", "_low", "_high")
-"""Suffixes of the columns of a mean and its bounds."""
+"""Suffixes of the CSV columns of a mean, its lower and its upper bound."""
 
 TABLE_WIDTH = 200
-"""Width of the table in characters without a terminal."""
+"""Width of the table in characters if the output is not a terminal."""
 
 
 def write_report(
@@ -330,10 +343,10 @@ def write_report(
     probes: Sequence[ProbedEncoder],
     out: Path,
 ) -> RewardFindings:
-    """Write `table.csv`, the figures and `rewards.html`, and return the findings.
+    """Write `table.csv`, the figures and `rewards.html`, and return the results.
 
     Raises:
-        Fault: ("data") no predictor has rated any pair.
+        Fault: ("data") no predictor could predict the rewards of any pair.
     """
     names = [method.name for method in methods if any(row.predictor == method.name for row in rows)]
     if not names:
@@ -361,7 +374,10 @@ def _draw_figures(
 
 
 def write_transfer(done: TransferResult, out: Path) -> None:
-    """Write the transfer matrix and its drawing to a measurement's folder, for the next page of the measurement."""
+    """Write the transfer matrix of reward heads and its drawing to the folder of a measurement.
+
+    The measurement shows the drawing when its page is written the next time.
+    """
     out.mkdir(parents=True, exist_ok=True)
     with replace_file(out / TRANSFER_FILE) as draft:
         draft.write_text(done.model_dump_json(indent=1) + "\n", encoding="utf-8")
@@ -376,7 +392,7 @@ def _to_row(line: PredictorLine) -> dict[str, Any]:
 
 
 def print_findings(findings: RewardFindings, out: Path, *, as_json: bool) -> None:
-    """Print the pooled distances and the findings, or one JSON object."""
+    """Print the pooled EPIC distances and the findings, or one JSON object."""
     if as_json:
         speeds = [one.model_dump() for one in findings.speeds]
         typer.echo(
@@ -402,7 +418,8 @@ def print_findings(findings: RewardFindings, out: Path, *, as_json: bool) -> Non
 ROWS_FILE, SPEEDS_FILE, PROBES_FILE = "rows.jsonl", "speeds.jsonl", "encoders.jsonl"
 
 MAX_TIMED_SECONDS = 2.0
-"""Maximum median of seconds per pair of a predictor that is timed; for slower ones the rows have the times."""
+"""Maximum median number of seconds per pair for a predictor to be timed. For slower predictors the time of each
+prediction, which is saved anyway, is enough."""
 
 
 def measure_rewards(
@@ -415,13 +432,15 @@ def measure_rewards(
     at_once: int = 1,
     as_json: bool = False,
 ) -> int:
-    """Rate the pairs that are not rated yet, write all files, and print the tables.
+    """Predict the rewards of all pairs with all predictors, write the report and print the tables.
+
+    Predictions that are saved in the folder `out` are not repeated.
 
     Returns:
-        The exit status: 1 where a pair could not be rated, else 0.
+        The exit status: 1 if the rewards of a pair could not be predicted, else 0.
 
     Raises:
-        Interrupted: by Ctrl-C; the ratings so far are saved.
+        Interrupted: by Ctrl-C; the predictions so far are saved.
         Fault: there are no pairs, a named encoder is missing, or the model gives no usable answers.
     """
     benchmark: Any = load_benchmark(REWARD_BENCHMARK, context.data)
@@ -453,7 +472,7 @@ def measure_rewards(
 
 
 def _first_of_each_domain(pairs: Sequence[str], limit: int) -> list[str]:
-    """The first pairs of each domain; 0: all."""
+    """Return the first `limit` pairs of each domain; 0: all pairs."""
     domains: dict[str, list[str]] = {pair.partition("/")[0]: [] for pair in pairs}
     for pair in pairs:
         domains[pair.partition("/")[0]].append(pair)

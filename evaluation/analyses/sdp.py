@@ -1,4 +1,7 @@
-"""Anatomy of recorded runs (`certigraph anatomy`): page, figures, tables and printed output."""
+"""Report of the anatomy of recorded runs (`certigraph anatomy`): the analyses of the SDP paper on any runs.
+
+The analyses are computed in `evaluation/anatomy.py`; this module writes page, figures and tables, and prints a summary.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -28,7 +31,7 @@ ANATOMY_PAGE = "anatomy.html"
 
 
 class AnatomyReport(NamedTuple):
-    """Result of the analysis: frames, tables by name, the written files, and the runs without a recorded ending."""
+    """Result of the analyses: data frames, tables by name, written files, and runs without a recorded ending."""
 
     frames: Frames
     tables: AnalysisTables
@@ -37,7 +40,9 @@ class AnatomyReport(NamedTuple):
 
 
 def write_anatomy(recorded: Iterable[RecordedRun], out: Path) -> AnatomyReport:
-    """Write `anatomy.html`, a .csv for each analysis, a .png and .svg for each figure, and `frames/*.parquet`.
+    """Analyse recorded runs and write the report to the folder `out`.
+
+    Writes `anatomy.html`, a .csv for each analysis, a .png and .svg for each figure, and `frames/*.parquet`.
 
     Each file is written under another name and renamed when it is complete, so that a killed process leaves no partial
     file.
@@ -70,7 +75,7 @@ def _draw_figures(frames: Frames, tables: AnalysisTables, out: Path) -> dict[str
 
 
 def format_models(frames: Frames) -> str:
-    """Format the models of the runs, with a warning about scripted ones."""
+    """Format the models of the runs, with a note if some are scripted and not language models."""
     models = list(frames.runs["model"].unique())
     return f"certigraph anatomy, {', '.join(models)}{format_model_note(models)}"
 
@@ -107,17 +112,17 @@ PRINTED_FIGURES: dict[str, tuple[str, dict[str, str]]] = {
     "solved if not": ("calibration", {"measure": "solved if not certified"}),
     "tokens per predicate": ("certified_costs", {"measure": "tokens"}),
 }
-"""Printed figures: label -> (table, values that select its row)."""
+"""Values that are printed for each method: label -> (name of the table, values that select the row of the table)."""
 
 
 def print_anatomy(anatomy: AnatomyReport, out: Path, unbegun: Sequence[Path] = (), own: int = 0) -> None:
-    """Print the main figures with intervals and n, runs without an ending, what was left out, and the path of the page.
+    """Print the main results with intervals and n, runs without an ending, runs left out, and the path of the page.
 
     Args:
-        anatomy: the result.
+        anatomy: the result of the analyses.
         out: folder of the files.
-        unbegun: trajectories of runs that stopped before they started.
-        own: number of runs on the user's own questions, which have no scores.
+        unbegun: trajectory files of runs that stopped before their header was written.
+        own: number of runs that answer the user's own questions, which have no scores.
     """
     console = Console(highlight=False, soft_wrap=True)
     table = Table("method", "", "value", "95 % interval", "n", box=None)

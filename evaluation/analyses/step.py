@@ -1,4 +1,7 @@
-"""Data of the STEP paper's figures and tables: accidental wins, best traces, the Planner's effect, reward curves."""
+"""Data of the STEP paper's figures and tables.
+
+Contents: accidental wins, the best episode of each run, the effect of STEP's Planner, and curves of the score by step.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
@@ -25,14 +28,14 @@ GRAPH_TITLES = {
     "reflexion": "Reflexion",
     "plan_and_solve": "Plan-and-Solve",
 }
-"""Titles of the graphs in the papers, in their order in figures."""
+"""Name of the method that each graph implements, as figures show it; figures have the methods in this order."""
 
 TASK_GROUPS = {**dict.fromkeys(STEP_SHORT.values(), "S"), **dict.fromkeys(STEP_LONG.values(), "L")}
-"""Groups of STEP's nine short (S) and nine long (L) tasks, in the order of the paper's table."""
+"""Group of each of the STEP paper's nine short (S) and nine long (L) tasks, in the order of the paper's table."""
 
 
 def methods_of(traces: Iterable[EpisodeTrace]) -> list[TracedMethod]:
-    """Return the methods, those without swapped operators first."""
+    """Return the methods of episodes, those without swapped operators first."""
     graphs = list(GRAPH_TITLES)
 
     def rank(method: TracedMethod) -> tuple[bool, int, str, str]:
@@ -43,13 +46,13 @@ def methods_of(traces: Iterable[EpisodeTrace]) -> list[TracedMethod]:
 
 
 def tasks_of(traces: Iterable[EpisodeTrace]) -> list[str]:
-    """Return the tasks: STEP's in the order of its table, then the others by name."""
+    """Return the tasks of episodes: those of the STEP paper in the order of its table, then the others by name."""
     indices = {task: index for index, task in enumerate(TASK_GROUPS)}
     return sorted({trace.task for trace in traces}, key=lambda task: (indices.get(task, len(indices)), task))
 
 
 def method_titles(methods: Iterable[TracedMethod]) -> dict[TracedMethod, str]:
-    """Return the title of each method, with its model where there are several models."""
+    """Return the title of each method, with the name of its model if there are several models."""
     methods = list(methods)
     several = len({method.model for method in methods}) > 1
     return {method: _title(method) + (f", {method.model}" if several else "") for method in methods}
@@ -69,16 +72,16 @@ def _title(method: TracedMethod) -> str:
 # is half, not all, because some milestones, such as reading a recipe, may legitimately be skipped.
 
 MIN_GOLD_SHARE = 0.5
-"""Minimum share of the gold path's milestones of a win by focus that is not accidental."""
+"""Share of the gold path's milestone score that a win by a focus action must have before; below it is accidental."""
 
 DEFAULT_MILESTONES = 50.0
-"""Default score of the milestones of a task that ends in a focus."""
+"""Milestone score that is assumed for a task that ends in a focus action and has no gold path."""
 
 
 class AccidentalWin(Record):
-    """An accidental win.
+    """An episode that won by accident: a lucky focus action reached the goal without the task's procedure.
 
-    `before` is the score before the winning step, `gold` the gold path's score before its last focus.
+    `before` is the score before the winning step, and `gold` the score of the gold path before its last focus action.
     """
 
     run: str
@@ -92,7 +95,10 @@ class AccidentalWin(Record):
 
 
 def find_accident(trace: EpisodeTrace, golds: Mapping[str, float]) -> AccidentalWin | None:
-    """Return the accidental win of an episode; None where it did not win, or not by accident."""
+    """Return the accidental win of an episode; None if it did not win, or not by accident.
+
+    `golds` has, by task, the score of the gold path before its last focus action, as `gold_scores` returns it.
+    """
     if not trace.solved:
         return None
     won = next(index for index, score in enumerate(trace.scores) if score >= MAX_SCORE)
@@ -112,7 +118,10 @@ def find_accident(trace: EpisodeTrace, golds: Mapping[str, float]) -> Accidental
 
 
 def gold_scores(data: str | None = None) -> dict[str, float]:
-    """Read the score before the winning focus of each gold path that ends in one, by task; empty without data."""
+    """Read the score of each gold path before its winning action, by task.
+
+    Only gold paths that end in a focus action are included. The result is empty if there is no ScienceWorld data.
+    """
     folder = data_folder("scienceworld", data)
     path = folder / "gold_var0.jsonl.gz" if folder else None
     recordings = read_recordings(path) if path and path.is_file() else ()
@@ -120,7 +129,10 @@ def gold_scores(data: str | None = None) -> dict[str, float]:
 
 
 def is_focus(actions: Sequence[str], index: int) -> bool:
-    """Return whether an action is a focus, or the number that selects the object of an ambiguous focus."""
+    """Return whether the action at an index is a focus action.
+
+    If the world asked which object an ambiguous focus action means, the number that answers counts as focus action too.
+    """
     while index > 0 and actions[index].strip().isdecimal():
         index -= 1
     return actions[index].strip().lower().startswith("focus")
@@ -131,13 +143,13 @@ def _score_before_win(recording: GoldRecording) -> float:
     return float(recording.scores[won - 1]) if won else 0.0
 
 
-# Data of figure 5: the best trace of each run.
+# Data of figure 5: the best episode of each run.
 
 
 class BestTraceRow(Record):
-    """Score so far (0 to 100) after step 1, 2, ..., as the mean over the best traces of `runs` runs.
+    """Mean score (0 to 100) after step 1, 2, ... over the best episodes of `runs` runs of a method on a task.
 
-    Its length is that of the longest trace; a shorter trace keeps its final score.
+    It is as long as the longest of these episodes; a shorter episode keeps its final score.
     """
 
     method: TracedMethod
@@ -147,7 +159,7 @@ class BestTraceRow(Record):
 
 
 def select_best_traces(traces: Sequence[EpisodeTrace]) -> list[EpisodeTrace]:
-    """Select the episode with the highest score of each run, the shortest of several."""
+    """Select the episode with the highest final score of each run; of several, the shortest one."""
     best: dict[str, EpisodeTrace] = {}
     for trace in traces:
         rival = best.setdefault(trace.run, trace)
@@ -157,7 +169,7 @@ def select_best_traces(traces: Sequence[EpisodeTrace]) -> list[EpisodeTrace]:
 
 
 def best_trace_rows(traces: Sequence[EpisodeTrace]) -> list[BestTraceRow]:
-    """Compute one row per method and task."""
+    """Compute the mean score by step of the best episodes, one row per method and task."""
     best = select_best_traces(traces)
     cells = [(method, task) for method in methods_of(best) for task in tasks_of(best)]
     groups = ((m, t, [trace for trace in best if (trace.method, trace.task) == (m, t)]) for m, t in cells)
@@ -177,9 +189,10 @@ WITHOUT_PLANNER = ("planner=none",)
 
 
 class PlannerPair(Record):
-    """A task with and without the Planner: mean score (0 to 100) and solved runs in per cent, best episode of each run.
+    """Results of STEP on one task with and without its Planner, over the best episode of each run.
 
-    `group` is S, L, or empty for a task that is not one of STEP's eighteen.
+    `score` is the mean score (0 to 100), and `success` the percentage of solved runs. `group` is S or L (short or
+    long), or empty if the task is not one of the STEP paper's eighteen.
     """
 
     model: str
@@ -192,7 +205,10 @@ class PlannerPair(Record):
 
 
 class PlannerChange(Record):
-    """Means over the tasks of a group, and the changes without the Planner in points: a loss is negative."""
+    """Mean results of STEP over the tasks of a group with and without its Planner.
+
+    A change is without minus with the Planner, in points: a loss is negative.
+    """
 
     model: str
     group: str
@@ -206,7 +222,10 @@ class PlannerChange(Record):
 
 
 def planner_pairs(traces: Sequence[EpisodeTrace]) -> list[PlannerPair]:
-    """Compute the pairs of all tasks that STEP ran both without swaps and with `planner=none` as its only swap."""
+    """Compare STEP with and without its Planner on every task that was run with both.
+
+    Without its Planner means with `planner=none` as the only swapped operator.
+    """
     best = [trace for trace in select_best_traces(traces) if trace.method.graph == "step"]
     result = []
     for model in sorted({trace.method.model for trace in best}):
@@ -220,7 +239,10 @@ def planner_pairs(traces: Sequence[EpisodeTrace]) -> list[PlannerPair]:
 
 
 def planner_changes(paired: Sequence[PlannerPair]) -> list[PlannerChange]:
-    """Compute the changes over the short, long and all tasks of each model; every task has the same weight."""
+    """Compute the Planner's effect over the short, the long and all tasks of each model.
+
+    Every task has the same weight.
+    """
     models = dict.fromkeys(pair.model for pair in paired)
     parts = [
         (m, group, [p for p in paired if p.model == m and group in (p.group, "All")])
@@ -266,10 +288,10 @@ Episodes = Literal["all", "first", "last"]
 
 
 class RewardCurve(Record):
-    """Mean score so far (0 to 100) by step, from step 0, over `n` episodes.
+    """Mean score (0 to 100) by step, from step 0, over `n` episodes of a method on a task.
 
     `sd` is the sample standard deviation, 0 for one episode. An episode that has ended keeps its score; otherwise the
-    mean of later steps would cover only the slow episodes.
+    mean of later steps would cover only the slow episodes. `episodes` says which episodes of each run are included.
     """
 
     method: TracedMethod
@@ -281,12 +303,15 @@ class RewardCurve(Record):
 
 
 def reward_curves(traces: Sequence[EpisodeTrace]) -> list[RewardCurve]:
-    """Compute one curve per task and method, over all episodes of all runs."""
+    """Compute the mean score by step for each task and method, over all episodes of all runs."""
     return [_reward_curve(method, task, "all", part) for method, task, part in _group_traces(traces)]
 
 
 def learning_curves(traces: Sequence[EpisodeTrace]) -> list[RewardCurve]:
-    """Compute two curves per task and method with several episodes per run: of the first and of the last episodes."""
+    """Compute the mean score by step separately over the first and over the last episode of each run.
+
+    Only tasks and methods whose runs have several episodes are included.
+    """
     result: list[RewardCurve] = []
     for method, task, part in _group_traces(traces):
         if any(trace.episode > 1 for trace in part):
@@ -322,13 +347,13 @@ SERIES_COLUMNS = ("method", "model", "task")
 
 
 def write_rounded_csv(path: Path, columns: Sequence[str], lines: Sequence[CsvLine]) -> None:
-    """Write lines as CSV with a header; floats are rounded to four decimals."""
+    """Write a CSV file with a header; floats are rounded to four decimals."""
     plain = ({name: _round_float(value) for name, value in line.items()} for line in lines)
     write_rows(path, columns, plain, ends="\n")
 
 
 def curve_lines(curves: Sequence[RewardCurve]) -> Iterator[CsvLine]:
-    """Yield one CSV line per curve and step."""
+    """Convert curves of the mean score to CSV lines, one per curve and step."""
     for curve in curves:
         for step, (mean, sd) in enumerate(zip(curve.mean, curve.sd, strict=True)):
             yield {
@@ -342,7 +367,7 @@ def curve_lines(curves: Sequence[RewardCurve]) -> Iterator[CsvLine]:
 
 
 def best_trace_lines(rows: Sequence[BestTraceRow]) -> Iterator[CsvLine]:
-    """Yield one CSV line per row and step."""
+    """Convert the scores of best episodes to CSV lines, one per row and step."""
     for row in rows:
         for step, score in enumerate(row.scores, 1):
             yield {**_series_fields(row.method, row.task), "runs": row.runs, "step": step, "score": score}

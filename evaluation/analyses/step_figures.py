@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 
-# Figure 5: the best traces, one heat map per method.
+# Figure 5: the best episodes, one heat map per method.
 
 MAX_HEAT_MAP_COLUMNS = 3
 MAX_TITLE_CHARACTERS = 32
@@ -53,7 +53,10 @@ HEAT_MAP_COLOURS = "viridis"
 
 
 def draw_best(rows: Sequence[BestTraceRow], tasks: Sequence[str], path: Path) -> None:
-    """Draw the scores with a row per task and a column per step, blank after the end and for tasks without runs."""
+    """Draw the mean scores of the best episodes as one heat map per method, with a row per task and a column per step.
+
+    Cells are blank after the end of an episode and for tasks without runs.
+    """
     names = {
         method: fill(name, MAX_TITLE_CHARACTERS)
         for method, name in method_titles(dict.fromkeys(row.method for row in rows)).items()
@@ -104,7 +107,7 @@ GROUP_NAMES = {"S": "mean of short tasks", "L": "mean of long tasks", "All": "me
 
 
 class _PlannerSpan(NamedTuple):
-    """A row of the figure: a task, or the mean of a group."""
+    """A row of the figure about STEP's Planner: scores on a task, or the means over a group of tasks."""
 
     name: str
     model: str
@@ -114,7 +117,7 @@ class _PlannerSpan(NamedTuple):
 
 
 def draw_planner(paired: Sequence[PlannerPair], changed: Sequence[PlannerChange], path: Path) -> None:
-    """Draw a line per task from its score with the Planner to that without; below them the means of the groups."""
+    """Draw a line per task from STEP's score with its Planner to the score without, then the means of the groups."""
     spans = [_PlannerSpan(p.task, p.model, p.score, p.score_without) for p in paired]
     spans += [
         _PlannerSpan(f"{GROUP_NAMES[c.group]} ({c.tasks})", c.model, c.score, c.score_without, mean=True)
@@ -177,7 +180,10 @@ EPISODE_LABELS: dict[Episodes, str] = {
 
 
 def draw_rewards(curves: Sequence[RewardCurve], path: Path) -> None:
-    """Draw the means over episodes, with the standard deviation of curves over all episodes."""
+    """Draw the mean score by step, one panel per task and one line per method.
+
+    Curves over all episodes have a band of one standard deviation.
+    """
     tasks = list(dict.fromkeys(curve.task for curve in curves))
     columns = min(MAX_REWARD_COLUMNS, len(tasks))
     names = method_titles(dict.fromkeys(curve.method for curve in curves))
@@ -214,7 +220,10 @@ def _draw_curve(panel: "Axes", curve: RewardCurve, colour: str) -> None:
 
 
 def _legend_shape(names: Sequence[str], width: float) -> tuple[int, int]:
-    """Columns and rows of a legend that fit into `width` inches, each column as wide as the longest name."""
+    """Return the number of columns and rows of a legend that fits into `width` inches.
+
+    Each column is as wide as the longest name.
+    """
     columns = max(1, min(len(names), int(width / (0.5 + 0.065 * max(map(len, names))))))
     return columns, -(-len(names) // columns)
 
@@ -234,7 +243,11 @@ def _draw_legend(figure: "Figure", colour: dict[str, str], kinds: Sequence[Episo
 
 
 class DrawnFigures(Record):
-    """Written files, number of episodes, accidental wins among them, and the runs that were left out."""
+    """Result of drawing the figures.
+
+    It has the written files, the number of episodes, the accidental wins, the runs left out, and the effect of STEP's
+    Planner (`changes`).
+    """
 
     files: tuple[Path, ...]
     episodes: int
@@ -246,16 +259,17 @@ class DrawnFigures(Record):
 def draw_figures(
     folders: Iterable[Path], out: Path, *, data: str | None = None, with_accidental: bool = False
 ) -> DrawnFigures:
-    """Write the figures `rewards` and `best`.
+    """Draw the figures of the STEP paper from recorded runs.
 
-    Also `learning_curves` for runs with several episodes, and `planner` for pairs of runs.
-
-    Each is a .png, a .svg and a .csv; the scores of single tasks are in planner_tasks.csv.
+    Writes `rewards` (score by step) and `best` (best episodes). If runs have several episodes, also `learning` (first
+    and last episodes); if STEP was run with and without its Planner, also `planner`. Each figure is a .png, a .svg and
+    a .csv; planner_tasks.csv has the scores on single tasks.
 
     Args:
         folders: folders to search for runs at any depth.
         out: folder of the files, created where it is missing.
-        data: data folder with ScienceWorld's gold paths, which detect accidental wins; None: CERTIGRAPH_DATA.
+        data: data folder with ScienceWorld's gold paths, which are needed to detect accidental wins; None:
+            CERTIGRAPH_DATA.
         with_accidental: include the episodes that were won by accident; accidental.csv lists them in any case.
 
     Raises:

@@ -1,6 +1,6 @@
-"""Study of TDP's prompt sizes (`certigraph study tdp`): how prompts grow with the length of an episode.
+"""Study of the prompt sizes of TDP and other methods (`certigraph study tdp`): how prompts grow as episodes get longer.
 
-A scripted agent walks a generated corridor of rooms under several graphs, so that episodes can have any length.
+A scripted agent walks along a generated corridor of rooms with several graphs, so that episodes can have any length.
 """
 
 import json
@@ -46,22 +46,22 @@ from certigraph.state.records import Action, Observation, Scores, Task, UnknownN
 from certigraph.state.run import FINISH, SEARCH, parse_action
 from certigraph.state.trajectory import Footer, Trajectory
 
-# The scripted agent of the corridor, which answers in the form of any graph's prompts.
+# The scripted agent of the corridor, which answers in the schema of any graph's prompts.
 
 DEEP, WIDE = "deep", "wide"
 """Kinds of task: one subtask with all rooms, or one subtask for every four rooms."""
 
 SUBTASK_ROOMS = 4
-"""Number of rooms of a wide task's subtask."""
+"""Number of rooms in each subtask of a wide task."""
 
 ROOM_RANGE = re.compile(r"rooms (\d+) to (\d+)")
 
 
 def respond(prompt: str, schema: Mapping[str, Any]) -> Any:
-    """Answer a prompt by the state of the current run.
+    """Answer a prompt without a model, from the state of the current run; the answer fits the schema.
 
     Raises:
-        LookupError: it is called outside a run.
+        LookupError: there is no current run.
     """
     situation, fields = current_situation(), schema.get("properties", {})
     if situation is None:
@@ -81,7 +81,7 @@ def respond(prompt: str, schema: Mapping[str, Any]) -> Any:
 
 
 def _build_nodes(kind: str, rooms: int) -> list[dict[str, Any]]:
-    """Subtasks in a chain, each of which needs the one before."""
+    """Build a chain of subtasks for TDP's task graph; each subtask needs the one before it."""
     size = SUBTASK_ROOMS if kind == WIDE else rooms
     firsts = range(1, rooms + 1, size)
     return [
@@ -120,7 +120,7 @@ ROOM_TEXT = "Room {room:02}: the word is word-{room:02}. Its walls are bare, its
 
 
 class Corridor(Benchmark):
-    """Generated benchmark. The correct answer is the word in the last room."""
+    """Generated benchmark: a corridor of rooms with a word in each. The correct answer is the word in the last room."""
 
     name = CORRIDOR
     briefing = "A corridor of rooms. search[room 07] tells the word in room 07; finish[...] hands in an answer."
@@ -152,7 +152,7 @@ class Corridor(Benchmark):
         return CorridorWorld(f"word-{task.id.partition('-')[2]:0>2}")
 
     def operators(self) -> Mapping[str, Operator]:
-        """Return no operators."""
+        """Return an empty mapping: the benchmark has no operators of its own."""
         return {}
 
     def expert(self) -> Responder:
@@ -173,7 +173,7 @@ class CorridorWorld(Environment):
         self._word, self._answer = word, ""
 
     def reset(self) -> Observation:
-        """Return to the door."""
+        """Go back to the door and return the first observation."""
         self._answer = ""
         return Observation(text=self.view())
 
@@ -196,11 +196,11 @@ class CorridorWorld(Environment):
         """Return None: any room may be named."""
 
     def score(self) -> Scores:
-        """Score 1 for the last room's word, else 0."""
+        """Return the score: 1 if the answer is the word in the last room, else 0."""
         return Scores(value=float(self._answer == self._word), answer=self._answer)
 
     def close(self) -> None:
-        """Release nothing."""
+        """Do nothing: the world holds no resources."""
 
 
 # The size of every prompt of a run, by the number of world steps before it.
@@ -210,10 +210,11 @@ WHOLE_TASK, SUBTASK, TASK_GRAPH = "whole task", "sub-task", "task graph"
 
 
 class PromptSize(NamedTuple):
-    """Size of one prompt.
+    """Size of one prompt of a run.
 
-    `rooms` is the number of world steps that its task needs, `steps` the number before the prompt. A scripted model
-    counts one token per four characters, rounded down.
+    `rooms` is the number of world steps that the task needs, and `steps` the number of world steps before the prompt.
+    `about` is the scope of the prompt: the whole task, a sub-task or TDP's task graph. A scripted model counts one
+    token per four characters, rounded down.
     """
 
     kind: str
@@ -230,12 +231,12 @@ class PromptSize(NamedTuple):
 
 
 def read_sizes(plan: ComparisonPlan, folder: Path) -> list[PromptSize]:
-    """Read the sizes of the prompts of all finished runs, in the order of the prompts."""
+    """Read the sizes of all prompts of all finished runs, in the order in which they were sent."""
     return [size for cell, trajectory in finished_cells(plan, folder) for size in sizes_of(cell, trajectory)]
 
 
 def sizes_of(cell: ComparisonCell, trajectory: Trajectory) -> Iterator[PromptSize]:
-    """Yield the sizes of the prompts of one run."""
+    """Yield the size of every prompt of one run."""
     kind, _, rooms = cell.task.partition("-")
     nested, steps = any(event.scope for event in trajectory.events), 0
     for event in trajectory.events:
@@ -253,7 +254,7 @@ def sizes_of(cell: ComparisonCell, trajectory: Trajectory) -> Iterator[PromptSiz
 class EpisodeTotal(NamedTuple):
     """Cost of one episode of a task that needs `rooms` world steps.
 
-    `read` are prompt tokens, `save_drawing` output tokens.
+    `read` is the number of prompt tokens, `written` the number of output tokens.
     """
 
     kind: str
@@ -268,14 +269,14 @@ TOTAL_COLUMNS = ("task", "steps", "method", "calls", "prompt tokens", "output to
 
 
 def totals_of(sizes: Sequence[PromptSize]) -> list[EpisodeTotal]:
-    """Sum the prompts of every episode, ordered by task, length, and the methods' first occurrence."""
+    """Sum the calls and tokens of every episode, ordered by kind of task, length, and method."""
     methods = list(dict.fromkeys(size.method for size in sizes))
     ordered = sorted(sizes, key=lambda size: (size.kind, size.rooms, methods.index(size.method)))
     return list(_group_totals(ordered))
 
 
 def total_cells(total: EpisodeTotal) -> tuple[str, ...]:
-    """Format an episode as cells, in the order of TOTAL_COLUMNS."""
+    """Format the cost of an episode as table cells, in the order of TOTAL_COLUMNS."""
     return total.kind, str(total.rooms), total.method, str(total.calls), f"{total.read:,}", f"{total.written:,}"
 
 
@@ -288,23 +289,25 @@ def _group_totals(ordered: Sequence[PromptSize]) -> Iterator[EpisodeTotal]:
 # Slopes: whether the largest prompt of an episode grows with the number of world steps.
 
 ANY_OPERATOR = "largest of all"
-"""In place of an operator's name: the largest prompt of all operators, without TDP's task graph."""
+"""Text in place of an operator's name for the largest prompt of all operators; prompts about TDP's task graph are left
+out."""
 
 ROUNDING_SLOPE = 1e-6
-"""Slope in characters per step below which a growth is a rounding error."""
+"""Slope, in characters per step, up to which growth is taken for a rounding error."""
 
 MAX_BOUNDED_SLOPE = 1.0
-"""Upper bound, in characters per step, of the interval of a slope that counts as bounded."""
+"""Characters per step below which the whole interval of a slope must lie so that prompts count as bounded."""
 
 SlopeGroup = tuple[str, str, str, str]
-"""Kind of task, method, scope of a prompt, operator."""
+"""Prompts for which a slope is computed: kind of task, method, scope of the prompt, operator."""
 
 
 class Slope(NamedTuple):
-    """Least-squares line through the largest prompts of `episodes` episodes of different lengths.
+    """Growth of prompts: slope of the least-squares line through the largest prompts of `episodes` episodes.
 
-    `shortest` and `longest` are the largest prompts, in characters, of the shortest and the longest episode; `slope` is
-    in characters per world step, and `low` and `high` bound its 95 % interval by Student's t.
+    The episodes have different lengths. `shortest` and `longest` are the largest prompts, in characters, of the
+    shortest and of the longest episode. `slope` is in characters per world step, and `low` and `high` bound its 95 % t
+    interval.
     """
 
     kind: str
@@ -321,7 +324,10 @@ class Slope(NamedTuple):
 
 
 def slopes_of(sizes: Iterable[PromptSize]) -> list[Slope]:
-    """Compute a slope for every method and operator on each kind of task, that over all operators first."""
+    """Compute how prompts grow, for every method and operator on each kind of task.
+
+    For each method the slope over all operators comes first.
+    """
     largest: dict[SlopeGroup, dict[int, int]] = {}
     for size in sizes:
         for group in _groups(size):
@@ -331,7 +337,7 @@ def slopes_of(sizes: Iterable[PromptSize]) -> list[Slope]:
 
 
 def describe_slope(low: float | None, high: float | None) -> str:
-    """Describe a slope by the bounds of its interval: growing, bounded, or undecided."""
+    """Describe a slope in words, given the bounds of its interval: growing, bounded, or undecided."""
     if low is None or high is None:
         return f"too few lengths to tell: it takes {MIN_POINTS}"
     if low > ROUNDING_SLOPE:
@@ -363,7 +369,7 @@ PANEL_TITLES = {DEEP: "one sub-task of all steps", WIDE: f"sub-tasks of {SUBTASK
 
 
 def draw_prompt_growth(sizes: Sequence[PromptSize]) -> Figure:
-    """Draw the largest prompt of each method by world step; prompts about TDP's task graph are dashed."""
+    """Draw the largest prompt of each method by world step; the line for prompts about TDP's task graph is dashed."""
     figure = Figure(figsize=(10, 3.6), layout="constrained")
     panels = figure.subplots(1, len(PANEL_TITLES), sharey=True)
     for panel, (kind, title) in zip(panels, PANEL_TITLES.items(), strict=True):
@@ -440,7 +446,7 @@ TOTAL_NOTE = (
 
 
 class PromptStudy(NamedTuple):
-    """Results of the study so far."""
+    """Results of the study of prompt sizes so far."""
 
     sizes: list[PromptSize]
     slopes: list[Slope]
@@ -448,7 +454,7 @@ class PromptStudy(NamedTuple):
 
 
 def write_report(plan: ComparisonPlan, folder: Path) -> PromptStudy:
-    """Write the report of the study so far, and return its results.
+    """Write the report of the study so far, and return the results.
 
     Writes `study.html`, `prompts.csv` with a row per prompt, `slopes.csv`, `totals.csv` with a row per episode,
     `prompts.png` and `prompts.svg`.
@@ -466,7 +472,7 @@ def write_report(plan: ComparisonPlan, folder: Path) -> PromptStudy:
 
 
 def slope_cells(slope: Slope) -> tuple[str, ...]:
-    """Format a slope as cells, in the order of SLOPE_COLUMNS."""
+    """Format a slope as table cells, in the order of SLOPE_COLUMNS."""
     text = "-" if slope.slope is None else f"{slope.slope:+.1f}"
     between = "-" if slope.low is None or slope.high is None else f"{slope.low:+.1f} to {slope.high:+.1f}"
     sizes = f"{slope.shortest:,}", f"{slope.longest:,}"
@@ -474,7 +480,7 @@ def slope_cells(slope: Slope) -> tuple[str, ...]:
 
 
 def _format_page(plan: ComparisonPlan, study: PromptStudy, drawing: Markup) -> str:
-    """The page loads nothing and has no scripts; text from runs is escaped."""
+    """Format the HTML page of the study. It loads no other files and has no scripts; text from runs is escaped."""
     planned = len(plan.methods) * len(plan.tasks)
     done = len({(size.method, size.kind, size.rooms) for size in study.sizes})
     missing = f"; {format_count(planned - done, 'run')} not finished" if done < planned else ""
@@ -497,21 +503,22 @@ COMMAND = "certigraph study tdp"
 STUDY_GRAPHS = ("tdp", "plan_and_act", "cot", "react")
 
 LENGTH_STEP = 2 * SUBTASK_ROOMS
-"""Number of world steps between two lengths; the shortest wide task has two subtasks, so that one needs the other."""
+"""Number of world steps by which the lengths of episodes differ. The shortest wide task has two subtasks, so that one
+needs the other."""
 
 DEFAULT_LONGEST = 40
 """Default number of world steps of the longest episode."""
 
 
 def build_order(longest: int | None, folder: Path) -> ComparisonJob:
-    """Build the study of episodes with up to `longest` steps.
+    """Build the study as a comparison of graphs on episodes with up to `longest` world steps.
 
     Args:
-        longest: maximum number of steps; None: that of the study in the folder, else DEFAULT_LONGEST.
+        longest: maximum number of world steps; None: that of the study in the folder, else DEFAULT_LONGEST.
         folder: folder of the study.
 
     Raises:
-        UnknownName: the steps are too few for three lengths, or more than the corridor has.
+        UnknownName: `longest` is too small for three different lengths, or larger than the number of rooms.
     """
     corridor = Corridor()
     context = Context(limits=corridor.limits)
@@ -524,10 +531,10 @@ def build_order(longest: int | None, folder: Path) -> ComparisonJob:
 
 
 def run_command(order: ComparisonJob, folder: Path, *, report_only: bool, as_json: bool) -> int:
-    """Execute the unfinished runs of the study, except with `report_only`, and print the report.
+    """Execute the unfinished runs of the study (not with `report_only`), write the report and print it.
 
     Returns:
-        The exit status: 1 while runs are left, else 0.
+        The exit status: 1 while runs are unfinished, else 0.
 
     Raises:
         Interrupted: by Ctrl-C; the message has the command that resumes the study.

@@ -110,7 +110,7 @@ def _file_error(error: OSError) -> str:
 def _format_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
-    """Format a warning of certigraph on one line, without file and line number, which do not help a user."""
+    """Format a warning of certigraph on one line, without file name and line number, which do not help a user."""
     if Path(filename).is_relative_to(Path(__file__).parents[1]):
         return f"certigraph: {message}\n"
     return _FORMAT_WARNING(message, category, filename, lineno, line)

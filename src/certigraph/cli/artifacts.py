@@ -43,7 +43,7 @@ def figures_command(
     with_accidental: Annotated[bool, typer.Option("--with-accidental", help="Keep accidental wins.")] = False,
     data: Data = None,
 ) -> None:
-    """Draw figures of runs: reward by step, the best traces side by side, and STEP's loss without its Planner."""
+    """Draw plots of runs: reward by step, the best traces side by side, and STEP's loss without its Planner."""
     from certigraph.evaluation.analyses.step_figures import draw_figures, print_figures
 
     print_figures(draw_figures(folders, out, data=data, with_accidental=with_accidental), kept=with_accidental)
@@ -53,7 +53,7 @@ def anatomy_command(
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders with runs, at any depth.")],
     out: Annotated[Path, typer.Option(help="Folder for the page, figures, CSV and Parquet.")] = Path("anatomy"),
 ) -> None:
-    """Analyse where runs succeed, stall and spend: one page, figures, and a table for each analysis."""
+    """Analyse where runs succeed, stall and spend: one page, plots, and a table for each analysis."""
     check_evaluation_packages("analyses", "pyarrow", *TABLE_PACKAGES)
     from certigraph.evaluation.analyses.sdp import print_anatomy, write_anatomy
     from certigraph.evaluation.frames import find_runs, read_recorded_runs, select_scored
@@ -139,7 +139,7 @@ def _build_index(corpus: Path, folder: Path, *, as_json: bool) -> None:
 
 
 def _ignore_progress(done: int) -> None:
-    """Show no progress, because only JSON may be printed."""
+    """Do nothing. It stands in for the progress display where only JSON may be printed."""
 
 
 @contextmanager
@@ -172,7 +172,7 @@ def build_command(
     at_once: Annotated[int, typer.Option("--at-once", min=1, help="Number of processes.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Build pairs of trajectories with rewards: OUT/BENCHMARK.jsonl, and the numbers of pairs in OUT/counts.json."""
+    """Build pairs of trajectories with rewards in OUT/BENCHMARK.jsonl. OUT/counts.json gets the numbers of pairs."""
     from certigraph.evaluation.analyses.reward_data import BuildRequest, select_domains
     from certigraph.evaluation.analyses.reward_data import build_datasets as build_pairs
 
@@ -206,7 +206,7 @@ def measure_command(
     at_once: Annotated[int, typer.Option("--at-once", min=1, help="Number of processes.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the rewards of recorded trajectories, and measure their EPIC distance to the true ones."""
+    """Predict the rewards of recorded trajectories, and measure their EPIC distance to the true rewards."""
     check_evaluation_packages("measurements", *TABLE_PACKAGES)
     from certigraph.cli.output import announce_models
     from certigraph.evaluation.analyses.rewards import parse_predictors
@@ -247,8 +247,10 @@ def train_command(
     limit: Limit = 0,
     seed: Seed = 0,
 ) -> None:
-    """Train heads that rank steps, on frozen features and a CPU; use them with the graph `reward_head` and
-    --swap rate=supervised:head=FILE."""
+    """Train reward heads on a CPU: small models that predict rewards from vectors of a sentence encoder.
+
+    Use them with the graph `reward_head` and --swap rate=supervised:head=FILE.
+    """
     check_evaluation_packages("reward heads", *TABLE_PACKAGES)
     from certigraph.evaluation.analyses.reward_heads import train_command as train
 
@@ -267,8 +269,10 @@ def tune_command(
     limit: Limit = 0,
     seed: Seed = 0,
 ) -> None:
-    """Tune a language model with LoRA, on a GPU; use it with the graph `reward_head` and
-    --swap rate=supervised:head=DIR, on other domains."""
+    """Tune a language model with LoRA on a GPU, to predict rewards.
+
+    Use it on other domains, with the graph `reward_head` and --swap rate=supervised:head=DIR.
+    """
     from certigraph.evaluation.analyses.reward_heads import tune_command as tune
 
     tune(data, out, base=base, domains=domain or (), limit=limit or None, seed=seed, progress=typer.echo)
@@ -286,7 +290,7 @@ def transfer_command(
         Path, typer.Option(help="Folder of the matrix; in the folder of a measurement it appears on its page.")
     ] = Path("rewards"),
 ) -> None:
-    """Train on each domain and on all together, and measure each head on each domain."""
+    """Train a reward head on each domain and one on all domains together, and score each head on each domain."""
     check_evaluation_packages("reward heads", *TABLE_PACKAGES)
     from certigraph.evaluation.analyses.reward_heads import print_transfer
     from certigraph.evaluation.analyses.reward_heads import transfer_command as transfer
@@ -305,10 +309,10 @@ DOT_STYLE = (
     'node [shape=box, style="rounded,filled", fillcolor="#eef2ff", fontname=Helvetica]',
     "edge [fontname=Helvetica]",
 )
-"""Default attributes of nodes and edges."""
+"""Default attributes of nodes and edges, in Graphviz's DOT language."""
 
 DRAWING_PROGRAMS = ("dot", "graphviz-pure")
-"""Programs that draw, in order of preference."""
+"""Graphviz programs that draw a PNG, in order of preference."""
 
 
 def draw_png(drawing: Graph, path: Path) -> Path:
@@ -330,7 +334,10 @@ def draw_png(drawing: Graph, path: Path) -> Path:
 
 
 def dot_source(drawing: Graph) -> str:
-    """Return a graph as DOT source; conditional edges are dashed and labelled, graphs inside nodes are boxed."""
+    """Return a graph in Graphviz's DOT language.
+
+    Conditional edges are dashed and labelled, graphs inside nodes boxed.
+    """
     inner = sorted({name.rpartition(":")[0] for name in drawing.nodes} - {""})
     boxes = [f'subgraph "cluster_{box}" {{ label="{box}"; {_format_nodes(drawing, box)} }}' for box in inner]
     nodes = [_format_nodes(drawing, ""), *boxes]

@@ -30,7 +30,7 @@ from certigraph.state.records import Fault, UnknownName
 # A benchmark: run it, or score the answers of another system.
 
 MAX_MALFORMED_SHOWN = 5
-"""Maximum number of malformed plans that `score` names."""
+"""Maximum number of malformed answers that the command `score` names."""
 
 
 def eval_command(
@@ -74,7 +74,7 @@ def eval_command(
     out: Annotated[str, typer.Option(help="Folder, or its URL, in which each run gets a subfolder.")] = "runs",
     as_json: AsJson = False,
 ) -> None:
-    """Run a graph on a benchmark's tasks with inspect_ai, and print the official figures with their intervals."""
+    """Run a graph on a benchmark's tasks with Inspect, and print the official scores with confidence intervals."""
     check_evaluation_packages("benchmarks", "inspect_ai", *TABLE_PACKAGES)
     from certigraph.adapters.benchmarks import split_name
     from certigraph.cli.output import announce_models, announce_source
@@ -134,7 +134,7 @@ def score_command(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Score the answers of another system by the benchmark's official rules; intervals resample the tasks.
+    """Score the answers of another system by the benchmark's official rules, with bootstrap intervals over tasks.
 
     travelplanner: JSON lines with `idx` and `plan`.
 
@@ -245,7 +245,10 @@ def ablate_command(
     report_only: ReportOnly = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a graph and its variants, each with swapped operators, on the same tasks, and compare with a replay."""
+    """Run a graph, and variants of it with swapped operators, on the same tasks, and compare them.
+
+    The scores of variants of sdp are also estimated from a replay of its runs.
+    """
     check_evaluation_packages("comparisons", *TABLE_PACKAGES)
     from certigraph.cli.output import announce_source
     from certigraph.evaluation.compare import Choice, build_job, finish_comparison, load_job
@@ -338,7 +341,7 @@ def cgdp_command(
     report_only: ReportOnly = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run CGDP's study. With the same options, or with --out alone, an unfinished study is resumed."""
+    """Run CGDP's study of search agents, memory and gates. The same options, or --out alone, resume it."""
     check_evaluation_packages("studies", *TABLE_PACKAGES)
     from certigraph.cli.output import announce_source
     from certigraph.evaluation.analyses.cgdp import StudySelection, methods_of, run_command
@@ -367,7 +370,10 @@ def tdp_command(
     report_only: ReportOnly = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how prompts grow with an episode, for TDP and other methods: scripted episodes, no model, seconds."""
+    """Measure how prompts grow during episodes of TDP and of other methods.
+
+    The episodes are scripted: no model is used.
+    """
     check_evaluation_packages("studies", *TABLE_PACKAGES)
     from certigraph.evaluation.analyses.tdp import build_order, run_command
 
@@ -396,7 +402,7 @@ def retrieval_command(
 
 
 def _data_root(data: str | None) -> Path:
-    """Return the folder that has one subfolder for each benchmark."""
+    """Return the folder of benchmark data, which has one subfolder for each benchmark."""
     folder = data or os.environ.get("CERTIGRAPH_DATA")
     if not folder:
         raise Fault("data", "the study needs hotpotqa/ and musique/: give their folder with --data or CERTIGRAPH_DATA")
@@ -423,7 +429,7 @@ def judge_command(
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Judge recorded answers against their references, by a model or by text measures. The same command resumes it."""
+    """Judge recorded answers against their references, by a model or by text measures. Repeat the command to resume."""
     check_evaluation_packages("judgements", *TABLE_PACKAGES)
     from certigraph.adapters.models.chat_models import check_model_available, is_scripted
     from certigraph.adapters.protocols import Context, Limits

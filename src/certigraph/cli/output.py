@@ -1,4 +1,4 @@
-"""Output of commands: the inventory, progress of a run, its result, and tables of figures."""
+"""Output of commands: the inventory of names, progress of a run, its result, and tables of scores."""
 
 import inspect
 import json
@@ -42,11 +42,11 @@ from certigraph.state.trajectory import TrajectoryLine, read_trajectory
 
 
 def load_allowance(folder: Path, budget: Sequence[str] | None) -> BudgetAndLimits:
-    """Return budget and limits of a recorded run, with the changes of `--budget`.
+    """Return the budget and limits of a recorded run, with the changes given as `--budget`.
 
     Args:
         folder: folder of the run.
-        budget: changes, each KEY=N.
+        budget: changes, each as `KEY=N`.
     """
     read_trajectory(folder / "trajectory.jsonl")
     context = load_settings(folder)
@@ -74,7 +74,10 @@ def inventory() -> dict[str, Any]:
 
 
 def _describe_installed(group: str, shipped: Collection[str]) -> dict[str, str]:
-    """Describe the entry points of a group without importing them; a shipped name hides one of the same name."""
+    """Describe the entry points of a group without importing them.
+
+    Of two that have the same name, certigraph's own (`shipped`) is used and hides the other.
+    """
     hidden = "; hidden by certigraph's own of that name"
     return {
         name: f"{entry.value}, of {distribution_of(entry)}{hidden if name in shipped else ''}"
@@ -83,7 +86,7 @@ def _describe_installed(group: str, shipped: Collection[str]) -> dict[str, str]:
 
 
 def print_inventory(names_by_kind: Mapping[str, Any], *, as_json: bool) -> None:
-    """Print the inventory as one JSON object or as lines."""
+    """Print the inventory of names as one JSON object or as lines."""
     if as_json:
         typer.echo(json.dumps(names_by_kind))
         return
@@ -99,7 +102,7 @@ _BUDGET_FIELDS = {**Budget.model_fields, **Limits.model_fields}
 
 
 def _describe_operator(operator: Callable[..., Any]) -> str:
-    """Describe an operator by the first line of its docstring and, if it is a factory, by its arguments."""
+    """Describe an operator by the first line of its docstring; a function that creates one also by its arguments."""
     summary = (inspect.getdoc(operator) or "").partition("\n")[0]
     if not getattr(operator, "makes_operator", False):
         return summary
@@ -112,7 +115,7 @@ def _describe_operator(operator: Callable[..., Any]) -> str:
 
 @contextmanager
 def watch_run(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[Listener]:
-    """Provide a listener that shows the progress of a run, unless it is silent.
+    """Provide a listener that shows the progress of a run, unless `silent` is True.
 
     Args:
         out: folder of runs, for the command that resumes this one.
@@ -141,7 +144,7 @@ def watch_run(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[Lis
 
 
 def announce_source(benchmark: str, data: str | None) -> None:
-    """Print a line if a benchmark has no data, so that a generated world is used."""
+    """Print a notice if there is no data for a benchmark, so that a generated world is used."""
     name = split_name(benchmark)[0]
     if name not in BENCHMARKS:
         return
@@ -151,7 +154,7 @@ def announce_source(benchmark: str, data: str | None) -> None:
 
 
 def announce_models(model: str, roles: Sequence[str] | None) -> None:
-    """Print a line that names the models of a command, if one of them is a scripted model."""
+    """Print a line that names the models of a command, if at least one of them is a scripted model."""
     models_by_role = {role: name for role, _, name in (text.partition("=") for text in roles or ())}
     if any(map(is_scripted, (model, *models_by_role.values()))):
         console = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
@@ -166,27 +169,33 @@ FORCE_REASONS = {
     BY_GATE: "the gate ended the search",
     BY_ROUNDS: "the rounds were used up",
 }
-"""Descriptions of what forced an answer. Names that are missing here are policies, which are shown as they are."""
+"""Descriptions of the reasons that forced an answer.
+
+Names that are missing here are those of policies, which are shown as they are.
+"""
 
 MAX_LINE_LENGTH = 4_000
-"""Maximum number of characters of a line, because text of pages and models may have any length."""
+"""Maximum number of characters of a line. Texts of pages and models may have any length."""
 
 
 def print_closing(closing: ResearchSummary) -> None:
-    """Print the answer, the findings with their sources, open steps, the cost, and the command that resumes the run."""
+    """Print the result of a researched question.
+
+    It has the answer, the findings with their sources, open steps, the cost, and the command that resumes the run.
+    """
     console = Console(highlight=False, soft_wrap=True, emoji=False)
     for line in closing_lines(closing):
         console.print(line, markup=False)
 
 
 def closing_fields(closing: ResearchSummary) -> dict[str, Any]:
-    """Return the result of a question as the fields of a JSON object."""
+    """Return the result of a researched question as the fields of a JSON object."""
     findings = [{**k.finding.model_dump(), "certified": not k.forced, "forced": k.forced} for k in closing.findings]
     return {**closing.model_dump(mode="json"), "findings": findings}
 
 
 def closing_lines(closing: ResearchSummary) -> Iterator[str]:
-    """Generate the lines of the result of a question."""
+    """Yield the lines of the result of a researched question."""
     yield from _closing_answer_lines(closing)
     for known in closing.findings:
         yield from _finding_lines(known)
@@ -198,7 +207,7 @@ def closing_lines(closing: ResearchSummary) -> Iterator[str]:
 
 
 def answer_lines(answer: JsonValue) -> Iterator[str]:
-    """Format the delivered answer of a run, one line for each part; no lines if there is none."""
+    """Yield the answer that a run gave, one line for each part; nothing if it gave none."""
     if isinstance(answer, list) and all(isinstance(part, dict) for part in answer):
         for part in answer:
             fields = "; ".join(f"{name}: {value}" for name, value in part.items())  # type: ignore[union-attr]
@@ -247,7 +256,7 @@ def _format_cost(cost: ResearchCost) -> str:
 
 
 def print_result(result: Result, *, as_json: bool) -> None:
-    """Write the report, print the result, and exit.
+    """Write the HTML report of a run, print the result, and exit.
 
     Raises:
         typer.Exit: always; the status is 0 if the run reached its goal or gave an answer, else 1.
@@ -282,7 +291,10 @@ def _has_answer(result: Result) -> bool:
 
 
 def _progress_fields(result: Result) -> dict[str, Any]:
-    """Return the number of world steps; for a task graph those of all sub-tasks, and the sub-tasks by status."""
+    """Return the number of world steps of a run as a field of a JSON object.
+
+    For a run with a task graph it is the number for all sub-tasks, and there are the numbers of sub-tasks by status.
+    """
     tasks = read_history(result.trajectory).tasks
     if not tasks.drawn:
         return {"steps": len(result.state.get("history", []))}
@@ -293,7 +305,7 @@ def _progress_fields(result: Result) -> dict[str, Any]:
 def print_figures(
     title: str, figures: Mapping[str, float], intervals: Mapping[str, tuple[float, float]], *, as_json: bool
 ) -> None:
-    """Print figures with their 95 % intervals, as one JSON object or as a table."""
+    """Print scores with their 95 % confidence intervals, as one JSON object or as a table."""
     if as_json:
         typer.echo(json.dumps({**figures, "intervals": intervals, "statistics": SCORE_METHODS}))
         return

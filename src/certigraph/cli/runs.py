@@ -80,7 +80,7 @@ def resume_command(
 
 
 def report_command(folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]) -> None:
-    """Write the HTML report of a run again."""
+    """Write the HTML report of a run, in place of an earlier one."""
     from certigraph.runtime.files import REPORT_FILE
     from certigraph.runtime.report import write_report
     from certigraph.state.trajectory import read_trajectory
@@ -142,7 +142,7 @@ def ask_command(
 
 
 def _add_model_advice(fault: Fault) -> Fault:
-    """Add models that need no key to the error of an OpenAI-compatible model without one."""
+    """Add advice on models that need no key to the error about an OpenAI-compatible model whose key is missing."""
     if not str(fault).startswith("openai:"):
         return fault
     local = "or use a model on this machine: --model local:qwen-0.5b"
@@ -158,7 +158,7 @@ def delete_command(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete runs completely: their files, checkpoints on a server, and lines in journals."""
+    """Delete runs completely: their files, checkpoints on a server, and lines in journals of evaluations."""
     from certigraph.runtime.run import delete, resolve_run_folder
     from certigraph.runtime.terminal import clean_line
 

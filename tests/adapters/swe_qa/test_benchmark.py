@@ -223,8 +223,9 @@ def test_every_source_is_a_passage_of_the_library(world: RepositoryWorld):
         use_tool("read", "README.md"),
     ):
         assert all(library.passage(id_).text for id_ in world.step(action).sources)
-    with pytest.raises(UnknownName, match="PATH:FIRST-LAST"):
-        library.passage("../secret.txt:1-2")
+    for nowhere in ("../secret.txt:1-2", "README.md:0-2"):
+        with pytest.raises(UnknownName, match="PATH:FIRST-LAST"):
+            library.passage(nowhere)
 
 
 def test_a_line_number_of_thousands_of_digits_names_nothing(world: RepositoryWorld):
