@@ -116,7 +116,7 @@ _AIM_CHANNELS = frozenset({"plan", "head", "subtask"})
 
 
 def _current_aim(state: Mapping[str, Any]) -> _Aim:
-    """Determine the current target from the latest values of the channels `plan`, `head` and `subtask`."""
+    """Determine what the agent is working on: the predicate at the plan's head, else its subtask."""
     plan, head = state.get("plan", ()), state.get("head", 0)
     text = plan[head]["text"] if head < len(plan) else state.get("subtask", {}).get("text", "")
     return _Aim(text, head)

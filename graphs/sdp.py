@@ -92,8 +92,9 @@ def after_certify(state: State, runtime: Runtime[Context]) -> str:
 class SDPOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot.
 
-    `memory` and `gate` (CGDP), `audit` and `revalidate` are optional nodes, which the SDP paper does not have.
-    `revalidate` needs a benchmark whose Replan plans undone conditions again (`Benchmark.replans_undone`).
+    `memory` and `gate` (from the paper on CGDP), `audit` and `revalidate` are optional nodes, which the SDP paper does
+    not have. `revalidate` needs a benchmark whose Replan plans again for conditions that held and were then made false
+    (`Benchmark.replans_undone`).
     """
 
     reset: Operator

@@ -450,9 +450,9 @@ async def execute(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any
 async def _thought_and_action(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask for a thought and an action in the way that fits the world.
 
-    In a world that takes an answer, the model uses one of the world's tools. If the world lists at most
-    `Limits.options` actions, the model chooses one. If it lists more, the model writes an action, which is matched to
-    the list; if `Benchmark.shortlists` is true, it chooses from the actions most relevant to its assignment instead.
+    Where the task is a question, the model calls one of the world's tools. In any other world it chooses from the
+    actions that the world lists, if these are at most `Limits.options`. If there are more, it writes an action, which
+    is matched to the list; if `Benchmark.shortlists` is true, it chooses from the most relevant ones instead.
     """
     if benchmark_of(state["task"], runtime).answers:
         return await call_operator(pursue(), state, runtime)

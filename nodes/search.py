@@ -436,7 +436,7 @@ Answer in as few words as the question allows, from what was found; where that l
 
 @prefer_benchmark_operator
 async def aggregate(state: AggregateView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Give the answer of more than half of the searches, compared by words; without a majority, ask a model."""
+    """Give the answer of more than half of the searches, case and punctuation aside; else ask a model to choose."""
     return {"action": finish(majority_answer(state["branches"]) or await _ask_choice(state, runtime))}
 
 

@@ -211,7 +211,7 @@ class CertifiedState(Record):
 
 
 class Transition(Record):
-    """One certified transition (SDP section 3.2): the certified states before and after an action."""
+    """One action, and the predicates that had been found true before and after it (SDP section 3.2)."""
 
     before: CertifiedState
     action: Action

@@ -159,7 +159,7 @@ def progress_of(state: Mapping[str, Any], demonstration: Demonstration) -> Demon
 
 
 def actions_after(text: str) -> int | None:
-    """Return the number of actions that remain after a segment, as its name states; None for any other text."""
+    """Read from a segment's name how many of the expert's actions follow that segment; None for any other text."""
     match = SEGMENT_NAME.search(text)
     return int(match[1]) if match else None
 

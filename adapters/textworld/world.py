@@ -151,7 +151,7 @@ def example_name(kind: str, seed: int = 0) -> str:
 
 
 class GameLibrary:
-    """Cache of compiled games. Every version of TextWorld generates other games and so has its own folder."""
+    """Cache of compiled games. Each version of TextWorld generates different games, so each has its own folder."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder

@@ -324,9 +324,10 @@ ALL_DOMAINS = "all"
 
 
 class TransferResult(Record):
-    """How well reward heads transfer: mean pooled EPIC distance by training domain and rated domain.
+    """How well reward heads transfer from one domain to another.
 
-    EPIC is the distance between predicted and true rewards, 0 to 1. No head rated a task that it was trained on.
+    A distance is the EPIC distance between predicted and true rewards, 0 to 1, over the steps of all tasks of a domain
+    together, averaged over heads. No head rated a task that it was trained on.
     """
 
     domains: tuple[str, ...]

@@ -129,9 +129,9 @@ def gold_scores(data: str | None = None) -> dict[str, float]:
 
 
 def is_focus(actions: Sequence[str], index: int) -> bool:
-    """Return whether the action at an index is a focus action.
+    """Return whether the action at an index is ScienceWorld's `focus on OBJECT`.
 
-    If the world asked which object an ambiguous focus action means, the number that answers counts as focus action too.
+    If the world then asked which object was meant, the number given as the answer counts too.
     """
     while index > 0 and actions[index].strip().isdecimal():
         index -= 1

@@ -43,7 +43,7 @@ def figures_command(
     with_accidental: Annotated[bool, typer.Option("--with-accidental", help="Keep accidental wins.")] = False,
     data: Data = None,
 ) -> None:
-    """Draw plots of runs: reward by step, the best traces side by side, and STEP's loss without its Planner."""
+    """Draw plots of runs: reward by step, the best traces side by side, and what STEP scores without its Planner."""
     from certigraph.evaluation.analyses.step_figures import draw_figures, print_figures
 
     print_figures(draw_figures(folders, out, data=data, with_accidental=with_accidental), kept=with_accidental)
