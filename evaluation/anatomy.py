@@ -1,8 +1,6 @@
-"""The analyses of the SDP paper as tables and figures.
+"""The analyses of the SDP paper as tables and figures: cascades, retries, replans, failures, calibration and cost.
 
-They cover cascades (several predicates certified by one action), retries and replans, failures, calibration of the
-validator, and cost.
-
+A cascade is a transition that certified several predicates by one action.
 `analyse` computes all tables from frames, `ANATOMY_FIGURES` has the functions that draw them, and `anatomy_sections`
 builds the sections of an HTML page.
 """
@@ -44,19 +42,13 @@ CREDIT_MEASURES = ("depth", "steps", "calls", "tokens")
 
 
 def cascade_rate(frames: Frames) -> pd.DataFrame:
-    """Compute the share of certified transitions with more than one predicate, by method.
-
-    Transitions by which the agent went back to an earlier state are left out.
-    """
+    """Compute the share of transitions that certified several predicates, without returns to earlier states."""
     moves = select_transitions(frames)
     return compute_by_group(moves, ["method"], lambda rows: share_interval(rows, rows["depth"] > 1))
 
 
 def depth_shares(frames: Frames) -> pd.DataFrame:
-    """Compute the share of each cascade `depth` among the certified transitions of a method.
-
-    The depth of a transition is the number of predicates that it certified.
-    """
+    """Compute the share of each cascade `depth` (predicates certified at once) among a method's transitions."""
     return shares_by_method(select_transitions(frames), "depth")
 
 
@@ -76,10 +68,7 @@ def replan_curve(frames: Frames) -> pd.DataFrame:
 
 
 def compression_ratio(frames: Frames) -> pd.DataFrame:
-    """Compute the number of certified predicates per world step over the solved runs of each method.
-
-    The columns `predicates` and `steps` are means over these runs.
-    """
+    """Compute certified predicates per world step over solved runs, with means in `predicates` and `steps`."""
     runs = select_predicate_runs(frames)
     runs = runs[runs["solved"]]
     ratios = compute_by_group(runs, ["method"], lambda rows: ratio_of(rows, rows["certified"], rows["steps"]))
@@ -229,18 +218,12 @@ def fault_rate(frames: Frames) -> pd.DataFrame:
 
 
 def stopped_kinds(frames: Frames) -> pd.DataFrame:
-    """Compute how the failed runs of each method are distributed over the `kind` of predicate at which they stopped.
-
-    Only runs of graphs with predicates count.
-    """
+    """Compute how failed runs are distributed over the `kind` of predicate at which they stopped, by method."""
     return shares_by_method(_stopped_runs(frames), "kind")
 
 
 def stopped_places(frames: Frames) -> pd.DataFrame:
-    """Compute how the failed runs of each method are distributed over the quarter of the plan in which they stopped.
-
-    The quarter is in the column `place`. Only runs of graphs with predicates count.
-    """
+    """Compute how failed runs are distributed over the quarter of the plan (`place`) where they stopped, by method."""
     return shares_by_method(_stopped_runs(frames), "place")
 
 
@@ -414,10 +397,7 @@ def draw_rates(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
 
 
 def draw_calibration(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
-    """Draw three panels on how well certified goals agree with the benchmark's scores.
-
-    They show the agreement, the share of solved runs with and without a certified goal, and both kinds of error.
-    """
+    """Draw how certified goals agree with scores, runs solved with and without one, and both kinds of error."""
     figure, panels = plots.create_panels(3, names)
     table = tables["calibration"]
     plots.draw_dots(panels[0], table[table["measure"] == "agreement"], names)

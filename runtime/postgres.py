@@ -94,19 +94,13 @@ SILENT_HANDLER = logging.NullHandler()
 """Handler that keeps psycopg's log off the terminal, because certigraph reports lost connections itself."""
 
 CONNECT_OPTIONS: dict[str, Any] = {"connect_timeout": 10, "keepalives_idle": 30, "tcp_user_timeout": 30_000}
-"""Options by which a client notices within a minute that the server is gone.
-
-The values are in seconds, seconds and milliseconds.
-"""
+"""Options by which a client notices within a minute that the server is gone (seconds, seconds, milliseconds)."""
 
 SESSION_SETTINGS = """
 SELECT set_config('synchronous_commit', 'on', false), set_config('tcp_keepalives_idle', '30', false),
        set_config('tcp_keepalives_interval', '10', false), set_config('tcp_keepalives_count', '3', false)
 """
-"""SQL settings of a session.
-
-With them, confirmed checkpoints survive a power cut, and the connection of a lost worker is closed.
-"""
+"""SQL settings of a session: checkpoints survive a power cut, and the connection of a lost worker is closed."""
 
 
 async def open_connection() -> AsyncConnection[DictRow]:
@@ -190,10 +184,7 @@ SELECT_OWNER = "SELECT owner FROM certigraph_owners WHERE thread_id = %s"
 
 
 async def claim_thread(connection: Connection, thread: str, owner: str, *, new: bool) -> bool:
-    """Save the owner of a thread whose lock this worker holds.
-
-    Return False if the thread is meant to be `new` but belongs to another owner already.
-    """
+    """Save the owner of a thread whose lock this worker holds; False if a `new` thread has another owner already."""
     await connection.execute(CLAIM_NEW if new else CLAIM_ANY, (thread, owner))
     return await read_owner(connection, thread) == owner
 
@@ -235,10 +226,7 @@ async def ensure_tables(connection: Connection) -> None:
 
 
 async def try_lock(connection: Connection, key: int) -> bool:
-    """Try to take an advisory lock, which lasts until the connection ends.
-
-    Return False if another connection holds it.
-    """
+    """Try to take an advisory lock until the connection ends; False if another connection holds it."""
     cursor = await connection.execute("SELECT pg_try_advisory_lock(%s) AS taken", (key,))
     row = await cursor.fetchone()
     return bool(row and row["taken"])
@@ -304,13 +292,10 @@ class ThreadLease:
             await lease._close_connection()
 
     async def use(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Call an idempotent function with the connection. If the connection is lost, call it again with a new one.
-
-        This goes on for `RETRY_SECONDS`.
+        """Call an idempotent function with the connection; if that is lost, again with a new one (RETRY_SECONDS).
 
         Raises:
-            Fault: the server could not be reached or refused, or another worker took over the run. The lease is closed
-                then.
+            Fault: the server could not be reached or refused, or another worker took over; the lease is then closed.
         """
         async with self._statement_lock:
             if self._closed_reason:
@@ -452,25 +437,17 @@ class PostgresSaver(BaseCheckpointSaver[str]):
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Save what a node wrote. Of a node that failed, save only the type of its error.
-
-        The text of an error may hold an API key.
-        """
+        """Save what a node wrote; of a failed node only the type of its error, whose text may hold an API key."""
         saved = error_types_of(writes) or writes
         await self._call_saver(lambda saver: saver.aput_writes(config, saved, task_id, task_path))
 
     def get_next_version(self, current: str | None, channel: None) -> str:
-        """Return the version of a channel after `current`.
-
-        It sorts last, and never equals a version that a crashed worker left behind.
-        """
+        """Return a channel's version after `current`; it sorts last, also after any that a crashed worker left."""
         number = int(current.partition(".")[0]) if current else 0
         return f"{number + 1:032}.{uuid.uuid4().hex}"
 
     async def prepare_resume(self, thread: str) -> None:
-        """Make new checkpoints of a thread follow the stored ones, and delete what nodes wrote after the latest one.
-
-        `SqliteCheckpointSaver.prepare_resume` explains why.
+        """Do what `SqliteCheckpointSaver.prepare_resume` does, on the server.
 
         Raises:
             ValueError: a stored checkpoint id is not one of LangGraph's.
@@ -500,19 +477,13 @@ Namespace = tuple[str, ...]
 
 
 def namespace_of(thread: str, shared: str = "") -> Namespace:
-    """Return the namespace of a run's lessons, or that of a memory that several runs share.
-
-    Names may be any text, so they are hashed.
-    """
+    """Return the namespace of the lessons of a run or of a shared memory; names may be any text, so they are hashed."""
     name = shared or thread
     return "memory" if shared else "run", sha256(name.encode(errors="surrogatepass")).hexdigest()
 
 
 class PostgresLessons(BaseStore):
-    """LangGraph's Postgres store, restricted to one namespace and on the connection of a lease.
-
-    A worker that has lost the lease can therefore not write.
-    """
+    """LangGraph's Postgres store in one namespace, on the connection of a lease: without the lease it cannot write."""
 
     def __init__(self, lease: ThreadLease, namespace: Namespace) -> None:
         self._lease, self._namespace, self._loop = lease, namespace, asyncio.get_running_loop()
@@ -605,9 +576,8 @@ async def check_server() -> None:
     except OperationalError as error:
         if is_permanent(error):
             raise refused_fault(error) from None
-        raise Fault(
-            "data", f"{UNREACHABLE_SERVER} ({format_error(error)}): start it, or unset {ADDRESS_VARIABLE} to use files"
-        ) from None
+        advice = f"start it, or unset {ADDRESS_VARIABLE} to use files"
+        raise Fault("data", f"{UNREACHABLE_SERVER} ({format_error(error)}): {advice}") from None
     await connection.close()
 
 

@@ -72,9 +72,11 @@ class RewardWorld(Environment):
     def step(self, action: Action) -> Observation:
         """Take the predicted rewards from `action.args["rewards"]`, one list per recording, and end the episode."""
         rewards, steps = action.args.get("rewards"), [len(r.trajectory) for r in self.recordings]
-        if not isinstance(rewards, list) or [len(r) if isinstance(r, list) else -1 for r in rewards] != steps:
-            needed = f"one list of numbers for each recording, of {', '.join(map(str, steps))} numbers"
-            return Observation(text=f"Hand in rewards: {needed}.", accepted=False)
+        if not isinstance(rewards, list):
+            return Observation(text="Hand in rewards: one list of numbers for each recording.", accepted=False)
+        if steps and [len(r) if isinstance(r, list) else -1 for r in rewards] != steps:
+            numbers = ", ".join(map(str, steps))
+            return Observation(text=f"Hand in one list for each recording, of {numbers} numbers.", accepted=False)
         self.predicted = rewards  # type: ignore[assignment]
         return Observation(text=f"{sum(map(len, self.predicted or ()))} rewards taken.", done=True)
 
