@@ -20,7 +20,7 @@ from certigraph.state.tdp import Progress
 JUDGEMENT = {"reason": "seen", "status": "completed", "off_plan": False, "guidance": "", "result": "Room 7 for 80"}
 
 
-def call_operator(operator: Operator, mind: Mind, world: Any = None, **seen: Any) -> dict[str, Any]:
+def call_operator(operator: Operator, mind: Mind, world: Any = None, profile: Any = "", **seen: Any) -> dict[str, Any]:
     """What an operator answers on a sub-task with one turn behind it, or as much of that as it is shown."""
     view = {
         "task": Task(benchmark="records", id="only", goal="find a room"),
@@ -33,20 +33,19 @@ def call_operator(operator: Operator, mind: Mind, world: Any = None, **seen: Any
         "reason": "",
         "last": False,
     }
-    context = Context(benchmark=world or Records({}), chat=ScriptedChat(responder=mind))
+    context = Context(benchmark=world or Records({}), chat=ScriptedChat(responder=mind), profile=profile)
     return asyncio.run(operator({**view, **seen}, Runtime(context=context)))
 
 
-def test_what_a_model_writes_too_long_is_cut_and_not_requested_again():
-    mind = Mind(steps={"steps": ["walk " * 100] * 80})
-    *steps, note = call_operator(plan, mind)["outline"]
+@pytest.mark.parametrize(("profile", "lengths"), [("small", (160, MAX_RESULT)), ("full", (900, 2_000))])
+def test_a_long_answer_is_used_whole_or_cut_and_not_requested_again(profile: str, lengths: tuple[int, int]):
+    mind = Mind(steps={"steps": ["walk " * 100] * 80}, status={**JUDGEMENT, "reason": "r" * 900, "result": "x" * 2_000})
+    *steps, note = call_operator(plan, mind, profile=profile)["outline"]
     assert [len(step) for step in steps] == [499] * 60
     assert "60 steps" in note
-    judged = call_operator(supervise, Mind(status={**JUDGEMENT, "reason": "r" * 900, "result": "x" * 2_000}))[
-        "progress"
-    ]
-    assert (len(judged.reason), len(judged.result)) == (160, MAX_RESULT)
-    assert len(mind.asked) == 1
+    judged = call_operator(supervise, mind, profile=profile)["progress"]
+    assert (len(judged.reason), len(judged.result)) == lengths
+    assert len(mind.asked) == 2
 
 
 @pytest.mark.parametrize("status", ["needs_more_steps", "failed"])

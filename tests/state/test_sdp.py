@@ -175,13 +175,18 @@ def test_realize_does_not_see_tries_at_a_target_that_was_replanned_away():
 
 
 @for_all(states(), states())
-def test_validate_sees_the_plan_tail_and_the_new_observation_alone(state: SDPState, other: SDPState):
+def test_validate_sees_the_plan_tail_the_action_and_the_new_observation_alone(state: SDPState, other: SDPState):
     hidden = ("episode", "history", "verdict", "tried", "usage", "certificates", "attempts", "evidence", "replans")
     before = predicates("other", state["head"])
     changed: SDPState = {**poisoned(state, other, hidden), "plan": [*before, *state["plan"][state["head"] :]]}
     view = seen_by(sdp_slots.VALIDATE, state)
     assert view == seen_by(sdp_slots.VALIDATE, changed) == validate_view(state)
-    assert view == {"task": TASK, "tail": state["plan"][state["head"] :], "observation": state["observation"]}
+    assert view == {
+        "task": TASK,
+        "tail": state["plan"][state["head"] :],
+        "action": state["action"],
+        "observation": state["observation"],
+    }
 
 
 @for_all(states(), states())
