@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from langgraph.runtime import Runtime
@@ -21,7 +21,7 @@ from rich.table import Column, Table
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.models.calls import Prompt, ask, quote
 from certigraph.adapters.models.chat_models import is_scripted
-from certigraph.adapters.models.schemas import Schema
+from certigraph.adapters.models.schemas import Schema, Truncated
 from certigraph.adapters.models.scripts import Situation, current_situation, use_situation
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.processes import run_in_thread
@@ -58,7 +58,7 @@ MAX_TEXT_CHARACTERS = 20_000
 class CgdpVerdict(BaseModel):
     """Three counts of 0 to 10 (CGDP section 6.1 names them and the scale 0 to 100 of the whole)."""
 
-    reason: str = Field(max_length=400)
+    reason: Annotated[str, Truncated(400)]
     correctness: int = COUNT_SCALE
     completeness: int = COUNT_SCALE
     irrelevance: int = COUNT_SCALE
@@ -77,7 +77,7 @@ class SweVerdict(BaseModel):
 class TdpVerdict(BaseModel):
     """Right or wrong (TDP section 4.1)."""
 
-    reason: str = Field(max_length=400)
+    reason: Annotated[str, Truncated(400)]
     correct: bool
 
 

@@ -1,0 +1,59 @@
+"""A model that writes long texts runs every graph on every kind of world: nothing is refused for its length.
+
+The model is a script. It answers every schema with its first options and, wherever a text is free, with 900 or 3,000
+characters.
+"""
+
+import warnings
+from importlib import import_module
+from typing import Any
+
+import pytest
+from golden.matrix import MORE, RUNS
+from golden.runs import Run, workplace
+
+import certigraph
+from certigraph.adapters.models.scripts import ScriptedChat
+
+SENTENCE = "The evidence at hand, weighed against what was asked for, suggests that this is adequate so far. "
+WITHOUT_A_HEAD = "reward_head"
+"""A graph that ends `error:model` because it needs weights."""
+
+
+def long_answer(schema: dict[str, Any], length: int) -> Any:
+    """Return an instance of a schema, in which every free text has so many characters."""
+    for key in ("anyOf", "oneOf", "allOf"):
+        if key in schema:
+            return long_answer(schema[key][0], length)
+    if "const" in schema or "enum" in schema:
+        return schema.get("const", schema.get("enum", [None])[0])
+    match schema.get("type"):
+        case "object":
+            return {name: long_answer(part, length) for name, part in schema.get("properties", {}).items()}
+        case "array":
+            return [long_answer(schema.get("items", {}), length) for _ in range(max(1, schema.get("minItems", 1)))]
+        case "integer" | "number":
+            return schema.get("minimum", schema.get("exclusiveMinimum", -1) + 1)
+        case "boolean":
+            return True
+        case _:
+            return (SENTENCE * (length // len(SENTENCE) + 1))[:length]
+
+
+@pytest.mark.parametrize("profile", ["full", "small"])
+@pytest.mark.parametrize(
+    "run", [pytest.param(run, id=run.name, marks=[pytest.mark.slow] * run.slow) for run in (*RUNS, *MORE)]
+)
+def test_no_answer_is_refused_for_its_length(run: Run, profile: Any):
+    if run.graph == WITHOUT_A_HEAD:
+        pytest.skip("it asks no chat model")
+    length = 3_000 if profile == "full" else 900
+    chat = ScriptedChat(responder=lambda prompt, schema: long_answer(schema, length))
+    with workplace(run.data) as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        context = certigraph.Context(chat=chat, profile=profile, budget=certigraph.Budget(calls=40))
+        graph = import_module(f"certigraph.graphs.{run.graph}").build(**run.operators())
+        result = certigraph.run(graph, run.world, run.task, context=context, out=folder, on_error="ignore")
+        calls = [call for event in result.trajectory.events for call in event.calls]
+    assert [call["failure"] for call in calls if call.get("failure")] == []
+    assert not result.ending.startswith("error:"), result.message
