@@ -19,8 +19,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.models.calls import Prompt, ask, quote
+from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.chat_models import is_scripted
+from certigraph.adapters.models.prompts import Prompt, quote
 from certigraph.adapters.models.schemas import Schema, Truncated
 from certigraph.adapters.models.scripts import Situation, current_situation, use_situation
 from certigraph.adapters.models.usage import Meter, metering

@@ -20,7 +20,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Checkpointer, Send
 
 from certigraph.adapters.benchmarks import context_of, limits_of
-from certigraph.adapters.models.calls import bullet_list, clip, quote, unquote_line
+from certigraph.adapters.models.prompts import bullet_list, clip, quote, unquote_line
 from certigraph.adapters.processes import is_invoked
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import assemble, check_slots, operators_of, swapped_specs

@@ -13,7 +13,8 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
-from certigraph.adapters.models.calls import Prompt, ask, ask_text, build_prompt, clip, numbered_list, quote
+from certigraph.adapters.models.calls import ask, ask_text
+from certigraph.adapters.models.prompts import Prompt, build_prompt, clip, numbered_list, quote
 from certigraph.adapters.models.schemas import Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.operators import call_operator

@@ -13,7 +13,8 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of
-from certigraph.adapters.models.calls import Prompt, ask, quote
+from certigraph.adapters.models.calls import ask
+from certigraph.adapters.models.prompts import Prompt, quote
 from certigraph.adapters.models.schemas import Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.rewards import factors_of, require_factors

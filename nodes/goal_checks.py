@@ -12,7 +12,8 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of
-from certigraph.adapters.models.calls import ask, build_prompt, numbered_list, quote
+from certigraph.adapters.models.calls import ask
+from certigraph.adapters.models.prompts import build_prompt, numbered_list, quote
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import factory

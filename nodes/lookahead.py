@@ -14,21 +14,14 @@ from pydantic import BaseModel, Field, create_model
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.episodes import admissible_actions, candidate_actions, rehearse
 from certigraph.adapters.matching import find_encoder, rank_actions, select_actions
-from certigraph.adapters.models.calls import (
-    ask,
-    build_prompt,
-    bullet_list,
-    deliberate,
-    format_attempts,
-    numbered_list,
-    quote,
-)
+from certigraph.adapters.models.calls import ask, deliberate
+from certigraph.adapters.models.prompts import bullet_list, format_attempts, numbered_list, quote
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
 from certigraph.nodes.factored_states import extract_state, interpret_goal
 from certigraph.nodes.operators import call_operator
-from certigraph.nodes.react import format_decision, format_situation, shortlist_queries
+from certigraph.nodes.react import decision_prompt, shortlist_queries, situation_prompt
 from certigraph.nodes.rewards import route
 from certigraph.nodes.slots import Slot, Update, factory
 from certigraph.state.records import Action, Fault, Task
@@ -169,7 +162,7 @@ async def _select_actions(state: LookaheadView, k: int, runtime: Runtime[Context
     options = await candidate_actions(shortlist_queries(state), runtime, _max_options(state, runtime))
     choice = f"Actions to choose from:\n{quote(bullet_list(options))}\n{SELECT_INSTRUCTION.format(k=k)}"
     answer = await ask(
-        build_prompt(runtime, format_situation(state, choice)),
+        await situation_prompt(state, choice, runtime),
         _picks_form(tuple(options), k),
         role="executor",
         runtime=runtime,
@@ -182,7 +175,7 @@ async def _write_actions(
 ) -> tuple[str, ...]:
     """Ask the model to write k actions, and replace each by the most similar listed one, if there is a list."""
     answer = await ask(
-        build_prompt(runtime, format_situation(state, WRITE_INSTRUCTION.format(k=k))),
+        await situation_prompt(state, WRITE_INSTRUCTION.format(k=k), runtime),
         _texts_form(k),
         role="executor",
         runtime=runtime,
@@ -271,9 +264,7 @@ async def predicted(state: LookaheadView, runtime: Runtime[Context]) -> dict[str
     actions = state["candidates"]
     if not actions:
         return {"foreseen": ()}
-    request = build_prompt(
-        runtime, format_situation(state, PREDICT_INSTRUCTION.format(actions=quote(numbered_list(actions))))
-    )
+    request = await situation_prompt(state, PREDICT_INSTRUCTION.format(actions=quote(numbered_list(actions))), runtime)
     about = {"candidates": actions, "evidence": state["evidence"]}
     answer = await ask(request, _predictions_form(len(actions)), role="executor", runtime=runtime, about=about)
     texts: list[str] = answer.outcomes  # type: ignore[attr-defined]
@@ -330,7 +321,7 @@ async def choose_by_reward(state: ChooseView, runtime: Runtime[Context]) -> dict
     """Let the model think and then choose one of the candidates, which it sees with their gains, the best first."""
     options = rank_appraisals(state["appraisals"])
     shown = quote(bullet_list(f"{one.action} ({one.gain:+.2f})" for one in options))
-    request = build_prompt(runtime, format_decision(state, f"{GAINS_INSTRUCTION}\n{shown}"))
+    request = await decision_prompt(state, f"{GAINS_INSTRUCTION}\n{shown}", runtime)
     answer = await deliberate(request, [one.action for one in options], role="executor", runtime=runtime)
     return {"thought": answer.thought, "action": Action(text=answer.choice)}
 

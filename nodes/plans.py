@@ -11,8 +11,8 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of, limits_of
-from certigraph.adapters.models.calls import (
-    ask,
+from certigraph.adapters.models.calls import ask
+from certigraph.adapters.models.prompts import (
     build_prompt,
     bullet_list,
     format_turns,

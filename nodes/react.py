@@ -13,15 +13,14 @@ from pydantic import BaseModel, Field, create_model
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.episodes import admissible_actions, candidate_actions
 from certigraph.adapters.matching import find_encoder, rank_actions
-from certigraph.adapters.models.calls import (
+from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
+from certigraph.adapters.models.prompts import (
     TURNS_PER_BLOCK,
-    ask,
+    Prompt,
     build_prompt,
     bullet_list,
-    choose,
     clip,
-    deliberate,
-    format_turns,
+    format_history,
     quote,
     unquote_line,
 )
@@ -118,18 +117,25 @@ MAX_VIEW = 10_000
 900 characters were too few: in BlocksWorld they hid all blocks from the 17th on.
 """
 
-CHOICE_PLACEHOLDER = "{choice}"
-"""Placeholder in ReAct's prompt. The text before it describes the situation, the text after it asks the question."""
+
+async def situation_prompt(state: DecideView, question: str, runtime: Runtime[Context]) -> Prompt:
+    """Build a prompt from the agent's situation (assignment, notes, turns, the world now) and a question about it."""
+    notes = [*state["advice"], *state["belief"].text.splitlines()]
+    limit = limits_of(state["task"], runtime).steps
+    before = f"Assignment: {state['assignment']}\n\n"
+    after = f"To keep in mind:\n{bullet_list(notes)}\n\n" if notes else ""
+    after += f"The world now:\n{quote(state['evidence'].view)}\n\n"
+    after += f"Actions used in this episode: {state['steps']} of at most {limit}.\n\n{question}"
+    profile = await profile_of("executor", runtime)
+    rest = build_prompt(runtime, before + after, role=ACTOR)
+    history = format_history(state["turns"], rest.system + rest.user, profile)
+    shown = f"Actions so far and the world's answers, the latest last:\n{quote(history.text)}\n\n"
+    return build_prompt(runtime, before + shown + after, role=ACTOR, cut=history.cut)
 
 
-def format_situation(state: DecideView, question: str) -> str:
-    """Format the situation as in ReAct's prompt (assignment, notes, turns, the world now), followed by `question`."""
-    return _fill_prompt(REACT_TEMPLATE.partition(CHOICE_PLACEHOLDER)[0], state) + question
-
-
-def format_decision(state: DecideView, choice: str) -> str:
-    """Format ReAct's prompt: the situation, the text `choice` about possible actions, and the question what to do."""
-    return _fill_prompt(REACT_TEMPLATE, state, choice)
+async def decision_prompt(state: DecideView, choice: str, runtime: Runtime[Context]) -> Prompt:
+    """Build ReAct's prompt: the situation, the text `choice` about possible actions, and the question what to do."""
+    return await situation_prompt(state, f"{choice}\n{DECIDE_QUESTION}", runtime)
 
 
 def shortlist_queries(state: DecideView) -> list[str]:
@@ -142,32 +148,14 @@ def shortlist_queries(state: DecideView) -> list[str]:
     return [state["assignment"], *thoughts, *wanted][:6]
 
 
-def _fill_prompt(form: str, state: DecideView, choice: str = "") -> str:
-    return form.format(
-        assignment=state["assignment"],
-        advice=bullet_list([*state["advice"], *state["belief"].text.splitlines()]),
-        count=len(state["turns"]),
-        turns=quote(format_turns(state["turns"])),
-        view=quote(state["evidence"].view, MAX_VIEW),
-        choice=choice,
-    )
+ACTOR = """\
+You carry out an assignment in a world that you know by text alone, one action at a time. After each action you see what
+the world answered. Rely on those answers and not on what you expect: names must be used as the world shows them, an
+action that had no effect has none when it is repeated, and an action that cannot be undone needs a reason."""
 
-
-# Parts that only grow come first, parts that change with every action last, so that prefix caches cover more.
-REACT_TEMPLATE = """\
-Assignment: {assignment}
-
-To keep in mind:
-{advice}
-
-Done so far ({count} actions), the latest with the world's answers:
-{turns}
-
-The world now:
-{view}
-
-{choice}
-Think in one short sentence, then give the one action to take next. Do not repeat what had no effect.
+DECIDE_QUESTION = """\
+Think first: what do the answers so far establish for the assignment, what is still missing, and what would each likely
+action change? Then give the one action to take next.
 """
 
 
@@ -481,8 +469,8 @@ def decide_freely(*, accept: float = MIN_SIMILARITY, most: int = MAX_MATCHES) ->
 
 
 async def _choose_action(state: DecideView, options: Sequence[str], runtime: Runtime[Context]) -> dict[str, Any]:
-    request = format_decision(state, f"Actions to choose from:\n{quote(bullet_list(options))}")
-    answer = await deliberate(build_prompt(runtime, request), options, role="executor", runtime=runtime)
+    prompt = await decision_prompt(state, f"Actions to choose from:\n{quote(bullet_list(options))}", runtime)
+    answer = await deliberate(prompt, options, role="executor", runtime=runtime)
     return _action_update(answer.thought, answer.choice)
 
 
@@ -498,14 +486,14 @@ async def _match_action(state: DecideView, runtime: Runtime[Context], *, accept:
     if not matches or matches[0].score >= accept:
         return _action_update(thought, matches[0].action if matches else written, written)
     options = [match.action for match in matches]
-    request = format_decision(state, f"You meant: {written}\nThe world knows:\n{quote(bullet_list(options))}")
-    chosen = await choose(build_prompt(runtime, request), options, role="executor", runtime=runtime)
+    known = f"You meant: {written}\nThe world knows:\n{quote(bullet_list(options))}"
+    chosen = await choose(await decision_prompt(state, known, runtime), options, role="executor", runtime=runtime)
     return _action_update(thought, chosen, written)
 
 
 async def _write_action(state: DecideView, runtime: Runtime[Context]) -> tuple[str, str]:
-    request = build_prompt(runtime, format_decision(state, "Write the action as the world's rules say."))
-    answer = await ask(request, Thought, role="executor", runtime=runtime)
+    prompt = await decision_prompt(state, "Write the action as the world's rules say.", runtime)
+    answer = await ask(prompt, Thought, role="executor", runtime=runtime)
     return answer.thought, answer.action
 
 

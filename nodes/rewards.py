@@ -14,7 +14,8 @@ from langgraph.types import Overwrite
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.matching import DEFAULT_ENCODER, load_encoder
-from certigraph.adapters.models.calls import Prompt, ask, clip, quote
+from certigraph.adapters.models.calls import ask
+from certigraph.adapters.models.prompts import Prompt, clip, quote
 from certigraph.adapters.models.schemas import Truncated
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator

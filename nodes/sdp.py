@@ -14,11 +14,10 @@ from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import context_of, limits_of, live_benchmark
 from certigraph.adapters.episodes import candidate_actions
-from certigraph.adapters.models.calls import (
-    ask,
+from certigraph.adapters.models.calls import ask, choose
+from certigraph.adapters.models.prompts import (
     build_prompt,
     bullet_list,
-    choose,
     format_attempts,
     numbered_list,
     quote,

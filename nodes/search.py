@@ -15,7 +15,8 @@ from langgraph.types import Overwrite
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
-from certigraph.adapters.models.calls import ask, build_prompt, bullet_list, quote, unquote_line
+from certigraph.adapters.models.calls import ask
+from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote, unquote_line
 from certigraph.adapters.models.schemas import Truncated
 from certigraph.adapters.protocols import Context, Limits, Operator
 from certigraph.adapters.qa.planning import load_page

@@ -17,16 +17,8 @@ from langgraph.types import Overwrite
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of, limits_of
-from certigraph.adapters.models.calls import (
-    ask,
-    ask_text,
-    build_prompt,
-    bullet_list,
-    clip,
-    format_turns,
-    numbered_list,
-    quote,
-)
+from certigraph.adapters.models.calls import ask, ask_text
+from certigraph.adapters.models.prompts import build_prompt, bullet_list, clip, format_turns, numbered_list, quote
 from certigraph.adapters.models.schemas import Bounded, Truncated
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from certigraph.adapters.benchmarks import call_world, context_of, limits_of
 from certigraph.adapters.episodes import can_step_in_parallel, live_episode
-from certigraph.adapters.models.calls import ask, build_prompt, bullet_list, clip, quote, unquote_line
+from certigraph.adapters.models.calls import ask
+from certigraph.adapters.models.prompts import build_prompt, bullet_list, clip, quote, unquote_line
 from certigraph.adapters.models.schemas import Bounded, Truncated, bounded_list
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.react import MAX_VIEW

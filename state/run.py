@@ -532,6 +532,8 @@ class DecideView(TypedDict):
     task: Task
     assignment: str
     """Goal that the agent works on: that of the task, or of a sub-task if the agent must not see the whole task."""
+    steps: int
+    """Number of actions taken in this episode."""
     turns: Sequence[Turn]
     evidence: Evidence
     advice: Sequence[str]
@@ -551,6 +553,7 @@ def decide_view(state: ReActState) -> DecideView:
     return {
         "task": state["task"],
         "assignment": state["task"].goal,
+        "steps": len(state["history"]),
         "turns": remembered_turns(state),
         "evidence": state["evidence"],
         "advice": advice_of(state),

@@ -243,6 +243,7 @@ def executor_view(state: StepState) -> DecideView:
     return {
         "task": _hide_goal(state["task"], state["subtask"]),
         "assignment": state["subtask"].text,
+        "steps": len(state["history"]),
         "turns": without_thoughts(_hide_goal_in_turns(state, state["turns"])),
         "evidence": state["evidence"],
         "advice": (*state["subtask"].insights, *advice_of(state), *refused),

@@ -8,6 +8,7 @@ chooses one for a role; `Context.profile` and `--profile` override the choice.
 import asyncio
 from collections.abc import Mapping
 from functools import lru_cache
+from math import ceil
 from typing import Any, Literal, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
@@ -28,6 +29,9 @@ SMALL_DEFAULT_WINDOW = 4_096
 
 ANSWER_SHARE = 4
 """The answer gets at least one part in so many of the context window; the prompt gets the rest."""
+
+CHARACTERS_PER_TOKEN = 3.5
+"""Characters that are counted as one token. English has about 4; lists of names and JSON have fewer."""
 
 ASK_TIMEOUT = 5.0
 """Maximum seconds in which an endpoint says how large its context window is."""
@@ -52,6 +56,11 @@ class ModelProfile(NamedTuple):
     def prompt_tokens(self) -> int:
         """Maximum tokens of a prompt, so that the answer fits into the window too."""
         return self.window - self.window // ANSWER_SHARE
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimate the number of tokens of a text, for any model, by CHARACTERS_PER_TOKEN."""
+    return ceil(len(text) / CHARACTERS_PER_TOKEN)
 
 
 async def profile_for(model: BaseChatModel, chosen: str = "") -> ModelProfile:

@@ -256,6 +256,8 @@ class Call(Record):
     usd: float = 0.0
     seconds: float = 0.0
     failure: str = ""
+    cut: tuple[str, ...] = ()
+    """What was left out of the prompt because it does not fit into the model's context window."""
     cached: bool = False
     """Whether the reply came from the cache of an earlier run, at no cost."""
 

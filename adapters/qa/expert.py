@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from certigraph.adapters.models.calls import one_line
 from certigraph.adapters.models.experts import minimal_answer
+from certigraph.adapters.models.prompts import one_line
 from certigraph.adapters.models.scripts import current_situation
 from certigraph.adapters.protocols import MIN_NODES
 from certigraph.adapters.qa.questions import GoldHop, MultiHopQuestion, substitute_answers

@@ -8,7 +8,8 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.models.calls import ask, build_prompt, bullet_list, clip, format_attempts, quote, unquote_line
+from certigraph.adapters.models.calls import ask
+from certigraph.adapters.models.prompts import build_prompt, bullet_list, clip, format_attempts, quote, unquote_line
 from certigraph.adapters.models.schemas import Bounded, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.qa import planning

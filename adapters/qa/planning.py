@@ -9,7 +9,8 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
-from certigraph.adapters.models.calls import ask, build_prompt, bullet_list, clip, numbered_list, quote
+from certigraph.adapters.models.calls import ask
+from certigraph.adapters.models.prompts import build_prompt, bullet_list, clip, numbered_list, quote
 from certigraph.adapters.models.schemas import Bounded, Truncated
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Limits

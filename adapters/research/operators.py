@@ -9,7 +9,8 @@ from langgraph.runtime import Runtime
 from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.models.calls import ask, build_prompt, bullet_list, clip, format_turns, quote, unquote_line
+from certigraph.adapters.models.calls import ask
+from certigraph.adapters.models.prompts import build_prompt, bullet_list, clip, format_turns, quote, unquote_line
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.qa.operators import answer_problem
 from certigraph.adapters.research import plans

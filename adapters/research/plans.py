@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, create_model
 
-from certigraph.adapters.models.calls import bullet_list, clip, quote
+from certigraph.adapters.models.prompts import bullet_list, clip, quote
 from certigraph.adapters.models.schemas import Bounded, Truncated, bounded_list
 from certigraph.state.records import Attempt, Finding, Predicate, Record
 from certigraph.state.run import ANSWER, Evidence, KnownFinding

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from certigraph.adapters.models.calls import clip, numbered_list
+from certigraph.adapters.models.prompts import clip, numbered_list
 from certigraph.adapters.protocols import Environment
 from certigraph.adapters.research.plans import UNREAD_MARK
 from certigraph.adapters.retrieval.bm25 import PassagePool, terms

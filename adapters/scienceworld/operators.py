@@ -20,7 +20,8 @@ from pydantic import BaseModel, Field, create_model
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.episodes import admissible_actions
 from certigraph.adapters.matching import find_encoder, select_actions
-from certigraph.adapters.models.calls import ask, build_prompt, bullet_list, choose, numbered_list, quote, unquote_line
+from certigraph.adapters.models.calls import ask, choose
+from certigraph.adapters.models.prompts import build_prompt, bullet_list, numbered_list, quote, unquote_line
 from certigraph.adapters.models.schemas import Bounded, Truncated, bounded_list
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator

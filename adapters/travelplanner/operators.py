@@ -13,7 +13,8 @@ from langgraph.runtime import Runtime
 from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.models.calls import Prompt, choose
+from certigraph.adapters.models.calls import choose
+from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.travelplanner.options import (

@@ -10,11 +10,10 @@ from typing import Any, Literal, NamedTuple
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.models.calls import (
+from certigraph.adapters.models.calls import ask, ask_text
+from certigraph.adapters.models.prompts import (
     WORLD_TAG,
     Prompt,
-    ask,
-    ask_text,
     build_prompt,
     bullet_list,
     clip,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from certigraph.adapters.models.calls import numbered_list
+from certigraph.adapters.models.prompts import numbered_list
 from certigraph.adapters.protocols import Environment
 from certigraph.adapters.travelplanner.options import BUDGET, NOTHING, RENDER, Draft, TripCatalog, draft_of
 from certigraph.adapters.travelplanner.planning import find_open_slots, find_repeats, find_unknown_entries

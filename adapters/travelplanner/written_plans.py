@@ -9,7 +9,8 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.models.calls import Prompt, ask_text, bullet_list, clip, format_turns, quote
+from certigraph.adapters.models.calls import ask_text
+from certigraph.adapters.models.prompts import Prompt, bullet_list, clip, format_turns, quote
 from certigraph.adapters.models.schemas import MAX_CHARS, THOUGHT_END
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator

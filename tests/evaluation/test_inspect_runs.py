@@ -18,7 +18,8 @@ from misbehaving_endpoint import misbehaving_endpoint
 from pydantic import SecretStr
 from tenacity import Future, RetryError
 
-from certigraph.adapters.models.calls import Prompt, ask_text
+from certigraph.adapters.models.calls import ask_text
+from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry

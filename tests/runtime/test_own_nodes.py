@@ -12,7 +12,8 @@ from langgraph.runtime import Runtime
 from own_names import BUILD, INSTALLED, WORLD
 from study_world import Riddles
 
-from certigraph.adapters.models.calls import Prompt, choose
+from certigraph.adapters.models.calls import choose
+from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.graphs import sdp

@@ -8,7 +8,7 @@ import pytest
 from doubles import Script
 from study_world import PASSAGES, Riddles
 
-from certigraph.adapters.models.calls import quote, unquote_line
+from certigraph.adapters.models.prompts import quote, unquote_line
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator

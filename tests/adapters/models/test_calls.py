@@ -21,8 +21,9 @@ from pydantic import Field
 
 from certigraph import Context as Context_certigraph
 from certigraph import ScriptedModelWarning
-from certigraph.adapters.models.calls import Prompt, ask, ask_text, choose, warn_scripted_default
+from certigraph.adapters.models.calls import ask, ask_text, choose, warn_scripted_default
 from certigraph.adapters.models.chat_models import chat_model, describe_model, describe_models
+from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.schemas import (
     MAX_CHARS,
     ParseError,

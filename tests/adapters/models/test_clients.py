@@ -16,9 +16,10 @@ import pytest
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.files import cache_folder, replace_file
-from certigraph.adapters.models.calls import Prompt, choose
+from certigraph.adapters.models.calls import choose
 from certigraph.adapters.models.chat_models import chat_model
 from certigraph.adapters.models.clients import NAMED_WEIGHTS, Weights, find_weights, load_named_weights, local_endpoint
+from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.state.records import Fault

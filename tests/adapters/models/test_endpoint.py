@@ -22,10 +22,11 @@ from pydantic import BaseModel, SecretStr
 
 from certigraph.adapters.faults import Faults
 from certigraph.adapters.models import calls as trying
-from certigraph.adapters.models.calls import Prompt, ask, ask_text
+from certigraph.adapters.models.calls import ask, ask_text
 from certigraph.adapters.models.chat_models import find_refused_parameter
 from certigraph.adapters.models.endpoint import MAX_WAIT_SECONDS, TransientFault, fault_of
 from certigraph.adapters.models.faults import FaultyModel, create_client_error, faulty_endpoint
+from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Budget, Context

@@ -13,8 +13,9 @@ from langchain_openai import ChatOpenAI
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, SecretStr
 
-from certigraph.adapters.models.calls import Prompt, ask, profile_of
+from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.profiles import DEFAULT_WINDOW, SMALL_DEFAULT_WINDOW, ModelProfile, profile_for
+from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.schemas import Bounded, Truncated, schema_of
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context

@@ -14,9 +14,10 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, SecretStr
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.models.calls import CACHE_FILE, Prompt, ReplyCacheEntry, ask, ask_text
+from certigraph.adapters.models.calls import CACHE_FILE, ReplyCacheEntry, ask, ask_text
 from certigraph.adapters.models.clients import ONE_REQUEST
 from certigraph.adapters.models.endpoint import ModelReply
+from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.usage import NO_USAGE, Call, Meter, metering
 from certigraph.adapters.protocols import Budget, Context

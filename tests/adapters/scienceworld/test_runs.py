@@ -17,7 +17,7 @@ from twins import Twins
 
 from certigraph.adapters import episodes
 from certigraph.adapters.episodes import EPISODES
-from certigraph.adapters.models.calls import OPENING
+from certigraph.adapters.models.prompts import OPENING
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.scienceworld import operators
 from certigraph.adapters.scienceworld import operators as offers
