@@ -64,7 +64,7 @@ def after_planning(state: State, runtime: Runtime[Context]) -> str:
 
 
 def after_validate(state: State, runtime: Runtime[Context]) -> str:
-    """Return `certified`, `retry`, `stuck` (the tries are used up) or `exhausted` (no further try can help).
+    """Return `certified`, `retry`, `stuck` (no tries are left, or none can help) or `exhausted` (no plan can help).
 
     In a world that takes an answer, `forced` replaces `exhausted`, and also `retry` and `stuck` if no steps are left:
     the run then gives an answer that is not certified.
@@ -74,7 +74,7 @@ def after_validate(state: State, runtime: Runtime[Context]) -> str:
         return "certified"
     if state["verdict"].exhausted or state["observation"].done or is_stopped(state):
         return beliefs.end_or_forced("exhausted", state, runtime)
-    tries_left = state["tried"] < limits_of(state["task"], runtime).attempts
+    tries_left = not state["verdict"].unreachable and state["tried"] < limits_of(state["task"], runtime).attempts
     return beliefs.edge_unless_spent("retry" if tries_left else "stuck", state, runtime)
 
 

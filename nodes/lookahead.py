@@ -392,7 +392,8 @@ def _to_lookahead_view(state: RealizeView) -> LookaheadView:
     return {
         "task": state["task"],
         "assignment": state["target"].text,
-        "turns": (),
+        "steps": len(state["turns"]),
+        "turns": state["turns"],
         "evidence": state["evidence"],
         "advice": (*state["advice"], *(failed if state["attempts"] else ())),
         "belief": state["belief"],

@@ -14,16 +14,19 @@ from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import context_of, limits_of, live_benchmark
 from certigraph.adapters.episodes import candidate_actions
-from certigraph.adapters.models.calls import ask, choose
+from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
 from certigraph.adapters.models.prompts import (
+    Prompt,
     build_prompt,
     bullet_list,
     format_attempts,
+    format_history,
     numbered_list,
+    one_line,
     quote,
     unquote_line,
 )
-from certigraph.adapters.models.schemas import Bounded, Truncated, bounded_list
+from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import (
@@ -41,16 +44,18 @@ from certigraph.state.records import (
     Attempt,
     Audit,
     Certificate,
+    Fact,
     Fault,
     Invalidation,
     LimitReached,
+    Observation,
     Predicate,
     Revalidation,
     Task,
     UnknownName,
     Verdict,
 )
-from certigraph.state.run import certified_states, predicates_in_force
+from certigraph.state.run import certified_states, create_turn, predicates_in_force
 from certigraph.state.sdp import (
     CUT_ARGUMENT,
     ProposeView,
@@ -74,9 +79,13 @@ from certigraph.state.sdp import (
 
 def _clear_certified(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
     optional = [log for log in ("audits", "invalidations") if state.get(log)]
-    logs = {log: Overwrite([]) for log in ("certificates", "attempts", *optional)}
+    logs = {log: Overwrite([]) for log in ("certificates", "attempts", "turns", *optional)}
     cursor = {"plan": [], "head": 0, "tried": 0, "replans": 0, "verdict": Verdict(depth=0)}
     return {**update, **clear_memory(state), **logs, **cursor}
+
+
+def _record_turn(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
+    return {**update, "turns": [create_turn("", state["action"], update["observation"])]}
 
 
 def _record_attempt(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -175,7 +184,7 @@ RESET_REVALIDATING = RESET._replace(skip=_require_replan_of_undone)
 """Slot `reset` of a graph that has the node `revalidate` and not a Replan of the user's own."""
 PROPOSE = Slot("propose", {"plan": Sequence[Predicate]}, propose_view)
 REALIZE = Slot("realize", {"action": Action}, realize_view)
-ACT = Slot("act", ACT_KEYS)
+ACT = Slot("act", ACT_KEYS, record=_record_turn)
 VALIDATE = Slot("validate", {"verdict": Verdict}, validate_view, _record_attempt)
 CERTIFY = Slot("certify", {"certificates": Sequence[Certificate], "head": int, "tried": int, "replans": int})
 AUDIT = Slot("audit", {"audit": Audit}, audit_view, _record_audit)
@@ -195,27 +204,30 @@ REPLAN = Slot("replan", {"plan": Sequence[Predicate]}, sdp_replan_view, _replace
 class Conditions(BaseModel):
     """Answer schema for a plan: conditions in the order in which they should come true, the goal last."""
 
+    reasoning: Annotated[str, FullOnly()] = ""
     conditions: list[str]
 
 
 @prefer_benchmark_operator
 async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for a plan: predicates that lead to the goal. An empty plan means giving up."""
-    goal = state["task"].condition or state["task"].goal
-    instruction = PROPOSE_INSTRUCTION.format(
-        task=state["task"].goal, certified=numbered_list(p.text for p in state["certified"].predicates), goal=goal
-    )
+    instruction = SITUATION_TEMPLATE.format(
+        task=state["task"].goal, certified=numbered_list(p.text for p in state["certified"].predicates)
+    ) + PROPOSE_QUESTION.format(**_plan_bounds(state["task"], runtime))
     return {"plan": await ask_plan(instruction, state["task"], runtime)}
 
 
-async def ask_plan(instruction: str, task: Task, runtime: Runtime[Context]) -> list[Predicate]:
+async def ask_plan(
+    instruction: str, task: Task, runtime: Runtime[Context], *, cut: Sequence[str] = ()
+) -> list[Predicate]:
     """Ask a model for a plan: the conditions that it gives, then the task's goal. Without conditions the plan is empty.
 
     The goal is taken from the task (SDP, Definition 1), so that a model that weakens it cannot decide what success
     means.
     """
     maximum = limits_of(task, runtime).plan
-    answer = await ask(build_prompt(runtime, instruction), conditions_form(maximum), role="planner", runtime=runtime)
+    prompt = build_prompt(runtime, instruction, role=PLANNER, cut=cut)
+    answer = await ask(prompt, conditions_form(maximum), role="planner", runtime=runtime)
     texts = [stripped for text in answer.conditions if (stripped := text.strip())]
     return build_plan(texts, Predicate(text=task.condition or task.goal, kind="goal"), maximum)
 
@@ -226,14 +238,29 @@ def conditions_form(most: int) -> type[Conditions]:
     return create_model("Conditions", __base__=Conditions, conditions=(bounded_list(most, str), ...))
 
 
-PROPOSE_INSTRUCTION = """\
+def _plan_bounds(task: Task, runtime: Runtime[Context]) -> dict[str, object]:
+    limits = limits_of(task, runtime)
+    return {"goal": task.condition or task.goal, "most": limits.plan, "steps": limits.steps}
+
+
+PLANNER = """\
+You plan for an agent that acts in a world known by text alone. A plan is a list of conditions on the world, in the
+order in which they should come true. The agent works at one condition at a time, with one action after another, and a
+condition counts only once the world's answer to an action shows that it holds. So write each condition as a fact that
+can be read in an answer (what is where, in which state, what was learned), not as an action or an intention; small
+enough that a few actions reach it, and large enough that it is worth checking. Name things as the world names them."""
+
+SITUATION_TEMPLATE = """\
 Task: {task}
 
-Certified so far:
+Certified so far, which need not be reached again:
 {certified}
+"""
 
-List the conditions that lead from here to the goal, in the order in which they should come true. Make each one an
-observable change that a single action can bring about. The last condition is the goal itself:
+PROPOSE_QUESTION = """
+Think first: what has to be true at the end, what has to be true before that, and in which order do the parts depend on
+each other? Then list the conditions that lead from here to the goal, at most {most}. The agent may take {steps} actions
+in all. The last condition is the goal itself:
 {goal}
 """
 
@@ -242,8 +269,9 @@ observable change that a single action can bring about. The last condition is th
 
 
 class NextAction(BaseModel):
-    """The model's answer where the world does not list its actions."""
+    """Answer schema where the world does not list its actions, or lists too many to choose from."""
 
+    thought: Annotated[str, FullOnly()] = ""
     action: Annotated[str, Field(min_length=1), Bounded(300)]
 
 
@@ -253,23 +281,42 @@ async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, An
     goal, target = state["task"].goal, state["target"].text
     maximum = limits_of(state["task"], runtime).options
     options = await candidate_actions([target, goal], runtime, maximum)
-    request = build_prompt(
-        runtime,
-        REALIZE_INSTRUCTION.format(
-            task=state["task"].goal,
-            certified=numbered_list(p.text for p in state["certified"].predicates[-5:]),
-            notes=_format_notes(state),
-            view=quote(state["evidence"].view),
-            actions=quote(numbered_list(options)),
-            tried=quote(format_attempts(state["attempts"])),
-            target=state["target"].text,
-        ),
+    if not options:
+        prompt = await realize_prompt(state, "Write the action as the world's rules say.", runtime)
+        return {"action": Action(text=(await ask(prompt, NextAction, role="executor", runtime=runtime)).action)}
+    prompt = await realize_prompt(state, f"Actions to choose from:\n{quote(bullet_list(options))}", runtime)
+    small = (await profile_of("executor", runtime)).is_small
+    if small:
+        return {"action": Action(text=await choose(prompt, options, role="executor", runtime=runtime))}
+    return {"action": Action(text=(await deliberate(prompt, options, role="executor", runtime=runtime)).choice)}
+
+
+async def realize_prompt(state: RealizeView, choice: str, runtime: Runtime[Context]) -> Prompt:
+    """Build the prompt of Realize: plan, facts, turns, the world now, the target, and `choice` about the actions."""
+    profile = await profile_of("executor", runtime)
+    certified = [p.text for p in state["certified"].predicates]
+    before = f"Task, for orientation: {state['task'].goal}\n\n"
+    after = REALIZE_SITUATION.format(
+        certified=numbered_list(certified[-5:] if profile.is_small else certified),
+        target=state["target"].text,
+        ahead=bullet_list(p.text for p in state["ahead"][: 3 if profile.is_small else None]),
+        facts=format_facts(state["facts"]),
+        notes=_format_notes(state),
+        view=quote(state["evidence"].view),
+        tried=quote(format_attempts(state["attempts"])),
+        used=len(state["turns"]),
+        steps=limits_of(state["task"], runtime).steps,
+        choice=choice,
     )
-    if options:
-        text = await choose(request, options, role="executor", runtime=runtime)
-    else:
-        text = (await ask(request, NextAction, role="executor", runtime=runtime)).action
-    return {"action": Action(text=text)}
+    rest = build_prompt(runtime, before + after, role=REALIZER)
+    history = format_history(state["turns"], rest.system + rest.user, profile)
+    shown = f"Actions so far and the world's answers, the latest last:\n{quote(history.text)}\n\n"
+    return build_prompt(runtime, before + shown + after, role=REALIZER, cut=history.cut)
+
+
+def format_facts(facts: Sequence[Fact]) -> str:
+    """Format what earlier actions established, each fact with the action that showed it."""
+    return quote(bullet_list(f"{fact.text} (action {fact.step}: {fact.action})" for fact in facts))
 
 
 def _format_notes(state: RealizeView) -> str:
@@ -277,23 +324,34 @@ def _format_notes(state: RealizeView) -> str:
     return f"\nTo keep in mind:\n{quote(bullet_list(notes))}\n" if notes else ""
 
 
-REALIZE_INSTRUCTION = """\
-Task: {task}
+REALIZER = """\
+You act in a world that you know by text alone, one action at a time. A plan splits the task into conditions; you work
+at one of them, the target. After each action you see what the world answered, and a checker decides by that answer
+whether the target holds. Rely on the answers and not on what you expect: names must be used as the world shows them,
+and an action that had no effect has none when it is repeated."""
 
-Certified last:
+REALIZE_SITUATION = """\
+Plan. Certified:
 {certified}
+Target: {target}
+After it:
+{ahead}
+
+Established by earlier answers:
+{facts}
 {notes}
 The world now:
 {view}
 
-Actions to choose from:
-{actions}
-
-Tried for this condition without success:
+Tried for the target without success, with the reason:
 {tried}
 
-Condition to make true next: {target}
-Give the one action that makes it true. Do not repeat what was tried.
+Actions used: {used} of at most {steps}.
+
+{choice}
+Target: {target}
+Think first: what is missing for the target, and which action brings it about or comes closest without harm to what the
+plan needs later? Then give that one action.
 """
 
 
@@ -307,6 +365,9 @@ class Holds(BaseModel):
     """The model's answer: a short reason first, then the count it supports."""
 
     reason: Annotated[str, Truncated(300)]
+    evidence: Annotated[str, FullOnly()] = ""
+    facts: Annotated[list[str], FullOnly()] = []
+    unreachable: Annotated[bool, FullOnly()] = False
     holds: int = Field(ge=0, le=MAX_SHOWN_CONDITIONS, strict=True)
 
 
@@ -316,11 +377,29 @@ async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, 
     tail = state["tail"][:MAX_SHOWN_CONDITIONS]
     instruction = VALIDATE_INSTRUCTION.format(
         task=state["task"].goal,
+        facts=format_facts(state["facts"]),
+        action=quote(state["action"].text),
         observation=quote(state["observation"].text),
         conditions=numbered_list(p.text for p in tail),
     )
-    answer = await ask(build_prompt(runtime, instruction), Holds, role="validator", runtime=runtime)
-    return {"verdict": Verdict(depth=min(answer.holds, len(tail)), reason=answer.reason, decided_by="model")}
+    prompt = build_prompt(runtime, f"{instruction}\n{VALIDATE_QUESTION}", role=VALIDATOR)
+    answer = await ask(prompt, Holds, role="validator", runtime=runtime)
+    return {"verdict": verdict_of(answer, len(tail), state["observation"])}
+
+
+def verdict_of(answer: Holds, most: int, observation: Observation) -> Verdict:
+    """Create the verdict of a model's answer: at most `most` conditions, and evidence that the observation contains."""
+    quoted = one_line(answer.evidence)
+    shown = quoted.lower() in one_line(observation.text).lower()
+    depth = min(answer.holds, most)
+    return Verdict(
+        depth=depth,
+        reason=answer.reason,
+        evidence=quoted if shown else "",
+        decided_by="model",
+        facts=tuple(filter(None, map(unquote_line, answer.facts))),
+        unreachable=answer.unreachable and not depth,
+    )
 
 
 async def always_pass(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -346,16 +425,36 @@ def capped(validate: Operator = validate, *, depth: int = 1) -> Operator:
     return capped_validate
 
 
+VALIDATOR = """\
+You check progress in a world that you know by text alone. You get the conditions of a plan in the order in which they
+should come true, the last action, and the world's answer to it. Judge by what the answer shows, and by established
+facts that nothing since has changed. That an action was meant to achieve something is no evidence that it did. A
+condition that you count is taken as proven from then on, so count none that is merely likely."""
+
 VALIDATE_INSTRUCTION = """\
-Task: {task}
+Task, for orientation: {task}
 
-After the last action the world shows:
-{observation}
+Established by earlier answers:
+{facts}
 
-Conditions, in order:
+Conditions, in order; the first one is the target:
 {conditions}
 
-Count how many of them hold now, from the first one on, without a gap. If the first one does not hold, the count is 0.
+The last action:
+{action}
+The world answered:
+{observation}
+"""
+
+VALIDATE_QUESTION = """\
+Give, in this order:
+- reason: what the answer says about the target, then about the conditions after it as far as they hold too.
+- evidence: the words of the answer, copied exactly, that show it; empty if the target does not hold.
+- facts: what the answer shows that later steps may need when it is out of sight: readings, contents, places, exact
+  names, recipes, what is broken. One short statement each; an empty list if there is nothing new.
+- unreachable: true only if the answer shows that the target can never come true as it is worded, for example because
+  what it names does not exist. It is then planned anew. Otherwise false.
+- holds: how many conditions hold now, counted from the target on without a gap; 0 if the target does not hold.
 """
 
 
@@ -401,27 +500,32 @@ def _restored_state(targets: tuple[Predicate, ...]) -> int | None:
 # everything. It also continues a plan that was cut to `Limits.plan` conditions once all of them are certified.
 
 MAX_SHOWN_ATTEMPTS = 10
+"""Maximum number of attempts in the prompt of a small model."""
 
 
 @prefer_benchmark_operator
 async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for a new plan from the certified state to the goal. If the plan is empty, the run gives up."""
-    situation = SITUATION_TEMPLATE.format(
-        task=state["task"].goal,
-        certified=numbered_list(p.text for p in state["certified"].predicates),
-        view=quote(state["evidence"].view),
+    profile = await profile_of("planner", runtime)
+    before = SITUATION_TEMPLATE.format(
+        task=state["task"].goal, certified=numbered_list(p.text for p in state["certified"].predicates)
     )
-    return {
-        "plan": await ask_plan(situation + _format_checks(state) + _replan_instruction(state), state["task"], runtime)
-    }
+    after = f"\nEstablished by the answers so far:\n{format_facts(state['facts'])}\n"
+    after += f"\nThe world now:\n{quote(state['evidence'].view)}\n{_format_checks(state)}"
+    after += _replan_instruction(state, runtime, small=profile.is_small)
+    history = format_history(state["turns"], before + after, profile)
+    shown = f"\nActions so far and the world's answers, the latest last:\n{quote(history.text)}\n"
+    return {"plan": await ask_plan(before + shown + after, state["task"], runtime, cut=history.cut)}
 
 
-def _replan_instruction(state: SDPReplanView) -> str:
-    tail = state["plan"][state["head"] :]
+def _replan_instruction(state: SDPReplanView, runtime: Runtime[Context], *, small: bool) -> str:
+    tail, bounds = state["plan"][state["head"] :], _plan_bounds(state["task"], runtime)
     if needs_rest_of_plan(state):
-        return EXTEND_INSTRUCTION.format(goal=tail[-1].text)
-    attempts = quote(format_attempts(state["attempts"][-MAX_SHOWN_ATTEMPTS:]))
-    return REPLAN_INSTRUCTION.format(tried=attempts, tail=numbered_list(p.text for p in tail))
+        return EXTEND_QUESTION.format(**bounds)
+    attempts = state["attempts"][-MAX_SHOWN_ATTEMPTS if small else 0 :]
+    tried = quote(format_attempts(attempts))
+    left = int(str(bounds["steps"])) - len(state["turns"])
+    return REPLAN_QUESTION.format(**bounds, tried=tried, tail=numbered_list(p.text for p in tail), left=left)
 
 
 def _format_checks(state: SDPReplanView) -> str:
@@ -439,30 +543,23 @@ async def give_up(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, 
     return {"plan": []}
 
 
-SITUATION_TEMPLATE = """\
-Task: {task}
-
-Certified so far:
-{certified}
-
-The world now:
-{view}
-"""
-
-EXTEND_INSTRUCTION = """
-The plan ends here, for it had as many conditions as a plan may have; all of them hold. Write the rest of the plan from
-here to the goal. Make each condition an observable change that a single action can bring about. The last condition is
-the goal itself:
+EXTEND_QUESTION = """
+The plan ends here, because it had as many conditions as a plan may have, and all of them hold. Think first what is
+still missing, then list the conditions that lead from here to the goal, at most {most}. The last condition is the goal
+itself:
 {goal}
 """
 
-REPLAN_INSTRUCTION = """
-Tried lately:
-{tried}
-
-The rest of the plan, which did not work out:
+REPLAN_QUESTION = """
+The rest of the plan, whose first condition was not reached:
 {tail}
 
-Write a new rest of the plan from here to the goal, by another way. Make each condition an observable change that a
-single action can bring about. The last condition is the goal itself. If there is no way, give an empty list.
+Tried for it, with the reason why it was not accepted:
+{tried}
+
+Think first: why was it not reached? It may be worded so that no answer can show it, it may need something that was not
+done, or there may be no such thing. Then write a new rest of the plan from here to the goal that avoids that cause, at
+most {most} conditions; {left} actions are left. Do not repeat what is certified. The last condition is the goal itself:
+{goal}
+If there is no way to the goal, give an empty list.
 """

@@ -112,20 +112,31 @@ class Verdict(Record):
 
     The target is the predicate to certify next. `depth` is the number; 0 means that the target does not hold.
 
-    `evidence` quotes what the verdict rests on, or is the id of its source; `decided_by` says who decided. `exhausted`:
-    no further attempt can help, so the run ends. `looked`: the action only gathered evidence, so it does not count
-    against the budget of attempts. `forced`: name of the policy that lets the target pass although it was refused; the
-    run then continues, and nothing is certified.
+    `evidence` quotes what the verdict rests on, or is the id of its source; `decided_by` says who decided. `facts` are
+    what the observation showed beyond that. `unreachable`: the target cannot come true as it is worded, so the rest of
+    the plan is planned anew. `exhausted`: no further attempt can help, so the run ends. `looked`: the action only
+    gathered evidence, so it does not count against the budget of attempts. `forced`: name of the policy that lets the
+    target pass although it was refused; the run then continues, and nothing is certified.
     """
 
     depth: int = Field(ge=0)
     reason: str = ""
     evidence: str = ""
     decided_by: Decider = ""
+    facts: tuple[str, ...] = ()
+    unreachable: bool = False
     exhausted: bool = False
     looked: bool = False
     finding: Finding | None = None
     forced: str = ""
+
+
+class Fact(Record):
+    """What the world showed after the action at world step `step`, and what later steps may need."""
+
+    text: str
+    step: int
+    action: str
 
 
 class Step(Record):

@@ -15,6 +15,7 @@ from certigraph.state.records import (
     Attempt,
     Audit,
     Certificate,
+    Fact,
     Invalidation,
     Log,
     Observation,
@@ -29,6 +30,7 @@ from certigraph.state.run import (
     CertifiedPredicate,
     CertifiedState,
     Evidence,
+    Turn,
     advice_of,
     belief_of,
     certified_state,
@@ -48,6 +50,8 @@ class SDPState(BeliefState, total=False):
     head: int
     certificates: Log[Certificate]
     attempts: Log[Attempt]
+    turns: Log[Turn]
+    """Every action of the run and the world's answer, one turn for each attempt."""
     verdict: Verdict
     tried: int
     replans: int
@@ -73,7 +77,13 @@ class RealizeView(TypedDict):
     task: Task
     certified: CertifiedState
     target: Predicate
+    ahead: Sequence[Predicate]
+    """The predicates after the target, in order."""
     evidence: Evidence
+    turns: Sequence[Turn]
+    """Every action so far and the world's answer, oldest first."""
+    facts: Sequence[Fact]
+    """What verdicts on earlier actions established."""
     attempts: Sequence[Attempt]
     belief: Belief
     """Content of the optional memory.
@@ -91,6 +101,8 @@ class ValidateView(TypedDict):
     tail: Sequence[Predicate]
     action: Action
     observation: Observation
+    facts: Sequence[Fact]
+    """What verdicts on earlier actions established."""
 
 
 class AuditView(TypedDict):
@@ -127,6 +139,8 @@ class SDPReplanView(TypedDict):
     head: int
     certificates: Sequence[Certificate]
     attempts: Sequence[Attempt]
+    turns: Sequence[Turn]
+    facts: Sequence[Fact]
     evidence: Evidence
     replans: int
     audits: Sequence[Audit]
@@ -174,7 +188,10 @@ def realize_view(state: SDPState) -> RealizeView:
         "task": state["task"],
         "certified": _certified(state),
         "target": state["plan"][head],
+        "ahead": state["plan"][head + 1 :],
         "evidence": state["evidence"],
+        "turns": tuple(state["turns"]),
+        "facts": established_facts(state),
         "attempts": list(_attempts_at(head, judged_attempts(state), state["plan"][head])),
         "belief": belief_of(state),
         "advice": advice_of(state),
@@ -188,7 +205,19 @@ def validate_view(state: SDPState) -> ValidateView:
         "tail": state["plan"][state["head"] :],
         "action": state["action"],
         "observation": state["observation"],
+        "facts": established_facts(state),
     }
+
+
+def established_facts(state: SDPState) -> tuple[Fact, ...]:
+    """Return what the verdicts so far established, oldest first; of equal facts the latest."""
+    found = (
+        Fact(text=text, step=number, action=attempt.action.text)
+        for number, attempt in enumerate(state["attempts"], 1)
+        for text in attempt.verdict.facts
+    )
+    latest = {fact.text: fact for fact in found}
+    return tuple(sorted(latest.values(), key=lambda fact: fact.step))
 
 
 def sdp_replan_view(state: SDPState) -> SDPReplanView:
@@ -202,6 +231,8 @@ def sdp_replan_view(state: SDPState) -> SDPReplanView:
         "head": state["head"],
         "certificates": tuple(state["certificates"]),
         "attempts": tuple(judged_attempts(state)),
+        "turns": tuple(state["turns"]),
+        "facts": established_facts(state),
         "evidence": state["evidence"],
         "replans": state["replans"],
         "audits": audits,

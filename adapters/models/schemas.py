@@ -24,6 +24,9 @@ Without a bound, a small model under constrained decoding may write until its to
 
 _DROPPED_KEYS = ("title", "default", "$defs")
 
+FULL_ONLY_KEY = "x-full-only"
+"""Key of a field in a type's schema that small models are not asked for; it is never sent."""
+
 FREE_TEXT_KEY = "x-free-text"
 """Key of a text in a type's schema whose bound is for small models only; it is never sent."""
 
@@ -72,10 +75,26 @@ def _bound_node(node: Any, defs: Schema, inside: tuple[str, ...], small: bool) -
         if key in result:
             result[key] = [_bound_node(part, defs, inside, small) for part in result[key]]
     if "properties" in result:
+        _select_fields(result, small)
         result["properties"] = {
             name: _bound_node(part, defs, inside, small) for name, part in result["properties"].items()
         }
     return _add_limits(result, small)
+
+
+def _select_fields(node: Schema, small: bool) -> None:
+    """Drop the fields that a small model is not asked for; any other model must give them."""
+    extra = [name for name, part in node["properties"].items() if isinstance(part, dict) and FULL_ONLY_KEY in part]
+    if not extra:
+        return
+    parts = node["properties"].items()
+    node["properties"] = {
+        name: {key: value for key, value in part.items() if key != FULL_ONLY_KEY}
+        for name, part in parts
+        if not (small and name in extra)
+    }
+    required = [*node.get("required", ()), *(() if small else extra)]
+    node["required"] = [name for name in node["properties"] if name in required]
 
 
 def _inline_reference(node: Schema, defs: Schema, inside: tuple[str, ...], small: bool) -> Any:
@@ -310,6 +329,14 @@ class Truncated:
     def _truncate(self, value: Any, info: ValidationInfo) -> Any:
         free = isinstance(value, str) and not self.always and info.context == FULL_PROFILE
         return value[: MAX_FREE_TEXT if free else self.most]
+
+
+@dataclass(frozen=True)
+class FullOnly:
+    """Annotation of a field of an answer, with a default, that small models are not asked for."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(schema), FULL_ONLY_KEY: True}
 
 
 @dataclass(frozen=True)
