@@ -5,28 +5,14 @@ they replace. The slots come first: they keep the plan, the position in it, the 
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Annotated, Any
+from typing import Any
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
-from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import context_of, limits_of, live_benchmark
 from certigraph.adapters.episodes import candidate_actions
-from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
-from certigraph.adapters.models.prompts import (
-    Prompt,
-    build_prompt,
-    bullet_list,
-    format_attempts,
-    format_history,
-    numbered_list,
-    one_line,
-    quote,
-    unquote_line,
-)
-from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
+from certigraph.adapters.predicates import ask_action, ask_plan, ask_rest_of_plan, ask_verdict, choose_action
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import (
@@ -44,14 +30,11 @@ from certigraph.state.records import (
     Attempt,
     Audit,
     Certificate,
-    Fact,
     Fault,
     Invalidation,
     LimitReached,
-    Observation,
     Predicate,
     Revalidation,
-    Task,
     UnknownName,
     Verdict,
 )
@@ -64,7 +47,6 @@ from certigraph.state.sdp import (
     SDPState,
     ValidateView,
     audit_view,
-    build_plan,
     needs_rest_of_plan,
     predicates_to_recheck,
     propose_view,
@@ -201,205 +183,31 @@ REPLAN = Slot("replan", {"plan": Sequence[Predicate]}, sdp_replan_view, _replace
 # Propose (SDP Eq. 1): plan a chain of predicates from the certified state to the goal, without any observation.
 
 
-class Conditions(BaseModel):
-    """Answer schema for a plan: conditions in the order in which they should come true, the goal last."""
-
-    reasoning: Annotated[str, FullOnly()] = ""
-    conditions: list[str]
-
-
 @prefer_benchmark_operator
 async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for a plan: predicates that lead to the goal. An empty plan means giving up."""
-    instruction = SITUATION_TEMPLATE.format(
-        task=state["task"].goal, certified=numbered_list(p.text for p in state["certified"].predicates)
-    ) + PROPOSE_QUESTION.format(**_plan_bounds(state["task"], runtime))
-    return {"plan": await ask_plan(instruction, state["task"], runtime)}
-
-
-async def ask_plan(
-    instruction: str, task: Task, runtime: Runtime[Context], *, cut: Sequence[str] = ()
-) -> list[Predicate]:
-    """Ask a model for a plan: the conditions that it gives, then the task's goal. Without conditions the plan is empty.
-
-    The goal is taken from the task (SDP, Definition 1), so that a model that weakens it cannot decide what success
-    means.
-    """
-    maximum = limits_of(task, runtime).plan
-    prompt = build_prompt(runtime, instruction, role=PLANNER, cut=cut)
-    answer = await ask(prompt, conditions_form(maximum), role="planner", runtime=runtime)
-    texts = [stripped for text in answer.conditions if (stripped := text.strip())]
-    return build_plan(texts, Predicate(text=task.condition or task.goal, kind="goal"), maximum)
-
-
-@lru_cache(maxsize=16)
-def conditions_form(most: int) -> type[Conditions]:
-    """Create the answer schema for up to `most` conditions. Longer plans are parsed too, so that they are noticed."""
-    return create_model("Conditions", __base__=Conditions, conditions=(bounded_list(most, str), ...))
-
-
-def _plan_bounds(task: Task, runtime: Runtime[Context]) -> dict[str, object]:
-    limits = limits_of(task, runtime)
-    return {"goal": task.condition or task.goal, "most": limits.plan, "steps": limits.steps}
-
-
-PLANNER = """\
-You plan for an agent that acts in a world known by text alone. A plan is a list of conditions on the world, in the
-order in which they should come true. The agent works at one condition at a time, with one action after another, and a
-condition counts only once the world's answer to an action shows that it holds. So write each condition as a fact that
-can be read in an answer (what is where, in which state, what was learned), not as an action or an intention; small
-enough that a few actions reach it, and large enough that it is worth checking. Name things as the world names them."""
-
-SITUATION_TEMPLATE = """\
-Task: {task}
-
-Certified so far, which need not be reached again:
-{certified}
-"""
-
-PROPOSE_QUESTION = """
-Think first: what has to be true at the end, what has to be true before that, and in which order do the parts depend on
-each other? Then list the conditions that lead from here to the goal, at most {most}. The agent may take {steps} actions
-in all. The last condition is the goal itself:
-{goal}
-"""
+    return {"plan": await ask_plan(state, runtime)}
 
 
 # Realize (SDP Eq. 2): choose one action that should make the target hold.
 
 
-class NextAction(BaseModel):
-    """Answer schema where the world does not list its actions, or lists too many to choose from."""
-
-    thought: Annotated[str, FullOnly()] = ""
-    action: Annotated[str, Field(min_length=1), Bounded(300)]
-
-
 @prefer_benchmark_operator
 async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for an action that should make the target predicate true."""
-    goal, target = state["task"].goal, state["target"].text
-    maximum = limits_of(state["task"], runtime).options
-    options = await candidate_actions([target, goal], runtime, maximum)
-    if not options:
-        prompt = await realize_prompt(state, "Write the action as the world's rules say.", runtime)
-        return {"action": Action(text=(await ask(prompt, NextAction, role="executor", runtime=runtime)).action)}
-    prompt = await realize_prompt(state, f"Actions to choose from:\n{quote(bullet_list(options))}", runtime)
-    small = (await profile_of("executor", runtime)).is_small
-    if small:
-        return {"action": Action(text=await choose(prompt, options, role="executor", runtime=runtime))}
-    return {"action": Action(text=(await deliberate(prompt, options, role="executor", runtime=runtime)).choice)}
-
-
-async def realize_prompt(state: RealizeView, choice: str, runtime: Runtime[Context]) -> Prompt:
-    """Build the prompt of Realize: plan, facts, turns, the world now, the target, and `choice` about the actions."""
-    profile = await profile_of("executor", runtime)
-    certified = [p.text for p in state["certified"].predicates]
-    before = f"Task, for orientation: {state['task'].goal}\n\n"
-    after = REALIZE_SITUATION.format(
-        certified=numbered_list(certified[-5:] if profile.is_small else certified),
-        target=state["target"].text,
-        ahead=bullet_list(p.text for p in state["ahead"][: 3 if profile.is_small else None]),
-        facts=format_facts(state["facts"]),
-        notes=_format_notes(state),
-        view=quote(state["evidence"].view),
-        tried=quote(format_attempts(state["attempts"])),
-        used=len(state["turns"]),
-        steps=limits_of(state["task"], runtime).steps,
-        choice=choice,
-    )
-    rest = build_prompt(runtime, before + after, role=REALIZER)
-    history = format_history(state["turns"], rest.system + rest.user, profile)
-    shown = f"Actions so far and the world's answers, the latest last:\n{quote(history.text)}\n\n"
-    return build_prompt(runtime, before + shown + after, role=REALIZER, cut=history.cut)
-
-
-def format_facts(facts: Sequence[Fact]) -> str:
-    """Format what earlier actions established, each fact with the action that showed it."""
-    return quote(bullet_list(f"{fact.text} (action {fact.step}: {fact.action})" for fact in facts))
-
-
-def _format_notes(state: RealizeView) -> str:
-    notes = [*state["belief"].text.splitlines(), *state["advice"]]
-    return f"\nTo keep in mind:\n{quote(bullet_list(notes))}\n" if notes else ""
-
-
-REALIZER = """\
-You act in a world that you know by text alone, one action at a time. A plan splits the task into conditions; you work
-at one of them, the target. After each action you see what the world answered, and a checker decides by that answer
-whether the target holds. Rely on the answers and not on what you expect: names must be used as the world shows them,
-and an action that had no effect has none when it is repeated."""
-
-REALIZE_SITUATION = """\
-Plan. Certified:
-{certified}
-Target: {target}
-After it:
-{ahead}
-
-Established by earlier answers:
-{facts}
-{notes}
-The world now:
-{view}
-
-Tried for the target without success, with the reason:
-{tried}
-
-Actions used: {used} of at most {steps}.
-
-{choice}
-Target: {target}
-Think first: what is missing for the target, and which action brings it about or comes closest without harm to what the
-plan needs later? Then give that one action.
-"""
+    queries, maximum = [state["target"].text, state["task"].goal], limits_of(state["task"], runtime).options
+    options = await candidate_actions(queries, runtime, maximum)
+    text = await (choose_action(state, options, runtime) if options else ask_action(state, runtime))
+    return {"action": Action(text=text)}
 
 
 # Validate (SDP Eq. 3): count the consecutive predicates at the head of the plan that the observation satisfies.
-
-MAX_SHOWN_CONDITIONS = 10
-"""Maximum number of conditions in Validate's prompt. If more hold at once, they are certified in two steps."""
-
-
-class Holds(BaseModel):
-    """The model's answer: a short reason first, then the count it supports."""
-
-    reason: Annotated[str, Truncated(300)]
-    evidence: Annotated[str, FullOnly()] = ""
-    facts: Annotated[list[str], FullOnly()] = []
-    unreachable: Annotated[bool, FullOnly()] = False
-    holds: int = Field(ge=0, le=MAX_SHOWN_CONDITIONS, strict=True)
 
 
 @prefer_benchmark_operator
 async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model how many of the plan's next conditions hold now, counted from the target on without a gap."""
-    tail = state["tail"][:MAX_SHOWN_CONDITIONS]
-    instruction = VALIDATE_INSTRUCTION.format(
-        task=state["task"].goal,
-        facts=format_facts(state["facts"]),
-        action=quote(state["action"].text),
-        observation=quote(state["observation"].text),
-        conditions=numbered_list(p.text for p in tail),
-    )
-    prompt = build_prompt(runtime, f"{instruction}\n{VALIDATE_QUESTION}", role=VALIDATOR)
-    answer = await ask(prompt, Holds, role="validator", runtime=runtime)
-    return {"verdict": verdict_of(answer, len(tail), state["observation"])}
-
-
-def verdict_of(answer: Holds, most: int, observation: Observation) -> Verdict:
-    """Create the verdict of a model's answer: at most `most` conditions, and evidence that the observation contains."""
-    quoted = one_line(answer.evidence)
-    shown = quoted.lower() in one_line(observation.text).lower()
-    depth = min(answer.holds, most)
-    return Verdict(
-        depth=depth,
-        reason=answer.reason,
-        evidence=quoted if shown else "",
-        decided_by="model",
-        facts=tuple(filter(None, map(unquote_line, answer.facts))),
-        unreachable=answer.unreachable and not depth,
-    )
+    return {"verdict": await ask_verdict(state, runtime)}
 
 
 async def always_pass(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -423,39 +231,6 @@ def capped(validate: Operator = validate, *, depth: int = 1) -> Operator:
         return {**update, "verdict": verdict.model_copy(update={"depth": min(verdict.depth, depth)})}
 
     return capped_validate
-
-
-VALIDATOR = """\
-You check progress in a world that you know by text alone. You get the conditions of a plan in the order in which they
-should come true, the last action, and the world's answer to it. Judge by what the answer shows, and by established
-facts that nothing since has changed. That an action was meant to achieve something is no evidence that it did. A
-condition that you count is taken as proven from then on, so count none that is merely likely."""
-
-VALIDATE_INSTRUCTION = """\
-Task, for orientation: {task}
-
-Established by earlier answers:
-{facts}
-
-Conditions, in order; the first one is the target:
-{conditions}
-
-The last action:
-{action}
-The world answered:
-{observation}
-"""
-
-VALIDATE_QUESTION = """\
-Give, in this order:
-- reason: what the answer says about the target, then about the conditions after it as far as they hold too.
-- evidence: the words of the answer, copied exactly, that show it; empty if the target does not hold.
-- facts: what the answer shows that later steps may need when it is out of sight: readings, contents, places, exact
-  names, recipes, what is broken. One short statement each; an empty list if there is nothing new.
-- unreachable: true only if the answer shows that the target can never come true as it is worded, for example because
-  what it names does not exist. It is then planned anew. Otherwise false.
-- holds: how many conditions hold now, counted from the target on without a gap; 0 if the target does not hold.
-"""
 
 
 # Certify: turn a verdict into a certificate and advance the cursor. Only this operator writes certified state.
@@ -499,67 +274,13 @@ def _restored_state(targets: tuple[Predicate, ...]) -> int | None:
 # Replan (SDP Eq. 4): write a new plan tail when the tries at the target are used up. Only this operator sees
 # everything. It also continues a plan that was cut to `Limits.plan` conditions once all of them are certified.
 
-MAX_SHOWN_ATTEMPTS = 10
-"""Maximum number of attempts in the prompt of a small model."""
-
 
 @prefer_benchmark_operator
 async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for a new plan from the certified state to the goal. If the plan is empty, the run gives up."""
-    profile = await profile_of("planner", runtime)
-    before = SITUATION_TEMPLATE.format(
-        task=state["task"].goal, certified=numbered_list(p.text for p in state["certified"].predicates)
-    )
-    after = f"\nEstablished by the answers so far:\n{format_facts(state['facts'])}\n"
-    after += f"\nThe world now:\n{quote(state['evidence'].view)}\n{_format_checks(state)}"
-    after += _replan_instruction(state, runtime, small=profile.is_small)
-    history = format_history(state["turns"], before + after, profile)
-    shown = f"\nActions so far and the world's answers, the latest last:\n{quote(history.text)}\n"
-    return {"plan": await ask_plan(before + shown + after, state["task"], runtime, cut=history.cut)}
-
-
-def _replan_instruction(state: SDPReplanView, runtime: Runtime[Context], *, small: bool) -> str:
-    tail, bounds = state["plan"][state["head"] :], _plan_bounds(state["task"], runtime)
-    if needs_rest_of_plan(state):
-        return EXTEND_QUESTION.format(**bounds)
-    attempts = state["attempts"][-MAX_SHOWN_ATTEMPTS if small else 0 :]
-    tried = quote(format_attempts(attempts))
-    left = int(str(bounds["steps"])) - len(state["turns"])
-    return REPLAN_QUESTION.format(**bounds, tried=tried, tail=numbered_list(p.text for p in tail), left=left)
-
-
-def _format_checks(state: SDPReplanView) -> str:
-    """Describe what an audit or a revalidation found, in graphs that have one."""
-    held = {predicate.text for predicate in state["certified"].predicates}
-    lost = list(dict.fromkeys(i.predicate.text for i in state["invalidations"] if i.predicate.text not in held))
-    parts = [f"Met earlier, but undone since:\n{numbered_list(lost)}\n"] if lost else []
-    if state["audits"] and not state["audits"][-1].confirmed:
-        parts.append(f"An audit found that the goal is not reached:\n{unquote_line(state['audits'][-1].reason)}\n")
-    return "".join(f"\n{part}" for part in parts)
+    return {"plan": await ask_rest_of_plan(state, runtime)}
 
 
 async def give_up(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """End the run instead of replanning (SDP's ablation of Replan, section 4.3)."""
     return {"plan": []}
-
-
-EXTEND_QUESTION = """
-The plan ends here, because it had as many conditions as a plan may have, and all of them hold. Think first what is
-still missing, then list the conditions that lead from here to the goal, at most {most}. The last condition is the goal
-itself:
-{goal}
-"""
-
-REPLAN_QUESTION = """
-The rest of the plan, whose first condition was not reached:
-{tail}
-
-Tried for it, with the reason why it was not accepted:
-{tried}
-
-Think first: why was it not reached? It may be worded so that no answer can show it, it may need something that was not
-done, or there may be no such thing. Then write a new rest of the plan from here to the goal that avoids that cause, at
-most {most} conditions; {left} actions are left. Do not repeat what is certified. The last condition is the goal itself:
-{goal}
-If there is no way to the goal, give an empty list.
-"""

@@ -10,7 +10,7 @@ from certigraph.adapters.processes import check_packages
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
 from certigraph.adapters.scienceworld import splits
 from certigraph.adapters.scienceworld.pool import load_goal
-from certigraph.adapters.scienceworld.prompts import BRIEFING, SYNONYMS
+from certigraph.adapters.scienceworld.prompts import BRIEFING, PLACES, SYNONYMS
 from certigraph.adapters.scienceworld.recordings import load_gold_recording
 from certigraph.adapters.scienceworld.simulator import check_java
 from certigraph.adapters.scienceworld.splits import DEFAULT_SPLIT, TDP_HUNDRED, EpisodeSetting, list_ids, setting_of
@@ -53,6 +53,7 @@ class ScienceWorldBenchmark(Benchmark):
         Then the plan is the draft that `draft_conditions` derives from the task's text, which is otherwise only a hint
         to the model, and agents choose from a list of relevant actions.
         """
+        self.briefing = f"{BRIEFING}{PLACES}" if self.drafted else BRIEFING
         self.name = f"scienceworld:{config}" if config else "scienceworld"
         self.limits = PAPER_LIMITS.get(self.name, PAPER_LIMITS["scienceworld"])
         self.default_split = TDP_HUNDRED if config == TDP else DEFAULT_SPLIT

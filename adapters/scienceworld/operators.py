@@ -2,27 +2,25 @@
 
 In `scienceworld:paper`, the prompts of Propose and Replan list the rooms, and that of Replan also the rejected actions.
 Realize lets the model write an action freely. Validate has three shortcuts before it asks the model, and the model's
-verdict never covers the goal. The default configuration adds what small models need: a draft of the plan from the
-task's sentences (`draft_conditions`), a choice among actions of the kind that the target needs
-(`select_target_actions`), and rules for conditions that the world's reply decides exactly
-(`conditions.decide_condition`).
+verdict never covers the goal. The default adds a draft of the plan from the task's sentences (`draft_conditions`), the
+world's own words for a written action (`find_meanings`), and rules for conditions that the world's reply decides
+exactly (`conditions.decide_condition`). `scienceworld:drafted` is for small models: the draft is the plan, and Realize
+chooses among actions of the kind that the target needs (`select_target_actions`).
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import takewhile
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.episodes import admissible_actions
-from certigraph.adapters.matching import find_encoder, select_actions
-from certigraph.adapters.models.calls import ask, choose
-from certigraph.adapters.models.prompts import build_prompt, bullet_list, numbered_list, quote, unquote_line
-from certigraph.adapters.models.schemas import Bounded, Truncated, bounded_list
+from certigraph.adapters.matching import find_encoder, select_actions, tokens
+from certigraph.adapters.models.calls import choose
+from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote
+from certigraph.adapters.predicates import ask_action, ask_plan, ask_rest_of_plan, ask_verdict, choose_action
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.scienceworld import prompts
@@ -34,8 +32,9 @@ from certigraph.adapters.scienceworld.conditions import (
     may_mean,
     parse_condition,
 )
-from certigraph.state.records import Action, Attempt, Observation, Predicate, Task, Verdict
-from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView, build_plan, needs_rest_of_plan
+from certigraph.adapters.scienceworld.world import normalise_text
+from certigraph.state.records import Action, Arguments, Observation, Predicate, Verdict
+from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView, needs_rest_of_plan
 
 if TYPE_CHECKING:
     from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
@@ -245,43 +244,16 @@ FOCUS = "focus on "
 """Beginning of an action that focuses on a thing."""
 
 FEW_OPTIONS = 2
-"""Argument `few` of `select_target_actions` for a model too small to plan, which chooses arbitrarily among many."""
+"""Number of options for a model too small to plan where only meaning decides: among many it chooses arbitrarily."""
 
 REJECTED = "rejected"
-"""Value of `Verdict.evidence` for an action that the world rejected. A new plan must not name such an action again."""
+"""Evidence of a verdict on an action that the world rejected."""
 
-MAX_VIEW_CHARS = 900
-"""Maximum number of characters of the world's view in a prompt."""
+MAX_MEANINGS = 10
+"""Maximum number of the world's actions from which the model says which one it meant."""
 
-MAX_CASCADE = 5
-"""Maximum number of conditions that one verdict of the model may certify."""
-
-
-class ScienceWorldConditions(BaseModel):
-    """The model's plan, before it is known how many conditions it may have."""
-
-    conditions: list[str]
-
-
-@lru_cache(maxsize=16)
-def create_conditions_form(limit: int) -> type[ScienceWorldConditions]:
-    """Create the answer schema of a plan with at most `limit` conditions."""
-    return create_model(
-        "ScienceWorldConditions", __base__=ScienceWorldConditions, conditions=(bounded_list(limit, str), ...)
-    )
-
-
-class Written(BaseModel):
-    """An action in the model's own words."""
-
-    action: Annotated[str, Field(min_length=1), Bounded(300)]
-
-
-class ScienceWorldHolds(BaseModel):
-    """The model's verdict: a reason, then how many conditions hold, from the first on."""
-
-    reason: Annotated[str, Truncated(120)]
-    holds: int = Field(ge=0, le=MAX_CASCADE, strict=True)
+NONE_OF_THESE = "none of these"
+"""Option of a model that meant none of the world's actions; its own words are then sent."""
 
 
 def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operator]:
@@ -295,43 +267,53 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
         hint = draft_conditions(state["task"].goal) if grounded else []
         if hint and benchmark.drafted:
             return {"plan": _append_goal(hint)}
-        return {"plan": await _ask_plan(state["task"], hint, "", runtime)}
+        return {"plan": await ask_plan(state, runtime, goal=GOAL, notes=_planning_notes(hint))}
 
     async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
-        remaining = _remaining_conditions(state)
-        if needs_rest_of_plan(state):
-            situation = prompts.CUT.format(
-                certified=numbered_list(p.text for p in state["certified"].predicates),
-                view=quote(state["evidence"].view, MAX_VIEW_CHARS),
-            )
-            return {"plan": await _ask_plan(state["task"], [], situation, runtime)}
-        situation = prompts.STUCK.format(
-            certified=numbered_list(p.text for p in state["certified"].predicates),
-            why=_explain_replan(state),
-            failures=bullet_list(_format_failure(a) for a in state["attempts"][-5:]),
-            rejected=bullet_list(
-                dict.fromkeys(a.action.text for a in state["attempts"] if a.verdict.evidence == REJECTED)
-            ),
-            view=quote(state["evidence"].view, MAX_VIEW_CHARS),
-        )
+        remaining = [] if needs_rest_of_plan(state) else _remaining_conditions(state)
         if remaining and benchmark.drafted:
             return {"plan": _append_goal(remaining)}
-        return {"plan": await _ask_plan(state["task"], remaining if grounded else [], situation, runtime)}
+        refused = [attempt for attempt in state["attempts"] if attempt.verdict.evidence == REJECTED]
+        notes = _planning_notes((), dict.fromkeys(attempt.action.text for attempt in refused))
+        return {"plan": await ask_rest_of_plan(state, runtime, goal=GOAL, notes=notes)}
 
     async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
-        # A condition in a free wording gets an action that the model writes, if the model is able to.
-        choosing = benchmark.drafted or (grounded and parse_condition(state["target"].text))
-        few = FEW_OPTIONS if benchmark.drafted else limits_of(state["task"], runtime).options
-        text = await (_choose_action(state, few, runtime) if choosing else _ask_action(state, runtime))
-        return {"action": Action(text=text)}
+        if benchmark.drafted:
+            return {"action": Action(text=await _choose_action(state, FEW_OPTIONS, runtime))}
+        written = await ask_action(state, runtime)
+        text = await _resolve_action(written, runtime) if grounded else written
+        args: Arguments = {"written": written} if text != written else {}
+        return {"action": Action(text=text, args=args)}
 
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
         verdict = _judge_by_shortcut(state["tail"], state["observation"])
         if verdict is None and grounded:
             verdict = _judge_by_rules(state["tail"], state["observation"])
-        return {"verdict": verdict or await _ask_verdict(state, runtime)}
+        if verdict is None:
+            judged = [predicate for predicate in state["tail"] if predicate.kind != "goal"]
+            notes = _verdict_notes(state["observation"], credits_rooms=not grounded)
+            verdict = await ask_verdict(state, runtime, tail=judged, notes=notes)
+        return {"verdict": verdict}
 
     return {"propose": propose, "realize": realize, "validate": validate, "replan": replan}
+
+
+def _planning_notes(hint: Sequence[str], refused: Iterable[str] = ()) -> str:
+    parts = [f"Rooms of the house: {', '.join(ROOMS)}. There are no others."]
+    parts += [prompts.DRAFT.format(draft="\n".join(hint))] if hint else [prompts.WORDINGS]
+    if named := [*refused]:
+        parts.append(prompts.REFUSED.format(actions=quote(bullet_list(named))))
+    return "\n".join(parts)
+
+
+def _verdict_notes(observation: Observation, *, credits_rooms: bool) -> str:
+    # The SDP paper credits conditions about the place of a thing with entering any new room; see its appendix A.3.
+    change = f"{100 * observation.reward:+.0f}"
+    notes = [f"The score is {observation.data.get('score', 0)} of 100, changed by {change}."]
+    if observation.data.get("new_room"):
+        notes.append(f"The agent is in a room where it was not before:\n{quote(str(observation.data.get('look', '')))}")
+        notes += [prompts.NEW_ROOM] if credits_rooms else []
+    return "\n".join(notes)
 
 
 def _remaining_conditions(state: SDPReplanView) -> list[str]:
@@ -342,25 +324,38 @@ def _remaining_conditions(state: SDPReplanView) -> list[str]:
     return tail[1:]
 
 
-def _explain_replan(state: SDPReplanView) -> str:
-    if undone := state["undone"]:
-        texts = numbered_list(dict.fromkeys(invalidation.predicate.text for invalidation in undone))
-        return prompts.UNDONE.format(undone=texts, reason=unquote_line(undone[0].reason))
-    if denied := state["denied"]:
-        return prompts.DENIED.format(reason=unquote_line(denied.reason))
-    return prompts.EXHAUSTED.format(stuck=state["plan"][state["head"]].text, tries=len(state["attempts"]))
-
-
-async def _ask_plan(task: Task, hint: Sequence[str], situation: str, runtime: Runtime[Context]) -> list[Predicate]:
-    wordings = prompts.DRAFT.format(draft="\n".join(hint)) if hint else prompts.WORDINGS
-    question = prompts.PLAN.format(task=task.goal, rooms=", ".join(ROOMS), situation=situation, wordings=wordings)
-    limit = limits_of(task, runtime).plan
-    answer = await ask(build_prompt(runtime, question), create_conditions_form(limit), role="planner", runtime=runtime)
-    return build_plan([*dict.fromkeys(text.strip() for text in answer.conditions if text.strip())], GOAL, limit)
-
-
 def _append_goal(texts: Sequence[str]) -> list[Predicate]:
     return [*(Predicate(text=text) for text in texts), GOAL]
+
+
+async def _resolve_action(written: str, runtime: Runtime[Context]) -> str:
+    """Return the world's action that the model meant, before a step is spent; its own words if that is not clear.
+
+    The world accepts more names than it lists, so what resembles nothing is sent as it is. A focus cannot be undone:
+    it is sent as written or as the model chooses, never as a guess.
+    """
+    actions = await admissible_actions(runtime)
+    meanings = await run_in_thread(lambda: find_meanings(written, actions, prompts.SYNONYMS))
+    if not meanings or normalise_text(written) in map(normalise_text, meanings):
+        return written
+    if len(meanings) == 1 and not _mentions_focus(written):
+        return meanings[0]
+    options = [*meanings[:MAX_MEANINGS], NONE_OF_THESE]
+    question = prompts.MEANINGS.format(written=quote(written), actions=quote(bullet_list(options)))
+    chosen = await choose(build_prompt(runtime, question), options, role="executor", runtime=runtime)
+    return written if chosen == NONE_OF_THESE else chosen
+
+
+def find_meanings(written: str, actions: Sequence[str], synonyms: Mapping[str, str]) -> list[str]:
+    """Return the actions that a written one may mean: the same verb, and one names all that the other names."""
+    text = normalise_text(written)
+    synonym = max((word for word in synonyms if f"{text} ".startswith(f"{word} ")), key=len, default="")
+    text = f"{synonyms[synonym]}{text[len(synonym) :]}" if synonym else text
+    verb, named = text.split(" ", 1)[0], tokens(text)
+    alike = [action for action in actions if action.split(" ", 1)[0] == verb]
+    if exact := [action for action in alike if normalise_text(action) == text]:
+        return exact
+    return [action for action in alike if (words := tokens(action)) <= named or named <= words]
 
 
 async def _choose_action(state: RealizeView, few: int, runtime: Runtime[Context]) -> str:
@@ -376,30 +371,8 @@ async def _choose_action(state: RealizeView, few: int, runtime: Runtime[Context]
         lambda: select_actions(queries, exclude_focus(untried), most=most, encoder=find_encoder())
     )
     if not offered:
-        return await _ask_action(state, runtime)
-    if len(offered) == 1:
-        return offered[0]
-    question = prompts.ACT.format(
-        task=state["task"].goal,
-        target=target,
-        count=len(state["attempts"]),
-        tried=quote(bullet_list(_format_failure(a) for a in state["attempts"][-3:])),
-        view=quote(state["evidence"].view, MAX_VIEW_CHARS),
-        actions=quote(bullet_list(offered)),
-    )
-    return await choose(build_prompt(runtime, question), offered, role="executor", runtime=runtime)
-
-
-async def _ask_action(state: RealizeView, runtime: Runtime[Context]) -> str:
-    # As in the SDP paper, the model writes the action freely.
-    question = prompts.WRITE.format(
-        task=state["task"].goal,
-        target=state["target"].text,
-        count=len(state["attempts"]),
-        tried=quote(bullet_list(_format_failure(a) for a in state["attempts"][-5:])),
-        view=quote(state["evidence"].view, MAX_VIEW_CHARS),
-    )
-    return (await ask(build_prompt(runtime, question), Written, role="executor", runtime=runtime)).action
+        return await ask_action(state, runtime)
+    return offered[0] if len(offered) == 1 else await choose_action(state, offered, runtime)
 
 
 def _judge_by_shortcut(tail: Sequence[Predicate], observation: Observation) -> Verdict | None:
@@ -424,22 +397,3 @@ def _judge_by_rules(tail: Sequence[Predicate], observation: Observation) -> Verd
         return Verdict(depth=len(decided), evidence="; ".join(quotes), decided_by="code")
     first = None if tail[0].kind == "goal" else decide_condition(tail[0].text, observation)
     return Verdict(depth=0, reason=first.quote, evidence=first.quote, decided_by="code") if first else None
-
-
-async def _ask_verdict(state: ValidateView, runtime: Runtime[Context]) -> Verdict:
-    tail = [p for p in state["tail"][:MAX_CASCADE] if p.kind != "goal"]
-    observation = state["observation"]
-    question = prompts.JUDGE.format(
-        action=quote(state["action"].text),
-        observation=quote(observation.text),
-        score=observation.data.get("score", 0),
-        change=f"{100 * observation.reward:+.0f}",
-        room="The agent is in a room where it was not before.\n" if observation.data.get("new_room") else "",
-        conditions=numbered_list(p.text for p in tail),
-    )
-    answer = await ask(build_prompt(runtime, question), ScienceWorldHolds, role="validator", runtime=runtime)
-    return Verdict(depth=min(answer.holds, len(tail)), reason=answer.reason, decided_by="model")
-
-
-def _format_failure(attempt: Attempt) -> str:
-    return f"{attempt.action.text}: {attempt.verdict.reason[:100]}"

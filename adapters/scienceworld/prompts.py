@@ -27,19 +27,22 @@ How the world works:
 - To do something with a thing, first be in its room. Things that fit in a hand can be picked up and carried along.
 - A sink gives water when it is activated; a stove, an oven or a furnace heats what is in or on it once it is
   activated; a fridge or freezer cools what is in it. Heating, cooling and growing take time: look again, or wait.
-- Living things are plants and animals; plants grow in the greenhouse, most animals live outside. Seeds need soil and
-  water. Eggs, seeds, seedlings, young and adults are life stages.
+- Living things are plants and animals. Seeds need soil and water. Eggs, seeds, seedlings, young and adults are life
+  stages.
 - The boxes that answers go into are named by their colour.
+"""
 
+PLACES = """
 Where things usually are:
 - kitchen: stove, oven, fridge, freezer, sink, cupboard, counter, tables; pots, cups, jars, food, lighter, thermometer
 - workshop: table with battery, wires, light bulbs, switch, other electrical parts; things to test
 - art studio: cups of paint, jug, large cupboard
-- greenhouse: flower pots, soil, seeds, plants, bee hive, shovel, sink, jug
-- outside: animals, eggs, trees, fire pit, fountain, wood, axe
+- greenhouse: flower pots, soil, seeds, all plants, bee hive, shovel, sink, jug
+- outside: most animals, eggs, trees, fire pit, fountain, wood, axe
 - foundry: blast furnace, sink; bathroom: sink, toilet, bathtub
 - bedroom: bed, closet, books; living room: chairs, couch, bookshelf; hallway: picture
 """
+"""Where things usually are: for models too small to search. STEP and CLIN must learn it (STEP, section 4.2.3)."""
 
 SYNONYMS = {
     **dict.fromkeys(("take", "get", "grab"), "pick up"),
@@ -54,99 +57,28 @@ SYNONYMS = {
 }
 """Verb that a model may write -> verb of the world; used to match a written action to the admissible ones."""
 
-PLAN = """\
-Task: {task}
-
-Rooms: {rooms}. Name no other room.
-{situation}
-List the conditions that lead from here to the end of the task, in the order in which they come true. Each is one
-change that a single action brings about and that the world shows.
-{wordings}"""
-
 WORDINGS = """\
-Prefer the wordings: The agent is in ROOM. The location of THING is known. THING is in focus. The inventory contains
-THING. THING is in THING.
+Wordings that can be checked without doubt: The agent is in ROOM. The location of THING is known. THING is in focus. The
+inventory contains THING. THING is in THING. Use others where the task needs them: for what is heated, cooled, melted,
+boiled, grown, mixed, connected, switched on, measured or read.
 """
 
 DRAFT = """\
-A draft, read off the task's words: repeat what is right of it, add what is missing, in its place and in like words.
+A draft, derived from the task's words alone. Keep what is right of it, and add what is missing in its place:
 {draft}
 """
 
-STUCK = """
-Certified so far:
-{certified}
+REFUSED = """\
+Actions that the world refused as they were written. A name may be wrong, or the thing may be out of reach, for example
+inside something closed:
+{actions}"""
 
-{why}
-{failures}
+NEW_ROOM = "A condition that the place of a thing is known counts as held when a new room was entered."
+"""The SDP paper's rule for conditions about places (appendix A.3), used by `scienceworld:paper` only."""
 
-What the world does not take; do not name it again:
-{rejected}
-
-The world now:
-{view}
-"""
-
-EXHAUSTED = 'Stuck at "{stuck}" after {tries} attempts in all, lately:'
-
-UNDONE = """\
-These conditions were met, but do not hold any more; make them true again. {reason}
-{undone}
-
-Tried lately:"""
-
-DENIED = """\
-The task was believed to be completed, but a check found that it is not. {reason}
-
-Tried lately:"""
-
-CUT = """
-Certified so far, all that the plan had, for it was as long as a plan may be; give the rest of it:
-{certified}
-
-The world now:
-{view}
-"""
-
-ACT = """\
-Task: {task}
-
-Condition to make true: {target}
-
-The world now:
-{view}
-
-Tried for it in vain {count} times, lately:
-{tried}
-
-Actions:
+MEANINGS = """\
+This action was written:
+{written}
+The world does not list it. Which of these does it mean? A thing that was not meant is worse than none.
 {actions}
-Choose the action that makes the condition true.
-"""
-
-WRITE = """\
-Task: {task}
-
-The world now:
-{view}
-
-Condition to make true: {target}
-Tried for it in vain {count} times, lately:
-{tried}
-
-Write the one action that makes the condition true, in one of the forms above.
-"""
-
-JUDGE = """\
-Conditions, in order:
-{conditions}
-
-The last action was:
-{action}
-The world answered:
-{observation}
-{room}The score is {score} of 100, changed by {change}.
-
-How many of the conditions hold now, counted from the first one on without a gap? If the first does not hold: 0. A
-condition that a place is known counts as held when a new room was entered.
 """

@@ -316,6 +316,10 @@ def _format_id(split: str, task: str, variation: int) -> str:
 EndReason = Literal["", "goal", "failed", "moves", "calls"]
 
 
+MOVE_COSTS = "An action costs one move; `wait` costs 11 and `wait1` 2; looking and the inventory cost none."
+"""What the simulator counts as moves, for agents with a limit of moves."""
+
+
 class EpisodeTally:
     """Score, moves and calls of an episode so far. Scores range from 0 to 100; -100 is a fatal mistake."""
 
@@ -343,6 +347,18 @@ class EpisodeTally:
         if unit == "moves" and limit is not None and self.moves > limit:
             return "moves"
         return "calls" if self.setting.calls is not None and self.calls >= self.setting.calls else ""
+
+    def describe(self) -> str:
+        """Describe the score, and what is used and left of the episode's moves and calls, with the price of waiting."""
+        limit, unit = self.setting.limit, self.setting.unit
+        lines = [f"Score: {self.score} of 100."]
+        if unit == "moves":
+            left = "" if limit is None else f", {max(limit - self.moves, 0)} left"
+            lines.append(f"Moves used: {self.moves}{left}. {MOVE_COSTS}")
+        most = min((n for n in (self.setting.calls, limit if unit == "calls" else None) if n is not None), default=None)
+        if most is not None:
+            lines.append(f"Actions used: {self.calls}, {max(most - self.calls, 0)} left.")
+        return "\n".join(lines)
 
     def data(self) -> Arguments:
         """Return score, moves, calls and, once it has ended, the reason, for the `data` of an observation."""

@@ -198,7 +198,7 @@ class ScienceWorld(Environment):
         if self._view is None:
             rooms = f"Rooms seen: {', '.join(self.rooms)}"
             shown = (simplify_view(text) for text in (self._live.look(), self._live.inventory()))
-            parts = (*shown, rooms, self._question())
+            parts = (*shown, rooms, self.tally.describe(), self._question())
             self._view = "\n".join(filter(None, parts))
         return self._view
 
