@@ -265,7 +265,7 @@ class Holds(BaseModel):
 
     reason: Annotated[str, Truncated(300)]
     evidence: Annotated[str, FullOnly()] = ""
-    facts: Annotated[list[str], FullOnly()] = []
+    established: Annotated[list[str], FullOnly()] = []
     unreachable: Annotated[bool, FullOnly()] = False
     holds: int = Field(ge=0, le=MAX_SHOWN_CONDITIONS, strict=True)
 
@@ -305,7 +305,7 @@ def _to_verdict(answer: Holds, most: int, observation: Observation) -> Verdict:
         reason=answer.reason,
         evidence=quoted if is_shown else "",
         decided_by="model",
-        facts=tuple(filter(None, map(unquote_line, answer.facts))),
+        facts=tuple(filter(None, map(unquote_line, answer.established))),
         unreachable=answer.unreachable and not depth,
     )
 
@@ -336,7 +336,7 @@ VERDICT_QUESTION = """\
 Give, in this order:
 - reason: what the answer says about the target, then about the conditions after it as far as they hold too.
 - evidence: the words of the answer, copied exactly, that show it; empty if the target does not hold.
-- facts: what the answer shows that later steps may need when it is out of sight: readings, contents, places, exact
+- established: what the answer shows that later steps may need when it is out of sight: readings, contents, places, exact
   names, recipes, what is broken. One short statement each; an empty list if there is nothing new.
 - unreachable: true only if the answer shows that the target can never come true as it is worded, for example because
   what it names does not exist. It is then planned anew. Otherwise false.

@@ -61,13 +61,13 @@ from certigraph.state.sdp import (
 
 def _clear_certified(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
     optional = [log for log in ("audits", "invalidations") if state.get(log)]
-    logs = {log: Overwrite([]) for log in ("certificates", "attempts", "turns", *optional)}
+    logs = {log: Overwrite([]) for log in ("certificates", "attempts", "trace", *optional)}
     cursor = {"plan": [], "head": 0, "tried": 0, "replans": 0, "verdict": Verdict(depth=0)}
     return {**update, **clear_memory(state), **logs, **cursor}
 
 
 def _record_turn(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
-    return {**update, "turns": [create_turn("", state["action"], update["observation"])]}
+    return {**update, "trace": [create_turn("", state["action"], update["observation"])]}
 
 
 def _record_attempt(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:

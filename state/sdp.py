@@ -50,7 +50,7 @@ class SDPState(BeliefState, total=False):
     head: int
     certificates: Log[Certificate]
     attempts: Log[Attempt]
-    turns: Log[Turn]
+    trace: Log[Turn]
     """Every action of the run and the world's answer, one turn for each attempt."""
     verdict: Verdict
     tried: int
@@ -190,7 +190,7 @@ def realize_view(state: SDPState) -> RealizeView:
         "target": state["plan"][head],
         "ahead": state["plan"][head + 1 :],
         "evidence": state["evidence"],
-        "turns": tuple(state["turns"]),
+        "turns": tuple(state["trace"]),
         "facts": established_facts(state),
         "attempts": list(_attempts_at(head, judged_attempts(state), state["plan"][head])),
         "belief": belief_of(state),
@@ -231,7 +231,7 @@ def sdp_replan_view(state: SDPState) -> SDPReplanView:
         "head": state["head"],
         "certificates": tuple(state["certificates"]),
         "attempts": tuple(judged_attempts(state)),
-        "turns": tuple(state["turns"]),
+        "turns": tuple(state["trace"]),
         "facts": established_facts(state),
         "evidence": state["evidence"],
         "replans": state["replans"],

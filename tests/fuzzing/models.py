@@ -11,6 +11,7 @@ from certigraph.adapters.locomo.benchmark import is_abstention, stemmed_f1
 from certigraph.adapters.matching import rank_actions
 from certigraph.adapters.models.prompts import quote, unquote_line
 from certigraph.adapters.models.schemas import ParseError, parse_reply, schema_of
+from certigraph.adapters.predicates import Holds
 from certigraph.adapters.redaction import redact, redact_record
 from certigraph.adapters.research.operators import join_answers
 from certigraph.adapters.research.plans import Decomposition, Found, Tools
@@ -18,7 +19,6 @@ from certigraph.adapters.research.scoring import score_answer
 from certigraph.adapters.travelplanner.written_plans import MalformedPlanError, read_plan, read_turn
 from certigraph.nodes.beliefs import Findings, parse_notes
 from certigraph.nodes.factored_states import Objects, merge_answer
-from certigraph.nodes.sdp import Holds
 from certigraph.nodes.tdp import Subtasks, to_nodes
 from certigraph.runtime.texts import split_answer
 from certigraph.state.records import Observation

@@ -17,13 +17,14 @@ from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.adapters.models.schemas import MAX_READ_ITEMS
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
+from certigraph.adapters.predicates import Holds
 from certigraph.adapters.protocols import PAPER_LIMITS, Context
 from certigraph.evaluation.comparison_summary import replay_of
 from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.graphs import sdp, step
 from certigraph.nodes.plans import steps_form, to_outline
 from certigraph.nodes.react import Thought
-from certigraph.nodes.sdp import Holds, give_up
+from certigraph.nodes.sdp import give_up
 from certigraph.nodes.step import Completion, Next
 from certigraph.runtime.history import RunHistory, read_history
 from certigraph.runtime.registry import build_graph, parse_swap

@@ -35,12 +35,12 @@ from certigraph.adapters.models.scripts import (
     use_view,
 )
 from certigraph.adapters.models.usage import Call, Meter, metering
+from certigraph.adapters.predicates import Conditions, Holds, NextAction
 from certigraph.adapters.protocols import Budget, Context, Responder
 from certigraph.adapters.research.plans import Adequacy, Decomposition, Found, Tools
 from certigraph.nodes.goal_checks import GoalCheck
 from certigraph.nodes.plans import Plan
 from certigraph.nodes.react import Thought
-from certigraph.nodes.sdp import Conditions, Holds, NextAction
 from certigraph.nodes.step import Completion, Next, Ruling
 from certigraph.runtime.run import run
 from certigraph.state.records import Task, UnknownName

@@ -13,6 +13,7 @@ from twins import Twins
 
 from certigraph.adapters.models.schemas import schema_of
 from certigraph.adapters.models.scripts import IMPOSSIBLE_PREFIX, INVALID_ACTION, Situation, use_situation
+from certigraph.adapters.predicates import Conditions
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.scienceworld import benchmark, recordings
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
@@ -28,7 +29,7 @@ from certigraph.adapters.scienceworld.operators import ScienceWorldHolds, Writte
 from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
 from certigraph.graphs import sdp
 from certigraph.nodes.plans import SupervisorJudgement, steps_form
-from certigraph.nodes.sdp import Conditions, always_pass, capped, give_up
+from certigraph.nodes.sdp import always_pass, capped, give_up
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
 from certigraph.state.records import (
