@@ -71,17 +71,27 @@ async def ask_rest_of_plan(
     before = _format_certified(task, state["certified"])
     after = f"\nEstablished by the answers so far:\n{format_facts(state['facts'])}\n"
     after += f"\nThe world now:\n{quote(state['evidence'].view)}\n{_format_checks(state)}{_paragraph(notes)}\n"
-    most, left = limits_of(task, runtime).plan, max(_steps(task, runtime) - len(state["turns"]), 0)
-    if needs_rest_of_plan(state):
-        after += EXTEND_QUESTION.format(goal=end.text, most=most, left=left)
-    else:
-        attempts = state["attempts"][-MAX_SMALL_ATTEMPTS if profile.is_small else 0 :]
-        tail = numbered_list(p.text for p in state["plan"][state["head"] :])
-        tried = quote(format_attempts(attempts))
-        after += REPLAN_QUESTION.format(goal=end.text, most=most, left=left, tail=tail, tried=tried)
+    after += _rest_question(state, small=profile.is_small).format(
+        goal=end.text,
+        most=limits_of(task, runtime).plan,
+        left=max(_steps(task, runtime) - len(state["turns"]), 0),
+    )
     history = format_history(state["turns"], PLANNER + before + after, profile)
     shown = f"\nActions so far and the world's answers, the latest last:\n{quote(history.text)}\n"
     return await _ask_conditions(before + shown + after, task, end, runtime, cut=history.cut)
+
+
+def _rest_question(state: SDPReplanView, *, small: bool) -> str:
+    """Return the question for a rest of the plan, by what led to it: a template for `goal`, `most` and `left`."""
+    tail = numbered_list(p.text for p in state["plan"][state["head"] :])
+    if needs_rest_of_plan(state):
+        lead = EXTEND_LEAD
+    elif state["undone"] or state["denied"]:
+        lead = UNDONE_LEAD.format(tail=tail)
+    else:
+        tried = quote(format_attempts(state["attempts"][-MAX_SMALL_ATTEMPTS if small else 0 :]))
+        lead = STUCK_LEAD.format(tail=tail, tried=tried)
+    return lead.replace("{", "{{").replace("}", "}}") + REST_QUESTION
 
 
 def goal_of(task: Task) -> Predicate:
@@ -113,7 +123,8 @@ def _format_certified(task: Task, certified: CertifiedState) -> str:
 def _format_checks(state: SDPReplanView) -> str:
     """Describe what an audit or a revalidation found, in graphs that have one."""
     held = {predicate.text for predicate in state["certified"].predicates}
-    lost = list(dict.fromkeys(i.predicate.text for i in state["invalidations"] if i.predicate.text not in held))
+    undone = [i for i in state["invalidations"] if i.predicate.text not in held]
+    lost = list(dict.fromkeys(f"{i.predicate.text} ({unquote_line(i.reason)})" for i in undone))
     parts = [f"Met earlier, but undone since:\n{numbered_list(lost)}\n"] if lost else []
     if state["audits"] and not state["audits"][-1].confirmed:
         parts.append(f"An audit found that the goal is not reached:\n{unquote_line(state['audits'][-1].reason)}\n")
@@ -145,14 +156,20 @@ in all. The last condition is the goal itself:
 {goal}
 """
 
-EXTEND_QUESTION = """\
-The plan ends here, because it had as many conditions as a plan may have, and all of them hold. Think first what is
-still missing, then list the conditions that lead from here to the goal, at most {most}; {left} actions are left. The
-last condition is the goal itself:
-{goal}
+EXTEND_LEAD = """\
+The plan ends here, because it had as many conditions as a plan may have, and all of them hold. Think first: what is
+still missing?
 """
 
-REPLAN_QUESTION = """\
+UNDONE_LEAD = """\
+The rest of the plan, to which the agent had come:
+{tail}
+
+Something that was thought to be reached is not, as said above. Think first: what makes it true again, and does the rest
+of the plan still fit after that?
+"""
+
+STUCK_LEAD = """\
 The rest of the plan, whose first condition was not reached:
 {tail}
 
@@ -160,8 +177,12 @@ Tried for it, with the reason why it was not accepted:
 {tried}
 
 Think first: why was it not reached? It may be worded so that no answer can show it, it may need something that was not
-done, or there may be no such thing. Then write a new rest of the plan from here to the goal that avoids that cause, at
-most {most} conditions; {left} actions are left. Do not repeat what is certified. The last condition is the goal itself:
+done, or there may be no such thing. Avoid that cause.
+"""
+
+REST_QUESTION = """\
+Then write a new rest of the plan from here to the goal, at most {most} conditions; {left} actions are left. Do not
+repeat what is certified. The last condition is the goal itself:
 {goal}
 If there is no way to the goal, give an empty list.
 """
@@ -266,7 +287,7 @@ class Holds(BaseModel):
     reason: Annotated[str, Truncated(300)]
     evidence: Annotated[str, FullOnly()] = ""
     established: Annotated[list[str], FullOnly()] = []
-    unreachable: Annotated[bool, FullOnly()] = False
+    reachable: Annotated[bool, FullOnly()] = True
     holds: int = Field(ge=0, le=MAX_SHOWN_CONDITIONS, strict=True)
 
 
@@ -306,7 +327,7 @@ def _to_verdict(answer: Holds, most: int, observation: Observation) -> Verdict:
         evidence=quoted if is_shown else "",
         decided_by="model",
         facts=tuple(filter(None, map(unquote_line, answer.established))),
-        unreachable=answer.unreachable and not depth,
+        unreachable=not (answer.reachable or depth),
     )
 
 
@@ -336,10 +357,10 @@ VERDICT_QUESTION = """\
 Give, in this order:
 - reason: what the answer says about the target, then about the conditions after it as far as they hold too.
 - evidence: the words of the answer, copied exactly, that show it; empty if the target does not hold.
-- established: what the answer shows that later steps may need when it is out of sight: readings, contents, places, exact
-  names, recipes, what is broken. One short statement each; an empty list if there is nothing new.
-- unreachable: true only if the answer shows that the target can never come true as it is worded, for example because
-  what it names does not exist. It is then planned anew. Otherwise false.
+- established: what the answer shows that later steps may need when it is out of sight: readings, contents, places,
+  exact names, recipes, what is broken. One short statement each; an empty list if there is nothing new.
+- reachable: false only if the answer shows that the target can never come true as it is worded, for example because
+  what it names does not exist. It is then planned anew. Otherwise true.
 - holds: how many conditions hold now, counted from the target on without a gap; 0 if the target does not hold.
 """
 

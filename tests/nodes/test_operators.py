@@ -133,7 +133,10 @@ def test_a_hidden_key_cannot_be_read(read: Any):
     with pytest.warns(certigraph.RunFailedWarning):
         result = certigraph.run(sdp.build(validate=curious), "blocksworld", "3-0")
     assert result.ending == "error:operator"
-    assert "curious in slot validate read 'history'; the slot shows action, observation, tail, task" in result.message
+    assert (
+        "curious in slot validate read 'history'; the slot shows action, facts, observation, tail, task"
+        in result.message
+    )
 
 
 def test_an_errors_own_key_is_not_taken_for_a_read_of_the_state():

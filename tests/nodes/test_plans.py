@@ -25,6 +25,7 @@ def call_operator(operator: Operator, mind: Mind, world: Any = None, profile: An
     view = {
         "task": Task(benchmark="records", id="only", goal="find a room"),
         "assignment": "find a room",
+        "steps": 1,
         "known": (),
         "evidence": Evidence(view="a desk"),
         "outline": ("look around",),
@@ -96,6 +97,7 @@ def test_what_other_subtasks_came_to_is_quoted_to_the_executor_for_it_may_be_the
     fields = {
         "task": Task(benchmark="records", id="only", goal="g"),
         "turns": [],
+        "history": [],
         "evidence": Evidence(),
         "outline": ("go on",),
         "progress": Progress(),

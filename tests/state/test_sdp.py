@@ -27,6 +27,7 @@ from certigraph.state.records import (
     Action,
     Attempt,
     Certificate,
+    Fact,
     Finding,
     Observation,
     Predicate,
@@ -35,7 +36,15 @@ from certigraph.state.records import (
     Usage,
     Verdict,
 )
-from certigraph.state.run import CertifiedState, Evidence, KnownFinding, certified_state, certified_states, transitions
+from certigraph.state.run import (
+    CertifiedState,
+    Evidence,
+    KnownFinding,
+    Turn,
+    certified_state,
+    certified_states,
+    transitions,
+)
 from certigraph.state.sdp import SDPState, propose_view, realize_view, sdp_replan_view, validate_view
 from certigraph.state.trajectory import Event, read_trajectory, serializer
 
@@ -48,6 +57,7 @@ verdicts = st.builds(Verdict, depth=st.integers(0, 9), reason=texts, exhausted=s
 observations = st.builds(Observation, text=texts, accepted=st.booleans(), reward=st.floats(0, 1), done=st.booleans())
 evidences = st.builds(Evidence, view=texts)
 steps = st.builds(Step, action=actions, digest=texts)
+turns = st.builds(Turn, action=texts, observation=texts)
 usages = st.builds(Usage, node=texts, calls=st.integers(0, 9), usd=st.floats(0, 1))
 
 
@@ -90,6 +100,7 @@ def states(draw: st.DrawFn) -> SDPState:
         certificates=draw(certificate_lists()),
         attempts=draw(st.lists(attempts_at(st.integers(0, head)), max_size=4)),
         history=draw(st.lists(steps, max_size=3)),
+        trace=draw(st.lists(turns, max_size=3)),
         evidence=draw(evidences),
         action=draw(actions),
         observation=draw(observations),
@@ -152,31 +163,33 @@ def test_realize_sees_its_target_the_view_and_the_tries_at_this_target(
         Attempt(position=head, target=plan[head], action=Action(text=f"try {n}"), digest="", verdict=Verdict(depth=0))
         for n in range(data.draw(st.integers(0, 3)))
     ]
-    other_tail = [*plan[: head + 1], *predicates("other", data.draw(st.integers(0, 3)))]
+    other_head = [*predicates("other", head), *plan[head:]]
     one: SDPState = {**state, "attempts": [*data.draw(elsewhere), *here]}
     two: SDPState = {
         **poisoned(state, other, (*BOOKKEEPING, "observation", "replans")),
-        "plan": other_tail,
+        "plan": other_head,
         "attempts": [*data.draw(elsewhere), *here],
     }
     view = seen_by(sdp_slots.REALIZE, one)
     assert view == seen_by(sdp_slots.REALIZE, two) == realize_view(one)
     assert view["attempts"] == here
-    assert set(view) == {"task", "certified", "target", "evidence", "attempts", "belief", "advice"}
+    assert view["ahead"] == plan[head + 1 :]
+    shown = {"task", "certified", "target", "ahead", "evidence", "turns", "facts", "attempts", "belief", "advice"}
+    assert set(view) == shown
 
 
 def test_realize_does_not_see_tries_at_a_target_that_was_replanned_away():
     def tried_at(target: Predicate) -> Attempt:
         return Attempt(position=0, target=target, action=Action(text="x"), digest="", verdict=Verdict(depth=0))
 
-    state = SDPState(task=TASK, plan=[PLAN[1]], head=0, certificates=[], evidence=Evidence())
+    state = SDPState(task=TASK, plan=[PLAN[1]], head=0, certificates=[], trace=[], evidence=Evidence())
     state["attempts"] = [tried_at(PLAN[0]), tried_at(PLAN[1])]
     assert realize_view(state)["attempts"] == [tried_at(PLAN[1])]
 
 
 @for_all(states(), states())
 def test_validate_sees_the_plan_tail_the_action_and_the_new_observation_alone(state: SDPState, other: SDPState):
-    hidden = ("episode", "history", "verdict", "tried", "usage", "certificates", "attempts", "evidence", "replans")
+    hidden = ("episode", "history", "verdict", "tried", "usage", "certificates", "evidence", "replans", "trace")
     before = predicates("other", state["head"])
     changed: SDPState = {**poisoned(state, other, hidden), "plan": [*before, *state["plan"][state["head"] :]]}
     view = seen_by(sdp_slots.VALIDATE, state)
@@ -186,7 +199,23 @@ def test_validate_sees_the_plan_tail_the_action_and_the_new_observation_alone(st
         "tail": state["plan"][state["head"] :],
         "action": state["action"],
         "observation": state["observation"],
+        "facts": (),
     }
+
+
+def test_what_verdicts_established_is_shown_with_the_action_that_showed_it_the_latest_of_equals():
+    def tried(action: str, *facts: str, depth: int = 0) -> Attempt:
+        verdict = Verdict(depth=depth, facts=facts)
+        return Attempt(position=0, target=PLAN[0], action=Action(text=action), digest="", verdict=verdict)
+
+    attempts = [tried("read recipe", "salt and water", "in a jar", depth=1), tried("look"), tried("mix", "in a jar")]
+    state = SDPState(task=TASK, plan=PLAN, head=0, certificates=[], attempts=attempts, trace=[], evidence=Evidence())
+    state |= {"action": Action(text="x"), "observation": Observation(text="y"), "replans": 0}  # type: ignore[typeddict-item]
+    facts = (
+        Fact(text="salt and water", step=1, action="read recipe"),
+        Fact(text="in a jar", step=3, action="mix"),
+    )
+    assert realize_view(state)["facts"] == validate_view(state)["facts"] == sdp_replan_view(state)["facts"] == facts
 
 
 @for_all(states(), states())

@@ -13,7 +13,7 @@ from twins import Twins
 
 from certigraph.adapters.models.schemas import schema_of
 from certigraph.adapters.models.scripts import IMPOSSIBLE_PREFIX, INVALID_ACTION, Situation, use_situation
-from certigraph.adapters.predicates import Conditions
+from certigraph.adapters.predicates import Conditions, Holds, NextAction
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.scienceworld import benchmark, recordings
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
@@ -25,7 +25,6 @@ from certigraph.adapters.scienceworld.expert import (
     join_milestones,
     milestones_of,
 )
-from certigraph.adapters.scienceworld.operators import ScienceWorldHolds, Written
 from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
 from certigraph.graphs import sdp
 from certigraph.nodes.plans import SupervisorJudgement, steps_form
@@ -88,7 +87,7 @@ def test_the_next_action_is_the_paths_next_one_whatever_the_target():
             for action in gold.actions[:done]
             for step in (told(INVALID_ACTION), told(action), told(INVALID_ACTION))
         ]
-        assert answer(gold, Written, history, 0, plan=[Predicate(text="anything")])["action"] == gold.actions[done]
+        assert answer(gold, NextAction, history, 0, plan=[Predicate(text="anything")])["action"] == gold.actions[done]
 
 
 def test_a_plan_names_the_milestones_ahead_and_none_of_those_reached():
@@ -104,7 +103,7 @@ def test_a_verdict_counts_the_milestones_reached_up_to_the_first_condition_that_
 
     def held(*texts: str, score: int) -> int:
         plan = [Predicate(text="already certified"), *(Predicate(text=text) for text in texts)]
-        return int(answer(gold, ScienceWorldHolds, [], score, plan=plan, head=1)["holds"])
+        return int(answer(gold, Holds, [], score, plan=plan, head=1)["holds"])
 
     texts = [rise.text() for rise in rises[:3]]
     assert [held(*texts, score=score) for score in (0, rises[0].score, rises[2].score)] == [0, 1, 3]
