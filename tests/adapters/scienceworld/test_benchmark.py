@@ -192,7 +192,8 @@ def test_views_and_lists_are_made_when_requested_and_once_between_steps():
     step(world, "wait")
     assert (fake.looked, fake.listed) == (1, 0)
     assert world.admissible() == world.admissible() == ["wait", "pick up orange"]
-    assert world.view() == world.view() == f"{VIEW}\nIn your inventory, you see:\nan orange\nRooms seen: kitchen"
+    shown = f"{VIEW}\nIn your inventory, you see:\nan orange\nRooms seen: kitchen"
+    assert world.view() == world.view() == f"{shown}\nScore: 0 of 100.\nActions used: 1, 499 left."
     assert (fake.looked, fake.listed) == (2, 1)
     step(world, "wait")
     world.view()
@@ -499,7 +500,7 @@ def test_the_twin_walks_the_recorded_path_looks_left_out_or_not():
     assert step(world, "Go to kitchen").data["room"] == "kitchen"
     assert step(world, "take orange").data["result"] == "ambiguous"
     assert step(world, "cancel").data["result"] == "cancelled"
-    assert world.view() == f"{VIEW}\nRooms seen: hallway, kitchen"
+    assert world.view() == f"{VIEW}\nRooms seen: hallway, kitchen\nScore: 10 of 100."
     assert step(world, "take orange").data["options"] == list(ORANGES)
     solved = step(world, ORANGES[1])
     assert (solved.text, solved.solved, solved.reward, solved.data["moves"]) == ("You move it.", True, 0.9, 3)

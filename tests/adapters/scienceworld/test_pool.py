@@ -126,7 +126,7 @@ def test_a_world_that_is_not_used_lends_its_simulator_and_continues_where_it_was
     for world in rest:
         assert step(world) == "Step 1: wait"
     assert step(first) == "Step 3: wait"
-    assert first.view() == seen[-1]
+    assert first.view().partition("Score")[0] == seen[-1].partition("Score")[0]
     assert first.tally.calls == 3
     for world in (first, *rest):
         world.close()

@@ -17,12 +17,12 @@ from twins import Twins
 
 from certigraph.adapters import episodes
 from certigraph.adapters.episodes import EPISODES
-from certigraph.adapters.models.prompts import OPENING
+from certigraph.adapters.models.profiles import SMALL_DEFAULT_WINDOW, ModelProfile, estimate_tokens
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.scienceworld import operators
 from certigraph.adapters.scienceworld import operators as offers
+from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
 from certigraph.adapters.scienceworld.expert import milestones_of
-from certigraph.adapters.scienceworld.prompts import BRIEFING
 from certigraph.adapters.scienceworld.recordings import read_recordings
 from certigraph.adapters.scienceworld.splits import list_ids
 from certigraph.graphs import clin, plan_and_solve, react, reflexion, sdp, step
@@ -171,11 +171,6 @@ def test_a_jvm_that_dies_in_mid_run_is_the_worlds_fault_and_the_run_is_resumed(
 
 TASK_PROMPTS = "gold/use-thermometer:0"
 
-PREFIX = OPENING.format(briefing=BRIEFING)
-
-MOST = 800
-"""Tokens of a prompt beyond the prefix, at four characters each; the view of a room is shown whole."""
-
 BUILDS: dict[str, tuple[Callable[[], Any], str]] = {
     "sdp": (sdp.build, ""),
     "sdp:drafted": (sdp.build, "drafted"),
@@ -213,7 +208,8 @@ def walked(name: str, twins: Twins, out: Path) -> list[tuple[frozenset[str], str
         return expert(prompt, schema)
 
     limits = UNLIMITED.limits.model_copy(update={"attempts": 30, "replans": 5, "steps": 60})  # type: ignore[union-attr]
-    context = UNLIMITED.model_copy(update={"chat": ScriptedChat(responder=mind), "limits": limits})
+    profile = "small" if twins.drafted else "full"
+    context = UNLIMITED.model_copy(update={"chat": ScriptedChat(responder=mind), "limits": limits, "profile": profile})
     with pytest.MonkeyPatch.context() as patch:
         for module in (episodes, offers, operators):  # words alone: torch takes seconds to load
             patch.setattr(module, "find_encoder", lambda: None)
@@ -223,17 +219,27 @@ def walked(name: str, twins: Twins, out: Path) -> list[tuple[frozenset[str], str
 
 
 @pytest.mark.parametrize("name", BUILDS)
-def test_every_prompt_opens_with_the_prefix_and_stays_short_beyond_it(name: str, prompts_of: Any):
+def test_every_prompt_opens_with_what_the_operator_does_and_the_rules_of_the_world(name: str, prompts_of: Any):
+    briefing = ScienceWorldBenchmark(config=BUILDS[name][1]).briefing
     assert prompts_of(name)
-    assert all(prompt.startswith(PREFIX) for _, prompt in prompts_of(name))
-    assert max(len(prompt) - len(PREFIX) for _, prompt in prompts_of(name)) / 4 <= MOST
+    assert all(briefing in prompt for _, prompt in prompts_of(name))
+    openings: dict[frozenset[str], set[str]] = {}
+    for fields, prompt in prompts_of(name):
+        openings.setdefault(fields, set()).add(prompt.partition(briefing)[0])
+    assert {len(texts) for texts in openings.values()} == {1}, "an operator's requests share all up to the rules"
+    assert "Your task" not in "".join(briefing for texts in openings.values() for briefing in texts)
 
 
-def test_the_prefix_holds_no_task():
-    goals = [recording.desc for recording in read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")]
-    assert len(goals) == 30
-    assert not [goal for goal in goals if goal in PREFIX]
-    assert "Your task" not in PREFIX
+@pytest.mark.parametrize("name", [name for name in BUILDS if BUILDS[name][1] == "drafted"])
+def test_the_prompts_for_small_models_fit_their_window(name: str, prompts_of: Any):
+    window = ModelProfile("small", SMALL_DEFAULT_WINDOW).prompt_tokens
+    assert max(estimate_tokens(prompt) for _, prompt in prompts_of(name)) <= window
+
+
+@pytest.mark.parametrize("name", ["step", "react", "clin"])
+def test_no_first_prompt_says_where_things_are(name: str, prompts_of: Any):
+    first = prompts_of(name)[0][1]
+    assert not [room for room in ("greenhouse", "foundry", "workshop") if f"{room}:" in first]
 
 
 @pytest.mark.parametrize("name", ["step", "step:choosing"])
