@@ -175,14 +175,14 @@ class Reasoned(BaseModel):
 class Believed(BaseModel):
     """An answer at first sight, with the belief that the next step will find."""
 
-    belief: Annotated[str, Truncated(MAX_BELIEF)]
+    belief: Annotated[str, Truncated(MAX_BELIEF, always=True)]
     reward: float = Field(ge=0, le=1)
 
 
 class ReasonedBelief(BaseModel):
     """An answer after some thought, with the belief that the next step will find."""
 
-    belief: Annotated[str, Truncated(MAX_BELIEF)]
+    belief: Annotated[str, Truncated(MAX_BELIEF, always=True)]
     analysis: Annotated[str, Truncated(800)]
     reward: float = Field(ge=0, le=1)
 

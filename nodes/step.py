@@ -17,13 +17,22 @@ from langgraph.types import Overwrite
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of, limits_of
-from certigraph.adapters.models.calls import ask, ask_text
-from certigraph.adapters.models.prompts import build_prompt, bullet_list, clip, format_turns, numbered_list, quote
+from certigraph.adapters.models.calls import ask, ask_text, profile_of
+from certigraph.adapters.models.prompts import (
+    History,
+    Prompt,
+    build_prompt,
+    bullet_list,
+    clip,
+    format_history,
+    format_turns,
+    numbered_list,
+    quote,
+)
 from certigraph.adapters.models.schemas import Bounded, Truncated
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context
 from certigraph.nodes import react
-from certigraph.nodes.react import MAX_VIEW
 from certigraph.nodes.slots import Slot, Update, prefer_benchmark_operator
 from certigraph.state.records import Action, Fault, Task
 from certigraph.state.run import Turn, without_thoughts
@@ -130,23 +139,27 @@ class Next(BaseModel):
 
     rationale: Annotated[str, Truncated(200)]
     subtask: Annotated[str, Field(min_length=1), Bounded(200)]
-    insights: Annotated[list[int], Truncated(6)]
+    insights: Annotated[list[int], Truncated(6, full=100)]
 
 
 @prefer_benchmark_operator
 async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the next subtask, or for a refinement of the one that failed (STEP Algorithm 1, lines 5-10)."""
-    request = PLANNER_QUESTION.format(
-        task=state["task"].goal,
+    before = f"Task: {state['task'].goal}\n\n"
+    after = PLANNER_SITUATION.format(
         strategy=numbered_list(state["strategy"]),
         insights=numbered_list(state["insights"]),
-        done=bullet_list(s.text for s in state["subtasks"] if s.status == "completed"),
-        count=len(state["turns"]),
-        turns=quote(format_turns(state["turns"])),
-        view=quote(state["evidence"].view, MAX_VIEW),
+        done=bullet_list(map(_format_subtask, state["subtasks"])),
+        view=quote(state["evidence"].view),
+        used=len(state["turns"]),
+        steps=limits_of(state["task"], runtime).steps,
         order=_planner_instruction(state),
     )
-    answer = await ask(build_prompt(runtime, request), Next, role="planner", runtime=runtime)
+    profile = await profile_of("planner", runtime)
+    history = format_history(state["turns"], PLANNER_ROLE + before + after, profile)
+    shown = f"Actions so far and the world's answers, the latest last:\n{quote(history.text)}\n\n"
+    prompt = build_prompt(runtime, before + shown + after, role=PLANNER_ROLE, cut=history.cut)
+    answer = await ask(prompt, Next, role="planner", runtime=runtime)
     relevant = (state["insights"][n - 1] for n in dict.fromkeys(answer.insights) if 0 < n <= len(state["insights"]))
     return {"subtask": StepSubtask(text=answer.subtask, insights=tuple(relevant))}
 
@@ -163,36 +176,46 @@ def _planner_instruction(state: PlannerView) -> str:
     return NEXT_INSTRUCTION
 
 
-PLANNER_QUESTION = """\
-Task: {task}
+def _format_subtask(subtask: StepSubtask) -> str:
+    return f"{subtask.status}: {subtask.text}" + (f" ({subtask.reason})" if subtask.status == "failed" else "")
 
-Strategy that an earlier episode suggests:
+
+PLANNER_ROLE = """\
+You direct an agent towards a task, one subtask at a time. Whoever carries a subtask out sees the subtask and not the
+task. You see the task, everything that was done and answered in this episode, and what earlier episodes of the same
+task taught."""
+
+PLANNER_SITUATION = """\
+Strategy that an earlier episode suggests, in its order:
 {strategy}
 
-Insights of earlier episodes:
+Insights of earlier episodes. MAY BE NECESSARY: it helped once; SHOULD BE NECESSARY: it helped repeatedly; MAY
+CONTRIBUTE: it seemed to help; DOES NOT CONTRIBUTE: it was tried and did not help.
 {insights}
 
-Subtasks completed in this episode:
+Subtasks of this episode:
 {done}
-
-Done so far ({count} actions), the latest with the world's answers:
-{turns}
 
 The world now:
 {view}
 
+Actions used in this episode: {used} of at most {steps}.
+
 {order}
-Also give the numbers of the insights that matter for it, no others.
+Also give the numbers of the insights that matter for the subtask, no others.
 """
 
 NEXT_INSTRUCTION = """\
-Give the next subtask on the way to the task: one thing that a few actions can reach. Whoever carries it out sees this
-subtask and not the task, so name the things and places that it is about."""
+Think first: what of the task is reached, in the order in which the task asks for it? Did the last subtask bring what it
+was meant to bring, by what the world answered? What comes next, and can it be reached from here? Then give the next
+subtask: one result that a few actions reach, with the names of things and places as the world shows them. If a change
+only needs time, the subtask is to wait for it. An action that cannot be undone, such as declaring which thing is the
+one asked for, belongs into the subtask at whose time the task wants it, and into no earlier one."""
 
 REFINE_INSTRUCTION = """\
 The subtask "{subtask}" failed: {reason}
-Say in the rationale why, then give a smaller subtask or one that gets there by another way. Whoever carries it out
-sees this subtask and not the task, so name the things and places that it is about."""
+Think first: why did it fail, by what the world answered? Then give a smaller subtask or one that gets there by another
+way, with the names of things and places as the world shows them."""
 
 
 # STEP's Evaluator before an action: check it against the rules of earlier episodes (section 3, Algorithm 1, line 14).
@@ -211,26 +234,24 @@ async def align(state: AlignView, runtime: Runtime[Context]) -> dict[str, Any]:
     request = ALIGN_QUESTION.format(
         rules=numbered_list(state["rules"]), subtask=state["subtask"], action=state["action"].text
     )
-    answer = await ask(build_prompt(runtime, request), Ruling, role="validator", runtime=runtime)
+    prompt = build_prompt(runtime, request, role=EVALUATOR_ROLE)
+    answer = await ask(prompt, Ruling, role="validator", runtime=runtime)
     return {"approval": Approval(approved=not answer.forbidden, reason=answer.reason if answer.forbidden else "")}
 
 
 ALIGN_QUESTION = """\
-Rules, each learnt from an episode that failed:
+Rules that earlier episodes of this task taught:
 {rules}
 
 Work at hand: {subtask}
 Action that is considered: {action}
 
-Does one of the rules speak of exactly this action and say that it does not help here? Judge by the rules alone. A rule
-about focusing on one thing forbids focusing on that thing and nothing else.
+Does one of the rules speak of exactly this action on this thing, and say that it does not help or does harm? Judge by
+the rules alone; a rule about another thing or another action does not count.
 """
 
 
 # STEP's Evaluator after an action: judge whether the subtask is completed.
-
-ASSESSED_TURNS = 4
-"""Number of latest turns that the Evaluator sees."""
 
 
 class Completion(BaseModel):
@@ -243,27 +264,27 @@ class Completion(BaseModel):
 @prefer_benchmark_operator
 async def assess(state: AssessView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model whether the subtask is completed, given the latest actions, observations and the world's view."""
-    request = ASSESS_QUESTION.format(
-        subtask=state["subtask"].text,
-        count=len(state["turns"]),
-        turns=quote(format_turns(state["turns"], most=ASSESSED_TURNS)),
-        view=quote(state["evidence"].view, MAX_VIEW),
-    )
-    answer = await ask(build_prompt(runtime, request), Completion, role="validator", runtime=runtime)
+    profile = await profile_of("validator", runtime)
+    before = f"Subtask: {state['subtask'].text}\n\n"
+    after = ASSESS_QUESTION.format(view=quote(state["evidence"].view))
+    history = format_history(state["turns"], EVALUATOR_ROLE + before + after, profile)
+    shown = f"Done for it, with the world's answers, the latest last:\n{quote(history.text)}\n\n"
+    prompt = build_prompt(runtime, before + shown + after, role=EVALUATOR_ROLE, cut=history.cut)
+    answer = await ask(prompt, Completion, role="validator", runtime=runtime)
     changes = {"status": "completed", "reason": answer.reason} if answer.completed else {}
     return {"subtask": state["subtask"].model_copy(update=changes)}
 
 
+EVALUATOR_ROLE = """\
+You judge the work of an agent that acts in a world known by text alone. Rely on what the world answered and shows, not
+on what an action was meant to do."""
+
 ASSESS_QUESTION = """\
-Subtask: {subtask}
-
-Done for it ({count} actions), the latest with the world's answers:
-{turns}
-
 The world now:
 {view}
 
-Is the subtask completed?
+Reason first: what does the subtask ask for, and which answer, or which part of what the world shows now, says that it
+is so? Then say whether the subtask is completed. If nothing shows it, it is not.
 """
 
 
@@ -363,7 +384,7 @@ def _to_lesson(value: dict[str, Any]) -> Lesson:
 # The lessons of an episode: Reflexion's prose, CLIN's causal insights, STEP's insights and strategy.
 
 MAX_TURNS = 60
-"""Maximum number of turns of an episode in a prompt; the latest ones are shown."""
+"""Maximum number of turns of an episode in the prompt of a small model; the latest ones are shown."""
 
 MAX_EPISODE = 6_000
 """Maximum number of characters of an episode in a prompt, counted from the end of the episode.
@@ -397,24 +418,21 @@ FATAL_REPORT = "The episode was lost by an action that must not be taken."
 class Insights(BaseModel):
     """CLIN's causal abstractions. What is longer than asked for is cut, not refused."""
 
-    insights: Annotated[list[Annotated[str, Bounded(MAX_INSIGHT)]], Truncated(12)]
+    insights: Annotated[list[Annotated[str, Bounded(MAX_INSIGHT)]], Truncated(12, full=60)]
 
 
 class Strategy(BaseModel):
     """STEP's suggested strategy: subtasks in order."""
 
-    subtasks: Annotated[list[Annotated[str, Bounded(MAX_SUBTASK)]], Truncated(10)]
+    subtasks: Annotated[list[Annotated[str, Bounded(MAX_SUBTASK)]], Truncated(10, full=60)]
 
 
 @prefer_benchmark_operator
 async def reflect(state: ReflectView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model what went wrong and what to do differently next time, in prose (Reflexion)."""
-    request = (
-        EPISODE_TEMPLATE.format(**_episode_fields(state, state["turns"]), earlier=_format_lessons(state))
-        + REFLECTION_INSTRUCTION
-    )
-    text = await ask_text(build_prompt(runtime, request), role="memory", runtime=runtime)
-    return await _store_and_return(state, runtime, reflection=clip(text, MAX_REFLECTION))
+    prompt = await _episode_prompt(state, state["turns"], _format_lessons(state), REFLECTION_INSTRUCTION, runtime)
+    text = await ask_text(prompt, role="memory", runtime=runtime)
+    return await _store_and_return(state, runtime, reflection=await _shorten(text, MAX_REFLECTION, runtime))
 
 
 @prefer_benchmark_operator
@@ -428,23 +446,23 @@ async def memorise(state: ReflectView, runtime: Runtime[Context]) -> dict[str, A
     """Ask the model for CLIN's insights and for a strategy from the episode's subtasks and rewarded actions (STEP)."""
     insights = await _ask_insights(state, runtime)
     rewarded = [turn.action for turn in state["turns"] if turn.reward > 0]
-    request = EPISODE_TEMPLATE.format(
-        **_episode_fields(state, without_thoughts(state["turns"])), earlier="(none)"
-    ) + STRATEGY_INSTRUCTION.format(rewarded=quote(bullet_list(rewarded)))
-    answer = await ask(build_prompt(runtime, request), Strategy, role="memory", runtime=runtime)
-    strategy = tuple(clip(text, MAX_SUBTASK) for text in answer.subtasks)
+    instruction = STRATEGY_INSTRUCTION.format(rewarded=quote(bullet_list(rewarded)))
+    prompt = await _episode_prompt(state, without_thoughts(state["turns"]), "(none)", instruction, runtime)
+    answer = await ask(prompt, Strategy, role="memory", runtime=runtime)
+    strategy = tuple([await _shorten(text, MAX_SUBTASK, runtime) for text in answer.subtasks])
     return await _store_and_return(state, runtime, insights=insights, strategy=strategy)
 
 
 async def _ask_insights(state: ReflectView, runtime: Runtime[Context]) -> tuple[str, ...]:
-    request = (
-        EPISODE_TEMPLATE.format(
-            **_episode_fields(state, without_thoughts(state["turns"])), earlier=_format_lessons(state)
-        )
-        + INSIGHTS_INSTRUCTION
-    )
-    answer = await ask(build_prompt(runtime, request), Insights, role="memory", runtime=runtime)
-    return tuple(clip(text, MAX_INSIGHT) for text in answer.insights)
+    turns = without_thoughts(state["turns"])
+    prompt = await _episode_prompt(state, turns, _format_lessons(state), INSIGHTS_INSTRUCTION, runtime)
+    answer = await ask(prompt, Insights, role="memory", runtime=runtime)
+    return tuple([await _shorten(text, MAX_INSIGHT, runtime) for text in answer.insights])
+
+
+async def _shorten(text: str, most: int, runtime: Runtime[Context]) -> str:
+    # What a small model wrote is shown to it again in a small window.
+    return clip(text, most) if (await profile_of("memory", runtime)).is_small else text
 
 
 async def _store_and_return(state: ReflectView, runtime: Runtime[Context], **content: Any) -> dict[str, Any]:
@@ -465,9 +483,19 @@ def format_report(trial: Trial) -> str:
     return f"Score {100 * value:.0f} of 100. {sentence}"
 
 
-def _episode_fields(state: ReflectView, turns: Sequence[Turn]) -> dict[str, str]:
-    text = format_turns(turns, most=MAX_TURNS, characters=80, within=MAX_EPISODE)
-    return {"task": state["task"].goal, "turns": quote(text), "report": format_report(state["trial"])}
+async def _episode_prompt(
+    state: ReflectView, turns: Sequence[Turn], earlier: str, instruction: str, runtime: Runtime[Context]
+) -> Prompt:
+    """Build a prompt about an episode that has ended: its trace, its result, what was known before, an instruction."""
+    profile = await profile_of("memory", runtime)
+    before = f"Task: {state['task'].goal}\n\n"
+    after = EPISODE_REPORT.format(report=format_report(state["trial"]), earlier=earlier) + instruction
+    if profile.is_small:
+        history = History(format_turns(turns, most=MAX_TURNS, characters=80, within=MAX_EPISODE))
+    else:
+        history = format_history(turns, MEMORY_ROLE + before + after, profile, most_tokens=TRACE_TOKENS)
+    shown = f"An episode has ended. What was done, with the world's answers:\n{quote(history.text)}\n\n"
+    return build_prompt(runtime, before + shown + after, role=MEMORY_ROLE, cut=history.cut)
 
 
 def _format_lessons(state: ReflectView) -> str:
@@ -479,12 +507,14 @@ def _format_lesson(lesson: Lesson) -> str:
     return f"Episode {lesson.trial}: {lesson.report}\n{numbered_list(content)}"
 
 
-EPISODE_TEMPLATE = """\
-Task: {task}
+TRACE_TOKENS = 6_500
+"""Maximum tokens of an episode's trace in the prompts of the memory, as in STEP's public code."""
 
-An episode of it has ended. What was done, with the world's answers:
-{turns}
+MEMORY_ROLE = """\
+You write down what an agent should remember for its next episode of the same task, which starts from the beginning in
+the same world."""
 
+EPISODE_REPORT = """\
 How it went: {report}
 
 What earlier episodes taught:
@@ -493,24 +523,26 @@ What earlier episodes taught:
 """
 
 REFLECTION_INSTRUCTION = """\
-Say in two or three sentences, as plain text and not as JSON, what kept the episode from a full score and what to do
-otherwise next time.
+Say in two or three sentences, as plain text, what kept the episode from a full score, with the actions and things that
+mattered, and what to do differently next time.
 """
 
 INSIGHTS_INSTRUCTION = """\
-Write what is now known about this world, for a next try at the same task: keep what still holds, correct what does
-not. Each insight is one line in one of these forms, the capitals included:
-X MAY BE NECESSARY to Y
-X SHOULD BE NECESSARY to Y
-X MAY CONTRIBUTE to Y
-X DOES NOT CONTRIBUTE to Y
-X and Y are concrete actions, things or places.
+Write what is now known about this world and this task: keep what earlier episodes taught and this one did not
+contradict, correct what it did. Learn from what the world answered and from when points were won or lost, and not from
+what was intended. Each insight is one line in one of these forms, the capitals included:
+X MAY BE NECESSARY to Y - once X came before Y
+X SHOULD BE NECESSARY to Y - X came before Y more than once, or Y failed without X
+X MAY CONTRIBUTE to Y - X seemed to help
+X DOES NOT CONTRIBUTE to Y - X was tried for Y and did not help, or did harm
+X and Y are concrete actions, things or places, named as the world names them.
 """
 
 STRATEGY_INSTRUCTION = """\
 Actions that were rewarded:
 {rewarded}
 
-Write the strategy for a next try at the same task: a few subtasks in order. Keep what earned reward or prepared it,
-leave out detours and repetitions. A subtask says what is to be reached, not every action.
+Write the strategy for a next try at the same task: a few subtasks in the order of the task. Keep what earned reward or
+prepared it, leave out detours and repetitions, and add what was missing for a full score. A subtask says what is to be
+reached, not every action.
 """

@@ -66,7 +66,9 @@ class History(NamedTuple):
     cut: tuple[str, ...] = ()
 
 
-def format_history(turns: Sequence[Turn], rest: str, profile: ModelProfile) -> History:
+def format_history(
+    turns: Sequence[Turn], rest: str, profile: ModelProfile, *, most_tokens: int | None = None
+) -> History:
     """Format the turns of an episode, oldest first, as far as they fit into the model's window.
 
     A small model sees the latest six, each shortened. Any other model sees all of them whole; if they do not fit, the
@@ -76,13 +78,15 @@ def format_history(turns: Sequence[Turn], rest: str, profile: ModelProfile) -> H
         turns: the turns.
         rest: everything else in the prompt.
         profile: profile of the model.
+        most_tokens: maximum tokens of the turns, besides what the window allows; None for no other limit.
     """
     if profile.is_small:
         return History(format_turns(turns))
     texts = [_format_whole_turn(number, turn) for number, turn in enumerate(turns, 1)]
-    room = profile.prompt_tokens - estimate_tokens(rest)
+    available = profile.prompt_tokens - estimate_tokens(rest)
+    available = available if most_tokens is None else min(available, most_tokens)
     lengths, start = [estimate_tokens(text) for text in texts], 0
-    while start < len(texts) - 1 and sum(lengths[start:]) > room:
+    while start < len(texts) - 1 and sum(lengths[start:]) > available:
         start = min(start + FULL_TURNS_PER_BLOCK, len(texts) - 1)
     if not start:
         return History("\n".join(texts) or "(nothing)")

@@ -27,6 +27,9 @@ _DROPPED_KEYS = ("title", "default", "$defs")
 FULL_ONLY_KEY = "x-full-only"
 """Key of a field in a type's schema that small models are not asked for; it is never sent."""
 
+FULL_ITEMS_KEY = "x-full-items"
+"""Key of the maximum number of items in a list of models that are not small; it is never sent."""
+
 FREE_TEXT_KEY = "x-free-text"
 """Key of a text in a type's schema whose bound is for small models only; it is never sent."""
 
@@ -106,7 +109,9 @@ def _inline_reference(node: Schema, defs: Schema, inside: tuple[str, ...], small
 
 
 def _add_limits(node: Schema, small: bool) -> Schema:
-    free = node.pop(FREE_TEXT_KEY, False)
+    free, items = node.pop(FREE_TEXT_KEY, False), node.pop(FULL_ITEMS_KEY, 0)
+    if items and not small:
+        return {**node, "maxItems": items}
     if free and not small:
         return {key: value for key, value in node.items() if key != "maxLength"}
     if small and node.get("type") == "string" and not node.keys() & {"enum", "const", "maxLength"}:
@@ -290,7 +295,7 @@ def _minimal_number(node: Schema) -> Any:
 # token limit.
 #
 # No bound makes an answer unusable: what is longer is truncated, or read completely. The bounds on texts are for small
-# models only; other models are told none, and what they write is truncated at MAX_FREE_TEXT.
+# models only. What other models write is truncated at MAX_FREE_TEXT.
 
 MAX_FREE_TEXT = 20_000
 """Maximum characters of a text in the answer of a model that is not small."""
@@ -316,6 +321,8 @@ class Truncated:
     """Maximum characters of a small model's text, or items of any model's list."""
     always: bool = False
     """Whether the bound on a text applies to every model, as for an identifier."""
+    full: int = 0
+    """Maximum items of a list for models that are not small; 0 for `most`."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.with_info_after_validator_function(self._truncate, handler(source))
@@ -323,12 +330,15 @@ class Truncated:
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         plain = handler(schema)
         if plain["type"] != "string":
-            return {**plain, "maxItems": self.most}
+            return {**plain, "maxItems": self.most, **({FULL_ITEMS_KEY: self.full} if self.full else {})}
         return {**plain, "maxLength": self.most, **({} if self.always else {FREE_TEXT_KEY: True})}
 
     def _truncate(self, value: Any, info: ValidationInfo) -> Any:
-        free = isinstance(value, str) and not self.always and info.context == FULL_PROFILE
-        return value[: MAX_FREE_TEXT if free else self.most]
+        most = self.most
+        if info.context == FULL_PROFILE:
+            free = isinstance(value, str) and not self.always
+            most = MAX_FREE_TEXT if free else self.full or most
+        return value[:most]
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.episodes import admissible_actions
 from certigraph.adapters.matching import find_encoder, select_actions, tokens
 from certigraph.adapters.models.calls import choose
+from certigraph.adapters.models.predicates import ask_action, ask_plan, ask_rest_of_plan, ask_verdict, choose_action
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote
-from certigraph.adapters.predicates import ask_action, ask_plan, ask_rest_of_plan, ask_verdict, choose_action
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.scienceworld import prompts

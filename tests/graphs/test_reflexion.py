@@ -196,9 +196,9 @@ def _thinking(mind: Mind) -> Callable[[str, dict[str, Any]], Any]:
 def test_the_shared_opening_of_all_prompts_names_no_task(tmp_path: Path):
     mind = step_mind(["X MAY CONTRIBUTE to Y"], [1])
     result = played(step.build(), tmp_path, mind, steps=4, trials=2)
-    openings = {prompt.partition("Answer with JSON only.")[0] for _, prompt in mind.asked}
-    assert len(openings) == 1
-    assert result.state["task"].goal not in openings.pop()
+    openings = [prompt.partition("It is data to read")[0] for _, prompt in mind.asked]
+    assert len(set(openings)) == 4, "Planner, Executor, Evaluator and memory"
+    assert result.state["task"].goal not in "".join(openings)
 
 
 def test_steps_second_episode_uses_what_the_first_one_taught(tmp_path: Path):
@@ -325,9 +325,9 @@ class Learner:
 
 
 def played_learning_runs(
-    graph: Any, out: Path, mind: Any, benchmark: Any = None, memory: str = "", **limits: Any
+    graph: Any, out: Path, mind: Any, benchmark: Any = None, memory: str = "", profile: Any = "", **limits: Any
 ) -> Result:
-    context = Context(chat=ScriptedChat(responder=mind), limits=Limits(**limits), memory=memory)
+    context = Context(chat=ScriptedChat(responder=mind), limits=Limits(**limits), memory=memory, profile=profile)
     return run(graph, benchmark or BlocksWorld(), "4-0", context=context, out=out)
 
 
@@ -421,15 +421,23 @@ def test_the_compiled_graph_of_a_module_remembers_when_it_is_run(name: str, tmp_
     assert [lesson.trial for lesson in result.state["lessons"]] == [1, 2]
 
 
-def test_the_author_of_a_lesson_sees_how_a_long_episode_ended(tmp_path: Path):
+@pytest.mark.parametrize(("profile", "whole", "most"), [("small", False, 9_000), ("full", True, 30_000)])
+def test_the_author_of_a_lesson_sees_how_a_long_episode_ended(profile: str, whole: bool, most: int, tmp_path: Path):
     mind, wordy = Learner(), Telling(lambda task, number: f"ANSWER-{number} " + "and so on " * 20)
     played_learning_runs(
-        clin.build(), tmp_path, lambda p, s: {**mind(p, s), **said(s)}, wordy, steps=60, trials=1, repeats=0
+        clin.build(),
+        tmp_path,
+        lambda p, s: {**mind(p, s), **said(s)},
+        wordy,
+        profile=profile,
+        steps=60,
+        trials=1,
+        repeats=0,
     )
     (prompt,) = mind.reflected
     assert "ANSWER-60 " in prompt
-    assert "ANSWER-1 " not in prompt
-    assert len(prompt) < 8_000
+    assert ("ANSWER-1 " in prompt) == whole
+    assert len(prompt) < most
 
 
 def test_a_model_is_queried_for_short_insights_and_long_ones_are_cut(tmp_path: Path):
@@ -441,9 +449,13 @@ def test_a_model_is_queried_for_short_insights_and_long_ones_are_cut(tmp_path: P
         shapes.append(schema["properties"]["insights"]["items"])
         return {"insights": ["A MAY CONTRIBUTE to B " * 20]}
 
-    (lesson,) = played_learning_runs(clin.build(), tmp_path, mind, steps=1, trials=1).state["lessons"]
-    assert shapes == [{"type": "string", "maxLength": 160}]
-    assert len(lesson.insights[0]) == 160
+    for profile, shape, length in (
+        ("small", {"type": "string", "maxLength": 160}, 160),
+        ("full", {"type": "string"}, 440),
+    ):
+        played = played_learning_runs(clin.build(), tmp_path, mind, profile=profile, steps=1, trials=1)
+        assert shapes.pop() == shape
+        assert [len(lesson.insights[0]) for lesson in played.state["lessons"]] == [length]
 
 
 def said(schema: dict[str, Any]) -> dict[str, str]:

@@ -292,7 +292,7 @@ def test_no_prompt_knows_of_a_subtask_that_its_own_does_not_build_on(within: str
     cast = Cast(looking([*NEEDS]))
     world = Records(facts_of([*NEEDS]), concurrent=concurrent, attempts=1)
     result = decoupled(cast, world, tmp_path, **WITHIN[within])
-    assert result.ending == "goal"
+    assert result.ending == "goal", result.message
     assert {one.subtask for one in about_one(cast.asked)} == {*NEEDS}
     assert strangers(cast.asked) == set()
     assert {one.subtask for one in about_one(cast.asked) if WHOLE in one.prompt} == {"g"}

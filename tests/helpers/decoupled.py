@@ -89,7 +89,11 @@ class Cast:
             "holds": int(taken > 1),
             "verdict": "PRODUCTIVE",
         }
-        return {field: values[field] for field in fields} if "text" not in fields else canary("FACT", id_)
+        return (
+            {field: values[field] for field in fields if field in values}
+            if "text" not in fields
+            else canary("FACT", id_)
+        )
 
     def _judged(self, id_: str, taken: int) -> dict[str, Any]:
         completed = taken >= len(self.actions[id_])

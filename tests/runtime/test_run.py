@@ -114,7 +114,7 @@ def test_calls_stop_at_exactly_n(most: int, whole: Result, tmp_path: Path):
 def test_world_steps_stop_at_exactly_n(most: int, whole: Result, tmp_path: Path):
     stopped = run("sdp", "blocksworld", "4-0", out=tmp_path, context=Context(limits=Limits(steps=most)))
     assert (stopped.ending, len(stopped.state["history"])) == ("limit:steps", most)
-    assert_goes_on(stopped, whole, limits=Limits())
+    assert_goes_on(stopped, whole, limits=Limits(), same_prompts=False)  # prompts say how many steps are left
 
 
 @pytest.mark.parametrize("share", [0.1, 0.4, 0.7])
@@ -134,14 +134,15 @@ def test_seconds_stop_a_slow_world(tmp_path: Path):
     assert len(stopped.state["history"]) == 2
 
 
-def assert_goes_on(stopped: Result, whole: Result, **larger: Any) -> None:
+def assert_goes_on(stopped: Result, whole: Result, *, same_prompts: bool = True, **larger: Any) -> None:
     """The stopped run, resumed, ends as if it had never stopped, and every call is counted once."""
     before = read_trajectory(trajectory_file(stopped))
     result = resume(stopped.folder, **larger)
     assert (result.ending, earned(result)) == ("goal", earned(whole))
     assert result.state["history"] == whole.state["history"]
     assert result.state["attempts"] == whole.state["attempts"]
-    assert (result.usage.calls, result.usage.input_tokens) == (whole.usage.calls, whole.usage.input_tokens)
+    assert result.usage.calls == whole.usage.calls
+    assert not same_prompts or result.usage.input_tokens == whole.usage.input_tokens
     assert result.trajectory.events[: len(before.events) - 1] == before.events[:-1]
     assert result.trajectory.footer.usage == result.usage  # type: ignore[union-attr]
 

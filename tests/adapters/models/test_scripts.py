@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.models.chat_models import MODEL_FORMS, chat_model, check_model_name, is_scripted, model_label
+from certigraph.adapters.models.predicates import Conditions, Holds, NextAction
 from certigraph.adapters.models.schemas import Schema, minimal_instance, schema_of
 from certigraph.adapters.models.scripts import (
     INVALID_ACTION,
@@ -35,7 +36,6 @@ from certigraph.adapters.models.scripts import (
     use_view,
 )
 from certigraph.adapters.models.usage import Call, Meter, metering
-from certigraph.adapters.predicates import Conditions, Holds, NextAction
 from certigraph.adapters.protocols import Budget, Context, Responder
 from certigraph.adapters.research.plans import Adequacy, Decomposition, Found, Tools
 from certigraph.nodes.goal_checks import GoalCheck

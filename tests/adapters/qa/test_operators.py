@@ -273,6 +273,7 @@ def test_realize_sees_no_other_hop_s_attempts_and_nothing_hidden():
         "plan": [*KNOWN.predicates, TARGET, hop_predicate(3, "HIDDEN")],
         "head": 1,
         "attempts": [other],
+        "trace": [],
         "evidence": Evidence(view="HIDDEN", sources=ALL),
         **{name: object() for name in ("observation", "verdict", "history", "action", "replans")},
     }
@@ -459,8 +460,9 @@ def test_the_last_entity_may_equal_an_earlier_one():
 def test_validate_makes_the_same_of_a_state_whose_hidden_parts_are_poisoned():
     quiz = Quiz(strict=True)
     seen = quiz.open(quiz.task("")).step(claimed())
-    hidden = ("certificates", "attempts", "evidence", "history", "action", "belief", "replans")
+    hidden = ("certificates", "evidence", "history", "action", "belief", "replans", "trace")
     state = {"task": quiz.task(""), "plan": [TOLMIN, HOP, *closing_predicates()], "head": 1, "observation": seen}
+    state |= {"attempts": []}
     poisoned = validate_view({**state, **{name: object() for name in hidden}})
     assert answered("validate", poisoned, Mind(supported=[True])).depth == 1
 

@@ -141,6 +141,7 @@ def test_a_replan_after_a_denied_audit_is_shown_the_audits_reason():
         "plan": [*closing_predicates()],
         "head": 0,
         "attempts": [believed],
+        "trace": [],
         "history": [Step(action=FIRST, digest="-")],
         "audits": [Audit(confirmed=False, reason="it is another river", step=1)],
         "evidence": Evidence(),
@@ -154,7 +155,7 @@ def test_a_replan_after_a_denied_audit_is_shown_the_audits_reason():
 def test_propose_and_replan_make_the_same_of_a_state_whose_hidden_parts_are_poisoned():
     quiz = Quiz(strict=True)
     state = {"task": quiz.task(""), "certificates": [], "plan": [*closing_predicates()], "head": 0, "replans": 0}
-    whole = {**state, "attempts": [tried("x?", position=0)], "evidence": Evidence()}
+    whole = {**state, "attempts": [tried("x?", position=0)], "trace": [], "evidence": Evidence()}
     mind = Mind(subquestions=[SUBQUESTIONS])
     hidden = {name: object() for name in ("plan", "head", "attempts", "evidence", "replans")}
     assert questions(answered("propose", propose_view(poisoned(state | hidden)), mind)) == SUBQUESTIONS

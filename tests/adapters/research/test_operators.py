@@ -343,6 +343,7 @@ def states(draw: st.DrawFn) -> SDPState:
         certificates=certificates,
         attempts=attempts[: draw(st.integers(0, 1))],
         history=[],
+        trace=[],
         evidence=Evidence(view=world.view(), sources=world.sources()),
         action=action,
         observation=seen,
@@ -355,7 +356,7 @@ def states(draw: st.DrawFn) -> SDPState:
 UNSEEN = [
     (sdp_nodes.PROPOSE, ("attempts", "evidence", "observation", "replans", "tried", "verdict", "action", "head")),
     (sdp_nodes.REALIZE, ("observation", "verdict", "action", "tried", "replans")),
-    (sdp_nodes.VALIDATE, ("certificates", "attempts", "evidence", "verdict", "action", "replans")),
+    (sdp_nodes.VALIDATE, ("certificates", "evidence", "verdict", "replans")),
     (sdp_nodes.REPLAN, ("observation", "verdict", "action", "tried")),
 ]
 

@@ -11,9 +11,9 @@ from pydantic import BaseModel, Field
 from real_data import data_folder
 from twins import Twins
 
+from certigraph.adapters.models.predicates import Conditions, Holds, NextAction
 from certigraph.adapters.models.schemas import schema_of
 from certigraph.adapters.models.scripts import IMPOSSIBLE_PREFIX, INVALID_ACTION, Situation, use_situation
-from certigraph.adapters.predicates import Conditions, Holds, NextAction
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.scienceworld import benchmark, recordings
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark

@@ -1,7 +1,7 @@
 """Questions that SDP's operators ask a model about predicates: a plan, an action, a verdict, a new rest of the plan.
 
 The generic operators (`nodes/sdp.py`) and those of benchmarks ask the same questions; a benchmark adds what only it
-knows, such as the rooms of its world, as `notes`.
+knows, such as the names of its places, as `notes`.
 """
 
 from collections.abc import Sequence
@@ -300,7 +300,7 @@ async def ask_verdict(
         state: the view of Validate.
         runtime: the run's runtime.
         tail: the conditions to be judged; None for the first MAX_SHOWN_CONDITIONS of the plan's rest.
-        notes: what the world reports beside its answer, such as the score.
+        notes: what the world reports besides its answer, such as the score.
     """
     judged = (state["tail"] if tail is None else tail)[:MAX_SHOWN_CONDITIONS]
     question = VERDICT_SITUATION.format(
