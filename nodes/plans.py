@@ -11,10 +11,12 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of, limits_of
-from certigraph.adapters.models.calls import ask
+from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.prompts import (
+    History,
     build_prompt,
     bullet_list,
+    format_history,
     format_turns,
     numbered_list,
     quote,
@@ -23,7 +25,7 @@ from certigraph.adapters.models.prompts import (
 from certigraph.adapters.models.schemas import Bounded, Truncated, bounded_list
 from certigraph.adapters.protocols import Context
 from certigraph.nodes import react
-from certigraph.nodes.react import MAX_VIEW, format_transcript
+from certigraph.nodes.react import format_transcript
 from certigraph.nodes.slots import Slot, Update, prefer_benchmark_operator
 from certigraph.state.records import Task
 from certigraph.state.run import DecideView, OutlineView
@@ -120,7 +122,7 @@ class Plan(BaseModel):
 async def plan(state: PlanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the steps of a sub-task, given its specification and the results that it needs."""
     request = format_assignment(state) + PLAN_QUESTION.format(
-        view=quote(state["evidence"].view, MAX_VIEW),
+        view=quote(state["evidence"].view),
         most=limits_of(state["task"], runtime).plan,
         handing=_delivery_instruction(state["task"], runtime),
     )
@@ -130,15 +132,16 @@ async def plan(state: PlanView, runtime: Runtime[Context]) -> dict[str, Any]:
 # Not @prefer_benchmark_operator: the `replan` of benchmarks is SDP's, which reads another state.
 async def replan(state: SubtaskReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model to replan what is left of a sub-task, given the actions so far and the world's answers."""
-    request = format_assignment(state) + REPLAN_QUESTION.format(
-        trace=format_trace(state, runtime),
+    after = REPLAN_QUESTION.format(
         outline=numbered_list(state["outline"]),
-        view=quote(state["evidence"].view, MAX_VIEW),
+        view=quote(state["evidence"].view),
         reason=f"What speaks against the plan: {state['reason']}\n" if state["reason"] else "",
         most=limits_of(state["task"], runtime).plan,
         handing=_delivery_instruction(state["task"], runtime),
     )
-    return await _ask_outline(request, state["task"], runtime)
+    trace = await format_trace(state, after, "planner", runtime)
+    request = f"{format_assignment(state)}{DONE_SO_FAR}{trace.text}\n\n{after}"
+    return await _ask_outline(request, state["task"], runtime, cut=trace.cut)
 
 
 def format_assignment(state: PlanView) -> str:
@@ -147,23 +150,32 @@ def format_assignment(state: PlanView) -> str:
     return f"Assignment: {state['assignment']}\n\n{known}"
 
 
-def format_trace(state: SubtaskReplanView | SuperviseView, runtime: Runtime[Context]) -> str:
+async def format_trace(
+    state: SubtaskReplanView | SuperviseView, rest: str, role: str, runtime: Runtime[Context]
+) -> History:
     """Format the turns (actions and observations) of a sub-task that its memory leaves visible, then its belief.
 
-    Turns beyond `Limits.context` characters are dropped, oldest first.
+    A model that is not small sees all that fits into its window (`format_history`). For a small one, turns beyond
+    `Limits.context` characters are dropped, oldest first. `rest` is everything else in the prompt.
     """
-    limits, turns = limits_of(state["task"], runtime), state["turns"]
+    limits, turns, profile = limits_of(state["task"], runtime), state["turns"], await profile_of(role, runtime)
+    notes = f"\n\nNotes from before:\n{quote(state['belief'].text)}" if state["belief"].text else ""
+    if not profile.is_small:
+        whole = format_history(turns, format_assignment(state) + rest + notes, profile)
+        return History(quote(whole.text) + notes, whole.cut)
     if benchmark_of(state["task"], runtime).answers:
         trace = format_transcript(turns, limits) or "(nothing)"
     else:
         trace = format_turns(turns, most=len(turns), characters=limits.excerpt, within=limits.context)
-    notes = f"\n\nNotes from before:\n{quote(state['belief'].text)}" if state["belief"].text else ""
-    return quote(trace, limits.context) + notes
+    return History(quote(trace, limits.context) + notes)
 
 
-async def _ask_outline(request: str, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
+async def _ask_outline(
+    request: str, task: Task, runtime: Runtime[Context], *, cut: Sequence[str] = ()
+) -> dict[str, Any]:
     maximum = limits_of(task, runtime).plan
-    answer = await ask(build_prompt(runtime, request), steps_form(maximum), role="planner", runtime=runtime)
+    prompt = build_prompt(runtime, request, role=PLANNER_ROLE, cut=cut)
+    answer = await ask(prompt, steps_form(maximum), role="planner", runtime=runtime)
     return {"outline": to_outline(answer.steps, maximum)}
 
 
@@ -192,27 +204,32 @@ def _delivery_instruction(task: Task, runtime: Runtime[Context]) -> str:
 
 CUT_NOTE = "(the plan was cut after {most} steps; find the rest of the way without it)"
 
+PLANNER_ROLE = """\
+You plan the work on one assignment in a world known by text alone. Whoever carries the plan out sees the assignment,
+the plan, and what the world answers. Plan what the assignment asks for and no more."""
+
+DONE_SO_FAR = "Done for it so far, with the world's answers:\n"
+
 PLAN_QUESTION = """\
 The world now:
 {view}
 
-Plan how to carry out this assignment, no more: short steps in their order, each one action or a few, as few as will do
-and at most {most}. What is known from before needs no step.{handing}
+Think first: what does the assignment ask for, what of it is known already, and what has to be found out or done? Then
+give the steps in their order, at most {most}, each one action or a few. What is known from before needs no
+step.{handing}
 """
 
 # Parts that only grow come before parts that change every time, so that prefix caches hit.
 REPLAN_QUESTION = """\
-Done for it so far, with the world's answers:
-{trace}
-
 The plan until now:
 {outline}
 
 The world now:
 {view}
 
-{reason}Write what is left of the plan anew, by what was observed: short steps in their order, each one action or a few,
-as few as will do and at most {most}. Leave out what is done, and go another way where one did not work.{handing}
+{reason}Think first: what is done, and what did the answers show that the plan did not expect? Then give what is left of
+the plan, changed by what was observed: the steps in their order, at most {most}, each one action or a few. Leave out
+what is done, and go another way where one did not work.{handing}
 """
 
 
@@ -222,7 +239,7 @@ as few as will do and at most {most}. Leave out what is done, and go another way
 @prefer_benchmark_operator
 async def outline(state: OutlineView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model, once, for the steps of the complete task (plan-and-solve)."""
-    request = OUTLINE_QUESTION.format(task=state["task"].goal, view=quote(state["evidence"].view, MAX_VIEW))
+    request = OUTLINE_QUESTION.format(task=state["task"].goal, view=quote(state["evidence"].view))
     maximum = limits_of(state["task"], runtime).plan
     answer = await ask(build_prompt(runtime, request), steps_form(maximum), role="planner", runtime=runtime)
     steps = to_outline(answer.steps, maximum)
@@ -242,7 +259,7 @@ Understand the task, then write the plan that solves it: short steps, each one a
 # Supervise: judge the progress of a sub-task after every action (TDP section 3.2).
 
 MAX_RESULT = 600
-"""Maximum number of characters of a sub-task's result. Sub-tasks that depend on the result see all of it."""
+"""Maximum characters of a sub-task's result that a small model writes. Sub-tasks that need it see all of it."""
 
 
 class SupervisorJudgement(BaseModel):
@@ -258,33 +275,31 @@ class SupervisorJudgement(BaseModel):
 @prefer_benchmark_operator
 async def supervise(state: SuperviseView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model whether the sub-task is completed, failed or continues, and whether its plan still fits."""
-    request = format_assignment(state) + SUPERVISE_QUESTION.format(
-        outline=numbered_list(state["outline"]),
-        trace=format_trace(state, runtime),
-        view=quote(state["evidence"].view, MAX_VIEW),
-    )
-    answer = await ask(build_prompt(runtime, request), SupervisorJudgement, role="validator", runtime=runtime)
+    before = f"{format_assignment(state)}Its plan:\n{numbered_list(state['outline'])}\n\n{DONE_SO_FAR}"
+    after = SUPERVISE_QUESTION.format(view=quote(state["evidence"].view))
+    trace = await format_trace(state, before + after, "validator", runtime)
+    prompt = build_prompt(runtime, f"{before}{trace.text}\n\n{after}", role=SUPERVISOR_ROLE, cut=trace.cut)
+    answer = await ask(prompt, SupervisorJudgement, role="validator", runtime=runtime)
     # A sub-task that is not completed has a reason but no result, because others would build on the result.
     texts = {"result": unquote_line(answer.result) if answer.status == "completed" else ""}
     texts |= {"reason": unquote_line(answer.reason), "guidance": unquote_line(answer.guidance)}
     return {"progress": Progress(status=answer.status, off_plan=answer.off_plan, **texts)}
 
 
+SUPERVISOR_ROLE = """\
+You watch the work on one assignment in a world known by text alone, after every action. Rely on what the world
+answered, not on what an action was meant to do."""
+
 SUPERVISE_QUESTION = """\
-Its plan:
-{outline}
-
-Done for it so far, with the world's answers:
-{trace}
-
 The world now:
 {view}
 
 How does the assignment stand after the latest answer?
-reason: what that answer shows, in one short sentence.
-status: completed once what was observed fulfils the assignment, failed if it cannot be fulfilled, else
-needs_more_steps.
-off_plan: true only if what was observed makes the plan impossible to go on with; else left out.
-guidance: what to do next, in a few words; left out if completed.
-result: if completed, what others must know of it, with names and figures copied as they stand; else left out.
+reason: what that answer shows for the assignment.
+status: completed once what was observed fulfils all that the assignment asks for, failed if it cannot be fulfilled,
+else needs_more_steps.
+off_plan: true only if what was observed conflicts with the plan so much that it cannot be followed.
+guidance: what to do next; empty if completed.
+result: if completed, everything that others who build on it must know, with names, places and figures copied as they
+stand; else empty.
 """

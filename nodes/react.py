@@ -111,12 +111,6 @@ KEPT_TURNS = 3
 
 # ReAct's prompt, and the queries of its shortlist of actions.
 
-MAX_VIEW = 10_000
-"""Maximum number of characters of the world's view in a prompt, the same as in SDP's Realize and Replan.
-
-900 characters were too few: in BlocksWorld they hid all blocks from the 17th on.
-"""
-
 
 async def situation_prompt(state: DecideView, question: str, runtime: Runtime[Context]) -> Prompt:
     """Build a prompt from the agent's situation (assignment, notes, turns, the world now) and a question about it."""

@@ -14,11 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from certigraph.adapters.benchmarks import call_world, context_of, limits_of
 from certigraph.adapters.episodes import can_step_in_parallel, live_episode
-from certigraph.adapters.models.calls import ask
+from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, clip, quote, unquote_line
 from certigraph.adapters.models.schemas import Bounded, Truncated, bounded_list
 from certigraph.adapters.protocols import Context
-from certigraph.nodes.react import MAX_VIEW
 from certigraph.nodes.slots import ACT_KEYS, RESET_KEYS, Slot, Update, prefer_benchmark_operator
 from certigraph.state.records import Fault, LimitReached, Spent, Usage
 from certigraph.state.run import NestedStart
@@ -237,7 +236,8 @@ async def ask_until_valid(
     """
     request, notes, last = question, list[str](), None
     for _ in range(1 + again):
-        answer = await ask(build_prompt(runtime, request), form, role="planner", runtime=runtime)
+        prompt = build_prompt(runtime, request, role=SUPERVISOR_ROLE)
+        answer = await ask(prompt, form, role="planner", runtime=runtime)
         if not (found_flaws := [clip(flaw, MAX_FLAW) for flaw in flaws(answer)]):
             return CheckedAnswer(answer, True, tuple(notes))
         if answer == last:
@@ -271,6 +271,10 @@ def to_nodes(written: Sequence[Subtask]) -> tuple[Node, ...]:
     )
 
 
+SUPERVISOR_ROLE = """\
+You divide a task into sub-tasks that form a graph. Each sub-task is carried out by somebody who knows nothing but its
+text and the results of the sub-tasks that it needs: not the task, not the other sub-tasks."""
+
 RETRY_INSTRUCTION = """
 You answered:
 {answer}
@@ -300,7 +304,7 @@ async def decompose(state: DecomposeView, runtime: Runtime[Context]) -> dict[str
     """
     task, maximum = state["task"], limits_of(state["task"], runtime).nodes
     proposal = await ask_until_valid(
-        DECOMPOSE_QUESTION.format(task=task.goal, view=quote(state["evidence"].view, MAX_VIEW), most=maximum),
+        DECOMPOSE_QUESTION.format(task=task.goal, view=quote(state["evidence"].view), most=maximum),
         _decompose_form(maximum),
         lambda answer: decomposition_problems(to_nodes(answer.nodes), maximum),
         again=DECOMPOSE_RETRIES,
@@ -327,9 +331,14 @@ DECOMPOSE_QUESTION = """\
 The world now:
 {view}
 
-Divide the task below into sub-tasks: as few as will do, at most {most}. Each is for somebody who knows nothing but its
-text and the results of those it needs, so its text repeats the names, places, dates and numbers that it is about.
-`needs`: ids of the sub-tasks whose results it uses, none where it can begin at once. The last one settles the task.
+Divide the task below into sub-tasks, at most {most}. Think first: which parts can be done without each other, what must
+be found out before the rest can be decided, and what brings the parts together in the end?
+- Each text stands alone: it repeats the names, places, dates, numbers and conditions of the task that it is about, and
+  says what its result has to contain for those that need it.
+- Parts that do not depend on each other do not need each other. A part that only others' results can decide needs them.
+- What has to be discovered first is a sub-task of its own.
+- The last sub-task needs, directly or through others, all of them, and settles the task.
+`needs`: ids of the sub-tasks whose results it uses, none where it can begin at once.
 
 Task: {task}
 """
@@ -368,7 +377,7 @@ REVISE_RETRIES = 1
 """Maximum number of retries after an invalid revision, before the task graph stays as it is."""
 
 MAX_OUTCOME, MAX_OUTCOMES = 400, 20
-"""Maximum characters of one sub-task's outcome in the prompt, and maximum number of outcomes (the latest ones).
+"""Maximum characters of an outcome in the prompt of a small model, and maximum number of outcomes (the latest ones).
 
 Together these are 8,000 characters.
 """
@@ -396,7 +405,7 @@ async def revise(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]
     if not dag.pending and not free:
         return {"dag": dag, "notes": ()}
     proposal = await ask_until_valid(
-        _revise_question(state, free),
+        _revise_question(state, free, small=(await profile_of("planner", runtime)).is_small),
         _revise_form(dag, free, max(maximum // 2, 1)),
         lambda answer: refusal_reasons(dag, _to_revision(dag, answer), maximum),
         again=REVISE_RETRIES,
@@ -434,14 +443,15 @@ def _revise_form(dag: Dag, free: int, maximum: int) -> type[Changes]:
     return create_model("Changes", __base__=Changes, **parts)
 
 
-def _revise_question(state: ReviseView, free: int) -> str:
-    dag, latest = state["dag"], {outcome.node: outcome.result for outcome in state["outcomes"][-MAX_OUTCOMES:]}
-    results = (f"{node}: {clip(result, MAX_OUTCOME)}" for node, result in latest.items())
+def _revise_question(state: ReviseView, free: int, *, small: bool) -> str:
+    outcomes = state["outcomes"][-MAX_OUTCOMES if small else 0 :]
+    dag, latest = state["dag"], {outcome.node: outcome.result for outcome in outcomes}
+    results = (f"{node}: {clip(result, MAX_OUTCOME) if small else result}" for node, result in latest.items())
     return REVISE_QUESTION.format(
         task=state["task"].goal,
         nodes=bullet_list(_format_nodes(dag)),
         results=quote(bullet_list(results)),
-        view=quote(state["evidence"].view, MAX_VIEW),
+        view=quote(state["evidence"].view),
         order=(REVISE_PENDING if dag.pending else REVISE_FINISHED).format(free=free),
     )
 

@@ -32,8 +32,8 @@ def library(**limits: Any) -> tuple[Seeking, Cast]:
 WORLDS = {"records": records, "library": library}
 
 
-def played(graph: Any, world: Any, cast: Cast, out: Path) -> Result:
-    context = Context(chat=ScriptedChat(responder=cast))
+def played(graph: Any, world: Any, cast: Cast, out: Path, profile: Any = "") -> Result:
+    context = Context(chat=ScriptedChat(responder=cast), profile=profile)
     return run(graph.build(), world, world.tasks()[0], context=context, out=out)
 
 
@@ -86,9 +86,16 @@ def test_prompts_of_a_search_grow_with_its_steps(graph: str, tmp_path: Path):
 @pytest.mark.parametrize("world", WORLDS)
 def test_what_was_done_takes_no_more_than_its_context(world: str, tmp_path: Path):
     where, cast = WORLDS[world](context=500)
-    played(plan_and_act, where, cast, tmp_path)
+    played(plan_and_act, where, cast, tmp_path, "small")
     *_, last = cast.prompts("replan")
     trace = last.partition("Done for it so far")[2].partition("The plan until now")[0]
     assert len(trace) < 600
     assert cast.actions[""][STEPS - 2] in trace
     assert cast.actions[""][0] not in trace
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_model_with_a_large_window_sees_all_that_was_done(world: str, tmp_path: Path):
+    where, cast = WORLDS[world](context=500)
+    played(plan_and_act, where, cast, tmp_path)
+    assert all(action in cast.prompts("replan")[-1] for action in cast.actions[""][: STEPS - 1])

@@ -40,8 +40,9 @@ def changes(**given: Any) -> dict[str, Any]:
     return {"reason": "", "change": [], "add": [], "remove": [], **given}
 
 
-def answered(operator: Operator, state: Any, model: Model, most: int = 4) -> dict[str, Any]:
-    context = Context(benchmark=Script(limits=Limits(nodes=most)), chat=ScriptedChat(responder=model))
+def answered(operator: Operator, state: Any, model: Model, most: int = 4, profile: Any = "") -> dict[str, Any]:
+    benchmark, chat = Script(limits=Limits(nodes=most)), ScriptedChat(responder=model)
+    context = Context(benchmark=benchmark, chat=chat, profile=profile)
     with metering(Meter("supervisor", context.budget, Spent())):
         return asyncio.run(operator(state, Runtime(context=context, stream_writer=lambda chunk: None)))
 

@@ -189,12 +189,15 @@ def test_numbers_are_ids_in_every_list():
     assert [(node.id, node.needs) for node in answered(revise, after(dag), model)["dag"].nodes] == [("2", ())]
 
 
-def test_of_many_outcomes_the_latest_are_reported():
+@pytest.mark.parametrize(("profile", "all_of_them"), [("small", False), ("full", True)])
+def test_of_many_outcomes_a_small_model_sees_the_latest_shortened(profile: str, all_of_them: bool):
     ran = tuple(Node(id=f"s{n}", task=f"find {n}", status="completed") for n in range(MAX_OUTCOMES + 30))
     dag, model = Dag(nodes=(*ran, Node(id="g", task="tell it", needs=tuple(n.id for n in ran)))), Model(changes())
-    answered(revise, after(dag, [f"result of {node.id} " + "x" * 900 for node in ran]), model, most=len(ran) + 1)
+    results = [f"result of {node.id} " + "x" * 900 + " at the end" for node in ran]
+    answered(revise, after(dag, results), model, most=len(ran) + 1, profile=profile)
     assert f"- {ran[-1].id}: result of {ran[-1].id} " in model.prompts[0]
-    assert f"result of {ran[-MAX_OUTCOMES - 1].id} " not in model.prompts[0]
+    assert (f"result of {ran[-MAX_OUTCOMES - 1].id} " in model.prompts[0]) == all_of_them
+    assert ("at the end" in model.prompts[0]) == all_of_them
 
 
 def test_what_settles_the_task_is_not_removed_with_nothing_in_its_place():
