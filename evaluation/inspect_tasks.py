@@ -19,6 +19,7 @@ from inspect_ai.util import registry_info
 from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
 from certigraph.adapters.faults import Faults, restarted_context
 from certigraph.adapters.models.chat_models import is_scripted
+from certigraph.adapters.models.profiles import check_profile_name
 from certigraph.adapters.protocols import ROLES, Context
 from certigraph.evaluation.inspect_runs import RunJournal, SampleRun, SampleRunner, certigraph, inspect_model
 from certigraph.evaluation.workers import active_pool
@@ -125,6 +126,7 @@ def certified_run(
     budget: Sequence[str] = (),
     data: str = "",
     cache: str = "",
+    profile: str = "",
     faults: str = "",
     out: str = "runs",
     journal: str = "",
@@ -143,6 +145,7 @@ def certified_run(
         budget: limits of a run and of its method, as `KEY=N`.
         data: data folder, or the empty string for the default.
         cache: folder that caches the models' replies, or the empty string for no cache.
+        profile: size of prompts and answers, `full` or `small`; empty: by the context window of each model.
         faults: faults to inject, as `timeout=0.1,crash=0.01`; empty: none.
         out: folder in which each run gets its own folder.
         journal: name of the file in `out` that records which run belongs to which sample, so that a retry finds the
@@ -156,7 +159,7 @@ def certified_run(
     check_priced((model, *by_role.values()), run_budget)
     Faults.read(faults)
     options = {"data": data or None, "cache": cache or None, "faults": faults}
-    context = Context(roles=by_role, budget=run_budget, limits=limits, **options)
+    context = Context(roles=by_role, budget=run_budget, limits=limits, profile=check_profile_name(profile), **options)
     runs = SampleRunner(compiled, benchmark, live, model, context, out)
     run_journal = RunJournal(out, journal)
     failed: list[BenchmarkRow] = []
@@ -216,6 +219,7 @@ def _task_function(benchmark: str) -> Callable[..., InspectTask]:
         role: OneOrMore = "",
         budget: OneOrMore = "",
         cache: str = "",
+        profile: str = "",
         faults: OneOrMore = "",
         out: str = "runs",
         journal: str = "",
@@ -236,6 +240,7 @@ def _task_function(benchmark: str) -> Callable[..., InspectTask]:
             role: other models for some roles: `executor=local`, like Inspect's --model-role.
             budget: limits of a run and of its method: `calls=20,steps=30`.
             cache: folder that caches the replies of models, so that no request is paid for twice.
+            profile: size of prompts and answers, `full` or `small`; unset: by the context window of each model.
             faults: faults to inject into models and worlds: `timeout=0.1,crash=0.01,seed=3`.
             out: folder in which each run gets its own folder.
             journal: name of the file in `out` that records the run of each sample, so that a retry after a crash finds
@@ -259,6 +264,7 @@ def _task_function(benchmark: str) -> Callable[..., InspectTask]:
                 budget=_to_list(budget),
                 data=data,
                 cache=cache,
+                profile=profile,
                 faults=",".join(_to_list(faults)),
                 out=out,
                 journal=journal,

@@ -167,6 +167,7 @@ class Sweep(TaskSelection):
     data: Name | None = None
     """Data folder. Like `cache`, a relative path is relative to the folder of the file."""
     cache: Name | None = None
+    profile: Literal["", "full", "small"] = ""
     faults: str = ""
     checkpoints: Literal["", "postgres"] = ""
 
@@ -302,7 +303,7 @@ def _context_of(sweep: Sweep, case: SweepBenchmark, folder: Path) -> Context:
     roles = [f"{role}={model}" for role, model in sweep.roles.items()]
     budget = [f"{key}={value:.12g}" for key, value in sweep.budget.items()]
     data, cache = (str(folder / Path(path).expanduser()) if path else None for path in (sweep.data, sweep.cache))
-    context = create_context(sweep.model, roles, data, budget, case.name, cache)
+    context = create_context(sweep.model, roles, data, budget, case.name, cache, sweep.profile)
     return context.model_copy(update={"faults": sweep.faults, "checkpoints": sweep.checkpoints})
 
 

@@ -19,6 +19,7 @@ from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
 from certigraph.adapters.imports import GRAPH_GROUP, warn_if_hidden
 from certigraph.adapters.matching import DEFAULT_ENCODER, find_encoder, load_encoder, matching_method
 from certigraph.adapters.models.chat_models import chat_model, check_model_available, check_model_name, model_label
+from certigraph.adapters.models.profiles import check_profile_name
 from certigraph.adapters.models.usage import format_missing_price, price_of
 from certigraph.adapters.protocols import ROLES, Benchmark, Budget, Context, Limits
 from certigraph.adapters.redaction import MASK, show_address
@@ -436,6 +437,7 @@ def create_context(
     budget: Sequence[str] | None,
     benchmark: str,
     cache: str | None = None,
+    profile: str = "",
 ) -> Context:
     """Create the context of a run from the texts of a command line.
 
@@ -446,6 +448,7 @@ def create_context(
         budget: `KEY=N` texts.
         benchmark: name of the benchmark, whose limits are the defaults.
         cache: folder for replies of models.
+        profile: size of prompts and answers, `full` or `small`; empty: by the context window of each model.
 
     Raises:
         UnknownName: a benchmark, role, model or key is unknown, or a value is out of range.
@@ -458,7 +461,13 @@ def create_context(
     check_ready(live)
     limits = parse_budget(budget or [], live.limits)
     return Context(
-        model=check_model_name(model), roles=models, data=data, budget=limits.budget, limits=limits.limits, cache=cache
+        model=check_model_name(model),
+        roles=models,
+        profile=check_profile_name(profile),
+        data=data,
+        budget=limits.budget,
+        limits=limits.limits,
+        cache=cache,
     )
 
 

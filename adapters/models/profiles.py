@@ -15,6 +15,7 @@ from langchain_core.language_models import BaseChatModel
 
 from certigraph.adapters.http import ENCODING_HEADERS, MAX_ANSWER_BYTES, UnboundedAnswer, limit_response
 from certigraph.adapters.models.chat_models import unwrap_model
+from certigraph.state.records import UnknownName
 
 ProfileName = Literal["full", "small"]
 
@@ -56,6 +57,17 @@ class ModelProfile(NamedTuple):
     def prompt_tokens(self) -> int:
         """Maximum tokens of a prompt, so that the answer fits into the window too."""
         return self.window - self.window // ANSWER_SHARE
+
+
+def check_profile_name(name: str) -> Literal["", "full", "small"]:
+    """Return the name of a profile, or the empty string for a choice by the window.
+
+    Raises:
+        UnknownName: there is no such profile.
+    """
+    if name not in ("", "full", "small"):
+        raise UnknownName(f"no profile {name!r}; known: full, small")
+    return name  # type: ignore[return-value]  # checked above
 
 
 def estimate_tokens(text: str) -> int:

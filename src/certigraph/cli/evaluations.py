@@ -20,6 +20,7 @@ from certigraph.cli.options import (
     Faults,
     GraphName,
     Model,
+    Profile,
     Roles,
     Split,
     Swaps,
@@ -56,6 +57,7 @@ def eval_command(
     swap: Swaps = None,
     budget: Budgets = None,
     cache: Cache = None,
+    profile: Profile = "",
     faults: Faults = "",
     fail_on: Annotated[
         float | None,
@@ -108,6 +110,7 @@ def eval_command(
                 trials=trials,
                 swaps=swap or [],
                 cache=cache,
+                profile=profile,
                 faults=faults,
                 fail_on=fail_on,
                 out=out,
@@ -190,6 +193,7 @@ def compare_command(
     data: Data = None,
     budget: Budgets = None,
     cache: Cache = None,
+    profile: Profile = "",
     swap: Annotated[list[str] | None, typer.Option(help="GRAPH:SLOT=OPERATOR, for example step:planner=none.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of the comparison; an unfinished one is resumed.")] = Path(
         "comparison"
@@ -218,7 +222,7 @@ def compare_command(
         announce_source(on, data)
         methods = parse_methods(graphs, swap or [])
         choice = Choice(task or [], split, limit, trials)
-        given = build_job(methods, on, choice, create_context(model, role, data, budget, on, cache))
+        given = build_job(methods, on, choice, create_context(model, role, data, budget, on, cache, profile))
     else:
         given = load_job(out, report_only=report_only)
     raise typer.Exit(finish_comparison(given, out, at_once=at_once, report_only=report_only, as_json=as_json))
@@ -240,6 +244,7 @@ def ablate_command(
     data: Data = None,
     budget: Budgets = None,
     cache: Cache = None,
+    profile: Profile = "",
     out: Annotated[Path, typer.Option(help="Folder of the ablation; an unfinished one is resumed.")] = Path("ablation"),
     at_once: AtOnce = 1,
     report_only: ReportOnly = False,
@@ -260,7 +265,9 @@ def ablate_command(
     else:
         announce_source(benchmark, data)
         methods, choice = ablation_methods(graph, swap or []), Choice(task or [], split, limit, trials)
-        given = build_job(methods, benchmark, choice, create_context(model, role, data, budget, benchmark, cache))
+        given = build_job(
+            methods, benchmark, choice, create_context(model, role, data, budget, benchmark, cache, profile)
+        )
     raise typer.Exit(finish_comparison(given, out, at_once=at_once, report_only=report_only, as_json=as_json))
 
 
@@ -336,6 +343,7 @@ def cgdp_command(
     data: Data = None,
     budget: Budgets = None,
     cache: Cache = None,
+    profile: Profile = "",
     out: Annotated[Path, typer.Option(help="Folder of the study; an unfinished one is resumed.")] = Path("study"),
     at_once: AtOnce = 1,
     report_only: ReportOnly = False,
@@ -354,7 +362,7 @@ def cgdp_command(
         )
         methods = methods_of(selection)
         announce_source(on, data)
-        context = create_context(model, role, data, budget, on, cache)
+        context = create_context(model, role, data, budget, on, cache, profile)
         given = build_job(methods, on, Choice(task or [], split, limit), context)
     else:
         given = load_job(out, report_only=report_only)
@@ -424,6 +432,7 @@ def judge_command(
     data: Data = None,
     budget: Budgets = None,
     cache: Cache = None,
+    profile: Profile = "",
     out: Annotated[Path, typer.Option(help="File of judgements; those in it are not made again.")] = Path(
         "judged.jsonl"
     ),
@@ -432,6 +441,7 @@ def judge_command(
     """Judge recorded answers against their references, by a model or by text measures. Repeat the command to resume."""
     check_evaluation_packages("judgements", *TABLE_PACKAGES)
     from certigraph.adapters.models.chat_models import check_model_available, is_scripted
+    from certigraph.adapters.models.profiles import check_profile_name
     from certigraph.adapters.protocols import Context, Limits
     from certigraph.evaluation.frames import find_runs
     from certigraph.evaluation.judges import Rubric, cases_of, judge, judging_progress, print_judging_result
@@ -443,7 +453,12 @@ def judge_command(
         check_model_available(model)
         if is_scripted(model):
             typer.echo("the judge is a scripted model, whose grades mean nothing: name a model with --model", err=True)
-    context = Context(model=model, budget=parse_budget(budget or [], Limits()).budget, cache=cache)
+    context = Context(
+        model=model,
+        budget=parse_budget(budget or [], Limits()).budget,
+        cache=cache,
+        profile=check_profile_name(profile),
+    )
     cases = cases_of(find_runs(folders), data)
     with judging_progress(len(cases.ended), silent=as_json) as listener:
         judged = judge(cases.ended, chosen, context, out, progress=listener)

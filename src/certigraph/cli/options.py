@@ -31,6 +31,10 @@ Budgets = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Cache = Annotated[str | None, typer.Option(help="Folder that stores replies of models, so that none is paid twice.")]
+Profile = Annotated[
+    str,
+    typer.Option("--profile", help="Size of prompts and answers: full or small; by default by the model's window."),
+]
 Split = Annotated[str, typer.Option(help="Split of the tasks; by default the benchmark's.")]
 Tasks = Annotated[list[str] | None, typer.Option("--task", help="Task id, instead of a split; repeat for more.")]
 Faults = Annotated[str, typer.Option(metavar="RATES", help="Faults to inject: timeout=0.1,crash=0.01,seed=3.")]

@@ -16,6 +16,7 @@ from certigraph.cli.options import (
     GraphName,
     Model,
     Out,
+    Profile,
     Roles,
     Swaps,
 )
@@ -36,6 +37,7 @@ def run_command(
     swap: Swaps = None,
     budget: Budgets = None,
     cache: Cache = None,
+    profile: Profile = "",
     faults: Faults = "",
     as_json: AsJson = False,
 ) -> None:
@@ -55,7 +57,7 @@ def run_command(
 
     compiled = build_graph(graph, dict(map(parse_swap, swap or [])))
     check_encoders(operators_of(compiled))
-    context = create_context(model, role, data, budget, benchmark, cache).model_copy(update={"faults": faults})
+    context = create_context(model, role, data, budget, benchmark, cache, profile).model_copy(update={"faults": faults})
     if graph in SEARCH_GRAPHS:
         check_takes_answers(graph, load_benchmark(benchmark, data))
     announce_source(benchmark, data)
@@ -112,6 +114,7 @@ def ask_command(
     swap: Swaps = None,
     budget: Budgets = None,
     cache: Cache = None,
+    profile: Profile = "",
     as_json: AsJson = False,
 ) -> None:
     """Answer a question from the web, with the sources of each finding, what is not certified, and the cost."""
@@ -128,7 +131,7 @@ def ask_command(
     if pages and not Path(pages).is_dir():
         raise UnknownName(f"{pages}: no such folder: correct --pages DIR")
     try:
-        context = create_context(model, role, pages, budget, ASK_BENCHMARK, cache)
+        context = create_context(model, role, pages, budget, ASK_BENCHMARK, cache, profile)
     except Fault as fault:
         raise _add_model_advice(fault) from None
     live = load_benchmark(ASK_BENCHMARK, pages)
