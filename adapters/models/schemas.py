@@ -49,7 +49,10 @@ def schema_of(model: type[BaseModel], *, small: bool = True) -> Schema:
     """
     schemas = _SCHEMA_CACHE.setdefault(model, {})
     if small not in schemas:
-        schemas[small] = bound_schema(model.model_json_schema(), small=small)
+        complete = model.model_json_schema()
+        for part in (complete, *complete.get("$defs", {}).values()):
+            part.pop("description", None)  # the docstring of a class is for its readers, not for models
+        schemas[small] = bound_schema(complete, small=small)
     return schemas[small]
 
 
