@@ -236,6 +236,10 @@ def matching_method(encoder: Encoder | None) -> str:
     return encoder.name if encoder else "token overlap"
 
 
+NONE_OF_THESE = "none of these"
+"""Option of a model that meant none of the world's actions; its own words are then sent."""
+
+
 def rank_actions(
     text: str,
     actions: Sequence[str],

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.episodes import admissible_actions, candidate_actions
-from certigraph.adapters.matching import find_encoder, rank_actions
+from certigraph.adapters.matching import NONE_OF_THESE, find_encoder, rank_actions
 from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
 from certigraph.adapters.models.prompts import (
     TURNS_PER_BLOCK,
@@ -146,6 +146,14 @@ ACTOR = """\
 You carry out an assignment in a world that you know by text alone, one action at a time. After each action you see what
 the world answered. Rely on those answers and not on what you expect: names must be used as the world shows them, an
 action that had no effect has none when it is repeated, and an action that cannot be undone needs a reason."""
+
+MEANING_QUESTION = """\
+You wrote this action, which the world does not list:
+{written}
+Which of these did you mean? Choose "none of these" if it is none: a wrong thing may do harm. What you wrote is then
+tried as it is.
+{actions}
+"""
 
 DECIDE_QUESTION = """\
 Think first: what do the answers so far establish for the assignment, what is still missing, and what would each likely
@@ -479,10 +487,10 @@ async def _match_action(state: DecideView, runtime: Runtime[Context], *, accept:
     )
     if not matches or matches[0].score >= accept:
         return _action_update(thought, matches[0].action if matches else written, written)
-    options = [match.action for match in matches]
-    known = f"You meant: {written}\nThe world knows:\n{quote(bullet_list(options))}"
-    chosen = await choose(await decision_prompt(state, known, runtime), options, role="executor", runtime=runtime)
-    return _action_update(thought, chosen, written)
+    options = [*(match.action for match in matches), NONE_OF_THESE]
+    question = MEANING_QUESTION.format(written=quote(written), actions=quote(bullet_list(options)))
+    chosen = await choose(await situation_prompt(state, question, runtime), options, role="executor", runtime=runtime)
+    return _action_update(thought, written if chosen == NONE_OF_THESE else chosen, written)
 
 
 async def _write_action(state: DecideView, runtime: Runtime[Context]) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.episodes import admissible_actions
-from certigraph.adapters.matching import find_encoder, select_actions, tokens
+from certigraph.adapters.matching import NONE_OF_THESE, find_encoder, select_actions, tokens
 from certigraph.adapters.models.calls import choose
 from certigraph.adapters.models.predicates import ask_action, ask_plan, ask_rest_of_plan, ask_verdict, choose_action
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote
@@ -251,9 +251,6 @@ REJECTED = "rejected"
 
 MAX_MEANINGS = 10
 """Maximum number of the world's actions from which the model says which one it meant."""
-
-NONE_OF_THESE = "none of these"
-"""Option of a model that meant none of the world's actions; its own words are then sent."""
 
 
 def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operator]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 from real_data import data_folder
 
+from certigraph.adapters.matching import NONE_OF_THESE
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
@@ -298,13 +299,13 @@ CUPS = ("move wood cup to table", "mix wood cup (in art studio)", "mix wood cup 
     ids=["listed", "a synonym", "a longer name", "not listed", "several", "a focus is never guessed"],
 )
 def test_a_name_is_resolved_before_a_step_is_spent(written: str, sent: str, offered: int):
-    choice = {"mix": CUPS[2], "foc": acting.NONE_OF_THESE}.get(written[:3], "")
+    choice = {"mix": CUPS[2], "foc": NONE_OF_THESE}.get(written[:3], "")
     mind = Mind(action=written, **({"choice": choice} if choice else {}))
     action = answered("realize", realize_state("All is well."), mind, actions=[*ACTIONS, *CUPS])["action"]
     assert action.text == sent
     assert action.args == ({} if sent == written else {"written": written})
     assert [len(options) for options in mind.options] == [0, *([offered] if offered else [])]
-    assert all(options[-1] == acting.NONE_OF_THESE for options in mind.options[1:])
+    assert all(options[-1] == NONE_OF_THESE for options in mind.options[1:])
 
 
 def validate(tail: tuple[Predicate, ...], observation: Observation, mind: Any = None, config: str = "") -> Verdict:
