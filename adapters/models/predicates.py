@@ -69,7 +69,7 @@ async def ask_rest_of_plan(
     """
     task, end, profile = state["task"], goal or goal_of(state["task"]), await profile_of("planner", runtime)
     before = _format_certified(task, state["certified"])
-    after = f"\nEstablished by the answers so far:\n{format_facts(state['facts'])}\n"
+    after = f"\nEstablished by earlier answers; later actions may have changed it:\n{format_facts(state['facts'])}\n"
     after += f"\nThe world now:\n{quote(state['evidence'].view)}\n{_format_checks(state)}{_paragraph(notes)}\n"
     after += _rest_question(state, small=profile.is_small).format(
         goal=end.text,
@@ -89,7 +89,9 @@ def _rest_question(state: SDPReplanView, *, small: bool) -> str:
     elif state["undone"] or state["denied"]:
         lead = UNDONE_LEAD.format(tail=tail)
     else:
-        tried = quote(format_attempts(state["attempts"][-MAX_SMALL_ATTEMPTS if small else 0 :]))
+        head, target = state["head"], state["plan"][state["head"]]
+        attempts = [one for one in state["attempts"] if (one.position, one.target) == (head, target)]
+        tried = quote(format_attempts(attempts[-MAX_SMALL_ATTEMPTS if small else 0 :]))
         lead = STUCK_LEAD.format(tail=tail, tried=tried)
     return lead.replace("{", "{{").replace("}", "}}") + REST_QUESTION
 
@@ -258,7 +260,7 @@ Target: {target}
 After it:
 {ahead}
 
-Established by earlier answers:
+Established by earlier answers; later actions may have changed it:
 {facts}
 {notes}
 The world now:
@@ -340,7 +342,7 @@ condition that you count is taken as proven from then on, so count none that is 
 VERDICT_SITUATION = """\
 Task, for orientation: {task}
 
-Established by earlier answers:
+Established by earlier answers; later actions may have changed it:
 {facts}
 
 Conditions, in order; the first one is the target:

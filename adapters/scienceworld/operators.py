@@ -297,7 +297,7 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
 
 def _planning_notes(hint: Sequence[str], refused: Iterable[str] = ()) -> str:
     parts = [f"Rooms of the house: {', '.join(ROOMS)}. There are no others."]
-    parts += [prompts.DRAFT.format(draft="\n".join(hint))] if hint else [prompts.WORDINGS]
+    parts += [prompts.WORDINGS, *([prompts.DRAFT.format(draft="\n".join(hint))] if hint else [])]
     if named := [*refused]:
         parts.append(prompts.REFUSED.format(actions=quote(bullet_list(named))))
     return "\n".join(parts)
