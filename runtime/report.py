@@ -144,12 +144,12 @@ TASK_STYLE = """\
 .tasks .subtask > summary { flex-wrap: wrap; gap: 0 10px; }
 .tasks .subtask > summary .id { font-weight: 600; }
 .tasks .subtask > summary .condition { flex: 1 1 60%; font-weight: 400; }
-.tasks .subtask > summary .told { flex: 1 1 100%; color: var(--soft); font-size: 13px; }
+.tasks .subtask > summary .subtask-result { flex: 1 1 100%; color: var(--soft); font-size: 13px; }
 .tasks .subtask:not([open]) > summary .condition, .tasks .subtask:not([open]) > summary .id {
   display: -webkit-box; -webkit-line-clamp: 3; -webkit-box-orient: vertical; overflow: hidden; }
 .tasks .tasks { margin: 10px 0 0 32px; }
 .tasks .subtask.gone .condition { text-decoration: line-through; color: var(--soft); }
-.tasks .subtask[open] > summary .told { display: none; }
+.tasks .subtask[open] > summary .subtask-result { display: none; }
 .tasks .subtask > summary { position: relative; padding-right: 22px; }
 .tasks .subtask > summary::after { position: absolute; right: 0; top: 0; }
 .tasks .subtask > .how.back { margin-left: 32px; }

@@ -262,7 +262,7 @@ def _node_section(worked: NodeProgress, tasks: TaskGraph, inside: Markup) -> Mar
         tag("span", worked.name, class_="id"),
         tag("span", shorten_text(worked.node.task, MAX_PART_CHARACTERS), class_="condition"),
         tag("span", _format_cost(worked), class_="when"),
-        *([tag("span", result, class_="told")] if result else []),
+        *([tag("span", result, class_="subtask-result")] if result else []),
     )
     return tag(
         "details", head, *_specification_parts(worked, tasks), inside, *_outcome_parts(worked), class_=f"subtask {look}"

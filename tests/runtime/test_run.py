@@ -274,7 +274,7 @@ def test_a_run_that_gave_up_says_why(tmp_path: Path):
     repeated, refused, empty = (run(graph, "blocksworld", context=context, out=tmp_path) for graph in graphs)
     assert {repeated.ending, refused.ending, empty.ending} == {"gave_up"}
     assert "'wait' 5 times in a row" in repeated.message
-    assert refused.message.startswith("predicate 1 of ")
+    assert refused.message.startswith(f"predicate 1 of {len(refused.state['plan'])} was not certified (attempts: 3, ")
     assert "not on the table" in refused.message
     assert "Propose" in empty.message
 

@@ -142,7 +142,7 @@ def test_redacting_keeps_up_with_what_is_written():
     line = json.dumps({"text": "You see a hall, 2 doors and https://news.example/a?b=c. " * 20_000})
     started = time.process_time()
     assert redact(line) == line
-    assert time.process_time() - started < 2.5  # more than a megabyte; the usual is 10 ms
+    assert time.process_time() - started < 0.25  # more than a megabyte; the usual is 10 ms
 
 
 @pytest.fixture
