@@ -19,7 +19,7 @@ from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Benchmark, Context, Environment, complete_environment, missing_methods
 from certigraph.adapters.redaction import redact, redact_record
 from certigraph.state.records import Action, Fault, Observation, Scores, Step, Task
-from certigraph.state.run import Evidence
+from certigraph.state.run import CHECK, Evidence
 
 # One live environment and the log of its actions.
 #
@@ -61,11 +61,13 @@ class LiveEpisode:
         """Lock that is held during every call of a method."""
         self.closed = False
         self.log: list[Step] = []
-        self.first = redact_record(call_typed(Observation, environment.reset))
+        self.latest = call_typed(Observation, environment.reset)
+        """The world's latest observation, with secrets."""
+        self.first = redact_record(self.latest)
         self.ended = self.first.done
 
     def step(self, action: Action) -> Observation:
-        """Act in the world; a world that has ended rejects the action."""
+        """Act in the world; a world that has ended rejects the action. A check shows the world and does not act."""
         with self.lock:
             return redact_record(self._step(action))
 
@@ -89,10 +91,17 @@ class LiveEpisode:
         self.check_open()
         if self.ended:
             return Observation(text="The episode is over: the world has ended.", accepted=False, done=True)
-        observation = call_typed(Observation, self.environment.step, action)
+        self.latest = observation = self._look() if action.kind == CHECK else self._act(action)
         self.log.append(Step(action=action, digest=observation.digest()))
         self.ended = observation.done
         return observation
+
+    def _act(self, action: Action) -> Observation:
+        return call_typed(Observation, self.environment.step, action)
+
+    def _look(self) -> Observation:
+        view = call_environment(self.environment.view)
+        return self.latest.model_copy(update={"text": view, "accepted": True, "reward": 0.0})
 
     def replay(self, steps: Sequence[Step]) -> None:
         """Repeat logged actions. Raises Fault if an observation differs from the logged one."""

@@ -219,6 +219,14 @@ class Benchmark(Protocol):
         """
         return
 
+    def describe_limits(self, task: Task) -> str:
+        """Say for prompts what the world itself allows in an episode, such as a number of moves and what costs one.
+
+        The empty string, which is the default, says that only the run's limit of actions counts. A world that has
+        limits shows in its view what is used and left of them.
+        """
+        return ""
+
     def operators(self) -> Mapping[str, "Operator"]:
         """Return operators that replace the generic, prompted ones, by name: propose, realize, validate, decide, ..."""
         return {}

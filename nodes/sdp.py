@@ -12,7 +12,7 @@ from langgraph.types import Overwrite
 
 from certigraph.adapters.benchmarks import context_of, limits_of, live_benchmark
 from certigraph.adapters.episodes import candidate_actions
-from certigraph.adapters.models.predicates import ask_action, ask_plan, ask_rest_of_plan, ask_verdict, choose_action
+from certigraph.adapters.models.predicates import ask_actions, ask_plan, ask_rest_of_plan, ask_verdict, choose_action
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import (
@@ -63,7 +63,16 @@ def _clear_certified(state: SDPState, update: Update, runtime: Runtime[Context])
     optional = [log for log in ("audits", "invalidations") if state.get(log)]
     logs = {log: Overwrite([]) for log in ("certificates", "attempts", "trace", *optional)}
     cursor = {"plan": [], "head": 0, "tried": 0, "replans": 0, "verdict": Verdict(depth=0)}
-    return {**update, **clear_memory(state), **logs, **cursor}
+    return {**update, **clear_memory(state), **_upcoming_update(state), **logs, **cursor}
+
+
+def _set_upcoming(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
+    return {"action": update["action"], **_upcoming_update(state, update.get("upcoming", ()))}
+
+
+def _upcoming_update(state: SDPState, actions: Sequence[Action] = ()) -> Update:
+    """Return the update that sets the upcoming actions, so that runs without any take no space in checkpoints."""
+    return {"upcoming": tuple(actions)} if actions or state.get("upcoming") else {}
 
 
 def _record_turn(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -83,7 +92,11 @@ def _record_attempt(state: SDPState, update: Update, runtime: Runtime[Context]) 
         digest=state["observation"].digest(),
         verdict=verdict,
     )
-    return {"verdict": verdict, "attempts": [attempt], "tried": state["tried"] + (not verdict.looked)}
+    return {
+        "verdict": verdict,
+        "attempts": [attempt],
+        "tried": state["tried"] + (not verdict.looked and not verdict.pending),
+    }
 
 
 def _max_depth(tail: Sequence[Predicate]) -> int:
@@ -109,10 +122,11 @@ def _replace_tail(state: SDPState, update: Update, runtime: Runtime[Context]) ->
             happened = f"the plan was cut: {limit} of {limit} conditions are certified, but replan gave no more"
             hint = "with a replan operator that never extends a plan, start a new run"
             raise LimitReached("plan", limit, limit, happened=f"{happened} ({hint})")
-        return {"plan": [*certified, *update["plan"]]}
+        return {"plan": [*certified, *update["plan"]], **_upcoming_update(state)}
     if not update["plan"]:
         return {}
-    return {"plan": [*certified, *update["plan"]], "tried": 0, "replans": state["replans"] + 1}
+    counters = {"tried": 0, "replans": state["replans"] + 1}
+    return {"plan": [*certified, *update["plan"]], **_upcoming_update(state), **counters}
 
 
 def _record_audit(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -165,7 +179,14 @@ RESET = Slot("reset", RESET_KEYS, record=_clear_certified, starts_run=True)
 RESET_REVALIDATING = RESET._replace(skip=_require_replan_of_undone)
 """Slot `reset` of a graph that has the node `revalidate` and not a Replan of the user's own."""
 PROPOSE = Slot("propose", {"plan": Sequence[Predicate]}, propose_view)
-REALIZE = Slot("realize", {"action": Action}, realize_view)
+REALIZE = Slot(
+    "realize",
+    {"action": Action},
+    realize_view,
+    _set_upcoming,
+    may_write={"upcoming": Sequence[Action]},
+)
+"""Slot `realize`. An operator may choose several actions together: it then returns the later ones as `upcoming`."""
 ACT = Slot("act", ACT_KEYS, record=_record_turn)
 VALIDATE = Slot("validate", {"verdict": Verdict}, validate_view, _record_attempt)
 CERTIFY = Slot("certify", {"certificates": Sequence[Certificate], "head": int, "tried": int, "replans": int})
@@ -194,11 +215,12 @@ async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, An
 
 @prefer_benchmark_operator
 async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for an action that should make the target predicate true."""
+    """Ask the model for an action that should make the target predicate true, or for several where it writes freely."""
     queries, maximum = [state["target"].text, state["task"].goal], limits_of(state["task"], runtime).options
-    options = await candidate_actions(queries, runtime, maximum)
-    text = await (choose_action(state, options, runtime) if options else ask_action(state, runtime))
-    return {"action": Action(text=text)}
+    if options := await candidate_actions(queries, runtime, maximum):
+        return {"action": await choose_action(state, options, runtime)}
+    action, *upcoming = await ask_actions(state, runtime)
+    return {"action": action, "upcoming": upcoming}
 
 
 # Validate (SDP Eq. 3): count the consecutive predicates at the head of the plan that the observation satisfies.

@@ -234,6 +234,8 @@ class Slot(NamedTuple):
     node only if `build` is given an operator for it."""
     answers_only: bool = False
     """Whether the node runs only in worlds that take an answer; drawings show it only for those."""
+    may_write: Mapping[str, Any] = {}
+    """Keys that the operator may return besides those in `writes`, with their types."""
 
     def filled(self, operator: Any) -> "Slot":
         """Return a copy of the slot with `operator` as its default."""
@@ -297,7 +299,8 @@ async def _call_operator(slot: Slot, label: str, call: Call, state: Any, runtime
     shown = slot.view(state)
     with use_view(shown):
         answer = await call(View(shown, slot.name, label, declared_keys(slot.view)), runtime)
-    update = check_update(slot.name, slot.writes, label, answer)
+    optional = {key: slot.may_write[key] for key in slot.may_write if isinstance(answer, Mapping) and key in answer}
+    update = check_update(slot.name, {**slot.writes, **optional}, label, answer)
     return slot.record(state, update, runtime)
 
 

@@ -113,10 +113,11 @@ class Verdict(Record):
     The target is the predicate to certify next. `depth` is the number; 0 means that the target does not hold.
 
     `evidence` quotes what the verdict rests on, or is the id of its source; `decided_by` says who decided. `facts` are
-    what the observation showed beyond that. `unreachable`: the target cannot come true as it is worded, so a new
-    rest of the plan is needed. `exhausted`: no further attempt can help, so the run ends. `looked`: the action only
-    gathered evidence, so it does not count against the budget of attempts. `forced`: name of the policy that lets the
-    target pass although it was refused; the run then continues, and nothing is certified.
+    what the observation showed beyond that, `outdated` the texts of earlier facts that it contradicts. `unreachable`:
+    the target cannot come true as it is worded, so a new rest of the plan is needed. `exhausted`: no further attempt
+    can help, so the run ends. `looked`: the action only gathered evidence, so it does not count against the budget of
+    attempts. `pending`: nobody judged, because actions follow that were chosen together with this one. `forced`: name
+    of the policy that lets the target pass although it was refused; the run then continues, and nothing is certified.
     """
 
     depth: int = Field(ge=0)
@@ -124,9 +125,11 @@ class Verdict(Record):
     evidence: str = ""
     decided_by: Decider = ""
     facts: tuple[str, ...] = ()
+    outdated: tuple[str, ...] = ()
     unreachable: bool = False
     exhausted: bool = False
     looked: bool = False
+    pending: bool = False
     finding: Finding | None = None
     forced: str = ""
 

@@ -53,6 +53,8 @@ class SDPState(BeliefState, total=False):
     trace: Log[Turn]
     """Every action of the run and the world's answer, one turn for each attempt."""
     verdict: Verdict
+    upcoming: tuple[Action, ...]
+    """Actions that Realize chose together with `action`, to follow it one by one."""
     tried: int
     replans: int
     audits: Log[Audit]
@@ -84,6 +86,8 @@ class RealizeView(TypedDict):
     """Every action so far and the world's answer, oldest first."""
     facts: Sequence[Fact]
     """What verdicts on earlier actions established."""
+    upcoming: Sequence[Action]
+    """Actions that Realize chose before, to follow the last one; empty if that was refused or judged a failure."""
     attempts: Sequence[Attempt]
     belief: Belief
     """Content of the optional memory.
@@ -95,12 +99,21 @@ class RealizeView(TypedDict):
 
 
 class ValidateView(TypedDict):
-    """View of Validate (SDP Eq. 3): the rest of the plan, the last action and the new observation."""
+    """View of Validate (SDP Eq. 3): the rest of the plan, the last action and the new observation.
+
+    If Realize chose several actions together, they count as one action, and what the world answered to each of them as
+    its observation: `turns` has those that nobody judged before, the last one included.
+    """
 
     task: Task
     tail: Sequence[Predicate]
     action: Action
     observation: Observation
+    turns: Sequence[Turn]
+    upcoming: Sequence[Action]
+    """Actions that will follow the last one, if it is not refused."""
+    evidence: Evidence
+    """What the world shows after the last action."""
     facts: Sequence[Fact]
     """What verdicts on earlier actions established."""
 
@@ -192,6 +205,7 @@ def realize_view(state: SDPState) -> RealizeView:
         "evidence": state["evidence"],
         "turns": tuple(state["trace"]),
         "facts": established_facts(state),
+        "upcoming": _upcoming_actions(state),
         "attempts": list(_attempts_at(head, judged_attempts(state), state["plan"][head])),
         "belief": belief_of(state),
         "advice": advice_of(state),
@@ -205,19 +219,36 @@ def validate_view(state: SDPState) -> ValidateView:
         "tail": state["plan"][state["head"] :],
         "action": state["action"],
         "observation": state["observation"],
+        "turns": _unjudged_turns(state),
+        "upcoming": state.get("upcoming", ()),
+        "evidence": state["evidence"],
         "facts": established_facts(state),
     }
 
 
+def _upcoming_actions(state: SDPState) -> tuple[Action, ...]:
+    if not (upcoming := state.get("upcoming", ())):
+        return ()
+    verdict = state["verdict"]
+    return upcoming if state["observation"].accepted and (verdict.pending or verdict.depth > 0) else ()
+
+
+def _unjudged_turns(state: SDPState) -> tuple[Turn, ...]:
+    pending = sum(1 for _ in takewhile(lambda attempt: attempt.verdict.pending, reversed(state["attempts"])))
+    return tuple(state["trace"][-pending - 1 :])
+
+
 def established_facts(state: SDPState) -> tuple[Fact, ...]:
-    """Return what the verdicts so far established, oldest first; of equal facts the latest."""
-    found = (
-        Fact(text=text, step=number, action=attempt.action.text)
-        for number, attempt in enumerate(state["attempts"], 1)
-        for text in attempt.verdict.facts
-    )
-    latest = {fact.text: fact for fact in found}
-    return tuple(sorted(latest.values(), key=lambda fact: fact.step))
+    """Return what the verdicts so far established and later ones did not contradict, oldest first.
+
+    Of equal facts the latest is returned.
+    """
+    facts: dict[str, Fact] = {}
+    for number, attempt in enumerate(state["attempts"], 1):
+        for text in (*attempt.verdict.outdated, *attempt.verdict.facts):
+            facts.pop(text, None)
+        facts |= {text: Fact(text=text, step=number, action=attempt.action.text) for text in attempt.verdict.facts}
+    return tuple(facts.values())
 
 
 def sdp_replan_view(state: SDPState) -> SDPReplanView:

@@ -11,7 +11,7 @@ from typing import Annotated
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, create_model
 
-from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.benchmarks import context_of, limits_of, live_benchmark
 from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
 from certigraph.adapters.models.prompts import (
     Prompt,
@@ -26,8 +26,8 @@ from certigraph.adapters.models.prompts import (
 )
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
 from certigraph.adapters.protocols import Context
-from certigraph.state.records import Fact, Observation, Predicate, Task, Verdict
-from certigraph.state.run import CertifiedState
+from certigraph.state.records import Action, Fact, Predicate, Task, Verdict
+from certigraph.state.run import CHECK, CertifiedState
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView, build_plan, needs_rest_of_plan
 
 # A plan.
@@ -55,7 +55,9 @@ async def ask_plan(
         notes: what the planner should know about this world.
     """
     task, end = state["task"], goal or goal_of(state["task"])
-    question = PLAN_QUESTION.format(goal=end.text, most=limits_of(task, runtime).plan, steps=_steps(task, runtime))
+    question = PLAN_QUESTION.format(
+        goal=end.text, most=limits_of(task, runtime).plan, limits=_format_limits(task, runtime)
+    )
     situation = _format_certified(task, state["certified"])
     return await _ask_conditions(f"{situation}{_paragraph(notes)}\n{question}", task, end, runtime)
 
@@ -74,7 +76,7 @@ async def ask_rest_of_plan(
     after += _rest_question(state, small=profile.is_small).format(
         goal=end.text,
         most=limits_of(task, runtime).plan,
-        left=max(_steps(task, runtime) - len(state["turns"]), 0),
+        limits=_format_limits(task, runtime, used=len(state["turns"])),
     )
     history = format_history(state["turns"], PLANNER + before + after, profile)
     shown = f"\nActions so far and the world's answers, the latest last:\n{quote(history.text)}\n"
@@ -82,7 +84,7 @@ async def ask_rest_of_plan(
 
 
 def _rest_question(state: SDPReplanView, *, small: bool) -> str:
-    """Return the question for a rest of the plan, by what led to it: a template for `goal`, `most` and `left`."""
+    """Return the question for a rest of the plan, by what led to it: a template for `goal`, `most` and `limits`."""
     tail = numbered_list(p.text for p in state["plan"][state["head"] :])
     if needs_rest_of_plan(state):
         lead = EXTEND_LEAD
@@ -133,8 +135,19 @@ def _format_checks(state: SDPReplanView) -> str:
     return "".join(f"\n{part}" for part in parts)
 
 
-def _steps(task: Task, runtime: Runtime[Context]) -> int:
-    return limits_of(task, runtime).steps
+def _format_limits(task: Task, runtime: Runtime[Context], used: int | None = None) -> str:
+    """Say what limits the actions of this run: the world's own limits, and the run's where those are not the same.
+
+    With `used` actions, only what the world's view does not say by itself is returned.
+    """
+    steps, benchmark = limits_of(task, runtime).steps, live_benchmark(context_of(runtime))
+    world = benchmark.describe_limits(task) if benchmark else ""
+    if benchmark and world and steps >= benchmark.limits.steps:
+        return "" if used is not None else world
+    run = f"At most {steps} actions can be taken in all."
+    if used is not None:
+        return f"Actions taken: {used} of at most {steps}."
+    return f"{world} {run}".strip()
 
 
 def _paragraph(text: str) -> str:
@@ -153,8 +166,8 @@ enough that a few actions reach it, and large enough that it is worth checking. 
 
 PLAN_QUESTION = """\
 Think first: what has to be true at the end, what has to be true before that, and in which order do the parts depend on
-each other? Then list the conditions that lead from here to the goal, at most {most}. The agent may take {steps} actions
-in all. The last condition is the goal itself:
+each other? Then list the conditions that lead from here to the goal, at most {most}. {limits}
+The last condition is the goal itself:
 {goal}
 """
 
@@ -175,7 +188,7 @@ STUCK_LEAD = """\
 The rest of the plan, whose first condition was not reached:
 {tail}
 
-Tried for it, with the reason why it was not accepted:
+Actions taken for it, with what the checker said after each:
 {tried}
 
 Think first: why was it not reached? It may be worded so that no answer can show it, it may need something that was not
@@ -183,13 +196,17 @@ done, or there may be no such thing. Avoid that cause.
 """
 
 REST_QUESTION = """\
-Then write a new rest of the plan from here to the goal, at most {most} conditions; {left} actions are left. Do not
-repeat what is certified. The last condition is the goal itself:
+Then write a new rest of the plan from here to the goal, at most {most} conditions. Do not repeat what is certified.
+{limits}
+The last condition is the goal itself:
 {goal}
 If there is no way to the goal, give an empty list.
 """
 
 # An action.
+
+MAX_FOLLOWING = 20
+"""Maximum number of actions that a model may write to follow the first one."""
 
 
 class NextAction(BaseModel):
@@ -199,31 +216,74 @@ class NextAction(BaseModel):
     action: Annotated[str, Field(min_length=1), Bounded(300)]
 
 
-async def ask_action(state: RealizeView, runtime: Runtime[Context], *, notes: str = "") -> str:
-    """Ask a model to write an action that should make the target true.
+class NextActions(BaseModel):
+    """Answer schema for an action in the model's own words, with those that are to follow it."""
+
+    thought: str = ""
+    holds_already: bool = False
+    action: str
+    then: Annotated[list[str], Truncated(MAX_FOLLOWING)] = []
+
+
+async def ask_actions(
+    state: RealizeView, runtime: Runtime[Context], *, notes: str = "", several: bool = True
+) -> list[Action]:
+    """Return actions that should make the target true: those chosen before, or what a model writes.
+
+    A model that is not small may write several, to be taken one after another, or say that the target holds already
+    (`CHECK`). None of this is in the SDP paper; it saves model calls and actions.
 
     Args:
         state: the view of Realize.
         runtime: the run's runtime.
         notes: what the agent should know about actions in this world.
+        several: whether a model may write several actions, or none.
     """
-    prompt = await _action_prompt(state, f"{notes}\nWrite the action as the world's rules say.".strip(), runtime)
-    return (await ask(prompt, NextAction, role="executor", runtime=runtime)).action
+    if state["upcoming"]:
+        return [*state["upcoming"]]
+    several = several and not (await profile_of("executor", runtime)).is_small
+    request = SEVERAL_ACTIONS if several else ONE_ACTION
+    rules = f"{notes}\nWrite actions as the world's rules say.".strip()
+    prompt = await _action_prompt(state, f"{request}\n{rules}", "", runtime)
+    if not several:
+        return [Action(text=(await ask(prompt, NextAction, role="executor", runtime=runtime)).action)]
+    answer = await ask(prompt, NextActions, role="executor", runtime=runtime)
+    if answer.holds_already or not answer.action.strip():
+        return [CHECK_ACTION]
+    return [Action(text=text) for text in (answer.action, *filter(str.strip, answer.then))]
 
 
-async def choose_action(state: RealizeView, options: Sequence[str], runtime: Runtime[Context]) -> str:
-    """Ask a model to choose an action that should make the target true; a model that is not small thinks first."""
-    prompt = await _action_prompt(state, f"Actions to choose from:\n{quote(bullet_list(options))}", runtime)
+async def choose_action(
+    state: RealizeView, options: Sequence[str], runtime: Runtime[Context], *, may_check: bool = True
+) -> Action:
+    """Ask a model to choose an action that should make the target true.
+
+    A model that is not small thinks first.
+
+    Args:
+        state: the view of Realize.
+        options: the actions.
+        runtime: the run's runtime.
+        may_check: whether a model that is not small may say that the target holds already (`CHECK`).
+    """
     if (await profile_of("executor", runtime)).is_small:
-        return await choose(prompt, options, role="executor", runtime=runtime)
-    return (await deliberate(prompt, options, role="executor", runtime=runtime)).choice
+        prompt = await _action_prompt(state, ONE_ACTION, _format_options(options), runtime)
+        return Action(text=await choose(prompt, options, role="executor", runtime=runtime))
+    offered = [*options, *([CHECK_ACTION.text] if may_check else [])]
+    prompt = await _action_prompt(state, ONE_ACTION, _format_options(offered), runtime)
+    chosen = (await deliberate(prompt, offered, role="executor", runtime=runtime)).choice
+    return CHECK_ACTION if chosen == CHECK_ACTION.text else Action(text=chosen)
 
 
-async def _action_prompt(state: RealizeView, choice: str, runtime: Runtime[Context]) -> Prompt:
+def _format_options(options: Sequence[str]) -> str:
+    return f"\nActions to choose from:\n{quote(bullet_list(options))}\n"
+
+
+async def _action_prompt(state: RealizeView, request: str, options: str, runtime: Runtime[Context]) -> Prompt:
     profile = await profile_of("executor", runtime)
     certified = [p.text for p in state["certified"].predicates]
     notes = [*state["belief"].text.splitlines(), *state["advice"]]
-    before = f"Task, for orientation: {state['task'].goal}\n\n"
+    before = f"Task, for orientation: {state['task'].goal}\n\n{request}\n"
     after = ACTION_SITUATION.format(
         certified=numbered_list(certified[-5:] if profile.is_small else certified),
         target=state["target"].text,
@@ -232,9 +292,8 @@ async def _action_prompt(state: RealizeView, choice: str, runtime: Runtime[Conte
         notes=f"\nTo keep in mind:\n{quote(bullet_list(notes))}\n" if notes else "",
         view=quote(state["evidence"].view),
         tried=quote(format_attempts(state["attempts"])),
-        used=len(state["turns"]),
-        steps=_steps(state["task"], runtime),
-        choice=choice,
+        limits=_paragraph(_format_limits(state["task"], runtime, used=len(state["turns"]))),
+        options=options,
     )
     rest = build_prompt(runtime, before + after, role=REALIZER)
     history = format_history(state["turns"], rest.system + rest.user, profile)
@@ -244,7 +303,7 @@ async def _action_prompt(state: RealizeView, choice: str, runtime: Runtime[Conte
 
 def format_facts(facts: Sequence[Fact]) -> str:
     """Format what earlier actions established, each fact with the action that showed it."""
-    return quote(bullet_list(f"{fact.text} (action {fact.step}: {fact.action})" for fact in facts))
+    return quote(numbered_list(f"{fact.text} (action {fact.step}: {fact.action})" for fact in facts))
 
 
 REALIZER = """\
@@ -266,84 +325,146 @@ Established by earlier answers; later actions may have changed it:
 The world now:
 {view}
 
-Tried for the target without success, with the reason:
+Actions taken for the target, with what the checker said after each:
 {tried}
-
-Actions used: {used} of at most {steps}.
-
-{choice}
+{limits}{options}
 Target: {target}
-Think first: what is missing for the target, and which action brings it about or comes closest without harm to what the
-plan needs later? Then give that one action.
 """
+
+ONE_ACTION = """\
+Think first: what is missing for the target, and which action brings it about or comes closest without harm to what the
+plan needs later? Then give that one action. If what the world shows now says that the target holds already, and the
+list has an entry for that, choose it: nothing is done then but to check the target.
+"""
+
+SEVERAL_ACTIONS = """\
+Give, in this order:
+- thought: what is missing for the target, and how it comes about without harm to what the plan needs later.
+- holds_already: true if what the world shows now says that the target holds. Then nothing is done but to check it, and
+  action stays empty. Otherwise false.
+- action: the next action.
+- then: the actions after it up to the target, in their order, as far as you would take them whatever the answers before
+  them show; they are taken one after another, and you are asked again when one is refused, when the score changes
+  without the target, or when all are taken. Write whole chains where each step is plain, such as going somewhere,
+  opening something, taking what is in it. Leave out what depends on an answer that you have not seen, and everything
+  that cannot be undone.
+"""
+
+CHECK_ACTION = Action(text="(nothing: the target holds already)", kind=CHECK)
+"""Action of a model that finds its target met already."""
 
 # A verdict.
 
 MAX_SHOWN_CONDITIONS = 10
-"""Maximum number of conditions in Validate's prompt. If more hold at once, they are certified in two steps."""
+"""Maximum number of conditions in the prompt of a small model; if more hold at once, they take two steps."""
+
+
+MAX_JUDGED_CONDITIONS = 100
+"""Maximum number of conditions in the prompt of any other model."""
 
 
 class Holds(BaseModel):
-    """Answer schema for a verdict: a reason, what it rests on, and how many conditions hold."""
+    """Answer schema for a verdict of a small model: a reason, and how many conditions hold."""
 
     reason: Annotated[str, Truncated(300)]
-    evidence: Annotated[str, FullOnly()] = ""
-    established: Annotated[list[str], FullOnly()] = []
-    reachable: Annotated[bool, FullOnly()] = True
     holds: int = Field(ge=0, le=MAX_SHOWN_CONDITIONS, strict=True)
 
 
+class FullHolds(BaseModel):
+    """Answer schema for a verdict: a reason, what it rests on, what else was learned, how many conditions hold."""
+
+    reason: str
+    evidence: str = ""
+    established: list[str] = []
+    outdated: list[int] = []
+    reachable: bool = True
+    holds: int = Field(ge=0, le=MAX_JUDGED_CONDITIONS, strict=True)
+
+
 async def ask_verdict(
-    state: ValidateView, runtime: Runtime[Context], *, tail: Sequence[Predicate] | None = None, notes: str = ""
+    state: ValidateView,
+    runtime: Runtime[Context],
+    *,
+    tail: Sequence[Predicate] | None = None,
+    notes: str = "",
+    shows_view: bool = True,
 ) -> Verdict:
     """Ask a model how many of the plan's next conditions hold now, counted from the target on without a gap.
+
+    While actions follow that were chosen together with the last one, no model is asked, unless the last one was refused
+    or changed the score.
 
     Args:
         state: the view of Validate.
         runtime: the run's runtime.
-        tail: the conditions to be judged; None for the first MAX_SHOWN_CONDITIONS of the plan's rest.
+        tail: the conditions to be judged; None for the rest of the plan.
         notes: what the world reports besides its answer, such as the score.
+        shows_view: whether a model that is not small sees what the world shows now. In the SDP paper it does not.
     """
-    judged = (state["tail"] if tail is None else tail)[:MAX_SHOWN_CONDITIONS]
-    question = VERDICT_SITUATION.format(
+    observation = state["observation"]
+    if state["upcoming"] and observation.accepted and not observation.reward and not observation.done:
+        return Verdict(depth=0, pending=True)
+    judged = (state["tail"] if tail is None else tail)[:MAX_JUDGED_CONDITIONS]
+    if (await profile_of("validator", runtime)).is_small:
+        judged = judged[:MAX_SHOWN_CONDITIONS]
+        prompt = _small_verdict_prompt(state, judged, notes, runtime)
+        answer = await ask(prompt, Holds, role="validator", runtime=runtime)
+        return Verdict(depth=min(answer.holds, len(judged)), reason=answer.reason, decided_by="model")
+    prompt = await _verdict_prompt(state, judged, notes, runtime, shows_view=shows_view)
+    return _to_verdict(await ask(prompt, FullHolds, role="validator", runtime=runtime), len(judged), state)
+
+
+def _to_verdict(answer: FullHolds, most: int, state: ValidateView) -> Verdict:
+    # Evidence that the world did not show is no evidence.
+    quoted, depth = one_line(answer.evidence), min(answer.holds, most)
+    shown = (state["evidence"].view, *(turn.observation for turn in state["turns"]))
+    facts = dict(enumerate(state["facts"], 1))
+    return Verdict(
+        depth=depth,
+        reason=answer.reason,
+        evidence=quoted if any(quoted.lower() in one_line(text).lower() for text in shown) else "",
+        decided_by="model",
+        facts=tuple(filter(None, map(unquote_line, answer.established))),
+        outdated=tuple(facts[number].text for number in answer.outdated if number in facts),
+        unreachable=not (answer.reachable or depth),
+    )
+
+
+def _small_verdict_prompt(
+    state: ValidateView, judged: Sequence[Predicate], notes: str, runtime: Runtime[Context]
+) -> Prompt:
+    question = SMALL_VERDICT_QUESTION.format(
         task=state["task"].goal,
-        facts=format_facts(state["facts"]),
         conditions=numbered_list(p.text for p in judged),
         action=quote(state["action"].text),
         observation=quote(state["observation"].text),
         notes=notes.strip() and f"{notes.strip()}\n",
     )
-    small = (await profile_of("validator", runtime)).is_small
-    question += SMALL_VERDICT_QUESTION if small else VERDICT_QUESTION
-    answer = await ask(build_prompt(runtime, question, role=VALIDATOR), Holds, role="validator", runtime=runtime)
-    return _to_verdict(answer, len(judged), state["observation"])
+    return build_prompt(runtime, question, role=VALIDATOR)
 
 
-def _to_verdict(answer: Holds, most: int, observation: Observation) -> Verdict:
-    # Evidence that is not in the observation is no evidence.
-    quoted, depth = one_line(answer.evidence), min(answer.holds, most)
-    is_shown = quoted.lower() in one_line(observation.text).lower()
-    return Verdict(
-        depth=depth,
-        reason=answer.reason,
-        evidence=quoted if is_shown else "",
-        decided_by="model",
-        facts=tuple(filter(None, map(unquote_line, answer.established))),
-        unreachable=not (answer.reachable or depth),
-    )
+async def _verdict_prompt(
+    state: ValidateView, judged: Sequence[Predicate], notes: str, runtime: Runtime[Context], *, shows_view: bool
+) -> Prompt:
+    profile, view = await profile_of("validator", runtime), state["evidence"].view
+    before = f"Task, for orientation: {state['task'].goal}\n\n{VERDICT_QUESTION}\n"
+    before += f"Conditions, in order; the first one is the target:\n{numbered_list(p.text for p in judged)}\n\n"
+    before += f"Established by earlier answers; later actions may have changed it:\n{format_facts(state['facts'])}\n\n"
+    after = f"\n{notes.strip()}\n" if notes.strip() else ""
+    after += f"\nThe world now:\n{quote(view)}\n" if shows_view and view else ""
+    history = format_history(state["turns"], VALIDATOR + before + after, profile)
+    shown = f"The latest actions, which are to be judged, and the world's answers:\n{quote(history.text)}\n"
+    return build_prompt(runtime, before + shown + after, role=VALIDATOR, cut=history.cut)
 
 
 VALIDATOR = """\
 You check progress in a world that you know by text alone. You get the conditions of a plan in the order in which they
-should come true, the last action, and the world's answer to it. Judge by what the answer shows, and by established
+should come true, what was done last, and what the world answered. Judge by what the world shows, and by established
 facts that nothing since has changed. That an action was meant to achieve something is no evidence that it did. A
 condition that you count is taken as proven from then on, so count none that is merely likely."""
 
-VERDICT_SITUATION = """\
+SMALL_VERDICT_QUESTION = """\
 Task, for orientation: {task}
-
-Established by earlier answers; later actions may have changed it:
-{facts}
 
 Conditions, in order; the first one is the target:
 {conditions}
@@ -353,20 +474,20 @@ The last action:
 The world answered:
 {observation}
 {notes}
+Count how many of the conditions hold now, from the first one on, without a gap. If the first one does not hold, the
+count is 0.
 """
 
 VERDICT_QUESTION = """\
 Give, in this order:
-- reason: what the answer says about the target, then about the conditions after it as far as they hold too.
-- evidence: the words of the answer, copied exactly, that show it; empty if the target does not hold.
-- established: what the answer shows that later steps may need when it is out of sight: readings, contents, places,
-  exact names, recipes, what is broken. One short statement each; an empty list if there is nothing new.
-- reachable: false only if the answer shows that the target can never come true as it is worded, for example because
+- reason: what the world shows about the target, then about each condition after it as far as they hold too. A condition
+  may hold for longer already; what was met on the way counts too. Draw the plain conclusions: what is in a thing that
+  the agent carries is carried along, and what the world lists in a place is there.
+- evidence: the words of the world, copied exactly, that show it; empty if the target does not hold.
+- established: what the answers show that later steps may need when it is out of sight: readings, contents, places,
+  exact names, recipes, what is broken. One short statement each, as it is now; an empty list if there is nothing new.
+- outdated: the numbers of the established facts below that are no longer true.
+- reachable: false only if the world shows that the target can never come true as it is worded, for example because
   what it names does not exist. It is then planned anew. Otherwise true.
 - holds: how many conditions hold now, counted from the target on without a gap; 0 if the target does not hold.
-"""
-
-SMALL_VERDICT_QUESTION = """\
-Count how many of the conditions hold now, from the first one on, without a gap. If the first one does not hold, the
-count is 0.
 """

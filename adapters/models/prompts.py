@@ -128,8 +128,9 @@ def _format_turn(turn: Turn, characters: int) -> str:
 
 
 def format_attempts(attempts: Sequence[Attempt]) -> str:
-    """Format attempts with the reasons of their failure, so that the model does not repeat them."""
-    return numbered_list(f"{a.action.text}: {a.verdict.reason or 'the condition did not hold'}" for a in attempts)
+    """Format the attempts that were judged, with the reasons of their failure, so that they are not repeated."""
+    judged = (attempt for attempt in attempts if not attempt.verdict.pending)
+    return numbered_list(f"{a.action.text}: {a.verdict.reason or 'the condition did not hold'}" for a in judged)
 
 
 # Quoted text and lists.

@@ -13,7 +13,14 @@ from certigraph.adapters.scienceworld.pool import load_goal
 from certigraph.adapters.scienceworld.prompts import BRIEFING, PLACES, SYNONYMS
 from certigraph.adapters.scienceworld.recordings import load_gold_recording
 from certigraph.adapters.scienceworld.simulator import check_java
-from certigraph.adapters.scienceworld.splits import DEFAULT_SPLIT, TDP_HUNDRED, EpisodeSetting, list_ids, setting_of
+from certigraph.adapters.scienceworld.splits import (
+    DEFAULT_SPLIT,
+    TDP_HUNDRED,
+    EpisodeSetting,
+    EpisodeTally,
+    list_ids,
+    setting_of,
+)
 from certigraph.adapters.scienceworld.world import ScienceWorld
 from certigraph.state.records import Fault, Task, UnknownName
 from certigraph.state.trajectory import Footer
@@ -104,6 +111,12 @@ class ScienceWorldBenchmark(Benchmark):
             fix = "make it with ScienceWorldBenchmark().task('boil:0')"
             raise Fault("data", f"task {task.id}: {error}; {fix}") from error
         return ScienceWorld(setting)
+
+    def describe_limits(self, task: Task) -> str:
+        """Say how many moves or actions an episode of the task allows, and what a move is."""
+        if not task.constants:
+            return ""
+        return EpisodeTally(EpisodeSetting.model_validate(task.constants)).describe_limits()
 
     def operators(self) -> Mapping[str, Operator]:
         """Return the SDP operators for ScienceWorld (SDP, appendix A.3) by name: propose, realize, validate, replan."""

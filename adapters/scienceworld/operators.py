@@ -19,7 +19,7 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.episodes import admissible_actions
 from certigraph.adapters.matching import NONE_OF_THESE, find_encoder, select_actions, tokens
 from certigraph.adapters.models.calls import choose
-from certigraph.adapters.models.predicates import ask_action, ask_plan, ask_rest_of_plan, ask_verdict, choose_action
+from certigraph.adapters.models.predicates import ask_actions, ask_plan, ask_rest_of_plan, ask_verdict, choose_action
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
@@ -33,7 +33,8 @@ from certigraph.adapters.scienceworld.conditions import (
     parse_condition,
 )
 from certigraph.adapters.scienceworld.world import normalise_text
-from certigraph.state.records import Action, Arguments, Observation, Predicate, Verdict
+from certigraph.state.records import Action, Observation, Predicate, Verdict
+from certigraph.state.run import CHECK
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView, needs_rest_of_plan
 
 if TYPE_CHECKING:
@@ -276,11 +277,10 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
 
     async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
         if benchmark.drafted:
-            return {"action": Action(text=await _choose_action(state, FEW_OPTIONS, runtime))}
-        written = await ask_action(state, runtime)
-        text = await _resolve_action(written, runtime) if grounded else written
-        args: Arguments = {"written": written} if text != written else {}
-        return {"action": Action(text=text, args=args)}
+            return {"action": await _choose_action(state, FEW_OPTIONS, runtime)}
+        written, *upcoming = await ask_actions(state, runtime, several=grounded)
+        action = await _resolve_action(written, runtime) if grounded and written.kind != CHECK else written
+        return {"action": action, "upcoming": upcoming}
 
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
         verdict = _judge_by_shortcut(state["tail"], state["observation"])
@@ -289,7 +289,7 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
         if verdict is None:
             judged = [predicate for predicate in state["tail"] if predicate.kind != "goal"]
             notes = _verdict_notes(state["observation"], credits_rooms=not grounded)
-            verdict = await ask_verdict(state, runtime, tail=judged, notes=notes)
+            verdict = await ask_verdict(state, runtime, tail=judged, notes=notes, shows_view=grounded)
         return {"verdict": verdict}
 
     return {"propose": propose, "realize": realize, "validate": validate, "replan": replan}
@@ -325,12 +325,17 @@ def _append_goal(texts: Sequence[str]) -> list[Predicate]:
     return [*(Predicate(text=text) for text in texts), GOAL]
 
 
-async def _resolve_action(written: str, runtime: Runtime[Context]) -> str:
+async def _resolve_action(written: Action, runtime: Runtime[Context]) -> Action:
     """Return the world's action that the model meant, before a step is spent; its own words if that is not clear.
 
     The world accepts more names than it lists, so what resembles nothing is sent as it is. A focus cannot be undone:
     it is sent as written or as the model chooses, never as a guess.
     """
+    text = await _find_meaning(written.text, runtime)
+    return Action(text=text, args={"written": written.text}) if text != written.text else written
+
+
+async def _find_meaning(written: str, runtime: Runtime[Context]) -> str:
     actions = await admissible_actions(runtime)
     meanings = await run_in_thread(lambda: find_meanings(written, actions, prompts.SYNONYMS))
     if not meanings or normalise_text(written) in map(normalise_text, meanings):
@@ -355,7 +360,7 @@ def find_meanings(written: str, actions: Sequence[str], synonyms: Mapping[str, s
     return [action for action in alike if (words := tokens(action)) <= named or named <= words]
 
 
-async def _choose_action(state: RealizeView, few: int, runtime: Runtime[Context]) -> str:
+async def _choose_action(state: RealizeView, few: int, runtime: Runtime[Context]) -> Action:
     # One of the actions of the target's kind that were not tried for it; the model is not asked if only one is left.
     tried = {attempt.action.text for attempt in state["attempts"]}
     target, most = state["target"].text, limits_of(state["task"], runtime).options
@@ -368,8 +373,10 @@ async def _choose_action(state: RealizeView, few: int, runtime: Runtime[Context]
         lambda: select_actions(queries, exclude_focus(untried), most=most, encoder=find_encoder())
     )
     if not offered:
-        return await ask_action(state, runtime)
-    return offered[0] if len(offered) == 1 else await choose_action(state, offered, runtime)
+        return (await ask_actions(state, runtime, several=False))[0]
+    return (
+        Action(text=offered[0]) if len(offered) == 1 else await choose_action(state, offered, runtime, may_check=False)
+    )
 
 
 def _judge_by_shortcut(tail: Sequence[Predicate], observation: Observation) -> Verdict | None:

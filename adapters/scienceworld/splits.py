@@ -316,7 +316,10 @@ def _format_id(split: str, task: str, variation: int) -> str:
 EndReason = Literal["", "goal", "failed", "moves", "calls"]
 
 
-MOVE_COSTS = "An action costs one move; `wait` costs 11 and `wait1` 2; looking and the inventory cost none."
+MOVE_COSTS = (
+    "An action costs one move, looking at or into a thing included; `wait` costs 11 and `wait1` 2; `look around`, "
+    "`inventory` and actions that the world does not know cost none."
+)
 """What the simulator counts as moves, for agents with a limit of moves."""
 
 
@@ -348,6 +351,18 @@ class EpisodeTally:
             return "moves"
         return "calls" if self.setting.calls is not None and self.calls >= self.setting.calls else ""
 
+    def describe_limits(self) -> str:
+        """Describe how many moves and calls the episode allows; empty if there is no limit."""
+        limit, unit = self.setting.limit, self.setting.unit
+        moves = f"An episode allows {limit} moves. {MOVE_COSTS}" if unit == "moves" and limit is not None else ""
+        calls = "" if self._most_calls is None else f"An episode allows {self._most_calls} actions."
+        return " ".join(filter(None, (moves, calls)))
+
+    @property
+    def _most_calls(self) -> int | None:
+        calls = (self.setting.calls, self.setting.limit if self.setting.unit == "calls" else None)
+        return min((n for n in calls if n is not None), default=None)
+
     def describe(self) -> str:
         """Describe the score, and what is used and left of the episode's moves and calls, with the price of waiting."""
         limit, unit = self.setting.limit, self.setting.unit
@@ -355,8 +370,7 @@ class EpisodeTally:
         if unit == "moves":
             left = "" if limit is None else f", {max(limit - self.moves, 0)} left"
             lines.append(f"Moves used: {self.moves}{left}. {MOVE_COSTS}")
-        most = min((n for n in (self.setting.calls, limit if unit == "calls" else None) if n is not None), default=None)
-        if most is not None:
+        if (most := self._most_calls) is not None:
             lines.append(f"Actions used: {self.calls}, {max(most - self.calls, 0)} left.")
         return "\n".join(lines)
 

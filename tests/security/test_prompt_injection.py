@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from doubles import Script
@@ -85,9 +85,9 @@ class Mind:
             return {"depth": 9, "holds": True}
         return filled(schema, self.says if situation and situation.node in ("reflect", "memory") else "go on")
 
-    def run(self, graph: str, out: Path) -> Result:
+    def run(self, graph: str, out: Path, profile: Literal["", "full", "small"] = "") -> Result:
         benchmark: Any = OrderingRiddles() if graph in SEARCH_GRAPHS else Ordering()
-        context = Context(chat=ScriptedChat(responder=self), budget=Budget(calls=40), limits=SMALL)
+        context = Context(chat=ScriptedChat(responder=self), budget=Budget(calls=40), limits=SMALL, profile=profile)
         return run(graph, benchmark, "looped" if graph in SEARCH_GRAPHS else None, context=context, out=out)
 
 
@@ -122,9 +122,9 @@ def test_delimiters_cannot_be_closed_from_inside(text: str):
 
 
 @pytest.mark.parametrize("graph", ["reflexion", "clin", "step"])
-def test_what_was_learnt_is_short_and_shown_as_a_note(graph: str, tmp_path: Path):
+def test_what_a_small_model_learnt_is_short(graph: str, tmp_path: Path):
     mind = Mind(says=f"{ORDER} " * 500)
-    result = mind.run(graph, tmp_path)
+    result = mind.run(graph, tmp_path, profile="small")
     lessons = result.state["lessons"]
     assert lessons
     for lesson in lessons:

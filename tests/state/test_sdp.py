@@ -45,7 +45,14 @@ from certigraph.state.run import (
     certified_states,
     transitions,
 )
-from certigraph.state.sdp import SDPState, propose_view, realize_view, sdp_replan_view, validate_view
+from certigraph.state.sdp import (
+    SDPState,
+    established_facts,
+    propose_view,
+    realize_view,
+    sdp_replan_view,
+    validate_view,
+)
 from certigraph.state.trajectory import Event, read_trajectory, serializer
 
 TASK = Task(benchmark="script", id="only", goal="reach the end")
@@ -174,8 +181,8 @@ def test_realize_sees_its_target_the_view_and_the_tries_at_this_target(
     assert view == seen_by(sdp_slots.REALIZE, two) == realize_view(one)
     assert view["attempts"] == here
     assert view["ahead"] == plan[head + 1 :]
-    shown = {"task", "certified", "target", "ahead", "evidence", "turns", "facts", "attempts", "belief", "advice"}
-    assert set(view) == shown
+    present = {"task", "certified", "target", "ahead", "evidence"}
+    assert set(view) == present | {"turns", "facts", "upcoming", "attempts", "belief", "advice"}
 
 
 def test_realize_does_not_see_tries_at_a_target_that_was_replanned_away():
@@ -188,10 +195,13 @@ def test_realize_does_not_see_tries_at_a_target_that_was_replanned_away():
 
 
 @for_all(states(), states())
-def test_validate_sees_the_plan_tail_the_action_and_the_new_observation_alone(state: SDPState, other: SDPState):
-    hidden = ("episode", "history", "verdict", "tried", "usage", "certificates", "evidence", "replans", "trace")
+def test_validate_sees_the_plan_tail_and_what_the_latest_action_showed_alone(state: SDPState, other: SDPState):
+    hidden = ("episode", "history", "verdict", "tried", "usage", "certificates", "replans")
     before = predicates("other", state["head"])
+    latest = state["trace"][-1:]
+    state = {**state, "attempts": [one for one in state["attempts"] if not one.verdict.pending]}
     changed: SDPState = {**poisoned(state, other, hidden), "plan": [*before, *state["plan"][state["head"] :]]}
+    changed["trace"] = [*other["trace"], *latest] if latest else []
     view = seen_by(sdp_slots.VALIDATE, state)
     assert view == seen_by(sdp_slots.VALIDATE, changed) == validate_view(state)
     assert view == {
@@ -199,6 +209,9 @@ def test_validate_sees_the_plan_tail_the_action_and_the_new_observation_alone(st
         "tail": state["plan"][state["head"] :],
         "action": state["action"],
         "observation": state["observation"],
+        "turns": tuple(latest),
+        "upcoming": (),
+        "evidence": state["evidence"],
         "facts": (),
     }
 
@@ -216,6 +229,18 @@ def test_what_verdicts_established_is_shown_with_the_action_that_showed_it_the_l
         Fact(text="in a jar", step=3, action="mix"),
     )
     assert realize_view(state)["facts"] == validate_view(state)["facts"] == sdp_replan_view(state)["facts"] == facts
+
+
+def test_a_fact_that_a_later_verdict_calls_outdated_is_no_longer_shown():
+    def tried(*facts: str, outdated: tuple[str, ...] = ()) -> Attempt:
+        verdict = Verdict(depth=0, facts=facts, outdated=outdated)
+        return Attempt(position=0, target=PLAN[0], action=Action(text="x"), digest="", verdict=verdict)
+
+    attempts = [tried("in the sink", "hot"), tried("on the stove", outdated=("in the sink", "unheard of"))]
+    state = SDPState(attempts=attempts)
+    assert [fact.text for fact in established_facts(state)] == ["hot", "on the stove"]
+    state["attempts"] = [*attempts, tried("in the sink")]
+    assert [fact.text for fact in established_facts(state)] == ["hot", "on the stove", "in the sink"]
 
 
 @for_all(states(), states())

@@ -24,7 +24,7 @@ from certigraph.adapters.scienceworld.conditions import ROOMS, parse_condition
 from certigraph.adapters.scienceworld.operators import GOAL, REJECTED, draft_conditions, select_target_actions
 from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
 from certigraph.state.records import Action, Attempt, Audit, Invalidation, Observation, Predicate, Task, Verdict
-from certigraph.state.run import Belief, CertifiedState, Evidence
+from certigraph.state.run import Belief, CertifiedState, Evidence, Turn
 
 TASK = Task(benchmark="scienceworld", id="find-plant:0", goal="Your task is to find a(n) plant. First, focus on it.")
 VIEW = "This room is called the kitchen. In it, you see:\nan orange\nRooms seen: kitchen, hallway"
@@ -239,6 +239,7 @@ def realize_state(target: str, tried: Sequence[str] = (), goal: str = TASK.goal)
         "evidence": Evidence(view=VIEW),
         "turns": (),
         "facts": (),
+        "upcoming": (),
         "belief": Belief(),
         "advice": (),
         "attempts": [attempt(action, target) for action in tried],
@@ -309,7 +310,9 @@ def test_a_name_is_resolved_before_a_step_is_spent(written: str, sent: str, offe
 
 
 def validate(tail: tuple[Predicate, ...], observation: Observation, mind: Any = None, config: str = "") -> Verdict:
-    state = {"task": TASK, "tail": tail, "action": Action(text="wait"), "observation": observation, "facts": ()}
+    turn = Turn(action="wait", observation=observation.text)
+    state = {"task": TASK, "tail": tail, "action": Action(text="wait"), "observation": observation, "turns": (turn,)}
+    state |= {"upcoming": (), "evidence": Evidence(view=VIEW), "facts": ()}
     return answered("validate", state, mind, config=config)["verdict"]  # type: ignore[no-any-return]
 
 

@@ -1,0 +1,199 @@
+"""SDP where the model writes actions: several at once, none because the target holds, and what the validator sees."""
+
+from typing import Any
+
+import pytest
+
+from certigraph.adapters.episodes import LiveEpisode
+from certigraph.adapters.models.schemas import minimal_instance
+from certigraph.adapters.models.scripts import ScriptedChat
+from certigraph.adapters.protocols import Benchmark, Context, Environment, Limits
+from certigraph.graphs import sdp
+from certigraph.state.records import Action, Observation, Scores, Task, Verdict
+from certigraph.state.run import CHECK
+
+CHAIN = ["go to the shed", "open the box", "take the key"]
+
+
+class Shed(Environment):
+    """A shed with a box and a key. The key counts a point when it is taken; unknown actions are refused."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+
+    def reset(self) -> Observation:
+        self.taken = []
+        return Observation(text="You are outside.")
+
+    def step(self, action: Action) -> Observation:
+        if action.text not in (*CHAIN, "wait"):
+            return Observation(text="That is not possible.", accepted=False)
+        self.taken.append(action.text)
+        return Observation(text=f"Done: {action.text}.", reward=float(action.text == "open the box") / 2)
+
+    def view(self) -> str:
+        return f"The lamp is lit. So far: {', '.join(self.taken) or 'nothing'}."
+
+    def score(self) -> Scores:
+        return Scores(value=float("take the key" in self.taken))
+
+
+class Sheds(Benchmark):
+    """One task in a shed that is opened once, so that a test can look into it."""
+
+    name = "sheds"
+    limits = Limits(attempts=3, replans=1, steps=20)
+
+    def __init__(self) -> None:
+        self.shed = Shed()
+
+    def tasks(self, split: str = "") -> list[Task]:
+        return [Task(benchmark=self.name, id="one", goal="The agent has the key.")]
+
+    def open(self, task: Task) -> Environment:
+        return self.shed
+
+
+class Mind:
+    """Answers each form with the next of its answers for it, the last one again and again; keeps what it was shown."""
+
+    def __init__(self, conditions: list[str], actions: list[dict[str, Any]], verdicts: list[dict[str, Any]]) -> None:
+        self.answers = {"conditions": [{"conditions": conditions}], "action": actions, "holds": verdicts}
+        self.shown: dict[str, list[str]] = {name: [] for name in self.answers}
+        self.forms: dict[str, dict[str, Any]] = {}
+
+    def __call__(self, prompt: str, form: dict[str, Any]) -> Any:
+        field = next(name for name in self.answers if name in form["properties"])
+        self.shown[field].append(prompt)
+        self.forms[field] = form
+        answers = self.answers[field]
+        return {**minimal_instance(form), **(answers.pop(0) if len(answers) > 1 else answers[0])}
+
+
+def act(first: str, *then: str) -> dict[str, Any]:
+    return {"action": first, "then": [*then]}
+
+
+def verdict(holds: int = 0, **fields: Any) -> dict[str, Any]:
+    return {"reason": "seen", "reachable": True, "holds": holds, **fields}
+
+
+def run(mind: Mind, profile: str = "full") -> tuple[dict[str, Any], Shed]:
+    benchmark = Sheds()
+    context = Context(benchmark=benchmark, chat=ScriptedChat(responder=mind), profile=profile)  # type: ignore[arg-type]
+    state = sdp.build().invoke({"task": benchmark.tasks()[0]}, context=context)
+    return state, benchmark.shed
+
+
+def texts(steps: Any) -> list[str]:
+    return [step.action.text for step in steps]
+
+
+def test_a_chain_of_actions_is_one_answer_of_the_executor_and_is_judged_at_its_end():
+    mind = Mind(["The agent is in the shed."], [act("go to the shed", "wait", "wait")], [verdict(2)])
+    state, shed = run(mind)
+    assert sdp.ending(state) == "goal"
+    assert shed.taken == ["go to the shed", "wait", "wait"]
+    assert len(mind.shown["action"]) == len(mind.shown["holds"]) == 1
+    assert all(f"Done: {action}." in mind.shown["holds"][0] for action in shed.taken)
+    assert [attempt.verdict.pending for attempt in state["attempts"]] == [True, True, False]
+
+
+def test_tries_are_counted_by_verdicts_and_not_by_actions():
+    mind = Mind(["p"], [act("wait", "wait", "wait", "wait"), act("wait")], [verdict(0), verdict(2)])
+    state, shed = run(mind)
+    assert len(shed.taken) == 5
+    assert (state["replans"], sdp.ending(state)) == (0, "goal")
+
+
+def test_a_refused_action_ends_the_chain():
+    mind = Mind(["p"], [act("fly away", "take the key"), act("wait")], [verdict(0), verdict(2)])
+    state, shed = run(mind)
+    assert texts(state["history"]) == ["fly away", "wait"]
+    assert "take the key" not in shed.taken
+
+
+def test_a_change_of_the_score_is_judged_at_once_and_a_certificate_lets_the_chain_go_on():
+    mind = Mind(["The box is open."], [act(*CHAIN)], [verdict(1), verdict(1)])
+    state, shed = run(mind)
+    assert shed.taken == CHAIN
+    assert len(mind.shown["action"]) == 1
+    assert [(c.action.text, c.depth) for c in state["certificates"]] == [("open the box", 1), ("take the key", 1)]
+
+
+def test_a_change_of_the_score_without_the_target_ends_the_chain():
+    mind = Mind(["p"], [act(*CHAIN), act("wait")], [verdict(0), verdict(2)])
+    _, shed = run(mind)
+    assert shed.taken == ["go to the shed", "open the box", "wait"]
+
+
+def test_a_target_that_holds_already_costs_no_action_of_the_world():
+    quoted = "the lamp is  lit"
+    mind = Mind(["The lamp is lit."], [{"action": "", "holds_already": True}], [verdict(2, evidence=quoted)])
+    state, shed = run(mind)
+    assert sdp.ending(state) == "goal"
+    assert shed.taken == []
+    (certificate,) = state["certificates"]
+    assert certificate.action.kind == CHECK
+    assert certificate.evidence == "the lamp is lit"
+    assert "So far: nothing." in mind.shown["holds"][0]
+
+
+def test_a_target_that_is_wrongly_held_for_met_uses_up_its_tries():
+    mind = Mind(["p"], [{"action": "", "holds_already": True}], [verdict(0)])
+    state, shed = run(mind)
+    assert (sdp.ending(state), shed.taken) == ("gave_up", [])
+    assert state["replans"] == 1
+
+
+def test_a_check_is_replayed():
+    live = LiveEpisode(Shed())
+    for action in (Action(text="wait"), Action(text="x", kind=CHECK), Action(text="open the box")):
+        live.step(action)
+    again = LiveEpisode(Shed())
+    again.replay(live.log)
+    assert again.environment.view() == live.environment.view()
+
+
+@pytest.mark.parametrize(("quoted", "kept"), [("Done: wait.", True), ("So far: wait", True), ("It is done", False)])
+def test_evidence_is_kept_only_if_the_world_showed_it(quoted: str, kept: bool):
+    state, _ = run(Mind(["p"], [act("wait")], [verdict(2, evidence=quoted)]))
+    assert [bool(c.evidence) for c in state["certificates"]] == [kept]
+
+
+def test_facts_are_shown_until_a_verdict_calls_them_outdated():
+    first = verdict(0, established=["the key lies in the box"])
+    second = verdict(0, established=["the key is taken"], outdated=[1, 7])
+    mind = Mind(["p"], [act("wait")], [first, second, verdict(2)])
+    run(mind)
+    assert ["the key lies in the box" in prompt for prompt in mind.shown["action"]] == [False, True, False]
+    assert "the key is taken" in mind.shown["action"][2]
+
+
+def test_a_small_model_writes_one_action_and_sees_no_more_than_before():
+    mind = Mind(["p"], [{"action": "wait"}], [{"reason": "seen", "holds": 2}])
+    _, shed = run(mind, "small")
+    assert shed.taken == ["wait"]
+    assert set(mind.forms["action"]["properties"]) == {"action"}
+    assert set(mind.forms["holds"]["properties"]) == {"reason", "holds"}
+    assert "The lamp is lit." not in mind.shown["holds"][0]
+
+
+def test_an_own_realize_may_choose_several_actions_and_an_own_validator_sees_each():
+    seen: list[tuple[str, int]] = []
+
+    async def realize(state: Any, runtime: Any) -> dict[str, Any]:
+        if state["upcoming"]:
+            first, *rest = state["upcoming"]
+            return {"action": first, "upcoming": rest}
+        return {"action": Action(text="wait"), "upcoming": [Action(text="open the box")]}
+
+    async def validate(state: Any, runtime: Any) -> dict[str, Any]:
+        seen.append((state["action"].text, len(state["upcoming"])))
+        return {"verdict": Verdict(depth=0, pending=bool(state["upcoming"])) if state["upcoming"] else Verdict(depth=2)}
+
+    benchmark = Sheds()
+    context = Context(benchmark=benchmark, chat=ScriptedChat(responder=Mind(["p"], [], [])))
+    state = sdp.build(realize=realize, validate=validate).invoke({"task": benchmark.tasks()[0]}, context=context)
+    assert sdp.ending(state) == "goal"
+    assert seen == [("wait", 1), ("open the box", 0)]
