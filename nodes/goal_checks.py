@@ -71,6 +71,7 @@ def votes(*, k: int = 2, n: int = 3, temperature: float = 0.7) -> Operator:
                 view=quote(state["evidence"].view),
                 goal=state["goal"].text,
             ),
+            role=AUDITOR,
         )
         cast: list[GoalCheck] = []
         while _is_undecided(cast, k, n):
@@ -115,6 +116,10 @@ def world_check(*, otherwise: Operator | None = None) -> Operator:
 
     return world_check
 
+
+AUDITOR = """\
+You check, after the fact, what was claimed about a world that you know by text alone. Rely on what the world shows, and
+not on what an action was meant to do or on who made the claim."""
 
 AUDIT_INSTRUCTION = """\
 Task: {task}
@@ -178,7 +183,7 @@ def recheck(*, most: int = 40) -> Operator:
             conditions=numbered_list(predicate.text for predicate in checked),
         )
         answer = await ask(
-            build_prompt(runtime, instruction),
+            build_prompt(runtime, instruction, role=AUDITOR),
             _undone_form(len(checked)),
             role="validator",
             runtime=runtime,

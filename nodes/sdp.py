@@ -38,7 +38,7 @@ from certigraph.state.records import (
     UnknownName,
     Verdict,
 )
-from certigraph.state.run import certified_states, create_turn, predicates_in_force
+from certigraph.state.run import CHECK, certified_states, create_turn, predicates_in_force
 from certigraph.state.sdp import (
     CUT_ARGUMENT,
     ProposeView,
@@ -163,11 +163,14 @@ def _require_replan_of_undone(state: SDPState, runtime: Runtime[Context]) -> Upd
 
 
 def _skip_revalidation(state: SDPState, runtime: Runtime[Context]) -> Update | None:
-    """Skip revalidation if nothing can have been undone, or no replan is left that could repair it."""
-    refused = not state["observation"].accepted
-    return (
-        {} if refused or _skip_without_replans(state, runtime) is not None or not predicates_to_recheck(state) else None
-    )
+    """Skip revalidation if nothing can have been undone, or no replan is left that could repair it.
+
+    Among actions that were chosen together, only the last one is followed by a revalidation.
+    """
+    unchanged = not state["observation"].accepted or state["action"].kind == CHECK
+    if unchanged or state["verdict"].pending or _skip_without_replans(state, runtime) is not None:
+        return {}
+    return None if predicates_to_recheck(state) else {}
 
 
 def _skip_without_replans(state: SDPState, runtime: Runtime[Context]) -> Update | None:
