@@ -219,10 +219,10 @@ class NextAction(BaseModel):
 class NextActions(BaseModel):
     """Answer schema for an action in the model's own words, with those that are to follow it."""
 
-    thought: str = ""
-    holds_already: bool = False
+    thought: Annotated[str, FullOnly()] = ""
+    holds_already: Annotated[bool, FullOnly()] = False
     action: str
-    then: Annotated[list[str], Truncated(MAX_FOLLOWING)] = []
+    then: Annotated[list[str], Truncated(MAX_FOLLOWING), FullOnly()] = []
 
 
 async def ask_actions(
@@ -374,10 +374,10 @@ class FullHolds(BaseModel):
     """Answer schema for a verdict: a reason, what it rests on, what else was learned, how many conditions hold."""
 
     reason: str
-    evidence: str = ""
-    established: list[str] = []
-    outdated: list[int] = []
-    reachable: bool = True
+    evidence: Annotated[str, FullOnly()] = ""
+    established: Annotated[list[str], FullOnly()] = []
+    outdated: Annotated[list[int], FullOnly()] = []
+    reachable: Annotated[bool, FullOnly()] = True
     holds: int = Field(ge=0, le=MAX_JUDGED_CONDITIONS, strict=True)
 
 
