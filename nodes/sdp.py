@@ -76,7 +76,10 @@ def _upcoming_update(state: SDPState, actions: Sequence[Action] = ()) -> Update:
 
 
 def _record_turn(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
-    return {**update, "trace": [create_turn("", state["action"], update["observation"])]}
+    turn = create_turn("", state["action"], update["observation"])
+    if state["action"].kind == CHECK:
+        turn = turn.model_copy(update={"observation": "Nothing was done."})  # the view is shown to operators as it is
+    return {**update, "trace": [turn]}
 
 
 def _record_attempt(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:

@@ -6,6 +6,7 @@ knows, such as the names of its places, as `notes`.
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import groupby
 from typing import Annotated
 
 from langgraph.runtime import Runtime
@@ -115,8 +116,10 @@ async def _ask_conditions(
     most = limits_of(task, runtime).plan
     prompt = build_prompt(runtime, question, role=PLANNER, cut=cut)
     answer = await ask(prompt, conditions_form(most), role="planner", runtime=runtime)
-    texts = dict.fromkeys(stripped for text in answer.conditions if (stripped := text.strip()))
-    return build_plan([*texts], goal, most)
+    texts = [stripped for text in answer.conditions if (stripped := text.strip())]
+    if (await profile_of("planner", runtime)).is_small:
+        return build_plan([*dict.fromkeys(texts)], goal, most)  # small models repeat themselves
+    return build_plan([text for text, _ in groupby(texts)], goal, most)
 
 
 def _format_certified(task: Task, certified: CertifiedState) -> str:
@@ -220,7 +223,7 @@ class NextActions(BaseModel):
     """Answer schema for an action in the model's own words, with those that are to follow it."""
 
     thought: Annotated[str, FullOnly()] = ""
-    holds_already: Annotated[bool, FullOnly()] = False
+    needs_action: Annotated[bool, FullOnly()] = True
     action: str
     then: Annotated[list[str], Truncated(MAX_FOLLOWING), FullOnly()] = []
 
@@ -248,7 +251,7 @@ async def ask_actions(
     if not several:
         return [Action(text=(await ask(prompt, NextAction, role="executor", runtime=runtime)).action)]
     answer = await ask(prompt, NextActions, role="executor", runtime=runtime)
-    if answer.holds_already or not answer.action.strip():
+    if not (answer.needs_action and answer.action.strip()):
         return [CHECK_ACTION]
     return [Action(text=text) for text in (answer.action, *filter(str.strip, answer.then))]
 
@@ -340,14 +343,14 @@ list has an entry for that, choose it: nothing is done then but to check the tar
 SEVERAL_ACTIONS = """\
 Give, in this order:
 - thought: what is missing for the target, and how it comes about without harm to what the plan needs later.
-- holds_already: true if what the world shows now says that the target holds. Then nothing is done but to check it, and
-  action stays empty. Otherwise false.
+- needs_action: false if what the world shows now says that the target holds. Then nothing is done but to check it, and
+  action stays empty. Otherwise true.
 - action: the next action.
-- then: the actions after it up to the target, in their order, as far as you would take them whatever the answers before
-  them show; they are taken one after another, and you are asked again when one is refused, when the score changes
-  without the target, or when all are taken. Write whole chains where each step is plain, such as going somewhere,
-  opening something, taking what is in it. Leave out what depends on an answer that you have not seen, and everything
-  that cannot be undone.
+- then: the actions after it, in their order, for the target and for the conditions after it, as far as you can see now
+  that they are right. They are taken one after another; the rest is dropped, and you choose again, once one of them is
+  refused, loses points, or does not bring about what the plan says. Write whole chains where each step is plain, such
+  as going somewhere, opening something, taking what is in it, and using it. Stop the chain where the next step depends
+  on an answer that you have not seen, and before a step that cannot be undone and might be wrong.
 """
 
 CHECK_ACTION = Action(text="(nothing: the target holds already)", kind=CHECK)
@@ -388,11 +391,12 @@ async def ask_verdict(
     tail: Sequence[Predicate] | None = None,
     notes: str = "",
     shows_view: bool = True,
+    ends_chain: bool = False,
 ) -> Verdict:
     """Ask a model how many of the plan's next conditions hold now, counted from the target on without a gap.
 
     While actions follow that were chosen together with the last one, no model is asked, unless the last one was refused
-    or changed the score.
+    or lost points.
 
     Args:
         state: the view of Validate.
@@ -400,9 +404,11 @@ async def ask_verdict(
         tail: the conditions to be judged; None for the rest of the plan.
         notes: what the world reports besides its answer, such as the score.
         shows_view: whether a model that is not small sees what the world shows now. In the SDP paper it does not.
+        ends_chain: whether the world refused the last action although it accepted its wording, as far as code can tell.
     """
     observation = state["observation"]
-    if state["upcoming"] and observation.accepted and not observation.reward and not observation.done:
+    goes_on = observation.accepted and observation.reward >= 0 and not (observation.done or ends_chain)
+    if state["upcoming"] and goes_on:
         return Verdict(depth=0, pending=True)
     judged = (state["tail"] if tail is None else tail)[:MAX_JUDGED_CONDITIONS]
     if (await profile_of("validator", runtime)).is_small:

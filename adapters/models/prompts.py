@@ -128,9 +128,17 @@ def _format_turn(turn: Turn, characters: int) -> str:
 
 
 def format_attempts(attempts: Sequence[Attempt]) -> str:
-    """Format the attempts that were judged, with the reasons of their failure, so that they are not repeated."""
-    judged = (attempt for attempt in attempts if not attempt.verdict.pending)
-    return numbered_list(f"{a.action.text}: {a.verdict.reason or 'the condition did not hold'}" for a in judged)
+    """Format attempts with the reasons of their failure, so that the model does not repeat them.
+
+    Actions that were judged together are one entry.
+    """
+    lines, taken = list[str](), list[str]()
+    for attempt in attempts:
+        taken.append(attempt.action.text)
+        if not attempt.verdict.pending:
+            lines.append(f"{'; '.join(taken)}: {attempt.verdict.reason or 'the condition did not hold'}")
+            taken = []
+    return numbered_list(lines)
 
 
 # Quoted text and lists.

@@ -78,12 +78,20 @@ class Decision(NamedTuple):
 
 _FOCUSED = re.compile(r"You focus on the (?P<thing>.+)\.")
 _MOVED = re.compile(r"You move the (?P<thing>.+) to the (?P<place>.+?)\.")
+_INVENTORY = "In your inventory, you see:"
+"""Beginning of the list of what the agent carries."""
 _DESCRIPTION = ("This room is called", "This outside location is called")
 """Beginnings of a room's description, which lists things that are in sight and nothing else."""
 
 
-def decide_condition(text: str, observation: Observation) -> Decision | None:
-    """Decide a condition by the world's reply to the last action; None if a model has to judge."""
+def decide_condition(text: str, observation: Observation, view: str = "") -> Decision | None:
+    """Decide a condition by the world's reply to the last action and by its view; None if a model has to judge.
+
+    Args:
+        text: the condition.
+        observation: the reply to the last action.
+        view: what the world shows after it, as the environment's method `view` returns it; empty if it is not known.
+    """
     condition = parse_condition(text)
     if condition is None:
         return None
@@ -97,9 +105,10 @@ def decide_condition(text: str, observation: Observation) -> Decision | None:
             place = "inventory" if condition.kind == "have" else condition.place
             moved = _MOVED.fullmatch(observation.text.strip())
             pairs = [(condition.thing, moved["thing"]), (place, moved["place"])] if moved else []
-            return _hold_if_same(pairs, moved[0]) if moved else None
+            by_reply = _hold_if_same(pairs, moved[0]) if moved else None
+            return by_reply or (_find_carried(condition.thing, view) if condition.kind == "have" else None)
         case "found":
-            return _decide_sight(condition.thing, observation)
+            return _decide_sight(condition.thing, observation, view)
         case _:
             return None
 
@@ -117,15 +126,25 @@ def _hold_if_same(pairs: list[tuple[str, str]], quote: str) -> Decision | None:
     return Decision(True, quote) if all(_normalise(wanted) == name for wanted, name in pairs) else None
 
 
-def _decide_sight(thing: str, observation: Observation) -> Decision | None:
+def _decide_sight(thing: str, observation: Observation, view: str) -> Decision | None:
     # A description of the room lists the thing under exactly this name, as in "a metal pot (containing nothing)".
-    reply = observation.text if observation.text.startswith(_DESCRIPTION) else str(observation.data.get("look", ""))
-    name = re.escape(_normalise(thing))
-    listed = re.search(rf"(?:an?|a substance called) {name}(?= \(|[.,)\n]|$)", reply, re.IGNORECASE)
-    if not listed:
-        return None
-    line = next(line for line in reply.splitlines() if listed[0] in line)
-    return Decision(True, " ".join(line.split()))
+    described = [text for text in (observation.text, view) if text.startswith(_DESCRIPTION)]
+    lines = "\n".join([*described, str(observation.data.get("look", ""))]).splitlines()
+    return next((Decision(True, " ".join(line.split())) for line in lines if _lists(line, thing)), None)
+
+
+def _find_carried(thing: str, view: str) -> Decision | None:
+    # The inventory lists the thing itself, not only something that contains it.
+    _, _, inventory = view.partition(_INVENTORY)
+    carried = (line.strip() for line in inventory.splitlines()[1:])
+    return next(
+        (Decision(True, f"{_INVENTORY} {line}") for line in carried if _lists(line, thing, at_start=True)), None
+    )
+
+
+def _lists(line: str, thing: str, *, at_start: bool = False) -> bool:
+    listed = re.compile(rf"(?:an?|a substance called) {re.escape(_normalise(thing))}(?= \(|[.,)]|$)", re.IGNORECASE)
+    return bool(listed.match(line) if at_start else listed.search(line))
 
 
 def _normalise(name: str) -> str:

@@ -19,7 +19,14 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.episodes import admissible_actions
 from certigraph.adapters.matching import NONE_OF_THESE, find_encoder, select_actions, tokens
 from certigraph.adapters.models.calls import choose
-from certigraph.adapters.models.predicates import ask_actions, ask_plan, ask_rest_of_plan, ask_verdict, choose_action
+from certigraph.adapters.models.predicates import (
+    CHECK_ACTION,
+    ask_actions,
+    ask_plan,
+    ask_rest_of_plan,
+    ask_verdict,
+    choose_action,
+)
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
@@ -278,18 +285,23 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
     async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
         if benchmark.drafted:
             return {"action": await _choose_action(state, FEW_OPTIONS, runtime)}
+        if grounded and not state["upcoming"] and not state["attempts"] and _is_shown(state):
+            return {"action": CHECK_ACTION}
         written, *upcoming = await ask_actions(state, runtime, several=grounded)
-        action = await _resolve_action(written, runtime) if grounded and written.kind != CHECK else written
+        action = await _resolve_action(written, state, runtime) if grounded and written.kind != CHECK else written
         return {"action": action, "upcoming": upcoming}
 
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        verdict = _judge_by_shortcut(state["tail"], state["observation"])
+        verdict = _judge_by_shortcut(state["tail"], state["observation"], unjudged=len(state["turns"]) - 1)
         if verdict is None and grounded:
-            verdict = _judge_by_rules(state["tail"], state["observation"])
-        if verdict is None:
+            verdict = _judge_by_rules(state["tail"], state["observation"], state["evidence"].view)
+        if verdict is None or (state["upcoming"] and not verdict.depth):
             judged = [predicate for predicate in state["tail"] if predicate.kind != "goal"]
             notes = _verdict_notes(state["observation"], credits_rooms=not grounded)
-            verdict = await ask_verdict(state, runtime, tail=judged, notes=notes, shows_view=grounded)
+            failed = state["observation"].data.get("result") == "failed"
+            verdict = await ask_verdict(
+                state, runtime, tail=judged, notes=notes, shows_view=grounded, ends_chain=failed
+            )
         return {"verdict": verdict}
 
     return {"propose": propose, "realize": realize, "validate": validate, "replan": replan}
@@ -325,17 +337,23 @@ def _append_goal(texts: Sequence[str]) -> list[Predicate]:
     return [*(Predicate(text=text) for text in texts), GOAL]
 
 
-async def _resolve_action(written: Action, runtime: Runtime[Context]) -> Action:
+def _is_shown(state: RealizeView) -> bool:
+    # Whether what the world shows decides that the target holds, so that no model need be asked for an action.
+    decision = decide_condition(state["target"].text, Observation(text=""), state["evidence"].view)
+    return decision is not None and decision.holds
+
+
+async def _resolve_action(written: Action, state: RealizeView, runtime: Runtime[Context]) -> Action:
     """Return the world's action that the model meant, before a step is spent; its own words if that is not clear.
 
     The world accepts more names than it lists, so what resembles nothing is sent as it is. A focus cannot be undone:
     it is sent as written or as the model chooses, never as a guess.
     """
-    text = await _find_meaning(written.text, runtime)
+    text = await _find_meaning(written.text, state, runtime)
     return Action(text=text, args={"written": written.text}) if text != written.text else written
 
 
-async def _find_meaning(written: str, runtime: Runtime[Context]) -> str:
+async def _find_meaning(written: str, state: RealizeView, runtime: Runtime[Context]) -> str:
     actions = await admissible_actions(runtime)
     meanings = await run_in_thread(lambda: find_meanings(written, actions, prompts.SYNONYMS))
     if not meanings or normalise_text(written) in map(normalise_text, meanings):
@@ -343,7 +361,12 @@ async def _find_meaning(written: str, runtime: Runtime[Context]) -> str:
     if len(meanings) == 1 and not _mentions_focus(written):
         return meanings[0]
     options = [*meanings[:MAX_MEANINGS], NONE_OF_THESE]
-    question = prompts.MEANINGS.format(written=quote(written), actions=quote(bullet_list(options)))
+    question = prompts.MEANINGS.format(
+        target=state["target"].text,
+        view=quote(state["evidence"].view),
+        written=quote(written),
+        actions=quote(bullet_list(options)),
+    )
     chosen = await choose(build_prompt(runtime, question), options, role="executor", runtime=runtime)
     return written if chosen == NONE_OF_THESE else chosen
 
@@ -379,11 +402,12 @@ async def _choose_action(state: RealizeView, few: int, runtime: Runtime[Context]
     )
 
 
-def _judge_by_shortcut(tail: Sequence[Predicate], observation: Observation) -> Verdict | None:
-    # The SDP paper's three: the task is done; the world rejected the action; only the goal is left and not reached.
+def _judge_by_shortcut(tail: Sequence[Predicate], observation: Observation, unjudged: int) -> Verdict | None:
+    # The SDP paper's three: the task is done; the world rejected the action; only the goal is left and not reached. A
+    # rejected action after others that nobody judged says nothing about those.
     if observation.solved:
         return Verdict(depth=len(tail), reason="the score is 100", evidence=observation.text, decided_by="code")
-    if not observation.accepted:
+    if not observation.accepted and not unjudged:
         # an ambiguous action was understood, so it may be named again
         evidence = str(observation.data.get("result", REJECTED))
         return Verdict(depth=0, reason=" ".join(observation.text.split()), evidence=evidence, decided_by="code")
@@ -392,12 +416,12 @@ def _judge_by_shortcut(tail: Sequence[Predicate], observation: Observation) -> V
     return None
 
 
-def _judge_by_rules(tail: Sequence[Predicate], observation: Observation) -> Verdict | None:
-    # Verdict from the world's reply alone; None if the rules do not decide the first condition.
-    decisions = (None if p.kind == "goal" else decide_condition(p.text, observation) for p in tail)
+def _judge_by_rules(tail: Sequence[Predicate], observation: Observation, view: str) -> Verdict | None:
+    # Verdict from what the world answered and shows; None if the rules do not decide the first condition.
+    decisions = (None if p.kind == "goal" else decide_condition(p.text, observation, view) for p in tail)
     decided = list(takewhile(lambda decision: decision is not None and decision.holds, decisions))
     quotes = list(dict.fromkeys(decision.quote for decision in decided if decision))
     if decided:
         return Verdict(depth=len(decided), evidence="; ".join(quotes), decided_by="code")
-    first = None if tail[0].kind == "goal" else decide_condition(tail[0].text, observation)
+    first = None if tail[0].kind == "goal" else decide_condition(tail[0].text, observation, view)
     return Verdict(depth=0, reason=first.quote, evidence=first.quote, decided_by="code") if first else None

@@ -12,7 +12,7 @@ Forms of actions, where OBJ, ROOM and the like stand for names that the world sh
 teleport to ROOM - be in another room at once; go to ROOM - walk to a room next door
 look around - see the room again; look at OBJ, look in OBJ, examine OBJ - see more of a thing
 inventory - what you carry; pick up OBJ - carry a thing; put down OBJ - leave it here
-move OBJ to OBJ - put a thing into or onto another; pour OBJ into OBJ - a liquid into a container
+move OBJ to OBJ - put a thing into or onto another; pour OBJ into OBJ - what the first thing contains into the second
 dunk OBJ into OBJ; mix OBJ - let the things inside a container react
 open OBJ, close OBJ - doors and containers; activate OBJ, deactivate OBJ - turn devices on or off
 connect OBJ to OBJ, disconnect OBJ - terminals of wires, batteries, bulbs, switches
@@ -59,8 +59,8 @@ SYNONYMS = {
 
 WORDINGS = """\
 Wordings that can be checked without doubt: The agent is in ROOM. The location of THING is known. THING is in focus. The
-inventory contains THING. THING is in THING. Use others where the task needs them: for what is heated, cooled, melted,
-boiled, grown, mixed, connected, switched on, measured or read.
+inventory contains THING. THING is in THING. THING is on THING. Use others where the task needs them: for what is
+heated, cooled, melted, boiled, grown, mixed, connected, switched on, measured or read.
 """
 
 DRAFT = """\
@@ -77,7 +77,10 @@ NEW_ROOM = "A condition that the place of a thing is known counts as held when a
 """The SDP paper's rule for conditions about places (appendix A.3), used by `scienceworld:paper` only."""
 
 MEANINGS = """\
-This action was written:
+The world now:
+{view}
+
+For the target "{target}" this action was written:
 {written}
 The world does not list it. Which of these does it mean? A thing that was not meant is worse than none.
 {actions}

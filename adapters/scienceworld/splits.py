@@ -354,9 +354,10 @@ class EpisodeTally:
     def describe_limits(self) -> str:
         """Describe how many moves and calls the episode allows; empty if there is no limit."""
         limit, unit = self.setting.limit, self.setting.unit
-        moves = f"An episode allows {limit} moves. {MOVE_COSTS}" if unit == "moves" and limit is not None else ""
-        calls = "" if self._most_calls is None else f"An episode allows {self._most_calls} actions."
-        return " ".join(filter(None, (moves, calls)))
+        calls = "" if self._most_calls is None else f"{self._most_calls} actions"
+        moves = f"{limit} moves" if unit == "moves" and limit is not None else ""
+        allowed = " and ".join(filter(None, (moves, calls)))
+        return f"An episode allows {allowed}. {MOVE_COSTS if moves else ''}".strip() if allowed else ""
 
     @property
     def _most_calls(self) -> int | None:

@@ -9,14 +9,16 @@ from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Benchmark, Context, Environment, Limits
 from certigraph.graphs import sdp
+from certigraph.nodes.sdp import validate
 from certigraph.state.records import Action, Observation, Scores, Task, Verdict
 from certigraph.state.run import CHECK
 
 CHAIN = ["go to the shed", "open the box", "take the key"]
+REWARDS = {**dict.fromkeys(CHAIN, 0.0), "wait": 0.0, "open the box": 0.5, "break the lamp": -0.5}
 
 
 class Shed(Environment):
-    """A shed with a box and a key. The key counts a point when it is taken; unknown actions are refused."""
+    """A shed with a box, a key and a lamp. Unknown actions are refused."""
 
     def __init__(self) -> None:
         self.taken: list[str] = []
@@ -26,10 +28,10 @@ class Shed(Environment):
         return Observation(text="You are outside.")
 
     def step(self, action: Action) -> Observation:
-        if action.text not in (*CHAIN, "wait"):
+        if action.text not in REWARDS:
             return Observation(text="That is not possible.", accepted=False)
         self.taken.append(action.text)
-        return Observation(text=f"Done: {action.text}.", reward=float(action.text == "open the box") / 2)
+        return Observation(text=f"Done: {action.text}.", reward=REWARDS[action.text])
 
     def view(self) -> str:
         return f"The lamp is lit. So far: {', '.join(self.taken) or 'nothing'}."
@@ -78,10 +80,10 @@ def verdict(holds: int = 0, **fields: Any) -> dict[str, Any]:
     return {"reason": "seen", "reachable": True, "holds": holds, **fields}
 
 
-def run(mind: Mind, profile: str = "full") -> tuple[dict[str, Any], Shed]:
+def run(mind: Mind, profile: str = "full", **operators: Any) -> tuple[dict[str, Any], Shed]:
     benchmark = Sheds()
     context = Context(benchmark=benchmark, chat=ScriptedChat(responder=mind), profile=profile)  # type: ignore[arg-type]
-    state = sdp.build().invoke({"task": benchmark.tasks()[0]}, context=context)
+    state = sdp.build(**operators).invoke({"task": benchmark.tasks()[0]}, context=context)
     return state, benchmark.shed
 
 
@@ -113,23 +115,28 @@ def test_a_refused_action_ends_the_chain():
     assert "take the key" not in shed.taken
 
 
-def test_a_change_of_the_score_is_judged_at_once_and_a_certificate_lets_the_chain_go_on():
-    mind = Mind(["The box is open."], [act(*CHAIN)], [verdict(1), verdict(1)])
-    state, shed = run(mind)
+def test_a_certificate_lets_the_chain_go_on():
+    async def opened(state: Any, runtime: Any) -> dict[str, Any]:
+        if state["observation"].reward:
+            return {"verdict": Verdict(depth=1, decided_by="code")}
+        return await validate(state, runtime)  # type: ignore[no-any-return]
+
+    mind = Mind(["The box is open."], [act(*CHAIN)], [verdict(1)])
+    state, shed = run(mind, validate=opened)
     assert shed.taken == CHAIN
-    assert len(mind.shown["action"]) == 1
+    assert len(mind.shown["action"]) == len(mind.shown["holds"]) == 1
     assert [(c.action.text, c.depth) for c in state["certificates"]] == [("open the box", 1), ("take the key", 1)]
 
 
-def test_a_change_of_the_score_without_the_target_ends_the_chain():
-    mind = Mind(["p"], [act(*CHAIN), act("wait")], [verdict(0), verdict(2)])
+def test_a_loss_of_points_ends_the_chain():
+    mind = Mind(["p"], [act("break the lamp", "wait"), act("open the box")], [verdict(0), verdict(2)])
     _, shed = run(mind)
-    assert shed.taken == ["go to the shed", "open the box", "wait"]
+    assert shed.taken == ["break the lamp", "open the box"]
 
 
 def test_a_target_that_holds_already_costs_no_action_of_the_world():
     quoted = "the lamp is  lit"
-    mind = Mind(["The lamp is lit."], [{"action": "", "holds_already": True}], [verdict(2, evidence=quoted)])
+    mind = Mind(["The lamp is lit."], [{"action": "", "needs_action": False}], [verdict(2, evidence=quoted)])
     state, shed = run(mind)
     assert sdp.ending(state) == "goal"
     assert shed.taken == []
@@ -140,7 +147,7 @@ def test_a_target_that_holds_already_costs_no_action_of_the_world():
 
 
 def test_a_target_that_is_wrongly_held_for_met_uses_up_its_tries():
-    mind = Mind(["p"], [{"action": "", "holds_already": True}], [verdict(0)])
+    mind = Mind(["p"], [{"action": "", "needs_action": False}], [verdict(0)])
     state, shed = run(mind)
     assert (sdp.ending(state), shed.taken) == ("gave_up", [])
     assert state["replans"] == 1
@@ -188,12 +195,12 @@ def test_an_own_realize_may_choose_several_actions_and_an_own_validator_sees_eac
             return {"action": first, "upcoming": rest}
         return {"action": Action(text="wait"), "upcoming": [Action(text="open the box")]}
 
-    async def validate(state: Any, runtime: Any) -> dict[str, Any]:
+    async def seeing(state: Any, runtime: Any) -> dict[str, Any]:
         seen.append((state["action"].text, len(state["upcoming"])))
         return {"verdict": Verdict(depth=0, pending=bool(state["upcoming"])) if state["upcoming"] else Verdict(depth=2)}
 
     benchmark = Sheds()
     context = Context(benchmark=benchmark, chat=ScriptedChat(responder=Mind(["p"], [], [])))
-    state = sdp.build(realize=realize, validate=validate).invoke({"task": benchmark.tasks()[0]}, context=context)
+    state = sdp.build(realize=realize, validate=seeing).invoke({"task": benchmark.tasks()[0]}, context=context)
     assert sdp.ending(state) == "goal"
     assert seen == [("wait", 1), ("open the box", 0)]

@@ -377,8 +377,8 @@ def propose(mind: Any = None, config: str = "", goal: str = "") -> list[str]:
 
 def test_the_draft_is_a_hint_to_the_model_the_plan_of_small_ones_and_unknown_to_the_papers():
     line = "The location of the plant is known."
-    hinted, paper = Mind(conditions=["a", "b", "a"]), Mind(conditions=["a"])
-    assert propose(hinted) == ["a", "b", GOAL.text]
+    hinted, paper = Mind(conditions=["a", "a", "b", "a"]), Mind(conditions=["a"])
+    assert propose(hinted) == ["a", "b", "a", GOAL.text]
     assert propose(paper, "paper") == ["a", GOAL.text]
     assert line in hinted.prompts[0]
     assert line not in paper.prompts[0]
