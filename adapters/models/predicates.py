@@ -316,7 +316,7 @@ whether the target holds. Rely on the answers and not on what you expect: names 
 and an action that had no effect has none when it is repeated."""
 
 ACTION_SITUATION = """\
-Plan. Certified:
+Plan. Certified, each when it held; the world now may show otherwise:
 {certified}
 Target: {target}
 After it:
@@ -493,7 +493,8 @@ Give, in this order:
 - established: what the answers show that later steps may need when it is out of sight: readings, contents, places,
   exact names, recipes, what is broken. One short statement each, as it is now; an empty list if there is nothing new.
 - outdated: the numbers of the established facts below that are no longer true.
-- reachable: false only if the world shows that the target can never come true as it is worded, for example because
-  what it names does not exist. It is then planned anew. Otherwise true.
+- reachable: false only if the world shows that the target cannot come true any more as it is worded: what it names does
+  not exist, a way to it is closed for good, or what is left of moves or actions cannot suffice. The rest is planned
+  again then. Otherwise true.
 - holds: how many conditions hold now, counted from the target on without a gap; 0 if the target does not hold.
 """

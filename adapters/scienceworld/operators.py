@@ -371,16 +371,42 @@ async def _find_meaning(written: str, state: RealizeView, runtime: Runtime[Conte
     return written if chosen == NONE_OF_THESE else chosen
 
 
+_BETWEEN = {
+    **dict.fromkeys(("dunk", "move", "pour"), re.compile(r" (?:into|onto|to) | (?:in|on) (?!.* (?:into|onto|to) )")),
+    "connect": re.compile(r" (?:to|with) "),
+    "use": re.compile(r" (?:on|with) "),
+}
+"""Verb that takes two things -> pattern of the word between them. With other verbs, such words belong to a name."""
+
+
 def find_meanings(written: str, actions: Sequence[str], synonyms: Mapping[str, str]) -> list[str]:
-    """Return the actions that a written one may mean: the same verb, and one names all that the other names."""
+    """Return the actions that a written one may mean.
+
+    They have the same verb and as many things, and of the two names of each thing one has all words of the other, as
+    "dove egg" and "dove".
+    """
     text = normalise_text(written)
     synonym = max((word for word in synonyms if f"{text} ".startswith(f"{word} ")), key=len, default="")
     text = f"{synonyms[synonym]}{text[len(synonym) :]}" if synonym else text
-    verb, named = text.split(" ", 1)[0], tokens(text)
-    alike = [action for action in actions if action.split(" ", 1)[0] == verb]
-    if exact := [action for action in alike if normalise_text(action) == text]:
+    if exact := [action for action in actions if normalise_text(action) == text]:
         return exact
-    return [action for action in alike if (words := tokens(action)) <= named or named <= words]
+    verb, *named = _things_of(text)
+    return [action for action in actions if _may_mean_things(verb, named, *_things_of(normalise_text(action)))]
+
+
+def _things_of(action: str) -> list[frozenset[str]]:
+    # The verb, then each thing that the action names, as a set of words.
+    verb, _, rest = action.partition(" ")
+    things = _BETWEEN[verb].split(rest, maxsplit=1) if verb in _BETWEEN else [rest]
+    return [frozenset([verb]), *map(tokens, things)]
+
+
+def _may_mean_things(
+    verb: frozenset[str], named: Sequence[frozenset[str]], other_verb: frozenset[str], *others: frozenset[str]
+) -> bool:
+    if verb != other_verb or len(named) != len(others):
+        return False
+    return all(one and other and (one <= other or other <= one) for one, other in zip(named, others, strict=True))
 
 
 async def _choose_action(state: RealizeView, few: int, runtime: Runtime[Context]) -> Action:

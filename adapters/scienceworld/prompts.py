@@ -59,8 +59,8 @@ SYNONYMS = {
 
 WORDINGS = """\
 Wordings that can be checked without doubt: The agent is in ROOM. The location of THING is known. THING is in focus. The
-inventory contains THING. THING is in THING. THING is on THING. Use others where the task needs them: for what is
-heated, cooled, melted, boiled, grown, mixed, connected, switched on, measured or read.
+inventory contains THING. THING is in THING. THING is on THING. THING is turned on. Use others where the task needs
+them: for what is heated, cooled, melted, boiled, grown, mixed, connected, measured or read.
 """
 
 DRAFT = """\

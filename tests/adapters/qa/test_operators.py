@@ -460,9 +460,9 @@ def test_the_last_entity_may_equal_an_earlier_one():
 def test_validate_makes_the_same_of_a_state_whose_hidden_parts_are_poisoned():
     quiz = Quiz(strict=True)
     seen = quiz.open(quiz.task("")).step(claimed())
-    hidden = ("certificates", "evidence", "history", "action", "belief", "replans", "trace")
+    hidden = ("certificates", "evidence", "history", "action", "belief", "replans")
     state = {"task": quiz.task(""), "plan": [TOLMIN, HOP, *closing_predicates()], "head": 1, "observation": seen}
-    state |= {"attempts": []}
+    state |= {"attempts": [], "trace": []}
     poisoned = validate_view({**state, **{name: object() for name in hidden}})
     assert answered("validate", poisoned, Mind(supported=[True])).depth == 1
 

@@ -16,6 +16,8 @@ WORDED = {
     "The inventory contains the orange.": ("have", "orange", ""),
     "The orange is in the red box.": ("placed", "orange", "red box"),
     "The green paint has been made.": ("made", "green paint", ""),
+    "The stove is turned on.": ("on", "stove", ""),
+    "The sink is deactivated": ("off", "sink", ""),
 }
 ROOM = "This room is called the kitchen. In it, you see: \n\t{}\nYou also see:\n\tA door to the hallway"
 MOVED = "You move the {} to the {}."
@@ -89,3 +91,64 @@ def test_what_is_named_in_the_worlds_own_words_is_decided_with_the_words(
 )
 def test_all_else_is_left_to_a_model(condition: str, observation: Observation):
     assert decide_condition(condition, observation) is None
+
+
+VIEW = """\
+This room is called the kitchen. In it, you see:
+a cupboard. The cupboard door is closed.
+a fridge. The fridge door is open. In the fridge is: a wood cup (containing a red apple, a bag (containing a nut)).
+a glass cup (containing a substance called lead)
+a light bulb, which is on
+a light bulb, which is off
+a oven, which is turned off. The oven door is closed.
+a stove, which is turned on. On the stove is: a metal pot (containing a substance called water), a tin cup.
+In your inventory, you see:
+a ceramic cup (containing a substance called soap)
+an orange
+Rooms seen: kitchen
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds", "quote"),
+    [
+        ("The location of the lead is known.", True, "a substance called lead"),
+        ("The location of the orange is known.", True, "an orange"),
+        ("The inventory contains an orange.", True, "an orange"),
+        ("The tin cup is on the stove.", True, "On the stove is:"),
+        ("The water is in the metal pot.", True, "a metal pot (containing a substance called water)"),
+        ("The wood cup is in the fridge.", True, "In the fridge is:"),
+        ("The stove is turned on.", True, "a stove, which is turned on"),
+        ("The oven is switched on.", False, "a oven, which is turned off"),
+        ("The oven is turned off.", True, "a oven, which is turned off"),
+    ],
+)
+def test_what_the_view_lists_is_decided_with_its_words(condition: str, holds: bool, quote: str):
+    decision = decide_condition(condition, seen(), VIEW)
+    assert decision is not None
+    assert decision.holds is holds
+    assert quote in decision.quote
+    assert decision.quote.removeprefix("In your inventory, you see: ") in VIEW
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "The inventory contains the soap.",  # its cup is carried
+        "The inventory contains the lead.",
+        "The inventory contains the cup.",
+        "The lead is in the metal pot.",
+        "The lead is in the tin cup.",
+        "The tin cup is in the fridge.",
+        "The water is on the stove.",  # its pot is; whether that is meant is not a matter of words
+        "The nut is in the fridge.",
+        "The bag is in the fridge.",
+        "The apple is in the wood cup.",
+        "The fork is in the cupboard.",  # closed
+        "The light bulb is on.",  # which of the two?
+        "The freezer is turned on.",
+        "The location of the fork is known.",
+    ],
+)
+def test_what_the_view_does_not_list_under_that_name_is_left_to_a_model(condition: str):
+    assert decide_condition(condition, seen(), VIEW) is None

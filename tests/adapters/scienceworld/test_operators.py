@@ -284,7 +284,14 @@ def test_a_small_model_chooses_among_few_rooms():
     assert len(mind.options[0]) == 2
 
 
-CUPS = ("move wood cup to table", "mix wood cup (in art studio)", "mix wood cup (in paint jar)", "focus on wood cup")
+CUPS = (
+    "move wood cup to table",
+    "mix wood cup (in art studio)",
+    "mix wood cup (in paint jar)",
+    "focus on wood cup",
+    "use thermometer on thermometer",
+    "use thermometer on paint in wood cup",
+)
 
 
 @pytest.mark.parametrize(
@@ -296,8 +303,21 @@ CUPS = ("move wood cup to table", "mix wood cup (in art studio)", "mix wood cup 
         ("open cupboard", "open cupboard", 0),
         ("mix wood cup", "mix wood cup (in paint jar)", 3),
         ("focus on wood cup with paint", "focus on wood cup with paint", 2),
+        ("use thermometer on water", "use thermometer on water", 0),
+        ("use the thermometer on blue paint in wood cup", "use thermometer on paint in wood cup", 0),
+        ("put orange in the red box", "move orange to red box", 0),
     ],
-    ids=["listed", "a synonym", "a longer name", "not listed", "several", "a focus is never guessed"],
+    ids=[
+        "listed",
+        "a synonym",
+        "a longer name",
+        "not listed",
+        "several",
+        "a focus is never guessed",
+        "a thing that was not named",
+        "both things",
+        "another preposition",
+    ],
 )
 def test_a_name_is_resolved_before_a_step_is_spent(written: str, sent: str, offered: int):
     choice = {"mix": CUPS[2], "foc": NONE_OF_THESE}.get(written[:3], "")
