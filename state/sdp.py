@@ -102,7 +102,7 @@ class ValidateView(TypedDict):
     """View of Validate (SDP Eq. 3): the rest of the plan, the last action and the new observation.
 
     If Realize chose several actions together, they count as one action, and what the world answered to each of them as
-    its observation: `turns` has those that nobody judged before, the last one included.
+    its observation: `turns` has those since the latest verdict of the operator's model, the last one included.
     """
 
     task: Task
@@ -230,12 +230,14 @@ def _upcoming_actions(state: SDPState) -> tuple[Action, ...]:
     if not (upcoming := state.get("upcoming", ())):
         return ()
     verdict = state["verdict"]
-    return upcoming if state["observation"].accepted and (verdict.pending or verdict.depth > 0) else ()
+    return upcoming if verdict.pending or (verdict.depth > 0 and state["observation"].accepted) else ()
 
 
 def _unjudged_turns(state: SDPState) -> tuple[Turn, ...]:
-    pending = sum(1 for _ in takewhile(lambda attempt: attempt.verdict.pending, reversed(state["attempts"])))
-    return tuple(state["trace"][-pending - 1 :])
+    # A rule that finds an action refused says nothing about the actions before it, which nobody judged.
+    verdicts = (attempt.verdict for attempt in reversed(state["attempts"]))
+    since = takewhile(lambda verdict: verdict.pending or (verdict.decided_by == "code" and not verdict.depth), verdicts)
+    return tuple(state["trace"][-sum(1 for _ in since) - 1 :])
 
 
 def established_facts(state: SDPState) -> tuple[Fact, ...]:

@@ -496,5 +496,5 @@ Give, in this order:
 - reachable: false only if the world shows that the target cannot come true any more as it is worded: what it names does
   not exist, a way to it is closed for good, or what is left of moves or actions cannot suffice. The rest is planned
   again then. Otherwise true.
-- holds: how many conditions hold now, counted from the target on without a gap; 0 if the target does not hold.
+- holds: how many conditions have come true by now, counted from the target on without a gap; 0 if the target has not.
 """

@@ -39,7 +39,7 @@ from certigraph.adapters.scienceworld.conditions import (
     may_mean,
     parse_condition,
 )
-from certigraph.adapters.scienceworld.world import normalise_text
+from certigraph.adapters.scienceworld.world import PENDING_QUESTION, normalise_text
 from certigraph.state.records import Action, Observation, Predicate, Verdict
 from certigraph.state.run import CHECK
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView, needs_rest_of_plan
@@ -285,17 +285,19 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
     async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
         if benchmark.drafted:
             return {"action": await _choose_action(state, FEW_OPTIONS, runtime)}
-        if grounded and not state["upcoming"] and not state["attempts"] and _is_shown(state):
-            return {"action": CHECK_ACTION}
+        if grounded and (evident := await _find_evident_action(state, runtime)):
+            return {"action": evident, "upcoming": state["upcoming"]}
         written, *upcoming = await ask_actions(state, runtime, several=grounded)
         action = await _resolve_action(written, state, runtime) if grounded and written.kind != CHECK else written
         return {"action": action, "upcoming": upcoming}
 
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        verdict = _judge_by_shortcut(state["tail"], state["observation"], unjudged=len(state["turns"]) - 1)
-        if verdict is None and grounded:
+        verdict = _judge_by_shortcut(state["tail"], state["observation"])
+        if grounded and len({*_pending_options(state["observation"])}) == 1:
+            verdict = Verdict(depth=0, pending=True)  # there is nothing to choose, and nothing was done yet
+        elif verdict is None and grounded:
             verdict = _judge_by_rules(state["tail"], state["observation"], state["evidence"].view)
-        if verdict is None or (state["upcoming"] and not verdict.depth):
+        if verdict is None or (state["upcoming"] and state["observation"].accepted and not verdict.depth):
             judged = [predicate for predicate in state["tail"] if predicate.kind != "goal"]
             notes = _verdict_notes(state["observation"], credits_rooms=not grounded)
             failed = state["observation"].data.get("result") == "failed"
@@ -313,6 +315,11 @@ def _planning_notes(hint: Sequence[str], refused: Iterable[str] = ()) -> str:
     if named := [*refused]:
         parts.append(prompts.REFUSED.format(actions=quote(bullet_list(named))))
     return "\n".join(parts)
+
+
+def _pending_options(observation: Observation) -> Sequence[str]:
+    options = observation.data.get("options", ()) if observation.data.get("result") == "ambiguous" else ()
+    return [str(option) for option in options] if isinstance(options, list) else []
 
 
 def _verdict_notes(observation: Observation, *, credits_rooms: bool) -> str:
@@ -337,18 +344,36 @@ def _append_goal(texts: Sequence[str]) -> list[Predicate]:
     return [*(Predicate(text=text) for text in texts), GOAL]
 
 
-def _is_shown(state: RealizeView) -> bool:
-    # Whether what the world shows decides that the target holds, so that no model need be asked for an action.
-    decision = decide_condition(state["target"].text, Observation(text=""), state["evidence"].view)
-    return decision is not None and decision.holds
+async def _find_evident_action(state: RealizeView, runtime: Runtime[Context]) -> Action | None:
+    """Return an action about which no model need be asked; None if one must be."""
+    if PENDING_QUESTION in state["evidence"].view:
+        options = await admissible_actions(runtime)
+        return Action(text=options[0]) if len(options) == 1 else None
+    if state["upcoming"]:
+        return None
+    if not state["attempts"]:
+        decision = decide_condition(state["target"].text, Observation(text=""), state["evidence"].view)
+        return CHECK_ACTION if decision is not None and decision.holds else None
+    latest = state["attempts"][-1]
+    if latest.verdict.evidence != REJECTED or "written" in latest.action.args:
+        return None
+    meaning = await _resolve_action(latest.action, state, runtime, refused=True)
+    return meaning if meaning != latest.action else None
 
 
-async def _resolve_action(written: Action, state: RealizeView, runtime: Runtime[Context]) -> Action:
+async def _resolve_action(
+    written: Action, state: RealizeView, runtime: Runtime[Context], *, refused: bool = False
+) -> Action:
     """Return the world's action that the model meant, before a step is spent; its own words if that is not clear.
 
-    The world accepts more names than it lists, so what resembles nothing is sent as it is. A focus cannot be undone:
-    it is sent as written or as the model chooses, never as a guess.
+    The world accepts more names than it lists. So what names things as the world shows them, and what resembles
+    nothing, is sent as it is, and only after a refusal (`refused`) compared with what is listed. A focus cannot be
+    undone: it is sent as written or as the model chooses, never as a guess.
     """
+    view, things = normalise_text(state["evidence"].view), _name_things(written.text)[1:]
+    in_its_words = _translate_verb(written.text, prompts.SYNONYMS) == normalise_text(written.text)
+    if not refused and in_its_words and all(re.search(rf"\b{re.escape(thing)}\b", view) for thing in things):
+        return written
     text = await _find_meaning(written.text, state, runtime)
     return Action(text=text, args={"written": written.text}) if text != written.text else written
 
@@ -358,7 +383,7 @@ async def _find_meaning(written: str, state: RealizeView, runtime: Runtime[Conte
     meanings = await run_in_thread(lambda: find_meanings(written, actions, prompts.SYNONYMS))
     if not meanings or normalise_text(written) in map(normalise_text, meanings):
         return written
-    if len(meanings) == 1 and not _mentions_focus(written):
+    if len(meanings) == 1 and not _mentions_focus(written) and _is_same_but_qualified(written, meanings[0]):
         return meanings[0]
     options = [*meanings[:MAX_MEANINGS], NONE_OF_THESE]
     question = prompts.MEANINGS.format(
@@ -378,6 +403,12 @@ _BETWEEN = {
 }
 """Verb that takes two things -> pattern of the word between them. With other verbs, such words belong to a name."""
 
+_QUALIFIER = re.compile(r" (?:\(|(?:at|containing|from|in|of|on|titled|with) ).*")
+"""Pattern of what follows the name of a thing and says which one is meant."""
+
+_PARTICLES = re.compile(r"^(?:(?:up|on|to|in|at|down|the|an?)(?: |$))+")
+"""Pattern of the words between a verb and the name of a thing."""
+
 
 def find_meanings(written: str, actions: Sequence[str], synonyms: Mapping[str, str]) -> list[str]:
     """Return the actions that a written one may mean.
@@ -385,28 +416,39 @@ def find_meanings(written: str, actions: Sequence[str], synonyms: Mapping[str, s
     They have the same verb and as many things, and of the two names of each thing one has all words of the other, as
     "dove egg" and "dove".
     """
-    text = normalise_text(written)
-    synonym = max((word for word in synonyms if f"{text} ".startswith(f"{word} ")), key=len, default="")
-    text = f"{synonyms[synonym]}{text[len(synonym) :]}" if synonym else text
+    text = _translate_verb(written, synonyms)
     if exact := [action for action in actions if normalise_text(action) == text]:
         return exact
-    verb, *named = _things_of(text)
-    return [action for action in actions if _may_mean_things(verb, named, *_things_of(normalise_text(action)))]
+    verb, *named = _name_things(text)
+    return [action for action in actions if _may_mean_things(verb, named, *_name_things(normalise_text(action)))]
 
 
-def _things_of(action: str) -> list[frozenset[str]]:
-    # The verb, then each thing that the action names, as a set of words.
-    verb, _, rest = action.partition(" ")
+def _translate_verb(written: str, synonyms: Mapping[str, str]) -> str:
+    text = normalise_text(written)
+    synonym = max((word for word in synonyms if f"{text} ".startswith(f"{word} ")), key=len, default="")
+    return f"{synonyms[synonym]}{text[len(synonym) :]}" if synonym else text
+
+
+def _name_things(action: str) -> list[str]:
+    """Return the verb of an action and the names of the one or two things that it is done with."""
+    verb, _, rest = normalise_text(action).partition(" ")
     things = _BETWEEN[verb].split(rest, maxsplit=1) if verb in _BETWEEN else [rest]
-    return [frozenset([verb]), *map(tokens, things)]
+    return [verb, *(name for thing in things if (name := _PARTICLES.sub("", thing)))]
 
 
-def _may_mean_things(
-    verb: frozenset[str], named: Sequence[frozenset[str]], other_verb: frozenset[str], *others: frozenset[str]
-) -> bool:
+def _is_same_but_qualified(written: str, action: str) -> bool:
+    # Whether the names differ only in what says where a thing is or what it holds, as "metal pot (in kitchen)".
+    text = _translate_verb(written, prompts.SYNONYMS)
+    pairs = zip(_name_things(text), _name_things(action), strict=True)
+    plain = ((_QUALIFIER.sub("", one), _QUALIFIER.sub("", other)) for one, other in pairs)
+    return all(one == other for one, other in plain)
+
+
+def _may_mean_things(verb: str, named: Sequence[str], other_verb: str, *others: str) -> bool:
     if verb != other_verb or len(named) != len(others):
         return False
-    return all(one and other and (one <= other or other <= one) for one, other in zip(named, others, strict=True))
+    pairs = [(tokens(one), tokens(other)) for one, other in zip(named, others, strict=True)]
+    return all(one and other and (one <= other or other <= one) for one, other in pairs)
 
 
 async def _choose_action(state: RealizeView, few: int, runtime: Runtime[Context]) -> Action:
@@ -428,12 +470,11 @@ async def _choose_action(state: RealizeView, few: int, runtime: Runtime[Context]
     )
 
 
-def _judge_by_shortcut(tail: Sequence[Predicate], observation: Observation, unjudged: int) -> Verdict | None:
-    # The SDP paper's three: the task is done; the world rejected the action; only the goal is left and not reached. A
-    # rejected action after others that nobody judged says nothing about those.
+def _judge_by_shortcut(tail: Sequence[Predicate], observation: Observation) -> Verdict | None:
+    # The SDP paper's three: the task is done; the world rejected the action; only the goal is left and not reached.
     if observation.solved:
         return Verdict(depth=len(tail), reason="the score is 100", evidence=observation.text, decided_by="code")
-    if not observation.accepted and not unjudged:
+    if not observation.accepted:
         # an ambiguous action was understood, so it may be named again
         evidence = str(observation.data.get("result", REJECTED))
         return Verdict(depth=0, reason=" ".join(observation.text.split()), evidence=evidence, decided_by="code")

@@ -25,6 +25,8 @@ CANCELLED_REPLY = (
     "Unknown action.  Type 'help' for a list of actions, and 'objects' for a list of possible object referents. "
 )
 QUESTION_PREFIX = "Ambiguous request"
+PENDING_QUESTION = "Which of these is meant?"
+"""Beginning of a pending question in the view."""
 CANCEL = "cancel"
 """Action that drops a pending question; the simulator's input for it is an empty line."""
 
@@ -309,4 +311,4 @@ class ScienceWorld(Environment):
     def _question(self) -> str:
         # The pending question as text; empty if there is none.
         texts = "\n".join(dict.fromkeys(self.options))
-        return f'Which of these is meant? Answer with one of these lines, or "{CANCEL}":\n{texts}' if texts else ""
+        return f'{PENDING_QUESTION} Answer with one of these lines, or "{CANCEL}":\n{texts}' if texts else ""

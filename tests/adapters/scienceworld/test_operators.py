@@ -23,11 +23,12 @@ from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
 from certigraph.adapters.scienceworld.conditions import ROOMS, parse_condition
 from certigraph.adapters.scienceworld.operators import GOAL, REJECTED, draft_conditions, select_target_actions
 from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
+from certigraph.adapters.scienceworld.world import PENDING_QUESTION
 from certigraph.state.records import Action, Attempt, Audit, Invalidation, Observation, Predicate, Task, Verdict
-from certigraph.state.run import Belief, CertifiedState, Evidence, Turn
+from certigraph.state.run import CHECK, Belief, CertifiedState, Evidence, Turn
 
 TASK = Task(benchmark="scienceworld", id="find-plant:0", goal="Your task is to find a(n) plant. First, focus on it.")
-VIEW = "This room is called the kitchen. In it, you see:\nan orange\nRooms seen: kitchen, hallway"
+VIEW = "This room is called the kitchen. In it, you see:\nan orange\na seed jar\nRooms seen: kitchen, hallway"
 ACTIONS = (
     "focus on air",
     "focus on orange",
@@ -291,6 +292,7 @@ CUPS = (
     "focus on wood cup",
     "use thermometer on thermometer",
     "use thermometer on paint in wood cup",
+    "pick up seed plant on seed jar",
 )
 
 
@@ -304,8 +306,10 @@ CUPS = (
         ("mix wood cup", "mix wood cup (in paint jar)", 3),
         ("focus on wood cup with paint", "focus on wood cup with paint", 2),
         ("use thermometer on water", "use thermometer on water", 0),
-        ("use the thermometer on blue paint in wood cup", "use thermometer on paint in wood cup", 0),
+        ("use the thermometer on paint", "use thermometer on paint in wood cup", 0),
         ("put orange in the red box", "move orange to red box", 0),
+        ("pick up orange juice", "pick up orange juice", 2),
+        ("pick up seed jar", "pick up seed jar", 0),
     ],
     ids=[
         "listed",
@@ -317,16 +321,53 @@ CUPS = (
         "a thing that was not named",
         "both things",
         "another preposition",
+        "another thing",
+        "in the view's own words",
     ],
 )
 def test_a_name_is_resolved_before_a_step_is_spent(written: str, sent: str, offered: int):
-    choice = {"mix": CUPS[2], "foc": NONE_OF_THESE}.get(written[:3], "")
-    mind = Mind(action=written, **({"choice": choice} if choice else {}))
+    choice = CUPS[2] if written.startswith("mix") else NONE_OF_THESE
+    mind = Mind(action=written, choice=choice)
     action = answered("realize", realize_state("All is well."), mind, actions=[*ACTIONS, *CUPS])["action"]
     assert action.text == sent
     assert action.args == ({} if sent == written else {"written": written})
     assert [len(options) for options in mind.options] == [0, *([offered] if offered else [])]
     assert all(options[-1] == NONE_OF_THESE for options in mind.options[1:])
+
+
+def refused_state(written: str, *upcoming: str) -> dict[str, Any]:
+    """A state after the world refused an action."""
+    last = attempt(written, "All is well.", "unknown", REJECTED)
+    return {**realize_state("All is well."), "attempts": [last], "upcoming": [Action(text=text) for text in upcoming]}
+
+
+def test_a_refused_name_is_resolved_without_asking_for_another_action():
+    listed = ["pick up jar", "pick up seed jar (in bowl)"]
+    taken = answered("realize", refused_state("pick up seed jar"), actions=listed[1:])
+    assert taken["action"] == Action(text=listed[1], args={"written": "pick up seed jar"})
+    chosen = Mind(choice=listed[0])
+    assert answered("realize", refused_state("pick up seed jar"), chosen, actions=listed)["action"].text == listed[0]
+    mind = Mind(action="wait")
+    assert answered("realize", refused_state("pick up chair"), mind)["action"].text == "wait"
+    assert len(mind.prompts) == 1
+
+
+def test_where_all_that_is_meant_reads_alike_nobody_is_asked_and_the_chain_goes_on():
+    line = "pick up apple seed (in seed jar)"
+    question = seen("Ambiguous request: ...", accepted=False, result="ambiguous", options=[line, line])
+    assert validate(predicates("All is well."), question) == Verdict(depth=0, pending=True)
+    state = {**realize_state("All is well."), "upcoming": (Action(text="wait"),)}
+    state["evidence"] = Evidence(view=f"{VIEW}\n{PENDING_QUESTION} Answer with one of these lines:\n{line}")
+    taken = answered("realize", state, actions=[line])
+    assert (taken["action"].text, taken["upcoming"]) == (line, (Action(text="wait"),))
+    mind = Mind(action=f"{line} 2")
+    state["upcoming"] = ()
+    assert answered("realize", state, mind, actions=[line, f"{line} 2"])["action"].text == f"{line} 2"
+
+
+def test_a_target_in_sight_is_checked_without_asking():
+    taken = answered("realize", realize_state("The location of the orange is known."))
+    assert taken["action"].kind == CHECK
 
 
 def validate(tail: tuple[Predicate, ...], observation: Observation, mind: Any = None, config: str = "") -> Verdict:
