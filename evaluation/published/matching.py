@@ -93,7 +93,7 @@ def _list_differences(figure: PublishedFigure, setting: RunSetting) -> Iterator[
 
 
 def _has_all_tasks(figure: PublishedFigure, tasks: Set[str]) -> bool:
-    return bool(figure.ids) and len(tasks) == figure.tasks and all(re.fullmatch(figure.ids, task) for task in tasks)
+    return len(tasks) == figure.tasks and all(re.fullmatch(figure.ids, task) for task in tasks)
 
 
 def normalise_model(model: str) -> str:
