@@ -39,12 +39,20 @@ from certigraph.evaluation.comparison_report import (
     ComparisonResults,
     comparison_line,
     comparison_to_json,
+    published_view,
     terminal_tables,
     write_comparison_report,
 )
-from certigraph.evaluation.comparison_summary import Comparison, ReplayEstimate, ablation_methods, comparison_of
+from certigraph.evaluation.comparison_summary import (
+    Comparison,
+    ReplayEstimate,
+    ablation_methods,
+    add_published,
+    comparison_of,
+)
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
 from certigraph.evaluation.measures import ComparisonRow, comparison_row_of
+from certigraph.evaluation.published.matching import PUBLISHED_TITLE
 from certigraph.runtime.registry import check_encoders, check_priced, load_settings
 from certigraph.runtime.texts import format_count, format_duration, shorten_text
 from certigraph.state.records import INTERRUPTED, Fault, Task
@@ -222,7 +230,9 @@ def compare_logs(paths: Sequence[Path]) -> Comparison:
         _check_same_tasks(paths[0], first, path, other)
     models = MODEL_SEPARATOR.join(dict.fromkeys(one.model for one in evaluations))
     tasks = tuple(dict.fromkeys(row.id for row in first.rows))
-    return comparison_of(ComparisonOutline(first.benchmark, models, names, tasks, first.trials), rows)
+    outline = ComparisonOutline(first.benchmark, models, names, tasks, first.trials)
+    settings = {name: one.setting for name, one in zip(names, evaluations, strict=True)}
+    return add_published(comparison_of(outline, rows), outline, settings)
 
 
 def _evaluation_names(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
@@ -417,6 +427,9 @@ def print_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = (
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
     console.print(comparison_line(comparison), *terminal_tables(comparison, estimates), sep="\n\n", markup=False)
+    if view := published_view(comparison):
+        console.print(f"\n{PUBLISHED_TITLE}:")
+        console.print(*view.terminal_tables(), sep="\n")
     for warning in comparison.warnings:
         console.print(f"\nwarning: {warning}", markup=False, soft_wrap=True)
 

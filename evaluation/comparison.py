@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import JsonValue, ValidationError
 
+from certigraph.adapters.benchmarks import split_name
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
-from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits
+from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Budget, Context, Limits
 from certigraph.evaluation.measures import ComparisonRow, comparison_row_of
+from certigraph.evaluation.published.matching import RunSetting
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.files import check_output_folder, has_header, read_last_footer, slug_of
 from certigraph.runtime.graph_sources import AnyGraph
@@ -32,6 +34,7 @@ from certigraph.runtime.registry import (
     rebuild_graph,
     save_settings,
     shareable_context,
+    swaps_of,
 )
 from certigraph.runtime.run import complete_run, create_run_name, run_blocking
 from certigraph.state.records import Fault, Interrupted, Record, UnknownName
@@ -93,6 +96,22 @@ class ComparisonPlan(Record):
         """The names of benchmark, models, methods and tasks, and the number of trials."""
         models = MODEL_SEPARATOR.join(dict.fromkeys([self.model, *self.roles.values()]))
         return ComparisonOutline(self.benchmark, models, tuple(m.name for m in self.methods), self.tasks, self.trials)
+
+    @property
+    def settings(self) -> dict[str, RunSetting]:
+        """The setting of each method's runs, by name, for which there may be published figures."""
+        usual = PAPER_LIMITS.get(self.benchmark, PAPER_LIMITS.get(split_name(self.benchmark)[0]))
+        return {
+            method.name: RunSetting(
+                graph=method.graph,
+                swaps={slot: str(spec) for slot, spec in swaps_of(method.graph, method.operators).items()},
+                benchmark=self.benchmark,
+                models={self.model, *self.roles.values()},
+                tasks={*self.tasks},
+                limited=self.limits != usual or self.budget != Budget(),
+            )
+            for method in self.methods
+        }
 
 
 def parse_methods(names: Sequence[str], swaps: Sequence[str] = ()) -> tuple[ComparedMethod, ...]:

@@ -27,6 +27,7 @@ from certigraph.evaluation.comparison_summary import (
     MethodSummary,
     Replay,
     ReplayEstimate,
+    add_published,
     comparison_of,
     estimates_of,
     replay_of,
@@ -41,6 +42,12 @@ from certigraph.evaluation.measures import (
     format_fault_share,
 )
 from certigraph.evaluation.plots import BudgetCurves, BudgetPoint, curve_rows, curves_of, draw_curves, points_of
+from certigraph.evaluation.published.matching import (
+    PUBLISHED_TITLE,
+    FigureRow,
+    PublishedView,
+    view_matches,
+)
 from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, html_table, join_markup, tag
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.result import is_goal_denied
@@ -239,6 +246,16 @@ def terminal_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] 
         yield _terminal_table(ESTIMATE_COLUMNS, [estimate_cells(estimate) for estimate in estimates])
 
 
+def published_view(comparison: Comparison) -> PublishedView | None:
+    """Lay out the published figures of the methods next to their scores; None if there are none."""
+    rows = [
+        FigureRow(summary.method, f"{summary.score:.1f}" if summary.n else "-", comparison.published[summary.method])
+        for summary in comparison.methods
+        if summary.method in comparison.published
+    ]
+    return view_matches(rows, "method")
+
+
 def comparison_line(comparison: Comparison) -> str:
     """Format the line above the tables: benchmark, models, number of tasks and trials, and tasks that are left out."""
     missing = comparison.planned - comparison.n
@@ -293,7 +310,12 @@ def _terminal_table(heads: tuple[str, ...], lines: list[tuple[str, ...]]) -> Tab
 def comparison_to_json(comparison: Comparison, estimates: Sequence[ReplayEstimate] = ()) -> dict[str, Any]:
     """Convert a comparison to one JSON object: statistics, a row for each run, and replayed ablations."""
     replayed = [estimate.model_dump(mode="json") for estimate in estimates]
-    return {**comparison.model_dump(mode="json"), "replayed": replayed, "statistics": COMPARISON_METHODS}
+    without = set() if comparison.published else {"published"}
+    return {
+        **comparison.model_dump(mode="json", exclude=without),
+        "replayed": replayed,
+        "statistics": COMPARISON_METHODS,
+    }
 
 
 def write_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate], folder: Path) -> None:
@@ -353,6 +375,7 @@ def compute_results(plan: ComparisonPlan, folder: Path) -> ComparisonResults:
     gathering = _ResultCollector(plan)
     frames = frames_of(gathering.passing(ended_cells(plan, folder)))
     comparison, shared = comparison_of(plan.outline, gathering.rows), shared_tasks(plan.outline, gathering.rows)
+    comparison = add_published(comparison, plan.outline, plan.settings)
     trials = [(task, trial) for task in shared for trial in range(plan.trials)]
     curves = curves_of({m.name: gathering.of(m.name, trials) for m in plan.methods})
     return ComparisonResults(comparison, estimates_of(plan, gathering.rows, gathering.replays), curves, frames)
@@ -451,12 +474,24 @@ def _page_body(plan: ComparisonPlan, findings: ComparisonResults, drawing: Marku
             if differences
             else []
         ),
+        *_published_sections(comparison),
         *_need_sections(comparison.needs),
         *_replay_sections(findings.estimates),
         _page_section("Score by budget", tag("div", drawing, class_="drawing wide")),
         anatomy_sections(findings.frames),
         _page_section("Runs", _runs_table(plan, comparison.rows)),
     )
+
+
+def _published_sections(comparison: Comparison) -> list[Markup]:
+    view = published_view(comparison)
+    if view is None:
+        return []
+    notes = [
+        tag("p", f"{number} {note}", class_="key") for number, note in zip(view.heads[2:], view.notes, strict=True)
+    ]
+    table = html_table(view.heads, view.lines, looks="comparison")
+    return [_page_section(PUBLISHED_TITLE.capitalize(), join_markup(table, *notes))]
 
 
 def _need_sections(needs: Sequence[AmountNeed]) -> list[Markup]:

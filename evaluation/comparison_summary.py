@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import mean
 from typing import Any, NamedTuple
 
+from pydantic import Field
+
+from certigraph.adapters.benchmarks import split_name
 from certigraph.evaluation.comparison import (
     ComparedMethod,
     ComparisonOutline,
@@ -26,6 +29,7 @@ from certigraph.evaluation.measures import (
     sum_costs,
     values_by_task,
 )
+from certigraph.evaluation.published.matching import SCORE_METRICS, PublishedMatch, RunSetting, find_matches
 from certigraph.evaluation.statistics import (
     MIN_PAIRS,
     adjust_p_values,
@@ -208,6 +212,8 @@ class Comparison(Record):
     """Every run that ended, including those of tasks that some method has not finished."""
     faults: int = 0
     """Number of tasks that are left out because the world or its data failed in a run."""
+    published: dict[str, tuple[PublishedMatch, ...]] = Field(default_factory=dict)
+    """Published figures by method; no statistic uses them."""
     warnings: tuple[str, ...] = ()
     """Warnings about the statistics, one sentence each."""
 
@@ -240,6 +246,20 @@ def comparison_of(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> 
         faults=len({row.task for row in rows if row.fault} - shared),
         warnings=(*faults, *limit_warnings(methods)),
     )
+
+
+def add_published(comparison: Comparison, outline: ComparisonOutline, settings: Mapping[str, RunSetting]) -> Comparison:
+    """Return a copy of a comparison with the published figures of its methods.
+
+    Args:
+        comparison: the comparison.
+        outline: its outline.
+        settings: settings of the runs, by method; their tasks are replaced by those that the scores are about.
+    """
+    metrics = {*SCORE_METRICS.get(split_name(comparison.benchmark)[0], ())}
+    tasks = {*shared_tasks(outline, comparison.rows)}
+    found = {name: find_matches(setting._replace(tasks=tasks), metrics) for name, setting in settings.items()}
+    return comparison.model_copy(update={"published": {name: matches for name, matches in found.items() if matches}})
 
 
 def limit_warnings(summaries: Sequence[MethodSummary]) -> Iterator[str]:

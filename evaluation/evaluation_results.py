@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from pydantic import Field
 from rich.console import Console
 from rich.table import Table
 
@@ -25,6 +26,14 @@ from certigraph.evaluation.measures import (
     format_fault_share,
     goal_precision,
     run_outcome_of,
+)
+from certigraph.evaluation.published.matching import (
+    PUBLISHED_TITLE,
+    FigureRow,
+    PublishedMatch,
+    RunSetting,
+    find_matches,
+    view_matches,
 )
 from certigraph.evaluation.statistics import Interval, MeanEstimate, figure_intervals, pass_hat_k
 from certigraph.evaluation.workers import is_url
@@ -95,6 +104,8 @@ class Evaluation(Record):
     graph: str
     benchmark: str
     model: str
+    roles: dict[str, str] = Field(default_factory=dict)
+    """Other models for some roles."""
     swaps: dict[str, str]
     """Operators that replaced the graph's own, by slot."""
     budget: tuple[str, ...] = ()
@@ -146,6 +157,23 @@ class Evaluation(Record):
     def goals(self) -> GoalPrecision:
         """Goal precision: share of the runs with the ending `goal` whose task is solved according to the scorer."""
         return goal_precision(run_outcome_of(row.id, row.footer) for row in self.rows)
+
+    @property
+    def setting(self) -> RunSetting:
+        """Setting of the scored runs, for which there may be published figures."""
+        return RunSetting(
+            graph=self.graph,
+            swaps=self.swaps,
+            benchmark=self.benchmark,
+            models={self.model, *self.roles.values()},
+            tasks={row.id for row in self.scored},
+            limited=bool(self.budget),
+        )
+
+    @property
+    def published(self) -> tuple[PublishedMatch, ...]:
+        """Published figures of the same method and benchmark, each with what is different in these runs."""
+        return find_matches(self.setting, self.figures.keys())
 
     @property
     def failed(self) -> tuple[BenchmarkRow, ...]:
@@ -205,6 +233,7 @@ def evaluation_of(log: "EvalLog") -> Evaluation:
         graph=metadata["graph"],
         benchmark=metadata["benchmark"],
         model=metadata["model"] or log.samples[0].output.model,
+        roles=metadata.get("roles", {}),
         swaps=metadata["swaps"],
         budget=tuple(metadata["budget"]),
         figures={**figures, **{name: estimate.mean for name, estimate in estimates.items()}},
@@ -277,6 +306,8 @@ def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
     table.add_row("faults", *(cell for share in faults for cell in (share, "runs that no figure counts")))
     Console().print(table)
     for evaluation in done:
+        _print_published(evaluation)
+    for evaluation in done:
         endings = ", ".join(f"{count} {ending}" for ending, count in evaluation.endings.items())
         typer.echo(f"{evaluation.benchmark}, {evaluation.model}: {endings}")
         for warning in evaluation.warnings:
@@ -292,6 +323,19 @@ def _figure_cells(evaluation: Evaluation, name: str) -> tuple[str, str]:
         return "", ""
     value, interval = evaluation.figures[name], evaluation.intervals.get(name)
     return f"{value:.1%}", f"{interval[0]:.1%} to {interval[1]:.1%}" if interval else "too few tasks or no spread"
+
+
+def _print_published(evaluation: Evaluation) -> None:
+    rows = [
+        FigureRow(
+            name, _figure_cells(evaluation, name)[0], [m for m in evaluation.published if m.figure.metric == name]
+        )
+        for name in evaluation.figures
+    ]
+    if view := view_matches(rows, "figure"):
+        console = Console(highlight=False)
+        console.print(f"\n{evaluation.benchmark}, {PUBLISHED_TITLE}:", markup=False)
+        console.print(*view.terminal_tables(), sep="\n")
 
 
 def _goal_precision_cells(goals: GoalPrecision) -> tuple[str, str]:
@@ -333,6 +377,7 @@ def _to_json(done: Sequence[Evaluation]) -> dict[str, object]:
 
 def _figures_to_json(evaluation: Evaluation) -> dict[str, object]:
     """Convert the figures and counts of one evaluation for the JSON output."""
+    published = evaluation.published
     return {
         **evaluation.figures,
         "n": evaluation.n,
@@ -344,5 +389,6 @@ def _figures_to_json(evaluation: Evaluation) -> dict[str, object]:
         "endings": evaluation.endings,
         "intervals": evaluation.intervals,
         "log": evaluation.log,
+        **({"published": [match.model_dump(mode="json") for match in published]} if published else {}),
         **({"warnings": list(evaluation.warnings)} if evaluation.warnings else {}),
     }

@@ -283,6 +283,7 @@ def _task_function(benchmark: str) -> Callable[..., InspectTask]:
                 "graph": graph,
                 "benchmark": name,
                 "model": model_name,
+                "roles": parse_roles(roles),
                 "budget": _to_list(budget),
                 "swaps": operators,
                 "operators": _operators(graph, operators),

@@ -20,6 +20,7 @@ from certigraph.cli.artifacts import (
     graph_command,
     index_command,
     list_command,
+    published_command,
     rewards_app,
 )
 from certigraph.cli.evaluations import (
@@ -55,6 +56,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "figures": figures_command,
     "export": export_command,
     "list": list_command,
+    "published": published_command,
     "bench": bench_command,
 }
 """Commands by name, in the order of the help."""

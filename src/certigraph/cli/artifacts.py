@@ -1,4 +1,4 @@
-"""Commands that draw, export and index: graph, figures, anatomy, export, list, index and rewards."""
+"""Commands that draw, list, export and index: graph, figures, anatomy, export, list, published, index, rewards."""
 
 import json
 import shutil
@@ -87,6 +87,22 @@ def list_command(as_json: AsJson = False) -> None:
     from certigraph.cli.output import inventory, print_inventory
 
     print_inventory(inventory(), as_json=as_json)
+
+
+def published_command(
+    benchmark: Annotated[
+        str, typer.Argument(metavar="[BENCHMARK]", help="BENCHMARK or BENCHMARK:CONFIGURATION; by default all.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """List the papers' figures on a benchmark, in percent, with their tasks, methods and models."""
+    from certigraph.evaluation.published.tables import figure_lines, select_figures
+
+    figures = select_figures(benchmark)
+    if as_json:
+        typer.echo(json.dumps([figure.model_dump(mode="json") for figure in figures], ensure_ascii=False))
+    else:
+        typer.echo("\n".join(figure_lines(figures)))
 
 
 # The search index of a corpus.
