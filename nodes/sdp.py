@@ -256,9 +256,15 @@ def capped(validate: Operator = validate, *, depth: int = 1) -> Operator:
     async def capped_validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
         update = await call_operator(validate, state, runtime)
         verdict: Verdict = update["verdict"]
+        if verdict.skipped:
+            return update  # the goal, reported by the world, is no cascade
         return {**update, "verdict": verdict.model_copy(update={"depth": min(verdict.depth, depth)})}
 
     return capped_validate
+
+
+SKIPPED = "skipped"
+"""Policy of a certificate for predicates that nobody judged before the world reported the goal reached."""
 
 
 # Certify: turn a verdict into a certificate and advance the cursor. Only this operator writes certified state.
@@ -266,24 +272,35 @@ def capped(validate: Operator = validate, *, depth: int = 1) -> Operator:
 
 async def certify(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
     """Certify the predicates that Validate found to hold, and make the next predicate of the plan the target."""
-    head, history = state["head"], state["history"]
-    targets = tuple(state["plan"][head : head + state["verdict"].depth])
-    certificate = Certificate(
-        step=max(len(history), 1),
-        position=head,
+    head, verdict = state["head"], state["verdict"]
+    end = head + verdict.depth
+    judged, skipped = max(end - 1 - verdict.skipped, head) if verdict.skipped else end, verdict.skipped
+    spans = [
+        (head, judged, verdict.forced),
+        (judged, judged + skipped, SKIPPED),
+        (judged + skipped, end, verdict.forced),
+    ]
+    certificates = [_create_certificate(state, *span) for span in spans if span[0] < span[1]]
+    # Only new progress refills the replan budget: not going back to an earlier state, no step repeated after that, and
+    # no forced target.
+    replans = 0 if _extends_progress([*state["certificates"], *certificates]) else state["replans"]
+    return {"certificates": certificates, "head": end, "tried": 0, "replans": replans}
+
+
+def _create_certificate(state: SDPState, start: int, end: int, forced: str) -> Certificate:
+    verdict, targets = state["verdict"], tuple(state["plan"][start:end])
+    return Certificate(
+        step=max(len(state["history"]), 1),
+        position=start,
         targets=targets,
         action=state["action"],
         digest=state["attempts"][-1].digest,
-        evidence=state["verdict"].evidence,
-        decided_by=state["verdict"].decided_by,
+        evidence=verdict.evidence,
+        decided_by=verdict.decided_by,
         restores=_restored_state(targets),
-        finding=state["verdict"].finding,
-        forced=state["verdict"].forced,
+        finding=verdict.finding,
+        forced=forced,
     )
-    # Only new progress refills the replan budget: not going back to an earlier state, no step repeated after that, and
-    # no forced target.
-    replans = 0 if _extends_progress([*state["certificates"], certificate]) else state["replans"]
-    return {"certificates": [certificate], "head": head + len(targets), "tried": 0, "replans": replans}
 
 
 def _extends_progress(certificates: Sequence[Certificate]) -> bool:

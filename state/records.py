@@ -118,6 +118,8 @@ class Verdict(Record):
     can help, so the run ends. `looked`: the action only gathered evidence, so it does not count against the budget of
     attempts. `pending`: nobody judged, because actions follow that were chosen together with this one. `forced`: name
     of the policy that lets the target pass although it was refused; the run then continues, and nothing is certified.
+    `skipped`: how many predicates just before the last of the `depth` ones nobody judged, because the last one is the
+    goal and the world reports it reached; they are passed over and not certified.
     """
 
     depth: int = Field(ge=0)
@@ -130,6 +132,7 @@ class Verdict(Record):
     exhausted: bool = False
     looked: bool = False
     pending: bool = False
+    skipped: int = Field(default=0, ge=0)
     finding: Finding | None = None
     forced: str = ""
 

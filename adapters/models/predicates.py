@@ -7,7 +7,7 @@ knows, such as the names of its places, as `notes`.
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import Annotated
+from typing import Annotated, Literal
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, create_model
@@ -223,7 +223,7 @@ class NextActions(BaseModel):
     """Answer schema for an action in the model's own words, with those that are to follow it."""
 
     thought: Annotated[str, FullOnly()] = ""
-    needs_action: Annotated[bool, FullOnly()] = True
+    target: Annotated[Literal["open", "holds", "unreachable"], FullOnly()] = "open"
     action: str
     then: Annotated[list[str], Truncated(MAX_FOLLOWING), FullOnly()] = []
 
@@ -233,8 +233,8 @@ async def ask_actions(
 ) -> list[Action]:
     """Return actions that should make the target true: those chosen before, or what a model writes.
 
-    A model that is not small may write several, to be taken one after another, or say that the target holds already
-    (`CHECK`). None of this is in the SDP paper; it saves model calls and actions.
+    A model that is not small may write several, to be taken one after another, or say that the target holds already or
+    cannot be reached (`CHECK`). None of this is in the SDP paper; it saves model calls and actions.
 
     Args:
         state: the view of Realize.
@@ -251,7 +251,9 @@ async def ask_actions(
     if not several:
         return [Action(text=(await ask(prompt, NextAction, role="executor", runtime=runtime)).action)]
     answer = await ask(prompt, NextActions, role="executor", runtime=runtime)
-    if not (answer.needs_action and answer.action.strip()):
+    if answer.target == "unreachable":
+        return [UNREACHABLE_ACTION]
+    if answer.target == "holds" or not answer.action.strip():
         return [CHECK_ACTION]
     return [Action(text=text) for text in (answer.action, *filter(str.strip, answer.then))]
 
@@ -343,8 +345,9 @@ list has an entry for that, choose it: nothing is done then but to check the tar
 SEVERAL_ACTIONS = """\
 Give, in this order:
 - thought: what is missing for the target, and how it comes about without harm to what the plan needs later.
-- needs_action: false if what the world shows now says that the target holds. Then nothing is done but to check it, and
-  action stays empty. Otherwise true.
+- target: "holds" if what the world shows now says that the target holds; "unreachable" if an answer of the world shows
+  that it cannot come true any more as it is worded, so that the rest must be planned again; otherwise "open". Unless it
+  is open, nothing is done but to check this, and action stays empty.
 - action: the next action.
 - then: the actions after it, in their order, for the target and for the conditions after it, as far as you can see now
   that they are right. They are taken one after another; the rest is dropped, and you choose again, once one of them is
@@ -355,6 +358,9 @@ Give, in this order:
 
 CHECK_ACTION = Action(text="(nothing: the target holds already)", kind=CHECK)
 """Action of a model that finds its target met already."""
+
+UNREACHABLE_ACTION = Action(text="(nothing: the target cannot be reached)", kind=CHECK)
+"""Action of a model that finds its target out of reach."""
 
 # A verdict.
 
@@ -493,8 +499,8 @@ Give, in this order:
 - established: what the answers show that later steps may need when it is out of sight: readings, contents, places,
   exact names, recipes, what is broken. One short statement each, as it is now; an empty list if there is nothing new.
 - outdated: the numbers of the established facts below that are no longer true.
-- reachable: false only if the world shows that the target cannot come true any more as it is worded: what it names does
-  not exist, a way to it is closed for good, or what is left of moves or actions cannot suffice. The rest is planned
-  again then. Otherwise true.
+- reachable: false only if the world showed that the target cannot come true any more as it is worded: what it names
+  does not exist or is broken, a way to it is closed for good, or what is left of moves or actions cannot suffice. Then
+  the rest is planned again. Otherwise true.
 - holds: how many conditions have come true by now, counted from the target on without a gap; 0 if the target has not.
 """

@@ -21,6 +21,7 @@ from certigraph.adapters.matching import NONE_OF_THESE, find_encoder, select_act
 from certigraph.adapters.models.calls import choose
 from certigraph.adapters.models.predicates import (
     CHECK_ACTION,
+    UNREACHABLE_ACTION,
     ask_actions,
     ask_plan,
     ask_rest_of_plan,
@@ -39,7 +40,7 @@ from certigraph.adapters.scienceworld.conditions import (
     may_mean,
     parse_condition,
 )
-from certigraph.adapters.scienceworld.world import PENDING_QUESTION, normalise_text
+from certigraph.adapters.scienceworld.world import PENDING_QUESTION, classify_reply, normalise_text
 from certigraph.state.records import Action, Observation, Predicate, Verdict
 from certigraph.state.run import CHECK
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView, needs_rest_of_plan
@@ -285,6 +286,8 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
     async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
         if benchmark.drafted:
             return {"action": await _choose_action(state, FEW_OPTIONS, runtime)}
+        if grounded and state["turns"] and classify_reply(state["turns"][-1].observation) == "failed":
+            state = {**state, "upcoming": ()}
         if grounded and (evident := await _find_evident_action(state, runtime)):
             return {"action": evident, "upcoming": state["upcoming"]}
         written, *upcoming = await ask_actions(state, runtime, several=grounded)
@@ -293,11 +296,13 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
 
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
         verdict = _judge_by_shortcut(state["tail"], state["observation"])
-        if grounded and len({*_pending_options(state["observation"])}) == 1:
+        if grounded and state["observation"].solved:
+            verdict = _pass_to_goal(state["tail"], state["observation"], state["evidence"].view)
+        elif grounded and len({*_pending_options(state["observation"])}) == 1:
             verdict = Verdict(depth=0, pending=True)  # there is nothing to choose, and nothing was done yet
         elif verdict is None and grounded:
             verdict = _judge_by_rules(state["tail"], state["observation"], state["evidence"].view)
-        if verdict is None or (state["upcoming"] and state["observation"].accepted and not verdict.depth):
+        if verdict is None or (not verdict.depth and _needs_judgement(state)):
             judged = [predicate for predicate in state["tail"] if predicate.kind != "goal"]
             notes = _verdict_notes(state["observation"], credits_rooms=not grounded)
             failed = state["observation"].data.get("result") == "failed"
@@ -307,6 +312,11 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
         return {"verdict": verdict}
 
     return {"propose": propose, "realize": realize, "validate": validate, "replan": replan}
+
+
+def _needs_judgement(state: ValidateView) -> bool:
+    # A rule that finds the target unmet neither ends a chain of actions nor decides whether the target can be reached.
+    return (bool(state["upcoming"]) and state["observation"].accepted) or state["action"] == UNREACHABLE_ACTION
 
 
 def _planning_notes(hint: Sequence[str], refused: Iterable[str] = ()) -> str:
@@ -481,6 +491,14 @@ def _judge_by_shortcut(tail: Sequence[Predicate], observation: Observation) -> V
     if tail[0].kind == "goal":
         return Verdict(depth=0, reason=f"the score is {observation.data.get('score')} of 100", decided_by="code")
     return None
+
+
+def _pass_to_goal(tail: Sequence[Predicate], observation: Observation, view: str) -> Verdict:
+    # In the SDP paper, a solved world certifies the rest of the plan. Here the goal, and what the rules decide.
+    by_rules = _judge_by_rules(tail, observation, view)
+    skipped = max(len(tail) - 1 - (by_rules.depth if by_rules else 0), 0)
+    evidence, reason = observation.text, "the score is 100"
+    return Verdict(depth=len(tail), skipped=skipped, reason=reason, evidence=evidence, decided_by="code")
 
 
 def _judge_by_rules(tail: Sequence[Predicate], observation: Observation, view: str) -> Verdict | None:

@@ -9,9 +9,9 @@ from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Benchmark, Context, Environment, Limits
 from certigraph.graphs import sdp
-from certigraph.nodes.sdp import validate
+from certigraph.nodes.sdp import capped, validate
 from certigraph.state.records import Action, Observation, Scores, Task, Verdict
-from certigraph.state.run import CHECK
+from certigraph.state.run import CHECK, certified_state
 
 CHAIN = ["go to the shed", "open the box", "take the key"]
 REWARDS = {**dict.fromkeys(CHAIN, 0.0), "wait": 0.0, "open the box": 0.5, "break the lamp": -0.5}
@@ -136,7 +136,7 @@ def test_a_loss_of_points_ends_the_chain():
 
 def test_a_target_that_holds_already_costs_no_action_of_the_world():
     quoted = "the lamp is  lit"
-    mind = Mind(["The lamp is lit."], [{"action": "", "needs_action": False}], [verdict(2, evidence=quoted)])
+    mind = Mind(["The lamp is lit."], [{"action": "", "target": "holds"}], [verdict(2, evidence=quoted)])
     state, shed = run(mind)
     assert sdp.ending(state) == "goal"
     assert shed.taken == []
@@ -147,10 +147,33 @@ def test_a_target_that_holds_already_costs_no_action_of_the_world():
 
 
 def test_a_target_that_is_wrongly_held_for_met_uses_up_its_tries():
-    mind = Mind(["p"], [{"action": "", "needs_action": False}], [verdict(0)])
+    mind = Mind(["p"], [{"action": "", "target": "holds"}], [verdict(0)])
     state, shed = run(mind)
     assert (sdp.ending(state), shed.taken) == ("gave_up", [])
     assert state["replans"] == 1
+
+
+def test_a_target_that_the_executor_and_the_checker_find_out_of_reach_is_planned_again_at_once():
+    lost = {"action": "", "target": "unreachable"}
+    mind = Mind(["p"], [lost, act("wait")], [verdict(0, reachable=False), verdict(2)])
+    mind.answers["conditions"].append({"conditions": ["q"]})
+    state, shed = run(mind)
+    assert (sdp.ending(state), state["replans"], shed.taken) == ("goal", 0, ["wait"])
+    assert [attempt.target.text for attempt in state["attempts"]] == ["p", "q"]
+    assert state["attempts"][0].verdict.unreachable
+
+
+def test_a_goal_that_the_world_reports_certifies_nothing_that_nobody_judged():
+    async def solved(state: Any, runtime: Any) -> dict[str, Any]:
+        return {"verdict": Verdict(depth=len(state["tail"]), skipped=2, decided_by="code")}
+
+    state, _ = run(Mind(["p", "q", "r"], [act("wait")], []), validate=solved)
+    assert sdp.ending(state) == "goal"
+    passed = [([p.text for p in c.targets], bool(c.forced)) for c in state["certificates"]]
+    assert passed == [(["p"], False), (["q", "r"], True), (["The agent has the key."], False)]
+    assert [p.text for p in certified_state(state["certificates"]).predicates] == ["p", "The agent has the key."]
+    capped_state, _ = run(Mind(["p", "q", "r"], [act("wait")], []), validate=capped(solved, depth=1))
+    assert sdp.ending(capped_state) == "goal"
 
 
 def test_a_check_is_replayed():
