@@ -81,7 +81,8 @@ def format_history(
         most_tokens: maximum tokens of the turns, besides what the window allows; None for no other limit.
     """
     if profile.is_small:
-        return History(format_turns(turns))
+        hidden = _count_hidden(turns, MAX_SMALL_TURNS)
+        return History(format_turns(turns), _describe_cut(hidden, len(turns)))
     texts = [_format_whole_turn(number, turn) for number, turn in enumerate(turns, 1)]
     available = profile.prompt_tokens - estimate_tokens(rest)
     available = available if most_tokens is None else min(available, most_tokens)
@@ -90,8 +91,12 @@ def format_history(
         start = min(start + FULL_TURNS_PER_BLOCK, len(texts) - 1)
     if not start:
         return History("\n".join(texts) or "(nothing)")
-    left_out = f"the oldest {start} of {len(texts)} turns"
-    return History("\n".join([f"({left_out} are left out)", *texts[start:]]), (left_out,))
+    cut = _describe_cut(start, len(texts))
+    return History("\n".join([f"({cut[0]} are left out)", *texts[start:]]), cut)
+
+
+def _describe_cut(hidden: int, total: int) -> tuple[str, ...]:
+    return (f"the oldest {hidden} of {total} turns",) if hidden else ()
 
 
 def _format_whole_turn(number: int, turn: Turn) -> str:
@@ -101,7 +106,13 @@ def _format_whole_turn(number: int, turn: Turn) -> str:
     return f"{number}. {thought}Action: {turn.action}\nAnswer{refused}{points}: {turn.observation.strip()}"
 
 
-def format_turns(turns: Sequence[Turn], *, most: int = 6, characters: int = 120, within: int = 10_000) -> str:
+MAX_SMALL_TURNS = 6
+"""Maximum number of turns in the prompt of a small model."""
+
+
+def format_turns(
+    turns: Sequence[Turn], *, most: int = MAX_SMALL_TURNS, characters: int = 120, within: int = 10_000
+) -> str:
     """Format the latest turns, with their thoughts, each shortened.
 
     If there are more than `most` turns, between `most - TURNS_PER_BLOCK` and `most` of them are shown.
@@ -112,12 +123,15 @@ def format_turns(turns: Sequence[Turn], *, most: int = 6, characters: int = 120,
         characters: maximum characters of an observation.
         within: maximum characters in total; the oldest turns are left out.
     """
-    surplus = max(len(turns) - most, 0)
-    start = -(-surplus // TURNS_PER_BLOCK) * TURNS_PER_BLOCK
-    lines = [_format_turn(turn, characters) for turn in turns[start:]]
+    lines = [_format_turn(turn, characters) for turn in turns[_count_hidden(turns, most) :]]
     while len(lines) > 1 and sum(map(len, lines)) + len(lines) > within:
         del lines[0]
     return "\n".join(lines) or "(nothing)"
+
+
+def _count_hidden(turns: Sequence[Turn], most: int) -> int:
+    surplus = max(len(turns) - most, 0)
+    return -(-surplus // TURNS_PER_BLOCK) * TURNS_PER_BLOCK
 
 
 def _format_turn(turn: Turn, characters: int) -> str:

@@ -32,7 +32,13 @@ from certigraph.runtime.result import (
     verdict_scores_of,
 )
 from certigraph.runtime.terminal import clean_line, clean_lines
-from certigraph.runtime.texts import format_contradiction, format_count, format_duration, split_answer
+from certigraph.runtime.texts import (
+    format_contradiction,
+    format_count,
+    format_cut_prompts,
+    format_duration,
+    split_answer,
+)
 from certigraph.state.records import WORLD_ENDED, Interrupted
 from certigraph.state.run import KnownFinding
 from certigraph.state.search import BY_GATE, BY_METHOD, BY_ROUNDS, BY_STEPS
@@ -269,6 +275,8 @@ def print_result(result: Result, *, as_json: bool) -> None:
         if result.message:
             console.print(clean_lines(result.message), markup=False)
         _print_answer(result, console)
+        if cuts := format_cut_prompts(result.cut_prompts, result.usage.calls):
+            console.print(clean_line(f"prompts: {cuts}"), markup=False)
         console.print(f"report: {report}", style="dim", markup=False)
     raise typer.Exit(0 if result.terminated or _has_answer(result) else 1)
 
@@ -337,5 +345,6 @@ def _result_fields(result: Result) -> dict[str, Any]:
         **_progress_fields(result),
         "scores": result.scores.model_dump() if result.scores else None,
         "usage": result.usage.model_dump(exclude={"node"}),
+        "cut_prompts": len(result.cut_prompts),
         **(closing_fields(research_summary_of(result)) if is_user_question(header) else {}),
     }
