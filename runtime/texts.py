@@ -59,7 +59,8 @@ def format_cut_prompts(cuts: Sequence[CutPrompt], calls: int) -> str:
     windows = sorted({cut.window for cut in cuts if cut.window})
     window = f" (window of {' and '.join(f'{size:,}' for size in windows)} tokens)" if windows else ""
     what = f"left out earlier parts, the last one {format_left_out(cuts[-1])}{window}"
-    return f"{len(cuts):,} of {format_count(calls, 'request')} {what}; a model with a larger window would see them"
+    fix = "a model with a larger window would see what exceeds it"
+    return f"{len(cuts):,} of {format_count(calls, 'request')} {what}; {fix}"
 
 
 def format_left_out(cut: CutPrompt) -> str:

@@ -91,12 +91,14 @@ def format_history(
         start = min(start + FULL_TURNS_PER_BLOCK, len(texts) - 1)
     if not start:
         return History("\n".join(texts) or "(nothing)")
-    cut = _describe_cut(start, len(texts))
+    cut = _describe_cut(start, len(texts), most_tokens if available == most_tokens else None)
     return History("\n".join([f"({cut[0]} are left out)", *texts[start:]]), cut)
 
 
-def _describe_cut(hidden: int, total: int) -> tuple[str, ...]:
-    return (f"the oldest {hidden} of {total} turns",) if hidden else ()
+def _describe_cut(hidden: int, total: int, most_tokens: int | None = None) -> tuple[str, ...]:
+    # a limit of the method is named, because a larger window would not help
+    limit = f" beyond {most_tokens:,} tokens" if most_tokens else ""
+    return (f"the oldest {hidden} of {total} turns{limit}",) if hidden else ()
 
 
 def _format_whole_turn(number: int, turn: Turn) -> str:
