@@ -21,6 +21,7 @@ from certigraph.adapters.scienceworld.recordings import GoldRecording, create_re
 from certigraph.adapters.scienceworld.splits import MOVE_COSTS
 from certigraph.adapters.scienceworld.world import ScienceWorld
 from certigraph.nodes import react
+from certigraph.runtime.prompts import collect_prompts
 
 MOVES = 70
 """Moves of an episode in STEP's protocol, for a long task."""
@@ -285,3 +286,12 @@ def test_moves_used_and_left_and_what_waiting_costs_stand_in_every_prompt(graph:
     numbers = [[int(word.strip(",.")) for word in line.split() if word.strip(",.").isdecimal()][:2] for line in lines]
     assert {used + left for used, left in numbers} == {MOVES}
     assert [used for used, _ in numbers] == sorted(used for used, _ in numbers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("graph", ["react", "step", "tdp"])
+def test_moves_are_counted_in_the_prompts_of_step_s_protocol_on_the_simulator(graph: str):
+    collected = collect_prompts(graph, certigraph.load_benchmark("scienceworld"), "step-18/boil:1", steps=4)
+    assert collected.steps == 4
+    lines = [next(line for line in p.user.splitlines() if line.endswith(MOVE_COSTS)) for p in collected.sent]
+    assert {"0, 70 left", "1, 69 left"} <= {line.partition(": ")[2].partition(". ")[0] for line in lines}
