@@ -55,9 +55,6 @@ def build_prompt(runtime: Runtime[Context], instruction: str, *, role: str = "",
 TURNS_PER_BLOCK = 3
 """Number of turns by which the window of a small model moves. If it moved every turn, no prefix cache could be used."""
 
-FULL_TURNS_PER_BLOCK = 10
-"""Number of turns by which the window of any other model moves."""
-
 
 class History(NamedTuple):
     """Formatted turns, and what of them was left out."""
@@ -71,8 +68,8 @@ def format_history(
 ) -> History:
     """Format the turns of an episode, oldest first, as far as they fit into the model's window.
 
-    A small model sees the latest six, each shortened. Any other model sees all of them whole; if they do not fit, the
-    oldest are left out, a block at a time.
+    A small model sees the latest six, each shortened. Any other model sees all of them whole; whenever one more does
+    not fit, the oldest are left out until the rest takes up half of the space, so that it can grow again.
 
     Args:
         turns: the turns.
@@ -86,13 +83,25 @@ def format_history(
     texts = [_format_whole_turn(number, turn) for number, turn in enumerate(turns, 1)]
     available = profile.prompt_tokens - estimate_tokens(rest)
     available = available if most_tokens is None else min(available, most_tokens)
-    lengths, start = [estimate_tokens(text) for text in texts], 0
-    while start < len(texts) - 1 and sum(lengths[start:]) > available:
-        start = min(start + FULL_TURNS_PER_BLOCK, len(texts) - 1)
-    if not start:
+    if not (start := _first_fitting([estimate_tokens(text) for text in texts], available)):
         return History("\n".join(texts) or "(nothing)")
     cut = _describe_cut(start, len(texts), most_tokens if available == most_tokens else None)
     return History("\n".join([f"({cut[0]} are left out)", *texts[start:]]), cut)
+
+
+def _first_fitting(lengths: Sequence[int], available: int) -> int:
+    """Return the index of the first turn that is shown; the last turn is shown even if it does not fit.
+
+    The turns are added one by one, as in the run, so that the start moves rarely and prefix caches can be used.
+    """
+    start, shown = 0, 0
+    for last, length in enumerate(lengths):
+        shown += length
+        if shown > available:
+            while start < last and shown > available // 2:
+                shown -= lengths[start]
+                start += 1
+    return start
 
 
 def _describe_cut(hidden: int, total: int, most_tokens: int | None = None) -> tuple[str, ...]:
