@@ -20,6 +20,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Checkpointer, Send
 
 from certigraph.adapters.benchmarks import context_of, limits_of
+from certigraph.adapters.models.calls import profile_of
 from certigraph.adapters.models.prompts import bullet_list, clip, quote, unquote_line
 from certigraph.adapters.processes import is_invoked
 from certigraph.adapters.protocols import Context, Operator
@@ -181,6 +182,8 @@ def _create_operator(graph: SolverGraph) -> Operator:
         task = _subtask_task(state, with_results=not shows_known)
         latest, reached = await _run_solver(graph, task, state, _solver_context(state, runtime))
         outcome = outcome_of(graph.name, latest, state, reached)
+        if (await profile_of("executor", runtime)).is_small:
+            outcome = outcome.model_copy(update={"result": clip(outcome.result, MAX_SMALL_RESULT)})
         return {"outcomes": [outcome], "usage": latest.get("usage", []), "spent": latest["spent"]}
 
     solve.graph = graph  # type: ignore[attr-defined]
@@ -237,8 +240,8 @@ def _solver_context(state: SolveView, runtime: Runtime[Context]) -> Context:
 
 # The outcome of a sub-task, read from the last state of the graph that worked on it.
 
-MAX_RESULT = 1_000
-"""Maximum number of characters of a sub-task's result, so that several results fit into a small model's context."""
+MAX_SMALL_RESULT = 1_000
+"""Maximum characters of a sub-task's result for a small model, into whose context several results have to fit."""
 
 SHOWN_CERTIFICATES = 3
 """Number of latest certificates that a sub-task's result includes."""
@@ -262,9 +265,7 @@ def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: 
     return Outcome(
         node=view["node"].id,
         status=status,
-        result=clip(
-            unquote_line(_format_used_steps(steps, view, status) + _best_description(latest, reached)), MAX_RESULT
-        ),
+        result=unquote_line(_format_used_steps(steps, view, status) + _best_description(latest, reached)),
         ending=ending,
         certified=tuple(p.text for p in _certified_state_of(latest).predicates),
         steps=() if status == "pending" else steps[:-1] if ended_copy else steps,

@@ -13,6 +13,7 @@ from certigraph.runtime.texts import clip_text
 from certigraph.state.records import Usage
 from certigraph.state.tdp import Node, Outcome
 from certigraph.state.trajectory import (
+    CutPrompt,
     Event,
     Footer,
     Header,
@@ -20,6 +21,7 @@ from certigraph.state.trajectory import (
     Trajectory,
     TrajectoryLine,
     assemble_trajectory,
+    find_cut_prompts,
     state_type,
 )
 
@@ -283,6 +285,8 @@ class RunHistory:
         self.header: Header | None = None
         self.footer: Footer | None = None
         self.spent = dict.fromkeys(USAGE_FIELDS, 0.0)
+        self.cut_prompts: list[CutPrompt] = []
+        """Model calls whose prompts were cut to the model's context window."""
         self._lines: list[TrajectoryLine] = []
         self._begin()
 
@@ -305,6 +309,7 @@ class RunHistory:
         elif isinstance(line, Event):
             for name in USAGE_FIELDS:
                 self.spent[name] += getattr(line.usage, name)
+            self.cut_prompts += find_cut_prompts([line])
             self._fold(line)
 
     def take_trajectory(self, trajectory: Trajectory) -> None:
@@ -313,6 +318,7 @@ class RunHistory:
         Superseded events, whose work was done again after a resume, count only as cost.
         """
         self.header, self.footer = trajectory.header, trajectory.footer
+        self.cut_prompts = trajectory.cut_prompts
         self._begin()
         for event in trajectory.events:
             self._fold(event)

@@ -10,9 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from certigraph.runtime.texts import format_compact, format_count, format_duration, shorten_text, split_answer
+from certigraph.runtime.texts import (
+    format_compact,
+    format_count,
+    format_cut_prompts,
+    format_duration,
+    format_left_out,
+    shorten_text,
+    split_answer,
+)
 from certigraph.state.records import Scores, Usage
-from certigraph.state.trajectory import Event, Trajectory, total_usage
+from certigraph.state.trajectory import CutPrompt, Event, Trajectory, total_usage
 
 # Elements.
 
@@ -204,6 +212,8 @@ thead th { color: var(--faint); font-size: 12.5px; padding-bottom: 6px; }
 .nodes td, .nodes tbody th { vertical-align: top; padding: 5px 0 5px 8px; border-top: 1px solid var(--line); }
 .nodes tbody th { padding-left: 0; color: var(--ink); }
 .nodes thead th { white-space: nowrap; }
+.cuts { margin-top: 8px; font-size: 13px; color: var(--soft); }
+.cuts ul { margin-top: 6px; padding-left: 18px; max-height: 320px; overflow: auto; }
 .bar { width: 27%; white-space: nowrap; }
 .bar i { display: block; height: 3px; margin: 1px 0 0 auto; border-radius: 3px; background: var(--blue); opacity: .55; }
 .wide { overflow-x: auto; }
@@ -233,6 +243,9 @@ AMOUNT_PARTS = frozenset(
     }
 )
 """Parts of a score that are amounts, not yes or no: 0 is not shown as a failure."""
+
+MAX_CUT_PROMPTS = 1_000
+"""Maximum number of calls in the list of those whose prompts were cut."""
 
 MAX_ANSWER_CHARACTERS = 20_000
 """Maximum number of characters of an answer."""
@@ -304,6 +317,21 @@ def cost_table(heads: tuple[str, str], rows: Sequence[tuple[int, Usage]]) -> Mar
         for count, usage in rows
     ]
     return tag("table", tag("thead", head), tag("tbody", *lines), class_="nodes")
+
+
+def cut_prompts_list(trajectory: Trajectory) -> Markup:
+    """List the model calls whose prompts were cut to the model's context window, below a summary of them."""
+    cuts = trajectory.cut_prompts
+    summary = tag("p", f"{format_cut_prompts(cuts, trajectory.usage.calls)}.")
+    shown = [tag("li", _format_cut(cut)) for cut in cuts[:MAX_CUT_PROMPTS]]
+    if len(cuts) > MAX_CUT_PROMPTS:
+        shown.append(tag("li", f"and {len(cuts) - MAX_CUT_PROMPTS:,} more: see the trajectory"))
+    return join_markup(summary, tag("details", tag("summary", "each request"), tag("ul", *shown), class_="cuts"))
+
+
+def _format_cut(cut: CutPrompt) -> str:
+    place = f"{cut.subtask}: " if cut.subtask else ""
+    return f"{place}superstep {cut.superstep}, {cut.node} ({cut.role}): without {format_left_out(cut)}"
 
 
 def answer_block(answer: JsonValue) -> Markup:

@@ -13,10 +13,17 @@ from certigraph.runtime.episodes import EpisodeSummary, NumberedTurn, RefusedAct
 from certigraph.runtime.history import NodeProgress, RunHistory
 from certigraph.runtime.result import is_goal_denied, is_solved, verdict_scores_of
 from certigraph.runtime.terminal import clean_line, draw_frame, reward_lines
-from certigraph.runtime.texts import add_passed_count, clip_text, format_count, format_finding, passed_label
+from certigraph.runtime.texts import (
+    add_passed_count,
+    clip_text,
+    format_count,
+    format_finding,
+    format_left_out,
+    passed_label,
+)
 from certigraph.state.records import Certificate, Finding
 from certigraph.state.step import Lesson
-from certigraph.state.trajectory import Event, Footer, Header, TrajectoryLine
+from certigraph.state.trajectory import Event, Footer, Header, TrajectoryLine, find_cut_prompts
 
 # Plain lines of a task graph.
 
@@ -59,6 +66,8 @@ MAX_FINDING_CHARACTERS = 60
 
 def plain_lines(run: RunHistory, line: TrajectoryLine) -> Iterator[str]:
     """Yield the plain lines for a trajectory line, often none. `run` must have taken that line already."""
+    if isinstance(line, Event):
+        yield from _cut_lines(run, line)
     if isinstance(line, Header):
         yield from _header_lines(line)
     elif isinstance(line, Footer):
@@ -83,6 +92,13 @@ def _header_lines(header: Header) -> Iterator[str]:
     models = describe_models(str(header.context.get("model")), roles if isinstance(roles, dict) else {})
     yield f"{header.graph} on {header.task.benchmark} {header.task.id}, {models}"
     yield f"task: {header.task.goal}"
+
+
+def _cut_lines(run: RunHistory, event: Event) -> Iterator[str]:
+    # only the first one: from there on most prompts are cut, and the end of the run has their number
+    cuts = find_cut_prompts([event])
+    if cuts and len(run.cut_prompts) == len(cuts):
+        yield f"step {run.steps}: the prompt of {event.node} leaves out {format_left_out(cuts[0])}"
 
 
 def _check_lines(run: RunHistory, event: Event) -> Iterator[str]:

@@ -17,6 +17,7 @@ from certigraph.runtime.html import (
     PAGE_TEMPLATE,
     Markup,
     answer_block,
+    cut_prompts_list,
     join_markup,
     node_table,
     score_chips,
@@ -301,6 +302,8 @@ def _report_body(trajectory: Trajectory) -> Markup:
     if scores and scores.parts and not is_user_question(trajectory.header):
         side.append(titled_section("Score", score_chips(scores)))
     side.append(titled_section("Cost by operator", node_table([*trajectory.events, *trajectory.superseded])))
+    if trajectory.cut_prompts:
+        side.append(titled_section("Prompts", cut_prompts_list(trajectory)))
     answered = not parts.certifies and scores is not None and bool(scores.answer)
     uncertified = parts.certifies and not (footer and footer.ending == GOAL)
     title = "Answer, not certified" if uncertified else "Answer"

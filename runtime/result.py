@@ -33,7 +33,7 @@ from certigraph.state.run import (
     certified_states,
     transitions,
 )
-from certigraph.state.trajectory import Footer, Header, Trajectory, read_trajectory
+from certigraph.state.trajectory import CutPrompt, Footer, Header, Trajectory, read_trajectory
 
 # Verdicts: a question of the user has none, since its answer is not known.
 
@@ -190,6 +190,11 @@ class Result:
     def scores(self) -> Scores | None:
         """The scores by the benchmark; None if the run could not be scored."""
         return self.trajectory.footer.scores if self.trajectory.footer else None
+
+    @property
+    def cut_prompts(self) -> list[CutPrompt]:
+        """The model calls whose prompts left something out, because it does not fit into the model's context window."""
+        return self.trajectory.cut_prompts
 
     @property
     def usage(self) -> Usage:

@@ -417,6 +417,8 @@ def _totals_text(run: RunHistory, steps: int | None, seconds: float) -> Text:
         "calls": f"{run.spent['calls']:.0f}",
         "tokens": format_compact(run.tokens) + (f" ({format_compact(cached)} cached)" if cached else ""),
     }
+    if run.cut_prompts:
+        shown["cut prompts"] = f"{len(run.cut_prompts)}"
     if run.spent["usd"]:
         shown["cost"] = f"${run.spent['usd']:.4f}"
     if run.cost is not None and money is not None:

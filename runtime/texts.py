@@ -1,8 +1,11 @@
 """Short texts that the live view, reports, tables and the command line share: counts, durations, labels, findings."""
 
+from collections.abc import Sequence
+
 from pydantic import JsonValue
 
 from certigraph.state.records import Finding, parse_json
+from certigraph.state.trajectory import CutPrompt
 
 # Lengths, counts and durations.
 
@@ -39,6 +42,30 @@ def format_duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+# What was left out of prompts.
+
+
+def format_cut_prompts(cuts: Sequence[CutPrompt], calls: int) -> str:
+    """Format in a sentence how many of the model calls of a run had a prompt that was cut; empty if none had.
+
+    Args:
+        cuts: the calls whose prompts were cut.
+        calls: number of model calls of the run.
+    """
+    if not cuts:
+        return ""
+    windows = sorted({cut.window for cut in cuts if cut.window})
+    window = f" (window of {' and '.join(f'{size:,}' for size in windows)} tokens)" if windows else ""
+    what = f"left out earlier parts, the last one {format_left_out(cuts[-1])}{window}"
+    fix = "a model with a larger window would see what exceeds it"
+    return f"{len(cuts):,} of {format_count(calls, 'request')} {what}; {fix}"
+
+
+def format_left_out(cut: CutPrompt) -> str:
+    """Format what was left out of one prompt."""
+    return ", ".join(cut.left_out)
 
 
 # Text of findings and forced passes, shared by reports, live views and the command line.

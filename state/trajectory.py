@@ -227,6 +227,33 @@ class Footer(Record):
     usage: Usage
 
 
+class CutPrompt(NamedTuple):
+    """A model call whose prompt did not fit into the model's context window, so that parts were left out."""
+
+    node: str
+    role: str
+    superstep: int
+    subtask: str
+    """Id of the sub-task on which the node worked; empty outside a task graph."""
+    left_out: tuple[str, ...]
+    """What was left out, such as `the oldest 10 of 60 turns`."""
+    window: int
+    """Tokens of the context window; 0 if an earlier version of certigraph recorded the call."""
+
+
+def find_cut_prompts(events: Iterable[Event]) -> list[CutPrompt]:
+    """Return the calls of some events whose prompts were cut, in order."""
+    found = []
+    for event in events:
+        for call in event.calls:
+            cut, window = call.get("cut"), call.get("window")
+            if isinstance(cut, list) and cut:
+                size = window if isinstance(window, int) else 0
+                place = (event.node, str(call.get("role", "")), event.superstep, event.subtask)
+                found.append(CutPrompt(*place, tuple(map(str, cut)), size))
+    return found
+
+
 TrajectoryLine = Header | CallStarted | Event | Resumed | Footer
 """Any line of a trajectory."""
 
@@ -251,6 +278,11 @@ class Trajectory(Record):
     def usage(self) -> Usage:
         """Cost of the run, including superseded work, which was done again after a resume."""
         return total_usage(e.usage for e in [*self.events, *self.superseded])
+
+    @property
+    def cut_prompts(self) -> list[CutPrompt]:
+        """The calls whose prompts were cut to the model's context window; superseded ones last."""
+        return find_cut_prompts([*self.events, *self.superseded])
 
     def state(self) -> Any:
         """Compute the final graph state from the events. Its type is found by the name of the graph.

@@ -212,6 +212,8 @@ class AnswerForm(NamedTuple, Generic[A]):
     """Number of this sample among several independent answers to the same prompt."""
     cut: tuple[str, ...] = ()
     """What was left out of the prompt because of the model's context window."""
+    window: int = 0
+    """Tokens of that window; 0 if nothing was left out."""
 
     @property
     def key(self) -> str:
@@ -289,7 +291,7 @@ async def _request_once(
     omitted: frozenset[str],
 ) -> A:
     meter, price = current_meter(), price_of(model)
-    call = Call(role=role, model=model_label(model), schema_name=form.name, cut=form.cut)
+    call = Call(role=role, model=model_label(model), schema_name=form.name, cut=form.cut, window=form.window)
     # a scripted model answers in this process: no request can be lost when the process is killed
     logged = not isinstance(model, ScriptedChat)
     prompt_tokens = count_tokens_approximately(messages) if logged else 0
@@ -449,7 +451,9 @@ async def deliberate(prompt: Prompt, options: Sequence[str], *, role: str, runti
 async def _ask_form(prompt: Prompt, form: AnswerForm[A], role: str, runtime: Runtime[Context]) -> A:
     system = f"{prompt.system}\n{JSON_INSTRUCTION}" if form.schema else prompt.system
     messages = [SystemMessage(system), HumanMessage(prompt.user)]
-    return await request_answer(messages, form._replace(cut=prompt.cut), role, runtime.context or Context())
+    window = (await profile_of(role, runtime)).window if prompt.cut else 0
+    form = form._replace(cut=prompt.cut, window=window)
+    return await request_answer(messages, form, role, runtime.context or Context())
 
 
 def _choice_form(texts: list[str], earlier_fields: dict[str, Any]) -> AnswerForm[ReasonedChoice]:

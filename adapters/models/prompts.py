@@ -55,9 +55,6 @@ def build_prompt(runtime: Runtime[Context], instruction: str, *, role: str = "",
 TURNS_PER_BLOCK = 3
 """Number of turns by which the window of a small model moves. If it moved every turn, no prefix cache could be used."""
 
-FULL_TURNS_PER_BLOCK = 10
-"""Number of turns by which the window of any other model moves."""
-
 
 class History(NamedTuple):
     """Formatted turns, and what of them was left out."""
@@ -71,8 +68,8 @@ def format_history(
 ) -> History:
     """Format the turns of an episode, oldest first, as far as they fit into the model's window.
 
-    A small model sees the latest six, each shortened. Any other model sees all of them whole; if they do not fit, the
-    oldest are left out, a block at a time.
+    A small model sees the latest six, each shortened. Any other model sees all of them whole; whenever one more does
+    not fit, the oldest are left out until the rest takes up half of the space, so that it can grow again.
 
     Args:
         turns: the turns.
@@ -81,17 +78,36 @@ def format_history(
         most_tokens: maximum tokens of the turns, besides what the window allows; None for no other limit.
     """
     if profile.is_small:
-        return History(format_turns(turns))
+        hidden = _count_hidden(turns, MAX_SMALL_TURNS)
+        return History(format_turns(turns), _describe_cut(hidden, len(turns)))
     texts = [_format_whole_turn(number, turn) for number, turn in enumerate(turns, 1)]
     available = profile.prompt_tokens - estimate_tokens(rest)
     available = available if most_tokens is None else min(available, most_tokens)
-    lengths, start = [estimate_tokens(text) for text in texts], 0
-    while start < len(texts) - 1 and sum(lengths[start:]) > available:
-        start = min(start + FULL_TURNS_PER_BLOCK, len(texts) - 1)
-    if not start:
+    if not (start := _first_fitting([estimate_tokens(text) for text in texts], available)):
         return History("\n".join(texts) or "(nothing)")
-    left_out = f"the oldest {start} of {len(texts)} turns"
-    return History("\n".join([f"({left_out} are left out)", *texts[start:]]), (left_out,))
+    cut = _describe_cut(start, len(texts), most_tokens if available == most_tokens else None)
+    return History("\n".join([f"({cut[0]} are left out)", *texts[start:]]), cut)
+
+
+def _first_fitting(lengths: Sequence[int], available: int) -> int:
+    """Return the index of the first turn that is shown; the last turn is shown even if it does not fit.
+
+    The turns are added one by one, as in the run, so that the start moves rarely and prefix caches can be used.
+    """
+    start, shown = 0, 0
+    for last, length in enumerate(lengths):
+        shown += length
+        if shown > available:
+            while start < last and shown > available // 2:
+                shown -= lengths[start]
+                start += 1
+    return start
+
+
+def _describe_cut(hidden: int, total: int, most_tokens: int | None = None) -> tuple[str, ...]:
+    # a limit of the method is named, because a larger window would not help
+    limit = f" beyond {most_tokens:,} tokens" if most_tokens else ""
+    return (f"the oldest {hidden} of {total} turns{limit}",) if hidden else ()
 
 
 def _format_whole_turn(number: int, turn: Turn) -> str:
@@ -101,7 +117,13 @@ def _format_whole_turn(number: int, turn: Turn) -> str:
     return f"{number}. {thought}Action: {turn.action}\nAnswer{refused}{points}: {turn.observation.strip()}"
 
 
-def format_turns(turns: Sequence[Turn], *, most: int = 6, characters: int = 120, within: int = 10_000) -> str:
+MAX_SMALL_TURNS = 6
+"""Maximum number of turns in the prompt of a small model."""
+
+
+def format_turns(
+    turns: Sequence[Turn], *, most: int = MAX_SMALL_TURNS, characters: int = 120, within: int = 10_000
+) -> str:
     """Format the latest turns, with their thoughts, each shortened.
 
     If there are more than `most` turns, between `most - TURNS_PER_BLOCK` and `most` of them are shown.
@@ -112,12 +134,15 @@ def format_turns(turns: Sequence[Turn], *, most: int = 6, characters: int = 120,
         characters: maximum characters of an observation.
         within: maximum characters in total; the oldest turns are left out.
     """
-    surplus = max(len(turns) - most, 0)
-    start = -(-surplus // TURNS_PER_BLOCK) * TURNS_PER_BLOCK
-    lines = [_format_turn(turn, characters) for turn in turns[start:]]
+    lines = [_format_turn(turn, characters) for turn in turns[_count_hidden(turns, most) :]]
     while len(lines) > 1 and sum(map(len, lines)) + len(lines) > within:
         del lines[0]
     return "\n".join(lines) or "(nothing)"
+
+
+def _count_hidden(turns: Sequence[Turn], most: int) -> int:
+    surplus = max(len(turns) - most, 0)
+    return -(-surplus // TURNS_PER_BLOCK) * TURNS_PER_BLOCK
 
 
 def _format_turn(turn: Turn, characters: int) -> str:

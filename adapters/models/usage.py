@@ -258,6 +258,8 @@ class Call(Record):
     failure: str = ""
     cut: tuple[str, ...] = ()
     """What was left out of the prompt because it does not fit into the model's context window."""
+    window: int = 0
+    """Tokens of that window; 0 if nothing was left out."""
     cached: bool = False
     """Whether the reply came from the cache of an earlier run, at no cost."""
 

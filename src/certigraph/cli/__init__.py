@@ -33,7 +33,14 @@ from certigraph.cli.evaluations import (
     study_app,
     sweep_command,
 )
-from certigraph.cli.runs import ask_command, delete_command, report_command, resume_command, run_command
+from certigraph.cli.runs import (
+    ask_command,
+    delete_command,
+    prompts_command,
+    report_command,
+    resume_command,
+    run_command,
+)
 from certigraph.state.records import Fault, Interrupted, UnknownName
 
 __all__ = ["app", "main"]
@@ -50,6 +57,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "score": score_command,
     "judge": judge_command,
     "graph": graph_command,
+    "prompts": prompts_command,
     "report": report_command,
     "delete": delete_command,
     "anatomy": anatomy_command,

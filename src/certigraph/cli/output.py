@@ -15,10 +15,12 @@ from rich.table import Table
 from certigraph.adapters.benchmarks import BENCHMARKS, data_folder, load_benchmark, split_name
 from certigraph.adapters.imports import BENCHMARK_GROUP, GRAPH_GROUP, distribution_of, installed
 from certigraph.adapters.models.chat_models import MODEL_FORMS, describe_models, is_scripted
+from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
 from certigraph.adapters.protocols import Budget, Limits
 from certigraph.evaluation.measures import SCORE_METHODS
 from certigraph.runtime.files import REPORT_FILE
 from certigraph.runtime.history import read_history
+from certigraph.runtime.prompts import CollectedPrompts, PromptKind, group_prompts
 from certigraph.runtime.questions import ResearchCost, ResearchSummary, research_summary_of
 from certigraph.runtime.recorder import Listener
 from certigraph.runtime.registry import GRAPHS, OPERATORS, BudgetAndLimits, graph_slots, load_settings, parse_budget
@@ -32,8 +34,14 @@ from certigraph.runtime.result import (
     verdict_scores_of,
 )
 from certigraph.runtime.terminal import clean_line, clean_lines
-from certigraph.runtime.texts import format_contradiction, format_count, format_duration, split_answer
-from certigraph.state.records import WORLD_ENDED, Interrupted
+from certigraph.runtime.texts import (
+    format_contradiction,
+    format_count,
+    format_cut_prompts,
+    format_duration,
+    split_answer,
+)
+from certigraph.state.records import WORLD_ENDED, Interrupted, is_error
 from certigraph.state.run import KnownFinding
 from certigraph.state.search import BY_GATE, BY_METHOD, BY_ROUNDS, BY_STEPS
 from certigraph.state.trajectory import TrajectoryLine, read_trajectory
@@ -269,6 +277,8 @@ def print_result(result: Result, *, as_json: bool) -> None:
         if result.message:
             console.print(clean_lines(result.message), markup=False)
         _print_answer(result, console)
+        if cuts := format_cut_prompts(result.cut_prompts, result.usage.calls):
+            console.print(clean_line(f"prompts: {cuts}"), markup=False)
         console.print(f"report: {report}", style="dim", markup=False)
     raise typer.Exit(0 if result.terminated or _has_answer(result) else 1)
 
@@ -337,5 +347,85 @@ def _result_fields(result: Result) -> dict[str, Any]:
         **_progress_fields(result),
         "scores": result.scores.model_dump() if result.scores else None,
         "usage": result.usage.model_dump(exclude={"node"}),
+        "cut_prompts": len(result.cut_prompts),
         **(closing_fields(research_summary_of(result)) if is_user_question(header) else {}),
     }
+
+
+# Prompts, as a model would get them.
+
+TOKENS_NOTE = f"tokens are estimated: {CHARACTERS_PER_TOKEN:g} characters each"
+
+
+def print_prompts(collected: CollectedPrompts, role: str, *, texts: bool, as_json: bool) -> None:
+    """Print the prompts of a run by kind of request, and exit with status 1 if the run failed.
+
+    Args:
+        collected: the requests of the run.
+        role: print requests in this role only; empty for all.
+        texts: print the last prompt of each kind; otherwise only a table.
+        as_json: print one JSON object.
+    """
+    kinds = [kind for kind in group_prompts(collected.sent) if role in ("", kind.role)]
+    if as_json:
+        requests = [_prompt_fields(kind, texts=texts) for kind in kinds]
+        run_fields = {key: value for key, value in collected._asdict().items() if key != "sent"}
+        typer.echo(json.dumps({**run_fields, "estimate": TOKENS_NOTE, "requests": requests}, ensure_ascii=False))
+    else:
+        for kind in kinds if texts else ():
+            typer.echo(clean_lines("\n".join(_prompt_lines(kind))) + "\n")
+        typer.echo("\n".join(_prompt_table(collected, kinds)))
+    if is_error(collected.ending):
+        typer.echo(f"the run ended {collected.ending}: {clean_lines(collected.message)}", err=True)
+        raise typer.Exit(1)
+
+
+def _prompt_fields(kind: PromptKind, *, texts: bool) -> dict[str, Any]:
+    latest = kind.latest
+    shown = {"system": latest.system, "user": latest.user, "schema": latest.schema} if texts else {}
+    return {
+        "node": kind.node,
+        "role": kind.role,
+        "answer": kind.form,
+        "requests": len(kind.prompts),
+        "mean_tokens": round(kind.mean_tokens, 1),
+        "longest_tokens": max(prompt.tokens for prompt in kind.prompts),
+        "prefix_share": kind.prefix_share,
+        "schemas": kind.schemas,
+        "latest_tokens": latest.tokens,
+        "latest_schema_tokens": latest.schema_tokens,
+        **shown,
+    }
+
+
+def _prompt_lines(kind: PromptKind) -> Iterator[str]:
+    latest, count = kind.latest, len(kind.prompts)
+    answer = f"answer {kind.form}" if latest.schema else "answer: free text"
+    yield f"===== {kind.node}, role {kind.role}, {answer}"
+    schema = f" and about {latest.schema_tokens:,} of the answer's schema" if latest.schema else ""
+    number = f"request {count} of {count}" if count > 1 else "the only request"
+    share = "" if kind.prefix_share is None else f"; prefix of earlier ones: {kind.prefix_share:.0%}"
+    yield f"{number}; about {latest.tokens:,} tokens{schema}{share}"
+    yield f"----- system\n{latest.system}"
+    yield f"----- user\n{latest.user}"
+    if latest.schema:
+        yield f"----- schema\n{json.dumps(latest.schema, ensure_ascii=False)}"
+
+
+def _prompt_table(collected: CollectedPrompts, kinds: Sequence[PromptKind]) -> Iterator[str]:
+    """Yield the lines of the table, one for each kind of request, and below it the totals of the run."""
+    names = [clean_line(f"{kind.node} ({kind.role}) {kind.form}") for kind in kinds]
+    width = max(map(len, ["request", *names]))
+    yield f"{'request':{width}}  requests  mean tokens  longest  prefix  schemas"
+    for name, kind in zip(names, kinds, strict=True):
+        share = "-" if kind.prefix_share is None else f"{kind.prefix_share:.0%}"
+        longest = max(prompt.tokens for prompt in kind.prompts)
+        schemas = f"{kind.schemas:,}" if kind.latest.schema else "-"
+        figures = f"{len(kind.prompts):>8,}  {kind.mean_tokens:>11,.0f}  {longest:>7,}  {share:>6}  {schemas:>7}"
+        yield f"{name:{width}}  {figures}"
+    requests, tokens = sum(len(kind.prompts) for kind in kinds), sum(p.tokens for kind in kinds for p in kind.prompts)
+    per_step = f", {tokens / collected.steps:,.0f} per step" if collected.steps else ""
+    steps = f"{format_count(collected.steps, 'world step')}"
+    yield f"{format_count(requests, 'request')}, {tokens:,} tokens of prompts, {steps}{per_step}; {TOKENS_NOTE}"
+    yield f"profile {collected.profile}, window of {collected.window:,} tokens, answers by {collected.model}"
+    yield f"ending {collected.ending}"

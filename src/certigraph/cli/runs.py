@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from certigraph.adapters.protocols import ROLES
 from certigraph.cli.options import (
     AsJson,
     BenchmarkName,
@@ -88,6 +89,47 @@ def report_command(folder: Annotated[Path, typer.Argument(metavar="RUN", help="F
     from certigraph.state.trajectory import read_trajectory
 
     typer.echo(write_report(read_trajectory(folder / "trajectory.jsonl"), folder / REPORT_FILE))
+
+
+# Prompts of a method.
+
+
+def prompts_command(
+    graph: GraphName,
+    benchmark: BenchmarkName,
+    task: Annotated[str | None, typer.Option(help="Task id; by default the first task.")] = None,
+    role: Annotated[str, typer.Option(help="Only requests in this role, such as planner.")] = "",
+    profile: Profile = "",
+    steps: Annotated[int, typer.Option(min=0, help="Stop after this many world steps; 0: run to the end.")] = 0,
+    window: Annotated[
+        int, typer.Option(min=0, help="Tokens of the model's context window; 0: 128,000, or 4,096 if small.")
+    ] = 0,
+    stable: Annotated[
+        bool, typer.Option("--stable", help="Print a table: requests, mean tokens, and what a prefix cache can serve.")
+    ] = False,
+    model: Annotated[
+        str, typer.Option(help="The script that answers: scripted:expert, simulated:act=0.3, scripted:random, ...")
+    ] = "",
+    swap: Swaps = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the prompts of a method as a model would get them, with their tokens. No model is called.
+
+    A script plays the task: the benchmark's expert, else a simulated agent. Of each kind of request (node, role and
+    answer) the last one is printed, which shows most of the inputs.
+    """
+    from certigraph.adapters.benchmarks import load_benchmark
+    from certigraph.cli.output import announce_source, print_prompts
+    from certigraph.runtime.prompts import collect_prompts
+    from certigraph.runtime.registry import build_graph, parse_swap
+
+    if role and role not in ROLES:
+        raise UnknownName(f"no role {role!r}; known: {', '.join(ROLES)}")
+    compiled, live = build_graph(graph, dict(map(parse_swap, swap or []))), load_benchmark(benchmark, data)
+    announce_source(benchmark, data)
+    collected = collect_prompts(compiled, live, task, model=model, profile=profile, window=window, steps=steps)
+    print_prompts(collected, role, texts=not stable, as_json=as_json)
 
 
 # A user's question, researched on the web.

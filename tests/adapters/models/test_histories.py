@@ -1,0 +1,62 @@
+"""Which turns of an episode stand in a prompt, by the model's window."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from certigraph.adapters.models.profiles import ModelProfile, estimate_tokens
+from certigraph.adapters.models.prompts import format_history
+from certigraph.state.run import Turn
+
+
+def turns(*lengths: int) -> list[Turn]:
+    return [Turn(action=f"act {n}", observation="x" * length) for n, length in enumerate(lengths, 1)]
+
+
+def shown(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"Action: act (\d+)$", text, re.MULTILINE)]
+
+
+def window_for(tokens: int) -> ModelProfile:
+    """A profile whose prompts have at most so many tokens."""
+    return ModelProfile("full", tokens + tokens // 3 + 1)
+
+
+@given(st.lists(st.integers(0, 4_000), min_size=1, max_size=60), st.integers(100, 20_000))
+def test_the_latest_turns_are_shown_as_far_as_they_fit(lengths: list[int], tokens: int):
+    history = format_history(turns(*lengths), "", profile := window_for(tokens))
+    numbers = shown(history.text)
+    assert numbers == [*range(numbers[0], len(lengths) + 1)]
+    assert len(numbers) == 1 or estimate_tokens(history.text) <= profile.prompt_tokens + 50
+    assert history.cut == ((f"the oldest {numbers[0] - 1} of {len(lengths)} turns",) if numbers[0] > 1 else ())
+
+
+def test_a_cut_leaves_half_of_the_space_filled_and_the_start_moves_rarely():
+    profile, long = window_for(6_500), [3_450] * 60  # six turns of about 1,000 tokens fit
+    starts = [shown(format_history(turns(*long[:count]), "", profile).text)[0] for count in range(1, 61)]
+    counts = [count - start + 1 for count, start in enumerate(starts, 1)]
+    assert min(counts[5:]) == 3
+    assert max(counts) == 6
+    assert len(set(starts)) <= 60 / 4 + 1
+
+
+def test_everything_is_shown_where_it_fits():
+    history = format_history(turns(*[1_000] * 40), "", ModelProfile("full", 128_000))
+    assert shown(history.text) == [*range(1, 41)]
+    assert history.cut == ()
+
+
+def test_a_limit_of_the_method_is_named():
+    (cut,) = format_history(turns(*[3_450] * 9), "", ModelProfile("full", 128_000), most_tokens=6_500).cut
+    assert "6,500 tokens" in cut
+    (cut,) = format_history(turns(*[3_450] * 9), "", window_for(5_000), most_tokens=6_500).cut
+    assert "tokens" not in cut
+
+
+@pytest.mark.parametrize(("count", "cut"), [(6, ()), (7, ("the oldest 3 of 7 turns",))])
+def test_a_small_model_sees_the_latest_and_the_rest_is_recorded(count: int, cut: tuple[str, ...]):
+    history = format_history(turns(*[10] * count), "", ModelProfile("small", 4_096))
+    assert history.cut == cut
+    assert history.text.count("> act") == count - (3 if cut else 0)

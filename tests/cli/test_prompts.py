@@ -1,0 +1,66 @@
+"""The command `prompts`: texts, table and JSON."""
+
+import json
+
+import pytest
+
+from certigraph import cli
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["prompts", *arguments])
+    out, err = capsys.readouterr()
+    return int(stop.value.code or 0), out, err
+
+
+def test_texts_show_both_parts_the_answer_and_the_tokens_of_each_kind(capsys: pytest.CaptureFixture[str]):
+    status, out, _ = call(capsys, "sdp", "blocksworld", "--task", "6-2")
+    assert status == 0
+    for node in ("propose", "realize", "validate"):
+        (part,) = [part for part in out.split("=====") if part.startswith(f" {node},")]
+        assert [mark in part for mark in ("----- system", "----- user", "----- schema", " tokens")] == [True] * 4
+    assert '"enum"' in out
+    assert "the orange block is on top of the yellow block" in out
+
+
+def test_the_table_has_a_row_for_each_kind_and_the_totals(capsys: pytest.CaptureFixture[str]):
+    _, out, _ = call(capsys, "sdp", "blocksworld", "--task", "6-2", "--stable")
+    rows = out.splitlines()
+    assert [row.split()[0] for row in rows[1:4]] == ["propose", "realize", "validate"]
+    assert rows[1].split()[-2] == "-"
+    assert rows[2].split()[-2].endswith("%")
+    assert "----- system" not in out
+    assert "8 world steps" in out
+
+
+def test_one_role_only(capsys: pytest.CaptureFixture[str]):
+    _, out, _ = call(capsys, "sdp", "blocksworld", "--task", "6-2", "--role", "validator", "--json")
+    assert [request["role"] for request in json.loads(out)["requests"]] == ["validator"]
+    status, _, err = call(capsys, "sdp", "blocksworld", "--role", "captain")
+    assert status == 2
+    assert "planner" in err
+
+
+def test_json_holds_the_prompt_and_its_figures(capsys: pytest.CaptureFixture[str]):
+    _, out, _ = call(capsys, "react", "blocksworld", "--task", "6-2", "--steps", "4", "--json")
+    found = json.loads(out)
+    (request,) = found["requests"]
+    assert (found["steps"], found["profile"], request["requests"]) == (4, "full", 4)
+    assert 0 < request["prefix_share"] < 1
+    assert request["latest_tokens"] == request["longest_tokens"] >= request["mean_tokens"]
+    assert request["schema"]["properties"]["choice"]["enum"]
+    _, table, _ = call(capsys, "react", "blocksworld", "--task", "6-2", "--steps", "4", "--json", "--stable")
+    assert "system" not in json.loads(table)["requests"][0]
+
+
+def test_free_text_has_no_schema(capsys: pytest.CaptureFixture[str]):
+    _, out, _ = call(capsys, "react", "travelplanner", "--steps", "1")
+    assert "answer: free text" in out
+
+
+def test_a_run_that_fails_says_why_after_the_prompts_that_it_sent(capsys: pytest.CaptureFixture[str]):
+    status, out, err = call(capsys, "reward_head", "rewardprediction", "--stable")
+    assert status == 1
+    assert "0 requests" in out
+    assert "error:model" in err

@@ -1,0 +1,297 @@
+"""Inputs that stand in the prompts an endpoint receives: what the world answered, and what other roles wrote.
+
+The endpoint logs what it is sent and answers by form. Nothing here tests a prompt's wording; all texts that are looked
+for come from a world, a task or an answer.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from logging_endpoint import Answers, LoggingEndpoint, logging_endpoint
+from real_data import data_folder
+from twins import Twins
+
+import certigraph
+from certigraph.adapters.scienceworld import operators as scienceworld
+from certigraph.adapters.scienceworld.prompts import PLACES
+from certigraph.adapters.scienceworld.recordings import GoldRecording, create_replay_world, read_recordings
+from certigraph.adapters.scienceworld.splits import MOVE_COSTS
+from certigraph.adapters.scienceworld.world import ScienceWorld
+from certigraph.nodes import react
+from certigraph.runtime.prompts import collect_prompts
+
+MOVES = 70
+"""Moves of an episode in STEP's protocol, for a long task."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _words_alone() -> Iterator[None]:
+    """No sentence vectors: written actions are the world's own, and torch takes seconds to load."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (react, scienceworld):
+            patch.setattr(module, "find_encoder", lambda: None)
+        yield
+
+
+@cache
+def recordings() -> dict[str, GoldRecording]:
+    found = read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")
+    return {recording.task: recording for recording in found}
+
+
+class LimitedTwins(Twins):
+    """Recorded worlds of ScienceWorld with a limit of moves."""
+
+    def open(self, task: certigraph.Task) -> ScienceWorld:
+        recording = self.recorded[task.id]
+        return create_replay_world(recording, recording.setting.model_copy(update={"unit": "moves", "limit": MOVES}))
+
+
+def play(graph: str, family: str, answers: Answers, out: Path, *, limited: bool = False) -> LoggingEndpoint:
+    """Run a graph on a recorded task of ScienceWorld against an endpoint, and return the endpoint with its log."""
+    recording = recordings()[family]
+    live = (LimitedTwins if limited else Twins)([recording])
+    return run_logged(
+        graph, live, recording.id, answers, out, options=1, trials=1
+    )  # with one option, actions are written
+
+
+def run_logged(
+    graph: str, world: str | certigraph.Benchmark, task: str, answers: Answers, out: Path, **limits: Any
+) -> LoggingEndpoint:
+    live = certigraph.load_benchmark(world) if isinstance(world, str) else world
+    with logging_endpoint(answers) as endpoint, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CERTIGRAPH_BASE_URL", endpoint.url)
+        patch.setenv("OPENAI_API_KEY", "none")
+        context = certigraph.Context(
+            model="openai:stub",
+            limits=live.limits.model_copy(update=limits),
+            budget=certigraph.Budget(calls=90),
+        )
+        result = certigraph.run(graph, live, task, context=context, out=out, on_error="ignore")
+    assert not result.failed, result.message
+    return endpoint
+
+
+def actions_of(family: str, *more: str, until: str = "") -> list[dict[str, str]]:
+    """The gold actions of a recorded task as answers, up to the one that begins with `until`, and more."""
+    gold = recordings()[family].gold
+    last = next(n for n, action in enumerate(gold, 1) if action.startswith(until)) if until else len(gold)
+    return [{"action": action, "thought": ""} for action in (*gold[:last], *more)]
+
+
+# SDP: a recipe that was read.
+
+RECIPE = "you need to mix sodium chloride, water"
+"""Words of the recipe, which the world shows once, where it is read."""
+
+
+@pytest.fixture(scope="module")
+def after_the_recipe(tmp_path_factory: pytest.TempPathFactory) -> LoggingEndpoint:
+    """A run of SDP that reads the recipe, certifies that, judges the next target as unreachable, and replans."""
+    reading = next(n for n, action in enumerate(recordings()["chemistry-mix"].gold) if action.startswith("read recipe"))
+    known = {"holds": 1, "reason": "it was read", "established": [f"To make salt water, {RECIPE}."], "reachable": True}
+    missing = {"holds": 0, "reason": "no", "reachable": True}
+    answers = {
+        "Conditions": [{"conditions": ["The recipe was read.", "Salt water was made.", "It was tasted."]}],
+        "NextAction": actions_of("chemistry-mix"),
+        "Holds": [*[missing] * reading, known, missing, missing, {"holds": 0, "reason": "never", "reachable": False}],
+    }
+    return play("sdp", "chemistry-mix", answers, tmp_path_factory.mktemp("sdp"))
+
+
+@pytest.mark.parametrize("form", ["NextAction", "Holds", "Conditions"])
+def test_a_recipe_that_was_read_stands_in_the_next_prompt_of_every_role(form: str, after_the_recipe: LoggingEndpoint):
+    forms = [request.form for request in after_the_recipe.received]
+    shown = [RECIPE in request.text for request in after_the_recipe.received]
+    reading = shown.index(True)
+    assert forms[reading] == "Holds", "the checker sees the recipe first, as the world's answer"
+    assert form in forms[:reading], "requests before the recipe was read"
+    later = [has for name, has in zip(forms[reading + 1 :], shown[reading + 1 :], strict=True) if name == form]
+    assert later
+    assert all(later)
+
+
+# ReAct and SDP: a reading of the thermometer, after looking around.
+
+READING = "measures a temperature of 29 degrees"
+
+
+def test_a_reading_survives_looking_around_in_react(tmp_path: Path):
+    acts = [*actions_of("use-thermometer", until="use thermometer"), {"action": "look around", "thought": ""}]
+    log = play("react", "use-thermometer", {"Thought": acts}, tmp_path)
+    texts = log.texts("Thought")
+    assert [READING in text for text in texts[: len(acts) + 2]] == [False] * (len(acts) - 1) + [True] * 3
+
+
+def test_a_reading_survives_looking_around_in_sdp(tmp_path: Path):
+    answers = {
+        "Conditions": [{"conditions": ["The temperature was measured.", "It is in a box."]}],
+        "NextAction": [*actions_of("use-thermometer", until="use thermometer"), {"action": "look around"}],
+        "Holds": [{"holds": 0, "reason": "no"}],
+    }
+    texts = play("sdp", "use-thermometer", answers, tmp_path).texts("NextAction")
+    first = next(n for n, text in enumerate(texts) if READING in text)
+    assert first == len(answers["NextAction"]) - 1, "the request after the measurement"
+    assert len(texts) > first + 5
+    assert all(READING in text for text in texts[first:])
+
+
+# TDP: specifications and outcomes of 2,000 characters.
+
+
+def words(label: str, length: int = 2_000) -> str:
+    text = " ".join(f"{label}{number}" for number in range(length))
+    return text[:length].rpartition(" ")[0]
+
+
+SPECIFICATION, OUTCOME, LAST = words("spec"), words("found"), "lift the last block"
+
+
+@pytest.fixture(scope="module")
+def two_subtasks(tmp_path_factory: pytest.TempPathFactory) -> LoggingEndpoint:
+    nodes = [
+        {"id": "n1", "task": SPECIFICATION, "needs": []},
+        {"id": "n2", "task": LAST, "needs": ["n1"]},
+    ]
+    going = {"status": "needs_more_steps", "reason": "not yet"}
+    answers = {
+        "Subtasks": [{"nodes": nodes}],
+        "Plan": [{"steps": ["take one", "take two"]}],
+        "SupervisorJudgement": [
+            {**going, "off_plan": True},
+            {"status": "completed", "reason": "done", "result": OUTCOME},
+            going,
+            {"status": "completed", "reason": "done", "result": "all of it"},
+        ],
+    }
+    return run_logged("tdp", "blocksworld", "6-2", answers, tmp_path_factory.mktemp("tdp"))
+
+
+@pytest.mark.parametrize("form", ["Plan", "choice", "SupervisorJudgement"])
+def test_a_long_specification_is_whole_for_planner_executor_and_supervisor(form: str, two_subtasks: LoggingEndpoint):
+    first = [text for text in two_subtasks.texts(form) if "spec0" in text]
+    assert len(first) == 2, "the first sub-task takes two actions, and is replanned between them"
+    assert all(SPECIFICATION in text for text in first)
+
+
+@pytest.mark.parametrize("form", ["Plan", "choice", "SupervisorJudgement"])
+def test_a_long_outcome_is_whole_for_the_sub_task_that_needs_it(form: str, two_subtasks: LoggingEndpoint):
+    second = [text for text in two_subtasks.texts(form) if LAST in text]
+    assert second
+    assert all(OUTCOME in text for text in second)
+
+
+def test_a_long_outcome_is_whole_for_self_revision(two_subtasks: LoggingEndpoint):
+    revisions = two_subtasks.texts("Changes")
+    assert revisions
+    assert all(OUTCOME in text for text in revisions)
+
+
+# ReAct: a history of forty steps.
+
+
+class Diary(certigraph.Environment):
+    """World whose answers are different pages of 1,200 characters."""
+
+    page = 0
+
+    def reset(self) -> certigraph.Observation:
+        return certigraph.Observation(text="an empty page")
+
+    def step(self, action: certigraph.Action) -> certigraph.Observation:
+        self.page += 1
+        return certigraph.Observation(text=words(f"page{self.page}-", 1_200), done=self.page == 45)
+
+    def score(self) -> certigraph.Scores:
+        return certigraph.Scores(value=0.0)
+
+
+class Diaries(certigraph.Benchmark):
+    name, limits = "diaries", certigraph.Limits(steps=60, repeats=0)
+
+    def tasks(self, split: str = "") -> list[certigraph.Task]:
+        return [certigraph.Task(benchmark=self.name, id="1", goal="fill the pages")]
+
+    def open(self, task: certigraph.Task) -> Diary:
+        return Diary()
+
+
+def test_react_at_step_40_still_sees_step_1_whole(tmp_path: Path):
+    acts = [{"action": f"write line {number}", "thought": f"idea {number}"} for number in range(1, 50)]
+    texts = run_logged("react", Diaries(), "1", {"Thought": acts}, tmp_path).texts("Thought")
+    assert len(texts) == 45
+    for part in ("write line 1\n", "idea 1\n", words("page1-", 1_200)):
+        assert part in texts[40]
+        assert part not in texts[0]
+
+
+# STEP: no location before the first action, moves in every prompt.
+
+
+def places() -> Iterator[str]:
+    """The clauses that say where things usually are."""
+    for line in PLACES.splitlines()[2:]:
+        for clause in line.removeprefix("- ").split("; "):
+            if ", " in (named := clause.partition(": ")[2] or clause):
+                yield named
+
+
+@pytest.mark.parametrize("graph", ["step", "clin", "react", "sdp"])
+def test_the_first_prompt_names_no_place_of_a_thing(graph: str, tmp_path: Path):
+    acts = actions_of("boil", until="look around")
+    log = play(graph, "boil", {**LIMITED_ANSWERS, "Thought": acts, "NextAction": acts}, tmp_path)
+    assert len([*places()]) >= 10
+    for text in (log.received[0].text, log.received[1].text):
+        assert [clause for clause in places() if clause in text] == []
+
+
+WITHOUT_MOVES = pytest.mark.xfail(strict=True, reason="SDP's Propose and Validate have no view of the world")
+
+LIMITED_ANSWERS = {
+    "Conditions": [{"conditions": ["The water is hot.", "The water boils."]}],
+    "Next": [{"subtask": "boil the water"}],
+    "Subtasks": [{"nodes": [{"id": "n1", "task": "boil the water", "needs": []}]}],
+    "Plan": [{"steps": ["heat it"]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("graph", "form"),
+    [
+        ("react", "Thought"),
+        pytest.param("sdp", "Conditions", marks=WITHOUT_MOVES),
+        ("sdp", "NextAction"),
+        pytest.param("sdp", "Holds", marks=WITHOUT_MOVES),
+        ("step", "Next"),
+        ("step", "Thought"),
+        ("step", "Completion"),
+        ("tdp", "Subtasks"),
+        ("tdp", "Plan"),
+        ("tdp", "Thought"),
+        ("tdp", "SupervisorJudgement"),
+    ],
+)
+def test_moves_used_and_left_and_what_waiting_costs_stand_in_every_prompt(graph: str, form: str, tmp_path: Path):
+    acts = actions_of("boil", until="activate")
+    texts = play(graph, "boil", {**LIMITED_ANSWERS, "Thought": acts, "NextAction": acts}, tmp_path, limited=True).texts(
+        form
+    )
+    assert texts
+    lines = [next((line for line in text.splitlines() if line.endswith(MOVE_COSTS)), "") for text in texts]
+    assert [text for text, line in zip(texts, lines, strict=True) if not line] == []
+    numbers = [[int(word.strip(",.")) for word in line.split() if word.strip(",.").isdecimal()][:2] for line in lines]
+    assert {used + left for used, left in numbers} == {MOVES}
+    assert [used for used, _ in numbers] == sorted(used for used, _ in numbers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("graph", ["react", "step", "tdp"])
+def test_moves_are_counted_in_the_prompts_of_step_s_protocol_on_the_simulator(graph: str):
+    collected = collect_prompts(graph, certigraph.load_benchmark("scienceworld"), "step-18/boil:1", steps=4)
+    assert collected.steps == 4
+    lines = [next(line for line in p.user.splitlines() if line.endswith(MOVE_COSTS)) for p in collected.sent]
+    assert {"0, 70 left", "1, 69 left"} <= {line.partition(": ")[2].partition(". ")[0] for line in lines}

@@ -1,0 +1,94 @@
+"""An OpenAI-compatible endpoint that keeps what it receives and answers by the name of the answer's form.
+
+`with logging_endpoint({"NextAction": [{"action": "look around"}]}) as endpoint:` answers requests of that form with
+these fields, in order and the last one for ever; fields that are not given have their minimal value.
+"""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+from endpoint_stub import completion
+
+from certigraph.adapters.models.schemas import minimal_instance
+
+Answers = Mapping[str, Sequence[Mapping[str, Any]]]
+"""Fields of the answers, by name of the form."""
+
+DEFAULT_WINDOW = 128_000
+
+
+class Received(NamedTuple):
+    """A request: name of the answer's form (`text` for free text), and the text of all messages."""
+
+    form: str
+    text: str
+
+
+class LoggingEndpoint(ThreadingHTTPServer):
+    """The server; `received` holds the requests in order."""
+
+    daemon_threads = True
+
+    def __init__(self, answers: Answers, window: int) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.received: list[Received] = []
+        self.window = window
+        self._left = {form: list(given) for form, given in answers.items()}
+        self._lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+    def texts(self, form: str) -> list[str]:
+        """The texts of the requests with one form of answer."""
+        return [request.text for request in self.received if request.form == form]
+
+    def answer(self, body: dict[str, Any]) -> str:
+        form = (body.get("response_format") or {}).get("json_schema") or {}
+        name = str(form.get("name", "text"))
+        with self._lock:
+            self.received.append(Received(name, "\n\n".join(str(message["content"]) for message in body["messages"])))
+            left = self._left.get(name, [])
+            given = left.pop(0) if len(left) > 1 else left[0] if left else {}
+        if "schema" not in form:
+            return str(given.get("text", "done"))
+        return json.dumps({**minimal_instance(form["schema"]), **given})
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: LoggingEndpoint
+
+    def do_GET(self) -> None:
+        self._send({"data": [{"id": "stub", "max_model_len": self.server.window}]})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self._send(completion(self.server.answer(body), "stop"))
+
+    def _send(self, payload: dict[str, Any]) -> None:
+        data = json.dumps(payload).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@contextmanager
+def logging_endpoint(answers: Answers, window: int = DEFAULT_WINDOW) -> Iterator[LoggingEndpoint]:
+    server = LoggingEndpoint(answers, window)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()

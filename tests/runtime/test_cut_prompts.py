@@ -1,0 +1,100 @@
+"""What a prompt left out because of the model's context window is an event that every view of a run shows."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import certigraph
+from certigraph import cli
+from certigraph.adapters.models.chat_models import chat_model
+from certigraph.runtime.history import read_history
+from certigraph.runtime.live import LiveView
+from certigraph.runtime.report import write_report
+from certigraph.runtime.texts import format_cut_prompts
+from certigraph.state.trajectory import CutPrompt, read_trajectory
+
+WINDOW = 2_500
+"""Tokens of a context window into which about fifteen turns of BlocksWorld fit."""
+
+
+def wander(folder: Path, window: int, view: LiveView | None = None) -> certigraph.Result:
+    """Let a model that acts at random use up 30 steps of a long task."""
+    chat = chat_model("scripted:random").model_copy(update={"profile": {"max_input_tokens": window}})
+    limits = certigraph.load_benchmark("blocksworld").limits.model_copy(update={"steps": 30, "repeats": 0})
+    context = certigraph.Context(chat=chat, profile="full", limits=limits)
+    return certigraph.run("react", "blocksworld", "8-0", context=context, out=folder, listener=view, on_error="ignore")
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> certigraph.Result:
+    return wander(tmp_path_factory.mktemp("runs"), WINDOW)
+
+
+def test_the_call_in_the_trajectory_file_says_what_was_left_out_of_which_window(cut: certigraph.Result):
+    calls = [call for event in read_trajectory(cut.folder).events for call in event.calls]
+    assert [call["window"] for call in calls if call.get("cut")] == [WINDOW] * len(cut.cut_prompts)
+    assert 0 < len(cut.cut_prompts) < len(calls)
+    first, last = cut.cut_prompts[0], cut.cut_prompts[-1]
+    assert (first.node, first.role, first.window) == ("decide", "executor", WINDOW)
+    assert "oldest" in first.left_out[0]
+    assert first.superstep < last.superstep
+
+
+def test_nothing_is_left_out_of_a_window_that_is_large_enough(tmp_path: Path):
+    result = wander(tmp_path, 100_000)
+    assert result.cut_prompts == []
+    assert "Prompts" not in write_report(result.trajectory, tmp_path / "report.html").read_text()
+    assert format_cut_prompts(result.cut_prompts, result.usage.calls) == ""
+
+
+def test_the_sentence_counts_requests_and_names_the_window(cut: certigraph.Result):
+    sentence = format_cut_prompts(cut.cut_prompts, cut.usage.calls)
+    assert sentence.startswith(f"{len(cut.cut_prompts)} of {cut.usage.calls} requests ")
+    assert "2,500 tokens" in sentence
+    assert cut.cut_prompts[-1].left_out[0] in sentence
+
+
+def test_the_report_has_a_summary_and_one_line_for_each_call(cut: certigraph.Result, tmp_path: Path):
+    page = write_report(cut.trajectory, tmp_path / "report.html").read_text()
+    assert format_cut_prompts(cut.cut_prompts, cut.usage.calls) in page
+    assert [page.count(f"superstep {one.superstep}, decide") for one in cut.cut_prompts] == [1] * len(cut.cut_prompts)
+
+
+def test_the_live_view_reports_the_first_one_when_it_happens_and_counts_them(tmp_path: Path):
+    out = io.StringIO()
+    view = LiveView(Console(file=out, width=200))
+    result = wander(tmp_path, WINDOW, view)
+    lines = [line for line in out.getvalue().splitlines() if "leaves out" in line]
+    assert len(lines) == 1
+    assert result.cut_prompts[0].left_out[0] in lines[0]
+    assert view.run.cut_prompts == read_history(result.trajectory).cut_prompts == result.cut_prompts
+
+
+def test_a_frame_on_a_terminal_counts_them(cut: certigraph.Result):
+    out = io.StringIO()
+    console = Console(file=out, width=160, force_terminal=True)
+    view = LiveView(console)
+    view.run.take_trajectory(cut.trajectory)
+    console.print(view._frame())
+    assert f"{len(cut.cut_prompts)}" in out.getvalue().partition("cut prompts")[2][:20]
+
+
+def test_the_command_ends_with_the_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    command = ["run", "react", "blocksworld", "--task", "8-0", "--model", "scripted:random", "--profile", "small"]
+    command += ["--budget", "steps=20", "--budget", "repeats=0", "--out", str(tmp_path)]
+    with pytest.raises(SystemExit):
+        cli.main(command)
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("prompts: ")]
+    assert "of 20 requests" in line
+    assert "4,096 tokens" in line
+    with pytest.raises(SystemExit):
+        cli.main([*command, "--json"])
+    assert json.loads(capsys.readouterr().out)["cut_prompts"] == int(line.split()[1])
+
+
+def test_calls_of_earlier_versions_have_no_window():
+    cuts = [CutPrompt("decide", "executor", 3, "", ("the oldest 10 of 17 turns",), 0)]
+    assert "window of" not in format_cut_prompts(cuts, 1)
