@@ -138,7 +138,10 @@ REFUSED_KINDS: dict[str, TransportKind] = {"no flight": "flight", "no self-drivi
 
 
 class Option(NamedTuple):
-    """Candidate for a plan entry: its text, a label to choose it by, and its cost in dollars for all people."""
+    """Candidate for a plan entry: its text, a label to choose it by, and its cost in dollars for all people.
+
+    The label says what a choice may depend on: the cost, the cuisines of a restaurant, the rules of a place to stay.
+    """
 
     text: str
     label: str
@@ -194,7 +197,7 @@ def list_stays(city: str, people: int, nights: int, sandbox: Sandbox) -> list[Op
         if matches := match_accommodation(*parse_place(text), sandbox):
             place = matches[0]
             cost = place.price * ceil(people / place.maximum_occupancy) * nights
-            options[text] = Option(text, f"{_shorten_name(row.name)} (${cost:g}, {place.room_type})", cost, place=place)
+            options[text] = Option(text, _stay_label(row.name, place, cost), cost, place=place)
     return list(options.values())
 
 
@@ -205,7 +208,8 @@ def list_restaurants(city: str, people: int, sandbox: Sandbox) -> list[Option]:
         text = f"{row.name}, {city}"
         if matches := match_restaurant(*parse_place(text), sandbox):
             cost = matches[0].cost * people
-            options[text] = Option(text, f"{_shorten_name(row.name)} (${cost:g})", cost, cuisines=matches[0].cuisines)
+            label = f"{escape_line_breaks(row.name)} (${cost:g}; {matches[0].cuisines})"
+            options[text] = Option(text, label, cost, cuisines=matches[0].cuisines)
     return list(options.values())
 
 
@@ -215,7 +219,7 @@ def list_attractions(city: str, sandbox: Sandbox) -> list[Option]:
     matched = {
         text: name for text, name in texts.items() if ";" not in text and match_attraction(*parse_place(text), sandbox)
     }
-    return [Option(f"{text};", _shorten_name(name), 0.0) for text, name in matched.items()]
+    return [Option(f"{text};", escape_line_breaks(name), 0.0) for text, name in matched.items()]
 
 
 def transport_filter(constraint: LocalConstraint) -> OptionFilter:
@@ -295,8 +299,15 @@ def _car_options(leg: TripLeg, people: int, sandbox: Sandbox) -> Iterator[Option
             yield Option(text, f"{word} {road.duration} (${cost:g})", cost, kind)
 
 
-def _shorten_name(name: str) -> str:
-    return name if len(name) <= 60 else f"{name[:57]}..."
+def _stay_label(name: str, place: Accommodation, cost: float) -> str:
+    """Return the label of a place to stay: its cost, and what constraints of a request are about."""
+    stay = f"at least {place.minimum_nights:g} nights; {place.maximum_occupancy} people a room"
+    return f"{escape_line_breaks(name)} (${cost:g}; {place.room_type}; {stay}; {place.house_rules})"
+
+
+def escape_line_breaks(name: str) -> str:
+    r"""Write line breaks of a name as the two characters `\n`, as the official tables do."""
+    return name.replace("\n", "\\n")
 
 
 # Candidates of a trip, looked up once.

@@ -22,14 +22,13 @@ from certigraph.adapters.models.prompts import (
     unquote_line,
 )
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.adapters.travelplanner.options import Option, TripLeg, list_transports
+from certigraph.adapters.travelplanner.options import Option, TripLeg, escape_line_breaks, list_transports
 from certigraph.adapters.travelplanner.queries import ListedLeg
 from certigraph.adapters.travelplanner.sandbox import Sandbox, find_sources
 from certigraph.adapters.travelplanner.written_plans import (
     DELIVER,
     MAX_PLAN_CHARS,
     RULES,
-    escape_line_breaks,
     format_accommodation,
     format_restaurant,
     format_transport,

@@ -14,7 +14,7 @@ from certigraph.adapters.models.prompts import Prompt, bullet_list, clip, format
 from certigraph.adapters.models.schemas import MAX_CHARS, THOUGHT_END
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.adapters.travelplanner.options import Option, Trip, TripLeg, list_transports
+from certigraph.adapters.travelplanner.options import Option, Trip, TripLeg, escape_line_breaks, list_transports
 from certigraph.adapters.travelplanner.plans import SEATS, PlanDay, WrittenPlan, total_cost
 from certigraph.adapters.travelplanner.queries import TravelQuery
 from certigraph.adapters.travelplanner.sandbox import Accommodation, Restaurant, Sandbox
@@ -266,11 +266,6 @@ def format_accommodation(row: Accommodation) -> str:
     price = f"${row.price:g} a night for {row.maximum_occupancy} people"
     nights = f"at least {row.minimum_nights:g} nights"
     return f"{escape_line_breaks(row.name)} | {price} | {nights} | {row.room_type} | {row.house_rules}"
-
-
-def escape_line_breaks(name: str) -> str:
-    r"""Write line breaks of a name as the two characters `\n`, as the official tables do."""
-    return name.replace("\n", "\\n")
 
 
 # Decide and Outline: the model writes the complete plan as text, without a schema.
