@@ -20,7 +20,7 @@ from certigraph.adapters.travelplanner.plans import (
 )
 from certigraph.adapters.travelplanner.queries import LocalConstraint, TravelQuery, legs_of, visited_cities_of
 from certigraph.adapters.travelplanner.sandbox import Accommodation, Flight, Sandbox
-from certigraph.adapters.travelplanner.scoring import ALLOWED_ROOMS
+from certigraph.adapters.travelplanner.scoring import ALLOWED_ROOMS, served_cuisines
 from certigraph.state.records import Action, Arguments, Predicate
 
 # Trips on one route, and the predicates that a trip takes.
@@ -323,6 +323,14 @@ class TripCatalog:
         self.restaurants = cache(self._restaurants)
         self.lowest_stay = cache(self._lowest_stay)
 
+    def missing_cuisines(self, draft: "Draft") -> list[str]:
+        """Return the requested cuisines that a draft does not serve yet, by the official rules."""
+        if not self.constraint.cuisine:
+            return []
+        days = draft.plan(self.trip)
+        served = [text for day in days for text in served_cuisines(day, self.trip.origin, self.sandbox)]
+        return [cuisine for cuisine in self.constraint.cuisine if not any(cuisine in text for text in served)]
+
     def _transports(self, leg: TripLeg) -> list[Option]:
         return list_transports(leg, self.people, self.sandbox)
 
@@ -371,11 +379,6 @@ class Draft(NamedTuple):
     def kinds(self) -> set[TransportKind]:
         """Return the kinds of transport booked."""
         return {kind for text in self.texts("transportation") if (kind := booked_kind_of(text))}
-
-    def missing_cuisines(self, requested: Sequence[str], sandbox: Sandbox) -> list[str]:
-        """Return the requested cuisines that no chosen restaurant serves yet."""
-        served = [rows[0].cuisines for t in self.texts(*MEALS) if (rows := match_restaurant(*parse_place(t), sandbox))]
-        return [cuisine for cuisine in requested if not any(cuisine in cuisines for cuisines in served)]
 
     def plan(self, trip: Trip) -> list[dict[str, object]]:
         """Convert to the official plan format, a dict for each day."""

@@ -47,11 +47,8 @@ class TravelWorld(Environment):
             return self._book(action)
         if action.kind == RESTORE:
             return self._clear(action)
-        if action.kind == BUDGET:
-            unfilled = find_open_slots(self._catalog.trip, self._draft)
-            return Observation(text=self._summary(), data={**self._totals(), "open": [*unfilled]})
-        if action.kind == RENDER:
-            return Observation(text=f"Itinerary of {self._catalog.trip.days} days written.", done=True)
+        if action.kind in (BUDGET, RENDER):
+            return self._add_up(written=action.kind == RENDER)
         if action.kind in (COST, DELIVER):
             return self._submission.step(action)
         return Observation(text=action.text, accepted=False)
@@ -92,6 +89,14 @@ class TravelWorld(Environment):
         data: Arguments = {"booked": dict(requested.booked), **self._totals()}
         return Observation(text=f"Booked: {booked}. {self._summary()}", data=data)
 
+    def _add_up(self, *, written: bool) -> Observation:
+        unfilled = find_open_slots(self._catalog.trip, self._draft)
+        data: Arguments = {**self._totals(), "open": [*unfilled]}
+        if not written:
+            return Observation(text=self._summary(), data=data)
+        text = f"Itinerary of {self._catalog.trip.days} days written."
+        return Observation(text=text, data={**data, "written": True}, done=True)
+
     def _clear(self, action: Action) -> Observation:
         cleared = action.args.get("clear")
         slots = set(map(str, cleared)) if isinstance(cleared, list) else set()
@@ -100,7 +105,7 @@ class TravelWorld(Environment):
 
     def _totals(self) -> Arguments:
         catalog = self._catalog
-        missing = self._draft.missing_cuisines(catalog.constraint.cuisine or (), catalog.sandbox)
+        missing = catalog.missing_cuisines(self._draft)
         cost = self._draft.cost(catalog.trip, catalog.people, catalog.sandbox)
         return {
             "cost": cost,

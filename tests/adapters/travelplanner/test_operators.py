@@ -601,7 +601,11 @@ BEDS = sandbox(
         lodging("Villa", "A", 10, minimum_nights=3.0),
         lodging("Palace", "A", 600),
     ],
-    flights=[flight("F1", "O", "A", "2022-03-01", 9), flight("F2", "A", "O", "2022-03-03", 9)],
+    flights=[
+        flight("F1", "O", "A", "2022-03-01", 9),
+        flight("F2", "A", "O", "2022-03-03", 9),
+        flight("F3", "O", "A", "2022-03-02", 9),
+    ],
 )
 FLY = "Flight Number: {}, from {} to {}, Departure Time: 08:00, Arrival Time: 10:00"
 BUDGET = 9
@@ -614,6 +618,7 @@ VIOLATIONS = [
     (STAY, query(), both(NOTHING) | {"1:dinner": "Diner 1, A"}, {}, "- does not serve as accommodation of day 1"),
     (OUTBOUND, query(transportation="no flight"), {"1:transportation": FLY.format("F1", "O", "A")}, {}, "is refused"),
     (OUTBOUND, query(), {"1:transportation": FLY.format("F2", "A", "O")}, {}, "does not serve as transportation"),
+    (OUTBOUND, query(), {"1:transportation": FLY.format("F3", "O", "A")}, {}, "does not serve as transportation"),
     (
         RETURN,
         query(),
@@ -655,8 +660,40 @@ def test_the_budget_is_certified_only_for_a_complete_draft_that_serves_every_cui
     gap = {slot: text for slot, text in whole.items() if slot != "2:attraction"}
     assert validated(benchmark, BUDGET, [gap]).reason == "still open: ['2:attraction']"
     spare = next(row for row in benchmark.sandbox.restaurants("A") if f"{row.name}, A" not in whole.values())
+    hungry = whole | {"2:lunch": NOTHING}
+    assert validated(benchmark, BUDGET, [hungry]).reason == "still open: ['2:lunch']"
     tea = {slot: f"{spare.name}, A" if text == "Tandoor, A" else text for slot, text in whole.items()}
     assert validated(benchmark, BUDGET, [tea]).reason == "cuisines not served: ['Indian']"
+
+
+def test_a_cuisine_counts_as_served_only_where_the_official_scorer_counts_it() -> None:
+    """Officially a meal in the origin ends the day: the cuisines of its later meals are not read."""
+    request, tables = CUISINE_MISSED
+    benchmark = Tiny(request, sandbox(restaurants=[*tables.restaurants("A"), restaurant("Corner", "O", 1)]))
+    *_, done = walk(benchmark, benchmark.task(), lambda options: options[0])
+    plain = (
+        dict(done.draft.booked) | meals(1, "Diner 0", "Diner 1", "Diner 2") | meals(3, "Diner 3", "Diner 4", "Diner 5")
+    )
+    served = plain | meals(2, "Diner 6", "Gavroche", "Tandoor")
+    assert validated(benchmark, BUDGET, [served]).depth == 1
+    skipped = validated(benchmark, BUDGET, [served | {"2:breakfast": "Corner, O"}])
+    assert skipped.reason == "cuisines not served: ['French', 'Indian']"
+
+
+def test_only_adding_up_and_writing_certify_what_they_are_for() -> None:
+    benchmark = Tiny(query(), BEDS)
+    *_, done = walk(benchmark, benchmark.task(), lambda options: options[0])
+    whole, task = dict(done.draft.booked), benchmark.task()
+    world = benchmark.open(task)
+    world.reset()
+    *_, budget, render = plan(benchmark, task)
+    written_early = world.step(Action(text="write", kind="render"))
+    booked = world.step(Action(text="book all", kind="book", args={"book": whole}))
+    added = world.step(Action(text="add up", kind="budget"))
+    written = world.step(Action(text="write", kind="render"))
+    seen = (written_early, booked, added, written)
+    reasons = [[bool(benchmark.violations(task, target, one)) for one in seen] for target in (budget, render)]
+    assert reasons == [[True, True, False, False], [True, True, True, False]]
 
 
 def validated(benchmark: TravelPlanner, number: int, books: Sequence[dict[str, str]]) -> Any:
