@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.benchmarks import context_of, limits_of
+from certigraph.adapters.episodes import rehearse
 from certigraph.adapters.models.calls import ask, ask_text, profile_of
 from certigraph.adapters.models.profiles import ModelProfile
 from certigraph.adapters.models.prompts import (
@@ -38,7 +39,7 @@ from certigraph.adapters.travelplanner.written_plans import (
     format_transport,
 )
 from certigraph.state.records import Action, Observation
-from certigraph.state.run import DecideView, parse_action
+from certigraph.state.run import DecideView, Turn, parse_action
 
 if TYPE_CHECKING:
     from certigraph.adapters.travelplanner.benchmark import TravelPlanner
@@ -61,6 +62,9 @@ FORMS: Mapping[str, tuple[str, ...]] = {
 """Tools that the world answers, with their arguments. `MakePlan` is not one of them: a model makes the plan."""
 
 TOOLS = (*FORMS, MAKE_PLAN)
+
+RECORDS = "tool records"
+"""Text of the action by which `MakePlan` gets every call of a look-up tool with its answer; agents cannot take it."""
 
 DATE = "2022-03-15"
 """Example of the date format."""
@@ -423,10 +427,27 @@ async def _make_plan(state: DecideView, request: str, benchmark: "TravelPlanner"
         notes, text = clip(notes, MAX_NOTES_CHARS), clip(f"{state['assignment']}\n{request}", MAX_REQUEST_CHARS)
         prompt = Prompt(RULES.format(reference=quote(notes, MAX_NOTES_CHARS)), SMALL_ASK_PLAN.format(request=text))
     else:
-        prompt = _plan_prompt(state, benchmark.query(state["task"]).query, request, profile)
+        turns = await _load_records(state, runtime) or state["turns"]
+        prompt = _plan_prompt(state, turns, benchmark.query(state["task"]).query, request, profile)
     plan = await ask_text(prompt, role="planner", runtime=runtime, about={"notes": notes})
     text = f"{DELIVER} {plan}"
     return Action(text=clip(text, MAX_PLAN_CHARS) if profile.is_small else text, kind=DELIVER, args={"plan": plan})
+
+
+async def _load_records(state: DecideView, runtime: Runtime[Context]) -> list[Turn]:
+    """Return every call of a look-up tool with its answer, those of earlier sub-tasks included.
+
+    They are read from a copy of the world, because the agent of a sub-task sees its own calls only. Without such a copy
+    the result is empty.
+    """
+    context = context_of(runtime)
+    if context.rehearse is None or context.environment is not None:
+        return []
+    rehearsal = await rehearse([RECORDS], state["task"], runtime)
+    records = rehearsal.observation.data.get(RECORDS)
+    if not isinstance(records, dict):
+        return []
+    return [Turn(action=call, observation=str(answer)) for call, answer in records.items()]
 
 
 # Prompts of models that are not small: everything that the tools returned, as far as the model's window allows.
@@ -447,14 +468,14 @@ def _full_prompt(state: DecideView, profile: ModelProfile, runtime: Runtime[Cont
     return build_prompt(runtime, before + calls + after, role=TRAVEL_AGENT, cut=history.cut)
 
 
-def _plan_prompt(state: DecideView, query: str, request: str, profile: ModelProfile) -> Prompt:
+def _plan_prompt(state: DecideView, turns: Sequence[Turn], query: str, request: str, profile: ModelProfile) -> Prompt:
     known, notes = _format_known(state), state["evidence"].view
     question = ASK_PLAN.format(
         query=query,
         request="\n".join(text for text in dict.fromkeys([state["assignment"], request]) if text != query),
         known=known and f"Known from before and to keep in mind:\n{known}\n\n",
     )
-    history = format_history(state["turns"], RULES + notes + question, profile)
+    history = format_history(turns, RULES + notes + question, profile)
     reference = f"The notebook:\n{notes}\n\nThe calls of the tools and their answers:\n{history.text}"
     return Prompt(RULES.format(reference=quote(reference, len(reference))), question, history.cut)
 

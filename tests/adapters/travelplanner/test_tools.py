@@ -667,6 +667,35 @@ def test_react_delivers_a_plan_that_passes_and_stands_in_its_notebook(benchmark:
         assert all(entry.replace("\n", "\\n") in notebook(result) for entry in entries - {"-"})
 
 
+@pytest.mark.parametrize("graph", ["react", "plan_and_act", "tdp"])
+def test_the_plan_is_written_with_every_answer_in_sight(benchmark: TravelPlanner, tmp_path: Path, graph: str):
+    """In TDP other sub-tasks looked things up, whose turns the agent that makes the plan does not see."""
+    expert, requests = benchmark.expert(), list[str]()
+
+    def recording(prompt: str, form: dict[str, Any]) -> Any:
+        requests.extend([prompt] if form == TEXT_SCHEMA else [])
+        assert expert
+        return expert(prompt, form)
+
+    task = benchmark.tasks()[0]
+    result = run(graph, benchmark, task, context=Context(chat=ScriptedChat(responder=recording)), out=tmp_path)
+    assert (result.ending, result.scores and result.scores.value) == ("goal", 1.0)
+    [request] = requests
+    query = benchmark.query(task)
+    for city in benchmark.trip(query).cities:
+        places = [*benchmark.sandbox.restaurants(city), *benchmark.sandbox.accommodations(city)]
+        assert all(place.name.replace("\n", "\\n") in request for place in places)
+    assert query.query in request
+
+
+def test_the_records_have_no_text_that_an_agent_could_read(generated: TravelPlanner):
+    assert "tool records" not in generated.briefing
+    assert "tool records" not in [tool.lower() for tool in TOOLS]
+    seen = told(generated, f"CitySearch[{generated.sandbox.state_of(generated.sandbox.cities()[0])}]", "tool records")
+    assert seen[1].text == ""
+    assert list(seen[1].data["tool records"].values()) == [seen[0].text]  # type: ignore[union-attr]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("task_id", REAL)
 def test_react_passes_real_queries(tmp_path: Path, task_id: str):
