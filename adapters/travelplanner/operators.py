@@ -234,14 +234,16 @@ async def _choose_bookings(
     """Make the choices of the current predicate one after another, and return the action for all bookings."""
     target, chooser = state["target"], benchmark.chooser(state["task"], state["target"])
     max_options, book, chosen = limits_of(state["task"], runtime).options, dict[str, Any](), list[str]()
-    for choice in choices_of(chooser.catalog, target):
+    choices = choices_of(chooser.catalog, target)
+    for number, choice in enumerate(choices, 1):
         offered = await run_in_thread(chooser.offer, choice, draft, target)
         if not offered.options:
             return _blocked_action(offered, chosen)
         shown = offered.options[:max_options]
         option = shown[0]
         if len(shown) > 1:
-            situation = await run_in_thread(_describe_situation, chooser, draft)
+            ahead = [*(later.label for later in choices[number:]), *(p.text for p in state["ahead"])]
+            situation = await run_in_thread(_describe_situation, chooser, draft, ahead)
             option = await _choose_option(shown, choice.label, situation, state, runtime)
         draft = book_option(draft, choice, option)
         book |= {str(slot): option.text for slot in choice.slots}
@@ -261,19 +263,22 @@ def _blocked_action(offered: OptionOffer, chosen: Sequence[str]) -> Action:
 
 
 class TripSituation(NamedTuple):
-    """What a choice depends on besides its options: the bookings so far, the money, and the cuisines not served yet."""
+    """What a choice depends on besides its options: the bookings so far and to come, the money, the cuisines."""
 
     booked: tuple[str, ...]
+    ahead: tuple[str, ...]
+    """What is to be decided later: first the other choices of the same predicate, such as the day's next meals."""
     spent: float
     budget: int
     missing_cuisines: tuple[str, ...]
+    """Requested cuisines that no chosen restaurant serves yet."""
 
 
-def _describe_situation(chooser: OptionChooser, draft: Draft) -> TripSituation:
+def _describe_situation(chooser: OptionChooser, draft: Draft, ahead: Sequence[str]) -> TripSituation:
     days = (slot.partition(":") for slot in draft.booked)
     booked = [f"day {day}, {entry}: {draft.booked[f'{day}:{entry}']}" for day, _, entry in days]
     spent = chooser.budget - chooser.money_left(draft)
-    return TripSituation(tuple(booked), spent, chooser.budget, tuple(chooser.missing_cuisines(draft)))
+    return TripSituation(tuple(booked), tuple(ahead), spent, chooser.budget, tuple(chooser.missing_cuisines(draft)))
 
 
 async def _choose_option(
@@ -294,11 +299,11 @@ async def _choose_option(
 def _format_choice(
     labels: Sequence[str], what: str, situation: TripSituation, state: RealizeView, *, small: bool
 ) -> str:
-    booked, spent, budget, missing = situation
+    booked, ahead, spent, budget, missing = situation
     refused = [_describe_refusal(attempt) for attempt in state["attempts"]]
     parts = {
         "Booked so far": "" if small else bullet_list(booked),
-        "To be decided after this": "" if small else bullet_list(predicate.text for predicate in state["ahead"]),
+        "To be decided after this": "" if small else bullet_list(ahead),
         "Options": bullet_list(labels),
         f"Tried before for the same condition ({state['target'].text}), and why it failed": numbered_list(refused)
         if refused

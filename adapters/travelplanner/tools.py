@@ -470,9 +470,10 @@ def _full_prompt(state: DecideView, profile: ModelProfile, runtime: Runtime[Cont
 
 def _plan_prompt(state: DecideView, turns: Sequence[Turn], query: str, request: str, profile: ModelProfile) -> Prompt:
     known, notes = _format_known(state), state["evidence"].view
+    wording = [text for text in dict.fromkeys([state["assignment"], request]) if text != query]
     question = ASK_PLAN.format(
         query=query,
-        request="\n".join(text for text in dict.fromkeys([state["assignment"], request]) if text != query),
+        wording="What the planning agent adds to it:\n" + "\n".join(wording) + "\n\n" if wording else "",
         known=known and f"Known from before and to keep in mind:\n{known}\n\n",
     )
     history = format_history(turns, RULES + notes + question, profile)
@@ -507,15 +508,13 @@ ASK_PLAN = """\
 Request of the traveller:
 {query}
 
-What the plan is for, in the words of who asks for it:
-{request}
-
-{known}Work it out first, in plain words: the city of every day and the days of travel; the transport of every leg; a
-place to stay in every city that has the room type and the house rules asked for and a minimum stay that the trip
-reaches, times the rooms that all people need; three meals a day in the day's city, none twice, which between them serve
-every cuisine asked for; an attraction for every day. Then add up the cost for all people, compare it with the budget,
-and exchange what is too dear. What the reference information does not list does not exist; where it lacks something,
-write "-" instead of inventing it. At the end write the whole plan: one JSON array, and no other JSON before it.
+{wording}{known}\
+Work it out first, in plain words: the city of every day and the days of travel; the transport of every leg; a place to
+stay in every city that has the room type and the house rules asked for and a minimum stay that the trip reaches, times
+the rooms that all people need; three meals a day in the day's city, none twice, which between them serve every cuisine
+asked for; an attraction for every day. Then add up the cost for all people, compare it with the budget, and exchange
+what is too dear. What the reference information does not list does not exist; where it lacks something, write "-"
+instead of inventing it. At the end write the whole plan: one JSON array, and no other JSON before it.
 """
 
 

@@ -161,7 +161,9 @@ def test_the_question_shows_the_bookings_so_far_and_what_is_still_to_be_decided(
     benchmark = Tiny(*CUISINES_WANTED, "paper")
     recorder = Recorder(LabelReader("French food"))
     state = played(benchmark, benchmark.task(), recorder)
-    lunch = next(prompt for prompt in recorder.prompts if prompt.count("lunch on day 1") == 1)
+    lunch = next(prompt for prompt in recorder.prompts if "breakfast: Gavroche, A" in prompt)
+    assert all(text in lunch for text in ("lunch on day 1 in A", "dinner on day 1 in A"))
+    assert "breakfast on day 1 in A" not in lunch
     transport, stay = state["certificates"][0].action.text, "Inn, A"
     assert all(text in lunch for text in (transport, stay, "breakfast: Gavroche, A", "Indian"))
     assert all(predicate.text in lunch for predicate in state["plan"][5:])
