@@ -1,137 +1,41 @@
-"""Audit the rules that certify ScienceWorld's conditions against the simulator's object tree.
+"""Audit the rules that certify conditions without a model against the world's own state.
 
-Walks the gold path of each of the thirty tasks, and copies of it with one wrong action: to a wrong room, with a wrong
-object, a wrong focus, or an action that the world denies. After every action each rule decides conditions about
-everything in the world, and each decision is compared with the tree. Prints one Markdown line for each kind of path,
-with the false decisions, and exits with 1 if there is one.
+Walks gold paths, and copies of them with one wrong action. After every action each decision of a rule is compared with
+the truth: ScienceWorld's object tree, BlocksWorld's state, TravelPlanner's official scorer and database. Prints one
+Markdown line for each kind of path, with the false decisions, and exits with 1 if there is one.
 
-    python benchmarks/certificate_audit.py --perturbed 10
+    python benchmarks/certificate_audit.py scienceworld --perturbed 10
 """
 
 import argparse
-import random
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
 from multiprocessing import get_context
-from typing import NamedTuple
 
-from certigraph.adapters.scienceworld.conditions import ROOMS, decide_condition, parse_condition
-from certigraph.adapters.scienceworld.objects import WorldState, read_world
-from certigraph.adapters.scienceworld.operators import draft_conditions
-from certigraph.adapters.scienceworld.pool import SimulatorPool
-from certigraph.adapters.scienceworld.recordings import load_gold_recording
-from certigraph.adapters.scienceworld.simulator import JavaSimulator
-from certigraph.adapters.scienceworld.splits import SPLITS, list_ids
-from certigraph.adapters.scienceworld.world import ScienceWorld
-from certigraph.state.records import Action
-
-MAX_PERTURBED_STEPS = 25
-"""Maximum number of actions of a perturbed path."""
-
-KINDS = ("wrong room", "wrong object", "wrong focus", "denied action")
-
-
-class Audit(NamedTuple):
-    """Counts of one path, and the false decisions, each with its action."""
-
-    path: str
-    counts: Counter[str]
-    false: tuple[str, ...]
-
-
-def conditions_about(world: WorldState, goal: str, action: str) -> Iterator[str]:
-    """Yield conditions about everything that exists, about the task's own things, and about the last action."""
-    names = sorted({thing.name for thing in world.objects})
-    places = sorted({holder for thing in world.objects for holder in thing.holders} | {*ROOMS})
-    yield from draft_conditions(goal)
-    for room in (*ROOMS, f"{ROOMS[0]} and the stove is on"):
-        yield f"The agent is in the {room}."
-    for name in names:
-        yield f"The location of the {name} is known."
-        yield f"The {name} is in focus."
-        yield f"The inventory contains the {name}."
-        yield f"The {name} has been made."
-        yield f"The {name.split()[-1]} is in focus."
-        yield f"The inventory contains the {name.split()[-1]}."
-    mentioned = [name for name in names if name in action]
-    for name in mentioned or names[:5]:
-        for place in places:
-            yield f"The {name} is in the {place}."
-
-
-def perturb(gold: Sequence[str], kind: str, draw: random.Random, names: Sequence[str]) -> list[str]:
-    """Return a copy of a path with one wrong action in it."""
-    at = draw.randrange(min(len(gold), MAX_PERTURBED_STEPS - 1))
-    wrong = {
-        "wrong room": f"teleport to {draw.choice(ROOMS)}",
-        "wrong object": f"pick up {draw.choice(names)}",
-        "wrong focus": f"focus on {draw.choice(names)}",
-        "denied action": draw.choice(["sing a song", f"open {draw.choice(names)}", "go to the moon", ""]),
-    }[kind]
-    return [*gold[:at], wrong, *gold[at:]][:MAX_PERTURBED_STEPS]
-
-
-def audit_task(task: str, perturbed: int) -> list[Audit]:
-    """Audit the gold path of a task's first variation and perturbed copies of it, in one simulator."""
-    simulator = JavaSimulator()
-    try:
-        gold = load_gold_recording(task, 0, "easy")
-        setting = SPLITS["gold"].setting(task, 0).model_copy(update={"simplification": "easy"})
-        audits = [_walk(f"{task} gold", gold.actions, gold.desc, setting, simulator)]
-        names = sorted({thing.name for thing in read_world(simulator.object_tree()).objects})
-        for number in range(perturbed):
-            kind = KINDS[number % len(KINDS)]
-            path = perturb(gold.actions, kind, random.Random(f"{task} {number}"), names)
-            audits.append(_walk(f"{task} {kind}", path, gold.desc, setting, simulator))
-        return audits
-    finally:
-        simulator.close()
-
-
-def _walk(path: str, actions: Sequence[str], goal: str, setting: object, simulator: JavaSimulator) -> Audit:
-    world = ScienceWorld(setting, SimulatorPool(lambda: simulator))  # type: ignore[arg-type]
-    observation, focus = world.reset(), ""
-    counts, false = Counter[str](), list[str]()
-    for action in actions:
-        if observation.done:
-            break
-        observation = world.step(Action(text=action))
-        if observation.text.startswith("You focus on the "):
-            focus = observation.text.removeprefix("You focus on the ").rstrip(".")
-        truth = read_world(simulator.object_tree(), focus)
-        for text in dict.fromkeys(conditions_about(truth, goal, action)):
-            decision, condition = decide_condition(text, observation), parse_condition(text)
-            if decision is None:
-                counts["undecided"] += 1
-                continue
-            holds = truth.holds(condition) if condition else None
-            counts["decided"] += 1
-            counts["certified"] += decision.holds
-            if decision.holds != holds:
-                counts["false"] += 1
-                false.append(f"{action!r} -> {observation.text[:80]!r}: {text} {decision}, the tree says {holds}")
-    return Audit(path, counts, tuple(false))
+WORLDS = ("scienceworld", "blocksworld", "travelplanner")
 
 
 def main() -> int:
-    """Run the audit and print its table."""
+    """Run the audit of a world and print its table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("world", choices=WORLDS, help="the world whose rules are audited")
     parser.add_argument("--perturbed", type=int, default=10, help="number of perturbed paths of each task")
-    parser.add_argument("--tasks", nargs="*", default=[], help="tasks; the default is all thirty")
-    parser.add_argument("--workers", type=int, default=2, help="number of simulators at once")
+    parser.add_argument("--tasks", nargs="*", default=[], help="tasks; the default is all")
+    parser.add_argument("--workers", type=int, default=2, help="number of processes at once")
     options = parser.parse_args()
-    tasks = options.tasks or sorted({task_id.partition("/")[2].partition(":")[0] for task_id in list_ids("gold")})
+    world = import_module(f"audits.{options.world}")
+    tasks = options.tasks or world.list_tasks()
     with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
-        audits = [a for batch in pool.map(audit_task, tasks, [options.perturbed] * len(tasks)) for a in batch]
+        audits = [a for batch in pool.map(world.audit_task, tasks, [options.perturbed] * len(tasks)) for a in batch]
     print("| path | paths | conditions decided | certified | undecided | false |\n|---|---|---|---|---|---|")
-    for kind in ("gold", *KINDS):
-        of_kind = [audit for audit in audits if audit.path.endswith(kind)]
+    for kind in ("gold", *world.KINDS):
+        of_kind = [audit for audit in audits if audit.path.endswith(f" {kind}")]
         total = sum((audit.counts for audit in of_kind), Counter[str]())
         figures = (f"{total[name]:,}" for name in ("decided", "certified", "undecided", "false"))
         print(f"| {kind} | {len(of_kind)} | {' | '.join(figures)} |")
-    wrong = [line for audit in audits for line in (f"{audit.path}: {text}" for text in audit.false)]
+    wrong = [f"{audit.path}: {text}" for audit in audits for text in audit.false]
     print("\n".join(wrong[:200]), file=sys.stderr)
     return 1 if wrong else 0
 

@@ -199,6 +199,8 @@ _FACT_PATTERNS = {
     name: re.compile(text.format(_BLOCK, _BLOCK).replace("holding ", "holding (?:the )?"))
     for name, text in FACTS.items()
 }
+_CONDITION_OPENING = re.compile(r"^(?:at the start, [^.]*\. )?my goal is (?:to have )?that ")
+_CONJUNCTION = re.compile(r",? and |, ")
 _MOVE_PATTERNS = [(name, re.compile(text.format(_BLOCK, _BLOCK))) for name, text in MOVES.items()] + [
     (name, re.compile(rf"\(?{name}" + rf" {_TERM}" * text.count("{}") + r"\)?")) for name, text in MOVES.items()
 ]
@@ -263,6 +265,23 @@ def _parse_cached_facts(flat: str) -> BlocksState:
     )
 
 
+def parse_condition(text: str) -> BlocksState | None:
+    """Parse a condition that claims facts and nothing else, joined by commas and "and"; None for any other wording.
+
+    `parse_facts` finds a fact also in "it is not true that the red block is clear": a verdict must not rest on that.
+    """
+    flat = _normalise_text(text).rstrip(". ")
+    parts = _CONJUNCTION.split(_CONDITION_OPENING.sub("", flat))
+    facts = [fact for part in parts if (fact := _parse_fact(part))]
+    return frozenset(facts) if len(facts) == len(parts) else None
+
+
+def decide_condition(text: str, state: BlocksState) -> bool | None:
+    """Return whether a condition holds in a state; None if its wording is not exactly that of facts."""
+    facts = parse_condition(text)
+    return None if facts is None else facts <= state
+
+
 def parse_observed(text: str) -> BlocksState:
     """Parse the state of the last `describe_state` sentence in a text; empty if there is none."""
     return _last_sentence(text, r"\bas observed, ")
@@ -281,6 +300,11 @@ def parse_action(text: str) -> BlockMove | None:
         if match := pattern.fullmatch(flat):
             return BlockMove(operator, tuple(map(_parse_block, match.groups())))
     return None
+
+
+def _parse_fact(phrase: str) -> BlockFact | None:
+    matches = ((name, pattern.fullmatch(phrase)) for name, pattern in _FACT_PATTERNS.items())
+    return next((BlockFact(name, tuple(map(_parse_block, match.groups()))) for name, match in matches if match), None)
 
 
 def _last_sentence(text: str, opening: str) -> BlocksState:

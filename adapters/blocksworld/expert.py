@@ -20,6 +20,7 @@ from certigraph.adapters.blocksworld.domain import (
     occupied_slots,
     ontable,
     parse_action,
+    parse_condition,
     parse_facts,
     parse_goal,
     parse_observed,
@@ -164,7 +165,7 @@ def read_position(view: Mapping[str, Any]) -> BlocksPosition:
         state=_observed_state(view) or parse_facts("".join(START.findall(goal)[:1])),
         goal=_parse_aim(goal),
         target=_parse_aim(target),
-        conditions=tuple(parse_facts(predicate.text) for predicate in view.get("checked", view.get("tail", ()))),
+        conditions=tuple(_parse_claim(predicate.text) for predicate in view.get("checked", view.get("tail", ()))),
         candidates=tuple(view.get("candidates", ())),
     )
 
@@ -181,8 +182,13 @@ def read_text(text: str) -> BlocksPosition:
         state=parse_observed(text) or parse_facts("".join(START.findall(text)[:1])),
         goal=parse_goal("\n".join(outside)) or parse_facts(aims[0]),
         target=_parse_aim(aims[-1]),
-        conditions=tuple(parse_facts(text) for text in NUMBERED.findall(QUOTED.sub("", text))),
+        conditions=tuple(_parse_claim(text) for text in NUMBERED.findall(QUOTED.sub("", text))),
     )
+
+
+def _parse_claim(text: str) -> BlocksState:
+    # A condition that claims anything besides facts is never counted as true.
+    return parse_condition(text) or frozenset()
 
 
 def _observed_state(view: Mapping[str, Any]) -> BlocksState:

@@ -217,7 +217,7 @@ class TravelPlanner(Benchmark):
     @cached_property
     def _operators(self) -> Mapping[str, Operator]:
         return (
-            create_tool_operators()
+            create_tool_operators(self)
             if self.config.tools
             else {**create_operators(self), **create_oneshot_operators(self)}
         )

@@ -18,7 +18,15 @@ from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.scripts import TEXT_SCHEMA, current_situation, random_for
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.travelplanner import tools
-from certigraph.adapters.travelplanner.options import NOTHING, REFUSED_KINDS, Draft, Trip, TripLeg, predicates_of
+from certigraph.adapters.travelplanner.options import (
+    NOTHING,
+    REFUSED_KINDS,
+    Draft,
+    Trip,
+    TripLeg,
+    escape_line_breaks,
+    predicates_of,
+)
 from certigraph.adapters.travelplanner.planning import OptionChooser, book_option, choices_of
 from certigraph.adapters.travelplanner.plans import MEALS, booked_kind_of
 from certigraph.adapters.travelplanner.queries import TravelQuery
@@ -27,7 +35,6 @@ from certigraph.adapters.travelplanner.written_plans import (
     DELIVER,
     RESTAURANTS,
     STAYS,
-    escape_line_breaks,
 )
 from certigraph.state.records import Record, Step
 

@@ -5,7 +5,7 @@ paper, Replan retries the remaining predicates; as an extension, it goes back to
 of cities.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,8 +13,8 @@ from langgraph.runtime import Runtime
 from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.models.calls import choose
-from certigraph.adapters.models.prompts import Prompt
+from certigraph.adapters.models.calls import choose, deliberate, profile_of
+from certigraph.adapters.models.prompts import Prompt, bullet_list, numbered_list
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.travelplanner.options import (
@@ -24,6 +24,7 @@ from certigraph.adapters.travelplanner.options import (
     TRANSPORT,
     Draft,
     Option,
+    OptionOffer,
     Trip,
     draft_of,
     predicates_of,
@@ -39,7 +40,7 @@ from certigraph.adapters.travelplanner.planning import (
     book_option,
     choices_of,
 )
-from certigraph.state.records import RESTORE, Action, Predicate, Verdict
+from certigraph.state.records import RESTORE, Action, Attempt, Predicate, Verdict
 from certigraph.state.run import CertifiedState, certified_states
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
 
@@ -188,15 +189,6 @@ def _find_untried_trip(benchmark: "TravelPlanner", state: SDPReplanView) -> Trip
 # Propose, Realize and Validate: deterministic except for one model call that chooses among options.
 
 
-class OptionQuestion(NamedTuple):
-    """Values for the prompt in which a model chooses an option, except the options themselves."""
-
-    query: str
-    what: str
-    budget: int
-    spent: float
-
-
 def create_operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
     """Create the SDP operators propose, realize, validate and replan for one benchmark, by name."""
 
@@ -241,30 +233,91 @@ async def _choose_bookings(
 ) -> Action:
     """Make the choices of the current predicate one after another, and return the action for all bookings."""
     target, chooser = state["target"], benchmark.chooser(state["task"], state["target"])
-    max_options, book = limits_of(state["task"], runtime).options, dict[str, Any]()
-    for choice in choices_of(chooser.catalog, target):
+    max_options, book, chosen = limits_of(state["task"], runtime).options, dict[str, Any](), list[str]()
+    choices = choices_of(chooser.catalog, target)
+    for number, choice in enumerate(choices, 1):
         offered = await run_in_thread(chooser.offer, choice, draft, target)
         if not offered.options:
-            return Action(
-                text=f"nothing to book: {offered.diagnosis}", kind="none", args={"blocked": offered.blocked_by}
-            )
-        money_left = await run_in_thread(chooser.money_left, draft)
-        context = OptionQuestion(state["task"].goal, choice.label, chooser.budget, chooser.budget - money_left)
-        option = await _choose_option(offered.options[:max_options], context, runtime)
+            return _blocked_action(offered, chosen)
+        shown = offered.options[:max_options]
+        option = shown[0]
+        if len(shown) > 1:
+            ahead = [*(later.label for later in choices[number:]), *(p.text for p in state["ahead"])]
+            situation = await run_in_thread(_describe_situation, chooser, draft, ahead)
+            option = await _choose_option(shown, choice.label, situation, state, runtime)
         draft = book_option(draft, choice, option)
         book |= {str(slot): option.text for slot in choice.slots}
+        chosen.append(f"{choice.label}: {option.label}")
     text = "; ".join(dict.fromkeys(book.values()))
     return Action(text=text, kind="book", args={"book": book, "route": target.args["route"]})
 
 
-async def _choose_option(offered: list[Option], context: OptionQuestion, runtime: Runtime[Context]) -> Option:
-    if len(offered) == 1:
-        return offered[0]
+def _blocked_action(offered: OptionOffer, chosen: Sequence[str]) -> Action:
+    """Return the action of a predicate for which nothing can be booked; its text says what had been chosen before."""
+    nothing = f"nothing to book: {offered.diagnosis}"
+    text = f"{nothing}, after choosing {'; '.join(chosen)}" if chosen else nothing
+    return Action(text=text, kind="none", args={"blocked": offered.blocked_by})
+
+
+# The question by which a model chooses an option. What stays the same comes first, what grows next (prefix caches).
+
+
+class TripSituation(NamedTuple):
+    """What a choice depends on besides its options: the bookings so far and to come, the money, the cuisines."""
+
+    booked: tuple[str, ...]
+    ahead: tuple[str, ...]
+    """What is to be decided later: first the other choices of the same predicate, such as the day's next meals."""
+    spent: float
+    budget: int
+    missing_cuisines: tuple[str, ...]
+    """Requested cuisines that no chosen restaurant serves yet."""
+
+
+def _describe_situation(chooser: OptionChooser, draft: Draft, ahead: Sequence[str]) -> TripSituation:
+    days = (slot.partition(":") for slot in draft.booked)
+    booked = [f"day {day}, {entry}: {draft.booked[f'{day}:{entry}']}" for day, _, entry in days]
+    spent = chooser.budget - chooser.money_left(draft)
+    return TripSituation(tuple(booked), tuple(ahead), spent, chooser.budget, tuple(chooser.missing_cuisines(draft)))
+
+
+async def _choose_option(
+    offered: Sequence[Option], what: str, situation: TripSituation, state: RealizeView, runtime: Runtime[Context]
+) -> Option:
+    """Ask the model to choose one of several options; a model that is not small gives its reasons first."""
+    small = (await profile_of("executor", runtime)).is_small
     labels = _distinct_labels([option.label for option in offered])
-    prompt = Prompt(
-        system=RULES.format(query=context.query), user=QUESTION.format(options="\n".join(labels), **context._asdict())
-    )
-    return offered[labels.index(await choose(prompt, labels, role="executor", runtime=runtime))]
+    question = _format_choice(labels, what, situation, state, small=small)
+    prompt = Prompt(RULES.format(query=state["task"].goal), question)
+    if small:
+        choice = await choose(prompt, labels, role="executor", runtime=runtime)
+    else:
+        choice = (await deliberate(prompt, labels, role="executor", runtime=runtime)).choice
+    return offered[labels.index(choice)]
+
+
+def _format_choice(
+    labels: Sequence[str], what: str, situation: TripSituation, state: RealizeView, *, small: bool
+) -> str:
+    booked, ahead, spent, budget, missing = situation
+    refused = [_describe_refusal(attempt) for attempt in state["attempts"]]
+    parts = {
+        "Booked so far": "" if small else bullet_list(booked),
+        "To be decided after this": "" if small else bullet_list(ahead),
+        "Options": bullet_list(labels),
+        f"Tried before for the same condition ({state['target'].text}), and why it failed": numbered_list(refused)
+        if refused
+        else "",
+    }
+    shown = "\n\n".join(f"{title}:\n{text}" for title, text in parts.items() if text)
+    money = f"Spent so far: ${spent:g} of ${budget}; ${budget - spent:g} are left."
+    cuisines = f"\nRequested cuisines that no chosen restaurant serves yet: {', '.join(missing)}." if missing else ""
+    return f"{shown}\n\n{money}{cuisines}\n{(SMALL_CHOICE if small else CHOICE).format(what=what)}"
+
+
+def _describe_refusal(attempt: Attempt) -> str:
+    text, reason = attempt.action.text, attempt.verdict.reason
+    return reason if reason == text else f"{text}: {reason or 'the condition did not hold'}"
 
 
 def _distinct_labels(labels: list[str]) -> list[str]:
@@ -272,17 +325,26 @@ def _distinct_labels(labels: list[str]) -> list[str]:
 
 
 RULES = """\
-You plan a trip, one booking at a time. Every option you are shown keeps all the rules of the request.
-Prefer options that suit the request and leave money for the rest.
+You plan a trip and decide one booking after another. Every option that you are shown exists and keeps the rules that a
+single booking can break: it is affordable with the money that is left now, nothing is booked twice, it goes with the
+transport chosen before, and a place to stay has the room, the rules and the number of nights that the request asks for.
+What you have to see to is the trip as a whole: its total cost must stay within the budget, and every cuisine that the
+request names must be served by at least one of its meals. A booking cannot be taken back. Prices in brackets are for
+all travellers, those of places to stay for all nights; attractions are free. A restaurant's cuisines and the type, the
+minimum stay and the house rules of a place to stay follow its price.
 
 Request:
 {query}
 """
 
-QUESTION = """\
-Options:
-{options}
+CHOICE = """\
+Now choose {what}.
+Think first: what does the request want here, what must the money that is left still pay for, and if a requested cuisine
+is missing, which option serves it at a price that the rest of the trip can bear? Of what was tried before, choose
+something else. Then give one option, copied exactly.
+"""
 
-Spent so far: ${spent:g} of ${budget}.
-Choose {what}.
+SMALL_CHOICE = """\
+Choose {what}. Prefer options that suit the request and leave money for the rest, and restaurants that serve a requested
+cuisine that is still missing.
 """

@@ -20,7 +20,7 @@ from certigraph.adapters.travelplanner.plans import (
 )
 from certigraph.adapters.travelplanner.queries import LocalConstraint, TravelQuery, legs_of, visited_cities_of
 from certigraph.adapters.travelplanner.sandbox import Accommodation, Flight, Sandbox
-from certigraph.adapters.travelplanner.scoring import ALLOWED_ROOMS
+from certigraph.adapters.travelplanner.scoring import ALLOWED_ROOMS, served_cuisines
 from certigraph.state.records import Action, Arguments, Predicate
 
 # Trips on one route, and the predicates that a trip takes.
@@ -138,7 +138,10 @@ REFUSED_KINDS: dict[str, TransportKind] = {"no flight": "flight", "no self-drivi
 
 
 class Option(NamedTuple):
-    """Candidate for a plan entry: its text, a label to choose it by, and its cost in dollars for all people."""
+    """Candidate for a plan entry: its text, a label to choose it by, and its cost in dollars for all people.
+
+    The label says what a choice may depend on: the cost, the cuisines of a restaurant, the rules of a place to stay.
+    """
 
     text: str
     label: str
@@ -194,7 +197,7 @@ def list_stays(city: str, people: int, nights: int, sandbox: Sandbox) -> list[Op
         if matches := match_accommodation(*parse_place(text), sandbox):
             place = matches[0]
             cost = place.price * ceil(people / place.maximum_occupancy) * nights
-            options[text] = Option(text, f"{_shorten_name(row.name)} (${cost:g}, {place.room_type})", cost, place=place)
+            options[text] = Option(text, _stay_label(row.name, place, cost), cost, place=place)
     return list(options.values())
 
 
@@ -205,7 +208,8 @@ def list_restaurants(city: str, people: int, sandbox: Sandbox) -> list[Option]:
         text = f"{row.name}, {city}"
         if matches := match_restaurant(*parse_place(text), sandbox):
             cost = matches[0].cost * people
-            options[text] = Option(text, f"{_shorten_name(row.name)} (${cost:g})", cost, cuisines=matches[0].cuisines)
+            label = f"{escape_line_breaks(row.name)} (${cost:g}; {matches[0].cuisines})"
+            options[text] = Option(text, label, cost, cuisines=matches[0].cuisines)
     return list(options.values())
 
 
@@ -215,7 +219,7 @@ def list_attractions(city: str, sandbox: Sandbox) -> list[Option]:
     matched = {
         text: name for text, name in texts.items() if ";" not in text and match_attraction(*parse_place(text), sandbox)
     }
-    return [Option(f"{text};", _shorten_name(name), 0.0) for text, name in matched.items()]
+    return [Option(f"{text};", escape_line_breaks(name), 0.0) for text, name in matched.items()]
 
 
 def transport_filter(constraint: LocalConstraint) -> OptionFilter:
@@ -295,8 +299,15 @@ def _car_options(leg: TripLeg, people: int, sandbox: Sandbox) -> Iterator[Option
             yield Option(text, f"{word} {road.duration} (${cost:g})", cost, kind)
 
 
-def _shorten_name(name: str) -> str:
-    return name if len(name) <= 60 else f"{name[:57]}..."
+def _stay_label(name: str, place: Accommodation, cost: float) -> str:
+    """Return the label of a place to stay: its cost, and what constraints of a request are about."""
+    stay = f"at least {place.minimum_nights:g} nights; {place.maximum_occupancy} people a room"
+    return f"{escape_line_breaks(name)} (${cost:g}; {place.room_type}; {stay}; {place.house_rules})"
+
+
+def escape_line_breaks(name: str) -> str:
+    r"""Write line breaks of a name as the two characters `\n`, as the official tables do."""
+    return name.replace("\n", "\\n")
 
 
 # Candidates of a trip, looked up once.
@@ -311,6 +322,14 @@ class TripCatalog:
         self.stays = cache(self._stays)
         self.restaurants = cache(self._restaurants)
         self.lowest_stay = cache(self._lowest_stay)
+
+    def missing_cuisines(self, draft: "Draft") -> list[str]:
+        """Return the requested cuisines that a draft does not serve yet, by the official rules."""
+        if not self.constraint.cuisine:
+            return []
+        days = draft.plan(self.trip)
+        served = [text for day in days for text in served_cuisines(day, self.trip.origin, self.sandbox)]
+        return [cuisine for cuisine in self.constraint.cuisine if not any(cuisine in text for text in served)]
 
     def _transports(self, leg: TripLeg) -> list[Option]:
         return list_transports(leg, self.people, self.sandbox)
@@ -360,11 +379,6 @@ class Draft(NamedTuple):
     def kinds(self) -> set[TransportKind]:
         """Return the kinds of transport booked."""
         return {kind for text in self.texts("transportation") if (kind := booked_kind_of(text))}
-
-    def missing_cuisines(self, requested: Sequence[str], sandbox: Sandbox) -> list[str]:
-        """Return the requested cuisines that no chosen restaurant serves yet."""
-        served = [rows[0].cuisines for t in self.texts(*MEALS) if (rows := match_restaurant(*parse_place(t), sandbox))]
-        return [cuisine for cuisine in requested if not any(cuisine in cuisines for cuisines in served)]
 
     def plan(self, trip: Trip) -> list[dict[str, object]]:
         """Convert to the official plan format, a dict for each day."""

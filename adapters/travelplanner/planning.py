@@ -14,6 +14,7 @@ from certigraph.adapters.travelplanner.options import (
     BUDGET,
     NOTHING,
     REFUSED_KINDS,
+    RENDER,
     Draft,
     Option,
     OptionFilter,
@@ -30,6 +31,8 @@ from certigraph.adapters.travelplanner.options import (
 from certigraph.adapters.travelplanner.plans import (
     MEALS,
     TransportKind,
+    booked_kind_of,
+    flight_number_of,
     is_known_transport,
     match_accommodation,
     match_attraction,
@@ -133,7 +136,7 @@ class Lookahead:
     def meal_cost(self, draft: Draft) -> float:
         """Return the lowest cost of the meals not booked yet, in different restaurants, with all cuisines served."""
         catalog = self._catalog
-        missing = tuple(draft.missing_cuisines(catalog.constraint.cuisine or (), catalog.sandbox))
+        missing = tuple(catalog.missing_cuisines(draft))
         used = frozenset(draft.texts(*MEALS))
         menu: Menu = {0: 0.0}
         for city, slots in self._open_meals(draft).items():
@@ -279,7 +282,7 @@ class OptionChooser:
 
     def missing_cuisines(self, draft: Draft) -> list[str]:
         """Return the requested cuisines that a draft does not serve yet."""
-        return draft.missing_cuisines(self.catalog.constraint.cuisine or (), self.catalog.sandbox)
+        return self.catalog.missing_cuisines(draft)
 
     def _offer(self, choice: SlotChoice, draft: Draft, target: Predicate) -> OptionOffer:
         filters = [*self._filters(choice, draft, target)]
@@ -361,11 +364,20 @@ def find_repeats(draft: Draft) -> list[str]:
 
 
 def find_open_slots(trip: Trip, draft: Draft) -> list[str]:
-    """Return the slots that a complete itinerary fills (possibly with "-") and this draft does not."""
+    """Return the slots that a complete itinerary fills and this draft does not; "-" fills only what may be left out."""
     slots = [PlanSlot(leg.day, "transportation") for leg in trip.legs]
     slots += [PlanSlot(day, "accommodation") for day in range(1, trip.days)]
     slots += [PlanSlot(day, entry) for day in range(1, trip.days + 1) for entry in (*MEALS, "attraction")]
-    return [str(slot) for slot in slots if str(slot) not in draft.booked]
+    return [str(slot) for slot in slots if not _is_filled(trip, slot, draft.booked.get(str(slot), ""))]
+
+
+def _is_filled(trip: Trip, slot: PlanSlot, text: str) -> bool:
+    return bool(text) and (text != NOTHING or _may_be_empty(trip, slot))
+
+
+def _may_be_empty(trip: Trip, slot: PlanSlot) -> bool:
+    """Return whether a slot may hold "-": meals and attractions of travel days only."""
+    return trip.leg_on(slot.day) is not None and slot.entry in (*MEALS, "attraction")
 
 
 def _is_known(slot: str, text: str, sandbox: Sandbox) -> bool:
@@ -396,20 +408,21 @@ def _find_unfilled(catalog: TripCatalog, target: Predicate, entries: Mapping[str
         yield f"not booked: {', '.join(missing)}"
     for slot in slots:
         text = entries.get(str(slot), "")
-        if text and not _fits_slot(catalog.trip, slot, text):
+        if text and not _fits_slot(catalog, slot, text):
             yield f"{text} does not serve as {slot.entry} of day {slot.day}"
 
 
-def _fits_slot(trip: Trip, slot: PlanSlot, text: str) -> bool:
-    """Return whether an entry is for the leg or the city of its day.
-
-    "-" is allowed for meals and attractions of travel days only.
-    """
+def _fits_slot(catalog: TripCatalog, slot: PlanSlot, text: str) -> bool:
+    """Return whether an entry is for the leg and the date, or the city, of its day."""
+    trip = catalog.trip
     leg = trip.leg_on(slot.day)
     if text == NOTHING:
-        return leg is not None and slot.entry in (*MEALS, "attraction")
+        return _may_be_empty(trip, slot)
     if leg and slot.entry == "transportation":
-        return parse_endpoints(text) == parse_endpoints(f"from {leg.origin} to {leg.destination}")
+        flight = catalog.sandbox.flight(flight_number_of(text)) if booked_kind_of(text) == "flight" else None
+        is_of_leg = parse_endpoints(text) == parse_endpoints(f"from {leg.origin} to {leg.destination}")
+        # the official scorer does not check a flight's date, but the predicate names it
+        return is_of_leg and (flight is None or flight.date == leg.date)
     return text.removesuffix(";").endswith(f", {trip.city_on(slot.day)}")
 
 
@@ -427,14 +440,18 @@ def _find_forbidden(catalog: TripCatalog, booked: Draft) -> Iterator[str]:
 
 def _check_totals(budget: int, target: Predicate, observation: Observation) -> Iterator[str]:
     data = observation.data
-    cost, kinds = data.get("cost"), data.get("kinds")
+    cost, kinds, is_whole = data.get("cost"), data.get("kinds"), target.kind in (BUDGET, RENDER)
+    if is_whole and "open" not in data:
+        yield "the trip was not added up"
+    if target.kind == RENDER and not data.get("written"):
+        yield "the itinerary was not written"
     if isinstance(cost, (int, float)) and cost > budget:
         yield f"the draft costs ${cost:g}, the budget is ${budget}"
     if isinstance(kinds, list) and "self-driving" in kinds and len(kinds) > 1:
         yield f"self-driving does not go with {', '.join(str(k) for k in kinds if k != 'self-driving')}"
     if data.get("repeats"):
         yield f"chosen twice: {data['repeats']}"
-    if target.kind == BUDGET and data.get("owed"):
+    if is_whole and data.get("owed"):
         yield f"cuisines not served: {data['owed']}"
-    if target.kind == BUDGET and data.get("open"):
+    if is_whole and data.get("open"):
         yield f"still open: {data['open']}"

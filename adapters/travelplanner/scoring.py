@@ -266,7 +266,7 @@ def requested_constraints(query: TravelQuery) -> set[str]:
 
 def check_cuisine(query: TravelQuery, plan: WrittenPlan, sandbox: Sandbox) -> Iterator[str]:
     """Check that every requested cuisine is served by some restaurant of the plan."""
-    served = [cuisines for day in plan for cuisines in _served_cuisines(day, query.org, sandbox)]
+    served = [cuisines for day in plan for cuisines in served_cuisines(day, query.org, sandbox)]
     for wanted in query.local_constraint.cuisine or ():
         if not any(wanted in cuisines for cuisines in served):
             yield f"no restaurant serves {wanted}"
@@ -315,7 +315,8 @@ HARD: Mapping[str, Check] = {
 }
 
 
-def _served_cuisines(day: PlanDay, org: str, sandbox: Sandbox) -> Iterator[str]:
+def served_cuisines(day: PlanDay, org: str, sandbox: Sandbox) -> Iterator[str]:
+    """Yield the cuisines of a day's restaurants, as the official check of the requested cuisines reads them."""
     for text in meals_of(day):
         place = parse_place(text)
         if place.city == org:

@@ -5,37 +5,44 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.models.calls import ask, ask_text
+from certigraph.adapters.benchmarks import context_of, limits_of
+from certigraph.adapters.episodes import rehearse
+from certigraph.adapters.models.calls import ask, ask_text, profile_of
+from certigraph.adapters.models.profiles import ModelProfile
 from certigraph.adapters.models.prompts import (
     WORLD_TAG,
     Prompt,
     build_prompt,
     bullet_list,
     clip,
+    format_history,
     format_turns,
     quote,
     unquote_line,
 )
+from certigraph.adapters.models.schemas import Bounded
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.adapters.travelplanner.options import Option, TripLeg, list_transports
+from certigraph.adapters.travelplanner.options import Option, TripLeg, escape_line_breaks, list_transports
 from certigraph.adapters.travelplanner.queries import ListedLeg
 from certigraph.adapters.travelplanner.sandbox import Sandbox, find_sources
 from certigraph.adapters.travelplanner.written_plans import (
     DELIVER,
     MAX_PLAN_CHARS,
     RULES,
-    escape_line_breaks,
     format_accommodation,
     format_restaurant,
     format_transport,
 )
 from certigraph.state.records import Action, Observation
-from certigraph.state.run import DecideView, parse_action
+from certigraph.state.run import DecideView, Turn, parse_action
+
+if TYPE_CHECKING:
+    from certigraph.adapters.travelplanner.benchmark import TravelPlanner
 
 # Tool names and formats, and parsing an action as a tool call.
 
@@ -55,6 +62,9 @@ FORMS: Mapping[str, tuple[str, ...]] = {
 """Tools that the world answers, with their arguments. `MakePlan` is not one of them: a model makes the plan."""
 
 TOOLS = (*FORMS, MAKE_PLAN)
+
+RECORDS = "tool records"
+"""Text of the action by which `MakePlan` gets every call of a look-up tool with its answer; agents cannot take it."""
 
 DATE = "2022-03-15"
 """Example of the date format."""
@@ -240,9 +250,6 @@ def _join_limited(items: Sequence[str]) -> str:
 
 # The six look-up tools. Their answers depend only on their arguments, so the order of calls does not matter.
 
-MAX_ROWS = 40
-"""Maximum number of rows of one answer."""
-
 COMPLETE_TABLE = "clean_Flights_2022.csv"
 """Name of the official flight table, which is complete; subsets have other names."""
 
@@ -337,8 +344,7 @@ def _list_rows(head: str, rows: Iterable[str], none: str) -> Observation:
     lines = [f"- {row}" for row in rows]
     if not lines:
         return Observation(text=none, data={"rows": 0})
-    more = [f"({len(lines) - MAX_ROWS} more are left out)"] if len(lines) > MAX_ROWS else []
-    return Observation(text="\n".join([f"{head}:", *lines[:MAX_ROWS], *more]), data={"rows": len(lines)})
+    return Observation(text="\n".join([f"{head}:", *lines]), data={"rows": len(lines)})
 
 
 def _unknown_observation(text: str) -> Observation:
@@ -355,23 +361,23 @@ MAX_TASK_CHARS, MAX_ADVICE_CHARS, MAX_EARLIER_CHARS, MAX_ANSWER_CHARS, MAX_VIEW_
     4_300,
     2_500,
 )
-"""Maximum number of characters of each part of a prompt, together under 12,000; the latest answer gets the most."""
+"""Maximum characters of each part of a small model's prompt, together under 12,000; the latest answer gets the most."""
 
 MAX_REQUEST_CHARS, MAX_NOTES_CHARS = 2_500, 7_000
-"""Maximum number of characters of the parts of the prompt for the plan."""
+"""Maximum characters of the parts of a small model's prompt for the plan."""
 
 MAX_THOUGHT_CHARS, MAX_WRITTEN_CHARS = 160, 1_500
-"""Maximum number of characters of a thought, and of the text of one call."""
+"""Maximum characters of a small model's thought, and of the text of its call."""
 
 MAX_SHOWN_CHARS = 160
-"""Maximum number of characters of a call that later turns show."""
+"""Maximum characters of a call that later turns show to a small model."""
 
 
 class TravelPlannerMove(BaseModel):
     """The model's answer: a thought, a tool, and what the tool is given."""
 
-    # maxLength only constrains a grammar. Longer replies of other models are cut, because a repair costs another call.
-    thought: str = Field(json_schema_extra={"maxLength": MAX_THOUGHT_CHARS})
+    # Bounds only constrain a small model's grammar. Longer replies are cut, because a repair costs another call.
+    thought: Annotated[str, Bounded(MAX_THOUGHT_CHARS)]
     tool: Literal[
         "FlightSearch",
         "GoogleDistanceMatrix",
@@ -382,48 +388,150 @@ class TravelPlannerMove(BaseModel):
         "NotebookWrite",
         "MakePlan",
     ]
-    text: str = Field(min_length=1, json_schema_extra={"maxLength": MAX_WRITTEN_CHARS})
+    text: Annotated[str, Field(min_length=1), Bounded(MAX_WRITTEN_CHARS)]
 
 
-async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for a thought and a tool call; for `MakePlan`, ask again for the plan and deliver it."""
-    move = await ask(
-        build_prompt(runtime, _format_question(state)), TravelPlannerMove, role="executor", runtime=runtime
-    )
-    text = clip(WORLD_TAG.sub(" ", move.text).strip(), MAX_WRITTEN_CHARS)
-    action = await _make_plan(state, text, runtime) if move.tool == MAKE_PLAN else create_tool_action(move.tool, text)
-    return {"thought": clip(unquote_line(move.thought), MAX_THOUGHT_CHARS), "action": action}
+def create_tool_operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
+    """Return the operators `decide` (agent with a task) and `execute` (agent with a sub-task), which work alike.
 
+    They ask the model for a thought and a tool call. For `MakePlan` they ask again, for the plan, and deliver it.
+    """
 
-def create_tool_operators() -> Mapping[str, Operator]:
-    """Return the operators `decide` (agent with a task) and `execute` (agent with a sub-task), which work alike."""
+    async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
+        profile = await profile_of("executor", runtime)
+        prompt = _small_prompt(state, runtime) if profile.is_small else _full_prompt(state, profile, runtime)
+        move = await ask(prompt, TravelPlannerMove, role="executor", runtime=runtime)
+        thought, text = unquote_line(move.thought), WORLD_TAG.sub(" ", move.text).strip()
+        if profile.is_small:
+            thought, text = clip(thought, MAX_THOUGHT_CHARS), clip(text, MAX_WRITTEN_CHARS)
+        if move.tool == MAKE_PLAN:
+            return {"thought": thought, "action": await _make_plan(state, text, benchmark, runtime)}
+        return {"thought": thought, "action": create_tool_action(move.tool, text, small=profile.is_small)}
+
     return {"decide": decide, "execute": decide}
 
 
-def create_tool_action(tool: str, text: str) -> Action:
-    """Create the action of a tool call; `args["query"]` has the complete text of the call, the action's text is cut."""
-    return Action(text=f"{tool}[{clip(unquote_line(text), MAX_SHOWN_CHARS)}]", kind=tool, args={"query": text})
+def create_tool_action(tool: str, text: str, *, small: bool = False) -> Action:
+    """Create the action of a tool call; `args["query"]` has the text of the call.
+
+    The action's own text, which later turns show, is cut for a small model.
+    """
+    shown = unquote_line(text)
+    return Action(text=f"{tool}[{clip(shown, MAX_SHOWN_CHARS) if small else shown}]", kind=tool, args={"query": text})
 
 
-async def _make_plan(state: DecideView, request: str, runtime: Runtime[Context]) -> Action:
-    # Of everything that was looked up, the prompt contains only the notebook.
-    text = clip(f"{state['assignment']}\n{request}", MAX_REQUEST_CHARS)
-    notes = clip(state["evidence"].view, MAX_NOTES_CHARS)
-    prompt = Prompt(RULES.format(reference=quote(notes, MAX_NOTES_CHARS)), ASK_PLAN.format(request=text))
+async def _make_plan(state: DecideView, request: str, benchmark: "TravelPlanner", runtime: Runtime[Context]) -> Action:
+    profile, notes = await profile_of("planner", runtime), state["evidence"].view
+    if profile.is_small:
+        # Of everything that was looked up, the prompt of a small model contains only the notebook.
+        notes, text = clip(notes, MAX_NOTES_CHARS), clip(f"{state['assignment']}\n{request}", MAX_REQUEST_CHARS)
+        prompt = Prompt(RULES.format(reference=quote(notes, MAX_NOTES_CHARS)), SMALL_ASK_PLAN.format(request=text))
+    else:
+        turns = await _load_records(state, runtime) or state["turns"]
+        prompt = _plan_prompt(state, turns, benchmark.query(state["task"]).query, request, profile)
     plan = await ask_text(prompt, role="planner", runtime=runtime, about={"notes": notes})
-    return Action(text=clip(f"{DELIVER} {plan}", MAX_PLAN_CHARS), kind=DELIVER, args={"plan": plan})
+    text = f"{DELIVER} {plan}"
+    return Action(text=clip(text, MAX_PLAN_CHARS) if profile.is_small else text, kind=DELIVER, args={"plan": plan})
 
 
-def _format_question(state: DecideView) -> str:
+async def _load_records(state: DecideView, runtime: Runtime[Context]) -> list[Turn]:
+    """Return every call of a look-up tool with its answer, those of earlier sub-tasks included.
+
+    They are read from a copy of the world, because the agent of a sub-task sees its own calls only. Without such a copy
+    the result is empty.
+    """
+    context = context_of(runtime)
+    if context.rehearse is None or context.environment is not None:
+        return []
+    rehearsal = await rehearse([RECORDS], state["task"], runtime)
+    records = rehearsal.observation.data.get(RECORDS)
+    if not isinstance(records, dict):
+        return []
+    return [Turn(action=call, observation=str(answer)) for call, answer in records.items()]
+
+
+# Prompts of models that are not small: everything that the tools returned, as far as the model's window allows.
+
+
+def _full_prompt(state: DecideView, profile: ModelProfile, runtime: Runtime[Context]) -> Prompt:
+    before = f"Assignment: {state['assignment']}\n\n"
+    notes, known = state["evidence"].view, _format_known(state)
+    after = QUESTION.format(
+        notes=quote(notes, len(notes)),
+        known=known and f"\nTo keep in mind:\n{known}\n",
+        used=state["steps"],
+        most=limits_of(state["task"], runtime).steps,
+    )
+    rest = build_prompt(runtime, before + after, role=TRAVEL_AGENT)
+    history = format_history(state["turns"], rest.system + rest.user, profile)
+    calls = f"Calls so far and their answers, the latest last:\n{quote(history.text, len(history.text))}\n\n"
+    return build_prompt(runtime, before + calls + after, role=TRAVEL_AGENT, cut=history.cut)
+
+
+def _plan_prompt(state: DecideView, turns: Sequence[Turn], query: str, request: str, profile: ModelProfile) -> Prompt:
+    known, notes = _format_known(state), state["evidence"].view
+    wording = [text for text in dict.fromkeys([state["assignment"], request]) if text != query]
+    question = ASK_PLAN.format(
+        query=query,
+        wording="What the planning agent adds to it:\n" + "\n".join(wording) + "\n\n" if wording else "",
+        known=known and f"Known from before and to keep in mind:\n{known}\n\n",
+    )
+    history = format_history(turns, RULES + notes + question, profile)
+    reference = f"The notebook:\n{notes}\n\nThe calls of the tools and their answers:\n{history.text}"
+    return Prompt(RULES.format(reference=quote(reference, len(reference))), question, history.cut)
+
+
+def _format_known(state: DecideView) -> str:
+    lines = [*state["advice"], *state["belief"].text.splitlines()]
+    return bullet_list(lines) if lines else ""
+
+
+TRAVEL_AGENT = """\
+You plan a trip by calling tools, one call at a time, until what the assignment asks for is known or handed in. Rely on
+what the tools answered and not on what you know about places, prices or flights: a plan that names anything that the
+tools did not list is worthless, and so is one that costs more than the budget or ignores a wish of the request."""
+
+QUESTION = """\
+The notebook, which also holds what others noted who work on other parts of the same trip:
+{notes}
+{known}
+Calls used: {used} of at most {most}.
+
+Think first: what does the assignment still need, what of it do the answers and the notebook show already, and which
+call adds the most? Then make that one call. Look up nothing twice, and write down what the plan needs from an answer
+before you end: whole lines, copied exactly, of the candidates that suit the request (its people, dates, budget,
+cuisines, room type, house rules and means of transport), with more than one candidate where the choice is still open.
+An error in a call is named in its answer: correct that call instead of repeating it.
+"""
+
+ASK_PLAN = """\
+Request of the traveller:
+{query}
+
+{wording}{known}\
+Work it out first, in plain words: the city of every day and the days of travel; the transport of every leg; a place to
+stay in every city that has the room type and the house rules asked for and a minimum stay that the trip reaches, times
+the rooms that all people need; three meals a day in the day's city, none twice, which between them serve every cuisine
+asked for; an attraction for every day. Then add up the cost for all people, compare it with the budget, and exchange
+what is too dear. What the reference information does not list does not exist; where it lacks something, write "-"
+instead of inventing it. At the end write the whole plan: one JSON array, and no other JSON before it.
+"""
+
+
+# Prompts of small models: every part is cut.
+
+
+def _small_prompt(state: DecideView, runtime: Runtime[Context]) -> Prompt:
     turns, belief = state["turns"], state["belief"].text.splitlines()
     earlier = format_turns(turns[:-1], characters=80, within=MAX_EARLIER_CHARS) if turns[1:] else "(none)"
-    return QUESTION.format(
+    question = SMALL_QUESTION.format(
         assignment=clip(state["assignment"], MAX_TASK_CHARS),
         advice=_format_advice([*state["advice"], *belief]),
         earlier=quote(earlier, MAX_EARLIER_CHARS),
         latest=quote(format_turns(turns[-1:], characters=MAX_ANSWER_CHARS), MAX_ANSWER_CHARS),
         notes=quote(state["evidence"].view, MAX_VIEW_CHARS),
     )
+    return build_prompt(runtime, question)
 
 
 def _format_advice(lines: Sequence[str]) -> str:
@@ -432,7 +540,7 @@ def _format_advice(lines: Sequence[str]) -> str:
     return clip(bullet_list(clip(text, max(limit, 40)) for text in lines), MAX_ADVICE_CHARS)
 
 
-QUESTION = """\
+SMALL_QUESTION = """\
 Assignment: {assignment}
 
 To keep in mind:
@@ -448,10 +556,10 @@ The notebook:
 {notes}
 
 Think in one short sentence, then call one tool. Write down what the plan needs before you look up something else, for
-an answer is shown in full only once. Look up nothing twice.
+an answer is shown in full only once, and the plan is written from the notebook. Look up nothing twice.
 """
 
-ASK_PLAN = """\
+SMALL_ASK_PLAN = """\
 Request: {request}
 
 Write the whole plan now from what the notebook says, which is the reference information above: the JSON array and \
@@ -459,12 +567,15 @@ nothing else.
 """
 
 BRIEFING = """\
-You plan a trip with tools. Each call is a tool and its text:
-FlightSearch: "CITY, CITY, 2022-03-15", the flights of a leg on a day.
-GoogleDistanceMatrix: "CITY, CITY, MODE", how far it is and what it costs; the mode is self-driving or taxi.
-AccommodationSearch, RestaurantSearch, AttractionSearch: "CITY", what the city has.
-CitySearch: "STATE", the cities of a state.
-NotebookWrite: what to keep: for the plan, copy whole lines with names, cities, days and prices.
-MakePlan: the request in your words. It has the plan written from the request and the notebook alone, hands it in, and
-so ends the task; call it once, when the notebook has the transport of every leg, a place to stay in every city,
-restaurants for all meals, none twice, and an attraction for every day."""
+The trip is planned with tools. Each call is a tool and its text:
+FlightSearch: "CITY, CITY, 2022-03-15": the flights of a leg on a day, with times and the price for one person.
+GoogleDistanceMatrix: "CITY, CITY, MODE": distance, duration and the price of one car; the mode is self-driving or taxi.
+AccommodationSearch: "CITY": places to stay, each with its price a night, people a room, minimum nights, type and rules.
+RestaurantSearch: "CITY": restaurants, each with its price a person and its cuisines.
+AttractionSearch: "CITY": attractions.
+CitySearch: "STATE": the cities of a state.
+NotebookWrite: what to keep. The notebook outlasts the work on one part of the trip: for the plan, copy whole lines with
+names, cities, days and prices.
+MakePlan: the request in your words. It has the whole plan written, hands it in, and so ends the task; call it once,
+when the transport of every leg, a place to stay in every city, restaurants for all meals, none twice, and an attraction
+for every day are noted."""

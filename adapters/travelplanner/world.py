@@ -9,7 +9,7 @@ from certigraph.adapters.travelplanner.planning import find_open_slots, find_rep
 from certigraph.adapters.travelplanner.plans import WrittenPlan
 from certigraph.adapters.travelplanner.queries import TravelQuery
 from certigraph.adapters.travelplanner.scoring import score_plan
-from certigraph.adapters.travelplanner.tools import WRITE, Lookups, RefusedError, TravelToolCall, parse_call
+from certigraph.adapters.travelplanner.tools import RECORDS, WRITE, Lookups, RefusedError, TravelToolCall, parse_call
 from certigraph.adapters.travelplanner.written_plans import COST, DELIVER, PlanSubmission
 from certigraph.state.records import RESTORE, Action, Arguments, Observation, Scores
 from certigraph.state.run import parse_action
@@ -47,11 +47,8 @@ class TravelWorld(Environment):
             return self._book(action)
         if action.kind == RESTORE:
             return self._clear(action)
-        if action.kind == BUDGET:
-            unfilled = find_open_slots(self._catalog.trip, self._draft)
-            return Observation(text=self._summary(), data={**self._totals(), "open": [*unfilled]})
-        if action.kind == RENDER:
-            return Observation(text=f"Itinerary of {self._catalog.trip.days} days written.", done=True)
+        if action.kind in (BUDGET, RENDER):
+            return self._add_up(written=action.kind == RENDER)
         if action.kind in (COST, DELIVER):
             return self._submission.step(action)
         return Observation(text=action.text, accepted=False)
@@ -92,6 +89,14 @@ class TravelWorld(Environment):
         data: Arguments = {"booked": dict(requested.booked), **self._totals()}
         return Observation(text=f"Booked: {booked}. {self._summary()}", data=data)
 
+    def _add_up(self, *, written: bool) -> Observation:
+        unfilled = find_open_slots(self._catalog.trip, self._draft)
+        data: Arguments = {**self._totals(), "open": [*unfilled]}
+        if not written:
+            return Observation(text=self._summary(), data=data)
+        text = f"Itinerary of {self._catalog.trip.days} days written."
+        return Observation(text=text, data={**data, "written": True}, done=True)
+
     def _clear(self, action: Action) -> Observation:
         cleared = action.args.get("clear")
         slots = set(map(str, cleared)) if isinstance(cleared, list) else set()
@@ -100,7 +105,7 @@ class TravelWorld(Environment):
 
     def _totals(self) -> Arguments:
         catalog = self._catalog
-        missing = self._draft.missing_cuisines(catalog.constraint.cuisine or (), catalog.sandbox)
+        missing = catalog.missing_cuisines(self._draft)
         cost = self._draft.cost(catalog.trip, catalog.people, catalog.sandbox)
         return {
             "cost": cost,
@@ -122,7 +127,8 @@ class ToolWorld(TravelWorld):
     """World with tools and a notebook. Plans are delivered and scored as in `TravelWorld`; nothing is booked here.
 
     No observation depends on earlier steps, not even the reply to a note. So sub-tasks may run concurrently, each in
-    its own copy of the world: observations are the same as in one world that takes all steps in sequence.
+    its own copy of the world: observations are the same as in one world that takes all steps in sequence. The only
+    exception is the answer to `RECORDS`, which no agent can call: it lists what the tools answered before.
     """
 
     concurrent = True
@@ -131,11 +137,12 @@ class ToolWorld(TravelWorld):
         super().__init__(query, catalog_of)
         self._lookups = lookups
         self._notes: tuple[str, ...] = ()
+        self._answers: dict[str, str] = {}
 
     def reset(self) -> Observation:
         """Start with an empty notebook and no delivered plan."""
         super().reset()
-        self._notes = ()
+        self._notes, self._answers = (), {}
         return Observation(text="The notebook is empty.")
 
     def step(self, action: Action) -> Observation:
@@ -144,6 +151,8 @@ class ToolWorld(TravelWorld):
         An action that is no tool call, or that names something not in the data, is rejected with the correct form or
         similar names.
         """
+        if action.text == RECORDS:
+            return Observation(text="", data={RECORDS: dict(self._answers)})
         parsed_action = parse_action(action)
         if parsed_action and parsed_action.kind == DELIVER:
             plan = parsed_action.args.get("plan", parsed_action.args.get("query"))
@@ -162,4 +171,5 @@ class ToolWorld(TravelWorld):
             self._notes = (*self._notes, *call.values)
             return Observation(text="Written to the notebook.", data={"tool": WRITE})
         observation = self._lookups.answer(call)
+        self._answers[f"{call.tool}[{', '.join(call.values)}]"] = observation.text
         return observation.model_copy(update={"data": {"tool": call.tool, **observation.data}})

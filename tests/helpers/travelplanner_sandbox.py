@@ -5,12 +5,16 @@ import gzip
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import permutations
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
+from certigraph.adapters.travelplanner.benchmark import TravelPlanner
+from certigraph.adapters.travelplanner.queries import LocalConstraint, TravelQuery
 from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
+from certigraph.state.records import Task
 
 DATA = Path(os.environ.get("CERTIGRAPH_DATA", "no-data")) / "travelplanner"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"set CERTIGRAPH_DATA: there is no folder {DATA}")
@@ -122,3 +126,71 @@ def _by_city(rows: Iterable[Row]) -> dict[str, list[Row]]:
     for row in rows:
         table[row.city].append(row)
     return dict(table)
+
+
+# --- tiny benchmarks of one task, made by hand
+
+DAYS = {1: 3, 2: 5, 3: 7}
+LODGING = dict(room_type="Private room", minimum_nights=1.0, rating=4.0, house_rules="No pets", maximum_occupancy=8)
+
+
+def road(origin: str, destination: str, km: int) -> tuple[str, str, Distance]:
+    return origin, destination, Distance("2 hours", f"{km} km")
+
+
+def flight(number: str, origin: str, destination: str, date: str, price: float) -> Flight:
+    return Flight(number, price, "08:00", "10:00", "2 hours", date, origin, destination, 1.0)
+
+
+def restaurant(name: str, city: str, cost: int, cuisines: str = "Tea") -> Restaurant:
+    return Restaurant(name, city, cuisines, cost, 4.0)
+
+
+def lodging(name: str, city: str, price: float, **changes: Any) -> Accommodation:
+    return Accommodation(name=name, city=city, price=price, **{**LODGING, **changes})
+
+
+def sandbox(cities: str = "A", **tables: Any) -> TableSandbox:
+    """Ten free restaurants, ten sights, a free bed in each city, and roads of 40 km (driven for $2) everywhere."""
+    plain = {
+        "restaurants": [restaurant(f"Diner {n}", city, 0) for city in cities for n in range(10)],
+        "accommodations": [lodging("Inn", city, 0) for city in cities],
+        "attractions": [Attraction(f"Sight {n}", city) for city in cities for n in range(10)],
+        "distances": [road(*pair, 40) for pair in permutations(f"O{cities}", 2)],
+        "states": dict.fromkeys(f"O{cities}", "Here"),
+    }
+    return TableSandbox(**{**plain, **tables})
+
+
+def query(
+    cities: str = "A", budget: int = 1000, people: int = 1, text: str = "Plan a trip.", **wanted: Any
+) -> TravelQuery:
+    days = DAYS[len(cities)]
+    dates = [f"2022-03-0{day}" for day in range(1, days + 1)]
+    stops = zip(f"O{cities}", f"{cities}O", dates[::2], strict=True)
+    return TravelQuery(
+        idx=1,
+        org="O",
+        dest="Here",
+        days=days,
+        visiting_city_number=len(cities),
+        date=tuple(dates),
+        people_number=people,
+        local_constraint=LocalConstraint(**wanted),
+        budget=budget,
+        query=text,
+        level="easy",
+        reference=tuple({"description": f"Flight from {a} to {b} on {day}", "content": ""} for a, b, day in stops),
+    )
+
+
+class Tiny(TravelPlanner):
+    def __init__(self, request: TravelQuery, tables: TableSandbox, config: str = "") -> None:
+        super().__init__(Path("made by hand"), config)
+        self.asked, self.sandbox = request, tables
+
+    def task(self, task_id: str = "1") -> Task:
+        return Task(benchmark=self.name, id=task_id, goal=self.asked.query)
+
+    def query(self, task: Task) -> TravelQuery:
+        return self.asked

@@ -3,6 +3,8 @@
 import gzip
 import json
 import os
+import subprocess
+import sys
 from collections import Counter
 from itertools import product
 from pathlib import Path
@@ -28,6 +30,7 @@ from certigraph.adapters.blocksworld.domain import (
     applicable_moves,
     apply_move,
     clear,
+    decide_condition,
     describe_state,
     format_fact,
     format_facts,
@@ -56,6 +59,8 @@ from certigraph.state.records import (
 )
 from certigraph.state.run import Evidence
 from certigraph.state.step import StepSubtask
+
+ROOT = Path(__file__).parents[3]
 
 PLANBENCH = {
     "generated_basic": ("planbench_blocksworld_task_1_plan_generation.json.gz", 342, 231),
@@ -470,6 +475,41 @@ def test_a_condition_that_says_nothing_of_the_world_does_not_hold():
         assert answer(VERDICT, state, tail=tail)["holds"] == held
     assert not answer(COMPLETION, state, subtask=StepSubtask(text="Something else."))["completed"]
     assert answer(COMPLETION, state, subtask=StepSubtask(text=true))["completed"]
+
+
+@pytest.mark.parametrize(
+    "wording",
+    [
+        "It is not true that {}.",
+        "either {} or the hand is empty",
+        "{} unless it was moved",
+        "I was told: {}, and all is well",
+        "{}, and something else",
+    ],
+)
+def test_a_condition_that_claims_more_than_facts_is_not_decided(wording: str):
+    state = random_instance(4, 0).state
+    true = format_fact(min(state))
+    assert parse_facts(wording.format(true))
+    assert decide_condition(wording.format(true), state) is None
+    assert answer(VERDICT, state, tail=[Predicate(text=wording.format(true))])["holds"] == 0
+
+
+def test_a_condition_of_facts_is_decided():
+    state = random_instance(4, 0).state
+    task = BlocksWorld().task("4-0")
+    assert decide_condition(format_facts(state).capitalize() + ".", state) is True
+    assert decide_condition(format_facts([*state, on("a", "a")]), state) is False
+    assert decide_condition(task.condition, state) is decide_condition(task.goal, state) is False
+    assert decide_condition(task.condition, BlocksWorld().open(task).state | set(parse_goal(task.goal))) is True
+
+
+@pytest.mark.slow
+def test_no_rule_certifies_what_the_state_does_not_have():
+    command = [sys.executable, str(ROOT / "benchmarks/certificate_audit.py"), "blocksworld", "--perturbed", "4"]
+    audit = subprocess.run([*command, "--tasks", "4-0", "5-1"], capture_output=True, text=True, check=False)
+    assert audit.returncode == 0, audit.stderr[:2_000]
+    assert "| gold | 2 |" in audit.stdout
 
 
 def test_a_verdict_counts_no_more_conditions_than_its_form_allows():

@@ -68,7 +68,8 @@ def test_a_condition_is_judged_by_what_there_is(condition: str, holds: bool | No
 
 @pytest.mark.slow
 def test_no_rule_certifies_what_the_simulator_does_not_have():
-    command = [sys.executable, str(ROOT / "benchmarks/certificate_audit.py"), "--perturbed", "4", "--tasks"]
-    audit = subprocess.run([*command, "chemistry-mix", "use-thermometer"], capture_output=True, text=True, check=False)
+    command = [sys.executable, str(ROOT / "benchmarks/certificate_audit.py"), "scienceworld", "--perturbed", "4"]
+    tasks = ["--tasks", "chemistry-mix", "use-thermometer"]
+    audit = subprocess.run([*command, *tasks], capture_output=True, text=True, check=False)
     assert audit.returncode == 0, audit.stderr[:2_000]
     assert "| gold | 2 |" in audit.stdout

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from real_data import data_folder
-from travelplanner_sandbox import TableSandbox
+from travelplanner_sandbox import TableSandbox, Tiny, flight, lodging, query, restaurant, road, sandbox
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
@@ -32,7 +32,7 @@ from certigraph.adapters.travelplanner.options import (
 from certigraph.adapters.travelplanner.planning import Lookahead, OptionChooser, book_option, choices_of
 from certigraph.adapters.travelplanner.plans import MEALS, match_accommodation, match_restaurant
 from certigraph.adapters.travelplanner.queries import LocalConstraint, TravelQuery
-from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant, Sandbox
+from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Sandbox
 from certigraph.adapters.travelplanner.scoring import score_plan
 from certigraph.graphs import sdp
 from certigraph.runtime.result import Result
@@ -62,72 +62,6 @@ def generated(folder: Path) -> TravelPlanner:
 @pytest.fixture(scope="module")
 def official() -> TravelPlanner:
     return TravelPlanner(data_folder("travelplanner"))
-
-
-# --- tiny benchmarks of one task, made by hand
-
-DAYS = {1: 3, 2: 5, 3: 7}
-LODGING = dict(room_type="Private room", minimum_nights=1.0, rating=4.0, house_rules="No pets", maximum_occupancy=8)
-
-
-def road(origin: str, destination: str, km: int) -> tuple[str, str, Distance]:
-    return origin, destination, Distance("2 hours", f"{km} km")
-
-
-def flight(number: str, origin: str, destination: str, date: str, price: float) -> Flight:
-    return Flight(number, price, "08:00", "10:00", "2 hours", date, origin, destination, 1.0)
-
-
-def restaurant(name: str, city: str, cost: int, cuisines: str = "Tea") -> Restaurant:
-    return Restaurant(name, city, cuisines, cost, 4.0)
-
-
-def lodging(name: str, city: str, price: float, **changes: Any) -> Accommodation:
-    return Accommodation(name=name, city=city, price=price, **{**LODGING, **changes})
-
-
-def sandbox(cities: str = "A", **tables: Any) -> TableSandbox:
-    """Ten free restaurants, ten sights, a free bed in each city, and roads of 40 km (driven for $2) everywhere."""
-    plain = {
-        "restaurants": [restaurant(f"Diner {n}", city, 0) for city in cities for n in range(10)],
-        "accommodations": [lodging("Inn", city, 0) for city in cities],
-        "attractions": [Attraction(f"Sight {n}", city) for city in cities for n in range(10)],
-        "distances": [road(*pair, 40) for pair in permutations(f"O{cities}", 2)],
-        "states": dict.fromkeys(f"O{cities}", "Here"),
-    }
-    return TableSandbox(**{**plain, **tables})
-
-
-def query(cities: str = "A", budget: int = 1000, people: int = 1, **wanted: Any) -> TravelQuery:
-    days = DAYS[len(cities)]
-    dates = [f"2022-03-0{day}" for day in range(1, days + 1)]
-    stops = zip(f"O{cities}", f"{cities}O", dates[::2], strict=True)
-    return TravelQuery(
-        idx=1,
-        org="O",
-        dest="Here",
-        days=days,
-        visiting_city_number=len(cities),
-        date=tuple(dates),
-        people_number=people,
-        local_constraint=LocalConstraint(**wanted),
-        budget=budget,
-        query="Plan a trip.",
-        level="easy",
-        reference=tuple({"description": f"Flight from {a} to {b} on {day}", "content": ""} for a, b, day in stops),
-    )
-
-
-class Tiny(TravelPlanner):
-    def __init__(self, request: TravelQuery, tables: TableSandbox, config: str = "") -> None:
-        super().__init__(Path("made by hand"), config)
-        self.asked, self.sandbox = request, tables
-
-    def task(self, task_id: str = "1") -> Task:
-        return Task(benchmark=self.name, id=task_id, goal=self.asked.query)
-
-    def query(self, task: Task) -> TravelQuery:
-        return self.asked
 
 
 def catalog_of(benchmark: TravelPlanner, task: Task) -> TripCatalog:
@@ -667,7 +601,11 @@ BEDS = sandbox(
         lodging("Villa", "A", 10, minimum_nights=3.0),
         lodging("Palace", "A", 600),
     ],
-    flights=[flight("F1", "O", "A", "2022-03-01", 9), flight("F2", "A", "O", "2022-03-03", 9)],
+    flights=[
+        flight("F1", "O", "A", "2022-03-01", 9),
+        flight("F2", "A", "O", "2022-03-03", 9),
+        flight("F3", "O", "A", "2022-03-02", 9),
+    ],
 )
 FLY = "Flight Number: {}, from {} to {}, Departure Time: 08:00, Arrival Time: 10:00"
 BUDGET = 9
@@ -680,6 +618,7 @@ VIOLATIONS = [
     (STAY, query(), both(NOTHING) | {"1:dinner": "Diner 1, A"}, {}, "- does not serve as accommodation of day 1"),
     (OUTBOUND, query(transportation="no flight"), {"1:transportation": FLY.format("F1", "O", "A")}, {}, "is refused"),
     (OUTBOUND, query(), {"1:transportation": FLY.format("F2", "A", "O")}, {}, "does not serve as transportation"),
+    (OUTBOUND, query(), {"1:transportation": FLY.format("F3", "O", "A")}, {}, "does not serve as transportation"),
     (
         RETURN,
         query(),
@@ -721,8 +660,40 @@ def test_the_budget_is_certified_only_for_a_complete_draft_that_serves_every_cui
     gap = {slot: text for slot, text in whole.items() if slot != "2:attraction"}
     assert validated(benchmark, BUDGET, [gap]).reason == "still open: ['2:attraction']"
     spare = next(row for row in benchmark.sandbox.restaurants("A") if f"{row.name}, A" not in whole.values())
+    hungry = whole | {"2:lunch": NOTHING}
+    assert validated(benchmark, BUDGET, [hungry]).reason == "still open: ['2:lunch']"
     tea = {slot: f"{spare.name}, A" if text == "Tandoor, A" else text for slot, text in whole.items()}
     assert validated(benchmark, BUDGET, [tea]).reason == "cuisines not served: ['Indian']"
+
+
+def test_a_cuisine_counts_as_served_only_where_the_official_scorer_counts_it() -> None:
+    """Officially a meal in the origin ends the day: the cuisines of its later meals are not read."""
+    request, tables = CUISINE_MISSED
+    benchmark = Tiny(request, sandbox(restaurants=[*tables.restaurants("A"), restaurant("Corner", "O", 1)]))
+    *_, done = walk(benchmark, benchmark.task(), lambda options: options[0])
+    plain = (
+        dict(done.draft.booked) | meals(1, "Diner 0", "Diner 1", "Diner 2") | meals(3, "Diner 3", "Diner 4", "Diner 5")
+    )
+    served = plain | meals(2, "Diner 6", "Gavroche", "Tandoor")
+    assert validated(benchmark, BUDGET, [served]).depth == 1
+    skipped = validated(benchmark, BUDGET, [served | {"2:breakfast": "Corner, O"}])
+    assert skipped.reason == "cuisines not served: ['French', 'Indian']"
+
+
+def test_only_adding_up_and_writing_certify_what_they_are_for() -> None:
+    benchmark = Tiny(query(), BEDS)
+    *_, done = walk(benchmark, benchmark.task(), lambda options: options[0])
+    whole, task = dict(done.draft.booked), benchmark.task()
+    world = benchmark.open(task)
+    world.reset()
+    *_, budget, render = plan(benchmark, task)
+    written_early = world.step(Action(text="write", kind="render"))
+    booked = world.step(Action(text="book all", kind="book", args={"book": whole}))
+    added = world.step(Action(text="add up", kind="budget"))
+    written = world.step(Action(text="write", kind="render"))
+    seen = (written_early, booked, added, written)
+    reasons = [[bool(benchmark.violations(task, target, one)) for one in seen] for target in (budget, render)]
+    assert reasons == [[True, True, False, False], [True, True, True, False]]
 
 
 def validated(benchmark: TravelPlanner, number: int, books: Sequence[dict[str, str]]) -> Any:

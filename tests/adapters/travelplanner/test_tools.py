@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 from real_data import data_folder
 
+from certigraph.adapters.models.profiles import estimate_tokens
 from certigraph.adapters.models.schemas import schema_of
 from certigraph.adapters.models.scripts import TEXT_SCHEMA, ScriptedChat, Situation, use_situation
-from certigraph.adapters.protocols import PAPER_LIMITS, Context
+from certigraph.adapters.models.usage import Meter, metering
+from certigraph.adapters.protocols import PAPER_LIMITS, Budget, Context
 from certigraph.adapters.travelplanner.benchmark import TravelPlanner, average_rate
 from certigraph.adapters.travelplanner.expert import (
     GoldSubtask,
@@ -29,7 +31,6 @@ from certigraph.adapters.travelplanner.queries import QuerySplits
 from certigraph.adapters.travelplanner.tools import (
     FORMS,
     MAKE_PLAN,
-    MAX_ROWS,
     MODES,
     TOOLS,
     WRITE,
@@ -115,18 +116,17 @@ def test_a_city_is_described_from_the_database_and_the_cheapest_come_first(world
         assert [seen.data["rows"] for seen in (stays, eating, sights)] == [
             len(found(city)) for found in (data.accommodations, data.restaurants, data.attractions)
         ]
-        assert prices(stays) == sorted(row.price for row in data.accommodations(city))[:MAX_ROWS]
-        assert prices(eating) == sorted(float(row.cost) for row in data.restaurants(city))[:MAX_ROWS]
+        assert prices(stays) == sorted(row.price for row in data.accommodations(city))
+        assert prices(eating) == sorted(float(row.cost) for row in data.restaurants(city))
         assert [row.name for row in data.attractions(city)] == rows(sights)
         assert all(seen.accepted and not seen.done for seen in (stays, eating, sights))
 
 
-def test_what_does_not_fit_into_an_answer_is_counted():
+def test_the_answer_for_the_largest_city_is_whole():
     real = TravelPlanner(data_folder("travelplanner"), "tools")
     city = max(real.sandbox.cities(), key=lambda city: len(real.sandbox.restaurants(city)))
     [seen] = told(real, f"RestaurantSearch[{city}]")
-    assert len(rows(seen)) == MAX_ROWS
-    assert seen.text.endswith(f"({len(real.sandbox.restaurants(city)) - MAX_ROWS} more are left out)")
+    assert len(rows(seen)) == len(real.sandbox.restaurants(city)) == 65
 
 
 def test_the_flights_of_a_leg_can_be_copied_into_a_plan(world: TravelPlanner):
@@ -134,7 +134,7 @@ def test_the_flights_of_a_leg_can_be_copied_into_a_plan(world: TravelPlanner):
         [seen] = told(world, f"FlightSearch[{', '.join(leg)}]")
         flights = world.sandbox.flights(*leg)
         assert {row.split(",")[0] for row in rows(seen)} <= {f"Flight Number: {flight.number}" for flight in flights}
-        assert prices(seen) == sorted(flight.price for flight in flights)[:MAX_ROWS]
+        assert prices(seen) == sorted(flight.price for flight in flights)
         assert all(row.endswith(" a person") and f"from {leg[0]} to {leg[1]}" in row for row in rows(seen))
 
 
@@ -424,24 +424,29 @@ class Mind:
 
     def __init__(self, tool: str = MAKE_PLAN, text: str = "my request") -> None:
         self.move = {"thought": "so be it", "tool": tool, "text": text}
+        self.plan = "[a plan]"
         self.prompts: list[str] = []
 
     def __call__(self, prompt: str, form: dict[str, Any]) -> Any:
         self.prompts.append(prompt)
-        return "[a plan]" if form == TEXT_SCHEMA else self.move
+        return self.plan if form == TEXT_SCHEMA else self.move
 
 
-def decided(benchmark: TravelPlanner, mind: Mind, *, slot: str = "decide", **given: Any) -> dict[str, Any]:
-    """What an operator returns to a view; `given` changes parts of the view."""
+def decided(
+    benchmark: TravelPlanner, mind: Mind, *, slot: str = "decide", profile: str = "", window: int = 0, **given: Any
+) -> dict[str, Any]:
+    """What an operator returns to a view; `given` changes parts of the view, `window` is that of the model."""
     view: DecideView = {
         "task": benchmark.tasks()[0],
         "assignment": "the assignment",
+        "steps": 3,
         "turns": (),
         "evidence": Evidence(view="1. a note"),
         "advice": (),
         "belief": Belief(),
     }
-    runtime = Runtime(context=Context(benchmark=benchmark, chat=ScriptedChat(responder=mind)))
+    chat = ScriptedChat(responder=mind, profile={"max_input_tokens": window} if window else None)
+    runtime = Runtime(context=Context(benchmark=benchmark, chat=chat, profile=profile))
     return asyncio.run(benchmark.operators()[slot]({**view, **given}, runtime))
 
 
@@ -464,14 +469,29 @@ def test_a_tool_is_called_as_the_model_says(benchmark: TravelPlanner, tool: str,
     assert len(mind.prompts) == 1
 
 
-def test_what_a_model_writes_too_long_is_cut_and_not_requested_again(benchmark: TravelPlanner):
+def test_what_a_small_model_writes_too_long_is_cut_and_not_requested_again(benchmark: TravelPlanner):
     mind = Mind(WRITE, "x" * 5_000)
     mind.move["thought"] = "y" * 500
-    update = decided(benchmark, mind)
+    update = decided(benchmark, mind, profile="small")
     assert (len(update["thought"]), len(update["action"].args["query"]), len(mind.prompts)) == (160, 1_500, 1)
     assert update["action"].args["query"].endswith(" ...")
+    assert len(update["action"].text) == 175
     parts = schema_of(TravelPlannerMove)["properties"]
     assert (parts["thought"]["maxLength"], parts["text"]["maxLength"]) == (160, 1_500)
+
+
+@pytest.mark.parametrize("tool", [WRITE, MAKE_PLAN])
+def test_what_any_other_model_writes_is_kept_whole(benchmark: TravelPlanner, tool: str):
+    mind = Mind(tool, "x" * 5_000)
+    mind.move["thought"] = "y" * 500
+    mind.plan = "z" * 9_000
+    update = decided(benchmark, mind, profile="full")
+    written = "x" * 5_000 if tool == WRITE else "z" * 9_000
+    assert update["thought"] == "y" * 500
+    assert list(update["action"].args.values()) == [written]
+    assert written in update["action"].text
+    assert tool == WRITE or "x" * 5_000 in mind.prompts[1]
+    assert not any("maxLength" in part for part in schema_of(TravelPlannerMove, small=False)["properties"].values())
 
 
 def test_make_plan_asks_once_more_and_hands_in_what_comes_back(benchmark: TravelPlanner):
@@ -479,26 +499,63 @@ def test_make_plan_asks_once_more_and_hands_in_what_comes_back(benchmark: Travel
     update = decided(benchmark, mind, turns=turns(3), advice=["the advice"], belief=Belief(notes=("the belief",)))
     assert (update["action"].kind, update["action"].args) == (DELIVER, {"plan": "[a plan]"})
     first, second = mind.prompts
+    shown = ("the advice", "the belief", "1. a note", "the assignment", "CANARY0", "CANARY2", "look 1", "thought 1")
+    assert all(text in first for text in shown)
+    query = benchmark.query(benchmark.tasks()[0]).query
+    assert all(text in second for text in (*shown, "my request", '"current_city"', query))
+
+
+def test_a_small_model_makes_the_plan_from_the_notebook_alone(benchmark: TravelPlanner):
+    mind = Mind()
+    given: Any = {"turns": turns(3), "advice": ["the advice"], "belief": Belief(notes=("the belief",))}
+    decided(benchmark, mind, profile="small", **given)
+    first, second = mind.prompts
     assert all(text in first for text in ("CANARY2", "the advice", "the belief", "1. a note", "the assignment"))
     assert all(text in second for text in ("my request", "the assignment", "1. a note", '"current_city"'))
     assert not any(text in second for text in ("CANARY", "look 1", "thought 1", "the advice", "the belief"))
 
 
-def test_the_latest_answer_is_read_whole_and_earlier_ones_in_brief(benchmark: TravelPlanner):
+def test_every_answer_the_notebook_and_all_advice_are_read_whole(benchmark: TravelPlanner):
+    """What a small model's bounds would cut: assignment, advice, earlier calls, their answers, the notebook."""
+    notes, advice, goal = ("note " * 4_000, "advice " * 400, "goal " * 1_000)
+    calls = [Turn(action=f"NotebookWrite[{n} {'word ' * 100}]", observation=f"CANARY{n}. " * 900) for n in range(12)]
+    for tool in ("CitySearch", MAKE_PLAN):
+        mind = Mind(tool, "Texas")
+        given: Any = {"assignment": goal, "turns": calls, "evidence": Evidence(view=notes), "advice": [advice] * 9}
+        decided(benchmark, mind, **given)
+        prompt = mind.prompts[-1]
+        assert all(prompt.count(f"CANARY{n}.") == 900 and calls[n].action in prompt for n in range(12))
+        assert (prompt.count("note "), prompt.count("goal "), prompt.count("advice ")) == (4_000, 1_000, 9 * 400)
+
+
+@pytest.mark.parametrize("tool", ["CitySearch", MAKE_PLAN])
+def test_what_does_not_fit_into_the_window_is_left_out_oldest_first(benchmark: TravelPlanner, tool: str):
+    mind = Mind(tool, "Texas")
+    with metering(Meter("decide", Budget())) as meter:
+        decided(benchmark, mind, turns=turns(60, size=200), window=20_000)
+    for prompt in mind.prompts:
+        assert estimate_tokens(prompt) <= 15_000
+        assert "CANARY59" in prompt and "CANARY0 " not in prompt
+    assert len(meter.records) == len(mind.prompts)
+    assert all("oldest" in call.cut[0] for call in meter.records)
+
+
+def test_a_small_model_reads_the_latest_answer_whole_and_earlier_ones_in_brief(benchmark: TravelPlanner):
     mind = Mind("CitySearch", "Texas")
-    decided(benchmark, mind, turns=turns(3, size=300))
+    decided(benchmark, mind, profile="small", turns=turns(3, size=300))
     [prompt] = mind.prompts
     assert prompt.count("CANARY2") == 300
     assert 0 < prompt.count("CANARY1") < 20
 
 
 @pytest.mark.parametrize("tool", ["CitySearch", MAKE_PLAN])
-def test_prompts_are_bounded_whatever_grows(benchmark: TravelPlanner, tool: str):
+def test_prompts_of_small_models_are_bounded_whatever_grows(benchmark: TravelPlanner, tool: str):
     mind = Mind(tool, "z" * 1500)
     long = "word " * 4000
     decided(
         benchmark,
         mind,
+        profile="small",
         assignment=long,
         turns=turns(40, size=1000),
         evidence=Evidence(view=long),
@@ -508,15 +565,11 @@ def test_prompts_are_bounded_whatever_grows(benchmark: TravelPlanner, tool: str)
     assert max(map(len, mind.prompts)) < 12_000
 
 
-def test_the_last_advice_is_shown_however_much_there_is(benchmark: TravelPlanner):
+@pytest.mark.parametrize("profile", ["full", "small"])
+def test_the_last_advice_is_shown_however_much_there_is(benchmark: TravelPlanner, profile: str):
     mind = Mind("CitySearch", "Texas")
-    decided(benchmark, mind, advice=[*["outcome " * 50] * 9, "Now: write it down"])
+    decided(benchmark, mind, profile=profile, advice=[*["outcome " * 50] * 9, "Now: write it down"])
     assert "Now: write it down" in mind.prompts[0]
-
-
-def test_a_long_note_is_whole_in_the_arguments_and_short_in_the_text():
-    action = create_tool_action(WRITE, "x" * 900)
-    assert (len(action.args["query"]), len(action.text)) == (900, 175)  # type: ignore[arg-type]
 
 
 # --- the expert's answers
@@ -612,6 +665,35 @@ def test_react_delivers_a_plan_that_passes_and_stands_in_its_notebook(benchmark:
         days = json.loads(result.state["action"].args["plan"])
         entries = {day[key] for day in days for key in ("transportation", "dinner", "attraction", "accommodation")}
         assert all(entry.replace("\n", "\\n") in notebook(result) for entry in entries - {"-"})
+
+
+@pytest.mark.parametrize("graph", ["react", "plan_and_act", "tdp"])
+def test_the_plan_is_written_with_every_answer_in_sight(benchmark: TravelPlanner, tmp_path: Path, graph: str):
+    """In TDP other sub-tasks looked things up, whose turns the agent that makes the plan does not see."""
+    expert, requests = benchmark.expert(), list[str]()
+
+    def recording(prompt: str, form: dict[str, Any]) -> Any:
+        requests.extend([prompt] if form == TEXT_SCHEMA else [])
+        assert expert
+        return expert(prompt, form)
+
+    task = benchmark.tasks()[0]
+    result = run(graph, benchmark, task, context=Context(chat=ScriptedChat(responder=recording)), out=tmp_path)
+    assert (result.ending, result.scores and result.scores.value) == ("goal", 1.0)
+    [request] = requests
+    query = benchmark.query(task)
+    for city in benchmark.trip(query).cities:
+        places = [*benchmark.sandbox.restaurants(city), *benchmark.sandbox.accommodations(city)]
+        assert all(place.name.replace("\n", "\\n") in request for place in places)
+    assert query.query in request
+
+
+def test_the_records_have_no_text_that_an_agent_could_read(generated: TravelPlanner):
+    assert "tool records" not in generated.briefing
+    assert "tool records" not in [tool.lower() for tool in TOOLS]
+    seen = told(generated, f"CitySearch[{generated.sandbox.state_of(generated.sandbox.cities()[0])}]", "tool records")
+    assert seen[1].text == ""
+    assert list(seen[1].data["tool records"].values()) == [seen[0].text]  # type: ignore[union-attr]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""TravelPlanner's plan-as-text baselines: what counts as a plan, what the desk tells, rates that come out as put in."""
+"""TravelPlanner's plan-as-text baselines: what counts as a plan, answers to submissions, rates as put in."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from real_data import data_folder
 
+from certigraph.adapters.models.profiles import estimate_tokens
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.travelplanner.benchmark import TravelPlanner
@@ -15,6 +16,7 @@ from certigraph.adapters.travelplanner.expert import SimulatedPlanner
 from certigraph.adapters.travelplanner.generator import generate_world
 from certigraph.adapters.travelplanner.world import TravelWorld
 from certigraph.adapters.travelplanner.written_plans import (
+    CHECKED,
     COST,
     DELIVER,
     SINGLE_PASS,
@@ -138,7 +140,7 @@ def test_a_turn_is_split_at_its_action_and_without_one_is_a_delivery(text: str, 
     assert read_turn(text) == turn
 
 
-# --- the desk
+# --- submissions
 
 
 def test_asking_for_the_cost_ends_nothing_and_delivers_nothing(benchmark: TravelPlanner):
@@ -183,7 +185,7 @@ def test_the_check_of_a_submission_names_money_days_and_what_is_not_in_the_data(
 
 
 def test_the_hidden_verdict_is_not_shown(benchmark: TravelPlanner):
-    """Plans that pass and that fail officially for what a desk cannot see get one and the same answer."""
+    """Plans that pass and that fail officially for what a booking service cannot see get one and the same answer."""
     messages = set()
     for task in benchmark.tasks():
         text = greedy(benchmark, task)
@@ -192,7 +194,7 @@ def test_the_hidden_verdict_is_not_shown(benchmark: TravelPlanner):
             seen, world = delivered(benchmark, task, plan)
             assert seen.solved
             messages.add((seen.text, world.score().value))
-    assert messages == {("Delivered: nothing is wrong that the desk can see.", value) for value in (0.0, 1.0)}
+    assert messages == {(f"Delivered: {CHECKED}.", value) for value in (0.0, 1.0)}
 
 
 def test_what_the_check_of_a_submission_rejects_has_failed_officially(benchmark: TravelPlanner):
@@ -304,6 +306,47 @@ def test_the_reference_fits_a_small_context_and_still_pays_for_a_trip(benchmark:
     assert texts[0].count("\n- ") <= 6 * (len(trip.legs) + 3 * len(trip.cities))
     state = invoked("plan_and_solve", benchmark, task, SimulatedPlanner(), limits=Limits(options=9))
     assert state["observation"].solved
+
+
+def prompts_of(benchmark: TravelPlanner, graph: str, **context: Any) -> list[str]:
+    """The prompts of a run in which the simulated planner answers."""
+    prompts: list[str] = []
+
+    def recording(prompt: str, schema: dict[str, Any]) -> Any:
+        prompts.append(prompt)
+        return SimulatedPlanner()(prompt, schema)
+
+    chat = ScriptedChat(responder=recording, profile={"max_input_tokens": context.pop("window", 128_000)})
+    invoked(graph, benchmark, benchmark.tasks()[0], chat=chat, **context)
+    return prompts
+
+
+@pytest.mark.parametrize("graph", ["react", "plan_and_solve"])
+def test_complete_lists_are_shown_except_to_small_models_and_where_they_do_not_fit(
+    graph: str, benchmark: TravelPlanner
+):
+    query = benchmark.query(benchmark.tasks()[0])
+    trip, limits = benchmark.trip(query), Limits(options=4)
+    whole = format_reference(query, trip, benchmark.sandbox)
+    short = format_reference(query, trip, benchmark.sandbox, 4)
+    assert len(short) < len(whole)
+    assert all(whole in prompt for prompt in prompts_of(benchmark, graph, limits=limits))
+    assert all(short in prompt for prompt in prompts_of(benchmark, graph, limits=limits, profile="small"))
+    tight = prompts_of(benchmark, graph, limits=limits, profile="full", window=estimate_tokens(whole))
+    assert all(short in prompt and whole not in prompt for prompt in tight)
+
+
+def test_a_long_outline_is_kept_whole_except_of_a_small_model(benchmark: TravelPlanner):
+    lines = [f"Day {n}: {'go on ' * 60}end" for n in range(40)]
+
+    def outlining(prompt: str, schema: dict[str, Any]) -> Any:
+        return "\n".join(lines)
+
+    chat = ScriptedChat(responder=outlining)
+    task = benchmark.tasks()[0]
+    assert invoked("plan_and_solve", benchmark, task, chat=chat)["outline"][1:] == tuple(lines)
+    kept = invoked("plan_and_solve", benchmark, task, chat=chat, profile="small")["outline"][1:]
+    assert len(kept) == 16 and max(map(len, kept)) == 200
 
 
 @pytest.mark.slow

@@ -1,0 +1,1 @@
+"""Audits of the rules that certify conditions, one module a world."""
