@@ -382,7 +382,8 @@ def _answer_supported(position: QuestionPosition) -> ExpertAnswer:
     right = hop is not None and bool(claimed) and one_line(hop.finding).startswith(one_line(claimed))
     passage = position.view.get("passage")
     shown = hop is not None and passage is not None and _starts_alike(hop.passage, passage)
-    return {"reason": "read off the paragraph", "supported": right and shown}
+    quotes = [passage.text] if passage is not None else []
+    return {"reason": "read off the paragraph", "quotes": quotes, "supported": right and shown}
 
 
 def _answer_consistent(position: QuestionPosition) -> ExpertAnswer:
