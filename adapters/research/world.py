@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -61,11 +62,18 @@ def _join_paragraphs(parts: Sequence[str], chosen: set[int]) -> str:
 URL_PATTERN = re.compile(r"https?://[^\s<>\"')\]]+")
 """URL in a question's text."""
 
-MAX_RESULTS = 40
-"""Maximum number of search results that an agent is shown. If there are more, the latest ones are shown."""
+MAX_RESULTS = 100
+"""Maximum number of search results in the world's view. If there are more, the latest ones are shown.
 
-MAX_TITLE_LENGTH, MAX_SNIPPET_LENGTH = 100, 200
-"""Maximum characters of a result's title and snippet in the list of results."""
+The view is part of the state, which is saved after every action.
+"""
+
+
+class StepSources(NamedTuple):
+    """URLs that actions for one goal have brought up so far, in order: pages read, and search results."""
+
+    read: dict[str, None]
+    met: dict[str, None]
 
 
 class EpisodeMemory:
@@ -88,6 +96,8 @@ class EpisodeMemory:
         self.blocked: set[str] = set()
         self.searched: set[tuple[str, str]] = set()
         """Provider and query of each search so far."""
+        self.steps: dict[str, StepSources] = {}
+        """What was read and met so far for each goal."""
 
     def add_hits(self, hits: Iterable[SearchHit]) -> None:
         """Add search results; if a URL is already known, its first result is kept."""
@@ -126,7 +136,7 @@ class EpisodeMemory:
 
     def _result_line(self, hit: SearchHit) -> str:
         state = "[read]" if hit.url in self.pages else "[blocked]" if self.reason(hit.url) else UNREAD_MARK
-        return to_line(f"{state} {hit.title[:MAX_TITLE_LENGTH]} - {hit.url}: {hit.snippet[:MAX_SNIPPET_LENGTH]}")
+        return to_line(f"{state} {hit.title} - {hit.url}: {hit.snippet}")
 
 
 def domain_of(url: str) -> str:
@@ -140,10 +150,13 @@ def domain_of(url: str) -> str:
 # One round of gathering evidence: searches, pages worth reading, and a second source if the first finds nothing new.
 
 MAX_PAGE_CHARACTERS = 10_000
-"""Maximum characters of pages in one observation."""
+"""Maximum characters of pages in one observation, unless the action gives another number."""
 
 MAX_SNIPPETS = 8
-"""Maximum number of unread search results in one observation."""
+"""Maximum number of unread search results in one observation of that size."""
+
+MAX_FAILED_PAGES = 3
+"""Maximum number of a search's results that are requested in order to read one."""
 
 SOURCE_NUMBER = re.compile(r"^\s*\[(\d+)\]", re.MULTILINE)
 """The number of a source at the beginning of a line. It is changed where a page contains one, because the text after it
@@ -179,16 +192,30 @@ class GatheringRound:
         self._web, self._memory, self._k = web, memory, k
 
     def search(self, provider: SearchProvider, queries: Iterable[str]) -> None:
-        """Search for each query, and open its first result (see `open`)."""
-        first_urls = []
+        """Search for each query, and open its first result that can be read (see `open`)."""
+        ranked = []
         for query in queries:
             hits = self._web.search(provider, query, self._k)
             self.searches += (provider.name, query) not in self._memory.searched
             self._memory.searched.add((provider.name, query))
             self._memory.add_hits(hits)
-            self.met |= dict.fromkeys(hit.url for hit in hits)
-            first_urls += [hit.url for hit in hits[:1]]
-        self.open(first_urls)
+            ranked.append([hit.url for hit in hits])
+        # the best results of every query come first, so that one query does not crowd out the others
+        self.met |= dict.fromkeys(url for urls in zip_longest(*ranked) for url in urls if url)
+        self._open_best(ranked)
+
+    def _open_best(self, ranked: Sequence[Sequence[str]]) -> None:
+        """Open the first result of each query that can be read; give up after MAX_FAILED_PAGES requests that failed."""
+        requested = [0] * len(ranked)
+        for rank in range(max(map(len, ranked), default=0)):
+            chosen = []
+            for number, urls in enumerate(ranked):
+                done = requested[number] >= MAX_FAILED_PAGES or any(url in self._memory.pages for url in urls[:rank])
+                if rank >= len(urls) or done or (rank and self._memory.reason(urls[rank])):
+                    continue
+                requested[number] += self._memory.worth_reading(urls[rank])
+                chosen.append(urls[rank])
+            self.open(chosen)
 
     def open(self, urls: Sequence[str]) -> None:
         """Read the pages at these URLs that were not requested yet. Pages that were read before are shown again.
@@ -219,6 +246,7 @@ def gather_evidence(
     k: int,
     elsewhere: bool,
     lines: bool,
+    characters: int | None = None,
 ) -> GatheredEvidence:
     """Gather evidence for a goal by searches and pages (SDP, appendix A.4).
 
@@ -233,6 +261,8 @@ def gather_evidence(
         k: maximum number of results per search.
         elsewhere: whether to use the second provider in any case.
         lines: whether to return one line per source, as transcripts need it; else pages keep their line breaks.
+        characters: maximum characters of the pages. The evidence then has all search results, and first what was
+            brought up before for the same goal. None for MAX_PAGE_CHARACTERS, and new evidence only.
     """
     gathering = GatheringRound(web, memory, k)
     gathering.search(web.provider, queries)
@@ -241,28 +271,55 @@ def gather_evidence(
     if web.second and (elsewhere or stale):
         gathering.elsewhere = True
         gathering.search(web.second, queries or [goal])
-    return _format_evidence(gathering, memory, [goal, *queries], lines)
+    step = memory.steps.setdefault(goal, StepSources({}, {}))
+    step.read.update(gathering.read)
+    step.met.update(gathering.met)
+    shown = StepSources(gathering.read, gathering.met) if characters is None else step
+    evidence = _format_evidence(gathering, shown, memory, [goal, *queries], lines, characters)
+    nothing = "Nothing was found." if queries or urls else "Nothing was looked up."
+    return evidence if evidence.text else evidence._replace(text=nothing)
 
 
 def _format_evidence(
-    gathering: GatheringRound, memory: EpisodeMemory, wanted: Sequence[str], lines: bool
+    gathering: GatheringRound,
+    shown: StepSources,
+    memory: EpisodeMemory,
+    wanted: Sequence[str],
+    lines: bool,
+    characters: int | None,
 ) -> GatheredEvidence:
-    snippets = [url for url in gathering.met if url not in gathering.read and not memory.reason(url)][:MAX_SNIPPETS]
-    sources = (*gathering.read, *snippets)
-    page_limit = MAX_PAGE_CHARACTERS // max(len(gathering.read), 1)
-    lines_shown = [_format_source(memory, url, wanted, page_limit, lines) for url in sources]
+    snippets = [url for url in shown.met if url not in shown.read and not memory.reason(url)]
+    snippets = snippets[: MAX_SNIPPETS if characters is None else None]
+    sources, read = (*shown.read, *snippets), list(shown.read)
+    if characters is None:
+        shares = [MAX_PAGE_CHARACTERS // max(len(read), 1)] * len(read)
+    else:
+        shares = divide_characters([len(memory.pages[url].text) for url in read], characters)
+    limits = dict(zip(read, shares, strict=True))
+    texts = [_format_source(memory, url, wanted, limits.get(url, 0), lines) for url in sources]
     if not lines:
-        lines_shown = [f"[{number}] {text}" for number, text in enumerate(lines_shown, 1)]
-        lines_shown += [f"{url} could not be read: {memory.reason(url)}" for url in gathering.failed]
+        texts = [f"[{number}] {text}" for number, text in enumerate(texts, 1)]
+        texts += [f"{url} could not be read: {memory.reason(url)}" for url in gathering.failed]
+    excerpts = [url for url in read if len(memory.pages[url].text) > limits[url]]
     data: Arguments = {
         "elsewhere": gathering.elsewhere,
         "fresh": gathering.new_count,
         "searches": gathering.searches,
         "fetched": gathering.fetched,
-        "read": [*gathering.read],
+        "read": [*read],
         "unreadable": {url: memory.reason(url) for url in gathering.failed},
+        **({"excerpts": [*excerpts]} if excerpts else {}),
     }
-    return GatheredEvidence("\n".join(lines_shown) or "Nothing was found.", sources, data)
+    return GatheredEvidence("\n".join(texts), sources, data)
+
+
+def divide_characters(lengths: Sequence[int], most: int) -> list[int]:
+    """Divide `most` characters among texts: short texts get their whole length, the longer ones equal shares."""
+    shares, left = [0] * len(lengths), most
+    for served, index in enumerate(sorted(range(len(lengths)), key=lambda one: lengths[one])):
+        shares[index] = min(lengths[index], left // (len(lengths) - served))
+        left -= shares[index]
+    return shares
 
 
 def _format_source(memory: EpisodeMemory, url: str, wanted: Sequence[str], limit: int, lines: bool) -> str:
@@ -330,8 +387,12 @@ class ResearchWorld(Environment):
         )
 
     def view(self) -> str:
-        """Return the known search results as a numbered list, in the order of `sources`."""
-        return numbered_list(self._memory.result_lines())
+        """Return the known search results as a numbered list, in the order of `sources`, under a line that says so."""
+        lines, count = self._memory.result_lines(), len(self._memory.hits)
+        if not lines:
+            return "No search results yet."
+        left_out = f", the latest {len(lines)} of {count}" if count > len(lines) else ""
+        return f"Search results so far{left_out}:\n{numbered_list(lines)}"
 
     def sources(self) -> tuple[str, ...]:
         """Return the URLs of the known search results, in order."""
@@ -376,16 +437,31 @@ class ResearchWorld(Environment):
 
     def _research(self, action: Action) -> Observation:
         queries, urls = unique_texts(action.args.get("queries")), unique_texts(action.args.get("urls"))
-        elsewhere = action.args.get("elsewhere") is True
-        return _to_observation(
-            self._gather(queries, urls, text_argument(action, "goal"), elsewhere=elsewhere, lines=False)
-        )
+        elsewhere, characters = action.args.get("elsewhere") is True, action.args.get("characters")
+        most = characters if isinstance(characters, int) else None
+        goal = text_argument(action, "goal")
+        return _to_observation(self._gather(queries, urls, goal, elsewhere=elsewhere, lines=False, characters=most))
 
     def _gather(
-        self, queries: Sequence[str], urls: Sequence[str], goal: str, *, elsewhere: bool, lines: bool
+        self,
+        queries: Sequence[str],
+        urls: Sequence[str],
+        goal: str,
+        *,
+        elsewhere: bool,
+        lines: bool,
+        characters: int | None = None,
     ) -> GatheredEvidence:
         return gather_evidence(
-            self._web, self._memory, queries, urls, goal, k=self._k, elsewhere=elsewhere, lines=lines
+            self._web,
+            self._memory,
+            queries,
+            urls,
+            goal,
+            k=self._k,
+            elsewhere=elsewhere,
+            lines=lines,
+            characters=characters,
         )
 
     def _note(self, action: Action) -> Observation:

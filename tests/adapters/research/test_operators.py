@@ -17,11 +17,12 @@ from small_web import RIGHT, TEXT, Mind, SmallResearch, SmallWeb
 import certigraph
 from certigraph import Result
 from certigraph.adapters.models.calls import ask
+from certigraph.adapters.models.profiles import ProfileName
 from certigraph.adapters.processes import wait_for
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.research import operators as tooling
-from certigraph.adapters.research.operators import find_unseen_numbers
 from certigraph.adapters.research.plans import Answers, closing_predicates, step_predicate
+from certigraph.adapters.research.verdicts import find_unseen_numbers, source_texts
 from certigraph.adapters.research.world import ResearchWorld
 from certigraph.graphs import sdp
 from certigraph.nodes import sdp as sdp_nodes
@@ -40,8 +41,9 @@ QUOTED = re.compile(r"<world>.*?</world>", re.DOTALL)
 REFUSED = {"adequate": {"reason": "it leaves the number out", "adequate": False}}
 
 
-def run_research(benchmark: SmallResearch, tmp_path: Path, **operators: Any) -> Result:
-    return certigraph.run(sdp.build(**operators), benchmark, out=tmp_path)
+def run_research(benchmark: SmallResearch, tmp_path: Path, profile: ProfileName = "full", **operators: Any) -> Result:
+    context = Context(model="scripted:expert", profile=profile)
+    return certigraph.run(sdp.build(**operators), benchmark, context=context, out=tmp_path)
 
 
 def research_sdp(mind: Mind, pages: dict[str, str] | None = None, **more: Any) -> SmallResearch:
@@ -177,7 +179,8 @@ def test_no_source_is_cited_that_the_prompt_had_no_room_for(tmp_path: Path):
     both = {"finding": "340 seats.", "supported_by": [1, 2], "contradicted_by": [], "dispute": ""}
     benchmark = research_sdp({"finding": both, "queries": {"queries": ["glass"], "pages": [2]}}, pages)
     benchmark.limits = benchmark.limits.model_copy(update={"context": 1_000})
-    assert {c.finding.sources for c in run_research(benchmark, tmp_path).certificates if c.finding} == {(HALL,)}
+    result = run_research(benchmark, tmp_path, "small")
+    assert {c.finding.sources for c in result.certificates if c.finding} == {(HALL,)}
 
 
 def test_where_no_answer_comes_at_all_the_latest_finding_is_handed_in(tmp_path: Path):
@@ -203,6 +206,12 @@ def test_a_forced_answer_is_given_from_the_notes_that_a_memory_left(tmp_path: Pa
     assert "Balconies count too." in [p for p in benchmark.prompts if "closest matches" in p][-1]
 
 
+def cite_balconies(prompt: str) -> dict[str, Any] | None:
+    """The right finding from the sources that name balconies."""
+    numbers = [number for number, text in source_texts(prompt).items() if "balconies" in text]
+    return {**RIGHT["finding"], "supported_by": numbers} if numbers else None  # type: ignore[dict-item]
+
+
 def test_replan_tries_other_queries_and_unread_pages(tmp_path: Path):
     pages = {HALL: "Nothing is in here about that. " * 9, HOUSE: TEXT + " glass"}
     tries = itertools.chain(
@@ -213,7 +222,7 @@ def test_replan_tries_other_queries_and_unread_pages(tmp_path: Path):
     blank = {"finding": "", "supported_by": [], "contradicted_by": [], "dispute": ""}
     mind = {
         "queries": lambda _: next(tries),
-        "finding": lambda prompt: {**RIGHT["finding"]} if "balconies" in prompt else blank,
+        "finding": lambda prompt: cite_balconies(prompt) or blank,
     }
     result = run_research(research_sdp(mind, pages), tmp_path)
     replanned = next(p for p in result.state["plan"] if "queries" in p.args)

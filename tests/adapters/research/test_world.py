@@ -147,7 +147,8 @@ def test_the_latest_results_are_shown_where_not_all_fit_by_the_numbers_that_they
     one = world(web)
     for n in range(20):
         one.step(step("seats", f"site{n}"))
-    shown = format_results(Evidence(view=one.view(), sources=one.sources()), 900)
+    shown, cut = format_results(Evidence(view=one.view(), sources=one.sources()), 900)
+    assert cut and cut[0] in shown
     assert "20. [read]" in shown
     assert "\n1. " not in shown
     assert len(shown) < 1_000
