@@ -31,6 +31,7 @@ from certigraph.adapters.research.plans import (
     create_decomposition_form,
     format_failures,
     format_findings,
+    format_partial_findings,
     format_results,
     goal_of,
     is_step,
@@ -247,17 +248,22 @@ def _parse_object(text: str) -> JsonValue:
 async def _ask_searches(state: RealizeView, runtime: Runtime[Context]) -> tuple[list[str], list[str]]:
     sizes = await prompt_sizes("executor", 4, state["task"], runtime)
     results = format_results(state["evidence"], sizes.results, small=sizes.small)
-    ahead = "" if sizes.small else f"After it:\n{bullet_list(p.text for p in state['ahead'])}\n"
+    ahead = [goal_of(predicate) for predicate in state["ahead"] if is_step(predicate)]
+    earlier = format_partial_findings(state["target"].args.get("partial"))
+    keeps = (earlier or state["attempts"]) and await evidence_characters(runtime) is not None
+    failed = format_failures(state["attempts"], small=sizes.small)
+    if earlier and not sizes.small:
+        failed = f"In an earlier plan:\n{earlier}\nSince then:\n{failed}"
     instruction = plans.TOOLS.format(
         task=state["task"].goal,
         known=format_findings(state["certified"].known, sizes.findings),
         view=results.text,
-        failed=format_failures(state["attempts"], small=sizes.small),
+        failed=failed,
         notes=_format_notes(state),
         kind=state["target"].kind,
         goal=goal_of(state["target"]),
-        ahead=ahead,
-        kept=plans.KEPT if await evidence_characters(runtime) else "",
+        ahead=f"Steps after it:\n{bullet_list(ahead)}\n" if ahead and not sizes.small else "",
+        kept=plans.KEPT if keeps else "",
         queries=MAX_QUERIES,
         pages=MAX_PAGES,
     )

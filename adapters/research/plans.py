@@ -9,9 +9,9 @@ from pydantic import BaseModel, Field, JsonValue, create_model
 
 from certigraph.adapters.models.prompts import bullet_list, clip, numbered_list, quote
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
-from certigraph.state.records import Attempt, Finding, Predicate, Record
+from certigraph.state.records import Arguments, Attempt, Finding, Predicate, Record
 from certigraph.state.run import ANSWER, Evidence, KnownFinding
-from certigraph.state.search import STEP_KINDS
+from certigraph.state.search import STEP_KINDS, unique_texts
 
 
 class SolutionStep(Record):
@@ -186,9 +186,18 @@ def partial_findings(attempts: Sequence[Attempt]) -> list[JsonValue]:
 
 def format_partial_findings(partial: JsonValue) -> str:
     """Format the result of `partial_findings`, which an action carried."""
-    items = [item for item in partial if isinstance(item, dict)] if isinstance(partial, list) else []
+    items = _items_of(partial)
     text = bullet_list(f"{item.get('finding')} (not accepted: {item.get('reason')})" for item in items)
     return quote(text, len(text)) if items else ""
+
+
+def partial_sources(args: Arguments) -> list[str]:
+    """Return the sources of the partial findings that an action carries."""
+    return [url for item in _items_of(args.get("partial")) for url in unique_texts(item.get("sources"))]
+
+
+def _items_of(partial: JsonValue) -> list[dict[str, JsonValue]]:
+    return [item for item in partial if isinstance(item, dict)] if isinstance(partial, list) else []
 
 
 # Answer schemas of the operators. A model names pages by the numbers with which the prompt lists them.
@@ -313,13 +322,15 @@ Search results so far, by number; [read] ones were read, [blocked] ones cannot b
 Think first: what does the step still lack, and which kind of page tells it? Then choose what to look up for this step:
 - queries: at most {queries} searches, in a few words each, names first; other words than those tried.
 - pages: at most {pages} numbers of results worth reading: unread ones, and those that were read for another step and
-  are needed again for this one.{kept}
-The best result of each search is read anyway, the next one where it cannot be. If what was found so far settles the
-step, as it should for compute, give empty lists.
+  are needed again for this one.
+{kept}The best result of each search is read anyway, the next one where it cannot be. If what was found so far settles
+the step, as it should for compute, give empty lists.
 """
 
-KEPT = """ What was read in the tries above is shown to the reader again, and counts together with what
-  you look up now."""
+KEPT = """\
+What was read in the tries above is shown again together with what you look up now, and counts like it: look up what is
+still missing.
+"""
 
 EXTRACTOR = """\
 You read sources for one step of research on the web and write down what they establish for it. Later steps see only

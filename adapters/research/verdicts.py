@@ -210,7 +210,9 @@ def _quotes_problem(answer: Found, observation: Observation) -> str:
     texts = source_texts(observation.text)
     for quoted in answer.quotes:
         if find_unseen_quotes([quoted.words], texts.get(quoted.source, "")):
-            return f"the words {quoted.words!r}, quoted for it, are not in source {quoted.source}"
+            known = 1 <= quoted.source <= len(observation.sources)
+            place = observation.sources[quoted.source - 1] if known else f"a source {quoted.source}"
+            return f"the words {quoted.words!r}, quoted for it, are not in {place}"
     valid = {number for number in answer.supported_by if 1 <= number <= len(observation.sources)}
     if valid and not valid & {quoted.source for quoted in answer.quotes if words(quoted.words)}:
         return "no words of the sources that it cites were quoted for it"

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from certigraph.adapters.models.prompts import clip, numbered_list
 from certigraph.adapters.protocols import Environment
-from certigraph.adapters.research.plans import UNREAD_MARK
+from certigraph.adapters.research.plans import UNREAD_MARK, partial_sources
 from certigraph.adapters.retrieval.bm25 import PassagePool, terms
 from certigraph.adapters.web.protocol import SearchHit, SearchProvider, Unreadable, WebPage
 from certigraph.adapters.web.sources import Web
@@ -69,13 +69,6 @@ The view is part of the state, which is saved after every action.
 """
 
 
-class StepSources(NamedTuple):
-    """URLs that actions for one goal have brought up so far, in order: pages read, and search results."""
-
-    read: dict[str, None]
-    met: dict[str, None]
-
-
 class EpisodeMemory:
     """Search results and pages that were seen so far in one episode.
 
@@ -96,8 +89,8 @@ class EpisodeMemory:
         self.blocked: set[str] = set()
         self.searched: set[tuple[str, str]] = set()
         """Provider and query of each search so far."""
-        self.steps: dict[str, StepSources] = {}
-        """What was read and met so far for each goal."""
+        self.read_for: dict[str, dict[str, None]] = {}
+        """URLs of the pages that were read so far for each goal, in order."""
 
     def add_hits(self, hits: Iterable[SearchHit]) -> None:
         """Add search results; if a URL is already known, its first result is kept."""
@@ -230,6 +223,11 @@ class GatheringRound:
             if url in self._memory.hits:
                 (self.read if url in self._memory.pages else self.failed)[url] = None
 
+    def show_again(self, read: Iterable[str], met: Iterable[str]) -> None:
+        """Show pages that were read before, first, and known search results again."""
+        self.read = dict.fromkeys([*read, *self.read])
+        self.met |= dict.fromkeys(url for url in met if url in self._memory.hits)
+
     @property
     def new_count(self) -> int:
         """Number of searches and requests for pages that were made for the first time in the episode."""
@@ -247,6 +245,7 @@ def gather_evidence(
     elsewhere: bool,
     lines: bool,
     characters: int | None = None,
+    kept: Sequence[str] = (),
 ) -> GatheredEvidence:
     """Gather evidence for a goal by searches and pages (SDP, appendix A.4).
 
@@ -261,8 +260,9 @@ def gather_evidence(
         k: maximum number of results per search.
         elsewhere: whether to use the second provider in any case.
         lines: whether to return one line per source, as transcripts need it; else pages keep their line breaks.
-        characters: maximum characters of the pages. The evidence then has all search results, and first what was
-            brought up before for the same goal. None for MAX_PAGE_CHARACTERS, and new evidence only.
+        characters: maximum characters of the pages. The evidence then has all new search results, and first the pages
+            that were read before for the same goal. None for MAX_PAGE_CHARACTERS, and new evidence only.
+        kept: earlier results that are shown again if `characters` is given.
     """
     gathering = GatheringRound(web, memory, k)
     gathering.search(web.provider, queries)
@@ -271,32 +271,31 @@ def gather_evidence(
     if web.second and (elsewhere or stale):
         gathering.elsewhere = True
         gathering.search(web.second, queries or [goal])
-    step = memory.steps.setdefault(goal, StepSources({}, {}))
-    step.read.update(gathering.read)
-    step.met.update(gathering.met)
-    shown = StepSources(gathering.read, gathering.met) if characters is None else step
-    evidence = _format_evidence(gathering, shown, memory, [goal, *queries], lines, characters)
+    read = memory.read_for.setdefault(goal, {})
+    read.update(gathering.read)
+    if characters is not None:
+        gathering.show_again(read, kept)
+    evidence = _format_evidence(gathering, memory, [goal, *queries], lines, characters)
     nothing = "Nothing was found." if queries or urls else "Nothing was looked up."
     return evidence if evidence.text else evidence._replace(text=nothing)
 
 
 def _format_evidence(
     gathering: GatheringRound,
-    shown: StepSources,
     memory: EpisodeMemory,
     wanted: Sequence[str],
     lines: bool,
     characters: int | None,
 ) -> GatheredEvidence:
-    snippets = [url for url in shown.met if url not in shown.read and not memory.reason(url)]
+    snippets = [url for url in gathering.met if url not in gathering.read and not memory.reason(url)]
     snippets = snippets[: MAX_SNIPPETS if characters is None else None]
-    sources, read = (*shown.read, *snippets), list(shown.read)
+    sources, read = (*gathering.read, *snippets), list(gathering.read)
     if characters is None:
         shares = [MAX_PAGE_CHARACTERS // max(len(read), 1)] * len(read)
     else:
         shares = divide_characters([len(memory.pages[url].text) for url in read], characters)
     limits = dict(zip(read, shares, strict=True))
-    texts = [_format_source(memory, url, wanted, limits.get(url, 0), lines) for url in sources]
+    texts = [_format_source(memory, url, wanted, limits.get(url), lines) for url in sources]
     if not lines:
         texts = [f"[{number}] {text}" for number, text in enumerate(texts, 1)]
         texts += [f"{url} could not be read: {memory.reason(url)}" for url in gathering.failed]
@@ -322,10 +321,12 @@ def divide_characters(lengths: Sequence[int], most: int) -> list[int]:
     return shares
 
 
-def _format_source(memory: EpisodeMemory, url: str, wanted: Sequence[str], limit: int, lines: bool) -> str:
+def _format_source(memory: EpisodeMemory, url: str, wanted: Sequence[str], limit: int | None, lines: bool) -> str:
+    """Format a source: an excerpt of the page, or what the search engine shows of it if `limit` is None."""
     hit, page = memory.hits[url], memory.pages.get(url)
-    if page is None:
-        return to_line(f"{url} - {hit.title} (not read): {hit.snippet}")
+    if page is None or limit is None:
+        mark = "not read" if page is None else "read for something else"
+        return to_line(f"{url} - {hit.title} ({mark}): {hit.snippet}")
     moved = f" (moved to {page.moved})" if page.moved else ""
     heading, text = f"{url}{moved} - {page.title or hit.title}", excerpt_of(page.text, wanted, limit)
     if lines:
@@ -440,7 +441,10 @@ class ResearchWorld(Environment):
         elsewhere, characters = action.args.get("elsewhere") is True, action.args.get("characters")
         most = characters if isinstance(characters, int) else None
         goal = text_argument(action, "goal")
-        return _to_observation(self._gather(queries, urls, goal, elsewhere=elsewhere, lines=False, characters=most))
+        gathered = self._gather(
+            queries, urls, goal, elsewhere=elsewhere, lines=False, characters=most, kept=partial_sources(action.args)
+        )
+        return _to_observation(gathered)
 
     def _gather(
         self,
@@ -451,6 +455,7 @@ class ResearchWorld(Environment):
         elsewhere: bool,
         lines: bool,
         characters: int | None = None,
+        kept: Sequence[str] = (),
     ) -> GatheredEvidence:
         return gather_evidence(
             self._web,
@@ -462,6 +467,7 @@ class ResearchWorld(Environment):
             elsewhere=elsewhere,
             lines=lines,
             characters=characters,
+            kept=kept,
         )
 
     def _note(self, action: Action) -> Observation:
