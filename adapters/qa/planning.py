@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
+from functools import lru_cache
 from itertools import chain
 from typing import Annotated, NamedTuple, Protocol, cast
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.models.calls import ask, profile_of
@@ -126,8 +127,8 @@ Answer: {entity}
 
 Is the finding supported by this passage, and does it answer the sub-question?
 - It is supported if the passage says it, or if it follows by an evident step: the title is what "he" or "the film"
-  means, and who was born and raised in a place was born there. A step that takes a further fact, or what you happen to
-  know, is not evident.
+  means, who was born and raised in a place was born there, and "the Oslo painter X" comes from Oslo. A step that takes
+  a further fact, or what you happen to know, is not evident.
 - It answers the sub-question if it is about what that names, and not about something else of a similar name, and if the
   answer is the one asked for and not another person, place, date or number of the same passage.
 Another spelling of the same name, a shorter form, or a fact more than was asked for speaks against neither.
@@ -466,7 +467,14 @@ class Subquestions(BaseModel):
     """The model's answer."""
 
     reasoning: Annotated[str, FullOnly()] = ""
-    subquestions: Annotated[list[str], Truncated(MAX_HOPS)]
+    subquestions: list[str]
+
+
+@lru_cache(maxsize=8)
+def create_subquestions_form(most: int) -> type[Subquestions]:
+    """Return the answer schema for at most `most` sub-questions."""
+    subquestions = (Annotated[list[str], Truncated(most)], ...)
+    return create_model("Subquestions", __base__=Subquestions, subquestions=subquestions)
 
 
 def hops_from_id(task: Task) -> int:
@@ -490,7 +498,7 @@ async def propose_plan(state: ProposeView, least: int, most: int, runtime: Runti
     count = str(least) if least == most else f"{least} to {most}"
     instruction = DECOMPOSE.format(task=state["task"].goal, count=count)
     prompt = build_question_prompt(state["task"], runtime, instruction, DECOMPOSER)
-    answer = await ask(prompt, Subquestions, role="planner", runtime=runtime)
+    answer = await ask(prompt, create_subquestions_form(most), role="planner", runtime=runtime)
     hops = clean_subquestions(answer.subquestions, first=1, most=most) or [state["task"].goal]
     return [*(hop_predicate(index, question) for index, question in enumerate(hops, 1)), *closing_predicates()]
 
@@ -559,7 +567,7 @@ async def _ask_subquestions_again(
         task=state["task"].goal, certified=quote(certified), failed=quote(failed), count=most, first=first
     )
     prompt = build_question_prompt(state["task"], runtime, instruction, DECOMPOSER)
-    answer = await ask(prompt, Subquestions, role="planner", runtime=runtime)
+    answer = await ask(prompt, create_subquestions_form(most), role="planner", runtime=runtime)
     return clean_subquestions(answer.subquestions, first=first, most=most)
 
 
@@ -580,12 +588,13 @@ def _format_failures(attempts: Sequence[Attempt]) -> Iterator[str]:
 
 def _format_whole_failures(attempts: Sequence[Attempt]) -> Iterator[str]:
     """Yield one text per target of the attempts: the target, what was searched for, and each claim with its reason."""
-    for target in dict.fromkeys(attempt.target.text for attempt in attempts):
-        tried = [attempt for attempt in attempts if attempt.target.text == target]
+    named = [(str(attempt.target.args.get("question") or attempt.target.text), attempt) for attempt in attempts]
+    for subquestion in dict.fromkeys(name for name, _ in named):
+        tried = [attempt for name, attempt in named if name == subquestion]
         queries = dict.fromkeys(query for attempt in tried for query in queries_at(attempt.target, [attempt]))
         claims = (attempt for attempt in tried if attempt.action.kind != SEARCH)
         refused = dict.fromkeys(
             f"{one.action.args.get('finding') or 'nothing found'}: {one.verdict.reason}" for one in claims
         )
         searched = f"searched for {'; '.join(queries)}. " if queries else ""
-        yield f"{target} {searched}{' | '.join(refused) or 'Nothing was found.'}"
+        yield f"{subquestion} {searched}{' | '.join(refused) or 'Nothing was found.'}"
