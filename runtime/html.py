@@ -10,7 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from certigraph.runtime.texts import format_compact, format_count, format_duration, shorten_text, split_answer
+from certigraph.runtime.texts import (
+    format_compact,
+    format_count,
+    format_duration,
+    format_usd,
+    shorten_text,
+    split_answer,
+)
 from certigraph.state.records import Scores, Usage
 from certigraph.state.trajectory import Event, Trajectory, total_usage
 
@@ -255,7 +262,7 @@ def totals_row(trajectory: Trajectory, *own: Markup) -> Markup:
             format_compact(usage.input_tokens + usage.output_tokens),
             f"{format_compact(usage.cached_tokens)} cached",
         ),
-        total_cell("model cost", f"${usage.usd:,.4f}" if 0 < usage.usd < 1 else f"${usage.usd:,.2f}", "US dollars"),
+        total_cell("model cost", format_usd(usage.usd, trajectory.unpriced_calls), "US dollars"),
         total_cell("time", format_duration(usage.seconds), "inside nodes"),
         class_="figures",
     )

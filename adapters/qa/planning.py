@@ -13,7 +13,7 @@ from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN, estimate_tokens
 from certigraph.adapters.models.prompts import Prompt, build_prompt, bullet_list, clip, numbered_list, quote
-from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated
+from certigraph.adapters.models.schemas import Bounded, FullOnly, bounded_list
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.retrieval.bm25 import STOPWORDS, PassagePool, Retriever, terms, words
@@ -473,8 +473,7 @@ class Subquestions(BaseModel):
 @lru_cache(maxsize=8)
 def create_subquestions_form(most: int) -> type[Subquestions]:
     """Return the answer schema for at most `most` sub-questions."""
-    subquestions = (Annotated[list[str], Truncated(most)], ...)
-    return create_model("Subquestions", __base__=Subquestions, subquestions=subquestions)
+    return create_model("Subquestions", __base__=Subquestions, subquestions=(bounded_list(most, str), ...))
 
 
 def hops_from_id(task: Task) -> int:

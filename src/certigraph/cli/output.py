@@ -32,7 +32,7 @@ from certigraph.runtime.result import (
     verdict_scores_of,
 )
 from certigraph.runtime.terminal import clean_line, clean_lines
-from certigraph.runtime.texts import format_contradiction, format_count, format_duration, split_answer
+from certigraph.runtime.texts import format_contradiction, format_count, format_duration, format_usd, split_answer
 from certigraph.state.records import WORLD_ENDED, Interrupted
 from certigraph.state.run import KnownFinding
 from certigraph.state.search import BY_GATE, BY_METHOD, BY_ROUNDS, BY_STEPS
@@ -239,12 +239,11 @@ def _finding_lines(known: KnownFinding) -> Iterator[str]:
 
 def _format_cost(cost: ResearchCost) -> str:
     failed = f" ({cost.unreadable} unreadable)" if cost.unreadable else ""
-    usd = f"${cost.usd:,.4f}" if 0 < cost.usd < 1 else f"${cost.usd:,.2f}"
     return ", ".join(
         [
             format_count(cost.calls, "model call"),
             format_count(cost.tokens, "token"),
-            usd,
+            format_usd(cost.usd, cost.unpriced),
             f"{cost.searches:,} search{'' if cost.searches == 1 else 'es'}",
             f"{format_count(cost.pages, 'page')} asked for{failed}",
             format_duration(cost.seconds),
