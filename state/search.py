@@ -165,8 +165,8 @@ def research_step(
         known: the findings so far. Validate sees them only through the action.
         rejected: number of findings for this step that were refused so far.
         elsewhere: whether to ask the second search provider too.
-        characters: maximum characters of the pages in the observation, which then has all search results, and again
-            what earlier actions read for the same goal; None for the world's short form.
+        characters: maximum characters of the sources in the observation, which then has all search results that fit,
+            and again what earlier actions read for the same goal; None for the world's short form.
         partial: what refused attempts at this step established. Validate sees it only through the action.
     """
     summary = "; ".join([*(f"search: {query}" for query in queries), *(f"open: {url}" for url in urls)])

@@ -295,6 +295,10 @@ def pass_refused(verdict: Verdict, observation: Observation, after: int) -> Verd
     return verdict.model_copy(update={"depth": 1, "forced": FORCE_PASS, "decided_by": ""})
 
 
+HISTORY_SHARE = 2
+"""One part in so many of a prompt may be the turns of the episode."""
+
+
 async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Submit the best available answer: the closest one, or if that is weak, the last finding.
 
@@ -306,8 +310,9 @@ async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str
         limit = limits_of(state["task"], runtime).context // 3
         transcript = Shown(quote(format_turns(state["turns"], characters=limit // 6, within=limit)))
     else:
-        results = (await prompt_sizes("executor", 3, state["task"], runtime)).results
-        history = format_history(state["turns"], format_findings(known) + "x" * results, profile)
+        history = format_history(
+            state["turns"], format_findings(known), profile, most_tokens=profile.prompt_tokens // HISTORY_SHARE
+        )
         transcript = Shown(quote(history.text, len(history.text)), history.cut)
     text = await ask_answer(state, transcript, runtime, closest=True)
     if answer_weakness(text) and known:

@@ -67,7 +67,7 @@ async def prompt_sizes(role: str, share: int, task: Task, runtime: Runtime[Conte
 
 
 async def evidence_characters(runtime: Runtime[Context]) -> int | None:
-    """Return how many characters of pages the extractor and the validator can read; None if one of them is small."""
+    """Return how many characters of sources the extractor and the validator can read; None if one of them is small."""
     profiles = [await profile_of(role, runtime) for role in ("extractor", "validator")]
     if any(profile.is_small for profile in profiles):
         return None

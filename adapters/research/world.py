@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -148,6 +148,9 @@ MAX_PAGE_CHARACTERS = 10_000
 MAX_SNIPPETS = 8
 """Maximum number of unread search results in one observation of that size."""
 
+SNIPPET_SHARE = 4
+"""One part in so many of an observation whose size the action gives may be unread search results."""
+
 MAX_FAILED_PAGES = 3
 """Maximum number of a search's results that are requested in order to read one."""
 
@@ -260,8 +263,8 @@ def gather_evidence(
         k: maximum number of results per search.
         elsewhere: whether to use the second provider in any case.
         lines: whether to return one line per source, as transcripts need it; else pages keep their line breaks.
-        characters: maximum characters of the pages. The evidence then has all new search results, and first the pages
-            that were read before for the same goal. None for MAX_PAGE_CHARACTERS, and new evidence only.
+        characters: maximum characters of the sources. The evidence then has all new search results that fit, and first
+            the pages that were read before for the same goal. None for MAX_PAGE_CHARACTERS, and new evidence only.
         kept: earlier results that are shown again if `characters` is given.
     """
     gathering = GatheringRound(web, memory, k)
@@ -287,18 +290,22 @@ def _format_evidence(
     lines: bool,
     characters: int | None,
 ) -> GatheredEvidence:
-    snippets = [url for url in gathering.met if url not in gathering.read and not memory.reason(url)]
-    snippets = snippets[: MAX_SNIPPETS if characters is None else None]
-    sources, read = (*gathering.read, *snippets), list(gathering.read)
+    met = [url for url in gathering.met if url not in gathering.read and not memory.reason(url)]
+    read = list(gathering.read)
     if characters is None:
-        shares = [MAX_PAGE_CHARACTERS // max(len(read), 1)] * len(read)
+        snippets, shares = met[:MAX_SNIPPETS], [MAX_PAGE_CHARACTERS // max(len(read), 1)] * len(read)
     else:
-        shares = divide_characters([len(memory.pages[url].text) for url in read], characters)
-    limits = dict(zip(read, shares, strict=True))
+        ends = accumulate(len(_format_source(memory, url, wanted, None, lines)) + 1 for url in met)
+        snippets = [url for url, end in zip(met, ends, strict=True) if end <= characters // SNIPPET_SHARE]
+        pages = characters - characters // SNIPPET_SHARE
+        shares = divide_characters([len(memory.pages[url].text) for url in read], pages)
+    sources, limits = (*read, *snippets), dict(zip(read, shares, strict=True))
     texts = [_format_source(memory, url, wanted, limits.get(url), lines) for url in sources]
     if not lines:
         texts = [f"[{number}] {text}" for number, text in enumerate(texts, 1)]
         texts += [f"{url} could not be read: {memory.reason(url)}" for url in gathering.failed]
+        if characters is not None and len(snippets) < len(met):
+            texts.append(f"({len(met) - len(snippets)} further search results are left out)")
     excerpts = [url for url in read if len(memory.pages[url].text) > limits[url]]
     data: Arguments = {
         "elsewhere": gathering.elsewhere,

@@ -94,6 +94,15 @@ def test_with_characters_given_pages_are_whole_and_those_read_for_the_goal_come_
     assert short.data["excerpts"] == [HALL] and len(short.text) < 7_000
 
 
+def test_evidence_is_never_longer_than_the_characters_given():
+    web = SmallWeb({f"http://site{n}.example/x": "glass " * 2_000 for n in range(40)})
+    one = ResearchWorld(Web([web], web, None), "q", lambda *_: Scores(value=0), k=30)
+    for most in (3_000, 12_000):
+        seen = one.step(research_step("x", ["glass"], [], (), rejected=0, elsewhere=False, characters=most))
+        assert most // 2 < len(seen.text) < 1.1 * most
+    assert "further search results are left out" in seen.text
+
+
 def test_snippets_are_whole_in_the_list_of_results():
     class Wordy(SmallWeb):
         def search(self, query: str, k: int) -> list[SearchHit]:
