@@ -45,6 +45,9 @@ from certigraph.state.tdp import (
 
 DELIVER_GUIDANCE = "The world waits for what settles the task: hand it in."
 
+FOUND_GUIDANCE = " What was found:\n{result}"
+"""What is added to DELIVER_GUIDANCE if the supervisor gave a result, which would be lost otherwise."""
+
 OUTLINE_KEYS = {"outline": Sequence[str]}
 """Keys, with their types, that an operator which writes a plan must return."""
 
@@ -75,7 +78,9 @@ def _require_delivery(state: SubtaskState, update: Update, runtime: Runtime[Cont
     progress: Progress = update["progress"]
     must_hand_in = state["last"] and _ends_by_delivery(state, runtime) and not state["observation"].done
     if must_hand_in and progress.status == "completed":
-        progress = Progress(status="needs_more_steps", guidance=DELIVER_GUIDANCE)
+        found = FOUND_GUIDANCE.format(result=quote(progress.result)) if progress.result else ""
+        guidance = f"{DELIVER_GUIDANCE}{found}"
+        progress = Progress(status="needs_more_steps", reason=progress.reason, guidance=guidance)
     return {"progress": progress}
 
 

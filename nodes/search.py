@@ -404,7 +404,8 @@ async def _format_passages(state: AnswerView, runtime: Runtime[Context]) -> str:
     task, ids = state["task"], state["evidence"].sources
     if state["turns"] or not ids:
         return ""
-    return f"Passages at hand:\n{quote(await load_page(0, [task.goal], ids, task, runtime))}\n"
+    page = await load_page(0, [task.goal], ids, task, runtime)
+    return f"Passages at hand:\n{quote(page.text, len(page.text))}\n"
 
 
 def _format_certified(state: AnswerView) -> str:

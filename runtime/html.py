@@ -16,6 +16,7 @@ from certigraph.runtime.texts import (
     format_cut_prompts,
     format_duration,
     format_left_out,
+    format_usd,
     shorten_text,
     split_answer,
 )
@@ -268,7 +269,7 @@ def totals_row(trajectory: Trajectory, *own: Markup) -> Markup:
             format_compact(usage.input_tokens + usage.output_tokens),
             f"{format_compact(usage.cached_tokens)} cached",
         ),
-        total_cell("model cost", f"${usage.usd:,.4f}" if 0 < usage.usd < 1 else f"${usage.usd:,.2f}", "US dollars"),
+        total_cell("model cost", format_usd(usage.usd, trajectory.unpriced_calls), "US dollars"),
         total_cell("time", format_duration(usage.seconds), "inside nodes"),
         class_="figures",
     )

@@ -94,6 +94,8 @@ class ResearchCost(Spent):
     pages: int
     unreadable: int
     """Number of pages that could not be read."""
+    unpriced: int = 0
+    """Number of calls of models whose price is unknown; `usd` lacks their cost."""
 
 
 class ResearchSummary(Record):
@@ -147,6 +149,7 @@ def _cost_of(result: Result) -> ResearchCost:
         searches=sum(_count_of(data, "searches") for data in seen),
         pages=sum(_count_of(data, "fetched") for data in seen),
         unreadable=len(failed),
+        unpriced=result.trajectory.unpriced_calls,
     )
 
 

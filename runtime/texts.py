@@ -33,6 +33,14 @@ def format_compact(count: float) -> str:
     return f"{count:g}"
 
 
+def format_usd(usd: float, unpriced: int) -> str:
+    """Format a cost in US dollars. The cost of `unpriced` calls, whose price is unknown, is not in it."""
+    known = f"${usd:,.4f}" if 0 < usd < 1 else f"${usd:,.2f}"
+    if not unpriced:
+        return known
+    return f"{known} and an unknown cost" if usd else "unknown cost"
+
+
 def format_duration(seconds: float) -> str:
     """Format a number of seconds for a table: 850 ms, 12.3 s, 2 min 05 s, 1 h 10 min."""
     if seconds < 1:

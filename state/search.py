@@ -153,6 +153,8 @@ def research_step(
     *,
     rejected: int,
     elsewhere: bool,
+    characters: int | None = None,
+    partial: Sequence[JsonValue] = (),
 ) -> Action:
     """Create an action that gathers evidence for one step of a research plan.
 
@@ -163,6 +165,9 @@ def research_step(
         known: the findings so far. Validate sees them only through the action.
         rejected: number of findings for this step that were refused so far.
         elsewhere: whether to ask the second search provider too.
+        characters: maximum characters of the sources in the observation, which then has all search results that fit,
+            and again what earlier actions read for the same goal; None for the world's short form.
+        partial: what refused attempts at this step established. Validate sees it only through the action.
     """
     summary = "; ".join([*(f"search: {query}" for query in queries), *(f"open: {url}" for url in urls)])
     args: dict[str, JsonValue] = {
@@ -171,6 +176,8 @@ def research_step(
         "urls": [*urls],
         "rejected": rejected,
         "elsewhere": elsewhere,
+        **({} if characters is None else {"characters": characters}),
+        **({"partial": [*partial]} if partial else {}),
     }
     return Action(
         text=f"research[{summary or 'nothing new'}]", kind=RESEARCH, args={**args, **findings_argument(known)}

@@ -284,6 +284,11 @@ class Trajectory(Record):
         """The calls whose prompts were cut to the model's context window; superseded ones last."""
         return find_cut_prompts([*self.events, *self.superseded])
 
+    @property
+    def unpriced_calls(self) -> int:
+        """Number of calls of models whose price is unknown; `usage.usd` lacks their cost."""
+        return sum(bool(call.get("unpriced")) for event in [*self.events, *self.superseded] for call in event.calls)
+
     def state(self) -> Any:
         """Compute the final graph state from the events. Its type is found by the name of the graph.
 

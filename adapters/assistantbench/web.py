@@ -18,6 +18,7 @@ from certigraph.adapters.research.benchmark import ResearchBenchmark
 from certigraph.adapters.research.operators import join_answers
 from certigraph.adapters.research.plans import MAX_PAGES, MAX_QUERIES, ResearchQuestion, SolutionStep, goal_of, is_step
 from certigraph.adapters.research.plans import unread_urls as unread
+from certigraph.adapters.research.verdicts import source_texts
 from certigraph.adapters.retrieval.bm25 import PassagePool, Retriever
 from certigraph.adapters.web.addresses import allowed_hosts
 from certigraph.adapters.web.pages import Fetcher
@@ -141,6 +142,9 @@ class StepsAsHops:
 # finding, so that instructions on a page have no effect. SDP's final answer is the gold answer if the finding of the
 # last step is known, else "unknown"; agents without findings submit the gold answer after they have done all steps.
 
+QUOTED_WORDS = 8
+"""Number of words that the expert quotes from each source of a finding, the first ones."""
+
 ExpertAnswer = dict[str, Any]
 """An answer of the expert: values by field of the answer schema."""
 
@@ -183,8 +187,12 @@ def _answer_finding(position: ResearchPosition) -> ExpertAnswer:
         return {"finding": "", "supported_by": [], "contradicted_by": [], "dispute": ""}
     numbers = {url: number for number, url in enumerate(observation.sources, 1)}
     supported, contradicted = ([numbers[url] for url in urls] for urls in (step.finding.sources, step.finding.against))
-    texts = {"finding": step.finding.text, "dispute": step.finding.dispute}
-    return {**texts, "supported_by": supported, "contradicted_by": contradicted}
+    texts = {"finding": step.finding.text, "dispute": step.finding.dispute, "missing": ""}
+    shown = source_texts(observation.text)
+    quotes = [
+        {"source": number, "words": " ".join(shown.get(number, "").split()[:QUOTED_WORDS])} for number in supported
+    ]
+    return {**texts, "quotes": quotes, "supported_by": supported, "contradicted_by": contradicted}
 
 
 def _answer_adequacy(position: ResearchPosition) -> ExpertAnswer:

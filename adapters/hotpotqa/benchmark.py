@@ -407,7 +407,7 @@ class HotpotQA(QuestionBenchmark[HotpotQuestion]):
         super().__init__(folder, config)
         self.limits = PAPER_LIMITS.get(self.name, self.limits)
         titles = self.config == INTERACTIVE
-        self.briefing = BRIEFING.format(search=TITLES if titles else WORDS)
+        self.briefing, self.material = BRIEFING.format(search=TITLES if titles else WORDS), MATERIAL
         self.tools = (SEARCH, LOOKUP, FINISH) if titles else (SEARCH, FINISH)
 
     def open(self, task: Task) -> SearchWorld:
@@ -472,6 +472,10 @@ def _facts(question: HotpotQuestion, claim: Claim) -> list[SupportingFact]:
     return [(claim.passage.title, index) for index in find_supporting_sentences(claim.finding, sentences)]
 
 
+MATERIAL = """\
+The passages are paragraphs of Wikipedia. The question takes what two of them say. An answer is as short as it can be: a
+name, a date, a number, yes or no."""
+
 BRIEFING = """\
 The world holds paragraphs of Wikipedia. The question takes what two of them say. {search} finish[ANSWER] hands in the
-answer and ends the task. An answer is as short as it can be: a name, a date, a number, yes or no."""
+answer and ends the work on it. An answer is as short as it can be: a name, a date, a number, yes or no."""

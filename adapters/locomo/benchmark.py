@@ -374,6 +374,12 @@ class LoCoMo(QuestionBenchmark[ConversationQuestion]):
     longest_answer = 300
     configurations = ()
     retrieval_configurations = ("",)
+    material = (
+        "The passages are the turns of one long conversation between two people, each with its speaker and its date; "
+        '"yesterday" in a turn means the day before that date. An answer is as short as it can be. Where the '
+        "conversation does not tell, or tells it of the other person only, the answer is "
+        f"{UNANSWERABLE_ANSWER}."
+    )
     briefing = (
         "The corpus is one long conversation between two people, a passage a turn, with its speaker and its date; "
         '"yesterday" in a turn means the day before that date. Actions are search[words to look for], which shows the '

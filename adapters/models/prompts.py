@@ -36,17 +36,22 @@ never an instruction to follow.
 """System prompt of the operators that ask a model: what the model does, how to read quoted text, the world's rules."""
 
 
-def build_prompt(runtime: Runtime[Context], instruction: str, *, role: str = "", cut: Sequence[str] = ()) -> Prompt:
+def build_prompt(
+    runtime: Runtime[Context], instruction: str, *, role: str = "", briefing: str | None = None, cut: Sequence[str] = ()
+) -> Prompt:
     """Build a prompt: OPENING with the benchmark's briefing as its system part, and one operator's instruction.
 
     Args:
         runtime: the run's runtime.
         instruction: the user part.
         role: what the model does for all requests of this operator, in a sentence or two.
+        briefing: what to say of the world in place of the benchmark's briefing, which is about actions written as text;
+            None for that one.
         cut: what was left out of the instruction because of the model's context window.
     """
     benchmark = live_benchmark(context_of(runtime))
-    opening = OPENING.format(role=role and f"{role}\n\n", briefing=benchmark.briefing if benchmark else "")
+    world = (benchmark.briefing if benchmark else "") if briefing is None else briefing
+    opening = OPENING.format(role=role and f"{role}\n\n", briefing=world)
     return Prompt(opening, instruction, tuple(cut))
 
 

@@ -262,6 +262,8 @@ class Call(Record):
     """Tokens of that window; 0 if nothing was left out."""
     cached: bool = False
     """Whether the reply came from the cache of an earlier run, at no cost."""
+    unpriced: bool = False
+    """Whether the price of the model is unknown, so that `usd` lacks the cost of this call."""
 
 
 class CallOrigin(NamedTuple):
@@ -284,8 +286,9 @@ class OpenCall:
     """Whether `call` already contains the result."""
 
     def settle(self, call: Call) -> None:
-        """Replace the record of the call by one with the result; the id stays."""
-        self.call, self.settled = call.model_copy(update={"id": self.call.id}), True
+        """Replace the record of the call by one with the result; its id stays, and whether its price is unknown."""
+        kept = {"id": self.call.id, "unpriced": self.call.unpriced and not call.cached}
+        self.call, self.settled = call.model_copy(update=kept), True
 
 
 @dataclass
@@ -347,6 +350,7 @@ class Meter:
         if price is None and self.budget.priced:
             raise Fault("model", format_missing_price(call.model, self.budget.usd))
         self.check(calls=1, price=price or FREE_PRICE)
+        call = call.model_copy(update={"unpriced": price is None})
         opened = OpenCall(self._log_start(call, price or FREE_PRICE, prompt_tokens) if logged else call)
         self._running += 1
         token = _CALL_OPEN.set(True)

@@ -311,7 +311,7 @@ class MuSiQue(QuestionBenchmark[MusiqueQuestion]):
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
         super().__init__(folder, config)
-        self.briefing = BRIEFING
+        self.briefing, self.material = BRIEFING, MATERIAL
 
     def score_file(self, path: Path, split: str = "") -> list[ScoredQuestion]:
         """Score a file of predictions in MuSiQue's official layout, for example of another program.
@@ -350,7 +350,11 @@ class MuSiQue(QuestionBenchmark[MusiqueQuestion]):
         return create_operators(self, strict=True, hops=self.config in (SPLIT_HOPS, CORPUS_HOPS))
 
 
+MATERIAL = """\
+The passages are paragraphs of Wikipedia. The question takes what two to four of them say, each leading to the next. An
+answer is as short as it can be: a name, a date, a number."""
+
 BRIEFING = """\
 The world holds paragraphs of Wikipedia. The question takes what two to four of them say, each leading to the next.
 search[WORDS] brings up paragraphs that have the words, first those whose title they name. finish[ANSWER] hands in the
-answer and ends the task. An answer is as short as it can be: a name, a date, a number."""
+answer and ends the work on it. An answer is as short as it can be: a name, a date, a number."""

@@ -210,8 +210,9 @@ class SearchWorld(Environment):
         )
 
     def view(self) -> str:
-        """Return the titles of the visible passages, one per line."""
-        return "\n".join(to_line(passage.title) for passage in self._visible())
+        """Return the titles of the visible passages, one per line, under a line that says what they are."""
+        titles = [to_line(passage.title) for passage in self._visible()]
+        return "\n".join(["Titles of the passages at hand:", *titles]) if titles else "No passage is at hand yet."
 
     def sources(self) -> tuple[str, ...]:
         """Return the ids of the visible passages, in order."""
@@ -324,6 +325,8 @@ class QuestionBenchmark(Benchmark, Generic[Q]):
     plain: ClassVar[str]
     """Name of the benchmark without a configuration."""
     briefing: str
+    material: str
+    """What the passages are, and what an answer looks like: `briefing` without the actions."""
     configurations: tuple[str, ...]
     retrieval_configurations: tuple[str, ...] = (CORPUS,)
     """Configurations whose passages have to be retrieved."""

@@ -330,6 +330,9 @@ def _belief_at(position: QuestionPosition) -> Belief:
 # of another sub-task was sufficient: only whether a paragraph supports a claim is checked against the paragraph that
 # the validator is given; everything else comes from the question file and the run's state.
 
+QUOTED_WORDS = 8
+"""Number of words that the expert quotes from the paragraph of a finding, the first ones."""
+
 MATCHED_LENGTH = 40
 """Number of characters at the beginning in which two paragraphs must agree to count as the same."""
 
@@ -382,7 +385,8 @@ def _answer_supported(position: QuestionPosition) -> ExpertAnswer:
     right = hop is not None and bool(claimed) and one_line(hop.finding).startswith(one_line(claimed))
     passage = position.view.get("passage")
     shown = hop is not None and passage is not None and _starts_alike(hop.passage, passage)
-    return {"reason": "read off the paragraph", "supported": right and shown}
+    quotes = [" ".join(passage.text.split()[:QUOTED_WORDS])] if passage is not None else []
+    return {"reason": "read off the paragraph", "quotes": quotes, "supported": right and shown}
 
 
 def _answer_consistent(position: QuestionPosition) -> ExpertAnswer:

@@ -8,9 +8,9 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.models.calls import ask
-from certigraph.adapters.models.prompts import build_prompt, bullet_list, clip, format_attempts, quote, unquote_line
-from certigraph.adapters.models.schemas import Bounded, Truncated
+from certigraph.adapters.models.calls import ask, profile_of
+from certigraph.adapters.models.prompts import Prompt, bullet_list, clip, format_attempts, quote, unquote_line
+from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.qa import planning
 from certigraph.adapters.qa.planning import (
@@ -19,6 +19,7 @@ from certigraph.adapters.qa.planning import (
     MAX_HOPS,
     MIN_HOPS,
     PassageSource,
+    build_question_prompt,
     create_chain_answer,
     create_hop_claim,
     format_chain,
@@ -34,7 +35,7 @@ from certigraph.adapters.qa.planning import (
     resolve_placeholders,
 )
 from certigraph.adapters.retrieval.bm25 import words
-from certigraph.state.records import Action, Arguments, Attempt, Decider, Observation, Predicate, Task, Verdict
+from certigraph.state.records import Action, Arguments, Attempt, Observation, Predicate, Task, Verdict
 from certigraph.state.run import ANSWER, CLAIM, SEARCH, finish, search
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
 from certigraph.state.search import HopFinding, Passage, certified_hops, chain_argument, chain_of
@@ -133,7 +134,7 @@ def _contains_sequence(whole: Sequence[str], part: Sequence[str]) -> bool:
 # Realize (SDP Eq. 2) for hops: search if passages have to be retrieved, else claim what the visible passages say.
 
 MAX_FAILURES_SHOWN = 3
-"""Maximum number of refused claims or answers shown in a prompt."""
+"""Maximum number of refused claims or answers shown in a small model's prompt."""
 
 MAX_FINDING_LENGTH = 1_000
 """Maximum characters of a finding. A finding quotes all sentences it is based on, because HotpotQA scores sentences."""
@@ -148,6 +149,7 @@ It means that the previous search did not help, so that this one counts as an at
 class QuestionFinding(BaseModel):
     """What the model found for a sub-question. The title is in its words: the world resolves it."""
 
+    reasoning: Annotated[str, FullOnly()] = ""
     found: bool
     title: Annotated[str, Bounded(150)]
     finding: Annotated[str, Bounded(MAX_FINDING_LENGTH)]
@@ -195,12 +197,8 @@ async def _ask_finding(state: RealizeView, runtime: Runtime[Context]) -> Questio
     """
     if not state["evidence"].sources:
         return NO_FINDING
-    answer = await ask(
-        build_prompt(runtime, await _finding_instruction(state, runtime)),
-        QuestionFinding,
-        role="executor",
-        runtime=runtime,
-    )
+    prompt = await _finding_prompt(state, runtime)
+    answer = await ask(prompt, QuestionFinding, role="executor", runtime=runtime)
     finding, entity = unquote_line(answer.finding), unquote_line(answer.entity)
     if not answer.found or not (finding or entity):
         return NO_FINDING
@@ -209,29 +207,37 @@ async def _ask_finding(state: RealizeView, runtime: Runtime[Context]) -> Questio
     )
 
 
-async def _finding_instruction(state: RealizeView, runtime: Runtime[Context]) -> str:
+async def _finding_prompt(state: RealizeView, runtime: Runtime[Context]) -> Prompt:
     question, claims = _question_of(state), [a for a in state["attempts"] if a.action.kind == CLAIM]
     queries = queries_at(state["target"], state["attempts"])[-1:]
     empty_claims = sum(not claim.action.args.get("finding") for claim in claims)
-    passages = await load_page(empty_claims, [*queries, question], state["evidence"].sources, state["task"], runtime)
-    limits = limits_of(state["task"], runtime)
-    return planning.FIND.format(
-        passages=quote(passages),
+    page = await load_page(empty_claims, [*queries, question], state["evidence"].sources, state["task"], runtime)
+    chain = format_chain([*certified_hops(state["certified"]).values()])
+    if (await profile_of("executor", runtime)).is_small:
+        most = limits_of(state["task"], runtime).context // 8
+        chain, failed = clip(chain, most), clip(_format_failures(claims[-MAX_FAILURES_SHOWN:]), most)
+    else:
+        failed = _format_failures(claims)
+    instruction = planning.FIND.format(
         task=state["task"].goal,
-        chain=quote(clip(format_chain([*certified_hops(state["certified"]).values()]), limits.context // 8)),
+        passages=quote(page.text, len(page.text)),
+        chain=quote(chain),
         notes=_format_notes(state),
-        failed=clip(bullet_list(_format_failure(claim) for claim in claims[-MAX_FAILURES_SHOWN:]), limits.context // 8),
+        failed=failed,
         question=question,
     )
+    return build_question_prompt(state["task"], runtime, instruction, planning.READER, cut=page.cut)
 
 
 def _format_notes(state: RealizeView) -> str:
     return f"\nNotes:\n{quote(state['belief'].text)}\n" if state["belief"].text else ""
 
 
-def _format_failure(attempt: Attempt) -> str:
-    finding = attempt.action.args.get("finding") or "(nothing found)"
-    return f"{finding}: {attempt.verdict.reason or 'not accepted'}"
+def _format_failures(claims: Sequence[Attempt]) -> str:
+    return bullet_list(
+        f"{claim.action.args.get('finding') or '(nothing found)'}: {claim.verdict.reason or 'not accepted'}"
+        for claim in claims
+    )
 
 
 # Realize (SDP Eq. 2) for the end of a plan: answer from the certified hops, then submit that answer.
@@ -240,6 +246,7 @@ def _format_failure(attempt: Attempt) -> str:
 class Conclusion(BaseModel):
     """The model's answer to the question."""
 
+    reasoning: Annotated[str, FullOnly()] = ""
     answer: Annotated[str, Field(min_length=1), Bounded(200)]
 
 
@@ -252,31 +259,49 @@ async def choose_closing_action(state: RealizeView, runtime: Runtime[Context]) -
     certified = [a.args["answer"] for a in state["certified"].actions if a.kind == ANSWER]
     if state["target"].kind == GOAL and certified:
         return finish(str(certified[-1]), **chain_argument(chain))
-    instruction = planning.CONCLUDE.format(
-        task=state["task"].goal,
-        chain=quote(format_chain(chain)),
-        failed=clip(
-            format_attempts(state["attempts"][-MAX_FAILURES_SHOWN:]), limits_of(state["task"], runtime).context // 8
-        ),
-    )
-    answer = await ask(build_prompt(runtime, instruction), Conclusion, role="executor", runtime=runtime)
+    failed = format_attempts(state["attempts"])
+    if (await profile_of("executor", runtime)).is_small:
+        most = limits_of(state["task"], runtime).context // 8
+        failed = clip(format_attempts(state["attempts"][-MAX_FAILURES_SHOWN:]), most)
+    instruction = planning.CONCLUDE.format(task=state["task"].goal, chain=quote(format_chain(chain)), failed=failed)
+    prompt = build_question_prompt(state["task"], runtime, instruction, planning.CONCLUDER)
+    answer = await ask(prompt, Conclusion, role="executor", runtime=runtime)
     text = unquote_line(answer.answer)
     return finish(text, **chain_argument(chain)) if state["target"].kind == GOAL else create_chain_answer(text, chain)
 
 
 # Validate (SDP Eq. 3) for multi-hop question answering: a finding is verified with up to two paragraphs, an answer is
-# checked by its words and then, for MuSiQue, by a model.
+# checked by its words and then by a model.
+#
+# In SDP (appendix A.5) the words alone decide on HotpotQA's answers. They cannot decide whether an answer follows from
+# the findings, so that is left to them for small models only.
+
+_ELLIPSIS = re.compile(r"\[?(?:\.\.\.|\u2026)\]?")
+
+
+def find_unseen_quotes(quotes: Sequence[str], text: str) -> list[str]:
+    """Return the quotations that are not in a text; blanks, case, accents and punctuation are ignored.
+
+    Of a quotation with an ellipsis, each part must be in the text.
+    """
+    spaced = f" {' '.join(words(text))} "
+
+    def is_seen(quoted: str) -> bool:
+        return all(f" {' '.join(words(part))} " in spaced for part in _ELLIPSIS.split(quoted) if words(part))
+
+    return [quoted for quoted in quotes if not is_seen(quoted)]
 
 
 class Support(BaseModel):
     """The verifier's answer on a finding."""
 
     reason: Annotated[str, Truncated(160)]
+    quotes: Annotated[list[str], FullOnly()] = []
     supported: bool
 
 
 class Consistency(BaseModel):
-    """The verifier's answer on MuSiQue's final answers."""
+    """The verifier's answer on a final answer."""
 
     reason: Annotated[str, Truncated(160)]
     consistent: bool
@@ -327,20 +352,37 @@ async def _judge_claim(task: Task, observation: Observation, runtime: Runtime[Co
 
 
 async def _ask_support(passage: Passage, observation: Observation, task: Task, runtime: Runtime[Context]) -> Support:
+    """Ask the model whether a passage supports a finding. Without words of the passage that show it, it does not."""
+    shown, small = f"{passage.title}: {passage.text}", (await profile_of("validator", runtime)).is_small
+    if small:
+        shown = clip(shown, max_passage_characters(limits_of(task, runtime)))
     instruction = planning.VERIFY.format(
-        passage=quote(clip(f"{passage.title}: {passage.text}", max_passage_characters(limits_of(task, runtime)))),
+        passage=quote(shown, len(shown)),
         question=_text_of(observation, "subquestion"),
         finding=_text_of(observation, "finding"),
         entity=_text_of(observation, "entity"),
+        order=planning.SMALL_ORDER if small else planning.VERIFY_ORDER,
     )
-    about = {"passage": passage}
-    return await ask(build_prompt(runtime, instruction), Support, role="validator", runtime=runtime, about=about)
+    prompt, about = build_question_prompt(task, runtime, instruction, planning.VERIFIER), {"passage": passage}
+    answer = await ask(prompt, Support, role="validator", runtime=runtime, about=about)
+    if small or not answer.supported or not (problem := _quotes_problem(answer.quotes, shown)):
+        return answer
+    return Support(reason=f"{problem}; {answer.reason}", supported=False)
+
+
+def _quotes_problem(quotes: Sequence[str], shown: str) -> str:
+    if not any(words(quoted) for quoted in quotes):
+        return "no words of the passage were quoted for it"
+    unseen = find_unseen_quotes(quotes, shown)
+    return f"words that are not in the passage were quoted for it: {'; '.join(unseen)}" if unseen else ""
 
 
 def _format_support(answer: Support, passage: Passage, observation: Observation) -> str:
     cited = _text_of(observation, "title")
     corrected = not observation.data.get("resolved") or passage.id != observation.sources[0]
-    return f"in {passage.title!r} and not in {cited!r}: {answer.reason}" if corrected else answer.reason
+    quoted = f"{' | '.join(map(repr, answer.quotes))}: " if answer.quotes else ""
+    place = f"in {passage.title!r} and not in {cited!r}: " if corrected else ""
+    return f"{place}{quoted}{answer.reason}"
 
 
 async def _judge_answer(
@@ -351,15 +393,17 @@ async def _judge_answer(
     rejected = answer_problem(answer) or (strict and short_answer_problem(task.goal, answer, chain))
     if rejected:
         return Verdict(depth=0, reason=rejected, decided_by="code")
-    if strict:
-        instruction = planning.CONSISTENT.format(task=task.goal, chain=quote(format_chain(chain)), answer=answer)
-        check = await ask(build_prompt(runtime, instruction), Consistency, role="validator", runtime=runtime)
-        if not check.consistent:
-            reason = check.reason or "it does not follow from what is established"
-            return Verdict(depth=0, reason=reason, decided_by="model")
     final = len(tail) > 1 and tail[1].kind == GOAL
-    decided_by: Decider = "model" if strict else "code"
-    return Verdict(depth=1 + final, reason="no check speaks against it", decided_by=decided_by)
+    if not strict and (await profile_of("validator", runtime)).is_small:
+        return Verdict(depth=1 + final, reason="no check speaks against it", decided_by="code")
+    instruction = planning.CONSISTENT.format(task=task.goal, chain=quote(format_chain(chain)), answer=answer)
+    prompt = build_question_prompt(task, runtime, instruction, planning.VERIFIER)
+    check = await ask(prompt, Consistency, role="validator", runtime=runtime)
+    if not check.consistent:
+        reason = check.reason or "it does not follow from what is established"
+        return Verdict(depth=0, reason=reason, decided_by="model")
+    evidence = " | ".join(f"{hop.question} {hop.entity}" for hop in chain)
+    return Verdict(depth=1 + final, reason=check.reason, evidence=evidence, decided_by="model")
 
 
 def _format_search(observation: Observation) -> str:

@@ -2,16 +2,18 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
+from functools import lru_cache
 from itertools import chain
-from typing import Annotated, Protocol, cast
+from typing import Annotated, NamedTuple, Protocol, cast
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
-from certigraph.adapters.models.calls import ask
-from certigraph.adapters.models.prompts import build_prompt, bullet_list, clip, numbered_list, quote
-from certigraph.adapters.models.schemas import Bounded, Truncated
+from certigraph.adapters.models.calls import ask, profile_of
+from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN, estimate_tokens
+from certigraph.adapters.models.prompts import Prompt, build_prompt, bullet_list, clip, numbered_list, quote
+from certigraph.adapters.models.schemas import Bounded, FullOnly, bounded_list
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.retrieval.bm25 import STOPWORDS, PassagePool, Retriever, terms, words
@@ -22,12 +24,23 @@ from certigraph.state.search import HopFinding, Passage, certified_hops, chain_a
 
 # The prompts of SDP's operators for multi-hop question answering.
 
+DECOMPOSER = """\
+You plan how a question is answered from a collection of passages. No single passage answers it: each tells a fact, and
+the facts lead to each other. You split the question into sub-questions. Each of them is answered from one passage and
+checked against that passage; its answer may then stand in the sub-questions after it."""
+
 DECOMPOSE = """\
 Question: {task}
 
-Split it into {count} sub-questions, in the order in which they can be answered. Each asks for one thing that a single
-paragraph can tell. Where one needs what an earlier one asks for, write #1 for the answer of the first, #2 for that of
-the second. The answers together settle the question. Do not answer anything.
+Think first: what does the question name, what does it only describe, and what has to be known before the last fact can
+be looked up? Then split it into {count} sub-questions, in the order in which they can be answered.
+- Each asks for one thing that a single passage can tell, and names what it is about as the question does.
+- Where one needs what an earlier one asks for, write #1 for the answer of the first, #2 for that of the second. Write
+  no "he", "it" or "that place" for it.
+- Each condition of the question (a date, a place, a kind) stands in the sub-question that it belongs to.
+- For a comparison, ask for what is compared, once for each side.
+- The answers together settle the question.
+Do not answer anything, and do not guess a name that the question leaves open.
 """
 
 REDECOMPOSE = """\
@@ -39,24 +52,30 @@ Already known; keep it:
 What was asked next and could not be found:
 {failed}
 
-Write the sub-questions that are still needed after those known, at most {count}, the first of which is number
-{first}. Take another way than the ones that failed: ask for something else, or in other words. Each asks for one thing
-that a single paragraph can tell; #1 stands for the answer of sub-question 1, and so on. If what is known settles the
-question, give an empty list.
+Think first: why was it not found? It may ask for two things at once, start at the wrong end, use a name that the
+passages do not use, or ask for what the question does not need. Then write the sub-questions that are still needed
+after those known, at most {count}, the first of which is number {first}. Take another way than the ones that failed:
+ask for something else, or in other words. Each asks for one thing that a single passage can tell; #1 stands for the
+answer of sub-question 1, and so on. If what is known settles the question, give an empty list.
 """
+
+SEARCHER = """\
+You search a collection of passages for the one that answers a sub-question of a larger question. The search goes by
+words, and first by the words of titles; it does not understand what is meant."""
 
 QUERY = """\
 Question: {task}
 
 Found for it so far:
 {chain}
-
+{titles}
 Searched in vain:
 {failed}
 {advice}
 Sub-question: {question}
-Write a few words to search for, names first, that bring up the paragraph which answers the sub-question. No query
-from the list again.
+Write a few words to search for, names first, that bring up the passage which answers the sub-question: the name of what
+that passage is about, and words that it is likely to use. No query from the list again. If several brought up nothing
+of use, look for something else that would tell it, such as the passage about the answer.
 """
 
 GUESS = """\
@@ -67,36 +86,69 @@ Searched in vain:
 
 Sub-question: {question}
 Nothing that was searched for brought up its answer. Name the most likely answer that is not in the list, a name or a
-few words.
+few words. It is searched for, so that a passage can confirm or refute it; it does not count as found by itself.
 """
 
-FIND = """\
-Paragraphs, each with its title before the colon:
-{passages}
+READER = """\
+You answer one sub-question of a larger question from passages, and say which of them tells the answer. Somebody who
+sees nothing but that passage then checks what you found, and later sub-questions build on it. Go by the passages, also
+where you know otherwise."""
 
+FIND = """\
 Question behind it: {task}
+
+Passages, each with its title before the colon:
+{passages}
 
 Found for it so far:
 {chain}
 {notes}
-Not accepted before:
+Not accepted before, with the reason:
 {failed}
 
 Sub-question: {question}
-Answer it from one of the paragraphs. Found is true where one answers it. The title is that paragraph's own, the finding
-its sentences that tell the answer, the entity only the name, number, date, yes or no.
+Think first: which passages are about what it names (several things may have the same name), which sentences tell the
+answer, and does it fit the question behind it? Found is true where one passage answers it, outright or by an evident
+step; it is false where a passage is only about the same thing. The title is that passage's own, the finding its
+sentences that tell the answer, whole, the entity only the name, number, date, yes or no, as the passage writes it.
 """
 
+VERIFIER = """\
+You check what was found for a question. You go by the text that you are shown, not by what you know, and not by how
+likely it is. What you accept is taken as proven from then on, and an error in it spoils all that follows."""
+
 VERIFY = """\
-Paragraph:
+Passage:
 {passage}
 
 Sub-question: {question}
 Finding: {finding}
 Answer: {entity}
 
-Is the finding supported by this paragraph, and does it answer the sub-question? Give a short reason first.
+Is the finding supported by this passage, and does it answer the sub-question?
+- It is supported if the passage says it, or if it follows by an evident step: the title is what "he" or "the film"
+  means, who was born and raised in a place was born there, and "the Oslo painter X" comes from Oslo. A step that takes
+  a further fact, or what you happen to know, is not evident.
+- It answers the sub-question if it is about what that names, and not about something else of a similar name, and if the
+  answer is the one asked for and not another person, place, date or number of the same passage.
+Another spelling of the same name, a shorter form, or a fact more than was asked for speaks against neither.
+{order}"""
+
+VERIFY_ORDER = """\
+Give, in this order:
+- reason: what the passage says about it.
+- quotes: the words of the passage that show it, each copied exactly, without a word left out; empty if none do. Words
+  that are not in the passage refute the finding.
+- supported: true only if both hold.
 """
+
+SMALL_ORDER = """\
+Give a short reason first.
+"""
+
+CONCLUDER = """\
+You answer a question from findings that were checked one by one against passages. Go by the findings, also where you
+know otherwise."""
 
 CONCLUDE = """\
 Question: {task}
@@ -104,10 +156,12 @@ Question: {task}
 Established, step by step:
 {chain}
 
-Not accepted before:
+Not accepted before, with the reason:
 {failed}
 
-Answer the question from what is established: only the name, number, date, yes or no that it asks for.
+Think first: what exactly does the question ask for (a name, a number, a date, yes or no), and which finding gives it,
+or which findings have to be compared? Then give the answer alone, in the form that the question asks for, without an
+explanation.
 """
 
 CONSISTENT = """\
@@ -117,7 +171,11 @@ Established, step by step:
 {chain}
 
 Proposed answer: {answer}
-Does it follow from what is established, and is it what the question asks for? Give a short reason first.
+
+Does it follow from what is established, and is it what the question asks for? It is not if a finding that it needs is
+missing or about something else, if it is only a step on the way, or if it is of another kind than was asked for. A
+shorter form of the same name, or an evident step from the findings (a comparison, a sum, the same place by another
+name), speaks against nothing. Give a short reason first.
 """
 
 
@@ -186,18 +244,24 @@ class PassageSource(Protocol):
 
     retrieves: bool
     """Whether passages have to be searched for; False if all of them come with the question."""
+    material: str
+    """What the passages are, and what an answer looks like."""
 
     def library(self, task: Task) -> Retriever:
         """Return the retriever from which every passage of a task can be got by id."""
         ...
 
 
-def max_passage_characters(limits: Limits) -> int:
-    """Return the maximum characters that passages may take in a prompt.
+PASSAGE_SHARE = (3, 4)
+"""Share of a prompt that passages may take, as a fraction; the rest is for the question, findings and attempts."""
 
-    It is three quarters of the context; the rest is for the question, findings and failed attempts.
+
+def max_passage_characters(limits: Limits) -> int:
+    """Return the maximum characters that passages may take in a small model's prompt.
+
+    It is PASSAGE_SHARE of the context.
     """
-    return limits.context * 3 // 4
+    return limits.context * PASSAGE_SHARE[0] // PASSAGE_SHARE[1]
 
 
 async def load_passages(ids: Sequence[str], task: Task, runtime: Runtime[Context]) -> list[Passage]:
@@ -206,10 +270,20 @@ async def load_passages(ids: Sequence[str], task: Task, runtime: Runtime[Context
     return await run_in_thread(lambda: [source.passage(id) for id in ids])
 
 
+class Page(NamedTuple):
+    """Passages that a model reads at once, one per line, and what was left out of them."""
+
+    text: str
+    cut: tuple[str, ...] = ()
+
+
 async def load_page(
     number: int, queries: Sequence[str], ids: Sequence[str], task: Task, runtime: Runtime[Context]
-) -> str:
-    """Return the page of passages that the model reads in its next attempt at a hop.
+) -> Page:
+    """Return the page of passages that the executor reads in its next attempt at a hop.
+
+    A small model reads a page of shortened passages (`split_pages`). Any other model reads all passages whole, in the
+    order in which they were found; only if they do not fit into its window are they sorted and split into pages.
 
     Args:
         number: number of earlier attempts that found nothing. It selects the page; after the last page comes the first.
@@ -219,9 +293,18 @@ async def load_page(
         runtime: the run's LangGraph runtime.
     """
     passages = await load_passages(ids, task, runtime)
-    limits = limits_of(task, runtime)
-    pages = split_pages(await run_in_thread(sort_by_queries, queries, passages, limits.passages), limits)
-    return "\n".join(pages[number % len(pages)]) if pages else "(none)"
+    limits, profile = limits_of(task, runtime), await profile_of("executor", runtime)
+    if profile.is_small:
+        pages = split_pages(await run_in_thread(sort_by_queries, queries, passages, limits.passages), limits)
+        return Page("\n".join(pages[number % len(pages)]) if pages else "(none)")
+    lines = [_format_passage(passage) for passage in passages]
+    tokens = profile.prompt_tokens * PASSAGE_SHARE[0] // PASSAGE_SHARE[1]
+    if estimate_tokens("\n".join(lines)) <= tokens:
+        return Page("\n".join(lines) or "(none)")
+    lines = [_format_passage(p) for p in await run_in_thread(sort_by_queries, queries, passages, limits.passages)]
+    pages = _split_lines(lines, len(lines), int(tokens * CHARACTERS_PER_TOKEN))
+    page = pages[number % len(pages)]
+    return Page("\n".join(page), (f"{len(lines) - len(page)} of {len(lines)} passages",))
 
 
 def sort_by_queries(queries: Sequence[str], passages: Sequence[Passage], k: int) -> list[Passage]:
@@ -237,18 +320,38 @@ def sort_by_queries(queries: Sequence[str], passages: Sequence[Passage], k: int)
 
 
 def split_pages(passages: Sequence[Passage], limits: Limits) -> list[list[str]]:
-    """Format the passages as lines "Title: text", and split them into pages of at most `limits.passages` lines.
+    """Format the passages for a small model as lines "Title: text", in pages of at most `limits.passages` lines.
 
     After an attempt that found nothing, a model reads the next page. So even a model with a short context reads
     everything.
     """
+    lines = [clip(_format_passage(passage), limits.excerpt) for passage in passages]
+    return _split_lines(lines, limits.passages, max_passage_characters(limits))
+
+
+def _split_lines(lines: Sequence[str], most: int, characters: int) -> list[list[str]]:
+    """Split lines into pages of at most `most` lines and `characters` characters; a longer line is clipped."""
     pages: list[list[str]] = []
-    for line in (clip(f"{passage.title}: {passage.text}", limits.excerpt) for passage in passages):
-        full = not pages or len(pages[-1]) == limits.passages
-        if full or sum(map(len, pages[-1])) + len(line) > max_passage_characters(limits):
+    for line in (clip(line, characters) for line in lines):
+        full = not pages or len(pages[-1]) == most
+        if full or sum(map(len, pages[-1])) + len(pages[-1]) + len(line) > characters:
             pages.append([])
         pages[-1].append(line)
     return pages
+
+
+def _format_passage(passage: Passage) -> str:
+    return f"{passage.title}: {passage.text}"
+
+
+def build_question_prompt(
+    task: Task, runtime: Runtime[Context], instruction: str, role: str, *, cut: Sequence[str] = ()
+) -> Prompt:
+    """Build a prompt about a question: what the model does, and what the passages are, but no actions as text.
+
+    Arguments other than the task are those of `build_prompt`.
+    """
+    return build_prompt(runtime, instruction, role=role, briefing=passage_source_of(task, runtime).material, cut=cut)
 
 
 def needs_retrieval(task: Task, runtime: Runtime[Context]) -> bool:
@@ -274,12 +377,14 @@ _SPAN = re.compile(rf"{_NAME}(?: (?:(?:of|the|de|la|van|von) ){{0,2}}{_NAME})*")
 class Query(BaseModel):
     """The model's query."""
 
+    reasoning: Annotated[str, FullOnly()] = ""
     query: Annotated[str, Field(min_length=1), Bounded(150)]
 
 
 class Guess(BaseModel):
     """What the model takes for the answer of a sub-question."""
 
+    reasoning: Annotated[str, FullOnly()] = ""
     guess: Annotated[str, Field(min_length=1), Bounded(100)]
 
 
@@ -331,19 +436,23 @@ def _first_untried(queries: Iterable[str], failed: Sequence[str]) -> str:
 
 
 async def _ask_query(state: RealizeView, question: str, failed: Sequence[str], runtime: Runtime[Context]) -> str:
+    small = (await profile_of("executor", runtime)).is_small
     instruction = QUERY.format(
         task=state["task"].goal,
         chain=quote(format_chain([*certified_hops(state["certified"]).values()])),
+        titles="" if small else f"\n{quote(state['evidence'].view)}\n",
         failed=bullet_list(failed),
         advice=f"\nTo keep in mind:\n{bullet_list(state['advice'])}\n" if state["advice"] else "",
         question=question,
     )
-    return (await ask(build_prompt(runtime, instruction), Query, role="executor", runtime=runtime)).query.strip()
+    prompt = build_question_prompt(state["task"], runtime, instruction, SEARCHER)
+    return (await ask(prompt, Query, role="executor", runtime=runtime)).query.strip()
 
 
 async def _ask_guess(state: RealizeView, question: str, failed: Sequence[str], runtime: Runtime[Context]) -> str:
     instruction = GUESS.format(task=state["task"].goal, question=question, failed=bullet_list(failed))
-    return (await ask(build_prompt(runtime, instruction), Guess, role="executor", runtime=runtime)).guess.strip()
+    prompt = build_question_prompt(state["task"], runtime, instruction, SEARCHER)
+    return (await ask(prompt, Guess, role="executor", runtime=runtime)).guess.strip()
 
 
 # Propose and Replan (SDP Eqs. 1 and 4) for multi-hop question answering: sub-questions, the answer, the goal.
@@ -357,7 +466,14 @@ _COUNTED = re.compile(r"(?:.*/)?(\d)hop")
 class Subquestions(BaseModel):
     """The model's answer."""
 
-    subquestions: Annotated[list[str], Truncated(MAX_HOPS)]
+    reasoning: Annotated[str, FullOnly()] = ""
+    subquestions: list[str]
+
+
+@lru_cache(maxsize=8)
+def create_subquestions_form(most: int) -> type[Subquestions]:
+    """Return the answer schema for at most `most` sub-questions."""
+    return create_model("Subquestions", __base__=Subquestions, subquestions=(bounded_list(most, str), ...))
 
 
 def hops_from_id(task: Task) -> int:
@@ -380,7 +496,8 @@ async def propose_plan(state: ProposeView, least: int, most: int, runtime: Runti
     """
     count = str(least) if least == most else f"{least} to {most}"
     instruction = DECOMPOSE.format(task=state["task"].goal, count=count)
-    answer = await ask(build_prompt(runtime, instruction), Subquestions, role="planner", runtime=runtime)
+    prompt = build_question_prompt(state["task"], runtime, instruction, DECOMPOSER)
+    answer = await ask(prompt, create_subquestions_form(most), role="planner", runtime=runtime)
     hops = clean_subquestions(answer.subquestions, first=1, most=most) or [state["task"].goal]
     return [*(hop_predicate(index, question) for index, question in enumerate(hops, 1)), *closing_predicates()]
 
@@ -438,16 +555,18 @@ def _strip_number(text: str, number: int) -> str:
 async def _ask_subquestions_again(
     state: SDPReplanView, attempts: Sequence[Attempt], first: int, most: int, runtime: Runtime[Context]
 ) -> list[str]:
+    known = certified_hops(state["certified"]).values()
+    if (await profile_of("planner", runtime)).is_small:
+        certified = numbered_list(f"{hop.question} {hop.entity}" for hop in known)
+        failed = clip(bullet_list(_format_failures(attempts)), limits_of(state["task"], runtime).context // 4)
+    else:
+        certified = numbered_list(f"{hop.question} {hop.entity}. {hop.finding}" for hop in known)
+        failed = bullet_list(_format_whole_failures(attempts))
     instruction = REDECOMPOSE.format(
-        task=state["task"].goal,
-        certified=quote(
-            numbered_list(f"{hop.question} {hop.entity}" for hop in certified_hops(state["certified"]).values())
-        ),
-        failed=quote(bullet_list(_format_failures(attempts)), limits_of(state["task"], runtime).context // 4),
-        count=most,
-        first=first,
+        task=state["task"].goal, certified=quote(certified), failed=quote(failed), count=most, first=first
     )
-    answer = await ask(build_prompt(runtime, instruction), Subquestions, role="planner", runtime=runtime)
+    prompt = build_question_prompt(state["task"], runtime, instruction, DECOMPOSER)
+    answer = await ask(prompt, create_subquestions_form(most), role="planner", runtime=runtime)
     return clean_subquestions(answer.subquestions, first=first, most=most)
 
 
@@ -464,3 +583,17 @@ def _format_failures(attempts: Sequence[Attempt]) -> Iterator[str]:
     for target in dict.fromkeys(attempt.target.text for attempt in attempts):
         reasons = (a.verdict.reason for a in attempts if a.target.text == target and a.action.kind != SEARCH)
         yield f"{target} {'; '.join(dict.fromkeys(reasons)) or 'nothing was found'}"
+
+
+def _format_whole_failures(attempts: Sequence[Attempt]) -> Iterator[str]:
+    """Yield one text per target of the attempts: the target, what was searched for, and each claim with its reason."""
+    named = [(str(attempt.target.args.get("question") or attempt.target.text), attempt) for attempt in attempts]
+    for subquestion in dict.fromkeys(name for name, _ in named):
+        tried = [attempt for name, attempt in named if name == subquestion]
+        queries = dict.fromkeys(query for attempt in tried for query in queries_at(attempt.target, [attempt]))
+        claims = (attempt for attempt in tried if attempt.action.kind != SEARCH)
+        refused = dict.fromkeys(
+            f"{one.action.args.get('finding') or 'nothing found'}: {one.verdict.reason}" for one in claims
+        )
+        searched = f"searched for {'; '.join(queries)}. " if queries else ""
+        yield f"{subquestion} {searched}{' | '.join(refused) or 'Nothing was found.'}"

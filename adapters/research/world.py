@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, zip_longest
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from certigraph.adapters.models.prompts import clip, numbered_list
 from certigraph.adapters.protocols import Environment
-from certigraph.adapters.research.plans import UNREAD_MARK
+from certigraph.adapters.research.plans import UNREAD_MARK, partial_sources
 from certigraph.adapters.retrieval.bm25 import PassagePool, terms
 from certigraph.adapters.web.protocol import SearchHit, SearchProvider, Unreadable, WebPage
 from certigraph.adapters.web.sources import Web
@@ -61,11 +62,11 @@ def _join_paragraphs(parts: Sequence[str], chosen: set[int]) -> str:
 URL_PATTERN = re.compile(r"https?://[^\s<>\"')\]]+")
 """URL in a question's text."""
 
-MAX_RESULTS = 40
-"""Maximum number of search results that an agent is shown. If there are more, the latest ones are shown."""
+MAX_RESULTS = 100
+"""Maximum number of search results in the world's view. If there are more, the latest ones are shown.
 
-MAX_TITLE_LENGTH, MAX_SNIPPET_LENGTH = 100, 200
-"""Maximum characters of a result's title and snippet in the list of results."""
+The view is part of the state, which is saved after every action.
+"""
 
 
 class EpisodeMemory:
@@ -88,6 +89,8 @@ class EpisodeMemory:
         self.blocked: set[str] = set()
         self.searched: set[tuple[str, str]] = set()
         """Provider and query of each search so far."""
+        self.read_for: dict[str, dict[str, None]] = {}
+        """URLs of the pages that were read so far for each goal, in order."""
 
     def add_hits(self, hits: Iterable[SearchHit]) -> None:
         """Add search results; if a URL is already known, its first result is kept."""
@@ -126,7 +129,7 @@ class EpisodeMemory:
 
     def _result_line(self, hit: SearchHit) -> str:
         state = "[read]" if hit.url in self.pages else "[blocked]" if self.reason(hit.url) else UNREAD_MARK
-        return to_line(f"{state} {hit.title[:MAX_TITLE_LENGTH]} - {hit.url}: {hit.snippet[:MAX_SNIPPET_LENGTH]}")
+        return to_line(f"{state} {hit.title} - {hit.url}: {hit.snippet}")
 
 
 def domain_of(url: str) -> str:
@@ -140,10 +143,16 @@ def domain_of(url: str) -> str:
 # One round of gathering evidence: searches, pages worth reading, and a second source if the first finds nothing new.
 
 MAX_PAGE_CHARACTERS = 10_000
-"""Maximum characters of pages in one observation."""
+"""Maximum characters of pages in one observation, unless the action gives another number."""
 
 MAX_SNIPPETS = 8
-"""Maximum number of unread search results in one observation."""
+"""Maximum number of unread search results in one observation of that size."""
+
+SNIPPET_SHARE = 4
+"""One part in so many of an observation whose size the action gives may be unread search results."""
+
+MAX_FAILED_PAGES = 3
+"""Maximum number of a search's results that are requested in order to read one."""
 
 SOURCE_NUMBER = re.compile(r"^\s*\[(\d+)\]", re.MULTILINE)
 """The number of a source at the beginning of a line. It is changed where a page contains one, because the text after it
@@ -179,16 +188,30 @@ class GatheringRound:
         self._web, self._memory, self._k = web, memory, k
 
     def search(self, provider: SearchProvider, queries: Iterable[str]) -> None:
-        """Search for each query, and open its first result (see `open`)."""
-        first_urls = []
+        """Search for each query, and open its first result that can be read (see `open`)."""
+        ranked = []
         for query in queries:
             hits = self._web.search(provider, query, self._k)
             self.searches += (provider.name, query) not in self._memory.searched
             self._memory.searched.add((provider.name, query))
             self._memory.add_hits(hits)
-            self.met |= dict.fromkeys(hit.url for hit in hits)
-            first_urls += [hit.url for hit in hits[:1]]
-        self.open(first_urls)
+            ranked.append([hit.url for hit in hits])
+        # the best results of every query come first, so that one query does not crowd out the others
+        self.met |= dict.fromkeys(url for urls in zip_longest(*ranked) for url in urls if url)
+        self._open_best(ranked)
+
+    def _open_best(self, ranked: Sequence[Sequence[str]]) -> None:
+        """Open the first result of each query that can be read; give up after MAX_FAILED_PAGES requests that failed."""
+        requested = [0] * len(ranked)
+        for rank in range(max(map(len, ranked), default=0)):
+            chosen = []
+            for number, urls in enumerate(ranked):
+                done = requested[number] >= MAX_FAILED_PAGES or any(url in self._memory.pages for url in urls[:rank])
+                if rank >= len(urls) or done or (rank and self._memory.reason(urls[rank])):
+                    continue
+                requested[number] += self._memory.worth_reading(urls[rank])
+                chosen.append(urls[rank])
+            self.open(chosen)
 
     def open(self, urls: Sequence[str]) -> None:
         """Read the pages at these URLs that were not requested yet. Pages that were read before are shown again.
@@ -202,6 +225,11 @@ class GatheringRound:
         for url in dict.fromkeys(urls):
             if url in self._memory.hits:
                 (self.read if url in self._memory.pages else self.failed)[url] = None
+
+    def show_again(self, read: Iterable[str], met: Iterable[str]) -> None:
+        """Show pages that were read before, first, and known search results again."""
+        self.read = dict.fromkeys([*read, *self.read])
+        self.met |= dict.fromkeys(url for url in met if url in self._memory.hits)
 
     @property
     def new_count(self) -> int:
@@ -219,6 +247,8 @@ def gather_evidence(
     k: int,
     elsewhere: bool,
     lines: bool,
+    characters: int | None = None,
+    kept: Sequence[str] = (),
 ) -> GatheredEvidence:
     """Gather evidence for a goal by searches and pages (SDP, appendix A.4).
 
@@ -233,6 +263,9 @@ def gather_evidence(
         k: maximum number of results per search.
         elsewhere: whether to use the second provider in any case.
         lines: whether to return one line per source, as transcripts need it; else pages keep their line breaks.
+        characters: maximum characters of the sources. The evidence then has all new search results that fit, and first
+            the pages that were read before for the same goal. None for MAX_PAGE_CHARACTERS, and new evidence only.
+        kept: earlier results that are shown again if `characters` is given.
     """
     gathering = GatheringRound(web, memory, k)
     gathering.search(web.provider, queries)
@@ -241,34 +274,66 @@ def gather_evidence(
     if web.second and (elsewhere or stale):
         gathering.elsewhere = True
         gathering.search(web.second, queries or [goal])
-    return _format_evidence(gathering, memory, [goal, *queries], lines)
+    read = memory.read_for.setdefault(goal, {})
+    read.update(gathering.read)
+    if characters is not None:
+        gathering.show_again(read, kept)
+    evidence = _format_evidence(gathering, memory, [goal, *queries], lines, characters)
+    nothing = "Nothing was found." if queries or urls else "Nothing was looked up."
+    return evidence if evidence.text else evidence._replace(text=nothing)
 
 
 def _format_evidence(
-    gathering: GatheringRound, memory: EpisodeMemory, wanted: Sequence[str], lines: bool
+    gathering: GatheringRound,
+    memory: EpisodeMemory,
+    wanted: Sequence[str],
+    lines: bool,
+    characters: int | None,
 ) -> GatheredEvidence:
-    snippets = [url for url in gathering.met if url not in gathering.read and not memory.reason(url)][:MAX_SNIPPETS]
-    sources = (*gathering.read, *snippets)
-    page_limit = MAX_PAGE_CHARACTERS // max(len(gathering.read), 1)
-    lines_shown = [_format_source(memory, url, wanted, page_limit, lines) for url in sources]
+    met = [url for url in gathering.met if url not in gathering.read and not memory.reason(url)]
+    read = list(gathering.read)
+    if characters is None:
+        snippets, shares = met[:MAX_SNIPPETS], [MAX_PAGE_CHARACTERS // max(len(read), 1)] * len(read)
+    else:
+        ends = accumulate(len(_format_source(memory, url, wanted, None, lines)) + 1 for url in met)
+        snippets = [url for url, end in zip(met, ends, strict=True) if end <= characters // SNIPPET_SHARE]
+        pages = characters - characters // SNIPPET_SHARE
+        shares = divide_characters([len(memory.pages[url].text) for url in read], pages)
+    sources, limits = (*read, *snippets), dict(zip(read, shares, strict=True))
+    texts = [_format_source(memory, url, wanted, limits.get(url), lines) for url in sources]
     if not lines:
-        lines_shown = [f"[{number}] {text}" for number, text in enumerate(lines_shown, 1)]
-        lines_shown += [f"{url} could not be read: {memory.reason(url)}" for url in gathering.failed]
+        texts = [f"[{number}] {text}" for number, text in enumerate(texts, 1)]
+        texts += [f"{url} could not be read: {memory.reason(url)}" for url in gathering.failed]
+        if characters is not None and len(snippets) < len(met):
+            texts.append(f"({len(met) - len(snippets)} further search results are left out)")
+    excerpts = [url for url in read if len(memory.pages[url].text) > limits[url]]
     data: Arguments = {
         "elsewhere": gathering.elsewhere,
         "fresh": gathering.new_count,
         "searches": gathering.searches,
         "fetched": gathering.fetched,
-        "read": [*gathering.read],
+        "read": [*read],
         "unreadable": {url: memory.reason(url) for url in gathering.failed},
+        **({"excerpts": [*excerpts]} if excerpts else {}),
     }
-    return GatheredEvidence("\n".join(lines_shown) or "Nothing was found.", sources, data)
+    return GatheredEvidence("\n".join(texts), sources, data)
 
 
-def _format_source(memory: EpisodeMemory, url: str, wanted: Sequence[str], limit: int, lines: bool) -> str:
+def divide_characters(lengths: Sequence[int], most: int) -> list[int]:
+    """Divide `most` characters among texts: short texts get their whole length, the longer ones equal shares."""
+    shares, left = [0] * len(lengths), most
+    for served, index in enumerate(sorted(range(len(lengths)), key=lambda one: lengths[one])):
+        shares[index] = min(lengths[index], left // (len(lengths) - served))
+        left -= shares[index]
+    return shares
+
+
+def _format_source(memory: EpisodeMemory, url: str, wanted: Sequence[str], limit: int | None, lines: bool) -> str:
+    """Format a source: an excerpt of the page, or what the search engine shows of it if `limit` is None."""
     hit, page = memory.hits[url], memory.pages.get(url)
-    if page is None:
-        return to_line(f"{url} - {hit.title} (not read): {hit.snippet}")
+    if page is None or limit is None:
+        mark = "not read" if page is None else "read for something else"
+        return to_line(f"{url} - {hit.title} ({mark}): {hit.snippet}")
     moved = f" (moved to {page.moved})" if page.moved else ""
     heading, text = f"{url}{moved} - {page.title or hit.title}", excerpt_of(page.text, wanted, limit)
     if lines:
@@ -330,8 +395,12 @@ class ResearchWorld(Environment):
         )
 
     def view(self) -> str:
-        """Return the known search results as a numbered list, in the order of `sources`."""
-        return numbered_list(self._memory.result_lines())
+        """Return the known search results as a numbered list, in the order of `sources`, under a line that says so."""
+        lines, count = self._memory.result_lines(), len(self._memory.hits)
+        if not lines:
+            return "No search results yet."
+        left_out = f", the latest {len(lines)} of {count}" if count > len(lines) else ""
+        return f"Search results so far{left_out}:\n{numbered_list(lines)}"
 
     def sources(self) -> tuple[str, ...]:
         """Return the URLs of the known search results, in order."""
@@ -376,16 +445,36 @@ class ResearchWorld(Environment):
 
     def _research(self, action: Action) -> Observation:
         queries, urls = unique_texts(action.args.get("queries")), unique_texts(action.args.get("urls"))
-        elsewhere = action.args.get("elsewhere") is True
-        return _to_observation(
-            self._gather(queries, urls, text_argument(action, "goal"), elsewhere=elsewhere, lines=False)
+        elsewhere, characters = action.args.get("elsewhere") is True, action.args.get("characters")
+        most = characters if isinstance(characters, int) else None
+        goal = text_argument(action, "goal")
+        gathered = self._gather(
+            queries, urls, goal, elsewhere=elsewhere, lines=False, characters=most, kept=partial_sources(action.args)
         )
+        return _to_observation(gathered)
 
     def _gather(
-        self, queries: Sequence[str], urls: Sequence[str], goal: str, *, elsewhere: bool, lines: bool
+        self,
+        queries: Sequence[str],
+        urls: Sequence[str],
+        goal: str,
+        *,
+        elsewhere: bool,
+        lines: bool,
+        characters: int | None = None,
+        kept: Sequence[str] = (),
     ) -> GatheredEvidence:
         return gather_evidence(
-            self._web, self._memory, queries, urls, goal, k=self._k, elsewhere=elsewhere, lines=lines
+            self._web,
+            self._memory,
+            queries,
+            urls,
+            goal,
+            k=self._k,
+            elsewhere=elsewhere,
+            lines=lines,
+            characters=characters,
+            kept=kept,
         )
 
     def _note(self, action: Action) -> Observation:

@@ -156,6 +156,10 @@ def _resolve_path(cited: str, repository: Repository) -> str | None:
 
 # The benchmark: the corpus of a question is a repository on disk.
 
+MATERIAL = """\
+The passages are lines of files of a software project, titled PATH:FIRST-LAST. An answer says how it works there, in
+full sentences, with the paths and lines that it rests on."""
+
 BRIEFING = """\
 The corpus is the source of a software project. Passages are lines of files, named PATH:FIRST-LAST. Tools, each with a
 text: search (words; shows the pieces of files that fit), find (part of a path, or a pattern such as *.py), grep (text
@@ -192,6 +196,7 @@ class SweQA(QuestionBenchmark[RepositoryQuestion]):
     tools = TOOLS
     longest_answer = 3_000
     briefing = BRIEFING
+    material = MATERIAL
 
     def __init__(self, folder: Path | None = None, config: str = "", *, root: Path | None = None) -> None:
         super().__init__(folder, config)

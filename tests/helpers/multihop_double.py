@@ -1,11 +1,13 @@
 """A question over a handful of paragraphs, and a mind whose answers are written down, for SDP's multi-hop operators."""
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from langgraph.runtime import Runtime
 
+from certigraph.adapters.models.profiles import ProfileName
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits, Operator
@@ -26,6 +28,8 @@ PARK = Passage(id="p4", title="Harbour Park", text="Harbour Park is a garden of 
 PASSAGES = (HARBOUR, BRANDT, TOLMIN, PARK)
 SUBQUESTIONS = ["Who wrote Glass Harbour?", "Where was #1 born?", "In which country is #2?"]
 
+QUOTED = re.compile(r"<world>\n(.*?)\n</world>", re.DOTALL)
+
 Answers = Mapping[str, Sequence[Any]]
 
 
@@ -37,7 +41,7 @@ class Quiz:
         options: of the operators.
     """
 
-    name, briefing, answers = "quiz", "", True
+    name, briefing, material, answers = "quiz", "search[WORDS] and finish[ANSWER]", "Paragraphs.", True
 
     def __init__(
         self,
@@ -79,6 +83,8 @@ class Quiz:
 class Mind:
     """Gives the answers to each kind of question in order, the last one again and again; keeps the prompts by kind.
 
+    Where quotations are asked for and none are given, it quotes all of the first text that it is shown.
+
     Args:
         answers: what tells the kind (a field of the answer) -> the answers, or their other fields.
     """
@@ -93,7 +99,10 @@ class Mind:
         self.prompts.setdefault(kind, []).append(prompt)
         given = self.answers[kind]
         answer = given.pop(0) if len(given) > 1 else given[0]
-        return {**minimal_instance(schema), **(answer if isinstance(answer, dict) else {kind: answer})}
+        filled = {**minimal_instance(schema), **(answer if isinstance(answer, dict) else {kind: answer})}
+        if "quotes" in filled and not filled["quotes"]:
+            filled["quotes"] = QUOTED.findall(prompt)[:1]
+        return filled
 
     def asked(self, kind: str) -> int:
         return len(self.prompts.get(kind, ()))
@@ -112,10 +121,13 @@ FINDINGS = [
 ]
 
 
-def answered(operator: str, view: Any, mind: Mind | None = None, quiz: Quiz | None = None) -> Any:
+def answered(
+    operator: str, view: Any, mind: Mind | None = None, quiz: Quiz | None = None, profile: ProfileName = "full"
+) -> Any:
     """What an operator makes of a view; by default without a question to any model."""
     quiz = quiz or Quiz(strict=True)
-    runtime = Runtime(context=Context(benchmark=quiz, chat=ScriptedChat(responder=mind or Mind())))
+    context = Context(benchmark=quiz, chat=ScriptedChat(responder=mind or Mind()), profile=profile)
+    runtime = Runtime(context=context)
     call: Callable[..., Any] = quiz.operators()[operator]
     [value] = asyncio.run(call(view, runtime)).values()
     return value

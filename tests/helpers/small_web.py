@@ -7,6 +7,7 @@ from typing import Any
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.research.benchmark import ResearchBenchmark
 from certigraph.adapters.research.plans import ResearchQuestion
+from certigraph.adapters.research.verdicts import source_texts
 from certigraph.adapters.web.protocol import SearchHit, Unreadable, WebPage
 from certigraph.adapters.web.sources import Web
 from certigraph.state.records import Task
@@ -44,6 +45,13 @@ Mind = Mapping[str, Callable[[str], dict[str, Any]] | dict[str, Any]]
 """What is answered to a question with a field of that name, or what makes the answer of a prompt."""
 
 
+def quote_sources(prompt: str, answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The first words of each source in a prompt that an answer cites."""
+    texts = source_texts(prompt)
+    cited = [number for number in answer.get("supported_by", ()) if number in texts]
+    return [{"source": number, "words": " ".join(texts[number].split()[:4])} for number in cited]
+
+
 class SmallResearch(ResearchBenchmark):
     """One question over a small web."""
 
@@ -66,10 +74,12 @@ class SmallResearch(ResearchBenchmark):
 
     def _answered(self, prompt: str, schema: dict[str, Any]) -> Any:
         self.prompts.append(prompt)
-        for field in schema.get("properties", {}):
+        fields = schema.get("properties", {})
+        for field in fields:
             if field in self._mind:
-                answer = self._mind[field]
-                return answer(prompt) if callable(answer) else answer
+                given = self._mind[field]
+                answer = given(prompt) if callable(given) else given
+                return {"quotes": quote_sources(prompt, answer), **answer} if "quotes" in fields else answer
         return minimal_instance(schema)
 
 

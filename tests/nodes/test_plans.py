@@ -13,17 +13,18 @@ from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.travelplanner.benchmark import TravelPlanner
 from certigraph.nodes import plans
 from certigraph.nodes.plans import MAX_RESULT, plan, replan, supervise
-from certigraph.state.records import Task
+from certigraph.state.records import Observation, Task
 from certigraph.state.run import Belief, Evidence, Turn
 from certigraph.state.tdp import Progress
 
+TASK = Task(benchmark="records", id="only", goal="find a room")
 JUDGEMENT = {"reason": "seen", "status": "completed", "off_plan": False, "guidance": "", "result": "Room 7 for 80"}
 
 
 def call_operator(operator: Operator, mind: Mind, world: Any = None, profile: Any = "", **seen: Any) -> dict[str, Any]:
     """What an operator answers on a sub-task with one turn behind it, or as much of that as it is shown."""
     view = {
-        "task": Task(benchmark="records", id="only", goal="find a room"),
+        "task": TASK,
         "assignment": "find a room",
         "steps": 1,
         "known": (),
@@ -53,6 +54,17 @@ def test_a_long_answer_is_used_whole_or_cut_and_not_requested_again(profile: str
 def test_only_what_is_completed_has_a_result(status: str):
     assert call_operator(supervise, Mind(status=JUDGEMENT))["progress"].result == "Room 7 for 80"
     assert call_operator(supervise, Mind(status={**JUDGEMENT, "status": status}))["progress"].result == ""
+
+
+def test_what_the_last_subtask_came_to_is_kept_until_it_is_handed_in():
+    judged = Progress(status="completed", reason="all is seen", result="Room 7 for 80")
+    state: Any = {"task": TASK, "last": True, "observation": Observation(text="seen")}
+    runtime = Runtime(context=Context(benchmark=Seeking()))
+    waiting = plans.SUPERVISE.record(state, {"progress": judged}, runtime)["progress"]
+    assert (waiting.status, waiting.reason) == ("needs_more_steps", "all is seen")
+    assert "Room 7 for 80" in waiting.guidance
+    earlier = plans.SUPERVISE.record({**state, "last": False}, {"progress": judged}, runtime)["progress"]
+    assert earlier == judged
 
 
 def test_delimiters_that_a_model_copies_are_no_part_of_what_it_says():

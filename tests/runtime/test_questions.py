@@ -9,7 +9,7 @@ import pytest
 import typer
 from asking import Inquiry, asked
 from inquiring import FOUND, GUESSED, PASSED
-from small_web import RIGHT, TEXT, SmallWeb
+from small_web import RIGHT, TEXT, SmallWeb, quote_sources
 
 import certigraph
 from certigraph import Context, RunFailed
@@ -17,6 +17,7 @@ from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Limits
 from certigraph.cli.output import closing_lines, print_result
+from certigraph.runtime.html import totals_row
 from certigraph.runtime.questions import research_summary_of
 from certigraph.runtime.run import run
 from certigraph.state.records import Fault, UnknownName, Verdict
@@ -26,15 +27,15 @@ from certigraph.state.records import Fault, UnknownName, Verdict
 HALL = "http://a.example/hall"
 
 
-def knowing() -> Context:
+def knowing(*, free: bool = True) -> Context:
     """A scripted model that takes its finding from the first source."""
 
     def respond(prompt: str, schema: dict[str, Any]) -> Any:
-        return next(
-            (RIGHT[field] for field in schema.get("properties", {}) if field in RIGHT), minimal_instance(schema)
-        )
+        fields = schema.get("properties", {})
+        answer: Any = next((RIGHT[field] for field in fields if field in RIGHT), minimal_instance(schema))
+        return {**answer, "quotes": quote_sources(prompt, answer)} if "quotes" in fields else answer
 
-    return Context(chat=ScriptedChat(responder=respond))
+    return Context(chat=ScriptedChat(responder=respond, free=free))
 
 
 def test_a_folder_is_queried_in_place_of_the_web(tmp_path: Path):
@@ -148,6 +149,17 @@ def test_searches_and_pages_are_counted_and_dead_pages_once(tmp_path):
     assert (
         "0 model calls, 0 tokens, $0.00, 10 searches, 15 pages asked for (1 unreadable), " in printed_lines(result)[8]
     )
+
+
+def test_a_cost_that_is_unknown_is_called_so(tmp_path):
+    plain: Any = Plain({"title": "Hall", "url": HALL})
+    costs = []
+    for free in (True, False):
+        context = knowing(free=free)
+        result = certigraph.ask("How many seats?", search=plain, pages=plain, context=context, out=tmp_path)
+        costs.append(next(line for line in printed_lines(result) if line.startswith("cost: ")))
+        assert ("unknown cost" in totals_row(result.trajectory)) is not free
+    assert "$0.00" in costs[0] and "$" not in costs[1] and "unknown cost" in costs[1]
 
 
 def test_a_forced_answer_is_called_uncertified_and_names_what_forced_it(tmp_path):

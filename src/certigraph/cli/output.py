@@ -39,6 +39,7 @@ from certigraph.runtime.texts import (
     format_count,
     format_cut_prompts,
     format_duration,
+    format_usd,
     split_answer,
 )
 from certigraph.state.records import WORLD_ENDED, Interrupted, is_error
@@ -247,12 +248,11 @@ def _finding_lines(known: KnownFinding) -> Iterator[str]:
 
 def _format_cost(cost: ResearchCost) -> str:
     failed = f" ({cost.unreadable} unreadable)" if cost.unreadable else ""
-    usd = f"${cost.usd:,.4f}" if 0 < cost.usd < 1 else f"${cost.usd:,.2f}"
     return ", ".join(
         [
             format_count(cost.calls, "model call"),
             format_count(cost.tokens, "token"),
-            usd,
+            format_usd(cost.usd, cost.unpriced),
             f"{cost.searches:,} search{'' if cost.searches == 1 else 'es'}",
             f"{format_count(cost.pages, 'page')} asked for{failed}",
             format_duration(cost.seconds),

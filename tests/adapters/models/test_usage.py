@@ -13,11 +13,14 @@ from certigraph.adapters.models.usage import (
     FREE_PRICE,
     NO_USAGE,
     PRICES_VARIABLE,
+    Call,
+    Meter,
     Price,
     cached_tokens,
     price_of,
     usage_of,
 )
+from certigraph.adapters.protocols import Budget
 from certigraph.state.records import Fault
 
 # The user's table of prices: whose names it knows, and what a file that is none is answered with.
@@ -73,6 +76,17 @@ def test_cached_tokens_cost_what_the_table_says_or_as_much_as_others(table: Any)
 
 def test_scripts_cost_nothing() -> None:
     assert price_of(chat_model("scripted:first")) == FREE_PRICE
+
+
+@pytest.mark.parametrize(
+    ("price", "cached", "unpriced"), [(None, False, True), (None, True, False), (FREE_PRICE, False, False)]
+)
+def test_a_call_whose_price_is_unknown_is_recorded_as_such(price: Price | None, cached: bool, unpriced: bool) -> None:
+    meter, call = Meter("propose", Budget()), Call(role="planner", model="m", schema_name="text")
+    with meter.open_call(call, price) as opened:
+        opened.settle(call.model_copy(update={"cached": cached}))
+    assert [record.unpriced for record in meter.records] == [unpriced]
+    assert ("unpriced" in meter.records[0].as_json()) is unpriced
 
 
 @pytest.mark.parametrize(

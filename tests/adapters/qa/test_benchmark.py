@@ -58,7 +58,7 @@ def test_a_search_shows_a_passage_a_line_with_its_sources():
     assert seen.sources[0] == "1"
     assert seen.data["retriever"] == "bm25+titles"
     assert made.sources() == seen.sources
-    assert made.view().splitlines()[0] == "Len Worley"
+    assert made.view().splitlines()[1] == "Len Worley"
 
 
 def test_freely_written_actions_and_the_number_of_passages():

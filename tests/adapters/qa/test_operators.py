@@ -1,6 +1,9 @@
 """Tests of `adapters.qa.operators`."""
 
+import asyncio
+
 import pytest
+from langgraph.runtime import Runtime
 from multihop_double import (
     BRANDT,
     FINDINGS,
@@ -20,7 +23,9 @@ from multihop_double import (
 )
 from real_data import data_folder
 
-from certigraph.adapters.protocols import Limits
+from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
+from certigraph.adapters.models.scripts import ScriptedChat
+from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.qa.benchmark import SearchWorld
 from certigraph.adapters.qa.operators import answer_problem, finding_problem, short_answer_problem
 from certigraph.adapters.qa.planning import (
@@ -29,6 +34,7 @@ from certigraph.adapters.qa.planning import (
     create_hop_claim,
     extract_entities,
     hop_predicate,
+    load_page,
     sort_by_queries,
     split_pages,
 )
@@ -60,7 +66,7 @@ def nothing():
     return create_hop_claim(2, HopFinding("Where was Ida Brandt born?", "", ""), "")
 
 
-def realized(mind, quiz=None, *, target=TARGET, attempts=(), sources=ALL, certified=KNOWN, belief=None):
+def realized(mind, quiz=None, *, target=TARGET, attempts=(), sources=ALL, certified=KNOWN, belief=None, profile="full"):
     quiz = quiz or Quiz(strict=True)
     view = {
         "task": quiz.task(""),
@@ -71,7 +77,7 @@ def realized(mind, quiz=None, *, target=TARGET, attempts=(), sources=ALL, certif
         "belief": belief or Belief(),
         "advice": (),
     }
-    return answered("realize", view, mind, quiz)
+    return answered("realize", view, mind, quiz, profile)
 
 
 def searched(mind, *failed, target=TARGET):
@@ -199,12 +205,12 @@ def test_pages_hold_what_the_limits_allow_and_a_long_passage_is_cut():
     assert len(pages[0][0]) == 300 and all(sum(map(len, page)) <= 375 for page in pages)
 
 
-def test_a_try_that_found_nothing_is_followed_by_the_next_page_and_the_last_by_the_first():
+def test_a_small_model_reads_the_next_page_after_a_try_that_found_nothing_and_after_the_last_the_first():
     quiz = Quiz(limits=Limits(passages=2))
     shown = []
     for empty in range(3):
         mind = Mind(found=[NOT_FOUND])
-        realized(mind, quiz, attempts=tried(*[nothing()] * empty))
+        realized(mind, quiz, attempts=tried(*[nothing()] * empty), profile="small")
         shown.append({p.id for p in PASSAGES if f"{p.title}: " in mind.prompts["found"][0]})
     assert len(shown[0]) == 2 and shown[0] | shown[1] == {*ALL} and shown[2] == shown[0]
 
@@ -245,6 +251,7 @@ def test_prompts_fit_a_model_of_four_thousand_tokens():
         attempts=attempts,
         sources=ids,
         certified=CertifiedState(actions=tuple(hops), evidence=("p1", "p2", "p3")),
+        profile="small",
     )
     assert len(mind.prompts["found"][0]) < 4 * 1200
 
@@ -296,7 +303,7 @@ def claimed(finding="Ida Brandt wrote the novel.", title="Glass Harbour (novel)"
     return create_hop_claim(1, HopFinding("Who wrote Glass Harbour?", finding, entity), title)
 
 
-def verdict(action: Action | Observation, mind=None, *, tail=None, quiz=None):
+def verdict(action: Action | Observation, mind=None, *, tail=None, quiz=None, profile="full"):
     """On what the real world answers to an action."""
     quiz = quiz or Quiz(strict=True)
     world: SearchWorld = quiz.open(quiz.task(""))
@@ -306,11 +313,14 @@ def verdict(action: Action | Observation, mind=None, *, tail=None, quiz=None):
         {"task": quiz.task(""), "tail": tail or [HOP, *closing_predicates()], "observation": seen},
         mind,
         quiz,
+        profile,
     )
 
 
-def answer_verdict(text, mind=None, *, chain=CHAIN, tail=None, quiz=None):
-    return verdict(create_chain_answer(text, chain), mind, tail=tail or closing_predicates(), quiz=quiz)
+def answer_verdict(text, mind=None, *, chain=CHAIN, tail=None, quiz=None, profile="full"):
+    return verdict(
+        create_chain_answer(text, chain), mind, tail=tail or closing_predicates(), quiz=quiz, profile=profile
+    )
 
 
 def shown(mind):
@@ -410,8 +420,58 @@ def test_garbage_is_no_answer_in_any_form(text):
         assert answer_verdict(text, quiz=Quiz(strict=strict)).depth == 0
 
 
-def test_hotpotqa_s_answers_need_no_model():
-    assert answer_verdict("Glass Harbour", quiz=Quiz()).depth == 2
+def test_hotpotqa_s_answers_are_put_to_a_model_unless_it_is_small():
+    refused = answer_verdict("Glass Harbour", Mind(consistent=[False]), quiz=Quiz())
+    assert (refused.depth, refused.decided_by) == (0, "model")
+    accepted = answer_verdict("Slovenia", Mind(consistent=[True]), quiz=Quiz())
+    assert (accepted.depth, accepted.decided_by) == (2, "model")
+    assert "In which country is Tolmin? Slovenia" in accepted.evidence
+    small = answer_verdict("Glass Harbour", quiz=Quiz(), profile="small")
+    assert (small.depth, small.decided_by) == (2, "code")
+
+
+@pytest.mark.parametrize(
+    ("quotes", "depth"),
+    [
+        (["a novel that Ida Brandt wrote"], 1),
+        (["glass harbour ... IDA  BRANDT wrote, in 1931"], 1),
+        ([], 0),
+        ([" . "], 0),
+        (["Ida Brandt was the author of it"], 0),
+        (["a novel that Ida Brandt wrote", "Ida Brandt was the author of it"], 0),
+    ],
+)
+def test_a_finding_is_certified_only_by_words_that_are_in_the_paragraph(quotes, depth):
+    certain = Mind(supported=[{"supported": True, "reason": "it says so", "quotes": quotes or [""]}])
+    result = verdict(claimed(), certain)
+    assert result.depth == depth
+    assert depth or "quoted" in result.reason
+
+
+def test_a_small_model_quotes_nothing():
+    assert verdict(claimed(), Mind(supported=[True]), profile="small").depth == 1
+
+
+def test_all_passages_are_read_whole_in_one_order_and_what_does_not_fit_the_window_is_recorded():
+    long = [Passage(id=f"p{n}", title=f"Title {n}", text=f"born {n} " * 400 + "END") for n in range(20)]
+    quiz, ids = Quiz(retrieves=True, passages=long), tuple(passage.id for passage in long)
+    pages = []
+    for query in ("born 3", "born 7"):
+        mind = Mind(found=[NOT_FOUND], query=["new"])
+        realized(mind, quiz, attempts=tried(search(query)), sources=ids)
+        pages.append(mind.prompts["found"][0].split("\n</world>")[0])
+    assert pages[0] == pages[1] and pages[0].count("END") == 20
+    runtime = Runtime(context=Context(benchmark=quiz, chat=ScriptedChat(profile={"max_input_tokens": 20_000})))
+    page = asyncio.run(load_page(0, ["born 7"], ids, quiz.task(""), runtime))
+    assert page.text.startswith("Title 7: ") and len(page.text) < 15_000 * CHARACTERS_PER_TOKEN
+    assert page.cut == (f"{20 - page.text.count('END')} of 20 passages",)
+
+
+def test_the_operators_prompts_do_not_explain_actions_that_they_cannot_take():
+    mind = Mind(found=FINDINGS[1:2])
+    realized(mind)
+    assert "search[WORDS]" not in mind.prompts["found"][0]
+    assert "Paragraphs." in mind.prompts["found"][0]
 
 
 def test_an_answer_that_does_not_follow_from_the_chain_is_rejected_with_the_reason():

@@ -17,11 +17,12 @@ from small_web import RIGHT, TEXT, Mind, SmallResearch, SmallWeb
 import certigraph
 from certigraph import Result
 from certigraph.adapters.models.calls import ask
+from certigraph.adapters.models.profiles import ProfileName
 from certigraph.adapters.processes import wait_for
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.research import operators as tooling
-from certigraph.adapters.research.operators import find_unseen_numbers
 from certigraph.adapters.research.plans import Answers, closing_predicates, step_predicate
+from certigraph.adapters.research.verdicts import find_unseen_numbers, source_texts
 from certigraph.adapters.research.world import ResearchWorld
 from certigraph.graphs import sdp
 from certigraph.nodes import sdp as sdp_nodes
@@ -40,8 +41,9 @@ QUOTED = re.compile(r"<world>.*?</world>", re.DOTALL)
 REFUSED = {"adequate": {"reason": "it leaves the number out", "adequate": False}}
 
 
-def run_research(benchmark: SmallResearch, tmp_path: Path, **operators: Any) -> Result:
-    return certigraph.run(sdp.build(**operators), benchmark, out=tmp_path)
+def run_research(benchmark: SmallResearch, tmp_path: Path, profile: ProfileName = "full", **operators: Any) -> Result:
+    context = Context(model="scripted:expert", profile=profile)
+    return certigraph.run(sdp.build(**operators), benchmark, context=context, out=tmp_path)
 
 
 def research_sdp(mind: Mind, pages: dict[str, str] | None = None, **more: Any) -> SmallResearch:
@@ -177,7 +179,8 @@ def test_no_source_is_cited_that_the_prompt_had_no_room_for(tmp_path: Path):
     both = {"finding": "340 seats.", "supported_by": [1, 2], "contradicted_by": [], "dispute": ""}
     benchmark = research_sdp({"finding": both, "queries": {"queries": ["glass"], "pages": [2]}}, pages)
     benchmark.limits = benchmark.limits.model_copy(update={"context": 1_000})
-    assert {c.finding.sources for c in run_research(benchmark, tmp_path).certificates if c.finding} == {(HALL,)}
+    result = run_research(benchmark, tmp_path, "small")
+    assert {c.finding.sources for c in result.certificates if c.finding} == {(HALL,)}
 
 
 def test_where_no_answer_comes_at_all_the_latest_finding_is_handed_in(tmp_path: Path):
@@ -203,6 +206,132 @@ def test_a_forced_answer_is_given_from_the_notes_that_a_memory_left(tmp_path: Pa
     assert "Balconies count too." in [p for p in benchmark.prompts if "closest matches" in p][-1]
 
 
+def cite_balconies(prompt: str) -> dict[str, Any] | None:
+    """The right finding from the sources that name balconies."""
+    numbers = [number for number, text in source_texts(prompt).items() if "balconies" in text]
+    return {**RIGHT["finding"], "supported_by": numbers} if numbers else None  # type: ignore[dict-item]
+
+
+# What a retry keeps, what a validator sees, and which findings code refuses; for models that are not small.
+
+BOTH = {HALL: f"{TEXT}It has a cellar.", HOUSE: "The House of Glass in Orrin has 12 seats. " * 4}
+HALF = {"finding": "The hall has 340 seats.", "missing": "the seats of the house", "supported_by": [1]}
+WHOLE = {"finding": "The hall has 340 seats, the house 12.", "missing": "", "supported_by": [1, 2]}
+NO_DISPUTE = {"contradicted_by": [], "dispute": ""}
+
+
+def retried_mind(asked: list[str]) -> Mind:
+    """A mind that finds half of a list at the first try and the rest at the second."""
+    queries = iter(["hall", "house"])
+
+    def find(prompt: str) -> dict[str, Any]:
+        asked.append(prompt)
+        return {**(HALF if len(asked) == 1 else WHOLE), **NO_DISPUTE}
+
+    return {
+        "steps": {"steps": [{"kind": "collect", "goal": "The seats of the hall and the house"}]},
+        "queries": lambda _: {"queries": [next(queries)], "pages": []},
+        "finding": find,
+        "adequate": lambda prompt: {"reason": "the house is missing", "adequate": "the house 12" in prompt},
+    }
+
+
+def test_a_retry_counts_what_was_read_and_found_in_the_tries_before_it(tmp_path: Path):
+    asked: list[str] = []
+    benchmark = research_sdp(retried_mind(asked), BOTH)
+    result = run_research(benchmark, tmp_path)
+    assert "a cellar" in asked[1] and "12 seats" in asked[1]
+    assert "The hall has 340 seats. (not established: the seats of the house)" in asked[1]
+    assert "the house is missing" in asked[1]
+    assert benchmark._web.fetched == [HALL, HOUSE]
+    certificate = result.certificates[0]
+    assert certificate.finding and certificate.finding.sources == (HALL, HOUSE)
+    assert (certificate.forced, certificate.decided_by) == ("", "model")
+    assert HALL in certificate.evidence and HOUSE in certificate.evidence
+
+
+def test_a_small_model_reads_what_it_looked_up_last(tmp_path: Path):
+    asked: list[str] = []
+    run_research(research_sdp(retried_mind(asked), BOTH), tmp_path, "small")
+    assert "12 seats" in asked[1] and "a cellar" not in asked[1]
+
+
+def test_what_tries_established_outlives_a_replan(tmp_path: Path):
+    asked: list[str] = []
+    tools = itertools.chain([["hall"]] * 3, itertools.repeat(["house"]))
+    mind = {**retried_mind(asked), "queries": lambda _: {"queries": next(tools), "pages": []}}
+    mind["finding"] = lambda prompt: asked.append(prompt) or {**HALF, **NO_DISPUTE}  # type: ignore[func-returns-value]
+    run_research(research_sdp(mind, BOTH), tmp_path, validate=unforced)
+    assert len(asked) > 3
+    assert "12 seats" in asked[3] and "a cellar" in asked[3]
+    assert asked[3].count("(not established: the seats of the house)") == 3
+
+
+def test_the_validator_sees_the_sources_themselves_unless_it_is_small(tmp_path: Path):
+    for profile, shown in (("full", True), ("small", False)):
+        benchmark = research_sdp({})
+        run_research(benchmark, tmp_path / profile, profile)  # type: ignore[arg-type]
+        judged = [prompt for prompt in benchmark.prompts if "Does the finding settle" in prompt]
+        assert ("two balconies" in judged[0]) is shown
+
+
+@pytest.mark.parametrize(
+    ("quotes", "refused"),
+    [
+        ([{"source": 1, "words": "has 340 seats on two balconies"}], ""),
+        ([{"source": 1, "words": "has 340 seats ... opened in 1911 and"}], ""),
+        ([{"source": 1, "words": "has 341 seats"}], "'has 341 seats'"),
+        ([{"source": 2, "words": "has 340 seats"}], "a source 2"),
+        ([{"source": 1, "words": "has 340 seats"}, {"source": 1, "words": "nine exits"}], "'nine exits'"),
+        ([{"source": 1, "words": "  "}], "no words"),
+    ],
+)
+def test_a_finding_whose_words_no_source_has_is_refused_whatever_the_validator_says(
+    quotes: list[Any], refused: str, tmp_path: Path
+):
+    found = {**RIGHT["finding"], "quotes": quotes}  # type: ignore[dict-item]
+    result = run_research(research_sdp({"finding": found}), tmp_path, validate=unforced, answer=abstain)
+    assert bool(result.certificates) is not bool(refused)
+    verdict = result.state["attempts"][0].verdict
+    assert refused in verdict.reason
+    assert verdict.decided_by == ("code" if refused else "model")
+    assert refused or "has 340 seats" in verdict.evidence
+
+
+def test_an_answer_that_does_not_follow_from_the_findings_is_not_certified(tmp_path: Path):
+    mind = {"answers": {"answers": ["350"]}, "consistent": {"reason": "it says 340", "consistent": False}}
+    result = run_research(research_sdp(mind), tmp_path)
+    assert [c.targets[0].kind for c in result.certificates] == ["collect", "extract"]
+    assert result.ending == "gave_up"
+    assert result.scores and result.scores.answer == "350"
+    certified = run_research(research_sdp({}), tmp_path / "right").certificates[-1]
+    assert (certified.depth, certified.decided_by) == (2, "model")
+    assert "340 seats" in certified.evidence
+
+
+def test_a_finding_that_says_of_one_thing_that_nothing_was_found_is_put_to_the_validator(tmp_path: Path):
+    text = "The hall has 340 seats. The page does not mention the house."
+    found = {**RIGHT["finding"], "finding": text}  # type: ignore[dict-item]
+    assert run_research(research_sdp({"finding": found}), tmp_path).certificates
+    nothing = {**found, "finding": "The page does not mention the hall. Nothing is stated: no information."}
+    refused = run_research(research_sdp({"finding": nothing}), tmp_path / "nothing", validate=unforced)
+    assert refused.state["attempts"][0].verdict.decided_by == "code"
+
+
+def test_what_a_policy_let_pass_was_decided_by_nobody(tmp_path: Path):
+    result = run_research(research_sdp(REFUSED), tmp_path)
+    assert next(c for c in result.certificates if c.forced == "force_pass").decided_by == ""
+
+
+def test_an_answer_is_given_from_findings_and_not_from_search_results(tmp_path: Path):
+    asked: list[str] = []
+    answer = {"answers": lambda prompt: asked.append(prompt) or {"answers": ["340"]}}  # type: ignore[func-returns-value]
+    run_research(research_sdp(answer), tmp_path)
+    assert "It has 340 seats." in asked[0] and f"About {HALL}" not in asked[0]
+    run_research(research_sdp(answer), tmp_path / "small", "small")
+    assert f"About {HALL}" in asked[1]
+
+
 def test_replan_tries_other_queries_and_unread_pages(tmp_path: Path):
     pages = {HALL: "Nothing is in here about that. " * 9, HOUSE: TEXT + " glass"}
     tries = itertools.chain(
@@ -213,7 +342,7 @@ def test_replan_tries_other_queries_and_unread_pages(tmp_path: Path):
     blank = {"finding": "", "supported_by": [], "contradicted_by": [], "dispute": ""}
     mind = {
         "queries": lambda _: next(tries),
-        "finding": lambda prompt: {**RIGHT["finding"]} if "balconies" in prompt else blank,
+        "finding": lambda prompt: cite_balconies(prompt) or blank,
     }
     result = run_research(research_sdp(mind, pages), tmp_path)
     replanned = next(p for p in result.state["plan"] if "queries" in p.args)

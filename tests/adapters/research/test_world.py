@@ -4,7 +4,8 @@ import pytest
 from small_web import TEXT, SmallResearch, SmallWeb
 
 from certigraph.adapters.research.plans import format_results, unread_urls
-from certigraph.adapters.research.world import ResearchWorld
+from certigraph.adapters.research.world import ResearchWorld, divide_characters
+from certigraph.adapters.web.protocol import SearchHit
 from certigraph.adapters.web.sources import Web
 from certigraph.state.records import Action, Observation, Scores
 from certigraph.state.run import Evidence, finish, search
@@ -42,6 +43,78 @@ def test_a_search_reads_its_first_result_and_shows_the_others_as_snippets():
     assert "(not read)" in seen.text.split("[2]")[1]
     assert seen.data["read"] == [HALL]
     assert (seen.data["searches"], seen.data["fetched"], seen.data["fresh"]) == (1, 1, 2)
+
+
+def test_a_search_reads_the_next_result_where_the_first_cannot_be_read():
+    dead = {f"http://dead{n}.example/": "!refused (403)" for n in range(2)}
+    web = SmallWeb({**dead, HALL: TEXT, HOUSE: TEXT})
+    seen = world(web).step(step("seats", "http"))
+    assert web.fetched == [*dead, HALL]
+    assert seen.data["read"] == [HALL]
+    assert all(f"{url} could not be read: refused (403)" in seen.text for url in dead)
+
+
+def test_a_search_gives_up_after_three_results_that_cannot_be_read():
+    web = SmallWeb({f"http://dead{n}.example/": "!refused (403)" for n in range(4)} | {HALL: TEXT})
+    seen = world(web).step(step("seats", "http"))
+    assert len(web.fetched) == 3
+    assert seen.data["read"] == []
+
+
+def test_no_search_crowds_out_the_best_results_of_another():
+    web = SmallWeb({f"http://many{n}.example/x": TEXT for n in range(9)} | {HOUSE: "rare " * 30, DEAD: "rare " * 30})
+    one = ResearchWorld(Web([web], web, None), "q", lambda *_: Scores(value=0), k=9)
+    seen = one.step(step("seats", "x", "rare"))
+    assert DEAD in seen.sources and len(seen.sources) == 2 + 8
+
+
+def test_where_nothing_was_looked_up_that_is_what_it_says():
+    one = world(SmallWeb({HALL: TEXT}))
+    assert one.step(step("seats")).text == "Nothing was looked up."
+    assert one.step(step("seats", "zzz")).text == "Nothing was found."
+
+
+def test_pages_share_the_characters_that_they_need():
+    assert divide_characters([10, 500, 90, 400], 600) == [10, 250, 90, 250]
+    assert divide_characters([10, 20], 600) == [10, 20]
+    assert divide_characters([], 600) == []
+
+
+def test_with_characters_given_pages_are_whole_and_those_read_for_the_goal_come_again():
+    long = "A line of the page.\n" * 2_000
+    web = SmallWeb({HALL: long, HOUSE: TEXT})
+    one = world(web)
+    whole = research_step("seats", ["hall"], [], (), rejected=0, elsewhere=False, characters=100_000)
+    assert len(one.step(whole).text) > len(long)
+    again = one.step(whole.model_copy(update={"args": {**whole.args, "queries": ["house"]}}))
+    assert again.data["read"] == [HALL, HOUSE]
+    other = one.step(whole.model_copy(update={"args": {**whole.args, "queries": ["house"], "goal": "doors"}}))
+    assert other.data["read"] == [HOUSE]
+    short = one.step(whole.model_copy(update={"args": {**whole.args, "characters": 5_000}}))
+    assert short.data["excerpts"] == [HALL] and len(short.text) < 7_000
+
+
+def test_evidence_is_never_longer_than_the_characters_given():
+    web = SmallWeb({f"http://site{n}.example/x": "glass " * 2_000 for n in range(40)})
+    one = ResearchWorld(Web([web], web, None), "q", lambda *_: Scores(value=0), k=30)
+    for most in (3_000, 12_000):
+        seen = one.step(research_step("x", ["glass"], [], (), rejected=0, elsewhere=False, characters=most))
+        assert most // 2 < len(seen.text) < 1.1 * most
+    assert "further search results are left out" in seen.text
+
+
+def test_snippets_are_whole_in_the_list_of_results():
+    class Wordy(SmallWeb):
+        def search(self, query: str, k: int) -> list[SearchHit]:
+            return [SearchHit(title="t", url=HALL, snippet="word " * 100 + "06:30")]
+
+    web = Wordy({HALL: TEXT})
+    one = world(web)
+    one.step(step("seats", "x"))
+    assert "06:30" in one.view()
+    evidence = Evidence(view=one.view(), sources=one.sources())
+    assert "06:30" in format_results(evidence, 6_000).text
+    assert "06:30" not in format_results(evidence, 6_000, small=True).text
 
 
 def test_nothing_is_fetched_that_no_search_brought_up_nor_the_question_names():
@@ -147,7 +220,8 @@ def test_the_latest_results_are_shown_where_not_all_fit_by_the_numbers_that_they
     one = world(web)
     for n in range(20):
         one.step(step("seats", f"site{n}"))
-    shown = format_results(Evidence(view=one.view(), sources=one.sources()), 900)
+    shown, cut = format_results(Evidence(view=one.view(), sources=one.sources()), 900)
+    assert cut and cut[0] in shown
     assert "20. [read]" in shown
     assert "\n1. " not in shown
     assert len(shown) < 1_000

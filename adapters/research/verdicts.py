@@ -1,0 +1,321 @@
+"""Validate of SDP's operators for research (SDP appendix A.4): findings from evidence, and verdicts.
+
+`judge_observation` returns the verdict on an observation. The module also has what all of the operators' prompts share:
+the sizes of their parts, and their opening.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from langgraph.runtime import Runtime
+
+from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.models.calls import ask, profile_of
+from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
+from certigraph.adapters.models.prompts import (
+    Prompt,
+    build_prompt,
+    bullet_list,
+    clip,
+    one_line,
+    quote,
+    unquote_line,
+)
+from certigraph.adapters.protocols import Context
+from certigraph.adapters.qa.operators import answer_problem, find_unseen_quotes
+from certigraph.adapters.research import plans
+from certigraph.adapters.research.plans import (
+    GOAL,
+    Adequacy,
+    AnswerCheck,
+    Found,
+    Quotation,
+    format_findings,
+    format_partial_findings,
+    goal_of,
+    is_step,
+)
+from certigraph.adapters.research.world import SOURCE_NUMBER
+from certigraph.adapters.retrieval.bm25 import words
+from certigraph.state.records import Finding, Observation, Predicate, Task, Verdict
+from certigraph.state.run import KnownFinding
+from certigraph.state.sdp import ValidateView
+from certigraph.state.search import COMPUTE, FILTER, findings_of
+
+# Sizes of the parts of prompts, by the profile of the model.
+
+RESULTS_SHARE, EVIDENCE_SHARE = 4, 2
+"""One part in so many of a prompt may be search results, and one in so many the evidence of one step."""
+
+
+class PromptSizes(NamedTuple):
+    """Maximum characters of the findings (None: whole) and of the search results in a prompt."""
+
+    small: bool
+    findings: int | None
+    results: int
+
+
+async def prompt_sizes(role: str, share: int, task: Task, runtime: Runtime[Context]) -> PromptSizes:
+    """Return the sizes for a role's model; for a small one each part is one in `share` of `Limits.context`."""
+    profile = await profile_of(role, runtime)
+    if profile.is_small:
+        most = limits_of(task, runtime).context // share
+        return PromptSizes(True, most, most)
+    return PromptSizes(False, None, int(profile.prompt_tokens * CHARACTERS_PER_TOKEN) // RESULTS_SHARE)
+
+
+async def evidence_characters(runtime: Runtime[Context]) -> int | None:
+    """Return how many characters of sources the extractor and the validator can read; None if one of them is small."""
+    profiles = [await profile_of(role, runtime) for role in ("extractor", "validator")]
+    if any(profile.is_small for profile in profiles):
+        return None
+    return int(min(profile.prompt_tokens for profile in profiles) * CHARACTERS_PER_TOKEN) // EVIDENCE_SHARE
+
+
+def build_research_prompt(runtime: Runtime[Context], instruction: str, role: str, *, cut: Sequence[str] = ()) -> Prompt:
+    """Build a prompt of an operator, which writes no actions as text: `plans.WEB` replaces the benchmark's briefing."""
+    return build_prompt(runtime, instruction, role=role, briefing=plans.WEB, cut=cut)
+
+
+# Numbers in a finding that no source shows: the part of a finding's support that can be checked without a model.
+
+NUMBER_PATTERN = re.compile(r"\d+(?:[.,]\d+)*")
+"""A number in a text."""
+
+
+def find_unseen_numbers(text: str, shown: Iterable[str]) -> list[str]:
+    """Return the numbers in a text that occur in none of the texts in `shown`.
+
+    Numbers are compared by value: 1,010 equals 1010, 07 equals 7, and 4.50 equals 4.5.
+    """
+    seen = {_normalise_number(number) for shown_text in shown for number in NUMBER_PATTERN.findall(shown_text)}
+    seen |= {_normalise_number(part) for shown_text in shown for part in re.findall(r"\d+", shown_text)}
+    return [number for number in dict.fromkeys(NUMBER_PATTERN.findall(text)) if _normalise_number(number) not in seen]
+
+
+def _normalise_number(number: str) -> str:
+    integer, point, fraction = number.replace(",", "").partition(".")
+    return (integer.lstrip("0") or "0") + (point + fraction).rstrip("0").rstrip(".")
+
+
+# Validate (SDP Eq. 3) for research: a finding from the evidence, a verdict on it, and a check of answers.
+#
+# The node `act` runs the tools; the observation has their results, and the earlier findings that the action contained.
+# The model names the sources of a finding by number, so that it cannot cite a page that was not shown. Sources that
+# contradict a finding are stored with it.
+
+NO_SOURCE = "no source at hand and no finding before it bears this out"
+
+EMPTY_PATTERN = re.compile(r"[\s\[\]{}\"',.:;-]*")
+"""An answer that consists of brackets and punctuation only."""
+
+
+async def judge_observation(state: ValidateView, runtime: Runtime[Context]) -> Verdict:
+    """Return the verdict on an observation, whose `data` contains the arguments of the action."""
+    observation, target = state["observation"], state["tail"][0]
+    if target.kind == GOAL:
+        delivered = Verdict(
+            depth=int(observation.accepted and observation.done),
+            reason="an answer is handed in once",
+            decided_by="code",
+        )
+        return _mark_forced(delivered, findings_of(observation.data))
+    if not observation.accepted:
+        return Verdict(depth=0, reason=" ".join(observation.text.split()), decided_by="code")
+    if is_step(target):
+        return await _judge_step(state["task"], target, observation, runtime)
+    return await _judge_answer(state["task"], state["tail"], observation, runtime)
+
+
+async def _judge_step(task: Task, target: Predicate, observation: Observation, runtime: Runtime[Context]) -> Verdict:
+    known = findings_of(observation.data)
+    extracted = await _ask_finding(task, target, observation, known, runtime)
+    finding = extracted.finding
+    rejected = finding_weakness(finding.text) if finding.text else "nothing was established"
+    if rejected := rejected or extracted.problem or ("" if finding.sources else NO_SOURCE):
+        return Verdict(depth=0, reason=rejected, finding=finding, decided_by="code")
+    answer = await _ask_adequacy(task, target, finding, observation, runtime)
+    verdict = Verdict(
+        depth=int(answer.adequate),
+        reason=answer.reason,
+        evidence=" | ".join(extracted.quotes) or finding.sources[0],
+        decided_by="model",
+        finding=finding,
+    )
+    derived = target.kind in (FILTER, COMPUTE) or not {*finding.sources} & {*observation.sources}
+    return _mark_forced(verdict, known) if derived else verdict
+
+
+_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n+")
+
+
+def finding_weakness(text: str) -> str:
+    """Return the reason why a text establishes nothing; empty if at least one of its sentences may.
+
+    A finding on several things may say of one of them that nothing was found.
+    """
+    reasons = [answer_problem(sentence) for sentence in _SENTENCE_END.split(text) if sentence.strip()]
+    return reasons[0] if reasons and all(reasons) else ""
+
+
+class _Extracted(NamedTuple):
+    """A finding, the words of sources that show it, and the reason if its words are in no source."""
+
+    finding: Finding
+    quotes: tuple[str, ...] = ()
+    problem: str = ""
+
+
+async def _ask_finding(
+    task: Task, target: Predicate, observation: Observation, known: Sequence[KnownFinding], runtime: Runtime[Context]
+) -> _Extracted:
+    """Ask the model what the evidence establishes for a step, and return it as a finding.
+
+    If the model cites no source, the sources of the earlier findings (`known`) are taken. A model that is not small
+    quotes the sources that it cites: a source counts only with words that are in it.
+    """
+    context, small = limits_of(task, runtime).context, (await profile_of("extractor", runtime)).is_small
+    evidence, shown = _cut_observation(observation, context // 2) if small else (observation.text, observation.sources)
+    partial = "" if small else format_partial_findings(observation.data.get("partial"))
+    instruction = plans.FIND.format(
+        task=task.goal,
+        known=format_findings(known, context // 4 if small else None),
+        evidence=quote(evidence, max(context, len(evidence))),
+        kind=target.kind,
+        goal=goal_of(target),
+        partial=partial and plans.PARTIAL.format(partial=partial),
+        order=plans.SMALL_FIND_ORDER if small else plans.FIND_ORDER,
+    )
+    prompt = build_research_prompt(runtime, instruction, plans.EXTRACTOR, cut=_page_cuts(observation))
+    answer = await ask(prompt, Found, role="extractor", runtime=runtime)
+    cited = _sources_by_number(answer.supported_by, shown)
+    problem = "" if small else _quotes_problem(answer, observation)
+    against = [url for url in _sources_by_number(answer.contradicted_by, shown) if url not in cited]
+    earlier = dict.fromkeys(url for item in known for url in item.finding.sources if url not in against)
+    text, missing = unquote_line(answer.finding), unquote_line(answer.missing)
+    finding = Finding(
+        about=goal_of(target),
+        text=f"{text} (not established: {missing})" if text and missing else text,
+        sources=tuple(cited or earlier),
+        against=tuple(against),
+        dispute=unquote_line(answer.dispute) if against else "",
+    )
+    return _Extracted(finding, () if small else _format_quotes(answer.quotes, shown), problem)
+
+
+def _quotes_problem(answer: Found, observation: Observation) -> str:
+    """Return why the quotations do not show that the cited sources support the finding; empty if they do."""
+    texts = source_texts(observation.text)
+    for quoted in answer.quotes:
+        if find_unseen_quotes([quoted.words], texts.get(quoted.source, "")):
+            known = 1 <= quoted.source <= len(observation.sources)
+            place = observation.sources[quoted.source - 1] if known else f"a source {quoted.source}"
+            return f"the words {quoted.words!r}, quoted for it, are not in {place}"
+    valid = {number for number in answer.supported_by if 1 <= number <= len(observation.sources)}
+    if valid and not valid & {quoted.source for quoted in answer.quotes if words(quoted.words)}:
+        return "no words of the sources that it cites were quoted for it"
+    return ""
+
+
+def source_texts(text: str) -> dict[int, str]:
+    """Return the text of each source in an observation by its number."""
+    starts = [*SOURCE_NUMBER.finditer(text)]
+    ends = [*(match.start() for match in starts), len(text)][1:]
+    return {int(match[1]): text[match.end() : end] for match, end in zip(starts, ends, strict=True)}
+
+
+def _format_quotes(quotes: Sequence[Quotation], sources: Sequence[str]) -> tuple[str, ...]:
+    return tuple(
+        f"{one_line(quoted.words)!r} ({sources[quoted.source - 1]})"
+        for quoted in quotes
+        if 1 <= quoted.source <= len(sources) and words(quoted.words)
+    )
+
+
+def _page_cuts(observation: Observation) -> tuple[str, ...]:
+    excerpts = observation.data.get("excerpts")
+    count = len(excerpts) if isinstance(excerpts, list) else 0
+    return (f"paragraphs of {count} long pages",) if count else ()
+
+
+async def _ask_adequacy(
+    task: Task, target: Predicate, finding: Finding, observation: Observation, runtime: Runtime[Context]
+) -> Adequacy:
+    """Ask the model whether a finding settles a step; one that is not small sees the sources themselves."""
+    known, small = findings_of(observation.data), (await profile_of("validator", runtime)).is_small
+    shown = [task.goal, goal_of(target), observation.text, *(item.finding.text for item in known)]
+    unseen = [] if target.kind == COMPUTE else find_unseen_numbers(finding.text, shown)
+    evidence = quote(observation.text, len(observation.text))
+    instruction = plans.JUDGE.format(
+        task=task.goal,
+        kind=target.kind,
+        goal=goal_of(target),
+        known=format_findings(known, limits_of(task, runtime).context // 4 if small else None),
+        evidence="" if small else plans.JUDGED_EVIDENCE.format(evidence=evidence),
+        finding=quote(finding.text),
+        unseen=f"Numbers in it that nothing shown has: {', '.join(unseen)}\n" if unseen else "",
+        sources=quote(bullet_list(finding.sources)),
+        dispute=f"Some sources say otherwise: {quote(finding.dispute)}\n" if finding.dispute else "",
+        order="" if small else plans.JUDGE_ORDER,
+    )
+    cut = () if small else _page_cuts(observation)
+    prompt, about = build_research_prompt(runtime, instruction, plans.VALIDATOR, cut=cut), {"finding": finding}
+    return await ask(prompt, Adequacy, role="validator", runtime=runtime, about=about)
+
+
+async def _judge_answer(
+    task: Task, tail: Sequence[Predicate], observation: Observation, runtime: Runtime[Context]
+) -> Verdict:
+    """Return the verdict on an answer. An accepted answer also certifies the goal if that is the next predicate.
+
+    In SDP (appendix A.4) only weak answers are refused, by their words. These cannot decide whether an answer follows
+    from the findings, so that is left to them for small models only.
+    """
+    answer, known = str(observation.data.get("answer") or "").strip(), findings_of(observation.data)
+    if problem := answer_weakness(answer):
+        return Verdict(depth=0, reason=problem, decided_by="code")
+    depth = 1 + (len(tail) > 1 and tail[1].kind == GOAL)
+    if (await profile_of("validator", runtime)).is_small:
+        verdict = Verdict(depth=depth, reason="no check speaks against it", decided_by="code")
+        return _mark_forced(verdict, known)
+    instruction = plans.CHECK_ANSWER.format(task=task.goal, known=format_findings(known), answer=quote(answer))
+    prompt = build_research_prompt(runtime, instruction, plans.VALIDATOR)
+    check = await ask(prompt, AnswerCheck, role="validator", runtime=runtime)
+    if not check.consistent:
+        reason = check.reason or "it does not follow from what was found"
+        return Verdict(depth=0, reason=reason, decided_by="model")
+    evidence = " | ".join(item.finding.text for item in known)
+    return _mark_forced(Verdict(depth=depth, reason=check.reason, evidence=evidence, decided_by="model"), known)
+
+
+def answer_weakness(answer: str) -> str:
+    """Return the reason why an answer is weak: it is empty, or says that nothing was found. Else the text is empty."""
+    return "it is empty" if EMPTY_PATTERN.fullmatch(answer) else answer_problem(answer)
+
+
+def _mark_forced(verdict: Verdict, known: Sequence[KnownFinding]) -> Verdict:
+    """Mark a verdict as forced if one of the findings in `known`, on which it is based, was forced.
+
+    What rests on an uncertified finding is not certified either.
+    """
+    forced = next((item.forced for item in known if item.forced), "")
+    if not (forced and verdict.depth):
+        return verdict
+    return verdict.model_copy(
+        update={"forced": forced, "reason": f"it rests on an uncertified finding; {verdict.reason}"}
+    )
+
+
+def _cut_observation(observation: Observation, most: int) -> tuple[str, Sequence[str]]:
+    """Return the text of an observation, clipped to `most` characters, and the sources that are left in it."""
+    text = clip(observation.text, most)
+    return text, observation.sources if text == observation.text else observation.sources[
+        : len(SOURCE_NUMBER.findall(text))
+    ]
+
+
+def _sources_by_number(numbers: Sequence[int], sources: Sequence[str]) -> list[str]:
+    """Return the sources with these numbers, counted from 1; ignore invalid numbers."""
+    return [sources[number - 1] for number in dict.fromkeys(numbers) if 1 <= number <= len(sources)]
