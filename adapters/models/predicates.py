@@ -25,6 +25,7 @@ from certigraph.adapters.models.prompts import (
     unquote_line,
 )
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
+from certigraph.adapters.models.scripts import collect_citations
 from certigraph.adapters.protocols import Context
 from certigraph.state.records import Fact, Observation, Predicate, Task, Verdict
 from certigraph.state.run import CertifiedState
@@ -315,8 +316,10 @@ async def ask_verdict(
     )
     small = (await profile_of("validator", runtime)).is_small
     question += SMALL_VERDICT_QUESTION if small else VERDICT_QUESTION
-    answer = await ask(build_prompt(runtime, question, role=VALIDATOR), Holds, role="validator", runtime=runtime)
-    return _to_verdict(answer, len(judged), state["observation"])
+    with collect_citations() as cited:
+        answer = await ask(build_prompt(runtime, question, role=VALIDATOR), Holds, role="validator", runtime=runtime)
+    verdict = _to_verdict(answer, len(judged), state["observation"])
+    return verdict.model_copy(update={"decided_by": "oracle", "evidence": cited[-1]}) if cited else verdict
 
 
 def _to_verdict(answer: Holds, most: int, observation: Observation) -> Verdict:
