@@ -6,6 +6,7 @@ scripted models answer.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from math import ceil, floor
 from typing import Any, NamedTuple
 
 from certigraph.adapters.protocols import StateCheck
@@ -352,10 +353,10 @@ def _facts_of(
         yield f"The {name} is {'a ' * is_matter}{word}.", _MAIN if is_meant and is_step else lesser
     for other in (other for other in thing.connected if other < name):  # one of the two directions
         yield f"The {name} is connected to the {other}.", _MAIN if is_meant else lesser
-    if thing.temperature is not None:
-        tens = 10 * int(thing.temperature // 10)
-        yield f"The temperature of the {name} is above {tens} degrees Celsius.", lesser
-        yield f"The temperature of the {name} is below {tens + 10} degrees Celsius.", lesser
+    if thing.temperature is not None and before.named(name):
+        tens = thing.temperature / 10
+        yield f"The temperature of the {name} is above {10 * (ceil(tens) - 1)} degrees Celsius.", lesser
+        yield f"The temperature of the {name} is below {10 * (floor(tens) + 1)} degrees Celsius.", lesser
 
 
 def _find_names(actions: Sequence[str], states: Sequence[WorldState]) -> set[str]:
