@@ -25,7 +25,7 @@ from certigraph.adapters.models.experts import (
     respond_by_field,
     unchanged_revision,
 )
-from certigraph.adapters.models.scripts import Situation, cite_state, current_situation
+from certigraph.adapters.models.scripts import REPEATED_SUFFIX, Situation, cite_state, current_situation
 from certigraph.adapters.protocols import MIN_NODES, Responder, StateCheck
 from certigraph.adapters.scienceworld.recordings import GoldRecording, load_gold_recording
 from certigraph.adapters.scienceworld.splits import EpisodeSetting
@@ -104,7 +104,7 @@ class GoldProgress(NamedTuple):
     assigned: Segment | None
     """Segment that the text of the subtask (STEP) or sub-task (TDP) names; None if it names none."""
     tail: tuple[str, ...]
-    """Remaining predicates of the SDP plan, the current one first."""
+    """Remaining predicates of the SDP plan, the current one first; without the mark of repetitions."""
     check: Callable[[str], StateCheck | None]
     """Checks a condition in the simulator's state at this moment; None if the state does not decide it."""
 
@@ -125,7 +125,8 @@ def gold_progress(state: Mapping[str, Any], gold: GoldSource) -> GoldProgress:
     path = gold(setting.task, setting.variation, setting.simplification)
     assigned = state["subtask"].text if "subtask" in state else state["task"].goal
     score = int(state["observation"].data.get("score", path.start))
-    tail = tuple(predicate.text for predicate in state.get("plan", ())[state.get("head", 0) :])
+    plan = state.get("plan", ())[state.get("head", 0) :]
+    tail = tuple(predicate.text.removesuffix(REPEATED_SUFFIX) for predicate in plan)
     situation = current_situation() or Situation("", 0, state)
     done = count_done(path.actions, state["history"])
     return GoldProgress(path, done, score, find_segment(assigned, path), tail, situation.check_state)

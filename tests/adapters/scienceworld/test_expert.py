@@ -11,11 +11,13 @@ from pydantic import BaseModel, Field
 from real_data import data_folder
 from twins import Twins, gold_recordings
 
+from certigraph.adapters.matching import NONE_OF_THESE
 from certigraph.adapters.models.predicates import Conditions, Holds, NextAction
 from certigraph.adapters.models.schemas import schema_of
 from certigraph.adapters.models.scripts import (
     IMPOSSIBLE_PREFIX,
     INVALID_ACTION,
+    REPEATED_SUFFIX,
     Situation,
     collect_citations,
     use_situation,
@@ -134,7 +136,23 @@ def test_a_verdict_counts_what_holds_in_the_world_up_to_the_first_that_does_not(
     assert judged(first, second, third, holding=[first]) == (1, [f"seen: {first}"])
     assert judged(first, second, third, holding=[first, second, third])[0] == 3
     assert judged(first, second, third, holding=[first, third])[0] == 1
+    assert judged(first, f"{first}{REPEATED_SUFFIX}", second, holding=[first])[0] == 2
     assert judged(f"{IMPOSSIBLE_PREFIX} (2).", first, holding=[first]) == (0, []), "undecided: nothing is cited"
+
+
+def test_where_none_of_the_meanings_is_its_action_it_says_so():
+    gold = gold_of("boil")
+
+    def chosen(*options: str) -> str:
+        form = {"type": "object", "properties": {"choice": {"type": "string", "enum": [*options]}}}
+        shown = {"task": gold.as_task(), "history": [], "observation": Observation(text="", data={"score": 0})}
+        with use_situation(Situation("realize", 1, shown)):
+            return str(create_expert(lambda *key: gold)("", form)["choice"])
+
+    right = gold.actions[0]
+    assert chosen("open cupboard", NONE_OF_THESE) == NONE_OF_THESE
+    assert chosen("open cupboard", right, NONE_OF_THESE) == right
+    assert chosen("open door", "wait") == "open door"
 
 
 def test_it_only_looks_where_the_target_holds_already():
