@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from real_data import data_folder
 from twins import Twins, gold_recordings
 
+from certigraph.adapters.episodes import EPISODES, close_episode
 from certigraph.adapters.matching import NONE_OF_THESE
 from certigraph.adapters.models.predicates import Conditions, Holds, NextAction
 from certigraph.adapters.models.schemas import schema_of
@@ -18,6 +19,7 @@ from certigraph.adapters.models.scripts import (
     IMPOSSIBLE_PREFIX,
     INVALID_ACTION,
     REPEATED_SUFFIX,
+    ScriptedChat,
     Situation,
     collect_citations,
     use_situation,
@@ -49,6 +51,7 @@ from certigraph.state.records import (
     Step,
     Task,
 )
+from certigraph.state.trajectory import TrajectoryLine
 
 # ScienceWorld's expert: where it stands on the gold path, and that errors of any kind do not throw it off for good.
 
@@ -250,6 +253,33 @@ def test_errors_of_every_kind_delay_the_expert_and_do_not_stop_it(family: str, t
     assert set(Counter(taken) - Counter(gold)) <= {INVALID_ACTION, IDLE_ACTION}
     along = iter(taken)
     assert all(action in along for action in gold), "the gold path, in its order"
+
+
+def test_the_state_is_checked_in_a_world_that_was_lost_and_is_opened_again(tmp_path: Path):
+    def lose_worlds(line: TrajectoryLine) -> None:
+        for key in [*EPISODES] if line.type == "event" and line.node == "act" else ():
+            close_episode(key)
+
+    context = Context(model="scripted:expert")
+    whole, lost = (
+        run(sdp.build(), Twins(gold_recordings()), "gold/boil:0", context=context, out=tmp_path, listener=listener)
+        for listener in (None, lose_worlds)
+    )
+    assert whole.certificates == lost.certificates
+    assert [attempt.verdict for attempt in whole.state["attempts"]] == [a.verdict for a in lost.state["attempts"]]
+
+
+def test_a_language_model_is_no_oracle(tmp_path: Path):
+    expert = create_expert(lambda *key: gold_of("boil"))
+
+    def model(prompt: str, form: dict[str, Any]) -> Any:
+        with collect_citations():  # what the expert cites does not leave the block
+            answer = expert(prompt, form)
+        return {**answer, "decided_by": "oracle"} if "holds" in answer else answer
+
+    context = Context(chat=ScriptedChat(responder=model))
+    result = run(sdp.build(), Twins(gold_recordings()), "gold/boil:0", context=context, out=tmp_path)
+    assert {attempt.verdict.decided_by for attempt in result.state["attempts"]} == {"code", "model"}
 
 
 def test_only_right_verdicts_of_a_simulated_agent_are_an_oracles(tmp_path: Path):
