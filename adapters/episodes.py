@@ -16,7 +16,14 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of
 from certigraph.adapters.matching import find_encoder, select_actions
 from certigraph.adapters.processes import run_in_thread
-from certigraph.adapters.protocols import Benchmark, Context, Environment, complete_environment, missing_methods
+from certigraph.adapters.protocols import (
+    Benchmark,
+    Context,
+    Environment,
+    StateCheck,
+    complete_environment,
+    missing_methods,
+)
 from certigraph.adapters.redaction import redact, redact_record
 from certigraph.state.records import Action, Fault, Observation, Scores, Step, Task
 from certigraph.state.run import CHECK, Evidence
@@ -131,6 +138,12 @@ class LiveEpisode:
             self.check_open()
             actions = call_environment(self.environment.admissible)
         return None if actions is None else list(actions)
+
+    def check_state(self, condition: str) -> StateCheck | None:
+        """Check a condition in the world's own state; None if it cannot be decided there. For scripted models only."""
+        with self.lock:
+            self.check_open()
+            return call_environment(self.environment.check_state, condition)
 
     def score(self) -> Scores:
         """Return the benchmark's scores of the world in its present state."""

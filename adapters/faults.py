@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, ValidationError
 from pydantic.functional_validators import BeforeValidator
 
-from certigraph.adapters.protocols import Benchmark, Context, Environment, complete_benchmark, complete_environment
+from certigraph.adapters.protocols import (
+    Benchmark,
+    Context,
+    Environment,
+    StateCheck,
+    complete_benchmark,
+    complete_environment,
+)
 from certigraph.state.records import Action, Observation, Record, Scores, Task, UnknownName
 
 # Rates of faults: `timeout=0.1,crash=0.01,seed=3`.
@@ -189,6 +196,10 @@ class FaultyEnvironment(Environment):
     def sources(self) -> tuple[str, ...]:
         """Return the ids of the passages that the world has shown."""
         return self.environment.sources()
+
+    def check_state(self, condition: str) -> StateCheck | None:
+        """Check a condition in the world's own state."""
+        return self.environment.check_state(condition)
 
     def close(self) -> None:
         """Close the world."""

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from langchain_core.runnables import Runnable
 from langgraph.runtime import Runtime
@@ -114,6 +114,14 @@ class EffectiveLimits(Limits):
 # every world has. An object of another class is accepted too: `complete_benchmark` adds the defaults that it lacks.
 
 
+class StateCheck(NamedTuple):
+    """Whether a condition holds in the world's own state."""
+
+    holds: bool
+    shown: str
+    """What the state shows about it, in words."""
+
+
 class Environment(Protocol):
     """One live episode of a task. Users' own worlds inherit from this class and define `reset`, `step` and `score`.
 
@@ -146,6 +154,13 @@ class Environment(Protocol):
     def sources(self) -> tuple[str, ...]:
         """Return the ids of the passages that the world has shown so far, for claims that cite them."""
         return ()
+
+    def check_state(self, condition: str) -> StateCheck | None:
+        """Check a condition in the world's own state, which agents never see; None if it cannot be decided there.
+
+        Only scripted and simulated models use it: their verdicts are then decided by the state, as by an oracle.
+        """
+        return None
 
     def close(self) -> None:
         """Free what the episode holds. It is called once, at the end of the run."""

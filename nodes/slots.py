@@ -36,7 +36,7 @@ from certigraph.adapters.models.usage import (
     settle_failed_usage,
 )
 from certigraph.adapters.processes import wait_for_node
-from certigraph.adapters.protocols import AsyncOperator, Budget, Context, Operator
+from certigraph.adapters.protocols import AsyncOperator, Budget, Context, Operator, StateCheck
 from certigraph.nodes.operators import Call, View, call_operator, check_update, declared_keys, operator_label, to_call
 from certigraph.state.records import Fault, Observation, Record, Spent, Step, Task, UnknownName, Usage
 from certigraph.state.run import Belief, Evidence, Stagnation
@@ -161,6 +161,12 @@ def _list_admissible(state: Any, runtime: Runtime[Context]) -> list[str] | None:
     return live_episode(state["episode"], state["task"], state["history"], runtime).admissible()
 
 
+def _check_state(state: Any, runtime: Runtime[Context], condition: str) -> StateCheck | None:
+    if not state.get("episode"):
+        return None
+    return live_episode(state["episode"], state["task"], state["history"], runtime).check_state(condition)
+
+
 def _rehearse_path(state: Any, runtime: Runtime[Context], path: Sequence[str]) -> Rehearsal:
     live = live_episode(state["episode"], state["task"], state["history"], runtime)
     return rehearse_in_copy(live, state["task"], path, runtime)
@@ -264,7 +270,7 @@ def create_node(slot: Slot, operator: Any) -> RunnableCallable:
             # Unless the slot nests, reports of a graph that the operator runs are dropped: its calls are the node's.
             with (
                 metering(meter),
-                use_situation(Situation(slot.name, step, state)),
+                use_situation(Situation(slot.name, step, state, check_state=partial(_check_state, state, runtime))),
                 _reporting_scope(slot, failed_reports),
             ):
                 update = await _call_operator(slot, label, call, state, bind_runtime(state, runtime))

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from certigraph.adapters.episodes import EPISODES
-from certigraph.adapters.matching import rank_actions
+from certigraph.adapters.matching import NONE_OF_THESE, rank_actions
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import current_situation
 from certigraph.adapters.protocols import MIN_NODES, MIN_PLAN, Limits, Responder
@@ -88,6 +88,8 @@ def candidates_answer(action: str, form: dict[str, Any]) -> Any:
 
 
 def _nearest_option(action: str, options: Sequence[str]) -> str:
+    if NONE_OF_THESE in options and action not in options:  # the action was written before, and is right as it is
+        return NONE_OF_THESE
     return rank_actions(action, options, most=1, focus_rule=False)[0].action
 
 

@@ -26,6 +26,7 @@ from certigraph.adapters.models.prompts import (
     unquote_line,
 )
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
+from certigraph.adapters.models.scripts import collect_citations
 from certigraph.adapters.protocols import Context
 from certigraph.state.records import Action, Fact, Predicate, Task, Verdict
 from certigraph.state.run import CHECK, CertifiedState
@@ -417,13 +418,15 @@ async def ask_verdict(
     if state["upcoming"] and goes_on:
         return Verdict(depth=0, pending=True)
     judged = (state["tail"] if tail is None else tail)[:MAX_JUDGED_CONDITIONS]
-    if (await profile_of("validator", runtime)).is_small:
-        judged = judged[:MAX_SHOWN_CONDITIONS]
-        prompt = _small_verdict_prompt(state, judged, notes, runtime)
-        answer = await ask(prompt, Holds, role="validator", runtime=runtime)
-        return Verdict(depth=min(answer.holds, len(judged)), reason=answer.reason, decided_by="model")
-    prompt = await _verdict_prompt(state, judged, notes, runtime, shows_view=shows_view)
-    return _to_verdict(await ask(prompt, FullHolds, role="validator", runtime=runtime), len(judged), state)
+    small = (await profile_of("validator", runtime)).is_small
+    with collect_citations() as cited:
+        if small:
+            verdict = await _ask_small_verdict(state, judged[:MAX_SHOWN_CONDITIONS], notes, runtime)
+        else:
+            prompt = await _verdict_prompt(state, judged, notes, runtime, shows_view=shows_view)
+            answer = await ask(prompt, FullHolds, role="validator", runtime=runtime)
+            verdict = _to_verdict(answer, len(judged), state)
+    return verdict.model_copy(update={"decided_by": "oracle", "evidence": cited[-1]}) if cited else verdict
 
 
 def _to_verdict(answer: FullHolds, most: int, state: ValidateView) -> Verdict:
@@ -442,9 +445,9 @@ def _to_verdict(answer: FullHolds, most: int, state: ValidateView) -> Verdict:
     )
 
 
-def _small_verdict_prompt(
+async def _ask_small_verdict(
     state: ValidateView, judged: Sequence[Predicate], notes: str, runtime: Runtime[Context]
-) -> Prompt:
+) -> Verdict:
     question = SMALL_VERDICT_QUESTION.format(
         task=state["task"].goal,
         conditions=numbered_list(p.text for p in judged),
@@ -452,7 +455,9 @@ def _small_verdict_prompt(
         observation=quote(state["observation"].text),
         notes=notes.strip() and f"{notes.strip()}\n",
     )
-    return build_prompt(runtime, question, role=VALIDATOR)
+    prompt = build_prompt(runtime, question, role=VALIDATOR)
+    answer = await ask(prompt, Holds, role="validator", runtime=runtime)
+    return Verdict(depth=min(answer.holds, len(judged)), reason=answer.reason, decided_by="model")
 
 
 async def _verdict_prompt(

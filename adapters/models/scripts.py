@@ -5,7 +5,7 @@ that answers at random, `simulated_responder` one that errs at given rates.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from random import Random
@@ -21,10 +21,14 @@ from pydantic import Field, PrivateAttr, ValidationError
 from certigraph.adapters.models.schemas import Schema, minimal_instance
 from certigraph.adapters.models.usage import current_meter
 from certigraph.adapters.processes import run_in_waiting_thread
-from certigraph.adapters.protocols import Responder
+from certigraph.adapters.protocols import Responder, StateCheck
 from certigraph.state.records import Record, UnknownName
 
 # Situation of the running node, from which scripted models answer. Language models get the prompt instead.
+
+
+def _leave_undecided(condition: str) -> None:
+    return None
 
 
 class Situation(NamedTuple):
@@ -39,6 +43,8 @@ class Situation(NamedTuple):
     place: tuple[str, ...] = ()
     """Node and superstep in each graph, from the outermost inward, and what operators added with `use_about`. It is the
     same in a resumed run."""
+    check_state: Callable[[str], StateCheck | None] = _leave_undecided
+    """Checks a condition in the live world's own state, as `Environment.check_state` does. Blocks."""
 
 
 _SITUATION: ContextVar[Situation | None] = ContextVar("certigraph_situation", default=None)
@@ -91,6 +97,29 @@ def use_about(about: Mapping[str, Any]) -> Iterator[None]:
     place = (*situation.place, repr(about))
     with _set_situation(situation._replace(view={**situation.view, **about}, place=place)):
         yield
+
+
+# What a scripted model's verdict rests on, where the world's own state decided it.
+
+_CITATIONS: ContextVar[list[str] | None] = ContextVar("certigraph_citations", default=None)
+
+
+@contextmanager
+def collect_citations() -> Iterator[list[str]]:
+    """Collect what scripted models cite of the world's own state inside the block; language models cite nothing."""
+    cited: list[str] = []
+    token = _CITATIONS.set(cited)
+    try:
+        yield cited
+    finally:
+        _CITATIONS.reset(token)
+
+
+def cite_state(shown: str) -> None:
+    """Cite what the world's own state shows, from which the answer follows."""
+    cited = _CITATIONS.get()
+    if cited is not None:
+        cited.append(shown)
 
 
 # A chat model that runs a function: deterministic answers to JSON schemas, for tests, examples and dry runs.
@@ -424,10 +453,15 @@ def simulated_responder(errors: ErrorRates, expert: Responder | None, trial: int
     """
 
     def respond(prompt: str, schema: Schema) -> Any:
-        correct = expert(prompt, schema) if expert else minimal_instance(schema)
+        with collect_citations() as cited:
+            correct = expert(prompt, schema) if expert else minimal_instance(schema)
         state = _graph_state()
         draw = random_for(errors.seed, trial)
-        return inject_errors(correct, schema, errors, draw, goal=_goal_of(state), target=_target_of(state))
+        answer = inject_errors(correct, schema, errors, draw, goal=_goal_of(state), target=_target_of(state))
+        if answer == correct:  # an error rests on nothing
+            for shown in cited:
+                cite_state(shown)
+        return answer
 
     return respond
 

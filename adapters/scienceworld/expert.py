@@ -1,16 +1,17 @@
-"""Scripted expert for ScienceWorld: it answers requests by following the gold path, the simulator's own solution.
+"""Scripted expert for ScienceWorld: it answers requests by the gold path, the simulator's own solution.
 
-A milestone is a rise of the score along the gold path. The expert's plans consist of milestones: one for each predicate
-(SDP), subtask (STEP) or sub-task (TDP). It determines the progress of a run from the actions of the episode, so
-mistakes, wrong verdicts and new plans do not confuse it. Its next action is the next one of the gold path; only if the
-current target is already reached, it looks around. Where models write actions freely (SDP, `decide_freely(most=0)`), it
-writes them as in the gold path, which is not always how the world lists them; elsewhere it chooses the closest one.
+The expert's plans consist of world states that the gold path reaches, read from the simulator's object tree ("The metal
+pot is in the sink."): one for each predicate (SDP), subtask (STEP) or, several joined, sub-task (TDP). It decides by
+the simulator's state at that moment which conditions hold, so its verdicts are those of an oracle. Its next action is
+the next one of the gold path, which it determines from the actions of the episode, so mistakes, wrong verdicts and new
+plans do not confuse it; only if the current target already holds, it looks around. Where models write actions freely
+(SDP, `decide_freely(most=0)`), it writes them as in the gold path, which is not always how the world lists them;
+elsewhere it chooses the closest one.
 
-Its plans name milestones of the gold path, which no model could know, and it reads no prompt. So a score of 100 shows
-that worlds, limits and schedules work, not that prompts contain enough information.
+It knows the solution and reads no prompt. So a score of 100 shows that worlds, limits and schedules work, not that
+prompts contain enough information.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
@@ -24,50 +25,59 @@ from certigraph.adapters.models.experts import (
     respond_by_field,
     unchanged_revision,
 )
-from certigraph.adapters.protocols import MIN_NODES, Responder
+from certigraph.adapters.models.scripts import REPEATED_SUFFIX, Situation, cite_state, current_situation
+from certigraph.adapters.protocols import MIN_NODES, Responder, StateCheck
 from certigraph.adapters.scienceworld.recordings import GoldRecording, load_gold_recording
 from certigraph.adapters.scienceworld.splits import EpisodeSetting
 from certigraph.adapters.scienceworld.world import normalise_text
-from certigraph.state.records import Step
+from certigraph.state.records import Fault, Step
 
-# Milestones: the expert's plans, subtasks and sub-tasks consist of them.
+# Segments of a gold path: the expert's plans, subtasks and sub-tasks name the world states at their ends.
 
-MILESTONE = re.compile(r"Milestone (\d+): actions (\d+) to (\d+) of the gold path, score (\d+)\.")
+FULL_SCORE = 100
+"""Score of a completed task, which ends the episode."""
+
+END = "The score is 100."
+"""Text of the segment that leads to the end of a gold path after its last world state."""
 
 
-class Milestone(NamedTuple):
-    """Rise of a gold path's score, and the actions (numbered from 1, inclusive) that lead to it."""
+class Segment(NamedTuple):
+    """Part of a gold path that ends after action number `last`, counted from 1."""
 
-    number: int
-    first: int
+    text: str
+    """World state at the end, or several that are reached one after another."""
     last: int
     score: int
-
-    def text(self) -> str:
-        """Return the milestone's text in a plan, which `MILESTONE` parses."""
-        return f"Milestone {self.number}: actions {self.first} to {self.last} of the gold path, score {self.score}."
+    """Score at the end."""
 
 
-def milestones_of(gold: GoldRecording) -> list[Milestone]:
-    """Return one milestone for each rise of a gold path's score, up to 100."""
-    rises: list[Milestone] = []
-    for number, score in enumerate(gold.scores[: gold.firstdone], 1):
-        if score > (rises[-1].score if rises else gold.start):
-            rises.append(Milestone(len(rises) + 1, rises[-1].last + 1 if rises else 1, number, score))
-    return rises
+def segments_of(gold: GoldRecording) -> list[Segment]:
+    """Return a segment for each world state of a gold path, and one for its end if none of them is reached there.
+
+    Raises:
+        Fault: ("data") the recording has no world states.
+    """
+    if not gold.states:
+        fix = f"python -m certigraph.adapters.scienceworld.recordings {gold.task}:{gold.variation} --out FILE.jsonl.gz"
+        raise Fault("data", f"the recording of {gold.id} has no world states; record it again: {fix}")
+    states = [Segment(state.text, state.after, gold.scores[state.after - 1]) for state in gold.states]
+    return states if states[-1].last == gold.firstdone else [*states, Segment(END, gold.firstdone, FULL_SCORE)]
 
 
-def join_milestones(rises: Sequence[Milestone], limit: int) -> list[Milestone]:
-    """Join neighbouring milestones so that at most `limit` remain."""
-    size = -(-len(rises) // limit) or 1
-    groups = [rises[start : start + size] for start in range(0, len(rises), size)]
-    return [group[-1]._replace(first=group[0].first) for group in groups]
+def join_segments(segments: Sequence[Segment], limit: int) -> list[Segment]:
+    """Join neighbouring segments so that at most `limit` remain."""
+    size = -(-len(segments) // limit) or 1
+    groups = [segments[start : start + size] for start in range(0, len(segments), size)]
+    return [group[-1]._replace(text=" ".join(segment.text for segment in group)) for group in groups]
 
 
-def parse_milestone(text: str) -> Milestone | None:
-    """Parse the milestone that a text names; None if it names none."""
-    match = MILESTONE.search(text)
-    return Milestone(*map(int, match.groups())) if match else None
+def find_segment(text: str, gold: GoldRecording) -> Segment | None:
+    """Return the segment that a text assigns: the last of those whose world state it contains; None if there is none.
+
+    Texts of sub-tasks join several world states, and operators may add to them.
+    """
+    named = [segment for segment in segments_of(gold) if segment.text in text] if gold.states else []
+    return named[-1] if named else None
 
 
 def count_done(gold: Sequence[str], history: Sequence[Step]) -> int:
@@ -86,24 +96,26 @@ GoldSource = Callable[[str, int, str], GoldRecording]
 
 
 class GoldProgress(NamedTuple):
-    """Progress of a run on the gold path: how many of its actions are done, the score, and the current milestones."""
+    """Progress of a run on the gold path: how many of its actions are done, the score, and the current conditions."""
 
     gold: GoldRecording
     done: int
     score: int
-    assigned: Milestone | None
-    """Milestone that the text of the subtask (STEP) or sub-task (TDP) names; None if it names none."""
-    tail: tuple[Milestone | None, ...]
-    """Milestones of the SDP plan's remaining predicates, the current one first; None for one that names none."""
+    assigned: Segment | None
+    """Segment that the text of the subtask (STEP) or sub-task (TDP) names; None if it names none."""
+    tail: tuple[str, ...]
+    """Remaining predicates of the SDP plan, the current one first; without the mark of repetitions."""
+    check: Callable[[str], StateCheck | None]
+    """Checks a condition in the simulator's state at this moment; None if the state does not decide it."""
 
     @property
-    def target(self) -> Milestone | None:
-        """Milestone of the current predicate of an SDP plan; None if there is none."""
-        return next(iter(self.tail), None)
+    def ahead(self) -> list[Segment]:
+        """Segments of the path that are not completed."""
+        return [segment for segment in segments_of(self.gold) if segment.last > self.done]
 
     @property
     def remaining(self) -> Sequence[str]:
-        """Remaining actions of the assigned milestone, or else of the complete path."""
+        """Remaining actions of the assigned segment, or else of the complete path."""
         return self.gold.actions[self.done : self.assigned.last if self.assigned else None]
 
 
@@ -113,24 +125,24 @@ def gold_progress(state: Mapping[str, Any], gold: GoldSource) -> GoldProgress:
     path = gold(setting.task, setting.variation, setting.simplification)
     assigned = state["subtask"].text if "subtask" in state else state["task"].goal
     score = int(state["observation"].data.get("score", path.start))
-    tail = tuple(parse_milestone(predicate.text) for predicate in state.get("plan", ())[state.get("head", 0) :])
-    return GoldProgress(path, count_done(path.actions, state["history"]), score, parse_milestone(assigned), tail)
+    plan = state.get("plan", ())[state.get("head", 0) :]
+    tail = tuple(predicate.text.removesuffix(REPEATED_SUFFIX) for predicate in plan)
+    situation = current_situation() or Situation("", 0, state)
+    done = count_done(path.actions, state["history"])
+    return GoldProgress(path, done, score, find_segment(assigned, path), tail, situation.check_state)
 
 
 # Answers to TDP's operators, which decompose a task, plan, supervise and revise.
 
-FULL_SCORE = 100
-"""Score of a completed task, which ends the episode."""
-
 
 def answer_nodes(position: GoldProgress, form: dict[str, Any]) -> Any:
-    """Answer TDP's request to decompose the task: with a chain of the milestones ahead.
+    """Answer TDP's request to decompose the task: with a chain of the segments ahead.
 
-    The last milestone, with score 100, completes the task.
+    The last one, with score 100, completes the task.
     """
     limit = form["properties"]["nodes"].get("maxItems", MIN_NODES)
-    ahead = join_milestones([m for m in milestones_of(position.gold) if m.score > position.score], limit)
-    return {"nodes": chained_nodes({f"milestone-{m.number}": m.text() for m in ahead})}
+    joined = join_segments(position.ahead, limit)
+    return {"nodes": chained_nodes({f"segment-{n}": segment.text for n, segment in enumerate(joined, 1)})}
 
 
 def answer_steps(position: GoldProgress, form: dict[str, Any]) -> Any:
@@ -140,14 +152,13 @@ def answer_steps(position: GoldProgress, form: dict[str, Any]) -> Any:
 
 
 def answer_progress(position: GoldProgress, form: dict[str, Any]) -> Any:
-    """Answer TDP's request whether the sub-task is completed: whether its milestone is reached.
+    """Answer TDP's request whether the sub-task is completed: whether its segment is.
 
-    A milestone is reached by its score or, except for the last one, by its actions.
+    The last segment is completed by its score, any other by its actions or its score.
     """
-    milestone = position.assigned
-    reached = milestone and (
-        position.score >= milestone.score or (milestone.score < FULL_SCORE and position.done >= milestone.last)
-    )
+    segment = position.assigned
+    is_last = segment is not None and segment.score >= FULL_SCORE
+    reached = position.score >= FULL_SCORE if is_last else segment is not None and position.done >= segment.last
     summary = f"{position.done} actions of the gold path are done, the score is {position.score}"
     guidance = "" if reached or not position.remaining else position.remaining[0]
     status = "completed" if reached else "needs_more_steps"
@@ -182,15 +193,13 @@ def create_expert(gold: GoldSource = _load_gold) -> Responder:
 
 
 def _answer_plan(position: GoldProgress, form: dict[str, Any]) -> Any:
-    return {"conditions": [m.text() for m in milestones_of(position.gold) if m.score > position.score]}
+    return {"conditions": [segment.text for segment in position.ahead if segment.text != END]}
 
 
 def _answer_subtask(position: GoldProgress, form: dict[str, Any]) -> Any:
-    ahead = next((m for m in milestones_of(position.gold) if m.last > position.done), None)
-    text = "The path is walked."
-    if ahead:
-        text = ahead._replace(first=position.done + 1, last=min(ahead.last, position.done + MAX_SUBTASK_ACTIONS)).text()
-    return {"rationale": "it comes next", "subtask": text, "insights": []}
+    ahead = position.ahead or [Segment(END, position.done, FULL_SCORE)]
+    near = [segment for segment in ahead if segment.last <= position.done + MAX_SUBTASK_ACTIONS]
+    return {"rationale": "it comes next", "subtask": (near or ahead[:1])[-1].text, "insights": []}
 
 
 def _answer_action(position: GoldProgress, form: dict[str, Any]) -> Any:
@@ -202,14 +211,20 @@ def _answer_proposals(position: GoldProgress, form: dict[str, Any]) -> Any:
 
 
 def _next_action(position: GoldProgress) -> str:
-    reached = position.target is not None and position.target.score <= position.score
-    return IDLE_ACTION if reached else position.gold.actions[min(position.done, len(position.gold.actions) - 1)]
+    check = position.check(position.tail[0]) if position.tail else None
+    if check and check.holds:
+        return IDLE_ACTION
+    return position.gold.actions[min(position.done, len(position.gold.actions) - 1)]
 
 
 def _answer_verdict(position: GoldProgress, form: dict[str, Any]) -> Any:
     limit = int(form["properties"]["holds"].get("maximum", 1))
-    reached = takewhile(lambda milestone: milestone is not None and milestone.score <= position.score, position.tail)
-    return {"reason": f"the score is {position.score}", "holds": min(len(list(reached)), limit)}
+    checks = [position.check(text) for text in position.tail[:limit]]
+    held = list(takewhile(lambda check: check is not None and check.holds, checks))
+    shown = [check.shown for check in held or checks[:1] if check]
+    if shown:
+        cite_state("; ".join(dict.fromkeys(shown)))
+    return {"reason": "; ".join(dict.fromkeys(shown)), "holds": len(held)}
 
 
 def _answer_completion(position: GoldProgress, form: dict[str, Any]) -> Any:

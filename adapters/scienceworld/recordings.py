@@ -21,7 +21,9 @@ from pydantic import ConfigDict, Field, model_validator
 from typing_extensions import override
 
 from certigraph.adapters.files import JsonRow, cache_folder, read_rows, replace_file
+from certigraph.adapters.protocols import StateCheck
 from certigraph.adapters.scienceworld import world
+from certigraph.adapters.scienceworld.objects import PathState, parse_focus, select_states
 from certigraph.adapters.scienceworld.pool import DEFAULT_POOL, SimulatorPool
 from certigraph.adapters.scienceworld.simulator import VERSION, JavaSimulator, Simulator
 from certigraph.adapters.scienceworld.splits import SPLITS, EpisodeSetting, list_ids, setting_of
@@ -39,6 +41,7 @@ class GoldRecording(Record):
     number as the answer is replaced by the option's text, and an action that does not answer by "cancel". `firstdone`
     is the number (from 1) of the action that first reaches score 100; later actions only wait. `start` is the score
     after the first look, `moves` the simulator's count of moves at the end. `digest` is a hash of `obs` and `scores`.
+    `states` are the conditions that become true on the way to score 100, read from the simulator's own state.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
@@ -56,6 +59,7 @@ class GoldRecording(Record):
     moves: int
     progress: str = ""
     digest: str
+    states: tuple[PathState, ...] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -148,20 +152,28 @@ def record_gold(simulator: JavaSimulator, task: str, variation: int = 0, simplif
     simulator.load(task, variation, simplification, gold=True)
     gold, desc = simulator.gold_actions(), simulator.description()
     obs, start = [simulator.load(task, variation, simplification)], simulator.score()
-    scores = []
+    scores, focus, states = list[int](), "", [simulator.read_state("")]
     for action in gold:
         obs.append(simulator.step(action))
         scores.append(simulator.score())
+        focus = parse_focus(obs[-1]) or focus
+        states.append(simulator.read_state(focus))
     if 100 not in scores:
         raise Fault("environment", f"the gold path of {task}:{variation} ({simplification!r}) ends at {scores[-1:]}")
     row = {"task": task, "var": variation, "simp": simplification, "desc": desc, "gold": gold, "obs": obs}
     result = {"scores": scores, "start": start, "firstdone": scores.index(100) + 1, "moves": simulator.moves()}
-    return GoldRecording.model_validate({**row, **result, "progress": simulator.progress()})
+    path = _resolve_answers(gold, obs)[: scores.index(100) + 1]
+    selected = select_states(path, states[: len(path) + 1])
+    return GoldRecording.model_validate({**row, **result, "progress": simulator.progress(), "states": selected})
+
+
+FORMAT = 2
+"""Format of the cached recordings. Those of another format are not read, and the paths are recorded again."""
 
 
 def load_gold_recording(task: str, variation: int = 0, simplification: str = "") -> GoldRecording:
     """Return the recorded gold path of a task; recorded on first use on a machine, then read from a cache file."""
-    name = f"gold-{task}-{variation}{simplification and '-'}{simplification.replace(',', '-')}.jsonl.gz"
+    name = f"gold{FORMAT}-{task}-{variation}{simplification and '-'}{simplification.replace(',', '-')}.jsonl.gz"
     path = cache_folder() / f"scienceworld-{VERSION}" / name
     if path.is_file():
         return read_recordings(path)[0]
@@ -318,6 +330,12 @@ class RecordedSimulator(Simulator):
     @override
     def description(self) -> str:
         return self.recording.desc
+
+    @override
+    def check_state(self, condition: str, focus: str) -> StateCheck | None:
+        state = next((one for one in self.recording.states if one.text == condition), None)
+        shown = f"recorded: {condition} (after action {self._done})"
+        return StateCheck(self._done in state.held, shown) if state else None
 
     @override
     def close(self) -> None:

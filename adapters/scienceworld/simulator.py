@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from typing_extensions import override
 
 from certigraph.adapters.processes import child_environment, raise_if_cancelled
+from certigraph.adapters.protocols import StateCheck
+from certigraph.adapters.scienceworld.objects import WorldState, read_world
 from certigraph.state.records import Fault
 
 if TYPE_CHECKING:
@@ -71,6 +73,15 @@ class Simulator(Protocol):
 
     def description(self) -> str:
         """Return the text of the task."""
+        ...
+
+    def check_state(self, condition: str, focus: str) -> StateCheck | None:
+        """Check a condition in the simulator's own state, which agents never see; None if it does not decide it.
+
+        Args:
+            condition: the condition.
+            focus: name of the thing in focus, which the state does not hold.
+        """
         ...
 
     def close(self) -> None:
@@ -227,6 +238,7 @@ class JavaSimulator(Simulator):
     def __init__(self) -> None:
         self.process, self._gateway = launch_jvm()
         self._broken = False
+        self._state: WorldState | None = None
         try:
             self._server = self._gateway.jvm.scienceworld.runtime.pythonapi.PythonInterface()
         except BaseException:
@@ -248,6 +260,7 @@ class JavaSimulator(Simulator):
 
     @override
     def step(self, text: str) -> str:
+        self._state = None
         return str(self._call(self._server.step, text))
 
     @override
@@ -274,6 +287,12 @@ class JavaSimulator(Simulator):
     def description(self) -> str:
         return str(self._call(self._server.getTaskDescription))
 
+    @override
+    def check_state(self, condition: str, focus: str) -> StateCheck | None:
+        if self._state is None:  # reading the tree takes about 0.03 s
+            self._state = self.read_state(focus)
+        return self._state.check(condition)
+
     def gold_actions(self) -> list[str]:
         """Return the actions of the gold path (the simulator's own solution), after `load(..., gold=True)`."""
         return self._texts(self._server.getGoldActionSequence)
@@ -282,8 +301,12 @@ class JavaSimulator(Simulator):
         """Return the table of the task's subgoals with their status; for recordings only, agents must not see it."""
         return str(self._call(self._server.getGoalProgressStr))
 
+    def read_state(self, focus: str) -> WorldState:
+        """Read the state of the world; `focus` is the name of the thing in focus. Agents must not see it."""
+        return read_world(self.object_tree(), focus, self.moves())
+
     def object_tree(self) -> dict[str, Any]:
-        """Return everything in the world as a tree of objects; for audits only, agents must not see it."""
+        """Return everything in the world as a tree of objects; agents must not see it."""
         with tempfile.TemporaryDirectory() as folder:
             if problem := self._call(self._server.getObjectTree, folder):
                 raise Fault("environment", f"ScienceWorld has no object tree: {problem}; load a task first")

@@ -8,7 +8,8 @@ from functools import wraps
 from typing import Concatenate, Literal, ParamSpec, TypeVar, cast
 
 from certigraph.adapters.episodes import current_run
-from certigraph.adapters.protocols import Environment
+from certigraph.adapters.protocols import Environment, StateCheck
+from certigraph.adapters.scienceworld.objects import parse_focus
 from certigraph.adapters.scienceworld.pool import DEFAULT_POOL, SimulatorPool
 from certigraph.adapters.scienceworld.simulator import Simulator
 from certigraph.adapters.scienceworld.splits import EpisodeSetting, EpisodeTally
@@ -218,6 +219,15 @@ class ScienceWorld(Environment):
         return self.tally.scores()
 
     @_with_lock
+    def check_state(self, condition: str) -> StateCheck | None:
+        """Check a condition in the simulator's object tree; None if the tree does not decide it.
+
+        Raises:
+            Fault: ("environment") the simulator ended or failed.
+        """
+        return self._live.check_state(condition, self.focus)
+
+    @_with_lock
     def close(self) -> None:
         """Return the simulator to the pool."""
         self._open = False
@@ -275,7 +285,7 @@ class ScienceWorld(Environment):
     def _start(self) -> None:
         self.tally = EpisodeTally(self.setting)
         self._inputs: list[tuple[str, str]] = []
-        self.room = ""
+        self.room = self.focus = ""
         self.rooms: list[str] = []
         self.options: tuple[str, ...] = ()
         self._view = self._admissible = None
@@ -289,6 +299,7 @@ class ScienceWorld(Environment):
             )
         self._view = self._admissible = None
         self.room = parse_room(reply) or self.room
+        self.focus = parse_focus(reply) or self.focus
         entered = self.room not in self.rooms
         self.rooms += [self.room] if entered else []
         self.options = parse_options(reply)

@@ -17,7 +17,7 @@ from certigraph.adapters.faults import (
     FaultyEnvironment,
     restarted_context,
 )
-from certigraph.adapters.protocols import Context
+from certigraph.adapters.protocols import Context, StateCheck
 from certigraph.runtime.run import resume, run
 from certigraph.state.records import Action, UnknownName
 
@@ -87,6 +87,16 @@ def test_steps_crash_or_hang_as_drawn_and_the_world_does_not_see_them() -> None:
     assert one.injected == {"crash": told.count("C"), "hang": told.count("T")}
     assert len(one.actions) == told.count(".")
     assert outcomes(world()) == told
+
+
+def test_the_state_of_a_world_is_checked_without_faults() -> None:
+    class Lit(World):
+        def check_state(self, condition: str) -> StateCheck | None:
+            return StateCheck(condition == "The lamp is on.", "lamp: on")
+
+    one = FaultyEnvironment(Lit(Script()), "crash=1")
+    assert one.check_state("The lamp is on.") == (True, "lamp: on")
+    assert one.check_state("The lamp is off.") == (False, "lamp: on")
 
 
 def test_another_task_trial_or_start_fails_at_other_steps() -> None:

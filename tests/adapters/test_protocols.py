@@ -137,12 +137,20 @@ def test_a_small_world_gets_the_defaults():
     assert task.id == "back"
     assert (doors.knows(task), doors.gold_length(task), doors.oracle(task)) == (False, None, ())
     door = doors.open(task)
-    assert (door.view(), door.admissible(), door.sources(), door.close(), door.concurrent) == (
+    assert (
+        door.view(),
+        door.admissible(),
+        door.sources(),
+        door.close(),
+        door.concurrent,
+        door.check_state("open"),
+    ) == (
         "",
         None,
         (),
         None,
         False,
+        None,
     )
 
 

@@ -7,7 +7,6 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from real_data import data_folder
 from task_graphs import GRAPHS, Jobs, Pondering, SerialJobs, respond, subtask_of
-from twins import Twins
+from twins import Twins, gold_recordings
 
 from certigraph import Context as Context_certigraph
 from certigraph import Dag, Limits, Node, Progress, exhaustion_gate, resume
@@ -30,7 +29,6 @@ from certigraph.adapters.episodes import EPISODES, close_episode
 from certigraph.adapters.hotpotqa.benchmark import HotpotQA
 from certigraph.adapters.models.scripts import current_situation
 from certigraph.adapters.protocols import Budget, Context
-from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
 from certigraph.adapters.scienceworld.splits import list_ids
 from certigraph.adapters.travelplanner.benchmark import TravelPlanner
 from certigraph.evaluation.frames import find_runs
@@ -655,17 +653,12 @@ def test_blocks_are_stacked_condition_by_condition_each_certified(tmp_path: Path
     assert all(outcome.certified for outcome in result.state["outcomes"])
 
 
-@cache
-def recordings() -> list[GoldRecording]:
-    return read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")
-
-
 @pytest.mark.usefixtures("no_encoder")
 @pytest.mark.parametrize("name", PLANNERS)
 @pytest.mark.parametrize("family", RECORDED)
 def test_a_recorded_gold_path_is_followed_to_100(name: str, family: str, tmp_path: Path):
     build, benchmark = PLANNERS[name]
-    live = Twins(recordings(), benchmark.partition(":")[2])
+    live = Twins(gold_recordings(), benchmark.partition(":")[2])
     result = run(build(), live, f"gold/{family}:0", context=UNLIMITED, out=tmp_path)
     assert reached(result), result.message
     actions = [step.action.text for step in result.state["history"]]

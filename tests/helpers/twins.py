@@ -1,13 +1,24 @@
 """ScienceWorld without Java: a benchmark of recorded gold paths, whose expert reads the recordings too."""
 
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
 from certigraph.adapters.scienceworld.expert import create_expert
-from certigraph.adapters.scienceworld.recordings import GoldRecording, create_replay_world
+from certigraph.adapters.scienceworld.recordings import GoldRecording, create_replay_world, read_recordings
 from certigraph.adapters.scienceworld.world import ScienceWorld
 from certigraph.state.records import Task
+
+
+@cache
+def gold_recordings() -> tuple[GoldRecording, ...]:
+    """Gold paths of all thirty tasks with their world states.
+
+    Made by `python -m certigraph.adapters.scienceworld.recordings --out tests/helpers/gold_paths.jsonl.gz`.
+    """
+    return read_recordings(Path(__file__).parent / "gold_paths.jsonl.gz")
 
 
 class Twins(ScienceWorldBenchmark):

@@ -24,6 +24,8 @@ from certigraph.adapters.models.scripts import (
     REPEATED_SUFFIX,
     ErrorRates,
     Situation,
+    cite_state,
+    collect_citations,
     current_situation,
     inject_errors,
     is_impossible,
@@ -308,6 +310,22 @@ def test_what_an_operator_reads_and_adds_is_in_its_situation_and_leaves_it_again
     assert outside and outside.view == {}
     with use_view({"tail": []}), use_about({"finding": "f"}):
         assert current_situation() is None
+
+
+def test_a_simulated_agent_cites_the_worlds_state_for_right_answers_only():
+    def expert(prompt: str, schema: Schema) -> dict[str, Any]:
+        cite_state("the lamp is on")
+        return {"reason": "seen", "holds": 1}
+
+    def cited(**rates: float) -> list[str]:
+        errors = ErrorRates(**{**dict.fromkeys(("propose", "act", "accept", "reject"), 0), **rates})
+        with collect_citations() as shown:
+            simulated_responder(errors, expert)("", schema_of(Holds))
+        return shown
+
+    assert cited() == ["the lamp is on"]
+    assert cited(accept=1) == cited(reject=1) == []
+    cite_state("outside of a block nothing collects it")
 
 
 rates = st.floats(0, 1)

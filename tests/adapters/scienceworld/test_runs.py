@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from children import child_environment
 from golds import GRAPHS, UNLIMITED, as_written, reached
-from real_data import data_folder
-from twins import Twins
+from twins import Twins, gold_recordings
 
 from certigraph.adapters import episodes
 from certigraph.adapters.episodes import EPISODES
@@ -22,8 +21,6 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.scienceworld import operators
 from certigraph.adapters.scienceworld import operators as offers
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
-from certigraph.adapters.scienceworld.expert import milestones_of
-from certigraph.adapters.scienceworld.recordings import read_recordings
 from certigraph.adapters.scienceworld.splits import list_ids
 from certigraph.graphs import clin, plan_and_solve, react, reflexion, sdp, step
 from certigraph.runtime.result import Result
@@ -88,24 +85,26 @@ def assert_same_episode(result: Result, whole: Result) -> None:
 @pytest.mark.parametrize("family", RECORDED)
 def test_the_expert_follows_a_recorded_gold_path_to_100(name: str, family: str, tmp_path: Path):
     build, benchmark = GRAPHS[name]
-    recordings = read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")
-    live = Twins(recordings, benchmark.partition(":")[2])
+    live = Twins(gold_recordings(), benchmark.partition(":")[2])
     result = run(build(), live, f"gold/{family}:0", context=UNLIMITED, out=tmp_path)
     assert reached(result), result.message
     actions = [step.action.text for step in result.state["history"]]
     assert actions == list(live.recorded[f"gold/{family}:0"].actions)
 
 
+@pytest.mark.parametrize("config", ["", "paper"])
 @pytest.mark.parametrize("family", RECORDED)
-def test_every_rise_of_the_score_is_a_predicate_that_is_certified_at_its_step(family: str, tmp_path: Path):
-    recordings = read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")
-    live = Twins(recordings, "paper")
+def test_every_world_state_of_a_gold_path_is_certified_at_its_step(family: str, config: str, tmp_path: Path):
+    live = Twins(gold_recordings(), config)
     result = run("sdp", live, f"gold/{family}:0", context=UNLIMITED, out=tmp_path)
-    rises = milestones_of(live.recorded[f"gold/{family}:0"])
-    assert [rise.score for rise in rises] == sorted({rise.score for rise in rises})
-    assert rises[-1].score == 100
-    assert [c.step for c in result.certificates] == [rise.last for rise in rises]
+    states = live.recorded[f"gold/{family}:0"].states
+    targets = [(target.text, c.step) for c in result.certificates for target in c.targets if target.kind != "goal"]
+    assert targets == [(state.text, state.after) for state in states]
     assert result.certificates[-1].targets[-1].kind == "goal"
+    deciders = {c.decided_by for c in result.certificates}
+    assert deciders <= {"code", "oracle"}, "no verdict is a guess"
+    assert "oracle" in deciders or family != "boil"
+    assert all(c.evidence for c in result.certificates)
 
 
 @pytest.mark.slow
@@ -189,12 +188,11 @@ BUILDS: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.fixture(scope="module")
 def prompts_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[tuple[frozenset[str], str]]]:
     """Every prompt of a walk along the gold path of TASK, with the fields that it asks for."""
-    recordings = read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")
     known: dict[str, list[tuple[frozenset[str], str]]] = {}
 
     def of(name: str) -> list[tuple[frozenset[str], str]]:
         if name not in known:
-            known[name] = walked(name, Twins(recordings, BUILDS[name][1]), tmp_path_factory.mktemp("walk"))
+            known[name] = walked(name, Twins(gold_recordings(), BUILDS[name][1]), tmp_path_factory.mktemp("walk"))
         return known[name]
 
     return of
@@ -244,7 +242,7 @@ def test_no_first_prompt_says_where_things_are(name: str, prompts_of: Any):
 
 @pytest.mark.parametrize("name", ["step", "step:choosing"])
 def test_steps_executor_and_evaluator_never_see_the_main_task(name: str, prompts_of: Any):
-    goal = Twins(read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")).task(TASK_PROMPTS).goal
+    goal = Twins(gold_recordings()).task(TASK_PROMPTS).goal
     scoped = [prompt for fields, prompt in prompts_of(name) if fields & {"action", "choice", "completed", "forbidden"}]
     prompts = [prompt for fields, prompt in prompts_of(name) if "subtask" in fields]
     assert len(scoped) > len(prompts) > 1
