@@ -498,6 +498,14 @@ class Turn(Record):
     reward: float = 0.0
     sources: tuple[str, ...] = ()
     """Ids of the retrieved passages, in the order of the observation's lines."""
+    written: str = ""
+    """What the agent wrote, if another action was taken for it; else empty."""
+    offered: tuple[str, ...] = ()
+    """The world's actions that were offered for what the agent wrote, if it meant none of them."""
+
+
+WRITTEN, OFFERED = "written", "offered"
+"""Keys in the `args` of an action that was matched to the world's list: the fields of `Turn` with these names."""
 
 
 class ReActState(BeliefState, total=False):
@@ -586,7 +594,13 @@ def create_turn(thought: str, action: Action, observation: Observation) -> Turn:
         accepted=observation.accepted,
         reward=observation.reward,
         sources=observation.sources,
+        written=str(action.args.get(WRITTEN, "")),
+        offered=_texts(action.args.get(OFFERED)),
     )
+
+
+def _texts(value: JsonValue) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
 
 
 def without_thoughts(turns: Iterable[Turn]) -> tuple[Turn, ...]:

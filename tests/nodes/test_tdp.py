@@ -75,7 +75,7 @@ def test_of_nothing_the_task_is_the_only_sub_task():
 
 def test_a_grammar_keeps_a_small_model_to_known_ids_and_to_the_limit():
     model = Model(GOOD)
-    answered(decompose, SEEN, model, most=3)
+    answered(decompose, SEEN, model, most=3, profile="small")
     form = model.schemas[0]["properties"]["nodes"]
     assert (form["minItems"], form["maxItems"]) == (1, 3)
     assert form["items"]["properties"]["id"]["enum"] == ["n1", "n2", "n3"]
@@ -175,7 +175,7 @@ def test_a_model_is_not_queried_where_it_could_change_nothing():
 
 def test_a_grammar_keeps_a_small_model_to_what_is_pending():
     model = Model(changes())
-    answered(revise, after(BATCH), model)
+    answered(revise, after(BATCH), model, profile="small")
     form = model.schemas[0]["properties"]
     assert form["change"]["items"]["properties"]["id"]["enum"] == ["g"]
     assert form["remove"]["items"]["enum"] == ["g"]

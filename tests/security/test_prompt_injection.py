@@ -13,7 +13,7 @@ from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.retrieval.bm25 import PassagePool
-from certigraph.nodes.step import MAX_INSIGHT, MAX_REFLECTION
+from certigraph.nodes.lessons import MAX_INSIGHT, MAX_REFLECTION
 from certigraph.runtime.registry import METHOD_GRAPHS, SEARCH_GRAPHS, SUBTASK_GRAPHS
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
