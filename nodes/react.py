@@ -152,9 +152,9 @@ def shortlist_queries(state: DecideView) -> list[str]:
 
 
 ACTOR = """\
-You carry out an assignment in a world that you know by text alone, one action at a time. After each action you see what
-the world answered. Rely on those answers and not on what you expect: names must be used as the world shows them, an
-action that had no effect has none when it is repeated, and an action that cannot be undone needs a reason."""
+You carry out an assignment in a world that you know by text alone, one action after another. The world answers each
+action. Rely on those answers and not on what you expect: names must be used as the world shows them, an action that had
+no effect has none when it is repeated, and an action that cannot be undone needs a reason."""
 
 MEANING_QUESTION = """\
 You wrote this action, which the world does not list:

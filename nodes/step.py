@@ -7,6 +7,7 @@ are `execute` and `assess`.
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from langgraph.runtime import Runtime
@@ -246,23 +247,34 @@ MAX_MATCHES = 10
 """
 
 
-class SubtaskMove(BaseModel):
-    """The model's answer where it writes its actions freely."""
+class SubtaskStanding(BaseModel):
+    """The beginning of the model's answer: a thought, and how the subtask stands."""
 
     thought: str
     standing: Annotated[Standing, FullOnly()] = None  # type: ignore[assignment]  # absent: judged after every action
     report: Annotated[str, FullOnly()] = ""
-    action: Annotated[str, Field(min_length=1)]
-    then: Annotated[list[str], FullOnly()] = []
 
 
-class SubtaskChoice(BaseModel):
+class SubtaskChoice(SubtaskStanding):
     """The model's answer where it chooses an action."""
 
-    thought: str
-    standing: Annotated[Standing, FullOnly()] = None  # type: ignore[assignment]  # absent: judged after every action
-    report: Annotated[str, FullOnly()] = ""
     choice: str
+
+
+class SubtaskMove(SubtaskStanding):
+    """The model's answer where it writes its actions freely."""
+
+    action: Annotated[str, Field(min_length=1)]
+    then: Annotated[list[str], Truncated(0)] = []
+
+
+@lru_cache(maxsize=4)
+def move_form(ahead: int) -> type[SubtaskMove]:
+    """Create the answer schema of an action and up to `ahead` more."""
+    if not ahead:
+        return SubtaskMove
+    then = Annotated[list[str], Truncated(ahead), FullOnly()]
+    return create_model("SubtaskMove", __base__=SubtaskMove, then=(then, []))
 
 
 @factory
@@ -317,13 +329,13 @@ async def _write_actions(state: ExecutorView, ahead: int, runtime: Runtime[Conte
     then = THEN_QUESTION.format(ahead=ahead) if ahead else ""
     question = EXECUTOR_QUESTION.format(choice=react.WRITE_INSTRUCTION, field="action", then=then)
     prompt = await react.situation_prompt(state, question, runtime)
-    answer = await ask(prompt, SubtaskMove, role="executor", runtime=runtime)
+    answer = await ask(prompt, move_form(ahead), role="executor", runtime=runtime)
     args = _standing_args(answer.standing, answer.report)
     if answer.standing in ("reached", "blocked"):
         return {"thought": answer.thought, "action": Action(text=answer.action, args=args)}
     matched = await react.match_action(answer.action, state, runtime, accept=1, most=MAX_MATCHES)
     if not matched.offered:  # otherwise another action is taken than the one that the others follow
-        args[PLANNED] = [text.strip() for text in answer.then[:ahead] if text.strip()]
+        args[PLANNED] = [text.strip() for text in answer.then if text.strip()]
     return {"thought": answer.thought, "action": Action(text=matched.text, args={**matched.args, **args})}
 
 

@@ -238,7 +238,7 @@ def _turn_details(entry: NumberedTurn, episode: EpisodeSummary) -> Markup:
     summary = tag(
         "summary",
         tag("span", str(entry.number), class_="number"),
-        tag("span", turn.action, class_="action"),
+        tag("span", turn.described_action, class_="action"),
         tag("span", *points, *refusal, class_="when"),
         tag("span", shorten_text(entry.answer, MAX_LINE_CHARACTERS), class_="answer"),
         *(tag("span", shorten_text(text, MAX_LINE_CHARACTERS), class_="round") for text in lines),

@@ -223,7 +223,7 @@ def _entry_rows(entry: NumberedTurn | RefusedAction) -> Iterator[TurnRow]:
     if turn.thought:
         yield Text(), Text(clean_line(turn.thought), style="dim italic"), Text()
     style = "default" if turn.accepted else "red"
-    yield Text("→", style="dim"), Text(clean_line(turn.action), style=style), _points_text(entry)
+    yield Text("→", style="dim"), Text(clean_line(turn.described_action), style=style), _points_text(entry)
     yield Text(), Text(clean_line(entry.answer), style="dim"), Text()
 
 

@@ -503,6 +503,13 @@ class Turn(Record):
     offered: tuple[str, ...] = ()
     """The world's actions that were offered for what the agent wrote, if it meant none of them."""
 
+    @property
+    def described_action(self) -> str:
+        """The action, with what the agent wrote and what it was offered, where these differ from it."""
+        written = f" (written as: {self.written})" if self.written else ""
+        offered = f" (offered, and not meant: {'; '.join(self.offered)})" if self.offered else ""
+        return f"{self.action}{written}{offered}"
+
 
 WRITTEN, OFFERED = "written", "offered"
 """Keys in the `args` of an action that was matched to the world's list: the fields of `Turn` with these names."""
