@@ -22,6 +22,7 @@ from certigraph.adapters.models.prompts import (
     build_prompt,
     bullet_list,
     clip,
+    format_action,
     format_history,
     format_turns,
     numbered_list,
@@ -204,7 +205,7 @@ async def memorise(state: ReflectView, runtime: Runtime[Context]) -> dict[str, A
         return _keep_lessons(state)
     insights = await _ask_insights(state, runtime)
     rewarded = [
-        f"{turn.described_action} [{100 * turn.reward:+.0f} points]" for turn in state["turns"] if turn.reward > 0
+        f"{format_action(turn)} [{100 * turn.reward:+.0f} points]" for turn in state["turns"] if turn.reward > 0
     ]
     earlier = state["lessons"][-1].strategy if state["lessons"] else ()
     instruction = STRATEGY_INSTRUCTION.format(rewarded=quote(bullet_list(rewarded)), earlier=numbered_list(earlier))
@@ -223,7 +224,7 @@ def _is_lesson_used(state: ReflectView, runtime: Runtime[Context]) -> bool:
     """
     trial, limits = state["trial"], limits_of(state["task"], runtime)
     follows = trial.ending != GOAL and (trial.number < limits.trials or trial.cut)
-    return follows
+    return follows or bool(context_of(runtime).memory)
 
 
 def _keep_lessons(state: ReflectView) -> dict[str, Any]:

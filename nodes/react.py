@@ -44,12 +44,10 @@ from certigraph.nodes.slots import (
     factory,
     prefer_benchmark_operator,
 )
-from certigraph.state.records import Action, Arguments, LimitReached
+from certigraph.state.records import OFFERED, WRITTEN, Action, Arguments, LimitReached
 from certigraph.state.run import (
-    OFFERED,
     REFUSED_PREFIX,
     SEARCH,
-    WRITTEN,
     DecideView,
     ReActState,
     RunState,
@@ -575,7 +573,7 @@ async def _ask_meaning(
     prompt = await situation_prompt(state, question, runtime)
     if small:
         return await choose(prompt, options, role="executor", runtime=runtime), ""
-    form = create_model("Meaning", __base__=Meaning, choice=(Literal[tuple(options)], ...))
+    form = create_model("Meaning", __base__=Meaning, choice=(Literal[tuple(options)], ...))  # type: ignore[arg-type]
     answer = await ask(prompt, form, role="executor", runtime=runtime)
     return answer.choice, answer.action.strip()
 

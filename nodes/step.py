@@ -319,7 +319,8 @@ async def _next_planned(state: ExecutorView, runtime: Runtime[Context]) -> dict[
 async def _choose_action(state: ExecutorView, options: Sequence[str], runtime: Runtime[Context]) -> dict[str, Any]:
     choice = f"Actions to choose from:\n{quote(bullet_list(options))}"
     question = EXECUTOR_QUESTION.format(choice=choice, field="choice", then="")
-    form = create_model("SubtaskChoice", __base__=SubtaskChoice, choice=(Literal[tuple(options)], ...))
+    kind: Any = Literal[tuple(options)]
+    form = create_model("SubtaskChoice", __base__=SubtaskChoice, choice=(kind, ...))
     answer = await ask(await react.situation_prompt(state, question, runtime), form, role="executor", runtime=runtime)
     action = Action(text=answer.choice, args=_standing_args(answer.standing, answer.report))
     return {"thought": answer.thought, "action": action}

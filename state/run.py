@@ -499,20 +499,8 @@ class Turn(Record):
     sources: tuple[str, ...] = ()
     """Ids of the retrieved passages, in the order of the observation's lines."""
     written: str = ""
-    """What the agent wrote, if another action was taken for it; else empty."""
     offered: tuple[str, ...] = ()
-    """The world's actions that were offered for what the agent wrote, if it meant none of them."""
-
-    @property
-    def described_action(self) -> str:
-        """The action, with what the agent wrote and what it was offered, where these differ from it."""
-        written = f" (written as: {self.written})" if self.written else ""
-        offered = f" (offered, and not meant: {'; '.join(self.offered)})" if self.offered else ""
-        return f"{self.action}{written}{offered}"
-
-
-WRITTEN, OFFERED = "written", "offered"
-"""Keys in the `args` of an action that was matched to the world's list: the fields of `Turn` with these names."""
+    """What the agent wrote, if another action was taken for it, and what it was offered, if it meant none of it."""
 
 
 class ReActState(BeliefState, total=False):
@@ -601,13 +589,9 @@ def create_turn(thought: str, action: Action, observation: Observation) -> Turn:
         accepted=observation.accepted,
         reward=observation.reward,
         sources=observation.sources,
-        written=str(action.args.get(WRITTEN, "")),
-        offered=_texts(action.args.get(OFFERED)),
+        written=action.written,
+        offered=action.offered,
     )
-
-
-def _texts(value: JsonValue) -> tuple[str, ...]:
-    return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
 
 
 def without_thoughts(turns: Iterable[Turn]) -> tuple[Turn, ...]:

@@ -98,7 +98,14 @@ def _format_whole_turn(number: int, turn: Turn) -> str:
     thought = f"Thought: {turn.thought}\n" if turn.thought else ""
     points = f" [{100 * turn.reward:+.0f} points]" if turn.reward else ""
     refused = "" if turn.accepted else " [refused]"
-    return f"{number}. {thought}Action: {turn.described_action}\nAnswer{refused}{points}: {turn.observation.strip()}"
+    return f"{number}. {thought}Action: {format_action(turn)}\nAnswer{refused}{points}: {turn.observation.strip()}"
+
+
+def format_action(turn: Turn) -> str:
+    """Format the action of a turn, with what the agent wrote and what it was offered, where these differ from it."""
+    written = f" (written as: {turn.written})" if turn.written else ""
+    offered = f" (offered, and not meant: {'; '.join(turn.offered)})" if turn.offered else ""
+    return f"{turn.action}{written}{offered}"
 
 
 def format_turns(turns: Sequence[Turn], *, most: int = 6, characters: int = 120, within: int = 10_000) -> str:

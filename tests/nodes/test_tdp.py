@@ -183,6 +183,34 @@ def test_a_grammar_keeps_a_small_model_to_what_is_pending():
     assert form["add"]["items"]["properties"]["needs"]["items"]["enum"] == ["a", "g", "n1", "n2"]
 
 
+def test_prompt_and_form_allow_the_same_number_of_new_sub_tasks():
+    for profile, most in (("small", 2), ("full", 2)):
+        model = Model(changes())
+        answered(revise, after(BATCH), model, profile=profile)
+        assert model.schemas[0]["properties"]["add"]["maxItems"] == most
+        assert f"at most {most} new" in model.prompts[0]
+    for profile, most in (("small", 5), ("full", 8)):
+        model = Model(changes())
+        answered(revise, after(BATCH), model, most=10, profile=profile)
+        assert model.schemas[0]["properties"]["add"]["maxItems"] == most
+        assert f"at most {most} new" in model.prompts[0]
+
+
+def test_the_form_of_a_strong_model_lists_no_ids_and_bounds_no_needs():
+    model = Model(GOOD)
+    answered(decompose, SEEN, model, most=40, profile="full")
+    parts = model.schemas[0]["properties"]["nodes"]["items"]["properties"]
+    assert "enum" not in parts["id"] and "enum" not in parts["needs"]["items"]
+    assert parts["needs"]["maxItems"] == 40
+
+
+@pytest.mark.parametrize("operator", [decompose, revise])
+def test_a_strong_model_reasons_before_it_answers(operator: Any):
+    model = Model(GOOD if operator is decompose else changes())
+    answered(operator, after(BATCH), model, profile="full")
+    assert next(iter(model.schemas[0]["properties"])) in ("reasoning", "reason")
+
+
 def test_numbers_are_ids_in_every_list():
     dag = Dag(nodes=(Node(id="1", task="find it"), Node(id="2", task="tell it", needs=("1",))))
     model = Model(changes(change=[{"id": 2, "task": "tell it", "needs": []}], remove=[1]))
