@@ -274,6 +274,88 @@ def rank_actions(
     ][:most]
 
 
+def find_exact(
+    text: str,
+    actions: Sequence[str],
+    *,
+    shown: Mapping[str, str] | None = None,
+    synonyms: Mapping[str, str] | None = None,
+) -> str | None:
+    """Return the action that a text names exactly, in the world's words or in those of its view; None if there is none.
+
+    Args:
+        text: what a model wrote.
+        actions: the actions that the world accepts.
+        shown: the world's name of a thing -> what its view calls it ("substance in metal pot" -> "water"). A name that
+            several things have in the view is not exact.
+        synonyms: as in `rank_actions`.
+    """
+    wanted = {_drop_articles(_strip_text(text)), _drop_articles(normalise_text(text, synonyms or {}))}
+    if exact := next((action for action in actions if _drop_articles(_strip_text(action)) in wanted), None):
+        return exact
+    renamed = [action for action in actions if wanted & {*map(_drop_articles, _other_names(action, shown or {}))}]
+    return renamed[0] if len(renamed) == 1 else None
+
+
+def rank_meanings(
+    text: str,
+    actions: Sequence[str],
+    *,
+    shown: Mapping[str, str] | None = None,
+    synonyms: Mapping[str, str] | None = None,
+    encoder: Encoder | None = None,
+    most: int = 10,
+) -> list[str]:
+    """Rank the actions that a text may mean: first by the things that it names, then as `rank_actions` does.
+
+    For a text that contains "focus" only focus actions are returned, and only on things that the text may mean: one
+    names all that the other names. A focus cannot be undone, so that another thing is no substitute.
+
+    Args:
+        text: what a model wrote.
+        actions: the actions that the world accepts.
+        shown: as in `find_exact`.
+        synonyms: as in `rank_actions`.
+        encoder: as in `rank_actions`.
+        most: maximum number of actions.
+    """
+    query = normalise_text(text, synonyms or {})
+    named, allowed = _object_words(query), _filter_focus(query, actions)
+    words = {action: [_object_words(a) for a in (action, *_other_names(action, shown or {}))] for action in allowed}
+    if is_focus(query):
+        return [a for a in allowed if any(things and (things <= named or named <= things) for things in words[a])][
+            :most
+        ]
+    shares = {action: max(len(named & things) for things in words[action]) for action in allowed}
+    by_words = sorted(_rank_by_words(query, allowed), key=lambda match: -shares[match.action])
+    ranked = _rerank_by_vectors(query, by_words[:MAX_ENCODED_ACTIONS], encoder)
+    return [match.action for match in sorted(ranked, key=lambda match: -shares[match.action])][:most]
+
+
+def is_focus(text: str) -> bool:
+    """Return whether a text is about focusing on a thing: in ScienceWorld a wrong focus action is fatal."""
+    return "focus" in tokens(text)
+
+
+def _other_names(action: str, shown: Mapping[str, str]) -> list[str]:
+    """Return an action in the words of the world's view: with what a container holds, and with its place too."""
+    plain = _strip_text(action)
+    pairs = [(listed, name) for listed, name in shown.items() if listed in plain]
+    renamed = [plain.replace(listed, name) for listed, name in pairs]
+    return [*renamed, *(plain.replace(listed, f"{name} in {listed.partition(' in ')[2]}") for listed, name in pairs)]
+
+
+def _drop_articles(text: str) -> str:
+    """Drop the articles of a text, but not a last word that looks like one, as in "unknown substance a"."""
+    *words, last = text.split(" ")
+    return " ".join([*(word for word in words if word not in ARTICLES), last])
+
+
+def _object_words(text: str) -> frozenset[str]:
+    """Return the words of an action without its verb."""
+    return tokens(_strip_text(text).partition(" ")[2])
+
+
 def select_actions(
     queries: Sequence[str], actions: Sequence[str], *, most: int = 20, encoder: Encoder | None = None
 ) -> list[str]:
@@ -302,7 +384,7 @@ def tokens(text: str) -> frozenset[str]:
 
 
 def _filter_focus(query: str, actions: Iterable[str]) -> list[str]:
-    wants_focus = "focus" in tokens(query)
+    wants_focus = is_focus(query)
     return [action for action in actions if action.lower().startswith("focus") is wants_focus]
 
 

@@ -262,6 +262,10 @@ class Benchmark(Protocol):
         """Return the number of actions of the gold solution; None if there is none."""
         return None
 
+    def shown_names(self, view: str) -> Mapping[str, str]:
+        """Return what a view calls things that the world lists by other names: "substance in pot" -> "water"."""
+        return {}
+
     def oracle(self, task: Task) -> Sequence[RecordedStep]:
         """Return an expert's recorded trajectory, whose end gives `offline_goal` the goal state; empty if none."""
         return ()

@@ -8,7 +8,7 @@ from langgraph.types import Checkpointer
 from certigraph.adapters.protocols import Operator
 from certigraph.graphs.reflexion import LearningGraph, build_react_in_episodes, without_store
 from certigraph.nodes import react as slots
-from certigraph.nodes.step import gain_insights
+from certigraph.nodes.lessons import gain_insights
 from certigraph.state.step import TrialState as State
 from certigraph.state.step import trials_ending as ending
 from certigraph.state.step import trials_message as message

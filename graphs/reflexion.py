@@ -14,9 +14,9 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import assemble
 from certigraph.nodes import react as slots
+from certigraph.nodes.lessons import recall, reflect
 from certigraph.nodes.react import decide
 from certigraph.nodes.slots import Slot
-from certigraph.nodes.step import recall, reflect
 from certigraph.nodes.world import act, begin, conclude, reset
 from certigraph.state.records import GOAL
 from certigraph.state.run import RunInput

@@ -3,6 +3,10 @@
 The Planner gives one subtask at a time, and the Executor acts on it. The Evaluator checks each action against the rules
 of earlier episodes before it is taken (`align`), and judges afterwards whether the subtask is completed (`assess`).
 Memory writes the lessons of the episode. Episodes 1..K run until one reaches the goal.
+
+The default Executor may give a few actions at once and says how the subtask stands; the default Evaluator judges the
+subtask when the Executor calls it completed, or when its actions are used up. `build(executor=execute, assess=assess)`
+is the paper's: one action a call, and a judgement after each.
 """
 
 from typing import TypedDict, Unpack
@@ -18,11 +22,12 @@ from certigraph.graphs.assembly import add_path, assemble
 from certigraph.graphs.reflexion import add_episode_edges, without_store
 from certigraph.nodes import beliefs, react, step
 from certigraph.nodes.beliefs import with_memory
-from certigraph.nodes.react import execute
-from certigraph.nodes.step import align, assess, memorise, planner, recall
+from certigraph.nodes.lessons import memorise, recall
+from certigraph.nodes.step import align, assess_when_due, execute_subtask, planner
 from certigraph.nodes.world import act, begin, conclude, reset
 from certigraph.state.run import RunInput
 from certigraph.state.step import StepState as State
+from certigraph.state.step import is_handed_back
 from certigraph.state.step import trials_ending as ending
 from certigraph.state.step import trials_message as message
 
@@ -35,15 +40,20 @@ SLOTS = (
     step.RESET.filled(reset),
     react.RECALL.filled(recall),
     step.PLANNER.filled(planner),
-    step.EXECUTOR.filled(execute),
+    step.EXECUTOR.filled(execute_subtask()),
     step.ALIGN.filled(align),
     step.ACT.filled(act),
     beliefs.EXTRACT,
     beliefs.GATE,
-    step.ASSESS.filled(assess),
+    step.ASSESS.filled(assess_when_due()),
     react.CONCLUDE.filled(conclude),
     react.MEMORY.filled(memorise),
 )
+
+
+def after_executor(state: State) -> str:
+    """Return `proposed`, or `handed_back`: the Executor takes no action, and says why."""
+    return "handed_back" if is_handed_back(state["action"]) else "proposed"
 
 
 def after_align(state: State) -> str:
@@ -94,7 +104,7 @@ def build(
     builder = assemble(State, RunInput, SLOTS, with_memory(operators, "extract"))
     add_episode_edges(builder, first="planner", learn="memory")
     builder.add_edge("planner", "executor")
-    builder.add_edge("executor", "align")
+    builder.add_conditional_edges("executor", after_executor, {"proposed": "align", "handed_back": "assess"})
     builder.add_conditional_edges("align", after_align, {"approved": "act", "refused": "executor"})
     add_path(builder, "act", "extract", "gate", "assess")
     builder.add_conditional_edges(

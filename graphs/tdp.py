@@ -22,6 +22,7 @@ from langgraph.types import Checkpointer, Send
 from certigraph.adapters.benchmarks import context_of, limits_of
 from certigraph.adapters.models.calls import profile_of
 from certigraph.adapters.models.prompts import bullet_list, clip, quote, unquote_line
+from certigraph.adapters.models.schemas import MAX_FREE_TEXT
 from certigraph.adapters.processes import is_invoked
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import assemble, check_slots, operators_of, swapped_specs
@@ -179,11 +180,10 @@ def _create_operator(graph: SolverGraph) -> Operator:
     shows_known = "known" in graph.channels
 
     async def solve(state: SolveView, runtime: Runtime[Context]) -> dict[str, Any]:
-        task = _subtask_task(state, with_results=not shows_known)
+        small = (await profile_of("planner", runtime)).is_small
+        task = _subtask_task(state, with_results=not shows_known, with_goal=small)
         latest, reached = await _run_solver(graph, task, state, _solver_context(state, runtime))
-        outcome = outcome_of(graph.name, latest, state, reached)
-        if (await profile_of("executor", runtime)).is_small:
-            outcome = outcome.model_copy(update={"result": clip(outcome.result, MAX_SMALL_RESULT)})
+        outcome = outcome_of(graph.name, latest, state, reached, most=MAX_RESULT if small else MAX_FREE_TEXT)
         return {"outcomes": [outcome], "usage": latest.get("usage", []), "spent": latest["spent"]}
 
     solve.graph = graph  # type: ignore[attr-defined]
@@ -219,10 +219,13 @@ async def _stream_states(graph: SolverGraph, input_: Any, config: Any, context: 
             yield values
 
 
-def _subtask_task(state: SolveView, *, with_results: bool) -> Task:
-    """Create the task of a sub-task, whose goal is the sub-task's specification."""
+def _subtask_task(state: SolveView, *, with_results: bool, with_goal: bool) -> Task:
+    """Create the task of a sub-task, whose goal is the sub-task's specification and nothing else (TDP section 3.3).
+
+    Small models, whose specifications leave much out, are shown the whole task in the last sub-task (`with_goal`).
+    """
     goal, entry = state["node"].task, state["entry"]
-    if entry.last:
+    if entry.last and with_goal:
         goal += f"\nIt settles the whole task: {state['task'].goal}"
     if entry.known and with_results:
         goal += f"\nKnown from before:\n{quote(bullet_list(entry.known))}"
@@ -240,8 +243,8 @@ def _solver_context(state: SolveView, runtime: Runtime[Context]) -> Context:
 
 # The outcome of a sub-task, read from the last state of the graph that worked on it.
 
-MAX_SMALL_RESULT = 1_000
-"""Maximum characters of a sub-task's result for a small model, into whose context several results have to fit."""
+MAX_RESULT = 1_000
+"""Maximum characters of a sub-task's result for a small model, so that several results fit into its context."""
 
 SHOWN_CERTIFICATES = 3
 """Number of latest certificates that a sub-task's result includes."""
@@ -249,7 +252,9 @@ SHOWN_CERTIFICATES = 3
 RESTART_NOTE = "; it begins again with all that is left"
 
 
-def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: LimitReached | None = None) -> Outcome:
+def outcome_of(
+    graph: str, latest: Mapping[str, Any], view: SolveView, reached: LimitReached | None = None, *, most: int
+) -> Outcome:
     """Summarise the last state of the graph that worked on a sub-task as the outcome of the sub-task.
 
     Args:
@@ -257,6 +262,7 @@ def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: 
         latest: last state of that graph.
         view: what the operator `solve` got as its view.
         reached: the limit that stopped the graph, if one did: its steps, or its part of the budget.
+        most: maximum characters of the result.
     """
     ending = import_module(f"certigraph.graphs.{graph}").ending(latest)
     status = _status_of(latest, ending, reached)
@@ -265,7 +271,7 @@ def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: 
     return Outcome(
         node=view["node"].id,
         status=status,
-        result=unquote_line(_format_used_steps(steps, view, status) + _best_description(latest, reached)),
+        result=clip(unquote_line(_format_used_steps(steps, view, status) + _best_description(latest, reached)), most),
         ending=ending,
         certified=tuple(p.text for p in _certified_state_of(latest).predicates),
         steps=() if status == "pending" else steps[:-1] if ended_copy else steps,

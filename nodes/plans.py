@@ -22,7 +22,7 @@ from certigraph.adapters.models.prompts import (
     quote,
     unquote_line,
 )
-from certigraph.adapters.models.schemas import Bounded, Truncated, bounded_list
+from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
 from certigraph.adapters.protocols import Context
 from certigraph.nodes import react
 from certigraph.nodes.react import format_transcript
@@ -120,6 +120,7 @@ REPLAN = Slot("replan", OUTLINE_KEYS, subtask_replan_view, _count_replan, react.
 class Plan(BaseModel):
     """Answer schema for a plan: its steps in the order in which they are to be taken."""
 
+    reasoning: Annotated[str, FullOnly()] = ""
     steps: list[str]
 
 
@@ -303,8 +304,10 @@ How does the assignment stand after the latest answer?
 reason: what that answer shows for the assignment.
 status: completed once what was observed fulfils all that the assignment asks for, failed if it cannot be fulfilled,
 else needs_more_steps.
-off_plan: true only if what was observed conflicts with the plan so much that it cannot be followed.
-guidance: what to do next; empty if completed.
+off_plan: true if the answers depart so far from what the plan expected that its next steps no longer serve the
+assignment: a step cannot be done, it brought something else than what later steps build on, or they have become
+needless. False for a detour, a delay, or a detail that the plan leaves room for.
+guidance: what to do next, in general terms; empty if completed.
 result: if completed, everything that others who build on it must know, with names, places and figures copied as they
 stand; else empty.
 """

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
@@ -12,7 +12,14 @@ from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.episodes import admissible_actions, candidate_actions
-from certigraph.adapters.matching import NONE_OF_THESE, find_encoder, rank_actions
+from certigraph.adapters.matching import (
+    NONE_OF_THESE,
+    find_encoder,
+    find_exact,
+    is_focus,
+    rank_actions,
+    rank_meanings,
+)
 from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
 from certigraph.adapters.models.prompts import (
     TURNS_PER_BLOCK,
@@ -37,7 +44,7 @@ from certigraph.nodes.slots import (
     factory,
     prefer_benchmark_operator,
 )
-from certigraph.state.records import Action, Arguments, LimitReached
+from certigraph.state.records import OFFERED, WRITTEN, Action, Arguments, LimitReached
 from certigraph.state.run import (
     REFUSED_PREFIX,
     SEARCH,
@@ -143,11 +150,21 @@ def shortlist_queries(state: DecideView) -> list[str]:
 
 
 ACTOR = """\
-You carry out an assignment in a world that you know by text alone, one action at a time. After each action you see what
-the world answered. Rely on those answers and not on what you expect: names must be used as the world shows them, an
-action that had no effect has none when it is repeated, and an action that cannot be undone needs a reason."""
+You carry out an assignment in a world that you know by text alone, one action after another. The world answers each
+action. Rely on those answers and not on what you expect: names must be used as the world shows them, an action that had
+no effect has none when it is repeated, and an action that cannot be undone needs a reason."""
 
 MEANING_QUESTION = """\
+You wrote this action, which the world does not list:
+{written}
+Listed actions that come near it:
+{actions}
+Think first: is one of these what you meant, on the very thing that you meant? If so, choose it. If not, choose "none of
+these", since a wrong thing may do harm, and write another action instead; leave it empty to try what you wrote as it
+is.
+"""
+
+SMALL_MEANING_QUESTION = """\
 You wrote this action, which the world does not list:
 {written}
 Which of these did you mean? Choose "none of these" if it is none: a wrong thing may do harm. What you wrote is then
@@ -422,6 +439,17 @@ class Thought(BaseModel):
     action: Annotated[str, Field(min_length=1), Bounded(300)]
 
 
+class Meaning(BaseModel):
+    """The model's answer to what it meant by an action that the world does not list."""
+
+    thought: str
+    choice: str
+    action: str = ""
+
+
+WRITE_INSTRUCTION = "Write the action as the world's rules say."
+
+
 @prefer_benchmark_operator
 async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for a thought and the action that follows from it (ReAct)."""
@@ -473,33 +501,82 @@ def decide_freely(*, accept: float = MIN_SIMILARITY, most: int = MAX_MATCHES) ->
 async def _choose_action(state: DecideView, options: Sequence[str], runtime: Runtime[Context]) -> dict[str, Any]:
     prompt = await decision_prompt(state, f"Actions to choose from:\n{quote(bullet_list(options))}", runtime)
     answer = await deliberate(prompt, options, role="executor", runtime=runtime)
-    return _action_update(answer.thought, answer.choice)
+    return _action_update(answer.thought, MatchedAction(answer.choice))
 
 
 async def _match_action(state: DecideView, runtime: Runtime[Context], *, accept: float, most: int) -> dict[str, Any]:
-    thought, written = await _write_action(state, runtime)
-    actions = await admissible_actions(runtime) if most else []
-    if not actions:
-        return _action_update(thought, written)
-    synonyms = benchmark_of(state["task"], runtime).synonyms
-    matches = await run_in_thread(
-        lambda: rank_actions(written, actions, encoder=find_encoder(), most=most, synonyms=synonyms)
-    )
-    if not matches or matches[0].score >= accept:
-        return _action_update(thought, matches[0].action if matches else written, written)
-    options = [*(match.action for match in matches), NONE_OF_THESE]
-    question = MEANING_QUESTION.format(written=quote(written), actions=quote(bullet_list(options)))
-    chosen = await choose(await situation_prompt(state, question, runtime), options, role="executor", runtime=runtime)
-    return _action_update(thought, written if chosen == NONE_OF_THESE else chosen, written)
-
-
-async def _write_action(state: DecideView, runtime: Runtime[Context]) -> tuple[str, str]:
-    prompt = await decision_prompt(state, "Write the action as the world's rules say.", runtime)
+    prompt = await decision_prompt(state, WRITE_INSTRUCTION, runtime)
     answer = await ask(prompt, Thought, role="executor", runtime=runtime)
-    return answer.thought, answer.action
+    matched = await match_action(answer.action, state, runtime, accept=accept, most=most)
+    return _action_update(answer.thought, matched)
 
 
-def _action_update(thought: str, action: str, written: str = "") -> dict[str, Any]:
-    # Record what the model wrote too, so that an error of the matching is not taken for the model's.
-    args: Arguments = {"written": written} if written and written != action else {}
-    return {"thought": thought, "action": Action(text=action, args=args)}
+class MatchedAction(NamedTuple):
+    """The action that is sent for a written one."""
+
+    text: str
+    written: str = ""
+    """What was written, if it is another text."""
+    offered: tuple[str, ...] = ()
+    """The listed actions that were offered, if none of them was meant."""
+
+    @property
+    def args(self) -> Arguments:
+        """Arguments of the action. They record what was written, so that a wrong match is not taken for the model's."""
+        offered: Arguments = {OFFERED: list(self.offered)} if self.offered else {}
+        return {**({WRITTEN: self.written} if self.written not in ("", self.text) else {}), **offered}
+
+
+async def match_action(
+    written: str, state: DecideView, runtime: Runtime[Context], *, accept: float, most: int
+) -> MatchedAction:
+    """Match a written action to those that the world lists, with a second question to the model where it is unclear.
+
+    A focus action is sent as it is listed or written, never as the most similar one, because it cannot be undone.
+
+    Args:
+        written: what the model wrote.
+        state: view of the acting agent.
+        runtime: the operator's runtime.
+        accept: minimum similarity at which the best match is taken without a question; 1 for exact matches only.
+        most: maximum number of actions that the model chooses from; with 0 the world gets the action as written.
+    """
+    actions = await admissible_actions(runtime) if most else []
+    benchmark = benchmark_of(state["task"], runtime)
+    shown, synonyms = benchmark.shown_names(state["evidence"].view), benchmark.synonyms
+    if not actions or (exact := find_exact(written, actions, shown=shown, synonyms=synonyms)):
+        return MatchedAction(exact if actions and exact else written, written)
+    if accept < 1 and not is_focus(written):
+        ranked = partial(rank_actions, written, actions, encoder=find_encoder(), most=1, synonyms=synonyms)
+        best = (await run_in_thread(ranked))[:1]
+        if best and best[0].score >= accept:
+            return MatchedAction(best[0].action, written)
+    meanings = partial(rank_meanings, shown=shown, synonyms=synonyms, encoder=find_encoder(), most=most)
+    offered = await run_in_thread(meanings, written, actions)
+    if not offered:
+        return MatchedAction(written)
+    chosen, instead = await _ask_meaning(written, offered, state, runtime)
+    if chosen != NONE_OF_THESE:
+        return MatchedAction(chosen, written)
+    other = find_exact(instead, actions, shown=shown, synonyms=synonyms) or instead or written
+    return MatchedAction(other, written, tuple(offered))
+
+
+async def _ask_meaning(
+    written: str, offered: Sequence[str], state: DecideView, runtime: Runtime[Context]
+) -> tuple[str, str]:
+    """Ask which offered action was meant; return it or `NONE_OF_THESE`, and the action that was written instead."""
+    options, small = [*offered, NONE_OF_THESE], (await profile_of("executor", runtime)).is_small
+    question = (SMALL_MEANING_QUESTION if small else MEANING_QUESTION).format(
+        written=quote(written), actions=quote(bullet_list(options))
+    )
+    prompt = await situation_prompt(state, question, runtime)
+    if small:
+        return await choose(prompt, options, role="executor", runtime=runtime), ""
+    form = create_model("Meaning", __base__=Meaning, choice=(Literal[tuple(options)], ...))  # type: ignore[arg-type]
+    answer = await ask(prompt, form, role="executor", runtime=runtime)
+    return answer.choice, answer.action.strip()
+
+
+def _action_update(thought: str, action: MatchedAction) -> dict[str, Any]:
+    return {"thought": thought, "action": Action(text=action.text, args=action.args)}

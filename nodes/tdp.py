@@ -16,7 +16,7 @@ from certigraph.adapters.benchmarks import call_world, context_of, limits_of
 from certigraph.adapters.episodes import can_step_in_parallel, live_episode
 from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, clip, quote, unquote_line
-from certigraph.adapters.models.schemas import Bounded, Truncated, bounded_list
+from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.slots import ACT_KEYS, RESET_KEYS, Slot, Update, prefer_benchmark_operator
 from certigraph.state.records import Fault, LimitReached, Spent, Usage
@@ -186,7 +186,7 @@ A = TypeVar("A", bound=BaseModel)
 MAX_SUBTASK_TEXT, MAX_NEEDS = 240, 8
 """Maximum characters of a sub-task's specification, and maximum number of sub-tasks whose results it may need.
 
-They hold where a grammar constrains the model's answer.
+They hold where a grammar constrains a small model's answer.
 
 This is at most about 120 tokens a sub-task: eight of them fit into an answer of the embedded models
 (`ANSWER_TOKENS`).
@@ -257,9 +257,15 @@ def id_type(ids: Sequence[str]) -> Any:
     return Annotated[Id, Field(json_schema_extra={"enum": [*ids]})] if ids else Id
 
 
-def subtask_form(ids: Sequence[str], needs: Sequence[str]) -> type[Subtask]:
-    """Create the answer schema of a sub-task whose id is one of `ids` and which may need the sub-tasks in `needs`."""
-    parts: dict[str, Any] = {"id": (id_type(ids), ...), "needs": (bounded_list(MAX_NEEDS, id_type(needs)), ...)}
+def subtask_form(ids: Sequence[str], needs: Sequence[str], most: int = MAX_NEEDS) -> type[Subtask]:
+    """Create the answer schema of a sub-task.
+
+    Args:
+        ids: ids that it may have; none for any.
+        needs: ids of the sub-tasks that it may need; none for any.
+        most: maximum number of those that it needs.
+    """
+    parts: dict[str, Any] = {"id": (id_type(ids), ...), "needs": (bounded_list(most, id_type(needs)), ...)}
     return create_model("Subtask", __base__=Subtask, **parts)
 
 
@@ -293,6 +299,7 @@ DECOMPOSE_RETRIES = 2
 class Subtasks(BaseModel):
     """Answer schema of `decompose`: the sub-tasks."""
 
+    reasoning: Annotated[str, FullOnly()] = ""
     nodes: list[Subtask]
 
 
@@ -305,7 +312,7 @@ async def decompose(state: DecomposeView, runtime: Runtime[Context]) -> dict[str
     task, maximum = state["task"], limits_of(state["task"], runtime).nodes
     proposal = await ask_until_valid(
         DECOMPOSE_QUESTION.format(task=task.goal, view=quote(state["evidence"].view), most=maximum),
-        _decompose_form(maximum),
+        _decompose_form(maximum, small=(await profile_of("planner", runtime)).is_small),
         lambda answer: decomposition_problems(to_nodes(answer.nodes), maximum),
         again=DECOMPOSE_RETRIES,
         runtime=runtime,
@@ -321,9 +328,11 @@ async def undivided(state: DecomposeView, runtime: Runtime[Context]) -> dict[str
 
 
 @lru_cache(maxsize=16)
-def _decompose_form(maximum: int) -> type[Subtasks]:
+def _decompose_form(maximum: int, *, small: bool) -> type[Subtasks]:
     ids = [f"n{number}" for number in range(1, maximum + 1)]
-    parts: dict[str, Any] = {"nodes": (bounded_list(maximum, subtask_form(ids, ids), least=1), ...)}
+    # A list of all possible ids would make the schema longer than the prompt; wrong ones are refused with a reason.
+    node = subtask_form(ids, ids) if small else subtask_form((), (), maximum)
+    parts: dict[str, Any] = {"nodes": (bounded_list(maximum, node, least=1), ...)}
     return create_model("Subtasks", __base__=Subtasks, **parts)
 
 
@@ -337,8 +346,10 @@ be found out before the rest can be decided, and what brings the parts together 
   says what its result has to contain for those that need it.
 - Parts that do not depend on each other do not need each other. A part that only others' results can decide needs them.
 - What has to be discovered first is a sub-task of its own.
-- The last sub-task needs, directly or through others, all of them, and settles the task.
-`needs`: ids of the sub-tasks whose results it uses, none where it can begin at once.
+- A task that is one short piece of work is one sub-task: each further one starts without what the others saw.
+- The last sub-task needs, directly or through others, all of them, and settles the task: its text says what the task
+  wants in the end, with all its conditions, since the task itself is not shown there.
+`id`: n1, n2 and so on. `needs`: ids of the sub-tasks whose results it uses, none where it can begin at once.
 
 Task: {task}
 """
@@ -404,9 +415,12 @@ async def revise(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]
     free = remaining_capacity(dag, maximum)
     if not dag.pending and not free:
         return {"dag": dag, "notes": ()}
+    small = (await profile_of("planner", runtime)).is_small
+    # A revision by a small model is kept short.
+    most = max(maximum // 2, 1) if small else maximum
     proposal = await ask_until_valid(
-        _revise_question(state, free, small=(await profile_of("planner", runtime)).is_small),
-        _revise_form(dag, free, max(maximum // 2, 1)),
+        _revise_question(state, min(free, most), small=small),
+        _revise_form(dag, free, most, small=small),
         lambda answer: refusal_reasons(dag, _to_revision(dag, answer), maximum),
         again=REVISE_RETRIES,
         runtime=runtime,
@@ -427,17 +441,18 @@ def _to_revision(dag: Dag, answer: Changes) -> GraphRevision:
     )
 
 
-def _revise_form(dag: Dag, free: int, maximum: int) -> type[Changes]:
+def _revise_form(dag: Dag, free: int, maximum: int, *, small: bool) -> type[Changes]:
     """Create the answer schema of a revision, with at most `maximum` changes and `maximum` additions.
 
-    A grammar enforces these bounds, which keep the answer short. `free` is the number of sub-tasks that the task graph
-    may still take.
+    A grammar enforces these bounds, and for small models the ids too. `free` is the number of sub-tasks that the task
+    graph may still take.
     """
     pending, new = [node.id for node in dag.pending], new_ids(dag, min(free, maximum))
     needs = [*(node.id for node in dag.nodes if node.status != "failed"), *new]
+    allowed = (needs, MAX_NEEDS) if small else ((), len(needs))
     parts: dict[str, Any] = {
-        "change": (bounded_list(min(len(pending), maximum), subtask_form(pending, needs)), ...),
-        "add": (bounded_list(len(new), subtask_form(new, needs)), ...),
+        "change": (bounded_list(min(len(pending), maximum), subtask_form(pending, *allowed)), ...),
+        "add": (bounded_list(len(new), subtask_form(new if small else (), *allowed)), ...),
         "remove": (bounded_list(len(pending), id_type(pending)), ...),
     }
     return create_model("Changes", __base__=Changes, **parts)
@@ -447,12 +462,13 @@ def _revise_question(state: ReviseView, free: int, *, small: bool) -> str:
     outcomes = state["outcomes"][-MAX_OUTCOMES if small else 0 :]
     dag, latest = state["dag"], {outcome.node: outcome.result for outcome in outcomes}
     results = (f"{node}: {clip(result, MAX_OUTCOME) if small else result}" for node, result in latest.items())
+    pending, finished = (SMALL_REVISE_PENDING, SMALL_REVISE_FINISHED) if small else (REVISE_PENDING, REVISE_FINISHED)
     return REVISE_QUESTION.format(
         task=state["task"].goal,
         nodes=bullet_list(_format_nodes(dag)),
         results=quote(bullet_list(results)),
         view=quote(state["evidence"].view),
-        order=(REVISE_PENDING if dag.pending else REVISE_FINISHED).format(free=free),
+        order=(pending if dag.pending else finished).format(free=free),
     )
 
 
@@ -477,25 +493,47 @@ Task: {task}
 Its sub-tasks:
 {nodes}
 
-What came of those that have run:
+Results of those that have run:
 {results}
 
 The world now:
 {view}
 
 {order}
-The text of a sub-task is all that is known to whoever does it, beside the results of those it needs: it repeats the
-names, places, dates and numbers that it is about.
+The text of a sub-task is all that is known to whoever does it, together with the results of those it needs: it repeats
+the names, places, dates and numbers that it is about.
 """
 
 REVISE_PENDING = """\
+Think first. Which assumptions of the pending sub-tasks do the results bear out, and which do they contradict? What did
+they settle that a pending text still leaves open, such as a name, a place, a figure, or a choice that is now made? Can
+the pending ones together still settle the task, also where a sub-task failed? Then give, where the results ask for it:
+- reason: your thoughts.
+- change: pending sub-tasks that become more exact by the results, or that need other ones. Write the whole new text,
+  with the new facts in it and without what they made superfluous.
+- add: at most {free} new ones, for what is missing or in place of one that failed. Whatever waits for a failed one must
+  be changed to need its replacement, since it would otherwise never run. Their ids are new ones.
+- remove: pending ones that nothing needs any more.
+One pending sub-task still settles the task, and all other pending ones lead to it. Leave as it is what still fits: all
+three lists may be empty.
+"""
+
+REVISE_FINISHED = """\
+All have run. Think first: what does the task ask for, and does each part of it show in the results or in the world now?
+- reason: your thoughts.
+- add: nothing if the task is settled. Otherwise at most {free} new ones for what is missing, the last of which settles
+  the task; what failed is tried in another way.
+- change, remove: nothing.
+"""
+
+SMALL_REVISE_PENDING = """\
 Revise the pending sub-tasks where these results ask for it; lists that stay empty leave all as it is.
 reason: what the results mean for the pending ones, in one short sentence.
 change: pending ones with a sharper text that has the new facts, or with other needs.
 add: at most {free} new ones, also in place of one that failed: change what needs that one, or it waits in vain.
 remove: pending ones that are of no use any more. One pending sub-task still settles the task, all others lead to it."""
 
-REVISE_FINISHED = """\
+SMALL_REVISE_FINISHED = """\
 All have run, and the world waits.
 reason: whether the task is settled, in one short sentence.
 add: nothing if it is; else at most {free} new ones for what is missing, the last of which settles the task.

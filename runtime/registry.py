@@ -146,12 +146,18 @@ OPERATOR_MODULES: Mapping[str, Sequence[str]] = {
         "retrieving",
         "unforced",
     ),
-    "nodes.step": (
+    "nodes.lessons": (
         "gain_insights",
         "memorise",
+        "reflect",
+    ),
+    "nodes.step": (
+        "align",
+        "assess",
+        "assess_when_due",
+        "execute_subtask",
         "none",
         "planner",
-        "reflect",
     ),
     "nodes.tdp": (
         "decompose",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from certigraph.adapters.models.prompts import format_action
 from certigraph.runtime.episodes import (
     EpisodeHistory,
     EpisodeSummary,
@@ -238,7 +239,7 @@ def _turn_details(entry: NumberedTurn, episode: EpisodeSummary) -> Markup:
     summary = tag(
         "summary",
         tag("span", str(entry.number), class_="number"),
-        tag("span", turn.action, class_="action"),
+        tag("span", format_action(turn), class_="action"),
         tag("span", *points, *refusal, class_="when"),
         tag("span", shorten_text(entry.answer, MAX_LINE_CHARACTERS), class_="answer"),
         *(tag("span", shorten_text(text, MAX_LINE_CHARACTERS), class_="round") for text in lines),

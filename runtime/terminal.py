@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from certigraph.adapters.models.chat_models import describe_model
+from certigraph.adapters.models.prompts import format_action
 from certigraph.runtime.episodes import NumberedTurn, RefusedAction, format_plan
 from certigraph.runtime.history import NodeProgress, NodeStatus, RunHistory
 from certigraph.runtime.progress import PredicateRow
@@ -223,7 +224,7 @@ def _entry_rows(entry: NumberedTurn | RefusedAction) -> Iterator[TurnRow]:
     if turn.thought:
         yield Text(), Text(clean_line(turn.thought), style="dim italic"), Text()
     style = "default" if turn.accepted else "red"
-    yield Text("→", style="dim"), Text(clean_line(turn.action), style=style), _points_text(entry)
+    yield Text("→", style="dim"), Text(clean_line(format_action(turn)), style=style), _points_text(entry)
     yield Text(), Text(clean_line(entry.answer), style="dim"), Text()
 
 

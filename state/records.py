@@ -57,12 +57,28 @@ class Predicate(Record):
     args: Arguments = Field(default_factory=dict)
 
 
+WRITTEN, OFFERED = "written", "offered"
+"""Keys in the `args` of an action that was matched to the world's list: what the agent wrote, if it is another text,
+and the listed actions that it was offered and did not mean."""
+
+
 class Action(Record):
     """What the agent does: text, and typed arguments where the benchmark defines them."""
 
     text: str
     kind: str = "text"
     args: Arguments = Field(default_factory=dict)
+
+    @property
+    def written(self) -> str:
+        """What the agent wrote, if it is another text than the action's; else empty."""
+        return str(self.args.get(WRITTEN, ""))
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The listed actions that the agent was offered, if it meant none of them."""
+        given = self.args.get(OFFERED)
+        return tuple(map(str, given)) if isinstance(given, list | tuple) else ()
 
 
 class Observation(Record):

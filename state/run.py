@@ -502,6 +502,9 @@ class Turn(Record):
     reward: float = 0.0
     sources: tuple[str, ...] = ()
     """Ids of the retrieved passages, in the order of the observation's lines."""
+    written: str = ""
+    offered: tuple[str, ...] = ()
+    """What the agent wrote, if another action was taken for it, and what it was offered, if it meant none of it."""
 
 
 class ReActState(BeliefState, total=False):
@@ -590,6 +593,8 @@ def create_turn(thought: str, action: Action, observation: Observation) -> Turn:
         accepted=observation.accepted,
         reward=observation.reward,
         sources=observation.sources,
+        written=action.written,
+        offered=action.offered,
     )
 
 

@@ -1,7 +1,7 @@
 """State of the agents that attempt a task several times and learn between episodes: Reflexion, CLIN and STEP."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from typing_extensions import TypedDict
 
@@ -180,6 +180,35 @@ class Approval(Record):
     reason: str = ""
 
 
+Standing = Literal["continues", "completes", "reached", "blocked"]
+"""How a subtask stands by its Executor: the action is a step towards it; the action should complete it; it is reached
+already, so that no action is taken; it cannot be reached, so that none is taken either."""
+
+STANDING, REPORT, PLANNED = "standing", "report", "planned"
+"""Keys in the `args` of an Executor's action: its `Standing`, what the world showed for it where no action is taken,
+and the actions that the Executor wants to take next.
+
+An Executor that gives no standing is judged after every action, as in the STEP paper.
+"""
+
+
+def standing_of(action: Action) -> Standing | None:
+    """Return how the subtask stands by the Executor that gave the action; None if it does not say."""
+    given = action.args.get(STANDING)
+    return given if given in get_args(Standing) else None  # type: ignore[return-value]  # checked
+
+
+def is_handed_back(action: Action) -> bool:
+    """Return whether the Executor hands its subtask back and takes no action."""
+    return standing_of(action) in ("reached", "blocked")
+
+
+def planned_after(action: Action) -> tuple[str, ...]:
+    """Return the actions that the Executor wants to take after an action."""
+    planned = action.args.get(PLANNED)
+    return tuple(map(str, planned)) if isinstance(planned, list | tuple) else ()
+
+
 class StepState(TrialState, total=False):
     """State of a run of STEP.
 
@@ -191,8 +220,10 @@ class StepState(TrialState, total=False):
     subtasks: Log[StepSubtask]
     begun: int
     refusals: tuple[str, ...]
-    """The Evaluator's reasons for refusing actions that the Executor proposed in this turn."""
+    """The Evaluator's reasons for refusing actions or reports of the Executor since the last action was taken."""
     approval: Approval
+    planned: tuple[str, ...]
+    """Actions that the Executor gave together with the last one and that are still to be taken."""
 
 
 class PlannerView(TypedDict):
@@ -206,22 +237,44 @@ class PlannerView(TypedDict):
     strategy: Sequence[str]
 
 
+class ExecutorView(DecideView):
+    """View of STEP's Executor: its subtask in place of the task, and the actions that it gave before."""
+
+    whole: bool
+    """Whether the subtask is the main task itself."""
+    action: Action
+    """The action that gave `planned`."""
+    planned: Sequence[str]
+    """Actions that it gave together with the last one, all of which the world accepted so far."""
+
+
 class AlignView(TypedDict):
-    """View of STEP's Evaluator before an action: the action, the subtask and the rules, and nothing else."""
+    """View of STEP's Evaluator before an action: the action, the subtask, the rules, and the history without the task.
+
+    Algorithm 1, line 14.
+    """
 
     task: Task
     subtask: str
     action: Action
     rules: Sequence[str]
+    turns: Sequence[Turn]
+    evidence: Evidence
 
 
 class AssessView(TypedDict):
-    """View of STEP's Evaluator after an action: the subtask, the turns made for it, and the world at present."""
+    """View of STEP's Evaluator after an action: the subtask, the history, and the world at present."""
 
     task: Task
     subtask: StepSubtask
     turns: Sequence[Turn]
+    begun: int
+    """Number of turns before the subtask."""
     evidence: Evidence
+    action: Action
+    """The Executor's latest action, with what the Executor says about the subtask."""
+    planned: Sequence[str]
+    """Actions that the Executor wants to take next without an answer in between."""
 
 
 def planner_view(state: StepState) -> PlannerView:
@@ -237,17 +290,22 @@ def planner_view(state: StepState) -> PlannerView:
     }
 
 
-def executor_view(state: StepState) -> DecideView:
+def executor_view(state: StepState) -> ExecutorView:
     """Return the part of the state that STEP's Executor may read. It sees its subtask in place of the task's goal."""
+    subtask = state["subtask"]
+    judged = (f"When it was last judged, the assignment was not completed: {subtask.reason}",) if subtask.reason else ()
     refused = tuple(f"{REFUSED_PREFIX}{refusal}" for refusal in state["refusals"])
     return {
-        "task": _hide_goal(state["task"], state["subtask"]),
-        "assignment": state["subtask"].text,
+        "task": _hide_goal(state["task"], subtask),
+        "assignment": subtask.text,
         "steps": len(state["history"]),
         "turns": without_thoughts(_hide_goal_in_turns(state, state["turns"])),
         "evidence": state["evidence"],
-        "advice": (*state["subtask"].insights, *advice_of(state), *refused),
+        "advice": (*subtask.insights, *advice_of(state), *judged, *refused),
         "belief": belief_of(state),
+        "whole": subtask.whole,
+        "action": state.get("action", Action(text="")),
+        "planned": state.get("planned", ()),
     }
 
 
@@ -260,6 +318,8 @@ def align_view(state: StepState) -> AlignView:
         "subtask": subtask.text,
         "action": state["action"],
         "rules": rules,
+        "turns": without_thoughts(_hide_goal_in_turns(state, state["turns"])),
+        "evidence": state["evidence"],
     }
 
 
@@ -268,8 +328,11 @@ def assess_view(state: StepState) -> AssessView:
     return {
         "task": _hide_goal(state["task"], state["subtask"]),
         "subtask": state["subtask"],
-        "turns": without_thoughts(_hide_goal_in_turns(state, state["turns"][state["begun"] :])),
+        "turns": without_thoughts(_hide_goal_in_turns(state, state["turns"])),
+        "begun": state["begun"],
         "evidence": state["evidence"],
+        "action": state["action"],
+        "planned": state.get("planned", ()),
     }
 
 

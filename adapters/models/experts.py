@@ -15,6 +15,7 @@ from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import current_situation
 from certigraph.adapters.protocols import MIN_NODES, MIN_PLAN, Limits, Responder
 from certigraph.state.records import Predicate, Task
+from certigraph.state.step import STANDING
 
 # Building blocks of scripted experts: answers are selected by the fields of their schema and by the run's progress.
 
@@ -64,14 +65,22 @@ def minimal_answer(form: dict[str, Any]) -> Any:
     return {"reason": "the scorer says so", REACHED_FIELD: episode is not None and episode.score().value >= 1}
 
 
-def action_answer(action: str, form: dict[str, Any], thought: str) -> Any:
+def action_answer(action: str, form: dict[str, Any], thought: str, *, last: bool = False) -> Any:
     """Return an answer that chooses an action: the action itself if the answer schema `form` takes any text.
 
     If the schema lists options, the answer is the option that is most similar to the action.
+
+    Args:
+        action: the action.
+        form: the answer schema.
+        thought: text of the answer's thought.
+        last: whether the action completes the subtask of STEP that is assigned.
     """
     properties = form["properties"]
     options = properties.get("choice", {}).get("enum")
     answer = {"choice": _nearest_option(action, options)} if options else {"action": action}
+    if STANDING in properties:
+        answer[STANDING] = "completes" if last else "continues"
     return {"thought": thought, **answer} if "thought" in properties else answer
 
 
@@ -217,7 +226,7 @@ def _nodes(at: DemonstrationProgress, form: dict[str, Any]) -> Any:
 
 
 def _action(at: DemonstrationProgress, form: dict[str, Any]) -> Any:
-    return action_answer(_next_action(at), form, "the demonstration says so")
+    return action_answer(_next_action(at), form, "the demonstration says so", last=len(at.ahead) <= 1)
 
 
 def _proposals(at: DemonstrationProgress, form: dict[str, Any]) -> Any:

@@ -119,7 +119,14 @@ def _format_whole_turn(number: int, turn: Turn) -> str:
     thought = f"Thought: {turn.thought}\n" if turn.thought else ""
     points = f" [{100 * turn.reward:+.0f} points]" if turn.reward else ""
     refused = "" if turn.accepted else " [refused]"
-    return f"{number}. {thought}Action: {turn.action}\nAnswer{refused}{points}: {turn.observation.strip()}"
+    return f"{number}. {thought}Action: {format_action(turn)}\nAnswer{refused}{points}: {turn.observation.strip()}"
+
+
+def format_action(turn: Turn) -> str:
+    """Format the action of a turn, with what the agent wrote and what it was offered, where these differ from it."""
+    written = f" (written as: {turn.written})" if turn.written else ""
+    offered = f" (offered, and not meant: {'; '.join(turn.offered)})" if turn.offered else ""
+    return f"{turn.action}{written}{offered}"
 
 
 MAX_SMALL_TURNS = 6

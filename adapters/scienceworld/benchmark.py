@@ -1,5 +1,6 @@
 """The ScienceWorld benchmark: thirty tasks, published evaluation protocols as splits, one simulator per episode."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +27,9 @@ from certigraph.state.records import Fault, Task, UnknownName
 from certigraph.state.trajectory import Footer
 
 TDP = "tdp"
+
+HELD_SUBSTANCE = re.compile(r"\b(?:an?|the) ([\w -]+?) \(containing a substance called ([\w -]+)[,)]")
+"""Pattern of a container and the substance in it, in a view."""
 
 
 class ScienceWorldBenchmark(Benchmark):
@@ -148,6 +152,10 @@ class ScienceWorldBenchmark(Benchmark):
         """
         setting = EpisodeSetting.model_validate(task.constants)
         return list(load_gold_recording(setting.task, setting.variation, setting.simplification).actions)
+
+    def shown_names(self, view: str) -> Mapping[str, str]:
+        """Return the names of substances by the names that the simulator lists: "substance in metal pot" -> "water"."""
+        return {f"substance in {holder}": substance for holder, substance in HELD_SUBSTANCE.findall(view)}
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Return mean score, success rate, and mean scores by SwiftSage's task groups; see `splits.compute_figures`.

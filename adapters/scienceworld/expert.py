@@ -203,7 +203,7 @@ def _answer_subtask(position: GoldProgress, form: dict[str, Any]) -> Any:
 
 
 def _answer_action(position: GoldProgress, form: dict[str, Any]) -> Any:
-    return action_answer(_next_action(position), form, "the gold path says so")
+    return action_answer(_next_action(position), form, "the gold path says so", last=len(position.remaining) <= 1)
 
 
 def _answer_proposals(position: GoldProgress, form: dict[str, Any]) -> Any:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -15,12 +16,14 @@ from certigraph.adapters.matching import (
     WEIGHTS_PACKAGE,
     SentenceEncoder,
     find_encoder,
+    find_exact,
     find_weights,
     install_advice,
     load_encoder,
     matching_method,
     normalise_text,
     rank_actions,
+    rank_meanings,
     select_actions,
     tokens,
 )
@@ -438,3 +441,47 @@ def test_minilm_finds_what_shares_no_verb(text, meant, other):
     assert found is not None and matching_method(found) == "all-MiniLM-L6-v2"
     assert best(text, [meant, other], encoder=found) == meant
     assert best(text, [meant, other]) == other
+
+
+class TestMeanings:
+    """What a written action may mean, by the things that it names."""
+
+    SHOWN: ClassVar = {"substance in metal pot": "water", "substance in jug": "salt"}
+    LISTED = (
+        *ACTIONS,
+        "focus on substance in metal pot",
+        "focus on substance in jug",
+        "pour substance in jug into sink",
+    )
+
+    @pytest.mark.parametrize(
+        ("text", "action"),
+        [
+            ("Focus on the water.", "focus on substance in metal pot"),
+            ("focus on water in metal pot", "focus on substance in metal pot"),
+            ("pour the salt into the sink", "pour substance in jug into sink"),
+            ("take the thermometer", "pick up thermometer"),
+            ("focus on sugar", None),
+            ("pick up", None),
+        ],
+    )
+    def test_an_action_is_named_exactly_in_the_worlds_words_or_in_those_of_its_view(self, text, action):
+        assert find_exact(text, self.LISTED, shown=self.SHOWN, synonyms=SYNONYMS) == action
+
+    def test_the_name_of_two_things_is_not_exact(self):
+        shown = dict.fromkeys(self.SHOWN, "water")
+        assert find_exact("focus on water", self.LISTED, shown=shown) is None
+        assert rank_meanings("focus on water", self.LISTED, shown=shown) == [
+            "focus on substance in metal pot", "focus on substance in jug",
+        ]  # fmt: skip
+
+    def test_a_last_letter_is_part_of_a_name(self):
+        listed = ["focus on unknown substance a", "focus on unknown substance"]
+        assert find_exact("focus on the unknown substance A", listed) == listed[0]
+        assert find_exact("focus on an unknown substance", listed) == listed[1]
+
+    def test_things_come_before_verbs_and_what_the_view_shows_counts(self):
+        assert rank_meanings("heat salt", self.LISTED, shown=self.SHOWN, most=1) == ["pour substance in jug into sink"]
+
+    def test_another_thing_is_no_meaning_of_a_focus(self):
+        assert rank_meanings("focus on sugar", self.LISTED, shown=self.SHOWN) == []

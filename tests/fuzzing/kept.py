@@ -15,7 +15,7 @@ from certigraph.adapters.models.usage import PRICES_EXAMPLE, _read_prices
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.web.protocol import WebPage
 from certigraph.adapters.web.sources import PAGE_TYPE, WebCache
-from certigraph.nodes.step import namespace_of, recall
+from certigraph.nodes.lessons import namespace_of, recall
 from certigraph.state.records import Fault, Task, parse_json
 
 LESSON: dict[str, Any] = {"trial": 1, "report": "Done.", "run": "r", "written": 1.0}

@@ -115,9 +115,12 @@ def looking(ids: Sequence[str]) -> dict[str, list[str]]:
     return {id_: [f"look {id_}1", f"look {id_}2"] for id_ in ids}
 
 
-def decoupled(cast: Cast, world: Any, out: Any, budget: Budget | None = None, **operators: Any) -> Result:
+def decoupled(
+    cast: Cast, world: Any, out: Any, budget: Budget | None = None, profile: Any = "", **operators: Any
+) -> Result:
     """A run of TDP on the first task of a world."""
-    context = Context(chat=ScriptedChat(responder=cast), limits=world.limits, budget=budget or Budget())
+    chat = ScriptedChat(responder=cast)
+    context = Context(chat=chat, limits=world.limits, budget=budget or Budget(), profile=profile)
     return run(tdp.build(**operators), world, world.tasks()[0], context=context, out=out)
 
 

@@ -105,6 +105,15 @@ def test_what_stays_the_same_while_a_subtask_goes_on_begins_the_prompts_about_it
     assert later.startswith(shared) and "look 0" in shared and "a: Room 7" in shared
 
 
+@pytest.mark.parametrize("operator", [replan, supervise])
+def test_a_strong_model_is_shown_the_whole_history_of_its_work(operator: Operator):
+    mind = Mind(steps={"steps": ["look"]}, status=JUDGEMENT)
+    turns = tuple(Turn(action=f"look {n}", observation=f"fact {n} " + "x" * 1_500 + f" END-{n}") for n in range(40))
+    call_operator(operator, mind, profile="full", turns=turns)
+    ((_, prompt),) = mind.asked
+    assert all(f"END-{n}\n" in prompt for n in range(40))
+
+
 def test_what_other_subtasks_came_to_is_quoted_to_the_executor_for_it_may_be_the_worlds_own_words():
     fields = {
         "task": Task(benchmark="records", id="only", goal="g"),

@@ -75,7 +75,7 @@ def test_of_nothing_the_task_is_the_only_sub_task():
 
 def test_a_grammar_keeps_a_small_model_to_known_ids_and_to_the_limit():
     model = Model(GOOD)
-    answered(decompose, SEEN, model, most=3)
+    answered(decompose, SEEN, model, most=3, profile="small")
     form = model.schemas[0]["properties"]["nodes"]
     assert (form["minItems"], form["maxItems"]) == (1, 3)
     assert form["items"]["properties"]["id"]["enum"] == ["n1", "n2", "n3"]
@@ -175,12 +175,40 @@ def test_a_model_is_not_queried_where_it_could_change_nothing():
 
 def test_a_grammar_keeps_a_small_model_to_what_is_pending():
     model = Model(changes())
-    answered(revise, after(BATCH), model)
+    answered(revise, after(BATCH), model, profile="small")
     form = model.schemas[0]["properties"]
     assert form["change"]["items"]["properties"]["id"]["enum"] == ["g"]
     assert form["remove"]["items"]["enum"] == ["g"]
     assert form["add"]["items"]["properties"]["id"]["enum"] == ["n1", "n2"]
     assert form["add"]["items"]["properties"]["needs"]["items"]["enum"] == ["a", "g", "n1", "n2"]
+
+
+def test_prompt_and_form_allow_the_same_number_of_new_sub_tasks():
+    for profile, most in (("small", 2), ("full", 2)):
+        model = Model(changes())
+        answered(revise, after(BATCH), model, profile=profile)
+        assert model.schemas[0]["properties"]["add"]["maxItems"] == most
+        assert f"at most {most} new" in model.prompts[0]
+    for profile, most in (("small", 5), ("full", 8)):
+        model = Model(changes())
+        answered(revise, after(BATCH), model, most=10, profile=profile)
+        assert model.schemas[0]["properties"]["add"]["maxItems"] == most
+        assert f"at most {most} new" in model.prompts[0]
+
+
+def test_the_form_of_a_strong_model_lists_no_ids_and_bounds_no_needs():
+    model = Model(GOOD)
+    answered(decompose, SEEN, model, most=40, profile="full")
+    parts = model.schemas[0]["properties"]["nodes"]["items"]["properties"]
+    assert "enum" not in parts["id"] and "enum" not in parts["needs"]["items"]
+    assert parts["needs"]["maxItems"] == 40
+
+
+@pytest.mark.parametrize("operator", [decompose, revise])
+def test_a_strong_model_reasons_before_it_answers(operator: Any):
+    model = Model(GOOD if operator is decompose else changes())
+    answered(operator, after(BATCH), model, profile="full")
+    assert next(iter(model.schemas[0]["properties"])) in ("reasoning", "reason")
 
 
 def test_numbers_are_ids_in_every_list():

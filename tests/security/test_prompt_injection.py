@@ -13,7 +13,7 @@ from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.retrieval.bm25 import PassagePool
-from certigraph.nodes.step import MAX_INSIGHT, MAX_REFLECTION
+from certigraph.nodes.lessons import MAX_INSIGHT, MAX_REFLECTION
 from certigraph.runtime.registry import METHOD_GRAPHS, SEARCH_GRAPHS, SUBTASK_GRAPHS
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
@@ -83,7 +83,9 @@ class Mind:
         self.prompts.append((situation.node if situation else "", prompt))
         if ORDER in SAID.sub("", prompt) and "depth" in schema.get("properties", {}):
             return {"depth": 9, "holds": True}
-        return filled(schema, self.says if situation and situation.node in ("reflect", "memory") else "go on")
+        answer = filled(schema, self.says if situation and situation.node in ("reflect", "memory") else "go on")
+        # otherwise STEP's Evaluator is not called in so few steps
+        return {**answer, "standing": "completes"} if "standing" in schema.get("properties", {}) else answer
 
     def run(self, graph: str, out: Path, profile: Literal["", "full", "small"] = "") -> Result:
         benchmark: Any = OrderingRiddles() if graph in SEARCH_GRAPHS else Ordering()

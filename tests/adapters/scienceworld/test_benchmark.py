@@ -516,3 +516,13 @@ def test_the_twin_reaches_100_on_every_recorded_task_by_texts_alone():
         seen = [step(world, action) for action in recording.actions]
         assert [observation.text for observation in seen] == list(recording.obs[1 : recording.firstdone + 1])
         assert (world.score().value, seen[-1].data["ended"]) == (1.0, "goal")
+
+
+def test_substances_are_known_by_the_names_that_a_view_shows():
+    view = """a sink, which is turned on. In the sink is: a metal pot (containing a substance called water).
+a glass jar (containing a substance called sodium chloride, a banana)
+a wood cup (containing red paint)"""
+    assert ScienceWorldBenchmark().shown_names(view) == {
+        "substance in metal pot": "water",
+        "substance in glass jar": "sodium chloride",
+    }

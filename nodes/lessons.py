@@ -1,0 +1,348 @@
+"""Lessons between episodes (STEP section 3, CLIN, Reflexion): reading, writing and storing them.
+
+`recall` reads lessons from LangGraph's store; `reflect` (Reflexion), `gain_insights` (CLIN) and `memorise` (STEP) write
+them. After the last episode nothing is learned, unless a shared memory (`Context.memory`) keeps it for other runs.
+"""
+
+import math
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore, SearchItem
+from pydantic import BaseModel
+
+from certigraph.adapters.benchmarks import context_of, limits_of
+from certigraph.adapters.models.calls import ask, ask_text, profile_of
+from certigraph.adapters.models.prompts import (
+    History,
+    Prompt,
+    build_prompt,
+    bullet_list,
+    clip,
+    format_action,
+    format_history,
+    format_turns,
+    numbered_list,
+    quote,
+)
+from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated
+from certigraph.adapters.processes import run_in_thread
+from certigraph.adapters.protocols import Context
+from certigraph.nodes.slots import prefer_benchmark_operator
+from certigraph.state.records import GOAL, Fault, Task
+from certigraph.state.run import Turn, without_thoughts
+from certigraph.state.step import SHOWN_LESSONS, Lesson, RecallView, ReflectView, Trial
+
+# Lessons in LangGraph's store, one item an episode.
+
+Namespace = tuple[str, ...]
+
+PAGE_SIZE = 1000
+"""Number of items that are read from a store at a time."""
+
+
+async def recall(state: RecallView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Read the latest lessons about the task from the run's LangGraph store, oldest first.
+
+    Lessons in the state that are not in the store come last: your own memory operator need not store what it returns.
+
+    Raises:
+        Fault: ("data") the store holds an item that is not a lesson.
+    """
+    items = await _read_items(store_of(runtime), namespace_of(state["task"], runtime))
+    run = _run_id(runtime)
+    # The store may be ahead of the checkpoint from which this run was resumed. Such later lessons of the run itself are
+    # left out: it will learn them again.
+    try:
+        past = [item.value for item in items if item.value["run"] != run or item.value["trial"] < state["trial"]]
+        stored = [_to_lesson(value) for value in sorted(past, key=lambda value: (value["written"], value["trial"]))]
+    except (KeyError, TypeError, ValueError) as error:
+        message = f"the memory holds an item that is not a lesson ({type(error).__name__}: {error!s:.200})"
+        raise Fault("data", f"{' '.join(message.split())}: remove it, or name another memory") from error
+    unstored = [lesson for lesson in state["lessons"] if lesson not in stored]
+    return {"lessons": (*stored, *unstored)[-SHOWN_LESSONS:]}
+
+
+async def store_lesson(lesson: Lesson, task: Task, runtime: Runtime[Context]) -> None:
+    """Write a lesson to the store. A lesson of the same episode, written before a crash, is replaced."""
+    run, space, store = _run_id(runtime), namespace_of(task, runtime), store_of(runtime)
+    key = f"{run}/{lesson.trial:04d}"
+    previous = await run_in_thread(store.get, space, key)
+    written = _written_time(previous.value) if previous else None
+    if written is None:
+        times = [_written_time(item.value) or 0.0 for item in await _read_items(store, space)]
+        # Later than all others, even if this machine's clock is behind that of the machine that wrote them.
+        written = max(time.time(), math.nextafter(max(times, default=0.0), math.inf))
+    value = {**lesson.as_json(), "run": run, "written": written}
+    await run_in_thread(store.put, space, key, value, False)
+
+
+async def _read_items(store: BaseStore, space: Namespace) -> list[SearchItem]:
+    """Read every item of a namespace, page by page. The order depends on the store."""
+    # Collected by key, because items that another run writes in the meantime may move others to a later page.
+    items, start = dict[str, SearchItem](), 0
+    while True:
+        # The blocking methods work for sync and async stores, if they are called from a worker thread.
+        page = await run_in_thread(store.search, space, limit=PAGE_SIZE, offset=start)
+        items |= {item.key: item for item in page}
+        if len(page) < PAGE_SIZE:
+            return list(items.values())
+        start += PAGE_SIZE
+
+
+def _written_time(value: dict[str, Any]) -> float | None:
+    written = value.get("written")
+    return written if isinstance(written, (int, float)) else None
+
+
+def namespace_of(task: Task, runtime: Runtime[Context]) -> Namespace:
+    """Return the store's namespace for a task's lessons: one for each run, unless the context names a shared memory."""
+    # LangGraph forbids dots in labels.
+    labels = ("lessons", context_of(runtime).memory or _thread_id(runtime) or "run", task.benchmark, task.id)
+    return tuple(label.replace(".", "_") for label in labels)
+
+
+def store_of(runtime: Runtime[Context]) -> BaseStore:
+    """Return the store of the run.
+
+    Raises:
+        Fault: ("operator") the graph was compiled without one.
+    """
+    if runtime.store is None:
+        raise Fault("operator", "this graph needs a LangGraph store, for example build(store=InMemoryStore())")
+    return runtime.store
+
+
+def _run_id(runtime: Runtime[Context]) -> str:
+    """Return the id under which a run stores its lessons: that of its thread or, without a thread, another one."""
+    return _thread_id(runtime) or (uuid.uuid4().hex if context_of(runtime).memory else "run")
+
+
+def _thread_id(runtime: Runtime[Context]) -> str | None:
+    return runtime.execution_info.thread_id if runtime.execution_info else None
+
+
+def _to_lesson(value: dict[str, Any]) -> Lesson:
+    return Lesson.model_validate({name: value[name] for name in Lesson.model_fields if name in value})
+
+
+# The lessons of an episode: Reflexion's prose, CLIN's causal insights, STEP's insights and strategy.
+
+MAX_TURNS = 60
+"""Maximum number of turns of an episode in the prompt of a small model; the latest ones are shown."""
+
+MAX_EPISODE = 6_000
+"""Maximum number of characters of an episode in a prompt, counted from the end of the episode.
+
+With the earlier lessons the prompt has about 3,000 tokens.
+"""
+
+MAX_REFLECTION = 600
+"""Maximum number of characters of a reflection."""
+
+MAX_INSIGHT = 160
+"""Maximum number of characters of an insight."""
+
+MAX_SUBTASK = 120
+"""Maximum number of characters of a subtask in a strategy."""
+
+SCORE_REPORTS = (
+    (1.0, "The task was completed."),
+    (0.9, "Nearly all of the task was done."),
+    (0.5, "More than half of the task was done."),
+    (0.2, "Some of the task was done."),
+    (0.01, "Little of the task was done."),
+    (-1.0, "Nothing that counts was done."),
+)
+"""Pairs of a minimum score and the sentence that reports scores from it to the next higher one (CLIN)."""
+
+FATAL_REPORT = "The episode was lost by its last action, which must not be taken there."
+"""Report of an episode with a negative raw score."""
+
+FATAL_NOTE = "[This action lost the episode.]"
+"""Note after the world's answer to the last action of such an episode."""
+
+
+class Insights(BaseModel):
+    """CLIN's causal abstractions. What is longer than asked for is cut, not refused."""
+
+    reasoning: Annotated[str, FullOnly()] = ""
+    insights: Annotated[list[Annotated[str, Bounded(MAX_INSIGHT)]], Truncated(12, full=60)]
+
+
+class Strategy(BaseModel):
+    """STEP's suggested strategy: subtasks in order."""
+
+    reasoning: Annotated[str, FullOnly()] = ""
+    subtasks: Annotated[list[Annotated[str, Bounded(MAX_SUBTASK)]], Truncated(10, full=60)]
+
+
+@prefer_benchmark_operator
+async def reflect(state: ReflectView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the model what went wrong and what to do differently next time, in prose (Reflexion)."""
+    if not _is_lesson_used(state, runtime):
+        return _keep_lessons(state)
+    prompt = await _episode_prompt(state, state["turns"], _format_earlier(state), REFLECTION_INSTRUCTION, runtime)
+    text = await ask_text(prompt, role="memory", runtime=runtime)
+    return await _store_and_return(state, runtime, reflection=await _shorten(text, MAX_REFLECTION, runtime))
+
+
+@prefer_benchmark_operator
+async def gain_insights(state: ReflectView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the model for the causal insights that hold after this episode; they replace the earlier ones (CLIN)."""
+    if not _is_lesson_used(state, runtime):
+        return _keep_lessons(state)
+    return await _store_and_return(state, runtime, insights=await _ask_insights(state, runtime))
+
+
+@prefer_benchmark_operator
+async def memorise(state: ReflectView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the model for CLIN's insights, then for a strategy from them and the rewarded actions (STEP)."""
+    if not _is_lesson_used(state, runtime):
+        return _keep_lessons(state)
+    insights = await _ask_insights(state, runtime)
+    rewarded = [
+        f"{format_action(turn)} [{100 * turn.reward:+.0f} points]" for turn in state["turns"] if turn.reward > 0
+    ]
+    earlier = state["lessons"][-1].strategy if state["lessons"] else ()
+    instruction = STRATEGY_INSTRUCTION.format(rewarded=quote(bullet_list(rewarded)), earlier=numbered_list(earlier))
+    learned = f"Learned from this episode and those before:\n{numbered_list(insights)}"
+    prompt = await _episode_prompt(state, without_thoughts(state["turns"]), learned, instruction, runtime)
+    answer = await ask(prompt, Strategy, role="memory", runtime=runtime)
+    strategy = tuple([await _shorten(text, MAX_SUBTASK, runtime) for text in answer.subtasks])
+    return await _store_and_return(state, runtime, insights=insights, strategy=strategy)
+
+
+def _is_lesson_used(state: ReflectView, runtime: Runtime[Context]) -> bool:
+    """Return whether another episode may use what this one teaches.
+
+    That is an episode of another run if they share a memory, and else the next one of this run, also if the run stops
+    by a limit of the method first and is resumed.
+    """
+    trial, limits = state["trial"], limits_of(state["task"], runtime)
+    follows = trial.ending != GOAL and (trial.number < limits.trials or trial.cut)
+    return follows or bool(context_of(runtime).memory)
+
+
+def _keep_lessons(state: ReflectView) -> dict[str, Any]:
+    return {"lessons": tuple(state["lessons"])}
+
+
+async def _ask_insights(state: ReflectView, runtime: Runtime[Context]) -> tuple[str, ...]:
+    turns = without_thoughts(state["turns"])
+    prompt = await _episode_prompt(state, turns, _format_earlier(state), INSIGHTS_INSTRUCTION, runtime)
+    answer = await ask(prompt, Insights, role="memory", runtime=runtime)
+    return tuple([await _shorten(text, MAX_INSIGHT, runtime) for text in answer.insights])
+
+
+async def _shorten(text: str, most: int, runtime: Runtime[Context]) -> str:
+    # What a small model wrote is shown to it again in a small window.
+    return clip(text, most) if (await profile_of("memory", runtime)).is_small else text
+
+
+async def _store_and_return(state: ReflectView, runtime: Runtime[Context], **content: Any) -> dict[str, Any]:
+    trial = state["trial"]
+    lesson = Lesson(trial=trial.number, report=format_report(trial), **content)
+    await store_lesson(lesson, state["task"], runtime)
+    return {"lessons": (*state["lessons"], lesson)}
+
+
+def format_report(trial: Trial) -> str:
+    """Format the result of an episode as two sentences (CLIN's evaluation report)."""
+    value = trial.scores.value
+    sentence = FATAL_REPORT if _is_lost(trial) else next(text for least, text in SCORE_REPORTS if value >= least)
+    return f"Score {100 * value:.0f} of 100. {sentence}"
+
+
+def _is_lost(trial: Trial) -> bool:
+    raw = trial.scores.parts.get("raw")
+    return raw is not None and raw < 0
+
+
+def _mark_fatal_action(turns: Sequence[Turn], trial: Trial) -> Sequence[Turn]:
+    """Show the action that lost an episode as such, and not by points that contradict the episode's score."""
+    if not turns or not _is_lost(trial):
+        return turns
+    last = turns[-1]
+    lost = last.model_copy(update={"reward": 0.0, "observation": f"{last.observation.rstrip()} {FATAL_NOTE}"})
+    return (*turns[:-1], lost)
+
+
+async def _episode_prompt(
+    state: ReflectView, turns: Sequence[Turn], earlier: str, instruction: str, runtime: Runtime[Context]
+) -> Prompt:
+    """Build a prompt about an episode that has ended: its trace, its result, what was known before, an instruction."""
+    profile = await profile_of("memory", runtime)
+    before = f"Task: {state['task'].goal}\n\n"
+    after = EPISODE_REPORT.format(report=format_report(state["trial"]), earlier=earlier) + instruction
+    turns = _mark_fatal_action(turns, state["trial"])
+    if profile.is_small:
+        history = History(format_turns(turns, most=MAX_TURNS, characters=80, within=MAX_EPISODE))
+    else:
+        history = format_history(turns, MEMORY_ROLE + before + after, profile, most_tokens=TRACE_TOKENS)
+    shown = f"An episode has ended. What was done, with the world's answers:\n{quote(history.text)}\n\n"
+    return build_prompt(runtime, before + shown + after, role=MEMORY_ROLE, cut=history.cut)
+
+
+def _format_earlier(state: ReflectView) -> str:
+    return f"What earlier episodes taught, with how each went:\n{_format_lessons(state)}"
+
+
+def _format_lessons(state: ReflectView) -> str:
+    return "\n".join(_format_lesson(lesson) for lesson in state["lessons"]) or "(none)"
+
+
+def _format_lesson(lesson: Lesson) -> str:
+    content: Iterable[str] = lesson.insights or filter(None, [lesson.reflection])
+    return f"Episode {lesson.trial}: {lesson.report}\n{numbered_list(content)}"
+
+
+TRACE_TOKENS = 6_500
+"""Maximum tokens of an episode's trace in the prompts of the memory, as in STEP's public code."""
+
+MEMORY_ROLE = """\
+You write down what an agent should remember for its next episode of the same task, which starts from the beginning in
+the same world."""
+
+EPISODE_REPORT = """\
+How it went: {report}
+
+{earlier}
+
+"""
+
+REFLECTION_INSTRUCTION = """\
+Say in two or three sentences, as plain text, what kept the episode from a full score, with the actions and things that
+mattered, and what to do differently next time. Where another action was taken than the one that was written, say how
+to write it so that the world takes what is meant.
+"""
+
+INSIGHTS_INSTRUCTION = """\
+Write what is now known about this world and this task: keep what earlier episodes taught and this one did not
+contradict, correct what it did. Learn from what the world answered and from when points were won or lost, and not from
+what was intended. Where another action was taken than the one that was written, the insight is about the action that
+was taken. Think first: which actions brought points or made later ones possible, which failed and why, where were
+things found, and what ended the episode? Each insight is one line in one of these forms, the capitals included:
+X MAY BE NECESSARY to Y - once X came before Y
+X SHOULD BE NECESSARY to Y - X came before Y more than once, or Y failed without X
+X MAY CONTRIBUTE to Y - X seemed to help
+X DOES NOT CONTRIBUTE to Y - X was tried for Y and did not help, or did harm
+X and Y are concrete actions, things or places, named as the world names them. The last form becomes a rule that later
+actions are held against: use it for what was tried, and not for what was merely left out.
+"""
+
+STRATEGY_INSTRUCTION = """\
+Strategy that this episode was given:
+{earlier}
+
+Actions that were rewarded:
+{rewarded}
+
+Write the strategy for a next try at the same task: subtasks in the order of the task. Think first: how far did the
+episode come, what earned reward or prepared it, what was a detour, and what was missing for a full score? Keep the
+first, leave out the second, and add the third, with the names and places that are known by now. A subtask says what is
+to be reached, not every action.
+"""
