@@ -17,7 +17,8 @@ from small_web import RIGHT, TEXT, Mind, SmallResearch, SmallWeb
 import certigraph
 from certigraph import Result
 from certigraph.adapters.models.calls import ask
-from certigraph.adapters.models.profiles import ProfileName
+from certigraph.adapters.models.profiles import ProfileName, estimate_tokens
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.processes import wait_for
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.research import operators as tooling
@@ -321,6 +322,19 @@ def test_a_finding_that_says_of_one_thing_that_nothing_was_found_is_put_to_the_v
 def test_what_a_policy_let_pass_was_decided_by_nobody(tmp_path: Path):
     result = run_research(research_sdp(REFUSED), tmp_path)
     assert next(c for c in result.certificates if c.forced == "force_pass").decided_by == ""
+
+
+def test_every_prompt_fits_the_window_up_to_the_limit_of_steps(tmp_path: Path):
+    pages = {f"http://site{n}.example/{n}": f"glass {n} has many seats. " * 400 for n in range(60)}
+    tools = ({"queries": [f"glass {n}", f"seats {n}"], "pages": [1, 2, 3]} for n in itertools.count())
+    benchmark = research_sdp({**REFUSED, "queries": lambda _: next(tools)}, pages)
+    chat = ScriptedChat(responder=benchmark.expert(), profile={"max_input_tokens": 16_000})
+    context = Context(chat=chat)
+    result = certigraph.run(sdp.build(validate=unforced), benchmark, context=context, out=tmp_path)
+    assert len(result.state["history"]) > 8
+    assert 5_000 < max(map(estimate_tokens, benchmark.prompts)) < 12_000
+    calls = [call for event in result.trajectory.events for call in event.calls]
+    assert any("long pages" in str(call.get("cut")) for call in calls)
 
 
 def test_an_answer_is_given_from_findings_and_not_from_search_results(tmp_path: Path):
