@@ -342,6 +342,12 @@ def test_a_subtask_that_is_reached_already_costs_no_action(tmp_path: Path):
     assert len(result.state["turns"]) == 1
 
 
+def test_the_executor_learns_why_its_subtask_is_not_completed(tmp_path: Path):
+    cook = Cook(move("chop", "completes"), move("serve"), completed=False)
+    cooked(cook, tmp_path)
+    assert ["JUDGED" in prompt for prompt in cook.prompts("action")] == [False, True]
+
+
 def test_reports_that_the_evaluator_denies_do_not_go_on_for_ever(tmp_path: Path):
     cook = Cook(*[move("none", "reached")] * 3, move("serve"), completed=False)
     result = cooked(cook, tmp_path)
