@@ -27,6 +27,7 @@ from certigraph.adapters.models.prompts import (
     format_turns,
     numbered_list,
     quote,
+    quote_history,
 )
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated
 from certigraph.adapters.processes import run_in_thread
@@ -283,7 +284,7 @@ async def _episode_prompt(
         history = History(format_turns(turns, most=MAX_TURNS, characters=80, within=MAX_EPISODE))
     else:
         history = format_history(turns, MEMORY_ROLE + before + after, profile, most_tokens=TRACE_TOKENS)
-    shown = f"An episode has ended. What was done, with the world's answers:\n{quote(history.text)}\n\n"
+    shown = f"An episode has ended. What was done, with the world's answers:\n{quote_history(history)}\n\n"
     return build_prompt(runtime, before + shown + after, role=MEMORY_ROLE, cut=history.cut)
 
 

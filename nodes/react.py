@@ -29,6 +29,7 @@ from certigraph.adapters.models.prompts import (
     clip,
     format_history,
     quote,
+    quote_history,
     unquote_line,
 )
 from certigraph.adapters.models.schemas import Bounded, Truncated
@@ -130,7 +131,7 @@ async def situation_prompt(state: DecideView, question: str, runtime: Runtime[Co
     profile = await profile_of("executor", runtime)
     rest = build_prompt(runtime, before + after, role=ACTOR)
     history = format_history(state["turns"], rest.system + rest.user, profile)
-    shown = f"Actions so far and the world's answers, the latest last:\n{quote(history.text)}\n\n"
+    shown = f"Actions so far and the world's answers, the latest last:\n{quote_history(history)}\n\n"
     return build_prompt(runtime, before + shown + after, role=ACTOR, cut=history.cut)
 
 

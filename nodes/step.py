@@ -18,7 +18,14 @@ from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.episodes import admissible_actions, candidate_actions
 from certigraph.adapters.matching import find_exact, is_focus, tokens
 from certigraph.adapters.models.calls import ask, profile_of
-from certigraph.adapters.models.prompts import build_prompt, bullet_list, format_history, numbered_list, quote
+from certigraph.adapters.models.prompts import (
+    build_prompt,
+    bullet_list,
+    format_history,
+    numbered_list,
+    quote,
+    quote_history,
+)
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
@@ -172,7 +179,7 @@ async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, An
     )
     profile = await profile_of("planner", runtime)
     history = format_history(state["turns"], PLANNER_ROLE + before + after, profile)
-    shown = f"Actions so far and the world's answers, the latest last:\n{quote(history.text)}\n\n"
+    shown = f"Actions so far and the world's answers, the latest last:\n{quote_history(history)}\n\n"
     prompt = build_prompt(runtime, before + shown + after, role=PLANNER_ROLE, cut=history.cut)
     answer = await ask(prompt, Next, role="planner", runtime=runtime)
     relevant = (state["insights"][n - 1] for n in dict.fromkeys(answer.insights) if 0 < n <= len(state["insights"]))
@@ -412,7 +419,7 @@ async def align(state: AlignView, runtime: Runtime[Context]) -> dict[str, Any]:
     else:
         after = f"The world now:\n{quote(state['evidence'].view)}\n\n{after}"
         history = format_history(state["turns"], EVALUATOR_ROLE + before + after, profile)
-        shown = f"Actions so far and the world's answers, the latest last:\n{quote(history.text)}\n\n"
+        shown = f"Actions so far and the world's answers, the latest last:\n{quote_history(history)}\n\n"
         prompt = build_prompt(runtime, before + shown + after, role=EVALUATOR_ROLE, cut=history.cut)
     answer = await ask(prompt, Ruling, role="validator", runtime=runtime)
     return {"approval": Approval(approved=not answer.forbidden, reason=answer.reason if answer.forbidden else "")}
@@ -455,7 +462,7 @@ async def assess(state: AssessView, runtime: Runtime[Context]) -> dict[str, Any]
     turns = state["turns"][state["begun"] :] if profile.is_small else state["turns"]
     history = format_history(turns, EVALUATOR_ROLE + before + after, profile)
     heading = "Done for it, with the world's answers" if profile.is_small else "Actions so far and the world's answers"
-    shown = f"{heading}, the latest last:\n{quote(history.text)}\n\n"
+    shown = f"{heading}, the latest last:\n{quote_history(history)}\n\n"
     prompt = build_prompt(runtime, before + shown + after, role=EVALUATOR_ROLE, cut=history.cut)
     answer = await ask(prompt, Completion, role="validator", runtime=runtime)
     status = "completed" if answer.completed else "failed" if answer.blocked else "open"

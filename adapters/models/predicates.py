@@ -23,6 +23,7 @@ from certigraph.adapters.models.prompts import (
     numbered_list,
     one_line,
     quote,
+    quote_history,
     unquote_line,
 )
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
@@ -81,7 +82,7 @@ async def ask_rest_of_plan(
         limits=_format_limits(task, runtime, used=len(state["turns"])),
     )
     history = format_history(state["turns"], PLANNER + before + after, profile)
-    shown = f"\nActions so far and the world's answers, the latest last:\n{quote(history.text)}\n"
+    shown = f"\nActions so far and the world's answers, the latest last:\n{quote_history(history)}\n"
     return await _ask_conditions(before + shown + after, task, end, runtime, cut=history.cut)
 
 
@@ -303,7 +304,7 @@ async def _action_prompt(state: RealizeView, request: str, options: str, runtime
     )
     rest = build_prompt(runtime, before + after, role=REALIZER)
     history = format_history(state["turns"], rest.system + rest.user, profile)
-    shown = f"Actions so far and the world's answers, the latest last:\n{quote(history.text)}\n\n"
+    shown = f"Actions so far and the world's answers, the latest last:\n{quote_history(history)}\n\n"
     return build_prompt(runtime, before + shown + after, role=REALIZER, cut=history.cut)
 
 
@@ -470,7 +471,7 @@ async def _verdict_prompt(
     after = f"\n{notes.strip()}\n" if notes.strip() else ""
     after += f"\nThe world now:\n{quote(view)}\n" if shows_view and view else ""
     history = format_history(state["turns"], VALIDATOR + before + after, profile)
-    shown = f"The latest actions, which are to be judged, and the world's answers:\n{quote(history.text)}\n"
+    shown = f"The latest actions, which are to be judged, and the world's answers:\n{quote_history(history)}\n"
     return build_prompt(runtime, before + shown + after, role=VALIDATOR, cut=history.cut)
 
 

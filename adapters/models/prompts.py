@@ -11,7 +11,7 @@ from typing import NamedTuple
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import context_of, live_benchmark
-from certigraph.adapters.models.profiles import ModelProfile, estimate_tokens
+from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN, ModelProfile, estimate_tokens
 from certigraph.adapters.protocols import Context
 from certigraph.state.records import Attempt
 from certigraph.state.run import Turn
@@ -68,6 +68,10 @@ class History(NamedTuple):
     cut: tuple[str, ...] = ()
 
 
+MIN_TURN = 2_000
+"""Minimum characters of the latest turn, however little of the window is left."""
+
+
 def format_history(
     turns: Sequence[Turn], rest: str, profile: ModelProfile, *, most_tokens: int | None = None
 ) -> History:
@@ -88,14 +92,19 @@ def format_history(
     texts = [_format_whole_turn(number, turn) for number, turn in enumerate(turns, 1)]
     available = profile.prompt_tokens - estimate_tokens(rest)
     available = available if most_tokens is None else min(available, most_tokens)
-    if not (start := _first_fitting([estimate_tokens(text) for text in texts], available)):
+    lengths = [estimate_tokens(text) for text in texts]
+    start = _first_fitting(lengths, available)
+    if sum(lengths[start:]) <= available and not start:
         return History("\n".join(texts) or "(nothing)")
     cut = _describe_cut(start, len(texts), most_tokens if available == most_tokens else None)
-    return History("\n".join([f"({cut[0]} are left out)", *texts[start:]]), cut)
+    latest = clip(texts[-1], max(int(available * CHARACTERS_PER_TOKEN), MIN_TURN))
+    cut += () if latest == texts[-1] else ("the end of the latest turn",)
+    left_out = [f"({cut[0]} are left out)"] if start else []
+    return History("\n".join([*left_out, *texts[start:-1], latest]), cut)
 
 
 def _first_fitting(lengths: Sequence[int], available: int) -> int:
-    """Return the index of the first turn that is shown; the last turn is shown even if it does not fit.
+    """Return the index of the first turn that is shown; the last turn is shown even if it does not fit whole.
 
     The turns are added one by one, as in the run, so that the start moves rarely and prefix caches can be used.
     """
@@ -190,6 +199,11 @@ MAX_QUOTE = 100_000
 def quote(text: str, most: int = MAX_QUOTE) -> str:
     """Quote text of the world between tags that the text cannot close itself, clipped to `most` characters."""
     return f"<world>\n{clip(WORLD_TAG.sub('[tag]', text), most)}\n</world>"
+
+
+def quote_history(history: History) -> str:
+    """Quote formatted turns, which are already as long as the window allows."""
+    return quote(history.text, len(history.text))
 
 
 def unquote_line(text: str) -> str:

@@ -14,6 +14,7 @@ from certigraph.adapters.models.prompts import (
     format_history,
     format_turns,
     quote,
+    quote_history,
     unquote_line,
 )
 from certigraph.adapters.protocols import Context, Operator
@@ -313,7 +314,7 @@ async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str
         history = format_history(
             state["turns"], format_findings(known), profile, most_tokens=profile.prompt_tokens // HISTORY_SHARE
         )
-        transcript = Shown(quote(history.text, len(history.text)), history.cut)
+        transcript = Shown(quote_history(history), history.cut)
     text = await ask_answer(state, transcript, runtime, closest=True)
     if answer_weakness(text) and known:
         text = known[-1].finding.text

@@ -134,8 +134,8 @@ class WorldState(NamedTuple):
                 return "inventory" in thing.holders
             case "placed":
                 return place in (*thing.holders, thing.room)
-            case "device" | "container" | "matter":
-                return place in thing.properties
+            case "device" | "container" | "matter" | "off" | "on":
+                return _STATES.get(kind, place) in thing.properties
             case "connected":
                 return place in thing.connected
             case "above" | "below":
@@ -159,8 +159,10 @@ class WorldState(NamedTuple):
 
 
 _SIGNS = {"above": 1, "below": -1}
+_STATES = {"on": "activated", "off": "deactivated"}
+"""Kind of a condition on a device -> the property that it names."""
 
-_PROPERTIES = ("above", "below", "connected", "device", "container", "matter")
+_PROPERTIES = ("above", "below", "connected", "container", "device", "matter", "off", "on")
 """Kinds of conditions on a property of a thing."""
 
 

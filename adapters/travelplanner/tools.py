@@ -23,6 +23,7 @@ from certigraph.adapters.models.prompts import (
     format_history,
     format_turns,
     quote,
+    quote_history,
     unquote_line,
 )
 from certigraph.adapters.models.schemas import Bounded
@@ -464,7 +465,7 @@ def _full_prompt(state: DecideView, profile: ModelProfile, runtime: Runtime[Cont
     )
     rest = build_prompt(runtime, before + after, role=TRAVEL_AGENT)
     history = format_history(state["turns"], rest.system + rest.user, profile)
-    calls = f"Calls so far and their answers, the latest last:\n{quote(history.text, len(history.text))}\n\n"
+    calls = f"Calls so far and their answers, the latest last:\n{quote_history(history)}\n\n"
     return build_prompt(runtime, before + calls + after, role=TRAVEL_AGENT, cut=history.cut)
 
 

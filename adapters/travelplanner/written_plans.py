@@ -19,6 +19,7 @@ from certigraph.adapters.models.prompts import (
     format_history,
     format_turns,
     quote,
+    quote_history,
 )
 from certigraph.adapters.models.schemas import MAX_CHARS, THOUGHT_END
 from certigraph.adapters.processes import run_in_thread
@@ -363,7 +364,7 @@ def _build_question(state: DecideView, reference: ReferencePart, profile: ModelP
     else:
         ask = ASK_PLAN if single else ASK_TURN
         history = format_history(state["turns"], reference.rules + request + ask, profile)
-    done = f"Done so far, with the answers:\n{quote(history.text, len(history.text))}\n\n"
+    done = f"Done so far, with the answers:\n{quote_history(history)}\n\n"
     return Prompt(reference.rules, f"{request}{done}{ask}", (*reference.cut, *history.cut))
 
 

@@ -23,6 +23,9 @@ from certigraph.state.records import Action
 MAX_PERTURBED_STEPS = 25
 """Maximum number of actions of a perturbed path."""
 
+MAX_SAMPLED = 10
+"""Maximum number of things, besides those that an action names, about which it is asked where they are."""
+
 KINDS = ("wrong room", "wrong object", "wrong focus", "denied action")
 
 
@@ -45,8 +48,11 @@ def conditions_about(world: WorldState, goal: str, action: str) -> Iterator[str]
         yield f"The {name} has been made."
         yield f"The {name.split()[-1]} is in focus."
         yield f"The inventory contains the {name.split()[-1]}."
+        yield f"The {name} is turned on."
+        yield f"The {name} is turned off."
     mentioned = [name for name in names if name in action]
-    for name in mentioned or names[:5]:
+    sampled = random.Random(f"{action} {len(names)}").sample(names, min(MAX_SAMPLED, len(names)))
+    for name in dict.fromkeys([*mentioned, *sampled]):
         for place in places:
             yield f"The {name} is in the {place}."
 
@@ -91,8 +97,9 @@ def _walk(path: str, actions: Sequence[str], goal: str, setting: object, simulat
         if observation.text.startswith("You focus on the "):
             focus = observation.text.removeprefix("You focus on the ").rstrip(".")
         truth = read_world(simulator.object_tree(), focus)
+        view = world.view()
         for text in dict.fromkeys(conditions_about(truth, goal, action)):
-            decision, condition = decide_condition(text, observation), parse_condition(text)
+            decision, condition = decide_condition(text, observation, view), parse_condition(text)
             if decision is None:
                 counts["undecided"] += 1
                 continue

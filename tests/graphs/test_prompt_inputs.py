@@ -18,7 +18,7 @@ import certigraph
 from certigraph.adapters.scienceworld import operators as scienceworld
 from certigraph.adapters.scienceworld.prompts import PLACES
 from certigraph.adapters.scienceworld.recordings import GoldRecording, create_replay_world, read_recordings
-from certigraph.adapters.scienceworld.splits import MOVE_COSTS
+from certigraph.adapters.scienceworld.splits import MOVE_COSTS, EpisodeSetting
 from certigraph.adapters.scienceworld.world import ScienceWorld
 from certigraph.nodes import react
 from certigraph.runtime.prompts import collect_prompts
@@ -45,9 +45,14 @@ def recordings() -> dict[str, GoldRecording]:
 class LimitedTwins(Twins):
     """Recorded worlds of ScienceWorld with a limit of moves."""
 
+    def task(self, task_id: str) -> certigraph.Task:
+        return super().task(task_id).model_copy(update={"constants": self._setting(task_id).model_dump()})
+
     def open(self, task: certigraph.Task) -> ScienceWorld:
-        recording = self.recorded[task.id]
-        return create_replay_world(recording, recording.setting.model_copy(update={"unit": "moves", "limit": MOVES}))
+        return create_replay_world(self.recorded[task.id], self._setting(task.id))
+
+    def _setting(self, task_id: str) -> EpisodeSetting:
+        return self.recorded[task_id].setting.model_copy(update={"unit": "moves", "limit": MOVES})
 
 
 def play(graph: str, family: str, answers: Answers, out: Path, *, limited: bool = False) -> LoggingEndpoint:
@@ -97,18 +102,24 @@ def after_the_recipe(tmp_path_factory: pytest.TempPathFactory) -> LoggingEndpoin
     missing = {"holds": 0, "reason": "no", "reachable": True}
     answers = {
         "Conditions": [{"conditions": ["The recipe was read.", "Salt water was made.", "It was tasted."]}],
-        "NextAction": actions_of("chemistry-mix"),
-        "Holds": [*[missing] * reading, known, missing, missing, {"holds": 0, "reason": "never", "reachable": False}],
+        "NextActions": actions_of("chemistry-mix"),
+        "FullHolds": [
+            *[missing] * reading,
+            known,
+            missing,
+            missing,
+            {"holds": 0, "reason": "never", "reachable": False},
+        ],
     }
     return play("sdp", "chemistry-mix", answers, tmp_path_factory.mktemp("sdp"))
 
 
-@pytest.mark.parametrize("form", ["NextAction", "Holds", "Conditions"])
+@pytest.mark.parametrize("form", ["NextActions", "FullHolds", "Conditions"])
 def test_a_recipe_that_was_read_stands_in_the_next_prompt_of_every_role(form: str, after_the_recipe: LoggingEndpoint):
     forms = [request.form for request in after_the_recipe.received]
     shown = [RECIPE in request.text for request in after_the_recipe.received]
     reading = shown.index(True)
-    assert forms[reading] == "Holds", "the checker sees the recipe first, as the world's answer"
+    assert forms[reading] == "FullHolds", "the checker sees the recipe first, as the world's answer"
     assert form in forms[:reading], "requests before the recipe was read"
     later = [has for name, has in zip(forms[reading + 1 :], shown[reading + 1 :], strict=True) if name == form]
     assert later
@@ -130,12 +141,12 @@ def test_a_reading_survives_looking_around_in_react(tmp_path: Path):
 def test_a_reading_survives_looking_around_in_sdp(tmp_path: Path):
     answers = {
         "Conditions": [{"conditions": ["The temperature was measured.", "It is in a box."]}],
-        "NextAction": [*actions_of("use-thermometer", until="use thermometer"), {"action": "look around"}],
-        "Holds": [{"holds": 0, "reason": "no"}],
+        "NextActions": [*actions_of("use-thermometer", until="use thermometer"), {"action": "look around"}],
+        "FullHolds": [{"holds": 0, "reason": "no"}],
     }
-    texts = play("sdp", "use-thermometer", answers, tmp_path).texts("NextAction")
+    texts = play("sdp", "use-thermometer", answers, tmp_path).texts("NextActions")
     first = next(n for n, text in enumerate(texts) if READING in text)
-    assert first == len(answers["NextAction"]) - 1, "the request after the measurement"
+    assert first == len(answers["NextActions"]) - 1, "the request after the measurement"
     assert len(texts) > first + 5
     assert all(READING in text for text in texts[first:])
 
@@ -243,14 +254,13 @@ def places() -> Iterator[str]:
 @pytest.mark.parametrize("graph", ["step", "clin", "react", "sdp"])
 def test_the_first_prompt_names_no_place_of_a_thing(graph: str, tmp_path: Path):
     acts = actions_of("boil", until="look around")
-    log = play(graph, "boil", {**LIMITED_ANSWERS, "Thought": acts, "NextAction": acts}, tmp_path)
+    log = play(graph, "boil", {**LIMITED_ANSWERS, **dict.fromkeys(ACTING_FORMS, acts)}, tmp_path)
     assert len([*places()]) >= 10
     for text in (log.received[0].text, log.received[1].text):
         assert [clause for clause in places() if clause in text] == []
 
 
-WITHOUT_MOVES = pytest.mark.xfail(strict=True, reason="SDP's Propose and Validate have no view of the world")
-
+ACTING_FORMS = ("NextActions", "SubtaskMove", "Thought")
 LIMITED_ANSWERS = {
     "Conditions": [{"conditions": ["The water is hot.", "The water boils."]}],
     "Next": [{"subtask": "boil the water"}],
@@ -263,11 +273,11 @@ LIMITED_ANSWERS = {
     ("graph", "form"),
     [
         ("react", "Thought"),
-        pytest.param("sdp", "Conditions", marks=WITHOUT_MOVES),
-        ("sdp", "NextAction"),
-        pytest.param("sdp", "Holds", marks=WITHOUT_MOVES),
+        ("sdp", "Conditions"),
+        ("sdp", "NextActions"),
+        ("sdp", "FullHolds"),
         ("step", "Next"),
-        ("step", "Thought"),
+        ("step", "SubtaskMove"),
         ("step", "Completion"),
         ("tdp", "Subtasks"),
         ("tdp", "Plan"),
@@ -277,13 +287,15 @@ LIMITED_ANSWERS = {
 )
 def test_moves_used_and_left_and_what_waiting_costs_stand_in_every_prompt(graph: str, form: str, tmp_path: Path):
     acts = actions_of("boil", until="activate")
-    texts = play(graph, "boil", {**LIMITED_ANSWERS, "Thought": acts, "NextAction": acts}, tmp_path, limited=True).texts(
+    texts = play(graph, "boil", {**LIMITED_ANSWERS, **dict.fromkeys(ACTING_FORMS, acts)}, tmp_path, limited=True).texts(
         form
     )
     assert texts
     lines = [next((line for line in text.splitlines() if line.endswith(MOVE_COSTS)), "") for text in texts]
     assert [text for text, line in zip(texts, lines, strict=True) if not line] == []
     numbers = [[int(word.strip(",.")) for word in line.split() if word.strip(",.").isdecimal()][:2] for line in lines]
+    if form == "Conditions":  # before the first move, nothing is used
+        numbers = [[0, limit] for limit, *_ in numbers]
     assert {used + left for used, left in numbers} == {MOVES}
     assert [used for used, _ in numbers] == sorted(used for used, _ in numbers)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certigraph.adapters.models.profiles import ModelProfile, estimate_tokens
-from certigraph.adapters.models.prompts import format_history
+from certigraph.adapters.models.prompts import MAX_QUOTE, format_history, quote_history
 from certigraph.state.run import Turn
 
 
@@ -30,7 +30,8 @@ def test_the_latest_turns_are_shown_as_far_as_they_fit(lengths: list[int], token
     numbers = shown(history.text)
     assert numbers == [*range(numbers[0], len(lengths) + 1)]
     assert len(numbers) == 1 or estimate_tokens(history.text) <= profile.prompt_tokens + 50
-    assert history.cut == ((f"the oldest {numbers[0] - 1} of {len(lengths)} turns",) if numbers[0] > 1 else ())
+    left_out = [cut for cut in history.cut if cut != "the end of the latest turn"]
+    assert left_out == ([f"the oldest {numbers[0] - 1} of {len(lengths)} turns"] if numbers[0] > 1 else [])
 
 
 def test_a_cut_leaves_half_of_the_space_filled_and_the_start_moves_rarely():
@@ -60,3 +61,17 @@ def test_a_small_model_sees_the_latest_and_the_rest_is_recorded(count: int, cut:
     history = format_history(turns(*[10] * count), "", ModelProfile("small", 4_096))
     assert history.cut == cut
     assert history.text.count("> act") == count - (3 if cut else 0)
+
+
+def test_a_latest_turn_that_does_not_fit_loses_its_end_and_says_so():
+    long = Turn(action="read", observation="x" * 400_000)
+    history = format_history([Turn(action="first", observation="short"), long], "", ModelProfile("full", 16_000))
+    assert estimate_tokens(history.text) <= 12_100
+    assert history.cut == ("the oldest 1 of 2 turns", "the end of the latest turn")
+    assert format_history([Turn(action="a", observation="b")], "", ModelProfile("full", 16_000)).cut == ()
+
+
+def test_a_history_beyond_the_longest_quote_is_quoted_whole():
+    history = format_history(turns(*[3_000] * 60), "", ModelProfile("full", 1_000_000))
+    assert shown(quote_history(history)) == [*range(1, 61)]
+    assert len(history.text) > MAX_QUOTE
