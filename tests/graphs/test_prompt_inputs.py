@@ -294,8 +294,8 @@ def test_moves_used_and_left_and_what_waiting_costs_stand_in_every_prompt(graph:
     lines = [next((line for line in text.splitlines() if line.endswith(MOVE_COSTS)), "") for text in texts]
     assert [text for text, line in zip(texts, lines, strict=True) if not line] == []
     numbers = [[int(word.strip(",.")) for word in line.split() if word.strip(",.").isdecimal()][:2] for line in lines]
-    if form == "Conditions":  # before the first move, nothing is used
-        numbers = [[0, limit] for limit, *_ in numbers]
+    if form == "Conditions":  # the first plan is made before the world is seen, and gets the limit alone
+        numbers[0] = [MOVES - numbers[0][0], MOVES]
     assert {used + left for used, left in numbers} == {MOVES}
     assert [used for used, _ in numbers] == sorted(used for used, _ in numbers)
 
