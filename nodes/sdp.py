@@ -25,6 +25,7 @@ from certigraph.nodes.slots import (
     prefer_benchmark_operator,
 )
 from certigraph.state.records import (
+    CHECK,
     RESTORE,
     Action,
     Attempt,
@@ -38,7 +39,7 @@ from certigraph.state.records import (
     UnknownName,
     Verdict,
 )
-from certigraph.state.run import CHECK, certified_states, create_turn, predicates_in_force
+from certigraph.state.run import certified_states, create_turn, predicates_in_force
 from certigraph.state.sdp import (
     CUT_ARGUMENT,
     ProposeView,

@@ -62,6 +62,11 @@ WRITTEN, OFFERED = "written", "offered"
 and the listed actions that it was offered and did not mean."""
 
 
+CHECK = "check"
+"""Kind of an action that does nothing in the world: the agent finds its target met already, and what the world shows
+now is judged. It counts as a step of the run."""
+
+
 class Action(Record):
     """What the agent does: text, and typed arguments where the benchmark defines them."""
 

@@ -112,10 +112,6 @@ def world_ending(state: RunState) -> str:
     return WORLD_ENDED if observation and observation.done else GAVE_UP
 
 
-CHECK = "check"
-"""Kind of an action that does nothing in the world: the agent finds its target met already, and what the world shows
-now is judged. It counts as a step of the run."""
-
 # The actions of search agents: search for passages, look something up on a page, record a finding, answer.
 
 SEARCH, CLAIM, ANSWER, FINISH = "search", "claim", "answer", "finish"

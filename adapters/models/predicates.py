@@ -29,8 +29,8 @@ from certigraph.adapters.models.prompts import (
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
 from certigraph.adapters.models.scripts import collect_citations
 from certigraph.adapters.protocols import Context
-from certigraph.state.records import Action, Fact, Predicate, Task, Verdict
-from certigraph.state.run import CHECK, CertifiedState
+from certigraph.state.records import CHECK, Action, Fact, Predicate, Task, Verdict
+from certigraph.state.run import CertifiedState
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView, build_plan, needs_rest_of_plan
 
 # A plan.

@@ -41,8 +41,7 @@ from certigraph.adapters.scienceworld.conditions import (
     parse_condition,
 )
 from certigraph.adapters.scienceworld.world import PENDING_QUESTION, classify_reply, normalise_text
-from certigraph.state.records import Action, Observation, Predicate, Verdict
-from certigraph.state.run import CHECK
+from certigraph.state.records import CHECK, Action, Observation, Predicate, Verdict
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView, needs_rest_of_plan
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from certigraph.adapters.scienceworld.conditions import ROOMS, parse_condition
 from certigraph.adapters.scienceworld.operators import GOAL, REJECTED, draft_conditions, select_target_actions
 from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
 from certigraph.adapters.scienceworld.world import PENDING_QUESTION
-from certigraph.state.records import Action, Attempt, Audit, Invalidation, Observation, Predicate, Task, Verdict
-from certigraph.state.run import CHECK, Belief, CertifiedState, Evidence, Turn
+from certigraph.state.records import CHECK, Action, Attempt, Audit, Invalidation, Observation, Predicate, Task, Verdict
+from certigraph.state.run import Belief, CertifiedState, Evidence, Turn
 
 TASK = Task(benchmark="scienceworld", id="find-plant:0", goal="Your task is to find a(n) plant. First, focus on it.")
 VIEW = "This room is called the kitchen. In it, you see:\nan orange\na seed jar\nRooms seen: kitchen, hallway"
