@@ -124,15 +124,15 @@ async def situation_prompt(state: DecideView, question: str, runtime: Runtime[Co
     """Build a prompt from the agent's situation (assignment, notes, turns, the world now) and a question about it."""
     notes = [*state["advice"], *state["belief"].text.splitlines()]
     limit = limits_of(state["task"], runtime).steps
-    before = f"Assignment: {state['assignment']}\n\n"
-    after = f"To keep in mind:\n{bullet_list(notes)}\n\n" if notes else ""
+    after = f"Assignment: {state['assignment']}\n\n"
+    after += f"To keep in mind:\n{bullet_list(notes)}\n\n" if notes else ""
     after += f"The world now:\n{quote(state['evidence'].view)}\n\n"
     after += f"Actions used in this episode: {state['steps']} of at most {limit}.\n\n{question}"
     profile = await profile_of("executor", runtime)
-    rest = build_prompt(runtime, before + after, role=ACTOR)
+    rest = build_prompt(runtime, after, role=ACTOR)
     history = format_history(state["turns"], rest.system + rest.user, profile)
     shown = f"Actions so far and the world's answers, the latest last:\n{quote_history(history)}\n\n"
-    return build_prompt(runtime, before + shown + after, role=ACTOR, cut=history.cut)
+    return build_prompt(runtime, shown + after, role=ACTOR, cut=history.cut)
 
 
 async def decision_prompt(state: DecideView, choice: str, runtime: Runtime[Context]) -> Prompt:

@@ -22,6 +22,7 @@ from certigraph.adapters.models.prompts import (
     build_prompt,
     bullet_list,
     format_history,
+    format_latest,
     numbered_list,
     quote,
     quote_history,
@@ -167,20 +168,21 @@ class Next(BaseModel):
 @prefer_benchmark_operator
 async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the next subtask, or for a refinement of the one that failed (STEP Algorithm 1, lines 5-10)."""
+    profile = await profile_of("planner", runtime)
     before = f"Task: {state['task'].goal}\n\n"
+    done = format_latest([*map(_format_subtask, state["subtasks"])], profile, "subtasks")
     after = PLANNER_SITUATION.format(
         strategy=numbered_list(state["strategy"]),
         insights=numbered_list(state["insights"]),
-        done=bullet_list(map(_format_subtask, state["subtasks"])),
+        done=done.text,
         view=quote(state["evidence"].view),
         used=len(state["turns"]),
         steps=limits_of(state["task"], runtime).steps,
         order=_planner_instruction(state),
     )
-    profile = await profile_of("planner", runtime)
     history = format_history(state["turns"], PLANNER_ROLE + before + after, profile)
     shown = f"Actions so far and the world's answers, the latest last:\n{quote_history(history)}\n\n"
-    prompt = build_prompt(runtime, before + shown + after, role=PLANNER_ROLE, cut=history.cut)
+    prompt = build_prompt(runtime, before + shown + after, role=PLANNER_ROLE, cut=(*done.cut, *history.cut))
     answer = await ask(prompt, Next, role="planner", runtime=runtime)
     relevant = (state["insights"][n - 1] for n in dict.fromkeys(answer.insights) if 0 < n <= len(state["insights"]))
     return {"subtask": StepSubtask(text=answer.subtask, insights=tuple(relevant))}
@@ -453,17 +455,17 @@ async def assess(state: AssessView, runtime: Runtime[Context]) -> dict[str, Any]
     Used alone it judges after every action, as in the STEP paper (Algorithm 1, line 14).
     """
     profile = await profile_of("validator", runtime)
-    before = f"Subtask: {state['subtask'].text}\n\n"
     report = state["action"].args.get(REPORT)
     claim = f"\nThe agent reports about the subtask:\n{quote(str(report))}\n" if report else ""
-    after = (SMALL_ASSESS_QUESTION if profile.is_small else ASSESS_QUESTION).format(
+    after = f"Subtask: {state['subtask'].text}\n\n"
+    after += (SMALL_ASSESS_QUESTION if profile.is_small else ASSESS_QUESTION).format(
         view=quote(state["evidence"].view), claim=claim, begun=state["begun"]
     )
     turns = state["turns"][state["begun"] :] if profile.is_small else state["turns"]
-    history = format_history(turns, EVALUATOR_ROLE + before + after, profile)
+    history = format_history(turns, EVALUATOR_ROLE + after, profile)
     heading = "Done for it, with the world's answers" if profile.is_small else "Actions so far and the world's answers"
     shown = f"{heading}, the latest last:\n{quote_history(history)}\n\n"
-    prompt = build_prompt(runtime, before + shown + after, role=EVALUATOR_ROLE, cut=history.cut)
+    prompt = build_prompt(runtime, shown + after, role=EVALUATOR_ROLE, cut=history.cut)
     answer = await ask(prompt, Completion, role="validator", runtime=runtime)
     status = "completed" if answer.completed else "failed" if answer.blocked else "open"
     return {"subtask": state["subtask"].model_copy(update={"status": status, "reason": answer.reason})}

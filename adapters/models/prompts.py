@@ -68,6 +68,9 @@ class History(NamedTuple):
     cut: tuple[str, ...] = ()
 
 
+LIST_SHARE = 4
+"""A list besides the history takes at most one part in so many of a prompt."""
+
 MIN_TURN = 2_000
 """Minimum characters of the latest turn, however little of the window is left."""
 
@@ -101,6 +104,19 @@ def format_history(
     cut += () if latest == texts[-1] else ("the end of the latest turn",)
     left_out = [f"({cut[0]} are left out)"] if start else []
     return History("\n".join([*left_out, *texts[start:-1], latest]), cut)
+
+
+def format_latest(lines: Sequence[str], profile: ModelProfile, noun: str) -> History:
+    """Format entries as a list, oldest first; the oldest are left out if all take more than a quarter of the prompt.
+
+    Args:
+        lines: the entries.
+        profile: profile of the model.
+        noun: what the entries are, in the plural.
+    """
+    start = _first_fitting([estimate_tokens(line) for line in lines], profile.prompt_tokens // LIST_SHARE)
+    cut = (f"the oldest {start} of {len(lines)} {noun}",) if start else ()
+    return History("\n".join([*(f"({one} are left out)" for one in cut), bullet_list(lines[start:])]), cut)
 
 
 def _first_fitting(lengths: Sequence[int], available: int) -> int:

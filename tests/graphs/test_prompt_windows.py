@@ -38,12 +38,7 @@ SLOW_WORLDS = (
 WORLDS = (*FAST_WORLDS, *(pytest.param(*world, marks=pytest.mark.slow) for world in SLOW_WORLDS))
 """Benchmarks that open without a JVM: name, task (the first one if empty), whether its own data is read."""
 
-UNBOUNDED = pytest.mark.xfail(reason="STEP's Planner lists all subtasks whole, whatever the window")
-CASES = (
-    *((graph, window) for graph in ("react", "sdp", "tdp") for window in (16_000, 128_000)),
-    pytest.param("step", 16_000, marks=UNBOUNDED),
-    ("step", 128_000),
-)
+CASES = (*((graph, window) for graph in ("react", "sdp", "step", "tdp") for window in (16_000, 128_000)),)
 
 LENGTH = 2_000
 """Characters of every free text that the model writes."""
