@@ -85,6 +85,12 @@ async def model_for(role: str, context: Context) -> BaseChatModel:
     return FaultyModel(chat=model, faults=context.faults, trial=context.trial)
 
 
+def is_played_by_script(role: str, runtime: Runtime[Context]) -> bool:
+    """Return whether a scripted or simulated model, which costs nothing, was chosen by name for a role."""
+    context = runtime.context or Context()
+    return context.chat is None and is_scripted(context.roles.get(role, context.model))
+
+
 async def profile_of(role: str, runtime: Runtime[Context]) -> ModelProfile:
     """Return the profile of a role's model, which says how much a prompt may hold."""
     context = runtime.context or Context()

@@ -168,6 +168,8 @@ def answer_progress(position: GoldProgress, form: dict[str, Any]) -> Any:
 # The expert.
 
 IDLE_ACTION = "look around"
+TARGET_FIELD = "target"
+"""Field of a form for actions that says how the target stands."""
 
 MAX_SUBTASK_ACTIONS = 8
 """Maximum number of actions of a subtask; after this many, STEP by default replaces a subtask by a finer one."""
@@ -203,6 +205,8 @@ def _answer_subtask(position: GoldProgress, form: dict[str, Any]) -> Any:
 
 
 def _answer_action(position: GoldProgress, form: dict[str, Any]) -> Any:
+    if TARGET_FIELD in form["properties"] and _holds_already(position):
+        return {"thought": "the world's state says so", TARGET_FIELD: "holds", "action": ""}
     return action_answer(_next_action(position), form, "the gold path says so", last=len(position.remaining) <= 1)
 
 
@@ -211,10 +215,14 @@ def _answer_proposals(position: GoldProgress, form: dict[str, Any]) -> Any:
 
 
 def _next_action(position: GoldProgress) -> str:
-    check = position.check(position.tail[0]) if position.tail else None
-    if check and check.holds:
+    if _holds_already(position):
         return IDLE_ACTION
     return position.gold.actions[min(position.done, len(position.gold.actions) - 1)]
+
+
+def _holds_already(position: GoldProgress) -> bool:
+    check = position.check(position.tail[0]) if position.tail else None
+    return check is not None and check.holds
 
 
 def _answer_verdict(position: GoldProgress, form: dict[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.episodes import admissible_actions
 from certigraph.adapters.matching import NONE_OF_THESE, find_encoder, select_actions, tokens
-from certigraph.adapters.models.calls import choose
+from certigraph.adapters.models.calls import choose, is_played_by_script
 from certigraph.adapters.models.predicates import (
     CHECK_ACTION,
     UNREACHABLE_ACTION,
@@ -294,28 +294,39 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
         return {"action": action, "upcoming": upcoming}
 
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        verdict = _judge_by_shortcut(state["tail"], state["observation"])
-        if grounded and state["observation"].solved:
-            verdict = _pass_to_goal(state["tail"], state["observation"], state["evidence"].view)
-        elif grounded and len({*_pending_options(state["observation"])}) == 1:
+        tail, observation = state["tail"], state["observation"]
+        verdict = _judge_by_shortcut(tail, observation)
+        if grounded and len({*_pending_options(observation)}) == 1:
             verdict = Verdict(depth=0, pending=True)  # there is nothing to choose, and nothing was done yet
-        elif verdict is None and grounded:
-            verdict = _judge_by_rules(state["tail"], state["observation"], state["evidence"].view)
-        if verdict is None or (not verdict.depth and _needs_judgement(state)):
-            judged = [predicate for predicate in state["tail"] if predicate.kind != "goal"]
-            notes = _verdict_notes(state["observation"], credits_rooms=not grounded)
-            failed = state["observation"].data.get("result") == "failed"
-            verdict = await ask_verdict(
-                state, runtime, tail=judged, notes=notes, shows_view=grounded, ends_chain=failed
-            )
-        return {"verdict": verdict}
+        elif grounded and (verdict is None or observation.solved):
+            verdict = _judge_by_rules(tail, observation, state["evidence"].view)
+            if observation.solved:
+                verdict = _pass_to_goal(tail, verdict, observation)
+            elif verdict is None or not _is_final(verdict, state, runtime):
+                by_model = await _ask_verdict(state, runtime, grounded=True)
+                verdict = by_model if verdict is None or by_model.depth >= verdict.depth else verdict
+        return {"verdict": verdict or await _ask_verdict(state, runtime, grounded=False)}
 
     return {"propose": propose, "realize": realize, "validate": validate, "replan": replan}
 
 
-def _needs_judgement(state: ValidateView) -> bool:
-    # A rule that finds the target unmet neither ends a chain of actions nor decides whether the target can be reached.
-    return (bool(state["upcoming"]) and state["observation"].accepted) or state["action"] == UNREACHABLE_ACTION
+async def _ask_verdict(state: ValidateView, runtime: Runtime[Context], *, grounded: bool) -> Verdict:
+    judged = [predicate for predicate in state["tail"] if predicate.kind != "goal"]
+    notes = _verdict_notes(state["observation"], credits_rooms=not grounded)
+    failed = state["observation"].data.get("result") == "failed"
+    return await ask_verdict(state, runtime, tail=judged, notes=notes, shows_view=grounded, ends_chain=failed)
+
+
+def _is_final(verdict: Verdict, state: ValidateView, runtime: Runtime[Context]) -> bool:
+    """Return whether a verdict by rules stands without the model.
+
+    A rule that finds the target unmet neither ends a chain of actions, nor says what was met in its course, nor whether
+    the target can still be reached. A script judges all conditions by the world's state, so that asking it is free.
+    """
+    if is_played_by_script("validator", runtime):
+        return False
+    is_last = len(state["turns"]) == 1 and not (state["upcoming"] and state["observation"].accepted)
+    return bool(verdict.depth) or (is_last and state["action"] != UNREACHABLE_ACTION)
 
 
 def _planning_notes(hint: Sequence[str], refused: Iterable[str] = ()) -> str:
@@ -492,9 +503,8 @@ def _judge_by_shortcut(tail: Sequence[Predicate], observation: Observation) -> V
     return None
 
 
-def _pass_to_goal(tail: Sequence[Predicate], observation: Observation, view: str) -> Verdict:
+def _pass_to_goal(tail: Sequence[Predicate], by_rules: Verdict | None, observation: Observation) -> Verdict:
     # In the SDP paper, a solved world certifies the rest of the plan. Here the goal, and what the rules decide.
-    by_rules = _judge_by_rules(tail, observation, view)
     skipped = max(len(tail) - 1 - (by_rules.depth if by_rules else 0), 0)
     evidence, reason = observation.text, "the score is 100"
     return Verdict(depth=len(tail), skipped=skipped, reason=reason, evidence=evidence, decided_by="code")

@@ -92,8 +92,15 @@ def test_the_expert_follows_a_recorded_gold_path_to_100(name: str, family: str, 
     assert actions == list(live.recorded[f"gold/{family}:0"].actions)
 
 
-@pytest.mark.parametrize("config", ["", "paper"])
-@pytest.mark.parametrize("family", RECORDED)
+# A recorded world shows the room as it was last described, so that rules which read the view may see an old state of a
+# device that is switched again; the simulator's own view does not lag (benchmarks/certificate_audit.py).
+LAGGING = ("inclined-plane-determine-angle",)
+
+
+@pytest.mark.parametrize(
+    ("family", "config"),
+    [*((one, "paper") for one in RECORDED), *((one, "") for one in RECORDED if one not in LAGGING)],
+)
 def test_every_world_state_of_a_gold_path_is_certified_at_its_step(family: str, config: str, tmp_path: Path):
     live = Twins(gold_recordings(), config)
     result = run("sdp", live, f"gold/{family}:0", context=UNLIMITED, out=tmp_path)
