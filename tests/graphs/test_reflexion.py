@@ -285,7 +285,7 @@ def test_a_killed_episode_leaves_lessons_that_a_resume_reads(tmp_path: Path):
 def test_an_operator_in_a_slot_that_does_not_show_what_it_reads_is_refused_with_what_it_shows(tmp_path: Path):
     result = played(react.build(decide=planner), tmp_path)
     assert result.ending == "error:operator"
-    assert "operator planner in slot decide read 'strategy'; the slot shows advice, assignment," in result.message
+    assert "operator planner in slot decide read 'subtasks'; the slot shows advice, assignment," in result.message
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -42,7 +42,7 @@ class Ordering(Script):
     """A world that gives orders, for operators that ask models."""
 
     def __init__(self) -> None:
-        super().__init__(echo=HOSTILE, limits=SMALL, done_at=4)
+        super().__init__(echo=HOSTILE, limits=SMALL, done_at=8)
 
     def operators(self) -> dict[str, Operator]:
         return {}
