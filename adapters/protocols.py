@@ -262,6 +262,13 @@ class Benchmark(Protocol):
         """Return the number of actions of the gold solution; None if there is none."""
         return None
 
+    def takes_as_written(self, action: str, view: str) -> bool:
+        """Return whether the world is known to take an action that it does not list, by the names in its view.
+
+        Such an action is sent as a model wrote it, without a question which of the listed ones it means.
+        """
+        return False
+
     def shown_names(self, view: str) -> Mapping[str, str]:
         """Return what a view calls things that the world lists by other names: "substance in pot" -> "water"."""
         return {}

@@ -545,6 +545,9 @@ async def match_action(
     actions = await admissible_actions(runtime) if most else []
     benchmark = benchmark_of(state["task"], runtime)
     shown, synonyms = benchmark.shown_names(state["evidence"].view), benchmark.synonyms
+    small = (await profile_of("executor", runtime)).is_small
+    if not small and benchmark.takes_as_written(written, state["evidence"].view):
+        return MatchedAction(written, written)
     if not actions or (exact := find_exact(written, actions, shown=shown, synonyms=synonyms)):
         return MatchedAction(exact if actions and exact else written, written)
     if accept < 1 and not is_focus(written):

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from certigraph.adapters.processes import check_packages
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
 from certigraph.adapters.scienceworld import splits
+from certigraph.adapters.scienceworld.names import is_in_view, translate
 from certigraph.adapters.scienceworld.pool import load_goal
 from certigraph.adapters.scienceworld.prompts import BRIEFING, PLACES, SYNONYMS
 from certigraph.adapters.scienceworld.recordings import load_gold_recording
@@ -22,7 +23,7 @@ from certigraph.adapters.scienceworld.splits import (
     list_ids,
     setting_of,
 )
-from certigraph.adapters.scienceworld.world import ScienceWorld
+from certigraph.adapters.scienceworld.world import ScienceWorld, normalise_text
 from certigraph.state.records import Fault, Task, UnknownName
 from certigraph.state.trajectory import Footer
 
@@ -152,6 +153,10 @@ class ScienceWorldBenchmark(Benchmark):
         """
         setting = EpisodeSetting.model_validate(task.constants)
         return list(load_gold_recording(setting.task, setting.variation, setting.simplification).actions)
+
+    def takes_as_written(self, action: str, view: str) -> bool:
+        """Return whether an action has a verb of the world, and names its things as the view shows them."""
+        return translate(action) == normalise_text(action) and is_in_view(action, view)
 
     def shown_names(self, view: str) -> Mapping[str, str]:
         """Return the names of substances by the names that the simulator lists: "substance in metal pot" -> "water"."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.episodes import admissible_actions
-from certigraph.adapters.matching import NONE_OF_THESE, find_encoder, select_actions, tokens
+from certigraph.adapters.matching import NONE_OF_THESE, find_encoder, select_actions
 from certigraph.adapters.models.calls import choose, is_played_by_script
 from certigraph.adapters.models.predicates import (
     CHECK_ACTION,
@@ -40,6 +40,7 @@ from certigraph.adapters.scienceworld.conditions import (
     may_mean,
     parse_condition,
 )
+from certigraph.adapters.scienceworld.names import find_meanings, is_in_view, is_same_but_qualified
 from certigraph.adapters.scienceworld.world import PENDING_QUESTION, classify_reply, normalise_text
 from certigraph.state.records import CHECK, Action, Observation, Predicate, Verdict
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView, needs_rest_of_plan
@@ -285,7 +286,7 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
     async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
         if benchmark.drafted:
             return {"action": await _choose_action(state, FEW_OPTIONS, runtime)}
-        if grounded and state["turns"] and classify_reply(state["turns"][-1].observation) == "failed":
+        if grounded and _ends_chain(state):
             state = {**state, "upcoming": ()}
         if grounded and (evident := await _find_evident_action(state, runtime)):
             return {"action": evident, "upcoming": state["upcoming"]}
@@ -301,13 +302,21 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
         elif grounded and (verdict is None or observation.solved):
             verdict = _judge_by_rules(tail, observation, state["evidence"].view)
             if observation.solved:
-                verdict = _pass_to_goal(tail, verdict, observation)
+                verdict = _pass_to_goal(state)
             elif verdict is None or not _is_final(verdict, state, runtime):
                 by_model = await _ask_verdict(state, runtime, grounded=True)
                 verdict = by_model if verdict is None or by_model.depth >= verdict.depth else verdict
         return {"verdict": verdict or await _ask_verdict(state, runtime, grounded=False)}
 
     return {"propose": propose, "realize": realize, "validate": validate, "replan": replan}
+
+
+def _ends_chain(state: RealizeView) -> bool:
+    """Return whether the actions chosen before are dropped: one failed, or the next cannot be undone and is unsure."""
+    if state["turns"] and classify_reply(state["turns"][-1].observation) == "failed":
+        return True
+    following = state["upcoming"][0].text if state["upcoming"] else ""
+    return _mentions_focus(following) and not is_in_view(following, state["evidence"].view)
 
 
 async def _ask_verdict(state: ValidateView, runtime: Runtime[Context], *, grounded: bool) -> Verdict:
@@ -390,9 +399,8 @@ async def _resolve_action(
     nothing, is sent as it is, and only after a refusal (`refused`) compared with what is listed. A focus cannot be
     undone: it is sent as written or as the model chooses, never as a guess.
     """
-    view, things = normalise_text(state["evidence"].view), _name_things(written.text)[1:]
-    in_its_words = _translate_verb(written.text, prompts.SYNONYMS) == normalise_text(written.text)
-    if not refused and in_its_words and all(re.search(rf"\b{re.escape(thing)}\b", view) for thing in things):
+    benchmark = benchmark_of(state["task"], runtime)
+    if not refused and benchmark.takes_as_written(written.text, state["evidence"].view):
         return written
     text = await _find_meaning(written.text, state, runtime)
     return Action(text=text, args={"written": written.text}) if text != written.text else written
@@ -400,10 +408,10 @@ async def _resolve_action(
 
 async def _find_meaning(written: str, state: RealizeView, runtime: Runtime[Context]) -> str:
     actions = await admissible_actions(runtime)
-    meanings = await run_in_thread(lambda: find_meanings(written, actions, prompts.SYNONYMS))
+    meanings = await run_in_thread(lambda: find_meanings(written, actions))
     if not meanings or normalise_text(written) in map(normalise_text, meanings):
         return written
-    if len(meanings) == 1 and not _mentions_focus(written) and _is_same_but_qualified(written, meanings[0]):
+    if len(meanings) == 1 and not _mentions_focus(written) and is_same_but_qualified(written, meanings[0]):
         return meanings[0]
     options = [*meanings[:MAX_MEANINGS], NONE_OF_THESE]
     question = prompts.MEANINGS.format(
@@ -414,61 +422,6 @@ async def _find_meaning(written: str, state: RealizeView, runtime: Runtime[Conte
     )
     chosen = await choose(build_prompt(runtime, question), options, role="executor", runtime=runtime)
     return written if chosen == NONE_OF_THESE else chosen
-
-
-_BETWEEN = {
-    **dict.fromkeys(("dunk", "move", "pour"), re.compile(r" (?:into|onto|to) | (?:in|on) (?!.* (?:into|onto|to) )")),
-    "connect": re.compile(r" (?:to|with) "),
-    "use": re.compile(r" (?:on|with) "),
-}
-"""Verb that takes two things -> pattern of the word between them. With other verbs, such words belong to a name."""
-
-_QUALIFIER = re.compile(r" (?:\(|(?:at|containing|from|in|of|on|titled|with) ).*")
-"""Pattern of what follows the name of a thing and says which one is meant."""
-
-_PARTICLES = re.compile(r"^(?:(?:up|on|to|in|at|down|the|an?)(?: |$))+")
-"""Pattern of the words between a verb and the name of a thing."""
-
-
-def find_meanings(written: str, actions: Sequence[str], synonyms: Mapping[str, str]) -> list[str]:
-    """Return the actions that a written one may mean.
-
-    They have the same verb and as many things, and of the two names of each thing one has all words of the other, as
-    "dove egg" and "dove".
-    """
-    text = _translate_verb(written, synonyms)
-    if exact := [action for action in actions if normalise_text(action) == text]:
-        return exact
-    verb, *named = _name_things(text)
-    return [action for action in actions if _may_mean_things(verb, named, *_name_things(normalise_text(action)))]
-
-
-def _translate_verb(written: str, synonyms: Mapping[str, str]) -> str:
-    text = normalise_text(written)
-    synonym = max((word for word in synonyms if f"{text} ".startswith(f"{word} ")), key=len, default="")
-    return f"{synonyms[synonym]}{text[len(synonym) :]}" if synonym else text
-
-
-def _name_things(action: str) -> list[str]:
-    """Return the verb of an action and the names of the one or two things that it is done with."""
-    verb, _, rest = normalise_text(action).partition(" ")
-    things = _BETWEEN[verb].split(rest, maxsplit=1) if verb in _BETWEEN else [rest]
-    return [verb, *(name for thing in things if (name := _PARTICLES.sub("", thing)))]
-
-
-def _is_same_but_qualified(written: str, action: str) -> bool:
-    # Whether the names differ only in what says where a thing is or what it holds, as "metal pot (in kitchen)".
-    text = _translate_verb(written, prompts.SYNONYMS)
-    pairs = zip(_name_things(text), _name_things(action), strict=True)
-    plain = ((_QUALIFIER.sub("", one), _QUALIFIER.sub("", other)) for one, other in pairs)
-    return all(one == other for one, other in plain)
-
-
-def _may_mean_things(verb: str, named: Sequence[str], other_verb: str, *others: str) -> bool:
-    if verb != other_verb or len(named) != len(others):
-        return False
-    pairs = [(tokens(one), tokens(other)) for one, other in zip(named, others, strict=True)]
-    return all(one and other and (one <= other or other <= one) for one, other in pairs)
 
 
 async def _choose_action(state: RealizeView, few: int, runtime: Runtime[Context]) -> Action:
@@ -503,11 +456,20 @@ def _judge_by_shortcut(tail: Sequence[Predicate], observation: Observation) -> V
     return None
 
 
-def _pass_to_goal(tail: Sequence[Predicate], by_rules: Verdict | None, observation: Observation) -> Verdict:
-    # In the SDP paper, a solved world certifies the rest of the plan. Here the goal, and what the rules decide.
-    skipped = max(len(tail) - 1 - (by_rules.depth if by_rules else 0), 0)
+def _pass_to_goal(state: ValidateView) -> Verdict:
+    # In the SDP paper, a solved world certifies the rest of the plan. Here the goal, and what the rules decide, by the
+    # view and by all answers since the latest verdict.
+    tail, observation, view = state["tail"], state["observation"], state["evidence"].view
+    answers = [observation, *(Observation(text=turn.observation) for turn in state["turns"])]
+    held = takewhile(lambda p: _is_decided(p, answers, view), (p for p in tail if p.kind != "goal"))
+    skipped = max(len(tail) - 1 - len(list(held)), 0)
     evidence, reason = observation.text, "the score is 100"
     return Verdict(depth=len(tail), skipped=skipped, reason=reason, evidence=evidence, decided_by="code")
+
+
+def _is_decided(predicate: Predicate, answers: Sequence[Observation], view: str) -> bool:
+    decisions = (decide_condition(predicate.text, answer, view) for answer in answers)
+    return any(decision is not None and decision.holds for decision in decisions)
 
 
 def _judge_by_rules(tail: Sequence[Predicate], observation: Observation, view: str) -> Verdict | None:

@@ -10,7 +10,8 @@ what you carry. Things may be inside others; a closed container hides what is in
 
 Forms of actions, where OBJ, ROOM and the like stand for names that the world shows:
 teleport to ROOM - be in another room at once; go to ROOM - walk to a room next door
-look around - see the room again; look at OBJ, look in OBJ, examine OBJ - see more of a thing
+look around - see the room again, which is shown after every action anyway
+look at OBJ, look in OBJ, examine OBJ - see more of a thing
 inventory - what you carry; pick up OBJ - carry a thing; put down OBJ - leave it here
 move OBJ to OBJ - put a thing into or onto another; pour OBJ into OBJ - what the first thing contains into the second
 dunk OBJ into OBJ; mix OBJ - let the things inside a container react
@@ -30,6 +31,7 @@ How the world works:
 - Living things are plants and animals. Seeds need soil and water. Eggs, seeds, seedlings, young and adults are life
   stages.
 - The boxes that answers go into are named by their colour.
+- Of things with one name, say which: wood cup containing blue paint, orange in bowl, drawer in counter.
 """
 
 PLACES = """

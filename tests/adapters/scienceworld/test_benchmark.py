@@ -526,3 +526,19 @@ a wood cup (containing red paint)"""
         "substance in metal pot": "water",
         "substance in glass jar": "sodium chloride",
     }
+
+
+@pytest.mark.parametrize(
+    ("action", "taken"),
+    [
+        ("focus on unknown substance B", True),
+        ("pick up the seed jar", True),
+        ("use thermometer on seed jar", True),
+        ("use thermometer on water", False),
+        ("focus on seed", True),
+        ("take seed jar", False),
+    ],
+)
+def test_what_names_its_things_as_the_view_does_is_taken_as_written(action: str, taken: bool):
+    view = "In it, you see:\nan unknown substance B\na seed jar (containing nothing)\na thermometer"
+    assert ScienceWorldBenchmark().takes_as_written(action, view) is taken

@@ -365,14 +365,58 @@ def test_where_all_that_is_meant_reads_alike_nobody_is_asked_and_the_chain_goes_
     assert answered("realize", state, mind, actions=[line, f"{line} 2"])["action"].text == f"{line} 2"
 
 
+def test_a_focus_in_a_chain_is_taken_only_on_what_the_world_shows():
+    state = {**realize_state("All is well."), "upcoming": (Action(text="focus on orange"),)}
+    assert answered("realize", state)["action"].text == "focus on orange"
+    state["upcoming"] = (Action(text="focus on pear"), Action(text="wait"))
+    taken = answered("realize", state, Mind(action="look around"))
+    assert (taken["action"].text, [*taken["upcoming"]]) == ("look around", [])
+
+
+def test_a_failed_action_ends_a_chain():
+    failed = Turn(
+        action="activate stove", observation="The stove appears broken, and can't be activated or deactivated."
+    )
+    state = {**realize_state("All is well."), "turns": (failed,), "upcoming": (Action(text="wait"),)}
+    assert answered("realize", state, Mind(action="look around"))["action"].text == "look around"
+
+
+def test_a_recipe_is_read_by_its_title():
+    titled = "read recipe titled instructions to make blue paper"
+    view = Evidence(view=f"{VIEW}\na recipe titled instructions to make blue paper")
+    taken = answered(
+        "realize",
+        {**realize_state("All is well."), "evidence": view},
+        Mind(action=titled),
+        actions=["read instructions to make blue paper", "read recipe"],
+    )
+    assert taken["action"] == Action(text="read instructions to make blue paper", args={"written": titled})
+
+
+def test_what_a_chain_showed_on_its_way_is_certified_with_the_goal():
+    tail = predicates("The orange is in focus.", "The agent wonders.")
+    turns = (
+        Turn(action="focus on orange", observation="You focus on the orange."),
+        Turn(action="wait", observation=""),
+    )
+    verdict = validate(tail, seen(solved=True), turns=turns)
+    assert (verdict.depth, verdict.skipped) == (3, 1)
+
+
 def test_a_target_in_sight_is_checked_without_asking():
     taken = answered("realize", realize_state("The location of the orange is known."))
     assert taken["action"].kind == CHECK
 
 
-def validate(tail: tuple[Predicate, ...], observation: Observation, mind: Any = None, config: str = "") -> Verdict:
-    turn = Turn(action="wait", observation=observation.text)
-    state = {"task": TASK, "tail": tail, "action": Action(text="wait"), "observation": observation, "turns": (turn,)}
+def validate(
+    tail: tuple[Predicate, ...],
+    observation: Observation,
+    mind: Any = None,
+    config: str = "",
+    turns: tuple[Turn, ...] = (),
+) -> Verdict:
+    turns = turns or (Turn(action="wait", observation=observation.text),)
+    state = {"task": TASK, "tail": tail, "action": Action(text="wait"), "observation": observation, "turns": turns}
     state |= {"upcoming": (), "evidence": Evidence(view=VIEW), "facts": ()}
     return answered("validate", state, mind, config=config)["verdict"]  # type: ignore[no-any-return]
 
