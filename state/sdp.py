@@ -110,6 +110,8 @@ class ValidateView(TypedDict):
     action: Action
     observation: Observation
     turns: Sequence[Turn]
+    chained: int
+    """How many of the latest actions were chosen together and not judged one by one; 1 if only the last one."""
     upcoming: Sequence[Action]
     """Actions that will follow the last one, if it is not refused."""
     evidence: Evidence
@@ -220,6 +222,7 @@ def validate_view(state: SDPState) -> ValidateView:
         "action": state["action"],
         "observation": state["observation"],
         "turns": _unjudged_turns(state),
+        "chained": 1 + sum(1 for _ in takewhile(lambda a: a.verdict.pending, reversed(state["attempts"]))),
         "upcoming": state.get("upcoming", ()),
         "evidence": state["evidence"],
         "facts": established_facts(state),

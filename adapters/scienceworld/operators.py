@@ -334,8 +334,8 @@ def _is_final(verdict: Verdict, state: ValidateView, runtime: Runtime[Context]) 
     """
     if is_played_by_script("validator", runtime):
         return False
-    is_last = len(state["turns"]) == 1 and not (state["upcoming"] and state["observation"].accepted)
-    return bool(verdict.depth) or (is_last and state["action"] != UNREACHABLE_ACTION)
+    alone = state["chained"] == 1 and not (state["upcoming"] and state["observation"].accepted)
+    return bool(verdict.depth) or (alone and state["action"] != UNREACHABLE_ACTION)
 
 
 def _planning_notes(hint: Sequence[str], refused: Iterable[str] = ()) -> str:

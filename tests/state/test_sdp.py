@@ -210,6 +210,7 @@ def test_validate_sees_the_plan_tail_and_what_the_latest_action_showed_alone(sta
         "action": state["action"],
         "observation": state["observation"],
         "turns": tuple(latest),
+        "chained": 1,
         "upcoming": (),
         "evidence": state["evidence"],
         "facts": (),
