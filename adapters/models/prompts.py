@@ -97,7 +97,7 @@ def format_history(
     available = available if most_tokens is None else min(available, most_tokens)
     lengths = [estimate_tokens(text) for text in texts]
     start = _first_fitting(lengths, available)
-    if sum(lengths[start:]) <= available and not start:
+    if not texts or (not start and sum(lengths) <= available):
         return History("\n".join(texts) or "(nothing)")
     cut = _describe_cut(start, len(texts), most_tokens if available == most_tokens else None)
     latest = clip(texts[-1], max(int(available * CHARACTERS_PER_TOKEN), MIN_TURN))

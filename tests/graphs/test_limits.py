@@ -18,7 +18,7 @@ from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.adapters.models.predicates import Holds
 from certigraph.adapters.models.schemas import MAX_READ_ITEMS
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
-from certigraph.adapters.protocols import PAPER_LIMITS, Context
+from certigraph.adapters.protocols import PAPER_LIMITS, Budget, Context
 from certigraph.evaluation.comparison_summary import replay_of
 from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.graphs import sdp, step
@@ -41,7 +41,9 @@ TOWER = "tower-12"
 
 def limited(graph: Any, out: Path, task: str = TOWER, model: Any = answer_request, **limits: int) -> Result:
     """A run of the expert, or of another script, under limits of its own."""
-    context = Context(chat=ScriptedChat(responder=model), limits=Limits(**limits))
+    # whole histories of thirty blocks take more than the default two million tokens
+    budget = Budget(tokens=20_000_000)
+    context = Context(chat=ScriptedChat(responder=model), limits=Limits(**limits), budget=budget)
     return run(graph, BlocksWorld(), task, context=context, out=out)
 
 

@@ -494,7 +494,8 @@ def test_a_refusal_does_not_bring_the_refused_action_onto_the_shortlist(tmp_path
             return {"thought": "", "choice": offered[-1][-1]}
         if "forbidden" in fields:
             return {"reason": "it does not help", "forbidden": True}
-        return {"insights": ["A DOES NOT CONTRIBUTE to B"]} if "insights" in fields else minimal_instance(schema)
+        learned = "insights" in fields and "subtask" not in fields
+        return {"insights": ["move box DOES NOT CONTRIBUTE to B"]} if learned else minimal_instance(schema)
 
     played_learning_runs(step.build(), tmp_path, mind, Shortlisting(), steps=1, trials=2, options=6)
     first_episode, *asked_again = offered

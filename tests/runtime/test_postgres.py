@@ -190,7 +190,9 @@ def test_lessons_come_back_as_they_were_given():
 @pytest.mark.slow
 def test_a_finished_run_leaves_no_checkpoint_and_a_deleted_one_nothing(used: Server, tmp_path: Path):
     context = Context(checkpoints="postgres")
-    kept, ended = begun("clin", tmp_path), gone_on(begun("reflexion", tmp_path))
+    failing = Context(model="scripted:first", limits=Limits(steps=2, trials=3), budget=SOON)  # one lesson, then stopped
+    kept = run("clin", BlocksWorld(), "4-0", context=failing, out=tmp_path)
+    ended = gone_on(begun("reflexion", tmp_path))
     asyncio.run(drop_checkpoints(kept.folder, "limit:calls", context))
     asyncio.run(drop_checkpoints(ended.folder, ended.ending, context))
     assert all(rows(used, kept.folder.name)) and not any(rows(used, ended.folder.name))

@@ -316,7 +316,7 @@ from certigraph.adapters.protocols import Budget, Context
 from certigraph.runtime.run import resume
 from certigraph.runtime.run import run
 for graph in ("sdp", "tdp", "reflexion", "plan_and_act"):
-    stopped = run(graph, "blocksworld", "4-0", context=Context(budget=Budget(calls=4)), out=sys.argv[1])
+    stopped = run(graph, "blocksworld", "4-0", context=Context(budget=Budget(calls=3)), out=sys.argv[1])
     assert stopped.ending == "limit:calls", stopped.message
     ended = resume(stopped.folder, budget=Budget(calls=30))
     assert not ended.ending.startswith("error:"), ended.message

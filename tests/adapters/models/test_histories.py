@@ -75,3 +75,7 @@ def test_a_history_beyond_the_longest_quote_is_quoted_whole():
     history = format_history(turns(*[3_000] * 60), "", ModelProfile("full", 1_000_000))
     assert shown(quote_history(history)) == [*range(1, 61)]
     assert len(history.text) > MAX_QUOTE
+
+
+def test_no_turn_and_no_space_is_no_history():
+    assert format_history([], "x" * 100_000, window_for(100)) == format_history([], "", window_for(100))
