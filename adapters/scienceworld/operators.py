@@ -41,7 +41,7 @@ from certigraph.adapters.scienceworld.conditions import (
     parse_condition,
 )
 from certigraph.adapters.scienceworld.world import PENDING_QUESTION, classify_reply, normalise_text
-from certigraph.state.records import CHECK, Action, Observation, Predicate, Verdict
+from certigraph.state.records import CHECK, WRITTEN, Action, Observation, Predicate, Verdict
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView, needs_rest_of_plan
 
 if TYPE_CHECKING:
@@ -375,7 +375,7 @@ async def _find_evident_action(state: RealizeView, runtime: Runtime[Context]) ->
         decision = decide_condition(state["target"].text, Observation(text=""), state["evidence"].view)
         return CHECK_ACTION if decision is not None and decision.holds else None
     latest = state["attempts"][-1]
-    if latest.verdict.evidence != REJECTED or "written" in latest.action.args:
+    if latest.verdict.evidence != REJECTED or latest.action.written:
         return None
     meaning = await _resolve_action(latest.action, state, runtime, refused=True)
     return meaning if meaning != latest.action else None
@@ -395,7 +395,7 @@ async def _resolve_action(
     if not refused and in_its_words and all(re.search(rf"\b{re.escape(thing)}\b", view) for thing in things):
         return written
     text = await _find_meaning(written.text, state, runtime)
-    return Action(text=text, args={"written": written.text}) if text != written.text else written
+    return Action(text=text, args={WRITTEN: written.text}) if text != written.text else written
 
 
 async def _find_meaning(written: str, state: RealizeView, runtime: Runtime[Context]) -> str:
