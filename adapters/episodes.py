@@ -98,13 +98,12 @@ class LiveEpisode:
         self.check_open()
         if self.ended:
             return Observation(text="The episode is over: the world has ended.", accepted=False, done=True)
-        self.latest = observation = self._look() if action.kind == CHECK else self._act(action)
+        is_check = action.kind == CHECK
+        observation = self._look() if is_check else call_typed(Observation, self.environment.step, action)
+        self.latest = observation
         self.log.append(Step(action=action, digest=observation.digest()))
         self.ended = observation.done
         return observation
-
-    def _act(self, action: Action) -> Observation:
-        return call_typed(Observation, self.environment.step, action)
 
     def _look(self) -> Observation:
         view = call_environment(self.environment.view)

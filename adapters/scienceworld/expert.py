@@ -84,7 +84,7 @@ def count_done(gold: Sequence[str], history: Sequence[Step]) -> int:
     """Count the actions of the path `gold` that the history contains in this order; other actions are ignored."""
     count = 0
     for step in history:
-        texts = {normalise_text(step.action.text), normalise_text(str(step.action.args.get("written", "")))}
+        texts = {normalise_text(step.action.text), normalise_text(step.action.written)}
         count += count < len(gold) and normalise_text(gold[count]) in texts
     return count
 

@@ -42,7 +42,7 @@ from certigraph.adapters.scienceworld.conditions import (
 )
 from certigraph.adapters.scienceworld.names import find_meanings, is_in_view, is_same_but_qualified
 from certigraph.adapters.scienceworld.world import PENDING_QUESTION, classify_reply, normalise_text
-from certigraph.state.records import CHECK, Action, Observation, Predicate, Verdict
+from certigraph.state.records import CHECK, WRITTEN, Action, Observation, Predicate, Verdict
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView, needs_rest_of_plan
 
 if TYPE_CHECKING:
@@ -384,7 +384,7 @@ async def _find_evident_action(state: RealizeView, runtime: Runtime[Context]) ->
         decision = decide_condition(state["target"].text, Observation(text=""), state["evidence"].view)
         return CHECK_ACTION if decision is not None and decision.holds else None
     latest = state["attempts"][-1]
-    if latest.verdict.evidence != REJECTED or "written" in latest.action.args:
+    if latest.verdict.evidence != REJECTED or latest.action.written:
         return None
     meaning = await _resolve_action(latest.action, state, runtime, refused=True)
     return meaning if meaning != latest.action else None
@@ -403,7 +403,7 @@ async def _resolve_action(
     if not refused and benchmark.takes_as_written(written.text, state["evidence"].view):
         return written
     text = await _find_meaning(written.text, state, runtime)
-    return Action(text=text, args={"written": written.text}) if text != written.text else written
+    return Action(text=text, args={WRITTEN: written.text}) if text != written.text else written
 
 
 async def _find_meaning(written: str, state: RealizeView, runtime: Runtime[Context]) -> str:

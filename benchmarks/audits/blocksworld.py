@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from audits.records import Audit
+from audits import Audit
 from certigraph.adapters.benchmarks import data_folder
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld, BlocksWorldEnvironment
 from certigraph.adapters.blocksworld.domain import (

@@ -9,7 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from audits.records import Audit
+from audits import Audit
 from certigraph.adapters.scienceworld.conditions import ROOMS, decide_condition, parse_condition
 from certigraph.adapters.scienceworld.objects import WorldState, read_world
 from certigraph.adapters.scienceworld.operators import draft_conditions

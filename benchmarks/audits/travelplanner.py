@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from audits.records import Audit
+from audits import Audit
 from certigraph.adapters.benchmarks import data_folder
 from certigraph.adapters.travelplanner import scoring
 from certigraph.adapters.travelplanner.benchmark import TravelPlanner

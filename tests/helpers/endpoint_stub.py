@@ -5,7 +5,42 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
+
+ServerT = TypeVar("ServerT", bound=ThreadingHTTPServer)
+
+
+@contextmanager
+def serving(server: ServerT) -> Iterator[ServerT]:
+    """Serve in a thread inside the block."""
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class JsonHandler(BaseHTTPRequestHandler):
+    """Reads and sends JSON, and logs nothing."""
+
+    protocol_version = "HTTP/1.1"
+
+    def read_json(self) -> Any:
+        return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+
+    def send_json(self, status: int, payload: dict[str, Any]) -> None:
+        self.send_bytes(status, json.dumps(payload).encode())
+
+    def send_bytes(self, status: int, data: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
 
 
 class Stub(ThreadingHTTPServer):
@@ -24,38 +59,25 @@ class Stub(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/v1"
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(JsonHandler):
     server: Stub
 
     def do_POST(self) -> None:
         stub = self.server
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.read_json()
         stub.requests.append(body)
         if stub.status != 200:
             # an endpoint that is careless enough to repeat the key it was sent
-            self._send(stub.status, {"error": {"message": f"no: {self.headers['Authorization']}"}})
+            self.send_json(stub.status, {"error": {"message": f"no: {self.headers['Authorization']}"}})
         elif stub.refuses_schema and "response_format" in body:
-            self._send(400, {"error": {"message": "response_format is not supported"}})
+            self.send_json(400, {"error": {"message": "response_format is not supported"}})
         elif stub.refuses_temperature and body.get("temperature"):
-            self._send(400, {"error": {"message": "temperature is not supported"}})
+            self.send_json(400, {"error": {"message": "temperature is not supported"}})
         elif stub.body:
-            self._send_bytes(200, stub.body)
+            self.send_bytes(200, stub.body)
         else:
-            self._send(200, completion(stub.replies.pop(0) if len(stub.replies) > 1 else stub.replies[0], stub.finish))
-
-    def _send(self, status: int, payload: dict[str, Any]) -> None:
-        self._send_bytes(status, json.dumps(payload).encode())
-
-    def _send_bytes(self, status: int, data: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+            reply = stub.replies.pop(0) if len(stub.replies) > 1 else stub.replies[0]
+            self.send_json(200, completion(reply, stub.finish))
 
 
 def completion(text: str, finish: str) -> dict[str, Any]:
@@ -71,10 +93,5 @@ def completion(text: str, finish: str) -> dict[str, Any]:
 
 @contextmanager
 def stub(*replies: str, refuses_schema: bool = False, status: int = 200, finish: str = "stop") -> Iterator[Stub]:
-    server = Stub(list(replies), refuses_schema, status, finish)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    try:
+    with serving(Stub(list(replies), refuses_schema, status, finish)) as server:
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -8,10 +8,10 @@ import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-from endpoint_stub import completion
+from endpoint_stub import JsonHandler, completion, serving
 
 from certigraph.adapters.models.schemas import minimal_instance
 
@@ -60,35 +60,17 @@ class LoggingEndpoint(ThreadingHTTPServer):
         return json.dumps({**minimal_instance(form["schema"]), **given})
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(JsonHandler):
     server: LoggingEndpoint
 
-    def do_GET(self) -> None:
-        self._send({"data": [{"id": "stub", "max_model_len": self.server.window}]})
+    def do_GET(self) -> None:  # noqa: N802 (the name is http.server's)
+        self.send_json(200, {"data": [{"id": "stub", "max_model_len": self.server.window}]})
 
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self._send(completion(self.server.answer(body), "stop"))
-
-    def _send(self, payload: dict[str, Any]) -> None:
-        data = json.dumps(payload).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+    def do_POST(self) -> None:  # noqa: N802
+        self.send_json(200, completion(self.server.answer(self.read_json()), "stop"))
 
 
 @contextmanager
 def logging_endpoint(answers: Answers, window: int = DEFAULT_WINDOW) -> Iterator[LoggingEndpoint]:
-    server = LoggingEndpoint(answers, window)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    try:
+    with serving(LoggingEndpoint(answers, window)) as server:
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()

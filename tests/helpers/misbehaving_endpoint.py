@@ -18,6 +18,8 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from endpoint_stub import serving
+
 from certigraph.adapters.blocksworld.expert import answer_at, read_text
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import TEXT_SCHEMA
@@ -220,14 +222,11 @@ def misbehaving_endpoint(
     kind: str = "healthy", answer: Answer = expert, delay: float = 0.0
 ) -> Iterator[MisbehavingEndpoint]:
     """Serve such an endpoint, of one of KINDS or MIXED, while the block runs."""
-    server = MisbehavingEndpoint(kind, answer, delay)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    try:
-        yield server
-    finally:
-        server.closing.set()
-        server.shutdown()
-        server.server_close()
+    with serving(MisbehavingEndpoint(kind, answer, delay)) as server:
+        try:
+            yield server
+        finally:
+            server.closing.set()
 
 
 if __name__ == "__main__":

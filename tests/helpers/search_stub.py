@@ -1,7 +1,6 @@
 """A search service on loopback for tests: gives the answers it is told to give, in order, the last one for ever."""
 
 import json
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,6 +8,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from endpoint_stub import serving
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,5 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def search_stub(*answers: Told) -> Iterator[Stub]:
-    server = Stub(list(answers))
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    try:
+    with serving(Stub(list(answers))) as server:
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()

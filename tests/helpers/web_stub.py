@@ -1,11 +1,12 @@
 """A web on one loopback port for tests: a server that answers by Host and path as it was told to."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from endpoint_stub import serving
 
 Behaviour = Callable[["Handler"], None]
 
@@ -101,10 +102,5 @@ def flood(size: int, kind: str = "text/html", **headers: str) -> Behaviour:
 
 @contextmanager
 def web(pages: dict[str, Behaviour]) -> Iterator[Site]:
-    site = Site(pages)
-    threading.Thread(target=site.serve_forever, args=(0.01,), daemon=True).start()
-    try:
+    with serving(Site(pages)) as site:
         yield site
-    finally:
-        site.shutdown()
-        site.server_close()

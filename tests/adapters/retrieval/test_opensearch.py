@@ -1,7 +1,6 @@
 """The client against a stub on loopback that answers as OpenSearch would, ranked by our own BM25; no real server."""
 
 import json
-import threading
 from base64 import b64encode
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,6 +9,7 @@ from urllib.parse import unquote
 
 import httpx
 import pytest
+from endpoint_stub import serving
 
 from certigraph import cli
 from certigraph.adapters.hotpotqa.benchmark import HotpotQA
@@ -110,13 +110,8 @@ def found(stored, query):
 
 @contextmanager
 def served():
-    server = Stub()
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    try:
+    with serving(Stub()) as server:
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.fixture
