@@ -306,7 +306,9 @@ def rank_meanings(
     encoder: Encoder | None = None,
     most: int = 10,
 ) -> list[str]:
-    """Rank the actions that a text may mean: first by the things that it names, then as `rank_actions` does.
+    """Rank the actions that a text may mean by the things that it names, and then as `rank_actions` does.
+
+    Those with the verb of the text take turns with all others.
 
     For a text that contains "focus" only focus actions are returned, and only on things that the text may mean: one
     names all that the other names. A focus cannot be undone, so that another thing is no substitute.
@@ -328,8 +330,12 @@ def rank_meanings(
         ]
     shares = {action: max(len(named & things) for things in words[action]) for action in allowed}
     by_words = sorted(_rank_by_words(query, allowed), key=lambda match: -shares[match.action])
-    ranked = _rerank_by_vectors(query, by_words[:MAX_ENCODED_ACTIONS], encoder)
-    return [match.action for match in sorted(ranked, key=lambda match: -shares[match.action])][:most]
+    verb = query.partition(" ")[0]
+    same_verb = [m for m in by_words if shares[m.action] and _strip_text(m.action).partition(" ")[0] == verb]
+    rankings = (_rerank_by_vectors(query, part[:MAX_ENCODED_ACTIONS], encoder) for part in (same_verb, by_words))
+    sorted_rankings = (sorted(ranking, key=lambda match: -shares[match.action]) for ranking in rankings)
+    interleaved = (match.action for pair in zip_longest(*sorted_rankings) for match in pair if match)
+    return list(dict.fromkeys(interleaved))[:most]
 
 
 def is_focus(text: str) -> bool:

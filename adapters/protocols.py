@@ -54,7 +54,9 @@ class Limits(Record):
     trials: int = Field(default=5, ge=1, description="episodes of an agent that learns between them")
     subqueries: int = Field(default=5, ge=1, description="queries of one search for evidence")
     passages: int = Field(default=10, ge=1, description="passages that one retrieval returns (k)")
-    repeats: int = Field(default=5, ge=0, description="equal actions in a row that end an episode; 0: off")
+    repeats: int = Field(
+        default=5, ge=0, description="equal actions in a row, with equal answers, that end an episode; 0: off"
+    )
     substeps: int = Field(default=8, ge=1, description="actions for one of STEP's subtasks before it is refined")
     plan: int | None = Field(default=None, ge=1, description="conditions or steps of one plan; unset: max(40, steps)")
     subtasks: int | None = Field(
@@ -262,12 +264,19 @@ class Benchmark(Protocol):
         """Return the number of actions of the gold solution; None if there is none."""
         return None
 
-    def takes_as_written(self, action: str, view: str) -> bool:
-        """Return whether the world is known to take an action that it does not list, by the names in its view.
+    def find_action(self, written: str, actions: Sequence[str], view: str) -> str | None:
+        """Return the action that a written one means without doubt; None if code cannot tell.
 
-        Such an action is sent as a model wrote it, without a question which of the listed ones it means.
+        Args:
+            written: what a model wrote.
+            actions: the actions that the world lists. It may take others, which can be returned too.
+            view: what the world shows.
         """
-        return False
+        return None
+
+    def find_meanings(self, written: str, actions: Sequence[str]) -> Sequence[str]:
+        """Return the listed actions that a written one may mean, by the grammar of the world's actions."""
+        return ()
 
     def shown_names(self, view: str) -> Mapping[str, str]:
         """Return what a view calls things that the world lists by other names: "substance in pot" -> "water"."""
@@ -498,7 +507,7 @@ PAPER_LIMITS: Mapping[str, Limits] = {
     "locomo": Limits(replans=2, steps=20),
     "musique": Limits(attempts=3, replans=2, steps=25, passages=10),
     "rewardprediction": Limits(steps=1),
-    "scienceworld": Limits(attempts=30, replans=5, steps=500, options=20, subtasks=16, failures=8),
+    "scienceworld": Limits(attempts=30, replans=5, steps=500, options=20, repeats=20, subtasks=16, failures=8),
     "scienceworld:tdp": Limits(attempts=30, replans=2, steps=60, options=20, repeats=0),
     "swe_qa": Limits(replans=2, steps=30, passages=5),
     "textworld": Limits(steps=50),
@@ -512,6 +521,6 @@ PAPER_LIMITS: Mapping[str, Limits] = {
 Attempts, replans and steps are those of SDP (appendix A); BlocksWorld, LoCoMo and SWE-QA, which SDP did not run, have
 our own. In the named configurations, steps are TDP's (appendix B), which gives no number of replans. The 50 steps of
 ALFWorld and TextWorld are what papers usually allow; they were not checked against a source. For STEP, ScienceWorld's
-subtasks and failures are those of its public code. All other lengths of plans and task graphs follow the steps,
-because no paper gives them.
+subtasks and failures are those of its public code; its repeats leave time for things that grow. All other lengths of
+plans and task graphs follow the steps, because no paper gives them.
 """

@@ -23,8 +23,8 @@ from certigraph.adapters.files import read_rows
 from certigraph.evaluation.rounds import RunRound, clean_trajectory, method_name, split_by_graph, split_rounds
 from certigraph.runtime.files import find_trajectories, has_header, slug_of, translate_trajectory_errors
 from certigraph.runtime.registry import model_name
+from certigraph.state.certified_states import CertifiedState, certified_states
 from certigraph.state.records import GOAL, Action, Certificate, Fault, Observation, UnknownName
-from certigraph.state.run import CertifiedState, certified_states
 from certigraph.state.trajectory import Event, Trajectory, read_trajectory
 
 # A run's transitions as rows: state, action, observation, and the predicates certified (SDP section 3.2).

@@ -30,8 +30,14 @@ from certigraph.nodes import tdp as slots
 from certigraph.nodes.slots import SUBTASK_KEY, Spec, factory, share_context
 from certigraph.nodes.tdp import decompose, gather, revise
 from certigraph.nodes.world import reset
+from certigraph.state.certified_states import CertifiedState, certified_state
 from certigraph.state.records import GOAL, LimitReached, Step, Task, UnknownName
-from certigraph.state.run import ANSWER_ACTIONS, FINISH, CertifiedState, RunInput, belief_of, certified_state
+from certigraph.state.run import (
+    ANSWER_ACTIONS,
+    FINISH,
+    RunInput,
+    belief_of,
+)
 from certigraph.state.tdp import NodeStatus, Outcome, SolveView
 from certigraph.state.tdp import TDPState as State
 from certigraph.state.tdp import tdp_ending as ending

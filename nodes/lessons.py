@@ -33,8 +33,8 @@ from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.slots import prefer_benchmark_operator
-from certigraph.state.records import GOAL, Fault, Task
-from certigraph.state.run import Turn, without_thoughts
+from certigraph.state.records import GAVE_UP, GOAL, WORLD_ENDED, Fault, Task
+from certigraph.state.run import Turn, count_repeats, without_thoughts
 from certigraph.state.step import SHOWN_LESSONS, Lesson, RecallView, ReflectView, Trial
 
 # Lessons in LangGraph's store, one item an episode.
@@ -160,6 +160,13 @@ SCORE_REPORTS = (
 )
 """Pairs of a minimum score and the sentence that reports scores from it to the next higher one (CLIN)."""
 
+ENDING_REPORTS = {
+    "limit:steps": " It ended because all of its actions were used.",
+    "limit:subtasks": " It ended because the number of its subtasks was used up.",
+    WORLD_ENDED: " The world ended it.",
+}
+"""Ending of an episode -> the sentence that reports it."""
+
 FATAL_REPORT = "The episode was lost by its last action, which must not be taken there."
 """Report of an episode with a negative raw score."""
 
@@ -258,6 +265,14 @@ def format_report(trial: Trial) -> str:
     return f"Score {100 * value:.0f} of 100. {sentence}"
 
 
+def _describe_ending(state: ReflectView) -> str:
+    """Say what ended an episode that did not reach the goal, as far as the trace does not show it."""
+    ending, repeats = state["trial"].ending, count_repeats(state["turns"])
+    if ending == GAVE_UP and repeats > 1:
+        return f" It was ended because {repeats} equal actions in a row had equal answers."
+    return ENDING_REPORTS.get(ending, "")
+
+
 def _is_lost(trial: Trial) -> bool:
     raw = trial.scores.parts.get("raw")
     return raw is not None and raw < 0
@@ -278,7 +293,9 @@ async def _episode_prompt(
     """Build a prompt about an episode that has ended: its trace, its result, what was known before, an instruction."""
     profile = await profile_of("memory", runtime)
     before = f"Task: {state['task'].goal}\n\n"
-    after = EPISODE_REPORT.format(report=format_report(state["trial"]), earlier=earlier) + instruction
+    report = format_report(state["trial"])
+    report += "" if profile.is_small else _describe_ending(state)
+    after = EPISODE_REPORT.format(report=report, earlier=earlier) + instruction
     turns = _mark_fatal_action(turns, state["trial"])
     if profile.is_small:
         history = History(format_turns(turns, most=MAX_TURNS, characters=80, within=MAX_EPISODE))

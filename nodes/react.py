@@ -1,8 +1,7 @@
 """ReAct's operators, and the prompt parts and slots that search agents and multi-episode agents share with them."""
 
-from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
@@ -12,14 +11,7 @@ from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.episodes import admissible_actions, candidate_actions
-from certigraph.adapters.matching import (
-    NONE_OF_THESE,
-    find_encoder,
-    find_exact,
-    is_focus,
-    rank_actions,
-    rank_meanings,
-)
+from certigraph.adapters.matching import NONE_OF_THESE
 from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
 from certigraph.adapters.models.prompts import (
     TURNS_PER_BLOCK,
@@ -33,7 +25,7 @@ from certigraph.adapters.models.prompts import (
     unquote_line,
 )
 from certigraph.adapters.models.schemas import Bounded, Truncated
-from certigraph.adapters.processes import run_in_thread
+from certigraph.adapters.models.written_actions import resolve_action
 from certigraph.adapters.protocols import Context, Limits, Operator
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import (
@@ -53,6 +45,7 @@ from certigraph.state.run import (
     ReActState,
     RunState,
     Turn,
+    count_repeats,
     create_turn,
     decide_view,
     is_stopped,
@@ -127,8 +120,11 @@ async def situation_prompt(state: DecideView, question: str, runtime: Runtime[Co
     after = f"Assignment: {state['assignment']}\n\n"
     after += f"To keep in mind:\n{bullet_list(notes)}\n\n" if notes else ""
     after += f"The world now:\n{quote(state['evidence'].view)}\n\n"
-    after += f"Actions used in this episode: {state['steps']} of at most {limit}.\n\n{question}"
-    profile = await profile_of("executor", runtime)
+    profile, repeats = await profile_of("executor", runtime), limits_of(state["task"], runtime).repeats
+    after += f"Actions used in this episode: {state['steps']} of at most {limit}."
+    if repeats and not profile.is_small:
+        after += f" It ends early after {repeats} equal actions in a row with equal answers."
+    after += f"\n\n{question}"
     rest = build_prompt(runtime, after, role=ACTOR)
     history = format_history(state["turns"], rest.system + rest.user, profile)
     shown = f"Actions so far and the world's answers, the latest last:\n{quote_history(history)}\n\n"
@@ -278,9 +274,10 @@ def episode_limit(state: Any, runtime: Runtime[Context]) -> LimitReached | None:
     """
     if is_finished(state, runtime):
         return None
-    limits, subtasks = limits_of(state["task"], runtime), Counter(s.status for s in state.get("subtasks", ()))
-    for option, status in (("subtasks", "completed"), ("failures", "failed")):
-        limit, count = getattr(limits, option), subtasks[status]
+    limits, statuses = limits_of(state["task"], runtime), [subtask.status for subtask in state.get("subtasks", ())]
+    failed = statuses.count("failed")
+    for option, status, count in (("subtasks", "completed", len(statuses) - failed), ("failures", "failed", failed)):
+        limit = getattr(limits, option)
         if count > limit:
             happened = f"an episode ended after {count} {status} subtasks; its limit is {limit}"
             return LimitReached("subtasks", limit, count, happened=happened, option=option)
@@ -313,7 +310,10 @@ def is_over(state: ReActState, runtime: Runtime[Context]) -> bool:
 
 
 def is_finished(state: ReActState, runtime: Runtime[Context]) -> bool:
-    """Return whether the world or a gate ended the episode, or the agent repeated an action `Limits.repeats` times."""
+    """Return whether the world or a gate ended the episode, or the agent repeats an action that brings nothing new.
+
+    That is so after `Limits.repeats` equal actions in a row with equal answers.
+    """
     return (
         state["observation"].done
         or is_stopped(state)
@@ -338,8 +338,7 @@ def require_steps(state: RunState, runtime: Runtime[Context]) -> None:
 
 
 def _is_repeating(state: ReActState, maximum: int) -> bool:
-    latest = [turn.action for turn in state["turns"][-maximum:]] if maximum else []
-    return len(latest) == maximum > 0 and len(set(latest)) == 1
+    return 0 < maximum <= count_repeats(state["turns"])
 
 
 BEGIN = Slot("begin", {"trial": int, "trials": Sequence[Trial], "lessons": Sequence[Lesson]}, starts_run=True)
@@ -500,6 +499,8 @@ def decide_freely(*, accept: float = MIN_SIMILARITY, most: int = MAX_MATCHES) ->
 
 
 async def _choose_action(state: DecideView, options: Sequence[str], runtime: Runtime[Context]) -> dict[str, Any]:
+    if len(options) == 1 and not (await profile_of("executor", runtime)).is_small:
+        return _action_update("", MatchedAction(options[0]))
     prompt = await decision_prompt(state, f"Actions to choose from:\n{quote(bullet_list(options))}", runtime)
     answer = await deliberate(prompt, options, role="executor", runtime=runtime)
     return _action_update(answer.thought, MatchedAction(answer.choice))
@@ -533,8 +534,6 @@ async def match_action(
 ) -> MatchedAction:
     """Match a written action to those that the world lists, with a second question to the model where it is unclear.
 
-    A focus action is sent as it is listed or written, never as the most similar one, because it cannot be undone.
-
     Args:
         written: what the model wrote.
         state: view of the acting agent.
@@ -542,28 +541,15 @@ async def match_action(
         accept: minimum similarity at which the best match is taken without a question; 1 for exact matches only.
         most: maximum number of actions that the model chooses from; with 0 the world gets the action as written.
     """
-    actions = await admissible_actions(runtime) if most else []
-    benchmark = benchmark_of(state["task"], runtime)
-    shown, synonyms = benchmark.shown_names(state["evidence"].view), benchmark.synonyms
-    small = (await profile_of("executor", runtime)).is_small
-    if not small and benchmark.takes_as_written(written, state["evidence"].view):
-        return MatchedAction(written, written)
-    if not actions or (exact := find_exact(written, actions, shown=shown, synonyms=synonyms)):
-        return MatchedAction(exact if actions and exact else written, written)
-    if accept < 1 and not is_focus(written):
-        ranked = partial(rank_actions, written, actions, encoder=find_encoder(), most=1, synonyms=synonyms)
-        best = (await run_in_thread(ranked))[:1]
-        if best and best[0].score >= accept:
-            return MatchedAction(best[0].action, written)
-    meanings = partial(rank_meanings, shown=shown, synonyms=synonyms, encoder=find_encoder(), most=most)
-    offered = await run_in_thread(meanings, written, actions)
-    if not offered:
-        return MatchedAction(written)
-    chosen, instead = await _ask_meaning(written, offered, state, runtime)
+    view, task = state["evidence"].view, state["task"]
+    resolution = await resolve_action(written, view, task, runtime, accept=accept, most=most)
+    if resolution.action:
+        return MatchedAction(resolution.action, written)
+    chosen, instead = await _ask_meaning(written, resolution.candidates, state, runtime)
     if chosen != NONE_OF_THESE:
         return MatchedAction(chosen, written)
-    other = find_exact(instead, actions, shown=shown, synonyms=synonyms) or instead or written
-    return MatchedAction(other, written, tuple(offered))
+    other = (await resolve_action(instead, view, task, runtime)).action if instead else ""
+    return MatchedAction(other or instead or written, written, resolution.candidates)
 
 
 async def _ask_meaning(

@@ -13,17 +13,22 @@ from langgraph.types import Overwrite
 from certigraph.adapters.benchmarks import context_of, limits_of, live_benchmark
 from certigraph.adapters.episodes import candidate_actions
 from certigraph.adapters.models.predicates import ask_actions, ask_plan, ask_rest_of_plan, ask_verdict, choose_action
+from certigraph.adapters.models.written_actions import next_upcoming
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import (
     ACT_KEYS,
     RESET_KEYS,
+    UPCOMING_KEYS,
     Slot,
     Update,
     clear_memory,
     factory,
+    keep_upcoming,
     prefer_benchmark_operator,
+    set_upcoming,
 )
+from certigraph.state.certified_states import certified_states, predicates_in_force
 from certigraph.state.records import (
     CHECK,
     RESTORE,
@@ -39,7 +44,7 @@ from certigraph.state.records import (
     UnknownName,
     Verdict,
 )
-from certigraph.state.run import certified_states, create_turn, predicates_in_force
+from certigraph.state.run import create_turn
 from certigraph.state.sdp import (
     CUT_ARGUMENT,
     ProposeView,
@@ -64,23 +69,18 @@ def _clear_certified(state: SDPState, update: Update, runtime: Runtime[Context])
     optional = [log for log in ("audits", "invalidations") if state.get(log)]
     logs = {log: Overwrite([]) for log in ("certificates", "attempts", "trace", *optional)}
     cursor = {"plan": [], "head": 0, "tried": 0, "replans": 0, "verdict": Verdict(depth=0)}
-    return {**update, **clear_memory(state), **_upcoming_update(state), **logs, **cursor}
+    return {**update, **clear_memory(state), **set_upcoming(state), **logs, **cursor}
 
 
-def _set_upcoming(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
-    return {"action": update["action"], **_upcoming_update(state, update.get("upcoming", ()))}
-
-
-def _upcoming_update(state: SDPState, actions: Sequence[Action] = ()) -> Update:
-    """Return the update that sets the upcoming actions, so that runs without any take no space in checkpoints."""
-    return {"upcoming": tuple(actions)} if actions or state.get("upcoming") else {}
+def _record_choice(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
+    return {"action": update["action"], **set_upcoming(state, update.get("upcoming", ()))}
 
 
 def _record_turn(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
-    turn = create_turn("", state["action"], update["observation"])
     if state["action"].kind == CHECK:
-        turn = turn.model_copy(update={"observation": "Nothing was done."})  # the view is shown to operators as it is
-    return {**update, "trace": [turn]}
+        return update  # nothing was done, and operators see the view anyway
+    turn = create_turn("", state["action"], update["observation"])
+    return {**update, "trace": [turn], **keep_upcoming(state, update["observation"])}
 
 
 def _record_attempt(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -96,7 +96,10 @@ def _record_attempt(state: SDPState, update: Update, runtime: Runtime[Context]) 
         digest=state["observation"].digest(),
         verdict=verdict,
     )
+    goes_on = verdict.pending or verdict.depth > 0
+    upcoming = update.get("upcoming", state.get("upcoming", ())) if goes_on else ()
     return {
+        **set_upcoming(state, upcoming),
         "verdict": verdict,
         "attempts": [attempt],
         "tried": state["tried"] + (not verdict.looked and not verdict.pending),
@@ -126,11 +129,11 @@ def _replace_tail(state: SDPState, update: Update, runtime: Runtime[Context]) ->
             happened = f"the plan was cut: {limit} of {limit} conditions are certified, but replan gave no more"
             hint = "with a replan operator that never extends a plan, start a new run"
             raise LimitReached("plan", limit, limit, happened=f"{happened} ({hint})")
-        return {"plan": [*certified, *update["plan"]], **_upcoming_update(state)}
+        return {"plan": [*certified, *update["plan"]], **set_upcoming(state)}
     if not update["plan"]:
         return {}
     counters = {"tried": 0, "replans": state["replans"] + 1}
-    return {"plan": [*certified, *update["plan"]], **_upcoming_update(state), **counters}
+    return {"plan": [*certified, *update["plan"]], **set_upcoming(state), **counters}
 
 
 def _record_audit(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -186,16 +189,11 @@ RESET = Slot("reset", RESET_KEYS, record=_clear_certified, starts_run=True)
 RESET_REVALIDATING = RESET._replace(skip=_require_replan_of_undone)
 """Slot `reset` of a graph that has the node `revalidate` and not a Replan of the user's own."""
 PROPOSE = Slot("propose", {"plan": Sequence[Predicate]}, propose_view)
-REALIZE = Slot(
-    "realize",
-    {"action": Action},
-    realize_view,
-    _set_upcoming,
-    may_write={"upcoming": Sequence[Action]},
-)
+REALIZE = Slot("realize", {"action": Action}, realize_view, _record_choice, may_write=UPCOMING_KEYS)
 """Slot `realize`. An operator may choose several actions together: it then returns the later ones as `upcoming`."""
 ACT = Slot("act", ACT_KEYS, record=_record_turn)
-VALIDATE = Slot("validate", {"verdict": Verdict}, validate_view, _record_attempt)
+VALIDATE = Slot("validate", {"verdict": Verdict}, validate_view, _record_attempt, may_write=UPCOMING_KEYS)
+"""Slot `validate`. An operator may drop the upcoming actions although the verdict certifies something."""
 CERTIFY = Slot("certify", {"certificates": Sequence[Certificate], "head": int, "tried": int, "replans": int})
 AUDIT = Slot("audit", {"audit": Audit}, audit_view, _record_audit)
 REVALIDATE = Slot(
@@ -223,6 +221,8 @@ async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, An
 @prefer_benchmark_operator
 async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for an action that should make the target predicate true, or for several where it writes freely."""
+    if following := await next_upcoming(state["upcoming"], state["evidence"].view, state["task"], runtime):
+        return {"action": following, "upcoming": state["upcoming"][1:]}
     queries, maximum = [state["target"].text, state["task"].goal], limits_of(state["task"], runtime).options
     if options := await candidate_actions(queries, runtime, maximum):
         return {"action": await choose_action(state, options, runtime)}

@@ -38,7 +38,7 @@ from certigraph.adapters.models.usage import (
 from certigraph.adapters.processes import wait_for_node
 from certigraph.adapters.protocols import AsyncOperator, Budget, Context, Operator, StateCheck
 from certigraph.nodes.operators import Call, View, call_operator, check_update, declared_keys, operator_label, to_call
-from certigraph.state.records import Fault, Observation, Record, Spent, Step, Task, UnknownName, Usage
+from certigraph.state.records import Action, Fault, Observation, Record, Spent, Step, Task, UnknownName, Usage
 from certigraph.state.run import Belief, Evidence, Stagnation
 
 # Specs: an operator's name and arguments, as a run's header records them and the command line accepts them.
@@ -190,6 +190,10 @@ ACT_KEYS: Mapping[str, Any] = {"observation": Observation, "evidence": Evidence,
 RESET_KEYS: Mapping[str, Any] = {"task": Task, "episode": str, **ACT_KEYS}
 """Keys, with their types, that an operator which opens an episode must return."""
 
+UPCOMING_KEYS: Mapping[str, Any] = {"upcoming": Sequence[Action]}
+"""Keys, with their types, that an operator may return if it chooses several actions together, or drops the later ones.
+"""
+
 EMPTY_MEMORY: Update = {"belief": Belief(), "rounds": Overwrite([]), "stagnation": Stagnation()}
 """Values of the memory and gate channels at the start of an episode."""
 
@@ -200,6 +204,19 @@ def clear_memory(state: Mapping[str, Any]) -> Update:
     Channels that were never written are not in the update, so that they take no space in checkpoints.
     """
     return {channel: empty for channel, empty in EMPTY_MEMORY.items() if state.get(channel)}
+
+
+def set_upcoming(state: Mapping[str, Any], actions: Sequence[Action] = ()) -> Update:
+    """Return the update that sets the actions that were chosen together with the last one and are still to be taken.
+
+    Runs without any take no space for them in checkpoints.
+    """
+    return {"upcoming": tuple(actions)} if actions or state.get("upcoming") else {}
+
+
+def keep_upcoming(state: Mapping[str, Any], observation: Observation) -> Update:
+    """Return the update that drops the upcoming actions if the world refused the last one or took points for it."""
+    return {} if observation.accepted and observation.reward >= 0 else set_upcoming(state)
 
 
 SUBTASK_KEY = "subtask"

@@ -1,8 +1,8 @@
 """STEP's operators (STEP paper, section 3): Planner, Executor and Evaluator (`align`, `assess`).
 
 The memory is in `lessons.py`. The defaults cost fewer calls than the paper's: the Executor may give several actions at
-once, and the Evaluator judges a subtask when the Executor says how it stands or its actions are used up. The paper's
-are `execute` and `assess`.
+once, and the Evaluator judges a subtask only where the Planner, who sees its end too, does not. The paper's are
+`execute` and `assess`.
 """
 
 from collections import Counter
@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, create_model, model_validator
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.episodes import admissible_actions, candidate_actions
-from certigraph.adapters.matching import find_exact, is_focus, tokens
+from certigraph.adapters.matching import tokens
 from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.prompts import (
     build_prompt,
@@ -28,13 +28,22 @@ from certigraph.adapters.models.prompts import (
     quote_history,
 )
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated
+from certigraph.adapters.models.written_actions import MAX_CANDIDATES, next_upcoming
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
 from certigraph.nodes.operators import call_operator
-from certigraph.nodes.slots import Slot, Update, factory, prefer_benchmark_operator
+from certigraph.nodes.slots import (
+    UPCOMING_KEYS,
+    Slot,
+    Update,
+    factory,
+    keep_upcoming,
+    prefer_benchmark_operator,
+    set_upcoming,
+)
 from certigraph.state.records import Action, Arguments
 from certigraph.state.step import (
-    PLANNED,
+    HANDED_BACK,
     REPORT,
     STANDING,
     AlignView,
@@ -49,7 +58,6 @@ from certigraph.state.step import (
     assess_view,
     executor_view,
     is_handed_back,
-    planned_after,
     planner_view,
     standing_of,
 )
@@ -68,15 +76,15 @@ MAX_UNACHIEVABLE = 3
 
 def _clear_subtasks(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
     update = react.RESET_TRIAL.record(state, update, runtime)
-    return {**update, "subtasks": Overwrite([]), "begun": 0, "refusals": (), "planned": ()}
+    return {**update, "subtasks": Overwrite([]), "begun": 0, "refusals": (), **set_upcoming(state)}
 
 
 def _start_subtask(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
-    return {**update, "begun": len(state["turns"]), "refusals": (), "planned": ()}
+    return {**update, "begun": len(state["turns"]), "refusals": (), **set_upcoming(state)}
 
 
-def _record_planned(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
-    return {**update, "planned": planned_after(update["action"])}
+def _record_choice(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
+    return {**update, **set_upcoming(state, update.get("upcoming", ()))}
 
 
 def _record_ruling(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -84,7 +92,7 @@ def _record_ruling(state: StepState, update: Update, runtime: Runtime[Context]) 
     if approval.approved:
         return update
     refused = f"{state['action'].text}: {approval.reason}"
-    return {**update, "refusals": (*state["refusals"], refused), "planned": ()}
+    return {**update, "refusals": (*state["refusals"], refused), **set_upcoming(state)}
 
 
 def _skip_alignment(state: StepState, runtime: Runtime[Context]) -> Update | None:
@@ -94,10 +102,8 @@ def _skip_alignment(state: StepState, runtime: Runtime[Context]) -> Update | Non
 
 
 def _record_action(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
-    observation, update = update["observation"], react.ACT.record(state, update, runtime)
-    # What was planned counts on the world taking each action.
-    goes_on = observation.accepted and observation.reward >= 0
-    return {**update, "refusals": (), **({} if goes_on else {"planned": ()})}
+    recorded = react.ACT.record(state, update, runtime)
+    return {**recorded, "refusals": (), **keep_upcoming(state, update["observation"])}
 
 
 def _guard_against_loops(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -148,7 +154,7 @@ def _is_past_gold(state: StepState, times: float, runtime: Runtime[Context]) -> 
 
 RESET = react.RESET_TRIAL._replace(record=_clear_subtasks)
 PLANNER = Slot("planner", {"subtask": StepSubtask}, planner_view, _start_subtask)
-EXECUTOR = Slot("executor", {"action": Action, "thought": str}, executor_view, _record_planned)
+EXECUTOR = Slot("executor", {"action": Action, "thought": str}, executor_view, _record_choice, may_write=UPCOMING_KEYS)
 ALIGN = Slot("align", {"approval": Approval}, align_view, _record_ruling, _skip_alignment)
 ACT = react.ACT._replace(record=_record_action)
 ASSESS = Slot("assess", {"subtask": StepSubtask}, assess_view, _guard_against_loops, _skip_assessment)
@@ -178,6 +184,7 @@ async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, An
         view=quote(state["evidence"].view),
         used=len(state["turns"]),
         steps=limits_of(state["task"], runtime).steps,
+        substeps=limits_of(state["task"], runtime).substeps,
         order=_planner_instruction(state),
     )
     history = format_history(state["turns"], PLANNER_ROLE + before + after, profile)
@@ -201,7 +208,8 @@ def _planner_instruction(state: PlannerView) -> str:
 
 
 def _format_subtask(subtask: StepSubtask) -> str:
-    return f"{subtask.status}: {subtask.text}" + (f" ({subtask.reason})" if subtask.status == "failed" else "")
+    status = "reported as completed" if subtask.status == "reported" else subtask.status
+    return f"{status}: {subtask.text}" + (f" ({subtask.reason})" if subtask.status in ("failed", "reported") else "")
 
 
 PLANNER_ROLE = """\
@@ -217,13 +225,13 @@ Insights of earlier episodes. SHOULD BE NECESSARY: it helped repeatedly, or its 
 helped once; MAY CONTRIBUTE: it seemed to help; DOES NOT CONTRIBUTE: it was tried and did not help, or did harm.
 {insights}
 
-Subtasks of this episode:
+Subtasks of this episode. "Reported" means that nobody but the agent that did it has judged it:
 {done}
 
 The world now:
 {view}
 
-Actions used in this episode: {used} of at most {steps}.
+Actions used in this episode: {used} of at most {steps}; for one subtask at most {substeps} can be taken.
 
 {order}
 Also give the numbers of all insights that matter for the subtask, among them those that warn of something in it, and
@@ -235,25 +243,23 @@ Think first: what of the task is reached, in the order in which the task asks fo
 was meant to bring, by what the world answered? What comes next by the task and by the strategy, as far as the world
 bears the strategy out? Why can it be reached from here: what does it need, and is that there? Then give the next
 subtask: one result that a few actions reach, large enough to be worth handing over, with the names of things and places
-as the world shows them and everything that must be known to reach it. If a change only needs time, the subtask is to
-wait for it, with what shows that it has come. An action that cannot be undone, such as declaring which thing is the one
-asked for, belongs into the subtask at whose time the task wants it, and into no earlier one."""
+as the world shows them, everything that must be known to reach it, and what would settle it sooner. If a change only
+needs time, the subtask is to wait for it, with what shows that it has come. An action that cannot be undone, such as
+declaring which thing is the one asked for, belongs into the subtask at whose time the task wants it, and into no
+earlier one."""
 
 REFINE_INSTRUCTION = """\
 The subtask "{subtask}" failed: {reason}
 Think first: why did it fail, by what the world answered? Is what it needs there, and is there another way to the same
-result? Then give a smaller subtask or one that gets there by another way, with the names of things and places as the
-world shows them. Do not give the same subtask again unless what stood in its way is gone."""
+result? If it was under way and needs only more time or more actions, give what is left of it. Else give a smaller
+subtask or one that gets there by another way, and not the same one again unless what stood in its way is gone. Use the
+names of things and places as the world shows them."""
 
 
 # STEP's Executor: a thought, and an action for the subtask, or several where no answer in between matters.
 
-MAX_AHEAD = 3
+MAX_AHEAD = 7
 """Maximum number of actions that the Executor may give in addition to the first one."""
-
-MAX_MATCHES = 10
-"""Number of the world's actions from which the Executor chooses if it wrote none of them exactly (STEP's public code).
-"""
 
 
 class SubtaskStanding(BaseModel):
@@ -271,10 +277,17 @@ class SubtaskChoice(SubtaskStanding):
 
 
 class SubtaskMove(SubtaskStanding):
-    """The model's answer where it writes its actions freely."""
+    """The model's answer where it writes its actions freely. It has an action unless none is to be taken."""
 
-    action: Annotated[str, Field(min_length=1)]
+    action: str
     then: Annotated[list[str], Truncated(0)] = []
+
+    @model_validator(mode="after")
+    def require_action(self) -> "SubtaskMove":
+        """Refuse an answer that gives neither an action nor a reason to take none."""
+        if not self.action.strip() and self.standing not in HANDED_BACK:
+            raise ValueError("`action` is empty although an action is to be taken")
+        return self
 
 
 @lru_cache(maxsize=4)
@@ -301,8 +314,8 @@ def execute_subtask(*, ahead: int = MAX_AHEAD) -> Operator:
         benchmark, small = benchmark_of(state["task"], runtime), (await profile_of("executor", runtime)).is_small
         if small or state["whole"] or benchmark.answers or "execute" in benchmark.operators():
             return await call_operator(react.execute, state, runtime)
-        if state["planned"] and (planned := await _next_planned(state, runtime)):
-            return planned
+        if following := await next_upcoming(state["upcoming"], state["evidence"].view, state["task"], runtime):
+            return {"thought": "", "action": following, "upcoming": state["upcoming"][1:]}
         actions, maximum = await admissible_actions(runtime), limits_of(state["task"], runtime).options
         if actions and len(actions) > maximum and benchmark.shortlists:
             actions = await candidate_actions(react.shortlist_queries(state), runtime, maximum)
@@ -313,19 +326,9 @@ def execute_subtask(*, ahead: int = MAX_AHEAD) -> Operator:
     return execute_subtask
 
 
-async def _next_planned(state: ExecutorView, runtime: Runtime[Context]) -> dict[str, Any] | None:
-    """Return the next planned action; None if the world does not list it, or if it cannot be undone."""
-    written, *rest = state["planned"]
-    benchmark, actions = benchmark_of(state["task"], runtime), await admissible_actions(runtime)
-    shown = benchmark.shown_names(state["evidence"].view)
-    text = find_exact(written, actions, shown=shown, synonyms=benchmark.synonyms) if actions else written
-    if text is None or is_focus(text):
-        return None
-    args: Arguments = {STANDING: standing_of(state["action"]) or "continues", PLANNED: [*rest]}
-    return {"thought": "", "action": Action(text=text, args=args)}
-
-
 async def _choose_action(state: ExecutorView, options: Sequence[str], runtime: Runtime[Context]) -> dict[str, Any]:
+    if len(options) == 1:
+        return {"thought": "", "action": Action(text=options[0], args=_standing_args("continues", ""))}
     choice = f"Actions to choose from:\n{quote(bullet_list(options))}"
     question = EXECUTOR_QUESTION.format(choice=choice, field="choice", then="")
     kind: Any = Literal[tuple(options)]
@@ -336,17 +339,20 @@ async def _choose_action(state: ExecutorView, options: Sequence[str], runtime: R
 
 
 async def _write_actions(state: ExecutorView, ahead: int, runtime: Runtime[Context]) -> dict[str, Any]:
-    then = THEN_QUESTION.format(ahead=ahead) if ahead else ""
+    substeps = limits_of(state["task"], runtime).substeps
+    then = THEN_QUESTION.format(ahead=ahead, substeps=substeps) if ahead else ""
     question = EXECUTOR_QUESTION.format(choice=react.WRITE_INSTRUCTION, field="action", then=then)
     prompt = await react.situation_prompt(state, question, runtime)
     answer = await ask(prompt, move_form(ahead), role="executor", runtime=runtime)
     args = _standing_args(answer.standing, answer.report)
-    if answer.standing in ("reached", "blocked"):
+    if answer.standing in HANDED_BACK:
         return {"thought": answer.thought, "action": Action(text=answer.action, args=args)}
-    matched = await react.match_action(answer.action, state, runtime, accept=1, most=MAX_MATCHES)
-    if not matched.offered:  # otherwise another action is taken than the one that the others follow
-        args[PLANNED] = [text.strip() for text in answer.then if text.strip()]
-    return {"thought": answer.thought, "action": Action(text=matched.text, args={**matched.args, **args})}
+    matched = await react.match_action(answer.action, state, runtime, accept=1, most=MAX_CANDIDATES)
+    action = Action(text=matched.text, args={**matched.args, **args})
+    # Another action than the written one is not what the others were chosen to follow.
+    follows = not matched.offered or matched.text == answer.action
+    upcoming = [Action(text=text.strip(), args=args) for text in answer.then if follows and text.strip()]
+    return {"thought": answer.thought, "action": action, "upcoming": upcoming}
 
 
 def _standing_args(standing: Standing | None, report: str) -> Arguments:
@@ -360,13 +366,15 @@ action change? Then give:
 - standing: "continues" if the action is a step on the way; "completes" if the assignment should be fulfilled once the
   action has worked; "reached" if the assignment is fulfilled already; "blocked" if it cannot be fulfilled from here.
 - report: for "reached" and "blocked", the words in which the world shows it, and what they mean; else empty.
-- {field}: the one action to take next. For "reached" and "blocked" it is not taken.
+- {field}: the one action to take next. For "reached" and "blocked" none is taken.
 {then}"""
 
 THEN_QUESTION = """\
-- then: up to {ahead} actions to take right after it, before you are asked again. Only where you would take each of them
-  whatever the world answers in between, and never one that cannot be undone, or one whose names you have not seen. The
-  list is dropped when the world refuses an action. "completes" speaks of the last of them. Else empty.
+- then: up to {ahead} actions to take after it, in their order, as far as you can see now that they are right, such as
+  going somewhere, opening something, taking what is in it, and using it. "completes" speaks of the last of them. The
+  rest is dropped, and you are asked again, once the world refuses one of them or takes points for it, or shows a thing
+  under another name. Stop the list where the next step depends on an answer that you have not seen, and before a step
+  that cannot be undone and might be wrong. For one assignment at most {substeps} actions can be taken.
 """
 
 
@@ -433,7 +441,8 @@ Action that is considered: {action}
 
 Reason first, then decide: does one of the rules speak of exactly this action on this thing, and say that it does not
 help or does harm? Judge by the rules alone, and not by whether the action seems useful. A rule about another thing or
-another action does not count, nor does one about a situation that is not the present one.
+another action does not count, nor does one about a situation that is not the present one, nor one that merely finds the
+action needless where the work at hand asks for exactly it.
 """
 
 
@@ -475,17 +484,24 @@ async def assess(state: AssessView, runtime: Runtime[Context]) -> dict[str, Any]
 def assess_when_due() -> Operator:
     """Judge a subtask as `assess` does, but only when it is worth a call of the model.
 
-    That is when the Executor says that the subtask is or should be completed, and when it has used up its actions; an
-    Executor that does not say how the subtask stands is judged after every action. Several actions are then judged in
-    one call.
+    When the Executor says that its actions completed the subtask, it counts as reported: the Planner, who is asked next
+    anyway, checks that by what the world answered. The Evaluator is asked if nothing was done for a subtask that is
+    reported as reached, when a subtask has used up its actions, and after every action of an Executor that does not say
+    how the subtask stands.
     """
 
     async def assess_when_due(state: AssessView, runtime: Runtime[Context]) -> dict[str, Any]:
-        standing, taken = standing_of(state["action"]), len(state["turns"]) - state["begun"]
-        is_claimed = standing in ("completes", "reached") and not state["planned"]
-        if standing is None or is_claimed or taken >= limits_of(state["task"], runtime).substeps:
+        subtask, standing = state["subtask"], standing_of(state["action"])
+        turns = state["turns"][state["begun"] :]
+        if standing == "completes" and not state["upcoming"] and turns[-1].accepted:
+            return {"subtask": subtask.model_copy(update={"status": "reported"})}
+        if standing == "reached" and turns:
+            report = str(state["action"].args.get(REPORT, ""))
+            return {"subtask": subtask.model_copy(update={"status": "reported", "reason": report})}
+        is_used_up = len(turns) >= limits_of(state["task"], runtime).substeps
+        if standing in (None, "reached") or is_used_up:
             return await call_operator(assess, state, runtime)
-        return {"subtask": state["subtask"]}
+        return {"subtask": subtask}
 
     return assess_when_due
 

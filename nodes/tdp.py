@@ -345,8 +345,8 @@ be found out before the rest can be decided, and what brings the parts together 
 - Each text stands alone: it repeats the names, places, dates, numbers and conditions of the task that it is about, and
   says what its result has to contain for those that need it.
 - Parts that do not depend on each other do not need each other. A part that only others' results can decide needs them.
-- What has to be discovered first is a sub-task of its own.
-- A task that is one short piece of work is one sub-task: each further one starts without what the others saw.
+- What must be discovered before the rest can even be specified is a sub-task of its own; what one agent finds and uses
+  on its way is not. A task that is one piece of work is one sub-task: each further one starts without what others saw.
 - The last sub-task needs, directly or through others, all of them, and settles the task: its text says what the task
   wants in the end, with all its conditions, since the task itself is not shown there.
 `id`: n1, n2 and so on. `needs`: ids of the sub-tasks whose results it uses, none where it can begin at once.

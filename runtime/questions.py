@@ -16,8 +16,8 @@ from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.recorder import Listener
 from certigraph.runtime.result import ASK_BENCHMARK, OnError, Result, check_on_error, report_failure
 from certigraph.runtime.run import run
+from certigraph.state.certified_states import KnownFinding
 from certigraph.state.records import Record, Spent, Task, UnknownName, is_resumable
-from certigraph.state.run import KnownFinding
 from certigraph.state.search import DEFAULT_MODEL, GENERATED_WEB, create_question_task
 
 

@@ -11,6 +11,14 @@ from typing import Any, Literal, Self, get_args
 
 from certigraph.runtime.progress import valid_certificates
 from certigraph.runtime.texts import add_passed_count
+from certigraph.state.certified_states import (
+    CertifiedState,
+    KnownFinding,
+    Transition,
+    certified_state,
+    certified_states,
+    transitions,
+)
 from certigraph.state.records import (
     FAULT_ENDINGS,
     GOAL,
@@ -24,14 +32,6 @@ from certigraph.state.records import (
     UnknownName,
     Usage,
     is_error,
-)
-from certigraph.state.run import (
-    CertifiedState,
-    KnownFinding,
-    Transition,
-    certified_state,
-    certified_states,
-    transitions,
 )
 from certigraph.state.trajectory import CutPrompt, Footer, Header, Trajectory, read_trajectory
 

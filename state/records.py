@@ -159,11 +159,10 @@ class Verdict(Record):
 
 
 class Fact(Record):
-    """What the world showed after the action at world step `step`, and what later steps may need."""
+    """What the world had shown by the action number `step`, and what later steps may need."""
 
     text: str
     step: int
-    action: str
 
 
 class Step(Record):

@@ -5,7 +5,14 @@ from itertools import takewhile
 
 from typing_extensions import TypedDict
 
+from certigraph.state.certified_states import (
+    CertifiedPredicate,
+    CertifiedState,
+    certified_state,
+    predicates_in_force,
+)
 from certigraph.state.records import (
+    CHECK,
     EXHAUSTED,
     GAVE_UP,
     GOAL,
@@ -27,15 +34,11 @@ from certigraph.state.records import (
 from certigraph.state.run import (
     Belief,
     BeliefState,
-    CertifiedPredicate,
-    CertifiedState,
     Evidence,
     Turn,
     advice_of,
     belief_of,
-    certified_state,
     is_stopped,
-    predicates_in_force,
 )
 from certigraph.state.search import forced_ending
 
@@ -51,10 +54,13 @@ class SDPState(BeliefState, total=False):
     certificates: Log[Certificate]
     attempts: Log[Attempt]
     trace: Log[Turn]
-    """Every action of the run and the world's answer, one turn for each attempt."""
+    """Every action of the run and the world's answer, one turn for each attempt that did something in the world."""
     verdict: Verdict
     upcoming: tuple[Action, ...]
-    """Actions that Realize chose together with `action`, to follow it one by one."""
+    """Actions that Realize chose together with `action`, to follow it one by one.
+
+    They are dropped when the world refuses an action or takes points for it, and when a verdict finds the target unmet.
+    """
     tried: int
     replans: int
     audits: Log[Audit]
@@ -87,7 +93,7 @@ class RealizeView(TypedDict):
     facts: Sequence[Fact]
     """What verdicts on earlier actions established."""
     upcoming: Sequence[Action]
-    """Actions that Realize chose before, to follow the last one; empty if that was refused or judged a failure."""
+    """Actions that Realize chose together with the last one and that are still to be taken."""
     attempts: Sequence[Attempt]
     belief: Belief
     """Content of the optional memory.
@@ -102,7 +108,8 @@ class ValidateView(TypedDict):
     """View of Validate (SDP Eq. 3): the rest of the plan, the last action and the new observation.
 
     If Realize chose several actions together, they count as one action, and what the world answered to each of them as
-    its observation: `turns` has those since the latest verdict of the operator's model, the last one included.
+    its observation: `turns` has those since the latest verdict of the operator's model, the last one included. If
+    nothing was done since then, `turns` has the action before.
     """
 
     task: Task
@@ -113,7 +120,7 @@ class ValidateView(TypedDict):
     chained: int
     """How many of the latest actions were chosen together and not judged one by one; 1 if only the last one."""
     upcoming: Sequence[Action]
-    """Actions that will follow the last one, if it is not refused."""
+    """Actions that will follow the last one."""
     evidence: Evidence
     """What the world shows after the last action."""
     facts: Sequence[Fact]
@@ -207,7 +214,7 @@ def realize_view(state: SDPState) -> RealizeView:
         "evidence": state["evidence"],
         "turns": tuple(state["trace"]),
         "facts": established_facts(state),
-        "upcoming": _upcoming_actions(state),
+        "upcoming": state.get("upcoming", ()),
         "attempts": list(_attempts_at(head, judged_attempts(state), state["plan"][head])),
         "belief": belief_of(state),
         "advice": advice_of(state),
@@ -229,18 +236,16 @@ def validate_view(state: SDPState) -> ValidateView:
     }
 
 
-def _upcoming_actions(state: SDPState) -> tuple[Action, ...]:
-    if not (upcoming := state.get("upcoming", ())):
-        return ()
-    verdict = state["verdict"]
-    return upcoming if verdict.pending or (verdict.depth > 0 and state["observation"].accepted) else ()
-
-
 def _unjudged_turns(state: SDPState) -> tuple[Turn, ...]:
     # A rule that finds an action refused says nothing about the actions before it, which nobody judged.
-    verdicts = (attempt.verdict for attempt in reversed(state["attempts"]))
-    since = takewhile(lambda verdict: verdict.pending or (verdict.decided_by == "code" and not verdict.depth), verdicts)
-    return tuple(state["trace"][-sum(1 for _ in since) - 1 :])
+    since = list(takewhile(lambda attempt: _is_unjudged(attempt.verdict), reversed(state["attempts"])))
+    actions = [*(attempt.action for attempt in since), state["action"]]
+    taken = sum(action.kind != CHECK for action in actions)
+    return tuple(state["trace"][-max(taken, 1) :])
+
+
+def _is_unjudged(verdict: Verdict) -> bool:
+    return verdict.pending or (verdict.decided_by == "code" and not verdict.depth)
 
 
 def established_facts(state: SDPState) -> tuple[Fact, ...]:
@@ -249,10 +254,12 @@ def established_facts(state: SDPState) -> tuple[Fact, ...]:
     Of equal facts the latest is returned.
     """
     facts: dict[str, Fact] = {}
-    for number, attempt in enumerate(state["attempts"], 1):
+    number = 0
+    for attempt in state["attempts"]:
+        number += attempt.action.kind != CHECK
         for text in (*attempt.verdict.outdated, *attempt.verdict.facts):
             facts.pop(text, None)
-        facts |= {text: Fact(text=text, step=number, action=attempt.action.text) for text in attempt.verdict.facts}
+        facts |= {text: Fact(text=text, step=number) for text in attempt.verdict.facts}
     return tuple(facts.values())
 
 

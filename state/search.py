@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 from typing_extensions import TypedDict
 
+from certigraph.state.certified_states import CertifiedState, KnownFinding, certified_state
 from certigraph.state.records import (
     EXHAUSTED,
     GAVE_UP,
@@ -26,16 +27,13 @@ from certigraph.state.run import (
     FINISH,
     Belief,
     BeliefState,
-    CertifiedState,
     Evidence,
-    KnownFinding,
     RunState,
     SearchRound,
     Stagnation,
     Turn,
     answer,
     belief_of,
-    certified_state,
     finish,
     is_stopped,
     remembered_turns,

@@ -157,8 +157,8 @@ def trials_message(state: Mapping[str, Any]) -> str:
 
 # STEP's state (section 3, Algorithm 1), and the views that keep its four roles separate.
 
-SubtaskStatus = Literal["open", "completed", "failed"]
-"""Status of one of STEP's subtasks."""
+SubtaskStatus = Literal["open", "reported", "completed", "failed"]
+"""Status of one of STEP's subtasks; `reported` is completed by the Executor's word, which the Planner checks."""
 
 
 class StepSubtask(Record):
@@ -184,12 +184,15 @@ Standing = Literal["continues", "completes", "reached", "blocked"]
 """How a subtask stands by its Executor: the action is a step towards it; the action should complete it; it is reached
 already, so that no action is taken; it cannot be reached, so that none is taken either."""
 
-STANDING, REPORT, PLANNED = "standing", "report", "planned"
-"""Keys in the `args` of an Executor's action: its `Standing`, what the world showed for it where no action is taken,
-and the actions that the Executor wants to take next.
+STANDING, REPORT = "standing", "report"
+"""Keys in the `args` of an Executor's action: its `Standing`, and what the world shows for it if no action is taken.
 
 An Executor that gives no standing is judged after every action, as in the STEP paper.
 """
+
+
+HANDED_BACK = ("reached", "blocked")
+"""Standings with which the Executor hands its subtask back and takes no action."""
 
 
 def standing_of(action: Action) -> Standing | None:
@@ -200,13 +203,7 @@ def standing_of(action: Action) -> Standing | None:
 
 def is_handed_back(action: Action) -> bool:
     """Return whether the Executor hands its subtask back and takes no action."""
-    return standing_of(action) in ("reached", "blocked")
-
-
-def planned_after(action: Action) -> tuple[str, ...]:
-    """Return the actions that the Executor wants to take after an action."""
-    planned = action.args.get(PLANNED)
-    return tuple(map(str, planned)) if isinstance(planned, list | tuple) else ()
+    return standing_of(action) in HANDED_BACK
 
 
 class StepState(TrialState, total=False):
@@ -222,8 +219,11 @@ class StepState(TrialState, total=False):
     refusals: tuple[str, ...]
     """The Evaluator's reasons for refusing actions or reports of the Executor since the last action was taken."""
     approval: Approval
-    planned: tuple[str, ...]
-    """Actions that the Executor gave together with the last one and that are still to be taken."""
+    upcoming: tuple[Action, ...]
+    """Actions that the Executor chose together with the last one, to follow it one by one.
+
+    They are dropped when the world refuses an action or takes points for it, and when the Evaluator refuses one.
+    """
 
 
 class PlannerView(TypedDict):
@@ -238,14 +238,12 @@ class PlannerView(TypedDict):
 
 
 class ExecutorView(DecideView):
-    """View of STEP's Executor: its subtask in place of the task, and the actions that it gave before."""
+    """View of STEP's Executor: its subtask in place of the task, and the actions that it chose before."""
 
     whole: bool
     """Whether the subtask is the main task itself."""
-    action: Action
-    """The action that gave `planned`."""
-    planned: Sequence[str]
-    """Actions that it gave together with the last one, all of which the world accepted so far."""
+    upcoming: Sequence[Action]
+    """Actions that it chose together with the last one and that are still to be taken."""
 
 
 class AlignView(TypedDict):
@@ -273,8 +271,8 @@ class AssessView(TypedDict):
     evidence: Evidence
     action: Action
     """The Executor's latest action, with what the Executor says about the subtask."""
-    planned: Sequence[str]
-    """Actions that the Executor wants to take next without an answer in between."""
+    upcoming: Sequence[Action]
+    """Actions that will follow the last one."""
 
 
 def planner_view(state: StepState) -> PlannerView:
@@ -304,8 +302,7 @@ def executor_view(state: StepState) -> ExecutorView:
         "advice": (*subtask.insights, *advice_of(state), *judged, *refused),
         "belief": belief_of(state),
         "whole": subtask.whole,
-        "action": state.get("action", Action(text="")),
-        "planned": state.get("planned", ()),
+        "upcoming": state.get("upcoming", ()),
     }
 
 
@@ -332,7 +329,7 @@ def assess_view(state: StepState) -> AssessView:
         "begun": state["begun"],
         "evidence": state["evidence"],
         "action": state["action"],
-        "planned": state.get("planned", ()),
+        "upcoming": state.get("upcoming", ()),
     }
 
 

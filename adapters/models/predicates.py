@@ -29,8 +29,8 @@ from certigraph.adapters.models.prompts import (
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
 from certigraph.adapters.models.scripts import collect_citations
 from certigraph.adapters.protocols import Context
+from certigraph.state.certified_states import CertifiedState
 from certigraph.state.records import CHECK, Action, Fact, Predicate, Task, Verdict
-from certigraph.state.run import CertifiedState
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView, build_plan, needs_rest_of_plan
 
 # A plan.
@@ -167,7 +167,8 @@ You plan for an agent that acts in a world known by text alone. A plan is a list
 order in which they should come true. The agent works at one condition at a time, with one action after another, and a
 condition counts only once the world's answer to an action shows that it holds. So write each condition as a fact that
 can be read in an answer (what is where, in which state, what was learned), not as an action or an intention; small
-enough that a few actions reach it, and large enough that it is worth checking. Name things as the world names them."""
+enough that a few actions reach it, and large enough that it is worth checking. A state that passes, such as a stage of
+growth or a temperature, comes right before what needs it. Name things as the world names them."""
 
 PLAN_QUESTION = """\
 Think first: what has to be true at the end, what has to be true before that, and in which order do the parts depend on
@@ -193,7 +194,7 @@ STUCK_LEAD = """\
 The rest of the plan, whose first condition was not reached:
 {tail}
 
-Actions taken for it, with what the checker said after each:
+Actions taken for it, with what was found after each:
 {tried}
 
 Think first: why was it not reached? It may be worded so that no answer can show it, it may need something that was not
@@ -233,7 +234,7 @@ class NextActions(BaseModel):
 async def ask_actions(
     state: RealizeView, runtime: Runtime[Context], *, notes: str = "", several: bool = True
 ) -> list[Action]:
-    """Return actions that should make the target true: those chosen before, or what a model writes.
+    """Ask a model to write actions that should make the target true.
 
     A model that is not small may write several, to be taken one after another, or say that the target holds already or
     cannot be reached (`CHECK`). None of this is in the SDP paper; it saves model calls and actions.
@@ -244,10 +245,8 @@ async def ask_actions(
         notes: what the agent should know about actions in this world.
         several: whether a model may write several actions, or none.
     """
-    if state["upcoming"]:
-        return [*state["upcoming"]]
     several = several and not (await profile_of("executor", runtime)).is_small
-    request = SEVERAL_ACTIONS if several else ONE_ACTION
+    request = SEVERAL_ACTIONS.format(most=MAX_FOLLOWING) if several else ONE_ACTION
     rules = f"{notes}\nWrite actions as the world's rules say.".strip()
     prompt = await _action_prompt(state, f"{request}\n{rules}", "", runtime)
     if not several:
@@ -255,7 +254,7 @@ async def ask_actions(
     answer = await ask(prompt, NextActions, role="executor", runtime=runtime)
     if answer.target == "unreachable":
         return [UNREACHABLE_ACTION]
-    if answer.target == "holds" or not answer.action.strip():
+    if not answer.action.strip():
         return [CHECK_ACTION]
     return [Action(text=text) for text in (answer.action, *filter(str.strip, answer.then))]
 
@@ -309,8 +308,8 @@ async def _action_prompt(state: RealizeView, request: str, options: str, runtime
 
 
 def format_facts(facts: Sequence[Fact]) -> str:
-    """Format what earlier actions established, each fact with the action that showed it."""
-    return quote(numbered_list(f"{fact.text} (action {fact.step}: {fact.action})" for fact in facts))
+    """Format what earlier actions established, each fact with the number of the action after which it was noted."""
+    return quote(numbered_list(f"{fact.text} (noted after action {fact.step})" for fact in facts))
 
 
 REALIZER = """\
@@ -332,7 +331,7 @@ Established by earlier answers; later actions may have changed it:
 The world now:
 {view}
 
-Actions taken for the target, with what the checker said after each:
+Actions taken for the target, with what was found after each:
 {tried}
 {limits}{options}
 Target: {target}
@@ -348,14 +347,15 @@ SEVERAL_ACTIONS = """\
 Give, in this order:
 - thought: what is missing for the target, and how it comes about without harm to what the plan needs later.
 - target: "holds" if what the world shows now says that the target holds; "unreachable" if an answer of the world shows
-  that it cannot come true any more as it is worded, so that the rest must be planned again; otherwise "open". Unless it
-  is open, nothing is done but to check this, and action stays empty.
-- action: the next action.
-- then: the actions after it, in their order, for the target and for the conditions after it, as far as you can see now
-  that they are right. They are taken one after another; the rest is dropped, and you choose again, once one of them is
-  refused, loses points, or does not bring about what the plan says. Write whole chains where each step is plain, such
-  as going somewhere, opening something, taking what is in it, and using it. Stop the chain where the next step depends
-  on an answer that you have not seen, and before a step that cannot be undone and might be wrong.
+  that it cannot come true any more as it is worded, so that the rest must be planned again; otherwise "open".
+- action: the next action. If the target holds, it is the first one for the conditions after it: the target is checked
+  together with them. Leave it empty only if the target is unreachable, or if it holds and must be checked before
+  anything else is done, because an action might undo it or nothing is left to do; then nothing is done.
+- then: up to {most} actions after it, in their order, for the target and for the conditions after it, as far as you can
+  see now that they are right. They are taken one after another; the rest is dropped, and you choose again, once one of
+  them is refused, loses points, or does not bring about what the plan says. Write whole chains where each step is
+  plain, such as going somewhere, opening something, taking what is in it, and using it. Stop the chain where the next
+  step depends on an answer that you have not seen, and before a step that cannot be undone and might be wrong.
 """
 
 CHECK_ACTION = Action(text="(nothing: the target holds already)", kind=CHECK)
@@ -399,12 +399,10 @@ async def ask_verdict(
     tail: Sequence[Predicate] | None = None,
     notes: str = "",
     shows_view: bool = True,
-    ends_chain: bool = False,
 ) -> Verdict:
     """Ask a model how many of the plan's next conditions hold now, counted from the target on without a gap.
 
-    While actions follow that were chosen together with the last one, no model is asked, unless the last one was refused
-    or lost points.
+    While actions follow that were chosen together with the last one, no model is asked.
 
     Args:
         state: the view of Validate.
@@ -412,11 +410,8 @@ async def ask_verdict(
         tail: the conditions to be judged; None for the rest of the plan.
         notes: what the world reports besides its answer, such as the score.
         shows_view: whether a model that is not small sees what the world shows now. In the SDP paper it does not.
-        ends_chain: whether the world refused the last action although it accepted its wording, as far as code can tell.
     """
-    observation = state["observation"]
-    goes_on = observation.accepted and observation.reward >= 0 and not (observation.done or ends_chain)
-    if state["upcoming"] and goes_on:
+    if state["upcoming"] and not state["observation"].done:
         return Verdict(depth=0, pending=True)
     judged = (state["tail"] if tail is None else tail)[:MAX_JUDGED_CONDITIONS]
     small = (await profile_of("validator", runtime)).is_small
@@ -509,4 +504,6 @@ Give, in this order:
   does not exist or is broken, a way to it is closed for good, or what is left of moves or actions cannot suffice. Then
   the rest is planned again. Otherwise true.
 - holds: how many conditions have come true by now, counted from the target on without a gap; 0 if the target has not.
+  One about something that happens and passes (was read, was in focus, was young) counts once an answer or an
+  established fact shows that it happened; one about how things are has to hold now.
 """

@@ -6,6 +6,8 @@ changes with every action, so that prefix caches are used.
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from langgraph.runtime import Runtime
@@ -92,14 +94,16 @@ def format_history(
     if profile.is_small:
         hidden = _count_hidden(turns, MAX_SMALL_TURNS)
         return History(format_turns(turns), _describe_cut(hidden, len(turns)))
-    texts = [_format_whole_turn(number, turn) for number, turn in enumerate(turns, 1)]
+    runs = _group_equal(turns)
+    texts = [_format_whole_turn(first, times, turn) for first, times, turn in runs]
     available = profile.prompt_tokens - estimate_tokens(rest)
     available = available if most_tokens is None else min(available, most_tokens)
     lengths = [estimate_tokens(text) for text in texts]
     start = _first_fitting(lengths, available)
     if not texts or (not start and sum(lengths) <= available):
         return History("\n".join(texts) or "(nothing)")
-    cut = _describe_cut(start, len(texts), most_tokens if available == most_tokens else None)
+    hidden = runs[start].first - 1
+    cut = _describe_cut(hidden, len(turns), most_tokens if available == most_tokens else None)
     latest = clip(texts[-1], max(int(available * CHARACTERS_PER_TOKEN), MIN_TURN))
     cut += () if latest == texts[-1] else ("the end of the latest turn",)
     left_out = [f"({cut[0]} are left out)"] if start else []
@@ -140,11 +144,25 @@ def _describe_cut(hidden: int, total: int, most_tokens: int | None = None) -> tu
     return (f"the oldest {hidden} of {total} turns{limit}",) if hidden else ()
 
 
-def _format_whole_turn(number: int, turn: Turn) -> str:
+class _EqualTurns(NamedTuple):
+    """Turns in a row that are equal: the number of the first one, from 1, and how many they are."""
+
+    first: int
+    times: int
+    turn: Turn
+
+
+def _group_equal(turns: Sequence[Turn]) -> list[_EqualTurns]:
+    groups = (list(group) for _, group in groupby(enumerate(turns, 1), key=itemgetter(1)))
+    return [_EqualTurns(group[0][0], len(group), group[0][1]) for group in groups]
+
+
+def _format_whole_turn(number: int, times: int, turn: Turn) -> str:
+    numbers = f"{number}." if times == 1 else f"{number}. to {number + times - 1}."
     thought = f"Thought: {turn.thought}\n" if turn.thought else ""
     points = f" [{100 * turn.reward:+.0f} points]" if turn.reward else ""
     refused = "" if turn.accepted else " [refused]"
-    return f"{number}. {thought}Action: {format_action(turn)}\nAnswer{refused}{points}: {turn.observation.strip()}"
+    return f"{numbers} {thought}Action: {format_action(turn)}\nAnswer{refused}{points}: {turn.observation.strip()}"
 
 
 def format_action(turn: Turn) -> str:

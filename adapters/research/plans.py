@@ -9,8 +9,9 @@ from pydantic import BaseModel, Field, JsonValue, create_model
 
 from certigraph.adapters.models.prompts import bullet_list, clip, numbered_list, quote
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
+from certigraph.state.certified_states import KnownFinding
 from certigraph.state.records import Arguments, Attempt, Finding, Predicate, Record
-from certigraph.state.run import ANSWER, Evidence, KnownFinding
+from certigraph.state.run import ANSWER, Evidence
 from certigraph.state.search import STEP_KINDS, unique_texts
 
 

@@ -38,8 +38,8 @@ from certigraph.adapters.research.plans import (
 )
 from certigraph.adapters.research.world import SOURCE_NUMBER
 from certigraph.adapters.retrieval.bm25 import words
+from certigraph.state.certified_states import KnownFinding
 from certigraph.state.records import Finding, Observation, Predicate, Task, Verdict
-from certigraph.state.run import KnownFinding
 from certigraph.state.sdp import ValidateView
 from certigraph.state.search import COMPUTE, FILTER, findings_of
 

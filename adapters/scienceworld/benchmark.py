@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from certigraph.adapters.processes import check_packages
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
 from certigraph.adapters.scienceworld import splits
-from certigraph.adapters.scienceworld.names import is_in_view, translate
+from certigraph.adapters.scienceworld.names import find_action, find_meanings
 from certigraph.adapters.scienceworld.pool import load_goal
 from certigraph.adapters.scienceworld.prompts import BRIEFING, PLACES, SYNONYMS
 from certigraph.adapters.scienceworld.recordings import load_gold_recording
@@ -23,7 +23,7 @@ from certigraph.adapters.scienceworld.splits import (
     list_ids,
     setting_of,
 )
-from certigraph.adapters.scienceworld.world import ScienceWorld, normalise_text
+from certigraph.adapters.scienceworld.world import ScienceWorld
 from certigraph.state.records import Fault, Task, UnknownName
 from certigraph.state.trajectory import Footer
 
@@ -154,9 +154,17 @@ class ScienceWorldBenchmark(Benchmark):
         setting = EpisodeSetting.model_validate(task.constants)
         return list(load_gold_recording(setting.task, setting.variation, setting.simplification).actions)
 
-    def takes_as_written(self, action: str, view: str) -> bool:
-        """Return whether an action has a verb of the world, and names its things as the view shows them."""
-        return translate(action) == normalise_text(action) and is_in_view(action, view)
+    def find_action(self, written: str, actions: Sequence[str], view: str) -> str | None:
+        """Return an action as written if it has the world's verb and names its things as the view shows them.
+
+        Else a listed one is returned that has the same verb and things, or differs only in what says where a thing is
+        or what it holds. A focus, which cannot be undone, is never replaced.
+        """
+        return find_action(written, actions, view)
+
+    def find_meanings(self, written: str, actions: Sequence[str]) -> Sequence[str]:
+        """Return the listed actions with the same verb whose things may be the written ones."""
+        return find_meanings(written, actions)
 
     def shown_names(self, view: str) -> Mapping[str, str]:
         """Return the names of substances by the names that the simulator lists: "substance in metal pot" -> "water"."""

@@ -185,8 +185,11 @@ def _decide_switch(condition: WordedCondition, view: str) -> Decision | None:
 
 
 def _lists(text: str, thing: str, *, at_start: bool = False) -> bool:
-    listed = re.compile(rf"\b(?:an?|a substance called) {re.escape(_normalise(thing))}(?= \(|[.,)]|$)", re.IGNORECASE)
-    return bool(listed.match(text) if at_start else listed.search(text))
+    # A name without an article, as "unknown substance B", is listed on a line of its own.
+    name, end = re.escape(_normalise(thing)), r"(?= \(|[.,)]|$)"
+    at_line_start = re.compile(rf"\s*(?:an? |a substance called )?{name}{end}", re.IGNORECASE)
+    within = re.compile(rf"\b(?:an?|a substance called) {name}{end}", re.IGNORECASE)
+    return bool(at_line_start.match(text) or (not at_start and within.search(text)))
 
 
 def _normalise(name: str) -> str:

@@ -7,7 +7,7 @@ The world accepts more names than it lists: "pick up seed jar" where it lists "p
 import re
 from collections.abc import Mapping, Sequence
 
-from certigraph.adapters.matching import tokens
+from certigraph.adapters.matching import is_focus, tokens
 from certigraph.adapters.scienceworld.prompts import SYNONYMS
 from certigraph.adapters.scienceworld.world import normalise_text
 
@@ -26,6 +26,17 @@ _TITLED = re.compile(r"\b(?:(?:a|the) )?recipe titled ")
 
 _PARTICLES = re.compile(r"^(?:(?:up|on|to|in|at|down|the|an?)(?: |$))+")
 """Pattern of the words between a verb and the name of a thing."""
+
+
+def find_action(written: str, actions: Sequence[str], view: str) -> str | None:
+    """Return the action that a written one means without doubt; None if there is doubt."""
+    if translate(written) == normalise_text(written) and is_in_view(written, view):
+        return written
+    meanings = find_meanings(written, actions)
+    if normalise_text(written) in map(normalise_text, meanings):
+        return written
+    is_clear = len(meanings) == 1 and not is_focus(written) and is_same_but_qualified(written, meanings[0])
+    return meanings[0] if is_clear else None
 
 
 def find_meanings(written: str, actions: Sequence[str]) -> list[str]:

@@ -3,9 +3,9 @@
 In `scienceworld:paper`, the prompts of Propose and Replan list the rooms, and that of Replan also the rejected actions.
 Realize lets the model write an action freely. Validate has three shortcuts before it asks the model, and the model's
 verdict never covers the goal. The default adds a draft of the plan from the task's sentences (`draft_conditions`), the
-world's own words for a written action (`find_meanings`), and rules for conditions that the world's reply decides
-exactly (`conditions.decide_condition`). `scienceworld:drafted` is for small models: the draft is the plan, and Realize
-chooses among actions of the kind that the target needs (`select_target_actions`).
+world's own words for a written action (`resolve_action`), and rules for conditions that the world's reply decides
+exactly (`decide_condition`). `scienceworld:drafted` is for small models: the draft is the plan, and Realize chooses
+among actions of the kind that the target needs (`select_target_actions`).
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.benchmarks import benchmark_of, limits_of
+from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.episodes import admissible_actions
 from certigraph.adapters.matching import NONE_OF_THESE, find_encoder, select_actions
 from certigraph.adapters.models.calls import choose, is_played_by_script
@@ -29,6 +29,7 @@ from certigraph.adapters.models.predicates import (
     choose_action,
 )
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote
+from certigraph.adapters.models.written_actions import next_upcoming, resolve_action
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.scienceworld import prompts
@@ -40,8 +41,7 @@ from certigraph.adapters.scienceworld.conditions import (
     may_mean,
     parse_condition,
 )
-from certigraph.adapters.scienceworld.names import find_meanings, is_in_view, is_same_but_qualified
-from certigraph.adapters.scienceworld.world import PENDING_QUESTION, classify_reply, normalise_text
+from certigraph.adapters.scienceworld.world import PENDING_QUESTION
 from certigraph.state.records import CHECK, WRITTEN, Action, Observation, Predicate, Verdict
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView, needs_rest_of_plan
 
@@ -258,9 +258,6 @@ FEW_OPTIONS = 2
 REJECTED = "rejected"
 """Evidence of a verdict on an action that the world rejected."""
 
-MAX_MEANINGS = 10
-"""Maximum number of the world's actions from which the model says which one it meant."""
-
 
 def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operator]:
     """Create the SDP operators propose, realize, validate and replan, by name.
@@ -286,16 +283,18 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
     async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
         if benchmark.drafted:
             return {"action": await _choose_action(state, FEW_OPTIONS, runtime)}
-        if grounded and _ends_chain(state):
-            state = {**state, "upcoming": ()}
         if grounded and (evident := await _find_evident_action(state, runtime)):
             return {"action": evident, "upcoming": state["upcoming"]}
+        if following := await next_upcoming(state["upcoming"], state["evidence"].view, state["task"], runtime):
+            return {"action": following, "upcoming": state["upcoming"][1:]}
         written, *upcoming = await ask_actions(state, runtime, several=grounded)
         action = await _resolve_action(written, state, runtime) if grounded and written.kind != CHECK else written
         return {"action": action, "upcoming": upcoming}
 
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
         tail, observation = state["tail"], state["observation"]
+        if observation.data.get("result") == "failed":
+            state = {**state, "upcoming": ()}
         verdict = _judge_by_shortcut(tail, observation)
         if grounded and len({*_pending_options(observation)}) == 1:
             verdict = Verdict(depth=0, pending=True)  # there is nothing to choose, and nothing was done yet
@@ -306,24 +305,18 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
             elif verdict is None or not _is_final(verdict, state, runtime):
                 by_model = await _ask_verdict(state, runtime, grounded=True)
                 verdict = by_model if verdict is None or by_model.depth >= verdict.depth else verdict
-        return {"verdict": verdict or await _ask_verdict(state, runtime, grounded=False)}
+        return {
+            "verdict": verdict or await _ask_verdict(state, runtime, grounded=False),
+            "upcoming": state["upcoming"],
+        }
 
     return {"propose": propose, "realize": realize, "validate": validate, "replan": replan}
 
 
-def _ends_chain(state: RealizeView) -> bool:
-    """Return whether the actions chosen before are dropped: one failed, or the next cannot be undone and is unsure."""
-    if state["turns"] and classify_reply(state["turns"][-1].observation) == "failed":
-        return True
-    following = state["upcoming"][0].text if state["upcoming"] else ""
-    return _mentions_focus(following) and not is_in_view(following, state["evidence"].view)
-
-
 async def _ask_verdict(state: ValidateView, runtime: Runtime[Context], *, grounded: bool) -> Verdict:
     judged = [predicate for predicate in state["tail"] if predicate.kind != "goal"]
-    notes = _verdict_notes(state["observation"], credits_rooms=not grounded)
-    failed = state["observation"].data.get("result") == "failed"
-    return await ask_verdict(state, runtime, tail=judged, notes=notes, shows_view=grounded, ends_chain=failed)
+    notes = _verdict_notes(state, credits_rooms=not grounded)
+    return await ask_verdict(state, runtime, tail=judged, notes=notes, shows_view=grounded)
 
 
 def _is_final(verdict: Verdict, state: ValidateView, runtime: Runtime[Context]) -> bool:
@@ -334,7 +327,7 @@ def _is_final(verdict: Verdict, state: ValidateView, runtime: Runtime[Context]) 
     """
     if is_played_by_script("validator", runtime):
         return False
-    alone = state["chained"] == 1 and not (state["upcoming"] and state["observation"].accepted)
+    alone = state["chained"] == 1 and not state["upcoming"]
     return bool(verdict.depth) or (alone and state["action"] != UNREACHABLE_ACTION)
 
 
@@ -351,9 +344,10 @@ def _pending_options(observation: Observation) -> Sequence[str]:
     return [str(option) for option in options] if isinstance(options, list) else []
 
 
-def _verdict_notes(observation: Observation, *, credits_rooms: bool) -> str:
+def _verdict_notes(state: ValidateView, *, credits_rooms: bool) -> str:
     # The SDP paper credits conditions about the place of a thing with entering any new room; see its appendix A.3.
-    change = f"{100 * observation.reward:+.0f}"
+    observation, rewards = state["observation"], [turn.reward for turn in state["turns"]]
+    change = f"{100 * (sum(rewards) if len(rewards) > 1 else observation.reward):+.0f}"
     notes = [f"The score is {observation.data.get('score', 0)} of 100, changed by {change}."]
     if observation.data.get("new_room"):
         notes.append(f"The agent is in a room where it was not before:\n{quote(str(observation.data.get('look', '')))}")
@@ -395,25 +389,16 @@ async def _resolve_action(
 ) -> Action:
     """Return the world's action that the model meant, before a step is spent; its own words if that is not clear.
 
-    The world accepts more names than it lists. So what names things as the world shows them, and what resembles
-    nothing, is sent as it is, and only after a refusal (`refused`) compared with what is listed. A focus cannot be
-    undone: it is sent as written or as the model chooses, never as a guess.
+    The world accepts more names than it lists. So what resembles nothing is sent as it is.
     """
-    benchmark = benchmark_of(state["task"], runtime)
-    if not refused and benchmark.takes_as_written(written.text, state["evidence"].view):
-        return written
-    text = await _find_meaning(written.text, state, runtime)
+    view, task = state["evidence"].view, state["task"]
+    resolution = await resolve_action(written.text, view, task, runtime, similar=False, refused=refused)
+    text = resolution.action or await _ask_meaning(written.text, resolution.candidates, state, runtime)
     return Action(text=text, args={WRITTEN: written.text}) if text != written.text else written
 
 
-async def _find_meaning(written: str, state: RealizeView, runtime: Runtime[Context]) -> str:
-    actions = await admissible_actions(runtime)
-    meanings = await run_in_thread(lambda: find_meanings(written, actions))
-    if not meanings or normalise_text(written) in map(normalise_text, meanings):
-        return written
-    if len(meanings) == 1 and not _mentions_focus(written) and is_same_but_qualified(written, meanings[0]):
-        return meanings[0]
-    options = [*meanings[:MAX_MEANINGS], NONE_OF_THESE]
+async def _ask_meaning(written: str, candidates: Sequence[str], state: RealizeView, runtime: Runtime[Context]) -> str:
+    options = [*candidates, NONE_OF_THESE]
     question = prompts.MEANINGS.format(
         target=state["target"].text,
         view=quote(state["evidence"].view),

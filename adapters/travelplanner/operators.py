@@ -40,8 +40,8 @@ from certigraph.adapters.travelplanner.planning import (
     book_option,
     choices_of,
 )
+from certigraph.state.certified_states import CertifiedState, certified_states
 from certigraph.state.records import RESTORE, Action, Attempt, Predicate, Verdict
-from certigraph.state.run import CertifiedState, certified_states
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
 
 if TYPE_CHECKING:

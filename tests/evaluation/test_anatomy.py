@@ -26,8 +26,8 @@ from certigraph.evaluation.frames import RecordedRun, find_runs, frames_of, read
 from certigraph.evaluation.frames import frame_rows_of as anatomy_rows
 from certigraph.runtime.history import read_history
 from certigraph.runtime.run import run
+from certigraph.state.certified_states import certified_state
 from certigraph.state.records import RESTORE, Fault, Predicate, Scores, Task, Usage, Verdict
-from certigraph.state.run import certified_state
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory, read_trajectory
 
 # Analyses of hand-made trajectories with known results.

@@ -17,8 +17,8 @@ from certigraph.evaluation.inspect_log import to_inspect, usage_by
 from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
+from certigraph.state.certified_states import certified_states
 from certigraph.state.records import RESTORE, Fault, Predicate, UnknownName, Usage
-from certigraph.state.run import certified_states
 from certigraph.state.trajectory import Event, Resumed, add_line_number, parse_line, read_trajectory
 
 SHORT = Limits(attempts=2, replans=1, steps=4, trials=2)

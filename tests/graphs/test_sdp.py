@@ -17,8 +17,8 @@ from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import sdp, tdp
 from certigraph.nodes.sdp import always_pass, capped, give_up, validate
 from certigraph.nodes.slots import factory
+from certigraph.state.certified_states import certified_state
 from certigraph.state.records import Fault, Verdict
-from certigraph.state.run import certified_state
 from certigraph.state.trajectory import serializer
 
 LABELS = {

@@ -10,8 +10,8 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Benchmark, Context, Environment, Limits
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import capped, validate
+from certigraph.state.certified_states import certified_state
 from certigraph.state.records import CHECK, Action, Observation, Scores, Task, Verdict
-from certigraph.state.run import certified_state
 
 CHAIN = ["go to the shed", "open the box", "take the key"]
 REWARDS = {**dict.fromkeys(CHAIN, 0.0), "wait": 0.0, "open the box": 0.5, "break the lamp": -0.5}

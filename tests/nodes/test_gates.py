@@ -29,8 +29,15 @@ from certigraph.nodes.gates import (
 from certigraph.nodes.slots import build_operator, spec_of
 from certigraph.nodes.world import act
 from certigraph.runtime.registry import OPERATORS, build_graph, parse_swap
+from certigraph.state.certified_states import CertifiedState
 from certigraph.state.records import Action, Observation, UnknownName
-from certigraph.state.run import Belief, CertifiedState, Evidence, SearchRound, Stagnation, round_of
+from certigraph.state.run import (
+    Belief,
+    Evidence,
+    SearchRound,
+    Stagnation,
+    round_of,
+)
 from certigraph.state.search import search_ending
 
 ANSWER = {"answer": "Ada"}

@@ -40,6 +40,7 @@ from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.runtime.report import write_report
 from certigraph.runtime.report_plan import plan_table
 from certigraph.runtime.run import run
+from certigraph.state.certified_states import certified_state
 from certigraph.state.records import (
     RESTORE,
     Action,
@@ -54,7 +55,7 @@ from certigraph.state.records import (
     UnknownName,
     Verdict,
 )
-from certigraph.state.run import Evidence, certified_state
+from certigraph.state.run import Evidence
 from certigraph.state.sdp import SDPState
 from certigraph.state.trajectory import read_trajectory
 

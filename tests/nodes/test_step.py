@@ -59,8 +59,7 @@ def call_operator(
         "advice": (),
         "belief": Belief(),
         "whole": False,
-        "action": Action(text="look"),
-        "planned": (),
+        "upcoming": (),
         **seen,
     }
     context = Context(benchmark=world or Kitchen(), chat=ScriptedChat(responder=mind), profile=profile)
@@ -83,13 +82,14 @@ class Writer(Mind):
         super().__init__()
         self.written, self.choice, self.instead = written, choice, instead
         self.schemas: list[dict[str, Any]] = []
+        self.then: list[str] = []
 
     def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
         self.schemas.append(schema)
         self.asked.append((frozenset(schema["properties"]), prompt))
         if "choice" in schema["properties"]:
             return {"thought": "", "choice": self.choice, "action": self.instead}
-        return move(self.written)
+        return move(self.written, "continues", *self.then)
 
 
 ACTING = pytest.mark.parametrize("operator", [execute_subtask(), decide, execute], ids=["step", "react", "execute"])
@@ -153,10 +153,14 @@ def test_the_executor_takes_exact_matches_alone_and_is_offered_ten_of_them():
     assert len(offered(clin)) == CLIN_MATCHES + 1 == 6
 
 
-def test_what_is_offered_is_ranked_by_its_things_and_not_by_its_verb():
+def test_what_is_offered_is_ranked_by_its_things_with_every_second_one_of_its_verb():
     mind = Writer("heat metal pot")
     call_operator(execute_subtask(), mind, [*KITCHEN, "heat stone", "heat bread"])
     assert offered(mind)[0] == "move metal pot to sink"
+    pours = [f"pour blue cup into thing {n}" for n in range(40)]
+    mind = Writer("mix blue cup")
+    call_operator(execute_subtask(), mind, [*pours, "mix cup of paint"])
+    assert offered(mind)[0] == "mix cup of paint" and len(offered(mind)) == 11
 
 
 # The Executor's standing, and the actions that it gives at once.
@@ -164,25 +168,49 @@ def test_what_is_offered_is_ranked_by_its_things_and_not_by_its_verb():
 
 def test_actions_that_were_given_at_once_are_taken_without_a_call_as_far_as_the_world_lists_them():
     first = call_operator(execute_subtask(), Answers(move("wait", "completes", "activate sink", "wait")), KITCHEN)
-    assert first["action"].args == {"standing": "completes", "planned": ["activate sink", "wait"]}
+    assert [action.text for action in first["upcoming"]] == ["activate sink", "wait"]
+    assert {action.args["standing"] for action in (first["action"], *first["upcoming"])} == {"completes"}
     nobody = Answers()
-    planned = call_operator(
-        execute_subtask(), nobody, KITCHEN, action=first["action"], planned=("activate sink", "wait")
-    )["action"]
-    assert (planned.text, planned.args) == ("activate sink", {"standing": "completes", "planned": ["wait"]})
+    second = call_operator(execute_subtask(), nobody, KITCHEN, upcoming=first["upcoming"])
+    assert (second["action"], second["upcoming"]) == (first["upcoming"][0], first["upcoming"][1:])
     assert not nobody.asked
-    for unlisted in ("open fridge", "focus on water"):
+    for unlisted in ("open fridge", "focus on steam"):
         model = Answers(move("wait"))
-        again = call_operator(execute_subtask(), model, KITCHEN, action=first["action"], planned=(unlisted,))
-        assert (again["action"].text, len(model.asked)) == ("wait", 1)
+        again = call_operator(execute_subtask(), model, KITCHEN, upcoming=[Action(text=unlisted)])
+        assert (again["action"].text, [*again["upcoming"]], len(model.asked)) == ("wait", [], 1)
+
+
+def test_what_was_to_follow_what_was_written_follows_it_if_no_listed_action_was_meant():
+    for instead, follows in (("", ["wait"]), ("activate sink", [])):
+        mind = Writer("fetch the kettle", instead=instead)
+        mind.then = ["wait"]
+        assert [one.text for one in call_operator(execute_subtask(), mind, KITCHEN)["upcoming"]] == follows
+
+
+def test_a_choice_among_one_is_no_question():
+    nobody = Answers()
+    for operator in (execute_subtask(), decide, execute):
+        assert call_operator(operator, nobody, ["pick up seed"])["action"].text == "pick up seed"
+    assert not nobody.asked
+
+
+def test_an_executor_that_takes_no_action_need_not_write_one():
+    handed_back = Answers(move("", "reached", report="R"))
+    assert call_operator(execute_subtask(), handed_back, KITCHEN)["action"].args == {
+        "standing": "reached",
+        "report": "R",
+    }
+    again = Answers(move("", "continues"), move("wait"))
+    assert call_operator(execute_subtask(), again, KITCHEN)["action"].text == "wait"
+    assert len(again.asked) == 2
 
 
 def test_the_form_allows_as_many_actions_at_once_as_are_allowed():
     for ahead in (0, 2):
         model = Answers(move("wait", "continues", *["activate sink"] * 5))
-        action = call_operator(execute_subtask(ahead=ahead), model, KITCHEN)["action"]
+        update = call_operator(execute_subtask(ahead=ahead), model, KITCHEN)
         assert model.schemas[0]["properties"]["then"]["maxItems"] == ahead
-        assert action.args.get("planned", []) == ["activate sink"] * ahead
+        assert [action.text for action in update["upcoming"]] == ["activate sink"] * ahead
 
 
 def test_a_small_model_gives_one_action_and_no_standing():
@@ -283,18 +311,26 @@ def cooked(cook: Cook, tmp_path: Path, graph: Any = None, **limits: Any) -> Resu
     return run(graph or step.build(), Stoves(), "only", context=context, out=tmp_path)
 
 
-def test_a_subtask_is_judged_when_the_executor_calls_it_completed_and_not_before(tmp_path: Path):
+def test_a_subtask_that_the_executor_calls_completed_is_checked_by_the_planner(tmp_path: Path):
     cook = Cook(move("chop"), move("mix", "completes"), move("serve"))
-    assert cooked(cook, tmp_path).ending == "goal"
-    assert cook.kinds == ["subtask", "action", "action", "completed", "subtask", "action"]
+    result = cooked(cook, tmp_path)
+    assert result.ending == "goal"
+    assert cook.kinds == ["subtask", "action", "action", "subtask", "action"]
+    assert [one.status for one in result.state["subtasks"]] == ["reported"]
+    assert "DONE mix" in cook.prompts("subtask")[1]
 
 
-def test_several_actions_cost_one_call_and_one_judgement(tmp_path: Path):
+def test_several_actions_cost_one_call(tmp_path: Path):
     cook = Cook(move("chop", "completes", "mix", "stir"), move("serve"))
     result = cooked(cook, tmp_path)
     assert [turn.action for turn in result.state["turns"]] == ["chop", "mix", "stir", "serve"]
-    assert cook.kinds == ["subtask", "action", "completed", "subtask", "action"]
-    assert "DONE stir" in cook.prompts("completed")[0]
+    assert cook.kinds == ["subtask", "action", "subtask", "action"]
+
+
+def test_a_subtask_whose_last_action_was_refused_is_not_completed(tmp_path: Path):
+    cook = Cook(move("activate stove", "completes"), move("mix", "completes"), move("serve"))
+    assert cooked(cook, tmp_path).ending == "goal"
+    assert cook.kinds == ["subtask", "action", "action", "subtask", "action"]
 
 
 def test_what_was_to_follow_a_refused_action_is_not_taken(tmp_path: Path):
@@ -327,8 +363,8 @@ def test_a_subtask_that_is_handed_back_is_refined_at_once_with_the_reason(tmp_pa
 
 
 def test_a_subtask_that_the_evaluator_finds_blocked_is_refined_at_once(tmp_path: Path):
-    cook = Cook(move("activate stove", "completes"), move("serve"), completed=False, blocked=True)
-    result = cooked(cook, tmp_path)
+    cook = Cook(move("activate stove"), move("serve"), completed=False, blocked=True)
+    result = cooked(cook, tmp_path, substeps=1)
     assert cook.kinds == ["subtask", "action", "completed", "subtask", "action"]
     assert [(one.status, one.reason) for one in result.state["subtasks"]] == [("failed", "JUDGED")]
     assert "JUDGED" in cook.prompts("subtask")[1]
@@ -343,7 +379,7 @@ def test_a_subtask_that_is_reached_already_costs_no_action(tmp_path: Path):
 
 
 def test_the_executor_learns_why_its_subtask_is_not_completed(tmp_path: Path):
-    cook = Cook(move("chop", "completes"), move("serve"), completed=False)
+    cook = Cook(move("none", "reached"), move("serve"), completed=False)
     cooked(cook, tmp_path)
     assert ["JUDGED" in prompt for prompt in cook.prompts("action")] == [False, True]
 

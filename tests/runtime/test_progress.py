@@ -9,8 +9,8 @@ from certigraph.adapters.protocols import Context
 from certigraph.runtime.history import RunHistory, read_history
 from certigraph.runtime.progress import PlanAttempt, PlanHistory, PlanReplan
 from certigraph.runtime.run import run
+from certigraph.state.certified_states import predicates_in_force
 from certigraph.state.records import Action, Certificate, Invalidation, Predicate, Usage
-from certigraph.state.run import predicates_in_force
 from certigraph.state.trajectory import Event
 
 

@@ -17,6 +17,7 @@ from certigraph.runtime.report import write_report
 from certigraph.runtime.report_plan import plan_table
 from certigraph.runtime.run import run
 from certigraph.runtime.texts import format_compact, format_duration
+from certigraph.state.certified_states import certified_state
 from certigraph.state.records import (
     RESTORE,
     Action,
@@ -32,7 +33,6 @@ from certigraph.state.records import (
     Usage,
     Verdict,
 )
-from certigraph.state.run import certified_state
 from certigraph.state.trajectory import Event, Footer, Header, Resumed, assemble_trajectory
 
 EVIL = '<script>alert(1)</script>"onload="alert(2)\' &amp;'

@@ -84,8 +84,10 @@ class Mind:
         if ORDER in SAID.sub("", prompt) and "depth" in schema.get("properties", {}):
             return {"depth": 9, "holds": True}
         answer = filled(schema, self.says if situation and situation.node in ("reflect", "memory") else "go on")
-        # otherwise STEP's Evaluator is not called in so few steps
-        return {**answer, "standing": "completes"} if "standing" in schema.get("properties", {}) else answer
+        if "standing" not in schema.get("properties", {}) or situation is None:
+            return answer
+        # STEP's Evaluator is called if a subtask is reported as reached before anything was done for it
+        return {**answer, "standing": "completes" if situation.state["refusals"] else "reached"}
 
     def run(self, graph: str, out: Path, profile: Literal["", "full", "small"] = "") -> Result:
         benchmark: Any = OrderingRiddles() if graph in SEARCH_GRAPHS else Ordering()

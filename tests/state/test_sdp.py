@@ -22,6 +22,13 @@ from certigraph.nodes import sdp as sdp_slots
 from certigraph.nodes.slots import Slot, create_node
 from certigraph.runtime.recorder import Recorder
 from certigraph.runtime.run import run
+from certigraph.state.certified_states import (
+    CertifiedState,
+    KnownFinding,
+    certified_state,
+    certified_states,
+    transitions,
+)
 from certigraph.state.records import (
     RESTORE,
     Action,
@@ -36,15 +43,7 @@ from certigraph.state.records import (
     Usage,
     Verdict,
 )
-from certigraph.state.run import (
-    CertifiedState,
-    Evidence,
-    KnownFinding,
-    Turn,
-    certified_state,
-    certified_states,
-    transitions,
-)
+from certigraph.state.run import Evidence, Turn
 from certigraph.state.sdp import (
     SDPState,
     established_facts,
@@ -217,7 +216,7 @@ def test_validate_sees_the_plan_tail_and_what_the_latest_action_showed_alone(sta
     }
 
 
-def test_what_verdicts_established_is_shown_with_the_action_that_showed_it_the_latest_of_equals():
+def test_what_verdicts_established_is_shown_with_the_number_of_actions_by_then_the_latest_of_equals():
     def tried(action: str, *facts: str, depth: int = 0) -> Attempt:
         verdict = Verdict(depth=depth, facts=facts)
         return Attempt(position=0, target=PLAN[0], action=Action(text=action), digest="", verdict=verdict)
@@ -226,8 +225,8 @@ def test_what_verdicts_established_is_shown_with_the_action_that_showed_it_the_l
     state = SDPState(task=TASK, plan=PLAN, head=0, certificates=[], attempts=attempts, trace=[], evidence=Evidence())
     state |= {"action": Action(text="x"), "observation": Observation(text="y"), "replans": 0}  # type: ignore[typeddict-item]
     facts = (
-        Fact(text="salt and water", step=1, action="read recipe"),
-        Fact(text="in a jar", step=3, action="mix"),
+        Fact(text="salt and water", step=1),
+        Fact(text="in a jar", step=3),
     )
     assert realize_view(state)["facts"] == validate_view(state)["facts"] == sdp_replan_view(state)["facts"] == facts
 

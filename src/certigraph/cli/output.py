@@ -42,8 +42,8 @@ from certigraph.runtime.texts import (
     format_usd,
     split_answer,
 )
+from certigraph.state.certified_states import KnownFinding
 from certigraph.state.records import WORLD_ENDED, Interrupted, is_error
-from certigraph.state.run import KnownFinding
 from certigraph.state.search import BY_GATE, BY_METHOD, BY_ROUNDS, BY_STEPS
 from certigraph.state.trajectory import TrajectoryLine, read_trajectory
 

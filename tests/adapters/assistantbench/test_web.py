@@ -27,6 +27,7 @@ from certigraph.adapters.research.plans import (
 )
 from certigraph.evaluation.judges import references_of
 from certigraph.graphs import sdp
+from certigraph.state.certified_states import KnownFinding
 from certigraph.state.records import (
     GOAL,
     Fault,
@@ -34,7 +35,6 @@ from certigraph.state.records import (
     Observation,
     UnknownName,
 )
-from certigraph.state.run import KnownFinding
 
 WEB = GeneratedWeb()
 GYMS = WEB.question("gyms/1")

@@ -40,8 +40,17 @@ from certigraph.adapters.qa.planning import (
 )
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import always_pass, capped
+from certigraph.state.certified_states import CertifiedState
 from certigraph.state.records import GAVE_UP, GOAL, Action, Attempt, Certificate, Observation, Predicate, Verdict
-from certigraph.state.run import CLAIM, FINISH, SEARCH, Belief, CertifiedState, Evidence, finish, search
+from certigraph.state.run import (
+    CLAIM,
+    FINISH,
+    SEARCH,
+    Belief,
+    Evidence,
+    finish,
+    search,
+)
 from certigraph.state.sdp import realize_view, validate_view
 from certigraph.state.search import HopFinding, Passage
 
@@ -520,9 +529,9 @@ def test_the_last_entity_may_equal_an_earlier_one():
 def test_validate_makes_the_same_of_a_state_whose_hidden_parts_are_poisoned():
     quiz = Quiz(strict=True)
     seen = quiz.open(quiz.task("")).step(claimed())
-    hidden = ("certificates", "evidence", "history", "action", "belief", "replans")
+    hidden = ("certificates", "evidence", "history", "belief", "replans")
     state = {"task": quiz.task(""), "plan": [TOLMIN, HOP, *closing_predicates()], "head": 1, "observation": seen}
-    state |= {"attempts": [], "trace": []}
+    state |= {"attempts": [], "trace": [], "action": Action(text="claim")}
     poisoned = validate_view({**state, **{name: object() for name in hidden}})
     assert answered("validate", poisoned, Mind(supported=[True])).depth == 1
 

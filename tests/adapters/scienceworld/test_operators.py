@@ -24,8 +24,9 @@ from certigraph.adapters.scienceworld.conditions import ROOMS, parse_condition
 from certigraph.adapters.scienceworld.operators import GOAL, REJECTED, draft_conditions, select_target_actions
 from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
 from certigraph.adapters.scienceworld.world import PENDING_QUESTION
+from certigraph.state.certified_states import CertifiedState
 from certigraph.state.records import CHECK, Action, Attempt, Audit, Invalidation, Observation, Predicate, Task, Verdict
-from certigraph.state.run import Belief, CertifiedState, Evidence, Turn
+from certigraph.state.run import Belief, Evidence, Turn
 
 TASK = Task(benchmark="scienceworld", id="find-plant:0", goal="Your task is to find a(n) plant. First, focus on it.")
 VIEW = "This room is called the kitchen. In it, you see:\nan orange\na seed jar\nRooms seen: kitchen, hallway"
@@ -374,11 +375,13 @@ def test_a_focus_in_a_chain_is_taken_only_on_what_the_world_shows():
 
 
 def test_a_failed_action_ends_a_chain():
-    failed = Turn(
-        action="activate stove", observation="The stove appears broken, and can't be activated or deactivated."
-    )
-    state = {**realize_state("All is well."), "turns": (failed,), "upcoming": (Action(text="wait"),)}
-    assert answered("realize", state, Mind(action="look around"))["action"].text == "look around"
+    failed = seen("The stove appears broken, and can't be activated or deactivated.", result="failed")
+    turns = (Turn(action="activate stove", observation=failed.text),)
+    state = {"task": TASK, "tail": predicates("All is well."), "action": Action(text="activate stove"), "turns": turns}
+    state |= {"observation": failed, "chained": 1, "upcoming": (Action(text="wait"),), "facts": ()}
+    mind = Mind(holds=1)
+    update = answered("validate", {**state, "evidence": Evidence(view=VIEW)}, mind)
+    assert (len(mind.prompts), update["verdict"].depth, [*update["upcoming"]]) == (1, 1, [])
 
 
 def test_a_recipe_is_read_by_its_title():

@@ -271,9 +271,7 @@ def test_graphs_at_once_share_the_simulators_and_leave_none(pool: SimulatorPool)
         ticking.cancel()
         return found
 
-    assert [len(state["history"]) for state in asyncio.run(together())] == [
-        5
-    ] * 16  # the same action five times ends it
+    assert [len(state["history"]) for state in asyncio.run(together())] == [10] * 16
     assert Simulator.most == 2
     assert max(later - earlier for earlier, later in pairwise(ticks)) < 1, "the event loop was held up"
 
@@ -288,7 +286,7 @@ def test_runs_at_once_are_scored_before_their_worlds_close(tmp_path: Path, pool:
         )
 
     results = asyncio.run(together())
-    assert [result.scores.value for result in results] == [0.5] * 8
+    assert [result.scores.value for result in results] == [1.0] * 8
     assert benchmark.opened == 8, "a world that was closed before it was scored would have been opened again"
     assert Simulator.most == 2
 

@@ -37,8 +37,8 @@ from certigraph.adapters.travelplanner.scoring import score_plan
 from certigraph.graphs import sdp
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
+from certigraph.state.certified_states import certified_state
 from certigraph.state.records import Action, Observation, Predicate, Task
-from certigraph.state.run import certified_state
 
 Pick = Callable[[list[Option]], Option]
 TASKS = 36

@@ -1,0 +1,93 @@
+"""What a model means by an action that it wrote: the world's own action, or those that it may mean.
+
+Code decides what is exact. Where the world's list leaves doubt, the operator asks the model.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+from langgraph.runtime import Runtime
+
+from certigraph.adapters.benchmarks import benchmark_of
+from certigraph.adapters.episodes import admissible_actions
+from certigraph.adapters.matching import find_encoder, find_exact, is_focus, rank_actions, rank_meanings
+from certigraph.adapters.models.calls import profile_of
+from certigraph.adapters.processes import run_in_thread
+from certigraph.adapters.protocols import Context
+from certigraph.state.records import Action, Task
+
+MAX_CANDIDATES = 10
+"""Maximum number of the world's actions from which a model says which one it meant (STEP's public code)."""
+
+
+class Resolution(NamedTuple):
+    """The action that a written one means; or, if `action` is empty, the world's actions that it may mean."""
+
+    action: str
+    candidates: tuple[str, ...] = ()
+
+
+async def resolve_action(
+    written: str,
+    view: str,
+    task: Task,
+    runtime: Runtime[Context],
+    *,
+    accept: float = 1,
+    most: int = MAX_CANDIDATES,
+    similar: bool = True,
+    refused: bool = False,
+) -> Resolution:
+    """Find the world's action that a written one means, or those that it may mean, best first.
+
+    A focus action is sent as it is listed or written, never as the most similar one, because it cannot be undone.
+
+    Args:
+        written: what the model wrote.
+        view: what the world shows.
+        task: the task.
+        runtime: the operator's runtime.
+        accept: minimum similarity at which the most similar action is taken; 1 for exact matches only.
+        most: maximum number of candidates; with 0 the action is sent as it was written.
+        similar: whether actions that are merely similar are candidates, if none is known to have the same meaning.
+        refused: whether the world refused the action as it was written.
+    """
+    benchmark, actions = benchmark_of(task, runtime), await admissible_actions(runtime) if most else []
+    if not actions:
+        return Resolution(written)
+    if known := await _find_exact(written, actions, view, task, runtime, refused=refused):
+        return Resolution(known)
+    synonyms, encoder = benchmark.synonyms, find_encoder()
+    if accept < 1 and not is_focus(written):
+        best = await run_in_thread(partial(rank_actions, written, actions, most=1, synonyms=synonyms, encoder=encoder))
+        if best and best[0].score >= accept:
+            return Resolution(best[0].action)
+    candidates: Sequence[str] = await run_in_thread(benchmark.find_meanings, written, actions)
+    if similar and not candidates:
+        ranked = partial(rank_meanings, shown=benchmark.shown_names(view), synonyms=synonyms, encoder=encoder)
+        candidates = await run_in_thread(partial(ranked, written, actions, most=most))
+    return Resolution("", tuple(candidates[:most])) if candidates else Resolution(written)
+
+
+async def _find_exact(
+    written: str, actions: Sequence[str], view: str, task: Task, runtime: Runtime[Context], *, refused: bool = False
+) -> str | None:
+    benchmark, known = benchmark_of(task, runtime), None
+    if not (await profile_of("executor", runtime)).is_small:
+        # the view says which names the world takes although it does not list them, which a refusal disproves
+        known = await run_in_thread(benchmark.find_action, written, actions, "" if refused else view)
+    return known or find_exact(written, actions, shown=benchmark.shown_names(view), synonyms=benchmark.synonyms)
+
+
+async def next_upcoming(upcoming: Sequence[Action], view: str, task: Task, runtime: Runtime[Context]) -> Action | None:
+    """Return the first of the actions that a model chose together, in the world's words; None if it must be asked.
+
+    That is so if there is none, or if the world lists its actions and it is not sure which of them is meant: what was
+    expected when it was chosen did not come.
+    """
+    if not upcoming:
+        return None
+    action, actions = upcoming[0], await admissible_actions(runtime)
+    text = await _find_exact(action.text, actions, view, task, runtime) if actions else action.text
+    return action.model_copy(update={"text": text}) if text else None

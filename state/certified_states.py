@@ -1,0 +1,152 @@
+"""The certified state of a run, computed from its certificates: SDP's state space (SDP paper, Table 1).
+
+It is not stored in the state of a run.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from certigraph.state.records import (
+    Action,
+    Certificate,
+    Finding,
+    Invalidation,
+    Predicate,
+    Record,
+)
+
+
+class KnownFinding(Record):
+    """A finding. If a policy let it pass uncertified, `forced` is the name of that policy."""
+
+    finding: Finding
+    forced: str = ""
+
+
+class CertifiedState(Record):
+    """Everything certified so far, in order.
+
+    The last predicate is the current state, s_t in the SDP paper (Table 1).
+    """
+
+    predicates: tuple[Predicate, ...] = ()
+    actions: tuple[Action, ...] = ()
+    evidence: tuple[str, ...] = ()
+    """The evidence for each action, taken from its certificate."""
+    known: tuple[KnownFinding, ...] = ()
+    """The findings of all certificates. Those that a policy let pass uncertified are included and marked."""
+
+
+class Transition(Record):
+    """One action, and the predicates that had been found true before and after it (SDP section 3.2)."""
+
+    before: CertifiedState
+    action: Action
+    after: CertifiedState
+    depth: int
+    step: int
+
+
+def certified_states(certificates: Sequence[Certificate]) -> list[CertifiedState]:
+    """Return the certified state before the first certificate, which is empty, and the one after each certificate."""
+    states = [CertifiedState()]
+    for certificate in certificates:
+        states.append(_next_state(states, certificate))
+    return states
+
+
+def certified_state(certificates: Sequence[Certificate], invalidations: Sequence[Invalidation] = ()) -> CertifiedState:
+    """Return the latest certified state, without predicates that were invalidated.
+
+    The actions and findings of an invalidated predicate's certificate stay. Earlier states are built only if a
+    certificate went back to one of them.
+    """
+    if any(c.restores is not None for c in certificates):
+        latest = certified_states(certificates)[-1]
+    else:
+        # Called at every superstep with records that are validated already, so validation is skipped.
+        certified = [c for c in certificates if not c.forced]
+        latest = CertifiedState.model_construct(
+            predicates=tuple(p for c in certified for p in c.targets),
+            actions=tuple(c.action for c in certified),
+            evidence=tuple(c.evidence for c in certified),
+            known=_known_findings(certificates),
+        )
+    if not invalidations:
+        return latest
+    valid = tuple(entry.predicate for entry in predicates_in_force(certificates, invalidations))
+    return latest.model_copy(update={"predicates": valid})
+
+
+class CertifiedPredicate(NamedTuple):
+    """A certified predicate and where it was certified: target number `target` of certificate number `certificate`."""
+
+    certificate: int
+    target: int
+    predicate: Predicate
+
+
+def predicates_in_force(
+    certificates: Sequence[Certificate], invalidations: Sequence[Invalidation] = ()
+) -> list[CertifiedPredicate]:
+    """Return the predicates of the latest certified state that still hold, in order.
+
+    Predicates that were invalidated since that state was reached are left out. Going back to an earlier state restores
+    the predicates that held there, even if they were invalidated in between.
+    """
+    if all(c.restores is None for c in certificates):
+        entries = [
+            entry for index, certificate in enumerate(certificates) for entry in _predicates_of(index, certificate)
+        ]
+        return _drop_invalidated(entries, invalidations)
+    states: list[list[CertifiedPredicate]] = [[]]
+    since = 0
+    for index, certificate in enumerate(certificates):
+        if certificate.restores is not None:
+            states.append(states[certificate.restores])
+        else:
+            recent = [i for i in invalidations if since <= i.step < certificate.step]
+            states.append([*_drop_invalidated(states[-1], recent), *_predicates_of(index, certificate)])
+        since = certificate.step
+    return _drop_invalidated(states[-1], [i for i in invalidations if i.step >= since])
+
+
+def _predicates_of(index: int, certificate: Certificate) -> list[CertifiedPredicate]:
+    if certificate.forced:
+        return []
+    return [CertifiedPredicate(index, number, predicate) for number, predicate in enumerate(certificate.targets)]
+
+
+def _drop_invalidated(
+    entries: Sequence[CertifiedPredicate], invalidations: Sequence[Invalidation]
+) -> list[CertifiedPredicate]:
+    lost = {(invalidation.certificate, invalidation.target) for invalidation in invalidations}
+    return [entry for entry in entries if (entry.certificate, entry.target) not in lost]
+
+
+def transitions(certificates: Sequence[Certificate]) -> list[Transition]:
+    """Return the certified transitions in order. Certificates that a policy forced are no transitions."""
+    states = certified_states(certificates)
+    return [
+        Transition(before=before, action=c.action, after=after, depth=c.depth, step=c.step)
+        for before, c, after in zip(states, certificates, states[1:], strict=False)
+        if not c.forced
+    ]
+
+
+def _next_state(states: Sequence[CertifiedState], certificate: Certificate) -> CertifiedState:
+    if certificate.restores is not None:
+        return states[certificate.restores]
+    known = states[-1].known + _known_findings([certificate])
+    if certificate.forced:
+        return states[-1].model_copy(update={"known": known})
+    return CertifiedState(
+        predicates=states[-1].predicates + certificate.targets,
+        actions=(*states[-1].actions, certificate.action),
+        evidence=(*states[-1].evidence, certificate.evidence),
+        known=known,
+    )
+
+
+def _known_findings(certificates: Sequence[Certificate]) -> tuple[KnownFinding, ...]:
+    return tuple(KnownFinding.model_construct(finding=c.finding, forced=c.forced) for c in certificates if c.finding)
