@@ -274,6 +274,7 @@ class SupervisorJudgement(BaseModel):
     reason: Annotated[str, Truncated(160)]
     status: Literal["needs_more_steps", "completed", "failed"]
     off_plan: bool = False
+    done: Annotated[int, FullOnly()] = 0
     guidance: Annotated[str, Truncated(160)] = ""
     result: Annotated[str, Truncated(MAX_RESULT)] = ""
 
@@ -289,7 +290,7 @@ async def supervise(state: SuperviseView, runtime: Runtime[Context]) -> dict[str
     # A sub-task that is not completed has a reason but no result, because others would build on the result.
     texts = {"result": unquote_line(answer.result) if answer.status == "completed" else ""}
     texts |= {"reason": unquote_line(answer.reason), "guidance": unquote_line(answer.guidance)}
-    return {"progress": Progress(status=answer.status, off_plan=answer.off_plan, **texts)}
+    return {"progress": Progress(status=answer.status, off_plan=answer.off_plan, done=answer.done, **texts)}
 
 
 SUPERVISOR_ROLE = """\
@@ -307,6 +308,7 @@ else needs_more_steps.
 off_plan: true if the answers depart so far from what the plan expected that its next steps no longer serve the
 assignment: a step cannot be done, it brought something else than what later steps build on, or they have become
 needless. False for a detour, a delay, or a detail that the plan leaves room for.
+done: how many steps of its plan, from the first on, are done or no longer needed.
 guidance: what to do next, in general terms; empty if completed.
 result: if completed, everything that others who build on it must know, with names, places and figures copied as they
 stand; else empty.

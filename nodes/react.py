@@ -20,6 +20,7 @@ from certigraph.adapters.models.prompts import (
     bullet_list,
     clip,
     format_history,
+    format_limits,
     quote,
     quote_history,
     unquote_line,
@@ -116,15 +117,16 @@ KEPT_TURNS = 3
 async def situation_prompt(state: DecideView, question: str, runtime: Runtime[Context]) -> Prompt:
     """Build a prompt from the agent's situation (assignment, notes, turns, the world now) and a question about it."""
     notes = [*state["advice"], *state["belief"].text.splitlines()]
-    limit = limits_of(state["task"], runtime).steps
     after = f"Assignment: {state['assignment']}\n\n"
     after += f"To keep in mind:\n{bullet_list(notes)}\n\n" if notes else ""
     after += f"The world now:\n{quote(state['evidence'].view)}\n\n"
-    profile, repeats = await profile_of("executor", runtime), limits_of(state["task"], runtime).repeats
-    after += f"Actions used in this episode: {state['steps']} of at most {limit}."
-    if repeats and not profile.is_small:
-        after += f" It ends early after {repeats} equal actions in a row with equal answers."
-    after += f"\n\n{question}"
+    profile, limits = await profile_of("executor", runtime), limits_of(state["task"], runtime)
+    if profile.is_small:
+        after += f"Actions used in this episode: {state['steps']} of at most {limits.steps}.\n\n{question}"
+    else:
+        ends = f"{limits.repeats} equal actions in a row with equal answers end the episode." if limits.repeats else ""
+        used = format_limits(state["task"], runtime, used=state["steps"])
+        after += "\n\n".join(filter(None, (f"{used} {ends}".strip(), question)))
     rest = build_prompt(runtime, after, role=ACTOR)
     history = format_history(state["turns"], rest.system + rest.user, profile)
     shown = f"Actions so far and the world's answers, the latest last:\n{quote_history(history)}\n\n"

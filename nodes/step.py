@@ -23,6 +23,7 @@ from certigraph.adapters.models.prompts import (
     bullet_list,
     format_history,
     format_latest,
+    format_limits,
     numbered_list,
     quote,
     quote_history,
@@ -182,8 +183,7 @@ async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, An
         insights=numbered_list(state["insights"]),
         done=done.text,
         view=quote(state["evidence"].view),
-        used=len(state["turns"]),
-        steps=limits_of(state["task"], runtime).steps,
+        used=format_limits(state["task"], runtime, used=len(state["turns"])),
         substeps=limits_of(state["task"], runtime).substeps,
         order=_planner_instruction(state),
     )
@@ -209,7 +209,8 @@ def _planner_instruction(state: PlannerView) -> str:
 
 def _format_subtask(subtask: StepSubtask) -> str:
     status = "reported as completed" if subtask.status == "reported" else subtask.status
-    return f"{status}: {subtask.text}" + (f" ({subtask.reason})" if subtask.status in ("failed", "reported") else "")
+    shown = subtask.reason if subtask.status in ("failed", "reported") else ""
+    return f"{status}: {subtask.text}" + (f" ({shown})" if shown else "")
 
 
 PLANNER_ROLE = """\
@@ -231,7 +232,8 @@ Subtasks of this episode. "Reported" means that nobody but the agent that did it
 The world now:
 {view}
 
-Actions used in this episode: {used} of at most {steps}; for one subtask at most {substeps} can be taken.
+{used}
+For one subtask at most {substeps} actions can be taken.
 
 {order}
 Also give the numbers of all insights that matter for the subtask, among them those that warn of something in it, and
@@ -243,10 +245,11 @@ Think first: what of the task is reached, in the order in which the task asks fo
 was meant to bring, by what the world answered? What comes next by the task and by the strategy, as far as the world
 bears the strategy out? Why can it be reached from here: what does it need, and is that there? Then give the next
 subtask: one result that a few actions reach, large enough to be worth handing over, with the names of things and places
-as the world shows them, everything that must be known to reach it, and what would settle it sooner. If a change only
-needs time, the subtask is to wait for it, with what shows that it has come. An action that cannot be undone, such as
-declaring which thing is the one asked for, belongs into the subtask at whose time the task wants it, and into no
-earlier one."""
+as the world shows them, everything that must be known to reach it, and what would settle it sooner. You see every
+answer that the agent gets: ask for no reports, and leave out what will soon have changed, such as what is left of
+moves. If a change only needs time, the subtask is to wait for it, with what shows that it has come. An action that
+cannot be undone, such as declaring which thing is the one asked for, belongs into the subtask at whose time the task
+wants it, and into no earlier one; it may be the end of the subtask that waits for its time."""
 
 REFINE_INSTRUCTION = """\
 The subtask "{subtask}" failed: {reason}
@@ -314,9 +317,12 @@ def execute_subtask(*, ahead: int = MAX_AHEAD) -> Operator:
         benchmark, small = benchmark_of(state["task"], runtime), (await profile_of("executor", runtime)).is_small
         if small or state["whole"] or benchmark.answers or "execute" in benchmark.operators():
             return await call_operator(react.execute, state, runtime)
+        actions, maximum = await admissible_actions(runtime), limits_of(state["task"], runtime).options
+        if len(actions) == 1:
+            action = Action(text=actions[0], args=_standing_args("continues", ""))
+            return {"thought": "", "action": action, "upcoming": state["upcoming"]}
         if following := await next_upcoming(state["upcoming"], state["evidence"].view, state["task"], runtime):
             return {"thought": "", "action": following, "upcoming": state["upcoming"][1:]}
-        actions, maximum = await admissible_actions(runtime), limits_of(state["task"], runtime).options
         if actions and len(actions) > maximum and benchmark.shortlists:
             actions = await candidate_actions(react.shortlist_queries(state), runtime, maximum)
         if actions and len(actions) <= maximum:
@@ -327,8 +333,6 @@ def execute_subtask(*, ahead: int = MAX_AHEAD) -> Operator:
 
 
 async def _choose_action(state: ExecutorView, options: Sequence[str], runtime: Runtime[Context]) -> dict[str, Any]:
-    if len(options) == 1:
-        return {"thought": "", "action": Action(text=options[0], args=_standing_args("continues", ""))}
     choice = f"Actions to choose from:\n{quote(bullet_list(options))}"
     question = EXECUTOR_QUESTION.format(choice=choice, field="choice", then="")
     kind: Any = Literal[tuple(options)]
@@ -340,7 +344,7 @@ async def _choose_action(state: ExecutorView, options: Sequence[str], runtime: R
 
 async def _write_actions(state: ExecutorView, ahead: int, runtime: Runtime[Context]) -> dict[str, Any]:
     substeps = limits_of(state["task"], runtime).substeps
-    then = THEN_QUESTION.format(ahead=ahead, substeps=substeps) if ahead else ""
+    then = THEN_QUESTION.format(ahead=ahead, substeps=substeps, taken=state["taken"]) if ahead else ""
     question = EXECUTOR_QUESTION.format(choice=react.WRITE_INSTRUCTION, field="action", then=then)
     prompt = await react.situation_prompt(state, question, runtime)
     answer = await ask(prompt, move_form(ahead), role="executor", runtime=runtime)
@@ -372,9 +376,10 @@ action change? Then give:
 THEN_QUESTION = """\
 - then: up to {ahead} actions to take after it, in their order, as far as you can see now that they are right, such as
   going somewhere, opening something, taking what is in it, and using it. "completes" speaks of the last of them. The
-  rest is dropped, and you are asked again, once the world refuses one of them or takes points for it, or shows a thing
-  under another name. Stop the list where the next step depends on an answer that you have not seen, and before a step
-  that cannot be undone and might be wrong. For one assignment at most {substeps} actions can be taken.
+  rest is dropped, and you are asked again, once the world refuses one of them or takes points for it, or does not show
+  the things of the next one under the names that you gave them. Stop the list where the next step depends on what an
+  answer says, and before a step that cannot be undone and might be wrong. At most {substeps} actions can be taken for
+  one assignment; {taken} were taken for this one.
 """
 
 

@@ -312,8 +312,9 @@ class EpisodeSummary:
         return entries[-1] if entries else None
 
     def count(self, status: str) -> int:
-        """Count the subtasks with a status: `open`, `completed` or `failed`."""
-        return sum(group.subtask is not None and group.subtask.status == status for group in self.groups)
+        """Count the subtasks with a status: `open`, `completed` (or reported as completed) or `failed`."""
+        statuses = ("completed", "reported") if status == "completed" else (status,)
+        return sum(group.subtask is not None and group.subtask.status in statuses for group in self.groups)
 
     def entries(self) -> Iterator[NumberedTurn | RefusedAction]:
         """Return the turns and refused actions of all subtasks, in order."""

@@ -129,6 +129,7 @@ MAX_LINE_CHARACTERS = 160
 
 STATUS_MARKS: dict[SubtaskStatus, tuple[str, str]] = {
     "completed": ("certified", "✓"),
+    "reported": ("certified", "✓"),
     "failed": ("failed", "✕"),
     "open": ("target", "▸"),
 }
@@ -210,7 +211,7 @@ def _group_details(group: SubtaskGroup, episode: EpisodeSummary) -> Markup:
         _points_badge(points) if points else join_markup(),
         tag("span", f"{status} · {_format_turn_count(group)}", class_="when"),
     )
-    unfolded = {} if status == "completed" else {"open": ""}
+    unfolded = {} if status in ("completed", "reported") else {"open": ""}
     return tag("details", head, *_subtask_parts(group.subtask), *entries, class_=f"subtask {kind}", **unfolded)
 
 

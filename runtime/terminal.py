@@ -156,6 +156,7 @@ MAX_EARLIER_SCORES = 8
 TURN_MARKS: dict[SubtaskStatus, tuple[str, str]] = {
     "open": ("▸", "yellow"),
     "completed": ("✓", "green"),
+    "reported": ("✓", "green"),
     "failed": ("✗", "red"),
 }
 

@@ -244,6 +244,8 @@ class ExecutorView(DecideView):
     """Whether the subtask is the main task itself."""
     upcoming: Sequence[Action]
     """Actions that it chose together with the last one and that are still to be taken."""
+    taken: int
+    """Number of actions that were taken for the subtask."""
 
 
 class AlignView(TypedDict):
@@ -303,6 +305,7 @@ def executor_view(state: StepState) -> ExecutorView:
         "belief": belief_of(state),
         "whole": subtask.whole,
         "upcoming": state.get("upcoming", ()),
+        "taken": len(state["turns"]) - state["begun"],
     }
 
 

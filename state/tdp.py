@@ -373,6 +373,8 @@ class Progress(Record):
     reason: str = ""
     off_plan: bool = False
     """Whether the observations conflict with the plan, so that a new one is needed."""
+    done: int = 0
+    """How many steps of the plan, from the first on, are done or no longer needed."""
     guidance: str = ""
     """Advice in general terms on what to do next."""
     result: str = ""
@@ -432,10 +434,12 @@ def execute_view(state: SubtaskState) -> DecideView:
 
     The plan and the Supervisor's guidance are added as advice.
     """
-    guidance = state["progress"].guidance if "progress" in state else ""
-    view = decide_view(state)
-    steps = [f"Plan, step {number}: {step}" for number, step in enumerate(state["outline"], 1)]
-    advice = [*steps, *([f"Now: {guidance}"] if guidance else []), *view["advice"]]
+    progress, view = state.get("progress", Progress()), decide_view(state)
+    steps = [
+        f"Plan, step {number}{' (done)' if number <= progress.done else ''}: {step}"
+        for number, step in enumerate(state["outline"], 1)
+    ]
+    advice = [*steps, *([f"Now: {progress.guidance}"] if progress.guidance else []), *view["advice"]]
     return {**view, "advice": tuple(advice)}
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, create_model
 
-from certigraph.adapters.benchmarks import context_of, limits_of, live_benchmark
+from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
 from certigraph.adapters.models.prompts import (
     Prompt,
@@ -20,6 +20,7 @@ from certigraph.adapters.models.prompts import (
     bullet_list,
     format_attempts,
     format_history,
+    format_limits,
     numbered_list,
     one_line,
     quote,
@@ -59,7 +60,7 @@ async def ask_plan(
     """
     task, end = state["task"], goal or goal_of(state["task"])
     question = PLAN_QUESTION.format(
-        goal=end.text, most=limits_of(task, runtime).plan, limits=_format_limits(task, runtime)
+        goal=end.text, most=limits_of(task, runtime).plan, limits=format_limits(task, runtime)
     )
     situation = _format_certified(task, state["certified"])
     return await _ask_conditions(f"{situation}{_paragraph(notes)}\n{question}", task, end, runtime)
@@ -79,7 +80,7 @@ async def ask_rest_of_plan(
     after += _rest_question(state, small=profile.is_small).format(
         goal=end.text,
         most=limits_of(task, runtime).plan,
-        limits=_format_limits(task, runtime, used=len(state["turns"])),
+        limits=format_limits(task, runtime, used=len(state["turns"])),
     )
     history = format_history(state["turns"], PLANNER + before + after, profile)
     shown = f"\nActions so far and the world's answers, the latest last:\n{quote_history(history)}\n"
@@ -138,21 +139,6 @@ def _format_checks(state: SDPReplanView) -> str:
     if state["audits"] and not state["audits"][-1].confirmed:
         parts.append(f"An audit found that the goal is not reached:\n{unquote_line(state['audits'][-1].reason)}\n")
     return "".join(f"\n{part}" for part in parts)
-
-
-def _format_limits(task: Task, runtime: Runtime[Context], used: int | None = None) -> str:
-    """Say what limits the actions of this run: the world's own limits, and the run's where those are not the same.
-
-    With `used` actions, only what the world's view does not say by itself is returned.
-    """
-    steps, benchmark = limits_of(task, runtime).steps, live_benchmark(context_of(runtime))
-    world = benchmark.describe_limits(task) if benchmark else ""
-    if benchmark and world and steps >= benchmark.limits.steps:
-        return "" if used is not None else world
-    run = f"At most {steps} actions can be taken in all."
-    if used is not None:
-        return f"Actions taken: {used} of at most {steps}."
-    return f"{world} {run}".strip()
 
 
 def _paragraph(text: str) -> str:
@@ -298,7 +284,7 @@ async def _action_prompt(state: RealizeView, request: str, options: str, runtime
         notes=f"\nTo keep in mind:\n{quote(bullet_list(notes))}\n" if notes else "",
         view=quote(state["evidence"].view),
         tried=quote(format_attempts(state["attempts"])),
-        limits=_paragraph(_format_limits(state["task"], runtime, used=len(state["turns"]))),
+        limits=_paragraph(format_limits(state["task"], runtime, used=len(state["turns"]))),
         options=options,
     )
     rest = build_prompt(runtime, before + after, role=REALIZER)

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.benchmarks import context_of, live_benchmark
+from certigraph.adapters.benchmarks import context_of, limits_of, live_benchmark
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN, ModelProfile, estimate_tokens
 from certigraph.adapters.protocols import Context
-from certigraph.state.records import Attempt
+from certigraph.state.records import Attempt, Task
 from certigraph.state.run import Turn
 
 
@@ -219,6 +219,27 @@ def format_attempts(attempts: Sequence[Attempt]) -> str:
             lines.append(f"{'; '.join(taken)}: {attempt.verdict.reason or 'the condition did not hold'}")
             taken = []
     return numbered_list(lines)
+
+
+# Limits.
+
+
+def format_limits(task: Task, runtime: Runtime[Context], used: int | None = None) -> str:
+    """Say what limits the actions of this run: the world's own limits, and the run's where those are not the same.
+
+    Args:
+        task: the task.
+        runtime: the operator's runtime.
+        used: number of actions taken so far; then only what the world's view does not say by itself is returned.
+    """
+    steps, benchmark = limits_of(task, runtime).steps, live_benchmark(context_of(runtime))
+    world = benchmark.describe_limits(task) if benchmark else ""
+    if benchmark and world and steps >= benchmark.limits.steps:
+        return "" if used is not None else world
+    run = f"At most {steps} actions can be taken in all."
+    if used is not None:
+        return f"Actions taken: {used} of at most {steps}."
+    return f"{world} {run}".strip()
 
 
 # Quoted text and lists.

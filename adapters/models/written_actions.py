@@ -50,7 +50,7 @@ async def resolve_action(
         runtime: the operator's runtime.
         accept: minimum similarity at which the most similar action is taken; 1 for exact matches only.
         most: maximum number of candidates; with 0 the action is sent as it was written.
-        similar: whether actions that are merely similar are candidates, if none is known to have the same meaning.
+        similar: whether actions that are merely similar are candidates too.
         refused: whether the world refused the action as it was written.
     """
     benchmark, actions = benchmark_of(task, runtime), await admissible_actions(runtime) if most else []
@@ -63,11 +63,12 @@ async def resolve_action(
         best = await run_in_thread(partial(rank_actions, written, actions, most=1, synonyms=synonyms, encoder=encoder))
         if best and best[0].score >= accept:
             return Resolution(best[0].action)
-    candidates: Sequence[str] = await run_in_thread(benchmark.find_meanings, written, actions)
-    if similar and not candidates:
+    candidates = [*await run_in_thread(benchmark.find_meanings, written, actions)]
+    if similar:
         ranked = partial(rank_meanings, shown=benchmark.shown_names(view), synonyms=synonyms, encoder=encoder)
-        candidates = await run_in_thread(partial(ranked, written, actions, most=most))
-    return Resolution("", tuple(candidates[:most])) if candidates else Resolution(written)
+        candidates += await run_in_thread(partial(ranked, written, actions, most=most))
+    offered = tuple(dict.fromkeys(candidates))[:most]
+    return Resolution("", offered) if offered else Resolution(written)
 
 
 async def _find_exact(

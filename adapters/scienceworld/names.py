@@ -21,6 +21,9 @@ _BETWEEN = {
 _QUALIFIER = re.compile(r" (?:\(|(?:at|containing|from|in|of|on|titled|with) ).*")
 """Pattern of what follows the name of a thing and says which one is meant."""
 
+_PLACED = re.compile(r"(.+) (?:in|on) (.+)")
+"""Pattern of a name that says where a thing is."""
+
 _TITLED = re.compile(r"\b(?:(?:a|the) )?recipe titled ")
 """Pattern of the words before the title of a recipe, which is its name."""
 
@@ -67,11 +70,10 @@ def _name_things(action: str) -> list[str]:
 
 
 def is_same_but_qualified(written: str, action: str) -> bool:
-    """Return whether two actions differ only in what says where a thing is or what it holds, as "pot (in kitchen)"."""
-    text = translate(written)
-    pairs = zip(_name_things(text), _name_things(action), strict=True)
-    plain = ((_QUALIFIER.sub("", one), _QUALIFIER.sub("", other)) for one, other in pairs)
-    return all(one == other for one, other in plain)
+    """Return whether an action only adds to a written one where a thing is or what it holds, as "pot (in kitchen)"."""
+    pairs = list(zip(_name_things(translate(written)), _name_things(action), strict=True))
+    adds = all(tokens(one) <= tokens(other) for one, other in pairs)
+    return adds and all(_QUALIFIER.sub("", one) == _QUALIFIER.sub("", other) for one, other in pairs)
 
 
 def _may_mean_things(verb: str, named: Sequence[str], other_verb: str, *others: str) -> bool:
@@ -82,6 +84,18 @@ def _may_mean_things(verb: str, named: Sequence[str], other_verb: str, *others: 
 
 
 def is_in_view(action: str, view: str) -> bool:
-    """Return whether the world shows all things of an action under the names that the action gives them."""
+    """Return whether the world shows all things of an action under the names that the action gives them.
+
+    A name may say what a thing holds or where it is: "wood cup containing red paint", "apple seed in seed jar".
+    """
     shown = normalise_text(view)
-    return all(re.search(rf"\b{re.escape(thing)}\b", shown) for thing in _name_things(action)[1:])
+    return all(_is_shown(thing, shown) for thing in _name_things(action)[1:])
+
+
+def _is_shown(thing: str, view: str) -> bool:
+    holder, _, content = thing.partition(" containing ")
+    if not content and (parts := _PLACED.fullmatch(thing)):
+        content, holder = parts.groups()
+    name, inside = re.escape(holder), re.escape(content)
+    listed = rf"\b{name} \(containing [^()]*\b{inside}\b|\b[io]n the {name} is: .*\b{inside}\b"
+    return bool(re.search(rf"\b{re.escape(thing)}\b", view) or (content and re.search(listed, view)))

@@ -11,21 +11,24 @@ what you carry. Things may be inside others; a closed container hides what is in
 Forms of actions, where OBJ, ROOM and the like stand for names that the world shows:
 teleport to ROOM - be in another room at once; go to ROOM - walk to a room next door
 look around - see the room again, which is shown after every action anyway
-look at OBJ, look in OBJ, examine OBJ - see more of a thing
+look at OBJ, look in OBJ - see more of a thing
 inventory - what you carry; pick up OBJ - carry a thing; put down OBJ - leave it here
 move OBJ to OBJ - put a thing into or onto another; pour OBJ into OBJ - what the first thing contains into the second
 dunk OBJ into OBJ; mix OBJ - let the things inside a container react
 open OBJ, close OBJ - doors and containers; activate OBJ, deactivate OBJ - turn devices on or off
 connect OBJ to OBJ, disconnect OBJ - terminals of wires, batteries, bulbs, switches
-use OBJ on OBJ - a tool on a thing: a thermometer measures its temperature
+use OBJ on OBJ - a tool on a thing: a thermometer measures its temperature; what is shown beside the thermometer itself
+is no measurement
 read OBJ - books, notes, recipes; eat OBJ; flush OBJ
 wait - let ten moments pass; wait1 - let one moment pass
 focus on OBJ - tell the world that this is the thing the task asks about
 
 How the world works:
 - The score grows when something that the task asks for is done, in the order in which it asks.
-- Focus only on what the task says, when it says so: focusing on a wrong thing ends everything at once.
+- Focus only on what the task or your assignment says, when it says so: focusing on a wrong thing ends everything at
+  once.
 - To do something with a thing, first be in its room. Things that fit in a hand can be picked up and carried along.
+- A change of the state of matter shows in the name of a substance.
 - A sink gives water when it is activated; a stove, an oven or a furnace heats what is in or on it once it is
   activated; a fridge or freezer cools what is in it. Heating, cooling and growing take time: look again, or wait.
 - Living things are plants and animals. Seeds need soil and water. Eggs, seeds, seedlings, young and adults are life
@@ -61,8 +64,9 @@ SYNONYMS = {
 
 WORDINGS = """\
 Wordings that can be checked without doubt: The agent is in ROOM. The location of THING is known. THING is in focus. The
-inventory contains THING. THING is in THING. THING is on THING. THING is turned on. Use others where the task needs
-them: for what is heated, cooled, melted, boiled, grown, mixed, connected, measured or read.
+inventory contains THING. THING is in THING. THING is on THING. THING is turned on (if the world shows whether it is).
+Use others where the task needs them: for what is heated, cooled, melted, boiled, grown, mixed, connected, measured or
+read.
 """
 
 DRAFT = """\

@@ -26,6 +26,7 @@ from certigraph.nodes.step import assess, none, planner
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.records import Action, Observation, Task
+from certigraph.state.run import Turn, count_repeats
 from certigraph.state.step import Lesson
 from certigraph.state.trajectory import read_trajectory, serializer
 
@@ -111,6 +112,13 @@ def test_the_same_action_over_and_over_ends_an_episode_unless_no_number_does(tmp
     assert len(stuck.state["turns"]) == 5 or len({t.action for t in stuck.state["turns"][-5:]}) > 1
     free = played(react.build(), tmp_path, repeats=0, steps=30)
     assert len(free.state["turns"]) == 30
+
+
+def test_equal_actions_with_different_answers_do_not_end_an_episode():
+    readings = [Turn(action="use thermometer on lead", observation=f"{n} degrees") for n in range(9)]
+    assert count_repeats(readings) == 1
+    assert count_repeats([*readings, readings[-1], readings[-1]]) == 3
+    assert count_repeats([]) == 0
 
 
 def test_the_plan_is_written_once_and_shown_at_every_turn(tmp_path: Path):

@@ -146,6 +146,25 @@ def test_a_target_that_holds_already_costs_no_action_of_the_world():
     assert "So far: nothing." in mind.shown["holds"][0]
 
 
+def test_a_target_that_holds_already_costs_no_call_if_something_is_to_be_done_after_it():
+    going_on = {"action": "open the box", "target": "holds", "then": ["take the key"]}
+    mind = Mind(["The lamp is lit.", "The box is open."], [going_on], [verdict(3)])
+    state, shed = run(mind)
+    assert (sdp.ending(state), shed.taken) == ("goal", ["open the box", "take the key"])
+    assert len(mind.shown["action"]) == len(mind.shown["holds"]) == 1
+
+
+def test_what_did_nothing_in_the_world_is_not_numbered_among_its_actions():
+    nothing = {"action": "", "target": "holds"}
+    mind = Mind(
+        ["p", "q"], [act("wait"), nothing, act("open the box")], [verdict(0), verdict(1, established=["F"]), verdict(2)]
+    )
+    state, _ = run(mind)
+    assert [turn.action for turn in state["trace"]] == ["wait", "open the box"]
+    assert "Done: wait." in mind.shown["holds"][1], "the action before a check is what is judged"
+    assert "F (noted after action 1)" in mind.shown["action"][2]
+
+
 def test_a_target_that_is_wrongly_held_for_met_uses_up_its_tries():
     mind = Mind(["p"], [{"action": "", "target": "holds"}], [verdict(0)])
     state, shed = run(mind)

@@ -60,6 +60,7 @@ def call_operator(
         "belief": Belief(),
         "whole": False,
         "upcoming": (),
+        "taken": 1,
         **seen,
     }
     context = Context(benchmark=world or Kitchen(), chat=ScriptedChat(responder=mind), profile=profile)

@@ -87,7 +87,8 @@ class Mind:
         if "standing" not in schema.get("properties", {}) or situation is None:
             return answer
         # STEP's Evaluator is called if a subtask is reported as reached before anything was done for it
-        return {**answer, "standing": "completes" if situation.state["refusals"] else "reached"}
+        acted = situation.state["turns"] or situation.state["subtasks"]
+        return {**answer, "standing": "completes" if acted else "reached"}
 
     def run(self, graph: str, out: Path, profile: Literal["", "full", "small"] = "") -> Result:
         benchmark: Any = OrderingRiddles() if graph in SEARCH_GRAPHS else Ordering()

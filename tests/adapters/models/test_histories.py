@@ -49,6 +49,21 @@ def test_everything_is_shown_where_it_fits():
     assert history.cut == ()
 
 
+def test_equal_turns_in_a_row_are_shown_once_with_their_numbers():
+    same = Turn(action="act 2", observation="growing")
+    seen = [Turn(action="act 1", observation="x"), *[same] * 3, Turn(action="act 2", observation="grown"), same]
+    text = format_history(seen, "", ModelProfile("full", 128_000)).text
+    assert shown(text) == [1, 2, 2, 2]
+    assert [line.split("Action")[0].strip() for line in text.splitlines() if "Action" in line] == [
+        "1.",
+        "2. to 4.",
+        "5.",
+        "6.",
+    ]
+    (cut,) = format_history([*[same] * 9, Turn(action="act 3", observation="y" * 4_000)], "", window_for(900)).cut[:1]
+    assert cut == "the oldest 9 of 10 turns"
+
+
 def test_a_limit_of_the_method_is_named():
     (cut,) = format_history(turns(*[3_450] * 9), "", ModelProfile("full", 128_000), most_tokens=6_500).cut
     assert "6,500 tokens" in cut

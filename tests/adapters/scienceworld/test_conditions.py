@@ -100,11 +100,13 @@ a fridge. The fridge door is open. In the fridge is: a wood cup (containing a re
 a glass cup (containing a substance called lead)
 a light bulb, which is on
 a light bulb, which is off
+unknown substance B
 a oven, which is turned off. The oven door is closed.
 a stove, which is turned on. On the stove is: a metal pot (containing a substance called water), a tin cup.
 In your inventory, you see:
 a ceramic cup (containing a substance called soap)
 an orange
+unknown substance A
 Rooms seen: kitchen
 """
 
@@ -115,6 +117,8 @@ Rooms seen: kitchen
         ("The location of the lead is known.", True, "a substance called lead"),
         ("The location of the orange is known.", True, "an orange"),
         ("The inventory contains an orange.", True, "an orange"),
+        ("The inventory contains unknown substance A.", True, "unknown substance A"),
+        ("The location of unknown substance B is known.", True, "unknown substance B"),
         ("The tin cup is on the stove.", True, "On the stove is:"),
         ("The water is in the metal pot.", True, "a metal pot (containing a substance called water)"),
         ("The wood cup is in the fridge.", True, "In the fridge is:"),
@@ -148,6 +152,8 @@ def test_what_the_view_lists_is_decided_with_its_words(condition: str, holds: bo
         "The light bulb is on.",  # which of the two?
         "The freezer is turned on.",
         "The location of the fork is known.",
+        "The location of the unknown substance is known.",
+        "The inventory contains unknown substance B.",
     ],
 )
 def test_what_the_view_does_not_list_under_that_name_is_left_to_a_model(condition: str):

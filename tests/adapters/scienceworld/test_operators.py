@@ -302,7 +302,7 @@ CUPS = (
     [
         ("pick up orange", "pick up orange", 0),
         ("take the orange", "pick up orange", 0),
-        ("pick up thermometer in kitchen", "pick up thermometer", 0),
+        ("pick up thermometer in kitchen", "pick up thermometer in kitchen", 2),
         ("open cupboard", "open cupboard", 0),
         ("mix wood cup", "mix wood cup (in paint jar)", 3),
         ("focus on wood cup with paint", "focus on wood cup with paint", 2),
@@ -315,7 +315,7 @@ CUPS = (
     ids=[
         "listed",
         "a synonym",
-        "a longer name",
+        "a longer name, which may be that of another thing",
         "not listed",
         "several",
         "a focus is never guessed",
@@ -459,6 +459,13 @@ def test_what_rules_decide_is_certified_in_a_cascade_and_the_model_is_asked_for_
     assert validate(both, arrived, Mind(holds=0), config="paper").decided_by == "model", "the paper asks the model"
     worded = (both[0], Predicate(text=both[1].text, kind="goal"))
     assert validate(worded, arrived).depth == 1, "a goal is never decided by words"
+
+
+def test_the_validator_is_shown_how_all_actions_to_be_judged_changed_the_score():
+    turns = tuple(Turn(action=f"step {n}", observation="Done.", reward=n / 100) for n in (33, 7))
+    mind = Mind(holds=0)
+    validate(predicates("All is well."), seen(reward=0.07), mind, turns=turns)
+    assert "changed by +40" in mind.prompts[0]
 
 
 def test_the_validator_is_shown_the_action_and_the_whole_observation():
