@@ -1,4 +1,4 @@
-"""Records that all methods share, the endings of runs, exceptions, channel types of graph state, and bounded reading.
+"""Records that all methods share, the endings of runs, exceptions, and bounded reading.
 
 Everything that a run stores (a trajectory, a checkpoint) is built from these records. They are frozen pydantic models
 that refuse unknown fields. The last two parts read JSON and lines of files within limits of depth and length.
@@ -7,12 +7,10 @@ that refuse unknown fields. The last two parts read JSON and lines of files with
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
+from typing import IO, Any, Literal
 
-from langgraph.channels import DeltaChannel
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 Arguments = dict[str, JsonValue]
@@ -358,6 +356,16 @@ class Stopped(RuntimeError):
 
     ending: str
 
+    def __reduce__(self) -> Any:
+        """Return how the exception is restored in another process, such as the parent of a worker."""
+        return _restore_exception, (type(self), self.args, self.__dict__)
+
+
+def _restore_exception(kind: type[Stopped], args: tuple[Any, ...], attributes: dict[str, Any]) -> Stopped:
+    error = kind.__new__(kind)
+    error.args, error.__dict__ = args, attributes
+    return error
+
 
 class LimitReached(Stopped):
     """A budget or another limit is used up. The run can be resumed with a larger one.
@@ -385,64 +393,6 @@ class Fault(Stopped):
         self.boundary = boundary
         self.ending = f"error:{boundary}"
         super().__init__(message)
-
-
-# Channel types of graph state besides LangGraph's default (last value wins): append-only logs and plans. A checkpoint
-# stores only what changed, so its size does not grow with the length of the run.
-
-T = TypeVar("T")
-
-SNAPSHOT_EVERY = 5000
-"""Number of writes between two full copies of a channel.
-
-Frequent copies make the stored history quadratic in length.
-"""
-
-
-def _extend_log(log: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
-    return [*log, *(entry for write in writes for entry in write)]
-
-
-def _last_write(plan: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
-    return list(writes[-1]) if writes else plan
-
-
-# One alias for every append-only log, so that LangGraph's beta DeltaChannel can be replaced in one place.
-Log = Annotated[list[T], DeltaChannel(_extend_log, snapshot_frequency=SNAPSHOT_EVERY)]
-
-Plan = Annotated[list[Predicate], DeltaChannel(_last_write, snapshot_frequency=SNAPSHOT_EVERY)]
-
-
-class ListChannels(NamedTuple):
-    """How the list channels of a state take an update.
-
-    In every other channel the last value replaces the one before.
-    """
-
-    lists: frozenset[str]
-    """Names of the channels that are empty lists before their first update."""
-    logs: frozenset[str]
-    """Names of those of `lists` that append an update to the list that they hold; the others replace it."""
-
-
-@lru_cache(maxsize=32)
-def list_channels_of(state: Any) -> ListChannels:
-    """Return the list channels of a state, which is given as its TypedDict."""
-    hints = get_type_hints(state, include_extras=True)
-    channels = {
-        name: annotation
-        for name, hint in hints.items()
-        for annotation in getattr(hint, "__metadata__", ())
-        if _is_delta_channel(annotation)
-    }
-    return ListChannels(
-        frozenset(channels),
-        frozenset(name for name, annotation in channels.items() if annotation.reducer is _extend_log),
-    )
-
-
-def _is_delta_channel(mark: Any) -> bool:
-    return isinstance(mark, DeltaChannel)
 
 
 # JSON from outside. Values nested too deep for recursive code are refused like malformed JSON.

@@ -12,7 +12,14 @@ from typing import Annotated, Literal, NamedTuple, get_args
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from certigraph.state.records import Fault, Log, Record, Task
+from certigraph.state.channels import (
+    Log,
+)
+from certigraph.state.records import (
+    Fault,
+    Record,
+    Task,
+)
 from certigraph.state.run import DecideView, ReActState, RunState, Turn, decide_view, world_ending
 
 # World states factored as in StateFactory: entities, each with the values of its attributes.

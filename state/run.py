@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypeAlia
 from pydantic import JsonValue
 from typing_extensions import TypedDict
 
+from certigraph.state.channels import (
+    Log,
+)
 from certigraph.state.records import (
     GAVE_UP,
     GOAL,
     WORLD_ENDED,
     Action,
     Arguments,
-    Log,
     Observation,
     Record,
     Spent,

@@ -11,6 +11,10 @@ from certigraph.state.certified_states import (
     certified_state,
     predicates_in_force,
 )
+from certigraph.state.channels import (
+    Log,
+    Plan,
+)
 from certigraph.state.records import (
     CHECK,
     EXHAUSTED,
@@ -24,9 +28,7 @@ from certigraph.state.records import (
     Certificate,
     Fact,
     Invalidation,
-    Log,
     Observation,
-    Plan,
     Predicate,
     Task,
     Verdict,

@@ -9,13 +9,15 @@ from pydantic import JsonValue
 from typing_extensions import TypedDict
 
 from certigraph.state.certified_states import CertifiedState, KnownFinding, certified_state
+from certigraph.state.channels import (
+    Log,
+)
 from certigraph.state.records import (
     EXHAUSTED,
     GAVE_UP,
     WORLD_ENDED,
     Action,
     Arguments,
-    Log,
     Observation,
     Record,
     Spent,

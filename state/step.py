@@ -5,7 +5,18 @@ from typing import Any, Literal, get_args
 
 from typing_extensions import TypedDict
 
-from certigraph.state.records import GAVE_UP, GOAL, METHOD_LIMITS, Action, Log, Record, Scores, Task
+from certigraph.state.channels import (
+    Log,
+)
+from certigraph.state.records import (
+    GAVE_UP,
+    GOAL,
+    METHOD_LIMITS,
+    Action,
+    Record,
+    Scores,
+    Task,
+)
 from certigraph.state.run import (
     REFUSED_PREFIX,
     DecideView,

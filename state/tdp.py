@@ -9,7 +9,18 @@ from typing import Literal, NamedTuple, Self
 from pydantic import model_validator
 from typing_extensions import TypedDict
 
-from certigraph.state.records import GAVE_UP, GOAL, Log, Observation, Record, Spent, Step, Task
+from certigraph.state.channels import (
+    Log,
+)
+from certigraph.state.records import (
+    GAVE_UP,
+    GOAL,
+    Observation,
+    Record,
+    Spent,
+    Step,
+    Task,
+)
 from certigraph.state.run import (
     Belief,
     DecideView,

@@ -9,6 +9,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
+from certigraph.state.channels import (
+    list_channels_of,
+)
 from certigraph.state.records import (
     INTERRUPTED,
     Fault,
@@ -16,7 +19,6 @@ from certigraph.state.records import (
     Scores,
     Task,
     Usage,
-    list_channels_of,
     parse_json,
     read_bounded_lines,
     read_first_line,
