@@ -507,7 +507,9 @@ PAPER_LIMITS: Mapping[str, Limits] = {
     "locomo": Limits(replans=2, steps=20),
     "musique": Limits(attempts=3, replans=2, steps=25, passages=10),
     "rewardprediction": Limits(steps=1),
-    "scienceworld": Limits(attempts=30, replans=5, steps=500, options=20, repeats=20, subtasks=16, failures=8),
+    "scienceworld": Limits(
+        attempts=30, replans=5, steps=500, options=20, repeats=20, substeps=20, subtasks=16, failures=8
+    ),
     "scienceworld:tdp": Limits(attempts=30, replans=2, steps=60, options=20, repeats=0),
     "swe_qa": Limits(replans=2, steps=30, passages=5),
     "textworld": Limits(steps=50),
@@ -521,6 +523,6 @@ PAPER_LIMITS: Mapping[str, Limits] = {
 Attempts, replans and steps are those of SDP (appendix A); BlocksWorld, LoCoMo and SWE-QA, which SDP did not run, have
 our own. In the named configurations, steps are TDP's (appendix B), which gives no number of replans. The 50 steps of
 ALFWorld and TextWorld are what papers usually allow; they were not checked against a source. For STEP, ScienceWorld's
-subtasks and failures are those of its public code; its repeats leave time for things that grow. All other lengths of
-plans and task graphs follow the steps, because no paper gives them.
+subtasks and failures are those of its public code; its repeats and substeps leave time for things that grow. All other
+lengths of plans and task graphs follow the steps, because no paper gives them.
 """

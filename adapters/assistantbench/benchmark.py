@@ -14,7 +14,7 @@ from certigraph.adapters.assistantbench.web import GeneratedWeb
 from certigraph.adapters.files import JsonRow, read_rows, validate_row
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.qa.questions import check_unique_ids
-from certigraph.adapters.research.benchmark import ResearchBenchmark
+from certigraph.adapters.research.benchmark import PAPER, ResearchBenchmark
 from certigraph.adapters.research.plans import ResearchQuestion
 from certigraph.adapters.research.scoring import ScoredResearch, official_scores, research_figures
 from certigraph.adapters.retrieval.bm25 import PassagePool
@@ -293,11 +293,12 @@ class AssistantBench(ResearchBenchmark):
     """The benchmark AssistantBench: questions of people that need research on the web.
 
     Without a folder, the questions and their web are generated. In the configuration `recorded` the web is a small set
-    of pages that recorded agents saw, which needs no network; its scores cannot be compared with published ones.
+    of pages that recorded agents saw, which needs no network; its scores cannot be compared with published ones. In
+    `paper` no model checks an answer, as in the SDP paper (appendix A.4).
     """
 
     plain = "assistantbench"
-    configurations = (RECORDED,)
+    configurations = (RECORDED, PAPER)
     splits = SPLITS
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:

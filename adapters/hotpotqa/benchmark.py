@@ -12,6 +12,8 @@ from certigraph.adapters.files import JsonRow, read_json, read_rows, validate_ro
 from certigraph.adapters.protocols import PAPER_LIMITS
 from certigraph.adapters.qa.benchmark import (
     CORPUS,
+    CORPUS_PAPER,
+    PAPER,
     Claim,
     Judge,
     QuestionBenchmark,
@@ -396,12 +398,13 @@ class HotpotQA(QuestionBenchmark[HotpotQuestion]):
 
     Without a configuration, the question's ten paragraphs are given (the distractor setting). With `corpus`, paragraphs
     are retrieved from an index on disk (see `Retrievers`). With `interactive`, the agent opens pages by title and looks
-    words up on them; a page has only the paragraph that the question files contain of it.
+    words up on them; a page has only the paragraph that the question files contain of it. `paper` and `corpus-paper`
+    leave out the check of answers by a model, which the SDP paper does not have for HotpotQA (appendix A.5).
     """
 
     plain = "hotpotqa"
-    configurations = (CORPUS, INTERACTIVE)
-    retrieval_configurations = (CORPUS, INTERACTIVE)
+    configurations = (CORPUS, INTERACTIVE, PAPER, CORPUS_PAPER)
+    retrieval_configurations = (CORPUS, INTERACTIVE, CORPUS_PAPER)
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
         super().__init__(folder, config)

@@ -309,6 +309,9 @@ Q = TypeVar("Q", bound=MultiHopQuestion)
 CORPUS = "corpus"
 """Name of the configuration in which passages are retrieved from a corpus on disk."""
 
+PAPER, CORPUS_PAPER = "paper", "corpus-paper"
+"""Names of the configurations in which a model does not check answers, as in the SDP paper (appendix A.5)."""
+
 ScoreParts = dict[str, float | None]
 """Parts of a question's score by name, such as "em"; None if a part does not apply."""
 
@@ -455,7 +458,7 @@ class QuestionBenchmark(Benchmark, Generic[Q]):
 
     @cached_property
     def _operators(self) -> Mapping[str, Operator]:
-        return create_operators(self)
+        return create_operators(self, checks_answers=self.config not in (PAPER, CORPUS_PAPER))
 
     def _task(self, question: Q) -> Task:
         return Task(benchmark=self.name, id=question.id, goal=question.text)

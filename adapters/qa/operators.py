@@ -35,7 +35,7 @@ from certigraph.adapters.qa.planning import (
     resolve_placeholders,
 )
 from certigraph.adapters.retrieval.bm25 import words
-from certigraph.state.records import Action, Arguments, Attempt, Observation, Predicate, Task, Verdict
+from certigraph.state.records import Action, Arguments, Attempt, Observation, Task, Verdict
 from certigraph.state.run import ANSWER, CLAIM, SEARCH, finish, search
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
 from certigraph.state.search import HopFinding, Passage, certified_hops, chain_argument, chain_of
@@ -307,13 +307,16 @@ class Consistency(BaseModel):
     consistent: bool
 
 
-async def judge_observation(state: ValidateView, strict: bool, runtime: Runtime[Context]) -> Verdict:
+async def judge_observation(
+    state: ValidateView, strict: bool, runtime: Runtime[Context], *, checks_answers: bool = True
+) -> Verdict:
     """Return the verdict on an observation, whose `data` contains the arguments of the action.
 
     Args:
         state: what Validate reads.
         strict: whether an answer gets MuSiQue's further checks.
         runtime: the run's LangGraph runtime.
+        checks_answers: whether a model that is not small checks an answer against the chain without `strict` too.
     """
     observation, target = state["observation"], state["tail"][0]
     if target.kind == GOAL:
@@ -331,7 +334,7 @@ async def judge_observation(state: ValidateView, strict: bool, runtime: Runtime[
         return Verdict(depth=0, reason=" ".join(observation.text.split()), decided_by="code")
     if target.kind == HOP:
         return await _judge_claim(state["task"], observation, runtime)
-    return await _judge_answer(state["task"], state["tail"], observation, strict, runtime)
+    return await _judge_answer(state, strict, checks_answers, runtime)
 
 
 async def _judge_claim(task: Task, observation: Observation, runtime: Runtime[Context]) -> Verdict:
@@ -385,16 +388,15 @@ def _format_support(answer: Support, passage: Passage, observation: Observation)
     return f"{place}{quoted}{answer.reason}"
 
 
-async def _judge_answer(
-    task: Task, tail: Sequence[Predicate], observation: Observation, strict: bool, runtime: Runtime[Context]
-) -> Verdict:
+async def _judge_answer(state: ValidateView, strict: bool, checks_answers: bool, runtime: Runtime[Context]) -> Verdict:
     """Return the verdict on an answer. An accepted answer also certifies the goal if that is the next predicate."""
+    task, tail, observation = state["task"], state["tail"], state["observation"]
     answer, chain = _text_of(observation, "answer"), chain_of(observation.data)
     rejected = answer_problem(answer) or (strict and short_answer_problem(task.goal, answer, chain))
     if rejected:
         return Verdict(depth=0, reason=rejected, decided_by="code")
     final = len(tail) > 1 and tail[1].kind == GOAL
-    if not strict and (await profile_of("validator", runtime)).is_small:
+    if not strict and (not checks_answers or (await profile_of("validator", runtime)).is_small):
         return Verdict(depth=1 + final, reason="no check speaks against it", decided_by="code")
     instruction = planning.CONSISTENT.format(task=task.goal, chain=quote(format_chain(chain)), answer=answer)
     prompt = build_question_prompt(task, runtime, instruction, planning.VERIFIER)
@@ -422,7 +424,9 @@ def _text_of(observation: Observation, argument: str) -> str:
 # then the best other one. The answer is noted, and certified together with the goal.
 
 
-def create_operators(benchmark: PassageSource, *, strict: bool = False, hops: bool = False) -> Mapping[str, Operator]:
+def create_operators(
+    benchmark: PassageSource, *, strict: bool = False, hops: bool = False, checks_answers: bool = True
+) -> Mapping[str, Operator]:
     """Create SDP's four operators for multi-hop questions, by slot.
 
     Args:
@@ -431,6 +435,7 @@ def create_operators(benchmark: PassageSource, *, strict: bool = False, hops: bo
         strict: whether to use MuSiQue's variant, with two to four hops and further checks of the answer; else that of
             HotpotQA, with two hops.
         hops: whether to take the number of hops from the task's id, which is a label leak.
+        checks_answers: as in `judge_observation`.
     """
 
     def bounds(task: Task) -> tuple[int, int]:
@@ -444,7 +449,7 @@ def create_operators(benchmark: PassageSource, *, strict: bool = False, hops: bo
         return {"action": await act(state, runtime)}
 
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        return {"verdict": await judge_observation(state, strict, runtime)}
+        return {"verdict": await judge_observation(state, strict, runtime, checks_answers=checks_answers)}
 
     async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
         return {"plan": await replan_hops(state, bounds(state["task"])[1], runtime)}

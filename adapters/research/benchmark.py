@@ -19,6 +19,9 @@ from certigraph.state.run import FINISH, SEARCH
 from certigraph.state.search import OPEN
 from certigraph.state.trajectory import Footer
 
+PAPER = "paper"
+"""Name of a configuration in which a model does not check answers, as in the SDP paper (appendix A.4)."""
+
 
 class ResearchBenchmark(Benchmark):
     """Base class of benchmarks whose questions need research on the web: searches, and reading of pages.
@@ -146,7 +149,7 @@ class ResearchBenchmark(Benchmark):
 
     @cached_property
     def _operators(self) -> Mapping[str, Operator]:
-        return create_operators()
+        return create_operators(checks_answers=self.config != PAPER)
 
     def _find_in_other_splits(self, task_id: str) -> ResearchQuestion | None:
         """Return the question from the other splits; splits that cannot be read are skipped."""

@@ -330,13 +330,25 @@ async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str
 # (`force_accept`). Replan tries other words and unread pages.
 
 
-def create_operators() -> Mapping[str, Operator]:
-    """Return SDP's operators for research by slot; `unforced` is Validate without the policy `pass_refused`."""
+def create_operators(*, checks_answers: bool = True) -> Mapping[str, Operator]:
+    """Return SDP's operators for research by slot; `unforced` is Validate without the policy `pass_refused`.
+
+    Args:
+        checks_answers: whether a model checks an answer against the findings, which the SDP paper does not have.
+    """
+
+    async def unforced(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
+        return {"verdict": await judge_observation(state, runtime, checks_answers=checks_answers)}
+
+    async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
+        verdict = await judge_observation(state, runtime, checks_answers=checks_answers)
+        return {"verdict": pass_refused(verdict, state["observation"], REJECTIONS)}
+
     return {
         "propose": _propose,
         "realize": _realize,
-        "validate": _validate,
-        "unforced": _unforced,
+        "validate": validate,
+        "unforced": unforced,
         "replan": _replan,
         "answer": force_accept,
     }
@@ -349,15 +361,6 @@ async def _propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, A
 async def _realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
     act = choose_step_action if is_step(state["target"]) else choose_closing_action
     return {"action": await act(state, runtime)}
-
-
-async def _unforced(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-    return {"verdict": await judge_observation(state, runtime)}
-
-
-async def _validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-    verdict = await judge_observation(state, runtime)
-    return {"verdict": pass_refused(verdict, state["observation"], REJECTIONS)}
 
 
 async def _replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:

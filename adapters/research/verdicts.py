@@ -112,8 +112,14 @@ EMPTY_PATTERN = re.compile(r"[\s\[\]{}\"',.:;-]*")
 """An answer that consists of brackets and punctuation only."""
 
 
-async def judge_observation(state: ValidateView, runtime: Runtime[Context]) -> Verdict:
-    """Return the verdict on an observation, whose `data` contains the arguments of the action."""
+async def judge_observation(state: ValidateView, runtime: Runtime[Context], *, checks_answers: bool = True) -> Verdict:
+    """Return the verdict on an observation, whose `data` contains the arguments of the action.
+
+    Args:
+        state: what Validate reads.
+        runtime: the run's LangGraph runtime.
+        checks_answers: whether a model that is not small checks an answer against the findings.
+    """
     observation, target = state["observation"], state["tail"][0]
     if target.kind == GOAL:
         delivered = Verdict(
@@ -126,7 +132,7 @@ async def judge_observation(state: ValidateView, runtime: Runtime[Context]) -> V
         return Verdict(depth=0, reason=" ".join(observation.text.split()), decided_by="code")
     if is_step(target):
         return await _judge_step(state["task"], target, observation, runtime)
-    return await _judge_answer(state["task"], state["tail"], observation, runtime)
+    return await _judge_answer(state, checks_answers, runtime)
 
 
 async def _judge_step(task: Task, target: Predicate, observation: Observation, runtime: Runtime[Context]) -> Verdict:
@@ -265,19 +271,18 @@ async def _ask_adequacy(
     return await ask(prompt, Adequacy, role="validator", runtime=runtime, about=about)
 
 
-async def _judge_answer(
-    task: Task, tail: Sequence[Predicate], observation: Observation, runtime: Runtime[Context]
-) -> Verdict:
+async def _judge_answer(state: ValidateView, checks_answers: bool, runtime: Runtime[Context]) -> Verdict:
     """Return the verdict on an answer. An accepted answer also certifies the goal if that is the next predicate.
 
     In SDP (appendix A.4) only weak answers are refused, by their words. These cannot decide whether an answer follows
-    from the findings, so that is left to them for small models only.
+    from the findings, so that is left to them for small models only, and in the paper's configuration.
     """
+    task, tail, observation = state["task"], state["tail"], state["observation"]
     answer, known = str(observation.data.get("answer") or "").strip(), findings_of(observation.data)
     if problem := answer_weakness(answer):
         return Verdict(depth=0, reason=problem, decided_by="code")
     depth = 1 + (len(tail) > 1 and tail[1].kind == GOAL)
-    if (await profile_of("validator", runtime)).is_small:
+    if not checks_answers or (await profile_of("validator", runtime)).is_small:
         verdict = Verdict(depth=depth, reason="no check speaks against it", decided_by="code")
         return _mark_forced(verdict, known)
     instruction = plans.CHECK_ANSWER.format(task=task.goal, known=format_findings(known), answer=quote(answer))

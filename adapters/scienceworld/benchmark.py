@@ -119,9 +119,11 @@ class ScienceWorldBenchmark(Benchmark):
 
     def describe_limits(self, task: Task) -> str:
         """Say how many moves or actions an episode of the task allows, and what a move is."""
-        if not task.constants:
+        try:
+            setting = EpisodeSetting.model_validate(task.constants) if task.constants else setting_of(task.id)[1]
+        except UnknownName:
             return ""
-        return EpisodeTally(EpisodeSetting.model_validate(task.constants)).describe_limits()
+        return EpisodeTally(setting).describe_limits()
 
     def operators(self) -> Mapping[str, Operator]:
         """Return the SDP operators for ScienceWorld (SDP, appendix A.3) by name: propose, realize, validate, replan."""

@@ -1,6 +1,7 @@
 """Tests of `adapters.qa.operators`."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from langgraph.runtime import Runtime
@@ -23,6 +24,7 @@ from multihop_double import (
 )
 from real_data import data_folder
 
+import certigraph
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
@@ -437,6 +439,19 @@ def test_hotpotqa_s_answers_are_put_to_a_model_unless_it_is_small():
     assert "In which country is Tolmin? Slovenia" in accepted.evidence
     small = answer_verdict("Glass Harbour", quiz=Quiz(), profile="small")
     assert (small.depth, small.decided_by) == (2, "code")
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "form"), [("hotpotqa", "Consistency"), ("musique", "Consistency"), ("assistantbench", "AnswerCheck")]
+)
+def test_answers_are_checked_by_a_model_unless_the_paper_s_protocol_is_named(benchmark: str, form: str, tmp_path: Path):
+    for name in (benchmark, f"{benchmark}:paper") if benchmark != "musique" else (benchmark,):
+        world = certigraph.load_benchmark(name)
+        context = certigraph.Context(model="scripted:expert", profile="full")
+        result = certigraph.run("sdp", world, world.tasks()[0].id, context=context, out=tmp_path)
+        calls = [call["schema_name"] for event in result.trajectory.events for call in event.calls]
+        assert result.ending == "goal"
+        assert (form in calls) is (":" not in name)
 
 
 @pytest.mark.parametrize(
