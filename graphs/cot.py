@@ -20,7 +20,9 @@ from certigraph.nodes.react import decide
 from certigraph.nodes.world import act, reset
 from certigraph.state.run import RunInput
 from certigraph.state.run import world_ending as ending
-from certigraph.state.tdp import SubtaskState as State
+from certigraph.state.subtask import (
+    SubtaskState as State,
+)
 
 __all__ = ["State", "build", "ending", "graph"]
 

@@ -21,8 +21,12 @@ from certigraph.nodes.plans import plan, replan, supervise
 from certigraph.nodes.react import execute
 from certigraph.nodes.world import act, reset
 from certigraph.state.run import RunInput
-from certigraph.state.tdp import SubtaskState as State
-from certigraph.state.tdp import subtask_ending as ending
+from certigraph.state.subtask import (
+    SubtaskState as State,
+)
+from certigraph.state.subtask import (
+    subtask_ending as ending,
+)
 
 __all__ = ["State", "SubtaskOperators", "build", "ending", "graph"]
 

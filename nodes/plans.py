@@ -29,7 +29,7 @@ from certigraph.nodes.react import format_transcript
 from certigraph.nodes.slots import Slot, Update, prefer_benchmark_operator
 from certigraph.state.records import Task
 from certigraph.state.run import DecideView, OutlineView
-from certigraph.state.tdp import (
+from certigraph.state.subtask import (
     PlanView,
     Progress,
     SubtaskReplanView,

@@ -217,10 +217,11 @@ def set_upcoming(state: Mapping[str, Any], actions: Sequence[Action] = ()) -> Up
 def keep_upcoming(state: Mapping[str, Any], observation: Observation) -> Update:
     """Return the update that drops the upcoming actions if the world refused the last one or took points for it.
 
-    A question which of several things is meant is no refusal.
+    The world's question which of several things is meant is no refusal if it names all of them alike.
     """
-    goes_on = (observation.accepted or "options" in observation.data) and observation.reward >= 0
-    return {} if goes_on else set_upcoming(state)
+    options = observation.data.get("options")
+    alike = isinstance(options, list) and len({*map(str, options)}) == 1
+    return {} if (observation.accepted or alike) and observation.reward >= 0 else set_upcoming(state)
 
 
 SUBTASK_KEY = "subtask"

@@ -376,8 +376,8 @@ action change? Then give:
 THEN_QUESTION = """\
 - then: up to {ahead} actions to take after it, in their order, as far as you can see now that they are right, such as
   going somewhere, opening something, taking what is in it, and using it. "completes" speaks of the last of them. The
-  rest is dropped, and you are asked again, once the world refuses one of them or deducts points for it, or does not show
-  the things of the next one under the names that you gave them. Stop the list where the next step depends on what an
+  rest is dropped, and you are asked again, once the world refuses one of them, deducts points, or does not show the
+  things of the next one under the names that you gave them. Stop the list where the next step depends on what an
   answer says, and before a step that cannot be undone and might be wrong. At most {substeps} actions can be taken for
   one assignment; {taken} were taken for this one.
 """

@@ -12,7 +12,9 @@ from certigraph.state.rewards import Appraisal, FactoredState, RecordedStep, Sim
 from certigraph.state.run import Belief, SearchRound, Stagnation, Turn
 from certigraph.state.search import Branch
 from certigraph.state.step import Lesson, StepSubtask, Trial
-from certigraph.state.tdp import Progress
+from certigraph.state.subtask import (
+    Progress,
+)
 from certigraph.state.trajectory import Event, state_type
 
 # Beliefs and gates of a search.

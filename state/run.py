@@ -356,6 +356,8 @@ class Turn(Record):
     reward: float = 0.0
     sources: tuple[str, ...] = ()
     """Ids of the retrieved passages, in the order of the observation's lines."""
+    seen: str = ""
+    """What the world shows of a place that was entered for the first time, if the observation does not say it."""
     written: str = ""
     offered: tuple[str, ...] = ()
     """What the agent wrote, if another action was taken for it; and what it was offered and did not mean, if the world
@@ -453,6 +455,7 @@ def create_turn(thought: str, action: Action, observation: Observation) -> Turn:
         accepted=observation.accepted,
         reward=observation.reward,
         sources=observation.sources,
+        seen=str(observation.data.get("look", "")) if observation.data.get("new_room") else "",
         written=action.written,
         offered=() if observation.accepted and observation.reward >= 0 else action.offered,
     )

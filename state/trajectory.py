@@ -28,7 +28,12 @@ from certigraph.state.run import OutlineState, ReActState, RunState
 from certigraph.state.sdp import SDPState
 from certigraph.state.search import HypothesesState
 from certigraph.state.step import StepState, TrialState
-from certigraph.state.tdp import SubtaskState, TDPState
+from certigraph.state.subtask import (
+    SubtaskState,
+)
+from certigraph.state.tdp import (
+    TDPState,
+)
 
 GRAPH_STATES: dict[str, Any] = {
     "sdp": SDPState,

@@ -341,7 +341,8 @@ Give, in this order:
   see now that they are right. They are taken one after another; the rest is dropped, and you choose again, once one of
   them is refused, loses points, or does not bring about what the plan says. Write whole chains where each step is
   plain, such as going somewhere, opening something, taking what is in it, and using it. Stop the chain where the next
-  step depends on an answer that you have not seen, and before a step that cannot be undone and might be wrong.
+  step depends on an answer that you have not seen, in a search after each place, and before a step that cannot be
+  undone and might be wrong.
 """
 
 CHECK_ACTION = Action(text="(nothing: the target holds already)", kind=CHECK)
@@ -414,7 +415,7 @@ async def ask_verdict(
 def _to_verdict(answer: FullHolds, most: int, state: ValidateView) -> Verdict:
     # Evidence that the world did not show is no evidence.
     quoted, depth = one_line(answer.evidence), min(answer.holds, most)
-    shown = (state["evidence"].view, *(turn.observation for turn in state["turns"]))
+    shown = (state["evidence"].view, *(text for turn in state["turns"] for text in (turn.observation, turn.seen)))
     facts = dict(enumerate(state["facts"], 1))
     return Verdict(
         depth=depth,

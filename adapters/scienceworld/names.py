@@ -88,14 +88,16 @@ def is_in_view(action: str, view: str) -> bool:
 
     A name may say what a thing holds or where it is: "wood cup containing red paint", "apple seed in seed jar".
     """
-    shown = normalise_text(view)
+    shown = "\n".join(map(normalise_text, view.splitlines()))
     return all(_is_shown(thing, shown) for thing in _name_things(action)[1:])
 
 
 def _is_shown(thing: str, view: str) -> bool:
-    holder, _, content = thing.partition(" containing ")
-    if not content and (parts := _PLACED.fullmatch(thing)):
-        content, holder = parts.groups()
-    name, inside = re.escape(holder), re.escape(content)
-    listed = rf"\b{name} \(containing [^()]*\b{inside}\b|\b[io]n the {name} is: .*\b{inside}\b"
-    return bool(re.search(rf"\b{re.escape(thing)}\b", view) or (content and re.search(listed, view)))
+    patterns = [rf"(?:^\s*|\b(?:an?|the|called|containing) |[,:] ){re.escape(thing)}(?= \(|[.,)]|$)"]
+    holder, _, content = map(re.escape, thing.partition(" containing "))
+    if content:
+        patterns.append(rf"\b{holder} \(containing (?:an? substance called )?{content}\)")
+    elif parts := _PLACED.fullmatch(thing):
+        content, holder = map(re.escape, parts.groups())
+        patterns.append(rf"\b{holder} \(containing [^()]*\b{content}\b|\b[io]n the {holder} is: .*\b{content}\b")
+    return any(re.search(pattern, view, re.MULTILINE) for pattern in patterns)

@@ -18,7 +18,7 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.episodes import admissible_actions
 from certigraph.adapters.matching import NONE_OF_THESE, find_encoder, select_actions
-from certigraph.adapters.models.calls import choose, is_played_by_script
+from certigraph.adapters.models.calls import choose, is_played_by_script, profile_of
 from certigraph.adapters.models.predicates import (
     CHECK_ACTION,
     UNREACHABLE_ACTION,
@@ -315,7 +315,8 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
 
 async def _ask_verdict(state: ValidateView, runtime: Runtime[Context], *, grounded: bool) -> Verdict:
     judged = [predicate for predicate in state["tail"] if predicate.kind != "goal"]
-    notes = _verdict_notes(state, credits_rooms=not grounded)
+    small = (await profile_of("validator", runtime)).is_small
+    notes = _verdict_notes(state, shows_rooms=small or not grounded, credits_rooms=not grounded)
     return await ask_verdict(state, runtime, tail=judged, notes=notes, shows_view=grounded)
 
 
@@ -344,12 +345,13 @@ def _pending_options(observation: Observation) -> Sequence[str]:
     return [str(option) for option in options] if isinstance(options, list) else []
 
 
-def _verdict_notes(state: ValidateView, *, credits_rooms: bool) -> str:
-    # The SDP paper credits conditions about the place of a thing with entering any new room; see its appendix A.3.
+def _verdict_notes(state: ValidateView, *, shows_rooms: bool, credits_rooms: bool) -> str:
+    # The SDP paper credits conditions about the place of a thing with entering any new room; see its appendix A.3. The
+    # history shows a model that is not small the rooms that were entered, so that the notes need not.
     observation, rewards = state["observation"], [turn.reward for turn in state["turns"]]
     change = f"{100 * (sum(rewards) if len(rewards) > 1 else observation.reward):+.0f}"
     notes = [f"The score is {observation.data.get('score', 0)} of 100, changed by {change}."]
-    if observation.data.get("new_room"):
+    if shows_rooms and observation.data.get("new_room"):
         notes.append(f"The agent is in a room where it was not before:\n{quote(str(observation.data.get('look', '')))}")
         notes += [prompts.NEW_ROOM] if credits_rooms else []
     return "\n".join(notes)

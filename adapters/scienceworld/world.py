@@ -207,9 +207,13 @@ class ScienceWorld(Environment):
 
     @_with_lock
     def admissible(self) -> list[str]:
-        """List the valid actions except reset and task; while a question is pending, its options."""
+        """List the valid actions except reset and task; while a question is pending, its options, and to cancel it.
+
+        A question whose options read all alike cannot be cancelled: nothing else could be meant.
+        """
         if self.options:
-            return list(dict.fromkeys(self.options))
+            options = list(dict.fromkeys(self.options))
+            return options if len(options) == 1 else [*options, CANCEL]
         if self._admissible is None:
             self._admissible = [text for text in self._live.valid_actions() if "reset" not in text and text != "task"]
         return list(self._admissible)

@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     from certigraph.state.records import Verdict as Verdict
     from certigraph.state.rewards import Entity as Entity
     from certigraph.state.rewards import FactoredState as FactoredState
+    from certigraph.state.subtask import Progress as Progress
     from certigraph.state.tdp import Dag as Dag
     from certigraph.state.tdp import Node as Node
     from certigraph.state.tdp import Outcome as Outcome
-    from certigraph.state.tdp import Progress as Progress
     from certigraph.state.trajectory import Trajectory as Trajectory
     from certigraph.state.trajectory import read_trajectory as read_trajectory
     from certigraph.state.trajectory import serializer as serializer
@@ -136,11 +136,11 @@ _PUBLIC = {
         "Entity",
         "FactoredState",
     ),
+    "state.subtask": ("Progress",),
     "state.tdp": (
         "Dag",
         "Node",
         "Outcome",
-        "Progress",
     ),
     "state.trajectory": (
         "serializer",

@@ -10,6 +10,7 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Benchmark, Context, Environment, Limits
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import capped, validate
+from certigraph.nodes.slots import keep_upcoming
 from certigraph.state.certified_states import certified_state
 from certigraph.state.records import CHECK, Action, Observation, Scores, Task, Verdict
 
@@ -126,6 +127,14 @@ def test_a_certificate_lets_the_chain_go_on():
     assert shed.taken == CHAIN
     assert len(mind.shown["action"]) == len(mind.shown["holds"]) == 1
     assert [(c.action.text, c.depth) for c in state["certificates"]] == [("open the box", 1), ("take the key", 1)]
+
+
+@pytest.mark.parametrize(("options", "kept"), [(["seed", "seed"], ("wait",)), (["seed", "pot"], ()), ([], ())])
+def test_a_question_with_one_answer_does_not_end_a_chain(options: list[str], kept: tuple[str, ...]):
+    state = {"upcoming": (Action(text="wait"),)}
+    observation = Observation(text="Which?", accepted=False, data={"options": options})
+    after = {**state, **keep_upcoming(state, observation)}
+    assert tuple(action.text for action in after["upcoming"]) == kept
 
 
 def test_a_loss_of_points_ends_the_chain():

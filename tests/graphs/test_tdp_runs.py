@@ -415,7 +415,7 @@ def test_a_revision_cannot_delete_what_has_run(tmp_path: Path):
 @pytest.mark.parametrize(
     ("slot", "update", "kind"),
     [
-        ("supervise", {"progress": "completed"}, "certigraph.state.tdp.Progress"),
+        ("supervise", {"progress": "completed"}, "certigraph.state.subtask.Progress"),
         ("execute", {"action": "look", "thought": ""}, "certigraph.state.records.Action"),
         ("solve", {"outcomes": [], "usage": [], "spent": 0}, "certigraph.state.records.Spent"),
     ],

@@ -2,7 +2,13 @@
 
 from certigraph.state.records import Action, Certificate, Observation, Predicate, Step, Task, Usage
 from certigraph.state.run import Turn
-from certigraph.state.tdp import Node, Outcome, Progress
+from certigraph.state.subtask import (
+    Progress,
+)
+from certigraph.state.tdp import (
+    Node,
+    Outcome,
+)
 from certigraph.state.trajectory import Event, Footer, Header, assemble_trajectory
 
 CONTEXT = {"model": "scripted:x", "limits": {"steps": 40}}

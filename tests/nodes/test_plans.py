@@ -15,7 +15,9 @@ from certigraph.nodes import plans
 from certigraph.nodes.plans import MAX_RESULT, plan, replan, supervise
 from certigraph.state.records import Observation, Task
 from certigraph.state.run import Belief, Evidence, Turn
-from certigraph.state.tdp import Progress
+from certigraph.state.subtask import (
+    Progress,
+)
 
 TASK = Task(benchmark="records", id="only", goal="find a room")
 JUDGEMENT = {"reason": "seen", "status": "completed", "off_plan": False, "guidance": "", "result": "Room 7 for 80"}

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from certigraph.adapters.models.profiles import ModelProfile, estimate_tokens
 from certigraph.adapters.models.prompts import MAX_QUOTE, format_history, quote_history
-from certigraph.state.run import Turn
+from certigraph.state.records import Action, Observation
+from certigraph.state.run import Turn, create_turn
 
 
 def turns(*lengths: int) -> list[Turn]:
@@ -62,6 +63,14 @@ def test_equal_turns_in_a_row_are_shown_once_with_their_numbers():
     ]
     (cut,) = format_history([*[same] * 9, Turn(action="act 3", observation="y" * 4_000)], "", window_for(900)).cut[:1]
     assert cut == "the oldest 9 of 10 turns"
+
+
+def test_a_place_that_was_entered_is_shown_with_what_is_there_unless_the_model_is_small():
+    look = "This room is called the kitchen. A stove."
+    entered = Observation(text="You enter.", data={"new_room": True, "look": look})
+    seen = [create_turn("", Action(text="go"), entered), create_turn("", Action(text="go"), Observation(text="Back."))]
+    assert look in format_history(seen, "", ModelProfile("full", 128_000)).text
+    assert look not in format_history(seen, "", ModelProfile("small", 4_096)).text
 
 
 def test_a_limit_of_the_method_is_named():

@@ -444,7 +444,10 @@ def test_hotpotqa_s_answers_are_put_to_a_model_unless_it_is_small():
 @pytest.mark.parametrize(
     ("benchmark", "form"), [("hotpotqa", "Consistency"), ("musique", "Consistency"), ("assistantbench", "AnswerCheck")]
 )
-def test_answers_are_checked_by_a_model_unless_the_paper_s_protocol_is_named(benchmark: str, form: str, tmp_path: Path):
+def test_answers_are_checked_by_a_model_unless_the_paper_s_protocol_is_named(
+    benchmark: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)  # generated questions
     for name in (benchmark, f"{benchmark}:paper") if benchmark != "musique" else (benchmark,):
         world = certigraph.load_benchmark(name)
         context = certigraph.Context(model="scripted:expert", profile="full")

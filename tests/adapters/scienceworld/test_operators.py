@@ -476,9 +476,10 @@ def test_the_validator_is_shown_the_action_and_the_whole_observation():
 
 
 @pytest.mark.parametrize("entered", [True, False])
-def test_the_validator_is_shown_that_a_room_is_new(entered: bool):
+def test_the_validator_of_the_paper_is_shown_that_a_room_is_new(entered: bool):
     mind = Mind()
-    validate(predicates("All is well."), seen(reward=0.25, **({"new_room": True} if entered else {})), mind)
+    arrived = seen(reward=0.25, **({"new_room": True} if entered else {}))
+    validate(predicates("All is well."), arrived, mind, config="paper")
     assert ("room where it was not before" in mind.prompts[0]) is entered
     assert "The score is 8 of 100, changed by +25" in mind.prompts[0]
     assert GOAL.text not in mind.prompts[0]

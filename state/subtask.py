@@ -1,0 +1,119 @@
+"""State of one running sub-task (TDP section 3.3), and the views that keep its operators to it.
+
+Plan-and-Act and the one-shot plan use the same state for the complete task.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from typing_extensions import TypedDict
+
+from certigraph.state.records import GAVE_UP, GOAL, Record, Task
+from certigraph.state.run import (
+    Belief,
+    DecideView,
+    Evidence,
+    ReActState,
+    Turn,
+    belief_of,
+    decide_view,
+    remembered_turns,
+)
+
+
+class Progress(Record):
+    """The Supervisor's assessment of a sub-task after an action."""
+
+    status: Literal["needs_more_steps", "completed", "failed"] = "needs_more_steps"
+    reason: str = ""
+    off_plan: bool = False
+    """Whether the observations conflict with the plan, so that a new one is needed."""
+    done: int = 0
+    """How many steps of the plan, from the first on, are done or no longer needed."""
+    guidance: str = ""
+    """Advice in general terms on what to do next."""
+    result: str = ""
+    """What the sub-tasks that depend on this one have to know. Set once this one has ended."""
+
+
+class SubtaskState(ReActState, total=False):
+    """State of the run of one sub-task. The specification is the goal of `task`.
+
+    `outline` is the sub-task's own plan, `replanned` the number of times it was replaced.
+    """
+
+    known: tuple[str, ...]
+    """The results of the sub-tasks that this one needs."""
+    last: bool
+    """Whether this sub-task completes the whole task. It is then done as soon as the world is done."""
+    outline: tuple[str, ...]
+    progress: Progress
+    replanned: int
+
+
+class PlanView(TypedDict):
+    """View of a sub-task's Planner: the specification, the results of the sub-tasks it needs, the world at present."""
+
+    task: Task
+    assignment: str
+    known: Sequence[str]
+    evidence: Evidence
+
+
+class SubtaskReplanView(PlanView):
+    """View of a sub-task's Planner when it replaces the plan: also the plan, the turns and the reason."""
+
+    outline: Sequence[str]
+    turns: Sequence[Turn]
+    belief: Belief
+    reason: str
+
+
+class SuperviseView(PlanView):
+    """View of a sub-task's Supervisor: this sub-task's plan and turns, and nothing of other sub-tasks."""
+
+    outline: Sequence[str]
+    turns: Sequence[Turn]
+    belief: Belief
+    last: bool
+
+
+def plan_view(state: SubtaskState) -> PlanView:
+    """Return the part of the state that a sub-task's Planner may read for its first plan."""
+    task = state["task"]
+    return {"task": task, "assignment": task.goal, "known": state["known"], "evidence": state["evidence"]}
+
+
+def execute_view(state: SubtaskState) -> DecideView:
+    """Return the part of the state that the Executor may read.
+
+    The plan and the Supervisor's guidance are added as advice.
+    """
+    progress, view = state.get("progress", Progress()), decide_view(state)
+    steps = [
+        f"Plan, step {number}{' (done)' if number <= progress.done else ''}: {step}"
+        for number, step in enumerate(state["outline"], 1)
+    ]
+    advice = [*steps, *([f"Now: {progress.guidance}"] if progress.guidance else []), *view["advice"]]
+    return {**view, "advice": tuple(advice)}
+
+
+def supervise_view(state: SubtaskState) -> SuperviseView:
+    """Return the part of the state that the Supervisor of a sub-task may read."""
+    return {**_trace_view(state), "last": state["last"]}  # type: ignore[typeddict-item]
+
+
+def subtask_replan_view(state: SubtaskState) -> SubtaskReplanView:
+    """Return the part of the state that a sub-task's Planner may read for a new plan."""
+    reason = state["progress"].reason if "progress" in state else ""
+    return {**_trace_view(state), "reason": reason}  # type: ignore[typeddict-item]
+
+
+def subtask_ending(state: SubtaskState) -> str:
+    """Return the ending of a sub-task: `goal` if the Supervisor judged it completed, else `gave_up`."""
+    return GOAL if state["progress"].status == "completed" else GAVE_UP
+
+
+def _trace_view(state: SubtaskState) -> dict[str, object]:
+    traced = {"outline": state["outline"], "turns": remembered_turns(state), "belief": belief_of(state)}
+    return {**plan_view(state), **traced}
