@@ -202,6 +202,8 @@ class Benchmark(Protocol):
     """Whether agents choose among the most relevant actions where too many are admissible, instead of writing one."""
     synonyms: Mapping[str, str] = {}
     """Opening phrases of actions in lower case, and the world's own phrase: "take" -> "pick up"."""
+    status_lines: Sequence[str] = ()
+    """Beginnings of the lines of a world's view that say how far the episode is, such as a number of moves."""
     instant: bool = False
     """Whether worlds answer in microseconds, so that they are called without a thread."""
     queues: bool = False

@@ -313,7 +313,8 @@ def _describe_outcome(latest: Mapping[str, Any], reached: LimitReached | None) -
         yield f"it ended {reached.ending}" if reached.of_method else f"{spent}{RESTART_NOTE}"
     action, progress = latest.get("action"), latest.get("progress")
     if action and action.kind in ANSWER_ACTIONS:
-        yield f"answer: {action.args.get('answer', '')}"
+        thought = next((turn.thought for turn in reversed(latest.get("turns", ()))), "")
+        yield f"answer: {action.args.get('answer', '')}" + (f" ({thought})" if thought else "")
     yield progress.result if progress else ""
     certified = [c for c in latest.get("certificates", ()) if not c.forced]
     yield "; ".join(f"{c.targets[-1].text} ({c.action.text})" for c in certified[-SHOWN_CERTIFICATES:])

@@ -17,7 +17,7 @@ from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote
 from certigraph.adapters.models.schemas import Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.operators import call_operator
-from certigraph.nodes.react import format_rounds
+from certigraph.nodes.react import describe_rounds_cut, format_rounds
 from certigraph.nodes.search import answer, ask_hypotheses
 from certigraph.nodes.slots import Spec, factory
 from certigraph.state.records import UnknownName
@@ -175,9 +175,11 @@ def gap_gate() -> Operator:
 
     async def gap_gate(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
         certified = quote(bullet_list(action.text for action in state["certified"].actions))
-        context = format_rounds(state, limits_of(state["task"], runtime))
+        limits = limits_of(state["task"], runtime)
         instruction = GAPS_INSTRUCTION.format(task=state["task"].goal, certified=certified)
-        gaps = await ask(build_prompt(runtime, context + instruction), Gaps, role="validator", runtime=runtime)
+        cut = describe_rounds_cut(state["turns"], limits)
+        prompt = build_prompt(runtime, format_rounds(state, limits) + instruction, cut=cut)
+        gaps = await ask(prompt, Gaps, role="validator", runtime=runtime)
         if gaps.answerable and not gaps.unresolved:
             return {"stagnation": Stagnation(stop=True, reason="nothing that the question needs is unresolved")}
         advice = f"Not known yet: {gaps.unresolved[0]}" if gaps.unresolved else ""

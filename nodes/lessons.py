@@ -301,6 +301,9 @@ async def _episode_prompt(
         history = History(format_turns(turns, most=MAX_TURNS, characters=80, within=MAX_EPISODE))
     else:
         history = format_history(turns, MEMORY_ROLE + before + after, profile, most_tokens=TRACE_TOKENS)
+        if history.cut:  # rather all actions with their answers alone than the latest with what was in sight
+            bare = [turn.model_copy(update={"seen": ""}) for turn in turns]
+            history = format_history(bare, MEMORY_ROLE + before + after, profile, most_tokens=TRACE_TOKENS)
     shown = f"An episode has ended. What was done, with the world's answers:\n{quote_history(history)}\n\n"
     return build_prompt(runtime, before + shown + after, role=MEMORY_ROLE, cut=history.cut)
 

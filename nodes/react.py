@@ -26,7 +26,7 @@ from certigraph.adapters.models.prompts import (
     unquote_line,
 )
 from certigraph.adapters.models.schemas import Bounded, Truncated
-from certigraph.adapters.models.written_actions import resolve_action
+from certigraph.adapters.models.written_actions import MAX_CANDIDATES, resolve_action
 from certigraph.adapters.protocols import Context, Limits, Operator
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import (
@@ -36,6 +36,7 @@ from certigraph.nodes.slots import (
     Update,
     clear_memory,
     factory,
+    new_lines_of,
     prefer_benchmark_operator,
 )
 from certigraph.state.records import OFFERED, WRITTEN, Action, Arguments, LimitReached
@@ -156,6 +157,8 @@ no effect has none when it is repeated, and an action that cannot be undone need
 MEANING_QUESTION = """\
 You wrote this action, which the world does not list:
 {written}
+Your thought with it:
+{thought}
 Listed actions that come near it:
 {actions}
 Think first: is one of these what you meant, on the very thing that you meant? If so, choose it. If not, choose "none of
@@ -217,10 +220,21 @@ def format_transcript(turns: Sequence[Turn], limits: Limits, *, paragraphs: int 
         limits: `context` bounds the complete text, `excerpt` each passage, in characters.
         paragraphs: maximum number of different passages; the latest ones are shown.
     """
-    kept = list(turns)
+    kept = _fitting_turns(turns, limits, paragraphs)
+    return clip("\n".join(_format_turns(kept, limits.excerpt, paragraphs)), limits.context)
+
+
+def _fitting_turns(turns: Sequence[Turn], limits: Limits, paragraphs: int | None) -> Sequence[Turn]:
+    kept = turns
     while len(kept) > 1 and transcript_length(kept, limits, paragraphs=paragraphs) > limits.context:
         kept = kept[TURNS_PER_BLOCK:] if len(kept) > TURNS_PER_BLOCK else kept[-1:]
-    return clip("\n".join(_format_turns(kept, limits.excerpt, paragraphs)), limits.context)
+    return kept
+
+
+def describe_rounds_cut(turns: Sequence[Turn], limits: Limits, *, paragraphs: int | None = None) -> tuple[str, ...]:
+    """Return what `format_transcript` leaves out of the turns, for `Prompt.cut`; arguments are as there."""
+    hidden = len(turns) - len(_fitting_turns(turns, limits, paragraphs))
+    return (f"the oldest {hidden} of {len(turns)} turns beyond {limits.context:,} characters",) if hidden else ()
 
 
 def transcript_length(turns: Sequence[Turn], limits: Limits, *, paragraphs: int | None = None) -> int:
@@ -262,7 +276,10 @@ def _clear_turns(state: ReActState, update: Update, runtime: Runtime[Context]) -
 
 
 def _record_turn(state: ReActState, update: Update, runtime: Runtime[Context]) -> Update:
-    return {**update, "turns": [create_turn(state["thought"], state["action"], update["observation"])]}
+    turn = create_turn(
+        state["thought"], state["action"], update["observation"], seen=new_lines_of(state, update, runtime)
+    )
+    return {**update, "turns": [turn]}
 
 
 def _start_trial(state: TrialState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -381,12 +398,12 @@ def pursue(*, alpha: float = PBAI_DEFAULTS.alpha) -> Operator:
     """
 
     async def pursue(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-        questions = state["belief"].questions[:1]
-        instruction = format_rounds(state, limits_of(state["task"], runtime)) + PURSUE_INSTRUCTION.format(
+        questions, limits = state["belief"].questions[:1], limits_of(state["task"], runtime)
+        instruction = format_rounds(state, limits) + PURSUE_INSTRUCTION.format(
             task=state["assignment"], next=f"\nOpen, to be settled next: {questions[0]}" if questions else ""
         )
-        form = with_tools(Move, state, runtime)
-        move = await ask(build_prompt(runtime, instruction), form, role="executor", runtime=runtime)
+        prompt = build_prompt(runtime, instruction, cut=describe_rounds_cut(state["turns"], limits))
+        move = await ask(prompt, with_tools(Move, state, runtime), role="executor", runtime=runtime)
         return {"thought": unquote_line(move.thought), "action": to_tool_action(move.tool, move.text, alpha=alpha)}
 
     return pursue
@@ -462,12 +479,17 @@ async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]
 async def execute(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for a thought and an action for a subtask (STEP's Executor).
 
-    This is a separate operator from `decide`, because a benchmark's `decide` may use the complete task.
+    This is a separate operator from `decide`, because a benchmark's `decide` may use the complete task. A model that is
+    not small takes exact matches of its action alone and chooses among ten others, as in STEP's public code.
     """
-    return await _thought_and_action(state, runtime)
+    small = (await profile_of("executor", runtime)).is_small
+    settings = (MIN_SIMILARITY, MAX_MATCHES) if small else (1.0, MAX_CANDIDATES)
+    return await _thought_and_action(state, runtime, *settings)
 
 
-async def _thought_and_action(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
+async def _thought_and_action(
+    state: DecideView, runtime: Runtime[Context], accept: float = MIN_SIMILARITY, most: int = MAX_MATCHES
+) -> dict[str, Any]:
     """Ask for a thought and an action in the way that fits the world.
 
     Where the task is a question, the model calls one of the world's tools. In any other world it chooses from the
@@ -482,7 +504,7 @@ async def _thought_and_action(state: DecideView, runtime: Runtime[Context]) -> d
         return await _choose_action(state, actions, runtime)
     if actions and benchmark_of(state["task"], runtime).shortlists:
         return await _choose_action(state, await candidate_actions(shortlist_queries(state), runtime, maximum), runtime)
-    return await _match_action(state, runtime, accept=MIN_SIMILARITY, most=MAX_MATCHES)
+    return await _match_action(state, runtime, accept=accept, most=most)
 
 
 @factory
@@ -511,7 +533,7 @@ async def _choose_action(state: DecideView, options: Sequence[str], runtime: Run
 async def _match_action(state: DecideView, runtime: Runtime[Context], *, accept: float, most: int) -> dict[str, Any]:
     prompt = await decision_prompt(state, WRITE_INSTRUCTION, runtime)
     answer = await ask(prompt, Thought, role="executor", runtime=runtime)
-    matched = await match_action(answer.action, state, runtime, accept=accept, most=most)
+    matched = await match_action(answer.action, answer.thought, state, runtime, accept=accept, most=most)
     return _action_update(answer.thought, matched)
 
 
@@ -532,12 +554,13 @@ class MatchedAction(NamedTuple):
 
 
 async def match_action(
-    written: str, state: DecideView, runtime: Runtime[Context], *, accept: float, most: int
+    written: str, thought: str, state: DecideView, runtime: Runtime[Context], *, accept: float, most: int
 ) -> MatchedAction:
     """Match a written action to those that the world lists, with a second question to the model where it is unclear.
 
     Args:
         written: what the model wrote.
+        thought: the thought with which it wrote it.
         state: view of the acting agent.
         runtime: the operator's runtime.
         accept: minimum similarity at which the best match is taken without a question; 1 for exact matches only.
@@ -547,7 +570,7 @@ async def match_action(
     resolution = await resolve_action(written, view, task, runtime, accept=accept, most=most)
     if resolution.action:
         return MatchedAction(resolution.action, written)
-    chosen, instead = await _ask_meaning(written, resolution.candidates, state, runtime)
+    chosen, instead = await _ask_meaning(written, thought, resolution.candidates, state, runtime)
     if chosen != NONE_OF_THESE:
         return MatchedAction(chosen, written)
     other = (await resolve_action(instead, view, task, runtime)).action if instead else ""
@@ -555,12 +578,12 @@ async def match_action(
 
 
 async def _ask_meaning(
-    written: str, offered: Sequence[str], state: DecideView, runtime: Runtime[Context]
+    written: str, thought: str, offered: Sequence[str], state: DecideView, runtime: Runtime[Context]
 ) -> tuple[str, str]:
     """Ask which offered action was meant; return it or `NONE_OF_THESE`, and the action that was written instead."""
     options, small = [*offered, NONE_OF_THESE], (await profile_of("executor", runtime)).is_small
     question = (SMALL_MEANING_QUESTION if small else MEANING_QUESTION).format(
-        written=quote(written), actions=quote(bullet_list(options))
+        written=quote(written), thought=quote(thought), actions=quote(bullet_list(options))
     )
     prompt = await situation_prompt(state, question, runtime)
     if small:

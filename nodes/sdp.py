@@ -25,6 +25,7 @@ from certigraph.nodes.slots import (
     clear_memory,
     factory,
     keep_upcoming,
+    new_lines_of,
     prefer_benchmark_operator,
     set_upcoming,
 )
@@ -79,7 +80,8 @@ def _record_choice(state: SDPState, update: Update, runtime: Runtime[Context]) -
 def _record_turn(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
     if state["action"].kind == CHECK:
         return update  # nothing was done, and operators see the view anyway
-    turn = create_turn("", state["action"], update["observation"])
+    seen = new_lines_of(state, update, runtime)
+    turn = create_turn("", state["action"], update["observation"], seen=seen)
     return {**update, "trace": [turn], **keep_upcoming(state, update["observation"])}
 
 

@@ -33,6 +33,7 @@ from certigraph.nodes.react import (
     MAX_QUEUE_OBSERVATION,
     MEMGPT_DEFAULTS,
     MEMORY_PRESSURE,
+    describe_rounds_cut,
     format_rounds,
     format_transcript,
     is_first_round,
@@ -131,9 +132,9 @@ def manage(
         flush = native and len(state["turns"]) > KEPT_TURNS and transcript_length(state["turns"], limits) > threshold
         instruction = MANAGE_INSTRUCTION.format(task=state["assignment"], warning=PRESSURE_WARNING if flush else "")
         form = with_tools(ManagedMove, state, runtime)
-        move = await ask(
-            build_prompt(runtime, format_rounds(state, limits) + instruction), form, role="executor", runtime=runtime
-        )
+        cut = describe_rounds_cut(state["turns"], limits)
+        prompt = build_prompt(runtime, format_rounds(state, limits) + instruction, cut=cut)
+        move = await ask(prompt, form, role="executor", runtime=runtime)
         belief = add_core_note(state["belief"], move.remember, len(state["turns"])) if native else state["belief"]
         return {
             "thought": unquote_line(move.thought),
@@ -218,8 +219,10 @@ def reason(*, alpha: float = IRCOT_DEFAULTS.alpha, paragraphs: int = MAX_PARAGRA
     async def reason(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         if is_first_round(state):
             return {"thought": "", "action": search(state["assignment"], alpha=alpha)}
-        rounds = format_rounds(state, limits_of(state["task"], runtime), paragraphs=paragraphs)
-        request = build_prompt(runtime, rounds + REASON_INSTRUCTION.format(task=state["assignment"]))
+        limits = limits_of(state["task"], runtime)
+        rounds = format_rounds(state, limits, paragraphs=paragraphs)
+        cut = describe_rounds_cut(state["turns"], limits, paragraphs=paragraphs)
+        request = build_prompt(runtime, rounds + REASON_INSTRUCTION.format(task=state["assignment"]), cut=cut)
         answer = await ask(request, Sentence, role="executor", runtime=runtime)
         sentence = unquote_line(answer.sentence)
         answered = ANSWER_PATTERN.search(sentence)
@@ -261,8 +264,10 @@ def generate(*, alpha: float = ITER_RETGEN_DEFAULTS.alpha) -> Operator:
             belief = belief.model_copy(update={"window": 1})
         if is_first_round(state):
             return {"thought": "", "action": search(state["assignment"], alpha=alpha), "belief": belief}
-        rounds = format_rounds(state, limits_of(state["task"], runtime))
-        request = build_prompt(runtime, rounds + GENERATE_INSTRUCTION.format(task=state["assignment"]))
+        limits = limits_of(state["task"], runtime)
+        instruction = GENERATE_INSTRUCTION.format(task=state["assignment"])
+        cut = describe_rounds_cut(state["turns"], limits)
+        request = build_prompt(runtime, format_rounds(state, limits) + instruction, cut=cut)
         answer = await ask(request, Generation, role="executor", runtime=runtime)
         text = unquote_line(answer.generation)
         return {"thought": text, "action": search(f"{state['assignment']} {text}", alpha=alpha), "belief": belief}
@@ -387,14 +392,12 @@ class FinalAnswer(BaseModel):
 @prefer_benchmark_operator
 async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the answer that the gathered evidence supports best (CGDP section 5.2)."""
-    evidence = (
-        format_rounds(state, limits_of(state["task"], runtime))
-        + await _format_passages(state, runtime)
-        + _format_certified(state)
-    )
+    limits = limits_of(state["task"], runtime)
+    evidence = format_rounds(state, limits) + await _format_passages(state, runtime) + _format_certified(state)
     instruction = ANSWER_INSTRUCTION.format(task=state["task"].goal)
-    form = answer_form(state["task"], runtime)
-    final = await ask(build_prompt(runtime, evidence + instruction), form, role="executor", runtime=runtime)
+    cut = describe_rounds_cut(state["turns"], limits)
+    prompt = build_prompt(runtime, evidence + instruction, cut=cut)
+    final = await ask(prompt, answer_form(state["task"], runtime), role="executor", runtime=runtime)
     chain = certified_hops(state["certified"]).values()
     return {"action": finish(unquote_line(final.answer), **chain_argument([*chain]))}
 

@@ -39,7 +39,7 @@ from certigraph.adapters.processes import wait_for_node
 from certigraph.adapters.protocols import AsyncOperator, Budget, Context, Operator, StateCheck
 from certigraph.nodes.operators import Call, View, call_operator, check_update, declared_keys, operator_label, to_call
 from certigraph.state.records import Action, Fault, Observation, Record, Spent, Step, Task, UnknownName, Usage
-from certigraph.state.run import Belief, Evidence, Stagnation
+from certigraph.state.run import Belief, Evidence, Stagnation, find_new_lines
 
 # Specs: an operator's name and arguments, as a run's header records them and the command line accepts them.
 
@@ -222,6 +222,15 @@ def keep_upcoming(state: Mapping[str, Any], observation: Observation) -> Update:
     options = observation.data.get("options")
     alike = isinstance(options, list) and len({*map(str, options)}) == 1
     return {} if (observation.accepted or alike) and observation.reward >= 0 else set_upcoming(state)
+
+
+def new_lines_of(state: Mapping[str, Any], update: Update, runtime: Runtime[Context]) -> str:
+    """Return what is new in the world's view after an action that it took; empty where agents do not see a view."""
+    benchmark, observation = benchmark_of(state["task"], runtime), update["observation"]
+    if benchmark.answers or not observation.accepted:
+        return ""
+    before, after = state["evidence"].view, update["evidence"].view
+    return find_new_lines(before, after, observation.text, benchmark.status_lines)
 
 
 SUBTASK_KEY = "subtask"

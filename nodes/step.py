@@ -351,7 +351,7 @@ async def _write_actions(state: ExecutorView, ahead: int, runtime: Runtime[Conte
     args = _standing_args(answer.standing, answer.report)
     if answer.standing in HANDED_BACK:
         return {"thought": answer.thought, "action": Action(text=answer.action, args=args)}
-    matched = await react.match_action(answer.action, state, runtime, accept=1, most=MAX_CANDIDATES)
+    matched = await react.match_action(answer.action, answer.thought, state, runtime, accept=1, most=MAX_CANDIDATES)
     action = Action(text=matched.text, args={**matched.args, **args})
     # Another action than the written one is not what the others were chosen to follow.
     follows = not matched.offered or matched.text == answer.action

@@ -357,7 +357,7 @@ class Turn(Record):
     sources: tuple[str, ...] = ()
     """Ids of the retrieved passages, in the order of the observation's lines."""
     seen: str = ""
-    """What the world shows of a place that was entered for the first time, if the observation does not say it."""
+    """Lines that the world's view has since the action and that the observation does not say."""
     written: str = ""
     offered: tuple[str, ...] = ()
     """What the agent wrote, if another action was taken for it; and what it was offered and did not mean, if the world
@@ -446,8 +446,8 @@ def outline_view(state: OutlineState) -> OutlineView:
     return {"task": state["task"], "evidence": state["evidence"]}
 
 
-def create_turn(thought: str, action: Action, observation: Observation) -> Turn:
-    """Create the turn of an action and its observation."""
+def create_turn(thought: str, action: Action, observation: Observation, *, seen: str = "") -> Turn:
+    """Create the turn of an action and its observation; `seen` is what is new in the view (`find_new_lines`)."""
     return Turn(
         thought=thought,
         action=action.text,
@@ -455,10 +455,24 @@ def create_turn(thought: str, action: Action, observation: Observation) -> Turn:
         accepted=observation.accepted,
         reward=observation.reward,
         sources=observation.sources,
-        seen=str(observation.data.get("look", "")) if observation.data.get("new_room") else "",
+        seen=seen,
         written=action.written,
         offered=() if observation.accepted and observation.reward >= 0 else action.offered,
     )
+
+
+def find_new_lines(before: str, after: str, observation: str, status: Sequence[str]) -> str:
+    """Return the lines that a view has since an action, unless the observation says them.
+
+    Args:
+        before: the view before the action.
+        after: the view after it.
+        observation: text of the observation.
+        status: beginnings of lines that count moves and the like, and are left out (`Benchmark.status_lines`).
+    """
+    known = {*before.splitlines(), *(line.strip() for line in observation.splitlines())}
+    lines = (line for line in after.splitlines() if line.strip() and not known & {line, line.strip()})
+    return "\n".join(line for line in lines if not line.startswith(tuple(status)))
 
 
 def without_thoughts(turns: Iterable[Turn]) -> tuple[Turn, ...]:

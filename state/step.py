@@ -311,7 +311,7 @@ def executor_view(state: StepState) -> ExecutorView:
         "assignment": subtask.text,
         "steps": len(state["history"]),
         "turns": without_thoughts(_hide_goal_in_turns(state, state["turns"])),
-        "evidence": state["evidence"],
+        "evidence": _hide_goal_in_view(state),
         "advice": (*subtask.insights, *advice_of(state), *judged, *refused),
         "belief": belief_of(state),
         "whole": subtask.whole,
@@ -330,7 +330,7 @@ def align_view(state: StepState) -> AlignView:
         "action": state["action"],
         "rules": rules,
         "turns": without_thoughts(_hide_goal_in_turns(state, state["turns"])),
-        "evidence": state["evidence"],
+        "evidence": _hide_goal_in_view(state),
     }
 
 
@@ -341,7 +341,7 @@ def assess_view(state: StepState) -> AssessView:
         "subtask": state["subtask"],
         "turns": without_thoughts(_hide_goal_in_turns(state, state["turns"])),
         "begun": state["begun"],
-        "evidence": state["evidence"],
+        "evidence": _hide_goal_in_view(state),
         "action": state["action"],
         "upcoming": state.get("upcoming", ()),
     }
@@ -352,12 +352,21 @@ def _hide_goal(task: Task, subtask: StepSubtask) -> Task:
     return task if subtask.whole else Task(benchmark=task.benchmark, id=task.id)
 
 
+def _hide_goal_in_view(state: StepState) -> Evidence:
+    evidence = state["evidence"]
+    return evidence.model_copy(update={"view": _hide_goal_in_text(state, evidence.view)})
+
+
+def _hide_goal_in_text(state: StepState, text: str) -> str:
+    goal = state["task"].goal
+    return text.replace(goal, "(not shown)") if goal and not state["subtask"].whole else text
+
+
 def _hide_goal_in_turns(state: StepState, turns: Sequence[Turn]) -> Iterator[Turn]:
     """Yield the turns with the task's goal cut out of the observations.
 
     Some worlds show the goal on request; ScienceWorld does. Nothing is cut out if the subtask is the main task.
     """
-    goal = state["task"].goal
     for turn in turns:
-        hidden = goal and not state["subtask"].whole and goal in turn.observation
-        yield turn.model_copy(update={"observation": turn.observation.replace(goal, "(not shown)")}) if hidden else turn
+        shown = _hide_goal_in_text(state, turn.observation)
+        yield turn if shown == turn.observation else turn.model_copy(update={"observation": shown})

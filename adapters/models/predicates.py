@@ -95,11 +95,20 @@ def _rest_question(state: SDPReplanView, *, small: bool) -> str:
     elif state["undone"] or state["denied"]:
         lead = UNDONE_LEAD.format(tail=tail)
     else:
-        head, target = state["head"], state["plan"][state["head"]]
-        attempts = [one for one in state["attempts"] if (one.position, one.target) == (head, target)]
-        tried = quote(format_attempts(attempts[-MAX_SMALL_ATTEMPTS if small else 0 :]))
-        lead = STUCK_LEAD.format(tail=tail, tried=tried)
+        lead = STUCK_LEAD.format(tail=tail, tried=quote(_format_tries(state, small=small)))
     return lead.replace("{", "{{").replace("}", "}}") + REST_QUESTION
+
+
+def _format_tries(state: SDPReplanView, *, small: bool) -> str:
+    """Format the attempts at this place of the plan: at the target, and before them at targets that it replaced."""
+    head, target = state["head"], state["plan"][state["head"]]
+    here = [attempt for attempt in state["attempts"] if attempt.position == head]
+    latest = format_attempts([one for one in here if one.target == target][-MAX_SMALL_ATTEMPTS if small else 0 :])
+    replaced = dict.fromkeys(one.target.text for one in here if one.target != target)
+    if small or not replaced:
+        return latest
+    earlier = ((text, format_attempts([one for one in here if one.target.text == text])) for text in replaced)
+    return "\n".join([*(f"For an earlier target, {text!r}:\n{tries}" for text, tries in earlier), latest])
 
 
 def goal_of(task: Task) -> Predicate:
@@ -262,7 +271,8 @@ async def choose_action(
         prompt = await _action_prompt(state, ONE_ACTION, _format_options(options), runtime)
         return Action(text=await choose(prompt, options, role="executor", runtime=runtime))
     offered = [*options, *([CHECK_ACTION.text] if may_check else [])]
-    prompt = await _action_prompt(state, ONE_ACTION, _format_options(offered), runtime)
+    request = ONE_ACTION + (MAY_CHECK if may_check else "")
+    prompt = await _action_prompt(state, request, _format_options(offered), runtime)
     chosen = (await deliberate(prompt, offered, role="executor", runtime=runtime)).choice
     return CHECK_ACTION if chosen == CHECK_ACTION.text else Action(text=chosen)
 
@@ -299,7 +309,7 @@ def format_facts(facts: Sequence[Fact]) -> str:
 
 
 REALIZER = """\
-You act in a world that you know by text alone, one action at a time. A plan splits the task into conditions; you work
+You act in a world that you know by text alone. A plan splits the task into conditions; you work
 at one of them, the target. After each action you see what the world answered, and a checker decides by that answer
 whether the target holds. Rely on the answers and not on what you expect: names must be used as the world shows them,
 and an action that had no effect has none when it is repeated."""
@@ -325,8 +335,12 @@ Target: {target}
 
 ONE_ACTION = """\
 Think first: what is missing for the target, and which action brings it about or comes closest without harm to what the
-plan needs later? Then give that one action. If what the world shows now says that the target holds already, and the
-list has an entry for that, choose it: nothing is done then but to check the target.
+plan needs later? Then give that one action.
+"""
+
+MAY_CHECK = """\
+If what the world shows now says that the target holds already, choose the entry that says so: nothing is done then but
+to check the target.
 """
 
 SEVERAL_ACTIONS = """\
@@ -385,7 +399,7 @@ async def ask_verdict(
     *,
     tail: Sequence[Predicate] | None = None,
     notes: str = "",
-    shows_view: bool = True,
+    plain: bool = False,
 ) -> Verdict:
     """Ask a model how many of the plan's next conditions hold now, counted from the target on without a gap.
 
@@ -396,17 +410,18 @@ async def ask_verdict(
         runtime: the run's runtime.
         tail: the conditions to be judged; None for the rest of the plan.
         notes: what the world reports besides its answer, such as the score.
-        shows_view: whether a model that is not small sees what the world shows now. In the SDP paper it does not.
+        plain: whether any model is asked as a small one is, and as in the SDP paper: for a reason and a count, by the
+            last action and its answer alone.
     """
     if state["upcoming"] and not state["observation"].done:
         return Verdict(depth=0, pending=True)
     judged = (state["tail"] if tail is None else tail)[:MAX_JUDGED_CONDITIONS]
-    small = (await profile_of("validator", runtime)).is_small
+    plain = plain or (await profile_of("validator", runtime)).is_small
     with collect_citations() as cited:
-        if small:
+        if plain:
             verdict = await _ask_small_verdict(state, judged[:MAX_SHOWN_CONDITIONS], notes, runtime)
         else:
-            prompt = await _verdict_prompt(state, judged, notes, runtime, shows_view=shows_view)
+            prompt = await _verdict_prompt(state, judged, notes, runtime)
             answer = await ask(prompt, FullHolds, role="validator", runtime=runtime)
             verdict = _to_verdict(answer, len(judged), state)
     return verdict.model_copy(update={"decided_by": "oracle", "evidence": cited[-1]}) if cited else verdict
@@ -444,14 +459,14 @@ async def _ask_small_verdict(
 
 
 async def _verdict_prompt(
-    state: ValidateView, judged: Sequence[Predicate], notes: str, runtime: Runtime[Context], *, shows_view: bool
+    state: ValidateView, judged: Sequence[Predicate], notes: str, runtime: Runtime[Context]
 ) -> Prompt:
     profile, view = await profile_of("validator", runtime), state["evidence"].view
     before = f"Task, for orientation: {state['task'].goal}\n\n{VERDICT_QUESTION}\n"
     before += f"Conditions, in order; the first one is the target:\n{numbered_list(p.text for p in judged)}\n\n"
     before += f"Established by earlier answers; later actions may have changed it:\n{format_facts(state['facts'])}\n\n"
     after = f"\n{notes.strip()}\n" if notes.strip() else ""
-    after += f"\nThe world now:\n{quote(view)}\n" if shows_view and view else ""
+    after += f"\nThe world now:\n{quote(view)}\n" if view else ""
     history = format_history(state["turns"], VALIDATOR + before + after, profile)
     shown = f"The latest actions, which are to be judged, and the world's answers:\n{quote_history(history)}\n"
     return build_prompt(runtime, before + shown + after, role=VALIDATOR, cut=history.cut)

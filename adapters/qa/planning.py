@@ -233,7 +233,7 @@ def resolve_placeholders(question: str, hops: dict[int, HopFinding]) -> str:
 
 def format_chain(chain: Sequence[HopFinding]) -> str:
     """Format a chain of findings for a prompt: one line with sub-question, entity and finding for each hop."""
-    return bullet_list(f"{hop.question} {hop.entity}. {hop.finding}" for hop in chain)
+    return bullet_list(f"{hop.question} Answer: {hop.entity}. Finding: {hop.finding}" for hop in chain)
 
 
 # Choosing the passages that the model reads for a hop, within the size of its prompt.

@@ -49,6 +49,7 @@ class ScienceWorldBenchmark(Benchmark):
     simulated = True
     """Whether the world comes with its package and needs no data folder."""
     briefing = BRIEFING
+    status_lines = ("Rooms seen: ", "Score: ", "Moves used: ", "Actions used: ")
     signals_goal = True
     replans_undone = True
     synonyms: Mapping[str, str] = SYNONYMS

@@ -86,16 +86,18 @@ def _may_mean_things(verb: str, named: Sequence[str], other_verb: str, *others: 
 def is_in_view(action: str, view: str) -> bool:
     """Return whether the world shows all things of an action under the names that the action gives them.
 
-    A name may say what a thing holds or where it is: "wood cup containing red paint", "apple seed in seed jar".
+    A name may say what a thing holds or where it is, unless the action is a focus: "wood cup containing red paint".
     """
     shown = "\n".join(map(normalise_text, view.splitlines()))
-    return all(_is_shown(thing, shown) for thing in _name_things(action)[1:])
+    return all(_is_shown(thing, shown, whole=is_focus(action)) for thing in _name_things(action)[1:])
 
 
-def _is_shown(thing: str, view: str) -> bool:
+def _is_shown(thing: str, view: str, *, whole: bool) -> bool:
     patterns = [rf"(?:^\s*|\b(?:an?|the|called|containing) |[,:] ){re.escape(thing)}(?= \(|[.,)]|$)"]
     holder, _, content = map(re.escape, thing.partition(" containing "))
-    if content:
+    if whole:
+        pass  # a focus cannot be undone: the name has to be the world's
+    elif content:
         patterns.append(rf"\b{holder} \(containing (?:an? substance called )?{content}\)")
     elif parts := _PLACED.fullmatch(thing):
         content, holder = map(re.escape, parts.groups())

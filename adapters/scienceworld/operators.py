@@ -270,14 +270,14 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
         hint = draft_conditions(state["task"].goal) if grounded else []
         if hint and benchmark.drafted:
             return {"plan": _append_goal(hint)}
-        return {"plan": await ask_plan(state, runtime, goal=GOAL, notes=_planning_notes(hint))}
+        return {"plan": await ask_plan(state, runtime, goal=GOAL, notes=_planning_notes(hint, worded=grounded))}
 
     async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
         remaining = [] if needs_rest_of_plan(state) else _remaining_conditions(state)
         if remaining and benchmark.drafted:
             return {"plan": _append_goal(remaining)}
         refused = [attempt for attempt in state["attempts"] if attempt.verdict.evidence == REJECTED]
-        notes = _planning_notes((), dict.fromkeys(attempt.action.text for attempt in refused))
+        notes = _planning_notes((), dict.fromkeys(attempt.action.text for attempt in refused), worded=grounded)
         return {"plan": await ask_rest_of_plan(state, runtime, goal=GOAL, notes=notes)}
 
     async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -315,9 +315,10 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
 
 async def _ask_verdict(state: ValidateView, runtime: Runtime[Context], *, grounded: bool) -> Verdict:
     judged = [predicate for predicate in state["tail"] if predicate.kind != "goal"]
+    plain = not grounded
     small = (await profile_of("validator", runtime)).is_small
-    notes = _verdict_notes(state, shows_rooms=small or not grounded, credits_rooms=not grounded)
-    return await ask_verdict(state, runtime, tail=judged, notes=notes, shows_view=grounded)
+    notes = _verdict_notes(state, shows_rooms=small or plain, credits_rooms=plain)
+    return await ask_verdict(state, runtime, tail=judged, notes=notes, plain=plain)
 
 
 def _is_final(verdict: Verdict, state: ValidateView, runtime: Runtime[Context]) -> bool:
@@ -332,9 +333,9 @@ def _is_final(verdict: Verdict, state: ValidateView, runtime: Runtime[Context]) 
     return bool(verdict.depth) or (alone and state["action"] != UNREACHABLE_ACTION)
 
 
-def _planning_notes(hint: Sequence[str], refused: Iterable[str] = ()) -> str:
+def _planning_notes(hint: Sequence[str], refused: Iterable[str] = (), *, worded: bool) -> str:
     parts = [f"Rooms of the house: {', '.join(ROOMS)}. There are no others."]
-    parts += [prompts.WORDINGS, *([prompts.DRAFT.format(draft="\n".join(hint))] if hint else [])]
+    parts += [*([prompts.WORDINGS] if worded else []), *([prompts.DRAFT.format(draft="\n".join(hint))] if hint else [])]
     if named := [*refused]:
         parts.append(prompts.REFUSED.format(actions=quote(bullet_list(named))))
     return "\n".join(parts)

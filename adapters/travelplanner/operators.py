@@ -329,9 +329,9 @@ You plan a trip and decide one booking after another. Every option that you are 
 single booking can break: it is affordable with the money that is left now, nothing is booked twice, it goes with the
 transport chosen before, and a place to stay has the room, the rules and the number of nights that the request asks for.
 What you have to see to is the trip as a whole: its total cost must stay within the budget, and every cuisine that the
-request names must be served by at least one of its meals. A booking cannot be taken back. Prices in brackets are for
-all travellers, those of places to stay for all nights; attractions are free. A restaurant's cuisines and the type, the
-minimum stay and the house rules of a place to stay follow its price.
+request names must be served by at least one of its meals. Decide as if no booking could be taken back. Prices in
+brackets are for all travellers, those of places to stay for all nights; attractions are free. A restaurant's cuisines
+and the type, the minimum stay and the house rules of a place to stay follow its price.
 
 Request:
 {query}

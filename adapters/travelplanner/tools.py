@@ -493,7 +493,7 @@ what the tools answered and not on what you know about places, prices or flights
 tools did not list is worthless, and so is one that costs more than the budget or ignores a wish of the request."""
 
 QUESTION = """\
-The notebook, which also holds what others noted who work on other parts of the same trip:
+The notebook of the trip, with whatever was noted for it so far:
 {notes}
 {known}
 Calls used: {used} of at most {most}.

@@ -604,7 +604,7 @@ def test_a_sub_task_searches_for_its_own_hop_alone_and_hands_in_its_answer(tmp_p
     for number, hop in enumerate(hops, 1):
         [step] = outcomes[f"hop-{number}"].steps
         assert step.action.text == f"search[{hop.passage.title}]"
-        assert outcomes[f"hop-{number}"].result == f"answer: {hop.answer}"
+        assert outcomes[f"hop-{number}"].result.startswith(f"answer: {hop.answer}")
     assert [step.action.kind for step in outcomes["answer"].steps] == ["finish"]
 
 
@@ -635,7 +635,7 @@ def test_a_sub_task_is_answered_by_other_graphs_too(solve: str, tmp_path: Path):
     assert (result.ending, result.scores and result.scores.parts["em"]) == ("goal", 1.0), result.message
     hops = HotpotQA().gold(result.state["task"]).hops
     told = [outcome.result for outcome in result.state["outcomes"]][:-1]
-    assert told == [f"answer: {hop.answer}" for hop in hops]
+    assert [result.partition(" (")[0] for result in told] == [f"answer: {hop.answer}" for hop in hops]
 
 
 @pytest.mark.usefixtures("no_encoder")

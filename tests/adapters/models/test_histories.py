@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from certigraph.adapters.models.profiles import ModelProfile, estimate_tokens
 from certigraph.adapters.models.prompts import MAX_QUOTE, format_history, quote_history
 from certigraph.state.records import Action, Observation
-from certigraph.state.run import Turn, create_turn
+from certigraph.state.run import Turn, create_turn, find_new_lines
 
 
 def turns(*lengths: int) -> list[Turn]:
@@ -65,12 +65,13 @@ def test_equal_turns_in_a_row_are_shown_once_with_their_numbers():
     assert cut == "the oldest 9 of 10 turns"
 
 
-def test_a_place_that_was_entered_is_shown_with_what_is_there_unless_the_model_is_small():
-    look = "This room is called the kitchen. A stove."
-    entered = Observation(text="You enter.", data={"new_room": True, "look": look})
-    seen = [create_turn("", Action(text="go"), entered), create_turn("", Action(text="go"), Observation(text="Back."))]
-    assert look in format_history(seen, "", ModelProfile("full", 128_000)).text
-    assert look not in format_history(seen, "", ModelProfile("small", 4_096)).text
+def test_what_the_view_shows_anew_is_kept_with_the_action_unless_the_model_is_small():
+    before, after = "A hallway.\nMoves: 1", "A kitchen.\na stove, which is on\nMoves: 2"
+    new = find_new_lines(before, after, "You enter.\nA kitchen.", ["Moves: "])
+    assert new == "a stove, which is on"
+    seen = [create_turn("", Action(text="go"), Observation(text="You enter."), seen=new)]
+    assert new in format_history(seen, "", ModelProfile("full", 128_000)).text
+    assert new not in format_history(seen, "", ModelProfile("small", 4_096)).text
 
 
 def test_a_limit_of_the_method_is_named():

@@ -416,7 +416,9 @@ def test_an_answer_certifies_the_goal_where_that_comes_next():
     mind = Mind(consistent=[True])
     assert answer_verdict("Slovenia", mind).depth == 2
     assert answer_verdict("Slovenia", mind, tail=closing_predicates()[:1]).depth == 1
-    assert "In which country is Tolmin? Slovenia. Tolmin is in Slovenia." in mind.prompts["consistent"][0]
+    assert (
+        "In which country is Tolmin? Answer: Slovenia. Finding: Tolmin is in Slovenia." in mind.prompts["consistent"][0]
+    )
 
 
 def test_the_goal_holds_once_an_answer_is_handed_in():
