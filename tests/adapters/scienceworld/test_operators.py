@@ -22,6 +22,7 @@ from certigraph.adapters.scienceworld import operators as offering
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
 from certigraph.adapters.scienceworld.conditions import ROOMS, parse_condition
 from certigraph.adapters.scienceworld.operators import GOAL, REJECTED, draft_conditions, select_target_actions
+from certigraph.adapters.scienceworld.prompts import WORDINGS
 from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
 from certigraph.adapters.scienceworld.world import PENDING_QUESTION
 from certigraph.state.certified_states import CertifiedState
@@ -537,6 +538,32 @@ def test_a_replan_is_shown_all_that_the_world_ever_refused_once_and_nothing_else
     notes = mind.prompts[0].partition("find a(n) plant")[2]
     assert [line for line in notes.splitlines() if line.startswith("- ")] == [f"- dance {n}" for n in range(9)]
     assert "1. It has begun." in mind.prompts[0]
+
+
+def test_a_replan_is_shown_the_tries_at_targets_that_were_replaced():
+    earlier = attempt("sing", target="The choir is pleased.", reason="REASON-1").model_copy(update={"position": 1})
+    latest = attempt("dance", target="All is well.", reason="REASON-2").model_copy(update={"position": 1})
+    elsewhere = attempt("hum", target="It has begun.", reason="REASON-3")
+    mind = Mind(conditions=["c"])
+    answered("replan", replan_state([elsewhere, earlier, latest], "All is well."), mind)
+    assert all(text in mind.prompts[0] for text in ("The choir is pleased.", "REASON-1", "REASON-2"))
+    assert "REASON-3" not in mind.prompts[0]
+
+
+def test_the_paper_s_configuration_adds_nothing_to_the_paper_s_inputs_and_answers():
+    mind = Mind(conditions=["a"], holds=1, action="sing")
+    propose(mind, "paper")
+    assert WORDINGS not in mind.prompts[0]
+    fields = {}
+
+    def judge(prompt: str, schema: dict[str, Any]) -> Any:
+        fields.update(schema["properties"])
+        return mind(prompt, schema)
+
+    turns = (Turn(action="EARLIER", observation="x", accepted=False), Turn(action="wait", observation="You wonder."))
+    validate(predicates("All is well."), seen(), judge, "paper", turns)
+    assert set(fields) == {"reason", "holds"}
+    assert "EARLIER" not in mind.prompts[1]
 
 
 def test_a_replan_of_small_models_drops_the_condition_that_is_stuck():
