@@ -470,7 +470,9 @@ def find_new_lines(before: str, after: str, observation: str, status: Sequence[s
         observation: text of the observation.
         status: beginnings of lines that count moves and the like, and are left out (`Benchmark.status_lines`).
     """
-    known = {*before.splitlines(), *(line.strip() for line in observation.splitlines())}
+    # a view that begins with another line is that of another place, and shown whole
+    same_place = before.partition("\n")[0] == after.partition("\n")[0]
+    known = {line.strip() for line in observation.splitlines()} | {*(before.splitlines() if same_place else ())}
     lines = (line for line in after.splitlines() if line.strip() and not known & {line, line.strip()})
     return "\n".join(line for line in lines if not line.startswith(tuple(status)))
 

@@ -162,7 +162,8 @@ def _format_whole_turn(number: int, times: int, turn: Turn) -> str:
     thought = f"Thought: {turn.thought}\n" if turn.thought else ""
     points = f" [{100 * turn.reward:+.0f} points]" if turn.reward else ""
     refused = "" if turn.accepted else " [refused]"
-    answer = f"{turn.observation.strip()}\n{turn.seen.strip()}".strip()
+    seen = f"\n(new in view:)\n{turn.seen.strip()}" if turn.seen else ""
+    answer = f"{turn.observation.strip()}{seen}"
     return f"{numbers} {thought}Action: {format_action(turn)}\nAnswer{refused}{points}: {answer}"
 
 

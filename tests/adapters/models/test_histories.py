@@ -66,9 +66,10 @@ def test_equal_turns_in_a_row_are_shown_once_with_their_numbers():
 
 
 def test_what_the_view_shows_anew_is_kept_with_the_action_unless_the_model_is_small():
-    before, after = "A hallway.\nMoves: 1", "A kitchen.\na stove, which is on\nMoves: 2"
-    new = find_new_lines(before, after, "You enter.\nA kitchen.", ["Moves: "])
-    assert new == "a stove, which is on"
+    before, after = "A kitchen.\na door\na pot\nMoves: 1", "A kitchen.\na door\na stove\na cup\nMoves: 2"
+    new = find_new_lines(before, after, "Done.\n a cup", ["Moves: "])
+    assert new == "a stove"
+    assert find_new_lines(f"A hallway.\n{before}", after, "", ["Moves: "]) == "A kitchen.\na door\na stove\na cup"
     seen = [create_turn("", Action(text="go"), Observation(text="You enter."), seen=new)]
     assert new in format_history(seen, "", ModelProfile("full", 128_000)).text
     assert new not in format_history(seen, "", ModelProfile("small", 4_096)).text
