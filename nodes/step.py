@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
-from pydantic import BaseModel, Field, create_model, model_validator
+from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.episodes import admissible_actions, candidate_actions
@@ -280,17 +280,10 @@ class SubtaskChoice(SubtaskStanding):
 
 
 class SubtaskMove(SubtaskStanding):
-    """The model's answer where it writes its actions freely. It has an action unless none is to be taken."""
+    """The model's answer where it writes its actions freely. Without an action, none is taken."""
 
     action: str
     then: Annotated[list[str], Truncated(0)] = []
-
-    @model_validator(mode="after")
-    def require_action(self) -> "SubtaskMove":
-        """Refuse an answer that gives neither an action nor a reason to take none."""
-        if not self.action.strip() and self.standing not in HANDED_BACK:
-            raise ValueError("`action` is empty although an action is to be taken")
-        return self
 
 
 @lru_cache(maxsize=4)
@@ -348,8 +341,9 @@ async def _write_actions(state: ExecutorView, ahead: int, runtime: Runtime[Conte
     question = EXECUTOR_QUESTION.format(choice=react.WRITE_INSTRUCTION, field="action", then=then)
     prompt = await react.situation_prompt(state, question, runtime)
     answer = await ask(prompt, move_form(ahead), role="executor", runtime=runtime)
-    args = _standing_args(answer.standing, answer.report)
-    if answer.standing in HANDED_BACK:
+    standing = answer.standing if answer.action.strip() or answer.standing == "blocked" else "reached"
+    args = _standing_args(standing, answer.report)
+    if standing in HANDED_BACK:
         return {"thought": answer.thought, "action": Action(text=answer.action, args=args)}
     matched = await react.match_action(answer.action, answer.thought, state, runtime, accept=1, most=MAX_CANDIDATES)
     action = Action(text=matched.text, args={**matched.args, **args})
