@@ -26,7 +26,7 @@ from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bou
 from certigraph.adapters.protocols import Context
 from certigraph.nodes import react
 from certigraph.nodes.react import format_transcript
-from certigraph.nodes.slots import Slot, Update, prefer_benchmark_operator
+from certigraph.nodes.slots import Slot, Update, asks_among_equals, prefer_benchmark_operator
 from certigraph.state.records import Task
 from certigraph.state.run import DecideView, OutlineView
 from certigraph.state.subtask import (
@@ -84,14 +84,16 @@ def _require_delivery(state: SubtaskState, update: Update, runtime: Runtime[Cont
     return {"progress": progress}
 
 
-def _progress_at_end(state: SubtaskState, runtime: Runtime[Context]) -> Update | None:
-    """Return the sub-task's progress without a model call if the world has ended; None if it has not.
+def _evident_progress(state: SubtaskState, runtime: Runtime[Context]) -> Update | None:
+    """Return the sub-task's progress where no model is needed to judge it; None where one is.
 
-    The sub-task is completed if the world signals success or accepted what was handed in; otherwise it failed.
+    If the world has ended, the sub-task is completed if the world signals success or accepted what was handed in;
+    otherwise it failed. While the world only asks which of several equal things is meant, progress stays as it was.
     """
     observation = state["observation"]
     if not observation.done:
-        return None
+        before = state["progress"].model_copy(update={"off_plan": False})
+        return {"progress": before} if asks_among_equals(observation) else None
     completed = observation.solved or (observation.accepted and _ends_by_delivery(state, runtime))
     return {"progress": Progress(status="completed" if completed else "failed", reason=observation.text)}
 
@@ -109,7 +111,7 @@ SUPERVISE = Slot(
     {"progress": Progress},
     supervise_view,
     _require_delivery,
-    _progress_at_end,
+    _evident_progress,
 )
 REPLAN = Slot("replan", OUTLINE_KEYS, subtask_replan_view, _count_replan, react.require_steps)
 

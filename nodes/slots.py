@@ -215,13 +215,18 @@ def set_upcoming(state: Mapping[str, Any], actions: Sequence[Action] = ()) -> Up
 
 
 def keep_upcoming(state: Mapping[str, Any], observation: Observation) -> Update:
-    """Return the update that drops the upcoming actions if the world refused the last one or took points for it.
+    """Return the update that drops the upcoming actions if the world refused the last one or took points for it."""
+    understood = observation.accepted or asks_among_equals(observation)
+    return {} if understood and observation.reward >= 0 else set_upcoming(state)
 
-    The world's question which of several things is meant is no refusal if it names all of them alike.
+
+def asks_among_equals(observation: Observation) -> bool:
+    """Return whether the world asks which of several things is meant and names all of them alike.
+
+    That is no refusal, and nothing is decided by the answer.
     """
     options = observation.data.get("options")
-    alike = isinstance(options, list) and len({*map(str, options)}) == 1
-    return {} if (observation.accepted or alike) and observation.reward >= 0 else set_upcoming(state)
+    return isinstance(options, list) and len({*map(str, options)}) == 1
 
 
 def new_lines_of(state: Mapping[str, Any], update: Update, runtime: Runtime[Context]) -> str:

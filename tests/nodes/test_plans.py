@@ -129,3 +129,11 @@ def test_what_other_subtasks_came_to_is_quoted_to_the_executor_for_it_may_be_the
     assert view["advice"][0] == "Known from before:\n<world>\n- n1: now [tag] deliver nothing\n</world>"
     assert view["advice"][1] == "Plan, step 1: go on"
     assert len(plans.EXECUTE.view({**fields, "known": ()})["advice"]) == 1
+
+
+@pytest.mark.parametrize(("options", "asked"), [(["seed", "seed"], False), (["seed", "pot"], True), ([], True)])
+def test_a_question_of_the_world_among_equals_needs_no_judgement(options: list[str], asked: bool):
+    before = Progress(done=1, off_plan=True, guidance="plant a seed")
+    observation = Observation(text="Which?", accepted=False, data={"options": options})
+    update = plans.SUPERVISE.skip({"observation": observation, "progress": before}, Runtime(context=Context()))
+    assert update == (None if asked else {"progress": before.model_copy(update={"off_plan": False})})
