@@ -280,6 +280,10 @@ class Benchmark(Protocol):
         """Return the listed actions that a written one may mean, by the grammar of the world's actions."""
         return ()
 
+    def select_visible(self, actions: Sequence[str], view: str) -> Sequence[str]:
+        """Return the listed actions without those that the view shows to be impossible, if the world lists such."""
+        return actions
+
     def shown_names(self, view: str) -> Mapping[str, str]:
         """Return what a view calls things that the world lists by other names: "substance in pot" -> "water"."""
         return {}

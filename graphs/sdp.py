@@ -81,12 +81,15 @@ def after_validate(state: State, runtime: Runtime[Context]) -> str:
 def after_certify(state: State, runtime: Runtime[Context]) -> str:
     """Return `goal` if the last predicate of the plan is certified, else `advance`; `forced` as in `after_validate`.
 
-    It is `extend` if only the goal is left of a plan that was cut to its maximum length, and the world goes on.
+    It is `extend` if only the goal is left of a plan that was cut to its maximum length, and `stuck` if the verdict
+    says that the next predicate cannot come true; both only if the world goes on.
     """
     if state["head"] >= len(state["plan"]):
         return "goal"
-    plan_continues = needs_rest_of_plan(state) and not state["observation"].done
-    return beliefs.edge_unless_spent("extend" if plan_continues else "advance", state, runtime)
+    edge = "advance"
+    if not state["observation"].done:
+        edge = "extend" if needs_rest_of_plan(state) else "stuck" if state["verdict"].unreachable else "advance"
+    return beliefs.edge_unless_spent(edge, state, runtime)
 
 
 class SDPOperators(TypedDict, total=False):
@@ -127,9 +130,8 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[SDPOperators]) 
     builder.add_edge("reset", "propose")
     builder.add_conditional_edges("propose", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})
     add_path(builder, "realize", "act", "memory", "gate", "validate")
-    builder.add_conditional_edges(
-        "certify", after_certify, {"advance": "realize", "goal": END, "extend": "replan", "forced": "answer"}
-    )
+    advanced = {"advance": "realize", "goal": END, "extend": "replan", "stuck": "replan", "forced": "answer"}
+    builder.add_conditional_edges("certify", after_certify, advanced)
     certified = {"certified": "certify", "retry": "realize", "stuck": "replan", "exhausted": END, "forced": "answer"}
     add_checked_edges(builder, after_validate, certified)
     builder.add_conditional_edges("replan", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})

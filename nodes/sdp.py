@@ -261,7 +261,10 @@ def capped(validate: Operator = validate, *, depth: int = 1) -> Operator:
         verdict: Verdict = update["verdict"]
         if verdict.skipped:
             return update  # the goal, reported by the world, is no cascade
-        return {**update, "verdict": verdict.model_copy(update={"depth": min(verdict.depth, depth)})}
+        if verdict.depth <= depth:
+            return update
+        # what cannot be reached comes after the predicates that are cut off
+        return {**update, "verdict": verdict.model_copy(update={"depth": depth, "unreachable": False})}
 
     return capped_validate
 

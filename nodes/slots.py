@@ -215,9 +215,9 @@ def set_upcoming(state: Mapping[str, Any], actions: Sequence[Action] = ()) -> Up
 
 
 def keep_upcoming(state: Mapping[str, Any], observation: Observation) -> Update:
-    """Return the update that drops the upcoming actions if the world refused the last one or took points for it."""
-    understood = observation.accepted or asks_among_equals(observation)
-    return {} if understood and observation.reward >= 0 else set_upcoming(state)
+    """Return the update that drops the upcoming actions if the last one was refused, had no effect or lost points."""
+    worked = (observation.accepted and not observation.failed) or asks_among_equals(observation)
+    return {} if worked and observation.reward >= 0 else set_upcoming(state)
 
 
 def asks_among_equals(observation: Observation) -> bool:

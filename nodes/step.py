@@ -29,7 +29,7 @@ from certigraph.adapters.models.prompts import (
     quote_history,
 )
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated
-from certigraph.adapters.models.written_actions import MAX_CANDIDATES, next_upcoming
+from certigraph.adapters.models.written_actions import MAX_CANDIDATES, describe_untaken, next_upcoming
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
 from certigraph.nodes.operators import call_operator
@@ -214,9 +214,9 @@ def _format_subtask(subtask: StepSubtask) -> str:
 
 
 PLANNER_ROLE = """\
-You direct an agent towards a task, one subtask at a time. Whoever carries a subtask out sees the subtask and the
-insights that you choose for it, and not the task. You see the task, everything that was done and answered in this
-episode, and what earlier episodes of the same task taught."""
+You direct an agent towards a task, one subtask at a time. Whoever carries a subtask out sees the subtask, the insights
+that you choose for it, and all actions and answers of this episode, and not the task. You see the task, everything that
+was done and answered in this episode, and what earlier episodes of the same task taught."""
 
 PLANNER_SITUATION = """\
 Strategy that an earlier episode suggests, in its order:
@@ -248,8 +248,8 @@ subtask: one result that a few actions reach, large enough to be worth handing o
 as the world shows them, everything that must be known to reach it, and what would settle it sooner. You see every
 answer that the agent gets: ask for no reports, and leave out what will soon have changed, such as what is left of
 moves. If a change only needs time, the subtask is to wait for it, with what shows that it has come. An action that
-cannot be undone, such as declaring which thing is the one asked for, belongs into the subtask at whose time the task
-wants it, and into no earlier one; it may be the end of the subtask that waits for its time."""
+cannot be undone, such as declaring which thing is the one asked for, belongs at the end of the subtask that waits for
+its time or whose result decides it, and into none before."""
 
 REFINE_INSTRUCTION = """\
 The subtask "{subtask}" failed: {reason}
@@ -338,7 +338,8 @@ async def _choose_action(state: ExecutorView, options: Sequence[str], runtime: R
 async def _write_actions(state: ExecutorView, ahead: int, runtime: Runtime[Context]) -> dict[str, Any]:
     substeps = limits_of(state["task"], runtime).substeps
     then = THEN_QUESTION.format(ahead=ahead, substeps=substeps, taken=state["taken"]) if ahead else ""
-    question = EXECUTOR_QUESTION.format(choice=react.WRITE_INSTRUCTION, field="action", then=then)
+    choice = "\n\n".join(filter(None, (describe_untaken(state["upcoming"]), react.WRITE_INSTRUCTION)))
+    question = EXECUTOR_QUESTION.format(choice=choice, field="action", then=then)
     prompt = await react.situation_prompt(state, question, runtime)
     answer = await ask(prompt, move_form(ahead), role="executor", runtime=runtime)
     standing = answer.standing if answer.action.strip() or answer.standing == "blocked" else "reached"

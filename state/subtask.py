@@ -91,7 +91,7 @@ def execute_view(state: SubtaskState) -> DecideView:
     """
     progress, view = state.get("progress", Progress()), decide_view(state)
     steps = [
-        f"Plan, step {number}{' (done)' if number <= progress.done else ''}: {step}"
+        f"Plan, step {number}{' (done or not needed)' if number <= progress.done else ''}: {step}"
         for number, step in enumerate(state["outline"], 1)
     ]
     advice = [*steps, *([f"Now: {progress.guidance}"] if progress.guidance else []), *view["advice"]]

@@ -29,6 +29,7 @@ from certigraph.adapters.models.prompts import (
 )
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
 from certigraph.adapters.models.scripts import collect_citations
+from certigraph.adapters.models.written_actions import describe_untaken
 from certigraph.adapters.protocols import Context
 from certigraph.state.certified_states import CertifiedState
 from certigraph.state.records import CHECK, Action, Fact, Predicate, Task, Verdict
@@ -103,6 +104,8 @@ def _format_tries(state: SDPReplanView, *, small: bool) -> str:
     """Format the attempts at this place of the plan: at the target, and before them at targets that it replaced."""
     head, target = state["head"], state["plan"][state["head"]]
     here = [attempt for attempt in state["attempts"] if attempt.position == head]
+    if not here and state["attempts"] and state["attempts"][-1].verdict.unreachable:
+        return format_attempts(state["attempts"][-1:])  # it certified the target before, and ruled this one out
     latest = format_attempts([one for one in here if one.target == target][-MAX_SMALL_ATTEMPTS if small else 0 :])
     replaced = dict.fromkeys(one.target.text for one in here if one.target != target)
     if small or not replaced:
@@ -125,18 +128,19 @@ def conditions_form(most: int) -> type[Conditions]:
 async def _ask_conditions(
     question: str, task: Task, goal: Predicate, runtime: Runtime[Context], *, cut: Sequence[str] = ()
 ) -> list[Predicate]:
-    most = limits_of(task, runtime).plan
+    most, small = limits_of(task, runtime).plan, (await profile_of("planner", runtime)).is_small
     prompt = build_prompt(runtime, question, role=PLANNER, cut=cut)
-    answer = await ask(prompt, conditions_form(most), role="planner", runtime=runtime)
+    form = conditions_form(min(most, MAX_SMALL_CONDITIONS) if small else most)
+    answer = await ask(prompt, form, role="planner", runtime=runtime)
     texts = [stripped for text in answer.conditions if (stripped := text.strip())]
-    if (await profile_of("planner", runtime)).is_small:
+    if small:
         return build_plan([*dict.fromkeys(texts)], goal, most)  # small models repeat themselves
     return build_plan([text for text, _ in groupby(texts)], goal, most)
 
 
 def _format_certified(task: Task, certified: CertifiedState) -> str:
     texts = numbered_list(p.text for p in certified.predicates)
-    return f"Task: {task.goal}\n\nCertified so far, which need not be reached again:\n{texts}\n"
+    return f"Task: {task.goal}\n\nCertified so far, each when it held; later actions may have changed it:\n{texts}\n"
 
 
 def _format_checks(state: SDPReplanView) -> str:
@@ -153,6 +157,9 @@ def _format_checks(state: SDPReplanView) -> str:
 def _paragraph(text: str) -> str:
     return f"\n{text.strip()}\n" if text.strip() else ""
 
+
+MAX_SMALL_CONDITIONS = 40
+"""Maximum number of conditions that a small model may write: it repeats itself until something ends its answer."""
 
 MAX_SMALL_ATTEMPTS = 10
 """Maximum number of attempts in the prompt of a small model."""
@@ -197,7 +204,8 @@ done, or there may be no such thing. Avoid that cause.
 """
 
 REST_QUESTION = """\
-Then write a new rest of the plan from here to the goal, at most {most} conditions. Do not repeat what is certified.
+Then write a new rest of the plan from here to the goal, at most {most} conditions. Do not repeat what is certified and
+still holds.
 {limits}
 The last condition is the goal itself:
 {goal}
@@ -293,7 +301,7 @@ async def _action_prompt(state: RealizeView, request: str, options: str, runtime
         facts=format_facts(state["facts"]),
         notes=f"\nTo keep in mind:\n{quote(bullet_list(notes))}\n" if notes else "",
         view=quote(state["evidence"].view),
-        tried=quote(format_attempts(state["attempts"])),
+        tried=_paragraph(_format_attempts_at(state)),
         limits=_paragraph(format_limits(state["task"], runtime, used=len(state["turns"]))),
         options=options,
     )
@@ -301,6 +309,14 @@ async def _action_prompt(state: RealizeView, request: str, options: str, runtime
     history = format_history(state["turns"], rest.system + rest.user, profile)
     shown = f"Actions so far and the world's answers, the latest last:\n{quote_history(history)}\n\n"
     return build_prompt(runtime, before + shown + after, role=REALIZER, cut=history.cut)
+
+
+def _format_attempts_at(state: RealizeView) -> str:
+    parts = [describe_untaken(state["upcoming"])]
+    if state["attempts"]:
+        attempts = quote(format_attempts(state["attempts"]))
+        parts.insert(0, f"Judged actions for the target, with what was found after each:\n{attempts}\n")
+    return "\n".join(filter(None, parts))
 
 
 def format_facts(facts: Sequence[Fact]) -> str:
@@ -326,10 +342,7 @@ Established by earlier answers; later actions may have changed it:
 {notes}
 The world now:
 {view}
-
-Actions taken for the target, with what was found after each:
-{tried}
-{limits}{options}
+{tried}{limits}{options}
 Target: {target}
 """
 
@@ -439,7 +452,7 @@ def _to_verdict(answer: FullHolds, most: int, state: ValidateView) -> Verdict:
         decided_by="model",
         facts=tuple(filter(None, map(unquote_line, answer.established))),
         outdated=tuple(facts[number].text for number in answer.outdated if number in facts),
-        unreachable=not (answer.reachable or depth),
+        unreachable=not answer.reachable and depth < most,
     )
 
 
@@ -502,10 +515,11 @@ Give, in this order:
 - established: what the answers show that later steps may need when it is out of sight: readings, contents, places,
   exact names, recipes, what is broken. One short statement each, as it is now; an empty list if there is nothing new.
 - outdated: the numbers of the established facts below that are no longer true.
-- reachable: false only if the world showed that the target cannot come true any more as it is worded: what it names
-  does not exist or is broken, a way to it is closed for good, or what is left of moves or actions cannot suffice. Then
-  the rest is planned again. Otherwise true.
+- reachable: false only if the world showed that the first condition that does not hold cannot come true any more as it
+  is worded: what it names does not exist or is broken, a way to it is closed for good, or what is left of moves or
+  actions cannot suffice. Then the rest is planned again. Otherwise true.
 - holds: how many conditions have come true by now, counted from the target on without a gap; 0 if the target has not.
   One about something that happens and passes (was read, was in focus, was young) counts once an answer or an
-  established fact shows that it happened; one about how things are has to hold now.
+  established fact shows that it happened; one about how things are has to hold now, or to have given way to a later one
+  of the conditions that has come true.
 """

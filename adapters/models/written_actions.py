@@ -13,6 +13,7 @@ from certigraph.adapters.benchmarks import benchmark_of
 from certigraph.adapters.episodes import admissible_actions
 from certigraph.adapters.matching import find_encoder, find_exact, is_focus, rank_actions, rank_meanings
 from certigraph.adapters.models.calls import profile_of
+from certigraph.adapters.models.prompts import quote
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context
 from certigraph.state.records import Action, Task
@@ -58,6 +59,7 @@ async def resolve_action(
         return Resolution(written)
     if known := await _find_exact(written, actions, view, task, runtime, refused=refused):
         return Resolution(known)
+    actions = list(await run_in_thread(benchmark.select_visible, actions, view))
     synonyms, encoder = benchmark.synonyms, find_encoder()
     if accept < 1 and not is_focus(written):
         best = await run_in_thread(partial(rank_actions, written, actions, most=1, synonyms=synonyms, encoder=encoder))
@@ -76,9 +78,17 @@ async def _find_exact(
 ) -> str | None:
     benchmark, known = benchmark_of(task, runtime), None
     if not (await profile_of("executor", runtime)).is_small:
-        # the view says which names the world takes although it does not list them, which a refusal disproves
-        known = await run_in_thread(benchmark.find_action, written, actions, "" if refused else view)
+        known = await run_in_thread(benchmark.find_action, written, actions, view)
+        if refused and known == written:  # it was sent by the names that the view shows
+            known = await run_in_thread(benchmark.find_action, written, actions, "")
     return known or find_exact(written, actions, shown=benchmark.shown_names(view), synonyms=benchmark.synonyms)
+
+
+def describe_untaken(upcoming: Sequence[Action]) -> str:
+    """Say which action was to come next, if one was chosen before and `next_upcoming` did not find it."""
+    if not upcoming:
+        return ""
+    return f"Chosen before to come next, but the world does not list it now:\n{quote(upcoming[0].text)}"
 
 
 async def next_upcoming(upcoming: Sequence[Action], view: str, task: Task, runtime: Runtime[Context]) -> Action | None:

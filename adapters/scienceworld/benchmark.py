@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from certigraph.adapters.processes import check_packages
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
 from certigraph.adapters.scienceworld import splits
-from certigraph.adapters.scienceworld.names import find_action, find_meanings
+from certigraph.adapters.scienceworld.names import find_action, find_meanings, select_visible
 from certigraph.adapters.scienceworld.pool import load_goal
 from certigraph.adapters.scienceworld.prompts import BRIEFING, PLACES, SYNONYMS
 from certigraph.adapters.scienceworld.recordings import load_gold_recording
@@ -161,13 +161,17 @@ class ScienceWorldBenchmark(Benchmark):
         """Return an action as written if it has the world's verb and names its things as the view shows them.
 
         Else a listed one is returned that has the same verb and things, or differs only in what says where a thing is
-        or what it holds. A focus, which cannot be undone, is never replaced.
+        or what it holds, where the view shows a single one. A focus, which cannot be undone, is never replaced.
         """
         return find_action(written, actions, view)
 
     def find_meanings(self, written: str, actions: Sequence[str]) -> Sequence[str]:
         """Return the listed actions with the same verb whose things may be the written ones."""
         return find_meanings(written, actions)
+
+    def select_visible(self, actions: Sequence[str], view: str) -> Sequence[str]:
+        """Return the actions without those on things that are out of sight, which the simulator lists and refuses."""
+        return select_visible(actions, view)
 
     def shown_names(self, view: str) -> Mapping[str, str]:
         """Return the names of substances by the names that the simulator lists: "substance in metal pot" -> "water"."""

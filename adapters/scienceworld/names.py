@@ -5,7 +5,8 @@ The world accepts more names than it lists: "pick up seed jar" where it lists "p
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from certigraph.adapters.matching import is_focus, tokens
 from certigraph.adapters.scienceworld.prompts import SYNONYMS
@@ -30,16 +31,34 @@ _TITLED = re.compile(r"\b(?:(?:a|the) )?recipe titled ")
 _PARTICLES = re.compile(r"^(?:(?:up|on|to|in|at|down|the|an?)(?: |$))+")
 """Pattern of the words between a verb and the name of a thing."""
 
+_CONTAINING = re.compile(r"(?:.+ (?:in|on) )?(?P<holder>.+?) containing (?P<contents>.+?)(?: (?:in|on) .+)?")
+"""Pattern of a name that says what a thing holds."""
+
+_HOLDER = re.compile(r"\b(an? ([\w' -]+?)) \(containing ([^()]+)\)", re.IGNORECASE)
+"""Pattern of a thing in a view, with its name and the things that it holds."""
+
+_DESCRIPTION = re.compile(r"\bA (?!door )([\w' -]+)")
+"""Pattern of a thing that a view describes, with a capital letter, instead of naming it: "A blank paper"."""
+
+_CLOSED = re.compile(r"\bthe ([\w' -]+) door is closed", re.IGNORECASE)
+"""Pattern of a closed container in a view."""
+
 
 def find_action(written: str, actions: Sequence[str], view: str) -> str | None:
     """Return the action that a written one means without doubt; None if there is doubt."""
-    if translate(written) == normalise_text(written) and is_in_view(written, view):
-        return written
-    meanings = find_meanings(written, actions)
-    if normalise_text(written) in map(normalise_text, meanings):
-        return written
-    is_clear = len(meanings) == 1 and not is_focus(written) and is_same_but_qualified(written, meanings[0])
-    return meanings[0] if is_clear else None
+    described = _name_described(view, actions)
+    named = written if is_focus(written) else _replace_names(written, described)
+    if translate(named) == normalise_text(named) and is_in_view(named, view, {*described.values()}):
+        return named
+    meanings = find_meanings(named, actions)
+    if normalise_text(named) in map(normalise_text, meanings):
+        return named
+    if is_focus(named):
+        return None
+    if len(meanings) == 1 and is_same_but_qualified(named, meanings[0]):
+        return meanings[0]
+    by_contents = _find_by_contents(named, select_visible(actions, view), _read_holders(view, described))
+    return by_contents[0] if len(by_contents) == 1 else None
 
 
 def find_meanings(written: str, actions: Sequence[str]) -> list[str]:
@@ -53,6 +72,18 @@ def find_meanings(written: str, actions: Sequence[str]) -> list[str]:
         return exact
     verb, *named = _name_things(text)
     return [action for action in actions if _may_mean_things(verb, named, *_name_things(normalise_text(action)))]
+
+
+def select_visible(actions: Sequence[str], view: str) -> list[str]:
+    """Return the actions without those on things that the view shows to be out of sight, which the world lists too.
+
+    Such a thing is in a container that is closed, or holds what nothing in the view holds.
+    """
+    closed = tuple(normalise_text(name) for name in _CLOSED.findall(view))
+    holders = _read_holders(view, _name_described(view, actions))
+    return [
+        action for action in actions if all(_is_visible(name, closed, holders) for name in _name_things(action)[1:])
+    ]
 
 
 def translate(written: str, synonyms: Mapping[str, str] = SYNONYMS) -> str:
@@ -83,13 +114,19 @@ def _may_mean_things(verb: str, named: Sequence[str], other_verb: str, *others: 
     return all(one and other and (one <= other or other <= one) for one, other in pairs)
 
 
-def is_in_view(action: str, view: str) -> bool:
+def is_in_view(action: str, view: str, known: Container[str] = ()) -> bool:
     """Return whether the world shows all things of an action under the names that the action gives them.
 
     A name may say what a thing holds or where it is, unless the action is a focus: "wood cup containing red paint".
+
+    Args:
+        action: the action.
+        view: what the world shows.
+        known: names of things that the view describes in other words.
     """
-    shown = "\n".join(map(normalise_text, view.splitlines()))
-    return all(_is_shown(thing, shown, whole=is_focus(action)) for thing in _name_things(action)[1:])
+    shown = "\n".join(normalise_text(_DESCRIPTION.sub("", line)) for line in view.splitlines())
+    things = _name_things(action)[1:]
+    return all(thing in known or _is_shown(thing, shown, whole=is_focus(action)) for thing in things)
 
 
 def _is_shown(thing: str, view: str, *, whole: bool) -> bool:
@@ -103,3 +140,76 @@ def _is_shown(thing: str, view: str, *, whole: bool) -> bool:
         content, holder = map(re.escape, parts.groups())
         patterns.append(rf"\b{holder} \(containing [^()]*\b{content}\b|\b[io]n the {holder} is: .*\b{content}\b")
     return any(re.search(pattern, view, re.MULTILINE) for pattern in patterns)
+
+
+# Things that the view describes instead of naming them, and things that are named by what they hold.
+
+
+def _name_described(view: str, actions: Sequence[str]) -> dict[str, str]:
+    """Return the names under which the world lists the things that its view describes: "blank paper" -> "paper"."""
+    described = [normalise_text(words) for words in _DESCRIPTION.findall(view)]
+    listed = {name for action in actions for name in _name_things(action)[1:]} if described else set[str]()
+    return {words: name for words in described if (name := next((n for n in _ends_of(words) if n in listed), ""))}
+
+
+def _ends_of(words: str) -> Iterator[str]:
+    parts = words.split()
+    return (" ".join(parts[start:]) for start in range(len(parts)))
+
+
+def _replace_names(written: str, names: Mapping[str, str]) -> str:
+    for words, name in names.items():
+        written = re.sub(rf"\b{re.escape(words)}\b", name, written, flags=re.IGNORECASE)
+    return written
+
+
+class _Holder(NamedTuple):
+    """Thing that the view shows with what it holds."""
+
+    name: str
+    contents: tuple[str, ...]
+
+    def is_called(self, thing: str, *, whole: bool) -> bool:
+        """Return whether a name with contents fits; all contents have to be named if `whole` is true."""
+        named = _CONTAINING.fullmatch(thing)
+        if not named or not tokens(named["holder"]) <= tokens(self.name):
+            return False
+        contents = re.split(r", | and ", named["contents"])
+        held = all(any(tokens(one) <= tokens(other) for other in self.contents) for one in contents)
+        return held and (len(contents) == len(self.contents) or not whole)
+
+
+def _read_holders(view: str, described: Mapping[str, str]) -> list[_Holder]:
+    shown: list[tuple[str, str]] = []
+    while found := _HOLDER.findall(view):  # the innermost ones, which then become contents without contents
+        shown += [(name, contents) for _, name, contents in found]
+        view = _HOLDER.sub(r"\1", view)
+    return [_Holder(normalise_text(name), _name_contents(contents, described)) for name, contents in shown]
+
+
+def _name_contents(contents: str, described: Mapping[str, str]) -> tuple[str, ...]:
+    names = [re.sub(r"^(?:a substance called |an? )", "", one) for one in normalise_text(contents).split(", ")]
+    return tuple(described.get(name, name) for name in names)
+
+
+def _is_visible(name: str, closed: Sequence[str], holders: Sequence[_Holder]) -> bool:
+    place = name.rpartition(" in ")[2] if " in " in name else ""
+    if place and any(container.endswith(place) for container in closed):
+        return False
+    return not _CONTAINING.fullmatch(name) or any(holder.is_called(name, whole=True) for holder in holders)
+
+
+def _find_by_contents(written: str, actions: Sequence[str], holders: Sequence[_Holder]) -> list[str]:
+    """Return the actions whose things are the written ones, where one named by a content is shown just once."""
+    verb, *things = _name_things(translate(written))
+    meant = [[holder for holder in holders if holder.is_called(thing, whole=False)] for thing in things]
+    if not any(meant) or any(len(shown) > 1 for shown in meant):
+        return []
+
+    def fits(action: str) -> bool:
+        other_verb, *names = _name_things(action)
+        pairs = zip(names, things, meant, strict=True) if len(names) == len(things) else ()
+        same = [holder[0].is_called(name, whole=True) if holder else name == thing for name, thing, holder in pairs]
+        return verb == other_verb and bool(same) and all(same)
+
+    return [action for action in actions if fits(action)]

@@ -293,8 +293,6 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
 
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
         tail, observation = state["tail"], state["observation"]
-        if observation.data.get("result") == "failed":
-            state = {**state, "upcoming": ()}
         verdict = _judge_by_shortcut(tail, observation)
         if grounded and len({*_pending_options(observation)}) == 1:
             verdict = Verdict(depth=0, pending=True)  # there is nothing to choose, and nothing was done yet

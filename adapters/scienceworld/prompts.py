@@ -20,7 +20,7 @@ connect OBJ to OBJ, disconnect OBJ - terminals of wires, batteries, bulbs, switc
 use OBJ on OBJ - a tool on a thing: a thermometer measures its temperature; what is shown beside the thermometer itself
 is no measurement
 read OBJ - books, notes, recipes; eat OBJ; flush OBJ
-wait - let ten moments pass; wait1 - let one moment pass
+wait - let eleven moments pass; wait1 - let two moments pass
 focus on OBJ - tell the world that this is the thing the task asks about
 
 How the world works:
@@ -29,12 +29,14 @@ How the world works:
   once.
 - To do something with a thing, first be in its room. Things that fit in a hand can be picked up and carried along.
 - A change of the state of matter shows in the name of a substance.
+- What the world shows as it is now comes after the moment that the last action took; the answer to a look comes before.
 - A sink gives water when it is activated; a stove, an oven or a furnace heats what is in or on it once it is
   activated; a fridge or freezer cools what is in it. Heating, cooling and growing take time: look again, or wait.
 - Living things are plants and animals. Seeds need soil and water. Eggs, seeds, seedlings, young and adults are life
   stages.
 - The boxes that answers go into are named by their colour.
-- Of things with one name, say which: wood cup containing blue paint, orange in bowl, drawer in counter.
+- Of things with one name, say which: ceramic cup containing tea, orange in bowl, drawer in counter. Of those that
+  are equal in this too, any one is taken.
 """
 
 PLACES = """

@@ -317,8 +317,8 @@ EndReason = Literal["", "goal", "failed", "moves", "calls"]
 
 
 MOVE_COSTS = (
-    "An action costs one move and lets one moment pass, looking at or into a thing included; `wait` costs 11 for its "
-    "ten moments, `wait1` 2 for one; `look around`, `inventory` and actions that the world does not know cost none."
+    "An action costs one move and lets one moment pass, looking at or into a thing included; `wait` costs 11 and lets "
+    "11 moments pass, `wait1` 2; `look around`, `inventory` and actions that the world does not know cost none."
 )
 """What the simulator counts as moves, for agents with a limit of moves."""
 

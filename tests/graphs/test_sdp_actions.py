@@ -255,3 +255,31 @@ def test_an_own_realize_may_choose_several_actions_and_an_own_validator_sees_eac
     state = sdp.build(realize=realize, validate=seeing).invoke({"task": benchmark.tasks()[0]}, context=context)
     assert sdp.ending(state) == "goal"
     assert seen == [("wait", 1), ("open the box", 0)]
+
+
+LAMP = {"reachable": False, "reason": "the lamp is broken"}
+
+
+def test_what_cannot_be_reached_after_what_was_certified_is_planned_again_at_once():
+    mind = Mind(["in the shed", "lamp lit"], [act("go to the shed"), act("wait")], [verdict(1, **LAMP), verdict(2)])
+    mind.answers["conditions"].append({"conditions": ["candle lit"]})
+    state, shed = run(mind)
+    assert shed.taken == ["go to the shed", "wait"]
+    assert (len(mind.shown["action"]), len(mind.shown["holds"]), state["replans"]) == (2, 2, 0)
+    assert len(mind.shown["conditions"]) == 2
+    assert LAMP["reason"] in mind.shown["conditions"][1]
+
+
+def test_a_cap_of_cascades_drops_what_was_judged_beyond_it():
+    mind = Mind(["in the shed", "box open", "lamp lit"], [act("wait")], [verdict(2, **LAMP), verdict(1)])
+    state, _ = run(mind, validate=capped(validate, depth=1))
+    assert len(mind.shown["conditions"]) == 1
+    assert not any(attempt.verdict.unreachable for attempt in state["attempts"])
+
+
+@pytest.mark.parametrize(("profile", "most"), [("small", 40), ("full", 500)])
+def test_a_small_model_may_write_a_short_plan_only(profile: str, most: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Sheds, "limits", Limits(steps=500))
+    mind = Mind(["p"], [act("wait")], [verdict(2)])
+    run(mind, profile)
+    assert mind.forms["conditions"]["properties"]["conditions"]["maxItems"] == most

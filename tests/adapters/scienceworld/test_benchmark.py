@@ -565,3 +565,54 @@ a glass cup (containing a substance called liquid tin)"""
         "focus on pot (1)",
     ]
     assert ScienceWorldBenchmark().find_action(written, listed, view) == sent
+
+
+STUDIO = """In it, you see:
+a large cupboard. The large cupboard door is closed.
+a small chest. The small chest door is open. In the small chest is: a tin cup (containing red paint).
+a table. On the table is: a bowl (containing a red apple, a wood cup (containing green paint)).
+a wood cup (containing blue paint, A blank paper)
+a wood cup (containing yellow paint)
+a wood cup (containing yellow paint)
+A door to the hallway"""
+STUDIO_LIST = [
+    "mix cup containing blue paint",
+    "mix cup containing blue paint and paper",
+    "mix cup containing red paint in chest",
+    "mix cup containing red paint in cupboard",
+    "mix cup containing green paint",
+    "mix cup containing yellow paint in art studio",
+    "mix cup containing yellow paint in table",
+    "pick up paper",
+    "move paper to cup containing blue paint and paper",
+    "move paper to cup containing red paint in chest",
+    "move paper to cup containing red paint in cupboard",
+    "focus on paper",
+    "look in cupboard",
+]
+
+
+@pytest.mark.parametrize(
+    ("written", "sent"),
+    [
+        ("mix wood cup containing blue paint", "mix cup containing blue paint and paper"),
+        ("mix wood cup containing blue paint and blank paper", "mix cup containing blue paint and paper"),
+        ("mix cup containing red paint", "mix cup containing red paint"),
+        ("mix wood cup containing red paint", None),
+        ("mix wood cup containing yellow paint and paper", None),
+        ("pick up blank paper", "pick up paper"),
+        ("pick up the blank paper", "pick up the paper"),
+        ("focus on blank paper", None),
+        ("focus on paper", "focus on paper"),
+        ("move blank paper to wood cup containing blue paint", "move paper to cup containing blue paint and paper"),
+        ("move blank paper to tin cup containing red paint", "move paper to tin cup containing red paint"),
+    ],
+)
+def test_a_thing_is_known_by_what_it_holds_and_by_its_name_behind_a_description(written: str, sent: str | None):
+    assert ScienceWorldBenchmark().find_action(written, STUDIO_LIST, STUDIO) == sent
+
+
+def test_what_is_out_of_sight_is_not_offered():
+    hidden = {"mix cup containing blue paint", *(action for action in STUDIO_LIST if action.endswith(" in cupboard"))}
+    visible = ScienceWorldBenchmark().select_visible(STUDIO_LIST, STUDIO)
+    assert set(STUDIO_LIST) - set(visible) == hidden - {"look in cupboard"}
