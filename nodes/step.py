@@ -248,8 +248,8 @@ subtask: one result that a few actions reach, large enough to be worth handing o
 as the world shows them, everything that must be known to reach it, and what would settle it sooner. You see every
 answer that the agent gets: ask for no reports, and leave out what will soon have changed, such as what is left of
 moves. If a change only needs time, the subtask is to wait for it, with what shows that it has come. An action that
-cannot be undone, such as declaring which thing is the one asked for, belongs at the end of the subtask that waits for
-its time or whose result decides it, and into none before."""
+cannot be undone, such as declaring which thing is the one asked for, belongs where the task wants it: into no earlier
+subtask, and after what it waits for or what decides it, of which it may be the end."""
 
 REFINE_INSTRUCTION = """\
 The subtask "{subtask}" failed: {reason}
@@ -312,7 +312,8 @@ def execute_subtask(*, ahead: int = MAX_AHEAD) -> Operator:
             return await call_operator(react.execute, state, runtime)
         actions, maximum = await admissible_actions(runtime), limits_of(state["task"], runtime).options
         if len(actions) == 1:
-            action = Action(text=actions[0], args=_standing_args("continues", ""))
+            # nothing is chosen: what was said with the action before, which led here, still holds
+            action = Action(text=actions[0], args=_standing_args(state["standing"] or "continues", ""))
             return {"thought": "", "action": action, "upcoming": state["upcoming"]}
         if following := await next_upcoming(state["upcoming"], state["evidence"].view, state["task"], runtime):
             return {"thought": "", "action": following, "upcoming": state["upcoming"][1:]}

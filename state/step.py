@@ -257,6 +257,8 @@ class ExecutorView(DecideView):
     """Actions that it chose together with the last one and that are still to be taken."""
     taken: int
     """Number of actions that were taken for the subtask."""
+    standing: Standing | None
+    """How the subtask stood by the Executor when it chose the latest of these actions; None if there is none."""
 
 
 class AlignView(TypedDict):
@@ -303,7 +305,7 @@ def planner_view(state: StepState) -> PlannerView:
 
 def executor_view(state: StepState) -> ExecutorView:
     """Return the part of the state that STEP's Executor may read. It sees its subtask in place of the task's goal."""
-    subtask = state["subtask"]
+    subtask, taken = state["subtask"], len(state["turns"]) - state["begun"]
     judged = (f"When it was last judged, the assignment was not completed: {subtask.reason}",) if subtask.reason else ()
     refused = tuple(f"{REFUSED_PREFIX}{refusal}" for refusal in state["refusals"])
     return {
@@ -316,7 +318,8 @@ def executor_view(state: StepState) -> ExecutorView:
         "belief": belief_of(state),
         "whole": subtask.whole,
         "upcoming": state.get("upcoming", ()),
-        "taken": len(state["turns"]) - state["begun"],
+        "taken": taken,
+        "standing": standing_of(state["action"]) if taken else None,
     }
 
 

@@ -31,7 +31,9 @@ _TITLED = re.compile(r"\b(?:(?:a|the) )?recipe titled ")
 _PARTICLES = re.compile(r"^(?:(?:up|on|to|in|at|down|the|an?)(?: |$))+")
 """Pattern of the words between a verb and the name of a thing."""
 
-_CONTAINING = re.compile(r"(?:.+ (?:in|on) )?(?P<holder>.+?) containing (?P<contents>.+?)(?: (?:in|on) .+)?")
+_CONTAINING = re.compile(
+    r"(?:(?P<inside>.+) (?:in|on) )?(?P<holder>.+?) containing (?P<contents>.+?)(?: (?:in|on) .+)?"
+)
 """Pattern of a name that says what a thing holds."""
 
 _HOLDER = re.compile(r"\b(an? ([\w' -]+?)) \(containing ([^()]+)\)", re.IGNORECASE)
@@ -131,15 +133,32 @@ def is_in_view(action: str, view: str, known: Container[str] = ()) -> bool:
 
 def _is_shown(thing: str, view: str, *, whole: bool) -> bool:
     patterns = [rf"(?:^\s*|\b(?:an?|the|called|containing) |[,:] ){re.escape(thing)}(?= \(|[.,)]|$)"]
+    if not whole and (placed := _PLACED.fullmatch(thing)) and (part := _part_of(view, placed[2])):
+        return _is_shown(placed[1], part, whole=False)
     holder, _, content = map(re.escape, thing.partition(" containing "))
-    if whole:
-        pass  # a focus cannot be undone: the name has to be the world's
-    elif content:
+    if whole:  # a focus cannot be undone: one thing, and the name has to be the world's
+        return any(re.search(pattern, view, re.MULTILINE) for pattern in patterns) or _is_only_content(thing, view)
+    if content:
         patterns.append(rf"\b{holder} \(containing (?:an? substance called )?{content}\)")
     elif parts := _PLACED.fullmatch(thing):
         content, holder = map(re.escape, parts.groups())
         patterns.append(rf"\b{holder} \(containing [^()]*\b{content}\b|\b[io]n the {holder} is: .*\b{content}\b")
     return any(re.search(pattern, view, re.MULTILINE) for pattern in patterns)
+
+
+def _is_only_content(thing: str, view: str) -> bool:
+    """Return whether the view shows a single kind of thing that the name can mean, in the one place that it names."""
+    content, _, place = thing.partition(" in ")
+    holders = [holder for holder in _read_holders(view, {}) if holder.name == place]
+    fitting = {name for holder in holders for name in holder.contents if tokens(content) <= tokens(name)}
+    return len(holders) == 1 and fitting == {content}
+
+
+def _part_of(view: str, place: str) -> str:
+    """Return the part of a normalised view that lists what is in the inventory or in the agent's room; else nothing."""
+    room, _, inventory = view.partition("in your inventory, you see:")
+    named = re.search(r"this (?:room|outside location) is called the ([a-z ]+)\.", room)
+    return inventory if place == "inventory" else room if named and named[1] == place else ""
 
 
 # Things that the view describes instead of naming them, and things that are named by what they hold.
@@ -170,7 +189,12 @@ class _Holder(NamedTuple):
     contents: tuple[str, ...]
 
     def is_called(self, thing: str, *, whole: bool) -> bool:
-        """Return whether a name with contents fits; all contents have to be named if `whole` is true."""
+        """Return whether a name is this thing's by what it holds; all contents have to be named if `whole` is true."""
+        named = _CONTAINING.fullmatch(thing)
+        return bool(named and not named["inside"]) and self.is_named_in(thing, whole=whole)
+
+    def is_named_in(self, thing: str, *, whole: bool) -> bool:
+        """Return whether a name is this thing's, or says of another thing that it is in or on this one."""
         named = _CONTAINING.fullmatch(thing)
         if not named or not tokens(named["holder"]) <= tokens(self.name):
             return False
@@ -196,7 +220,7 @@ def _is_visible(name: str, closed: Sequence[str], holders: Sequence[_Holder]) ->
     place = name.rpartition(" in ")[2] if " in " in name else ""
     if place and any(container.endswith(place) for container in closed):
         return False
-    return not _CONTAINING.fullmatch(name) or any(holder.is_called(name, whole=True) for holder in holders)
+    return not _CONTAINING.fullmatch(name) or any(holder.is_named_in(name, whole=True) for holder in holders)
 
 
 def _find_by_contents(written: str, actions: Sequence[str], holders: Sequence[_Holder]) -> list[str]:

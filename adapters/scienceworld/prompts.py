@@ -20,13 +20,13 @@ connect OBJ to OBJ, disconnect OBJ - terminals of wires, batteries, bulbs, switc
 use OBJ on OBJ - a tool on a thing: a thermometer measures its temperature; what is shown beside the thermometer itself
 is no measurement
 read OBJ - books, notes, recipes; eat OBJ; flush OBJ
-wait - let eleven moments pass; wait1 - let two moments pass
+wait - let eleven moments pass, its own and ten more; wait1 - let two moments pass
 focus on OBJ - tell the world that this is the thing the task asks about
 
 How the world works:
 - The score grows when something that the task asks for is done, in the order in which it asks.
 - Focus only on what the task or your assignment says, when it says so: focusing on a wrong thing ends everything at
-  once.
+  once. A focus that was written ahead is sent only if its thing is then shown by that very name.
 - To do something with a thing, first be in its room. Things that fit in a hand can be picked up and carried along.
 - A change of the state of matter shows in the name of a substance.
 - What the world shows as it is now comes after the moment that the last action took; the answer to a look comes before.

@@ -61,6 +61,7 @@ def call_operator(
         "whole": False,
         "upcoming": (),
         "taken": 1,
+        "standing": None,
         **seen,
     }
     context = Context(benchmark=world or Kitchen(), chat=ScriptedChat(responder=mind), profile=profile)
@@ -193,6 +194,12 @@ def test_a_choice_among_one_is_no_question():
     for operator in (execute_subtask(), decide, execute):
         assert call_operator(operator, nobody, ["pick up seed"])["action"].text == "pick up seed"
     assert not nobody.asked
+
+
+@pytest.mark.parametrize("standing", [None, "continues", "completes"])
+def test_the_answer_to_a_question_of_the_world_keeps_what_was_said_of_the_subtask(standing: str | None):
+    action = call_operator(execute_subtask(), Answers(), ["pick up seed"], standing=standing)["action"]
+    assert action.args == {"standing": standing or "continues"}
 
 
 def test_an_executor_that_takes_no_action_need_not_write_one():

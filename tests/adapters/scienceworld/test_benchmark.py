@@ -542,21 +542,32 @@ a wood cup (containing red paint)"""
         ("pick up iron pot containing lead", "pick up iron pot containing lead"),
         ("pick up iron pot containing tin", None),
         ("focus on apple in bowl", None),
+        ("focus on pea seed in seed box", "focus on pea seed in seed box"),
+        ("focus on seed in seed box", None),
         ("pick up apple in bowl", "pick up apple in bowl"),
         ("take seed jar", "pick up seed jar"),
+        (
+            "move apple seed in inventory to thermometer in kitchen",
+            "move apple seed in inventory to thermometer in kitchen",
+        ),
+        ("move seed jar in inventory to thermometer in kitchen", None),
+        ("move apple seed in inventory to thermometer in hallway", None),
         ("pick up cup", "pick up cup (in kitchen)"),
         ("pick up pot", None),
         ("focus on pot", None),
     ],
 )
 def test_an_action_is_sent_as_the_view_names_its_things_or_as_the_one_that_is_listed(written: str, sent: str | None):
-    view = """In it, you see:
+    view = """This room is called the kitchen. In it, you see:
 an unknown substance B
 a seed jar (containing nothing)
 a thermometer, currently reading a temperature of 10 degrees celsius
 a table. On the table is: a bowl (containing a red apple, a apple).
 a iron pot (containing a substance called lead)
-a glass cup (containing a substance called liquid tin)"""
+a glass cup (containing a substance called liquid tin)
+a seed box (containing a pea seed, a pea seed, soil)
+In your inventory, you see:
+an apple seed"""
     listed = [
         "pick up seed jar",
         "pick up cup (in kitchen)",
@@ -578,6 +589,7 @@ A door to the hallway"""
 STUDIO_LIST = [
     "mix cup containing blue paint",
     "mix cup containing blue paint and paper",
+    "mix blue paint in cup containing blue paint and paper",
     "mix cup containing red paint in chest",
     "mix cup containing red paint in cupboard",
     "mix cup containing green paint",
@@ -597,6 +609,7 @@ STUDIO_LIST = [
     [
         ("mix wood cup containing blue paint", "mix cup containing blue paint and paper"),
         ("mix wood cup containing blue paint and blank paper", "mix cup containing blue paint and paper"),
+        ("mix wood cup containing blue paint, A blank paper", "mix cup containing blue paint and paper"),
         ("mix cup containing red paint", "mix cup containing red paint"),
         ("mix wood cup containing red paint", None),
         ("mix wood cup containing yellow paint and paper", None),
