@@ -186,9 +186,10 @@ def _format_progress(run: RunHistory) -> str:
         return f"{tasks.count('completed')}/{tasks.live} sub-tasks completed, {tasks.count('failed')} failed"
     if not episodes.acting:
         return add_passed_count(f"{run.plan.in_force}/{run.plan.total} certified", run.plan.passed)
-    completed, failed = episodes.count("completed"), episodes.count("failed")
+    completed, failed, open_ = map(episodes.count, ("completed", "failed", "open"))
     subtasks = f", {format_count(completed, 'subtask')} completed, {failed} failed" if completed or failed else ""
-    return format_count(len(episodes.all), "episode") + subtasks
+    unfinished = f", {open_} open" if open_ else ""
+    return format_count(len(episodes.all), "episode") + subtasks + unfinished
 
 
 # The listener.

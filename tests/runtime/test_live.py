@@ -235,7 +235,7 @@ def test_plain_mode_of_episodes_says_scores_refusals_subtasks_and_lessons():
         "step 1: score 25 (+25): open sink",
         "step 1: subtask completed: fill the pot",
         "step 2: score 40 (+15): turn on stove",
-        "ended limit:calls, 2 episodes, 2 subtasks completed, 1 failed, 5 steps, 19 calls, 228 tokens",
+        "ended limit:calls, 2 episodes, 2 subtasks completed, 1 failed, 1 open, 5 steps, 19 calls, 228 tokens",
     ]
 
 
