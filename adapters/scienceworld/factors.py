@@ -178,6 +178,20 @@ def is_kind(name: str, kind: str) -> bool:
     return {"animal": beast, "plant": plant, "living thing": beast or plant}.get(kind, not (beast or plant))
 
 
+_SHOWN = re.compile(r"\ban? ([\w' -]+?)(?= \(|[.,;:)]|$)", re.MULTILINE)
+"""Pattern of a thing's name in a view."""
+
+
+def find_kind(kind: str, view: str) -> str:
+    """Return the first thing that a view lists of a kind; empty if it lists none, or nothing is known of the kind."""
+    known = (("animal", LIFE_SPANS), ("plant", PLANTS), ("living thing", (*LIFE_SPANS, *PLANTS)))
+    words = next((names for name, names in known if name == kind), None)
+    if words is None:
+        return ""
+    member = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
+    return next((name for name in _SHOWN.findall(view) if member.search(name)), "")
+
+
 # Parts of required states that several tasks share.
 
 RequiredStates = dict[str, dict[str, str]]

@@ -35,12 +35,14 @@ from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.scienceworld import prompts
 from certigraph.adapters.scienceworld.conditions import (
     ROOMS,
+    Decision,
     WordedCondition,
     decide_condition,
     is_vague,
     may_mean,
     parse_condition,
 )
+from certigraph.adapters.scienceworld.factors import find_kind
 from certigraph.adapters.scienceworld.world import PENDING_QUESTION
 from certigraph.state.records import CHECK, WRITTEN, Action, Observation, Predicate, Verdict
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView, needs_rest_of_plan
@@ -294,7 +296,9 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
         tail, observation = state["tail"], state["observation"]
         verdict = _judge_by_shortcut(tail, observation)
-        if grounded and len({*_pending_options(observation)}) == 1:
+        if benchmark.drafted and verdict is None:
+            verdict = _judge_draft(tail, observation, state["evidence"].view)
+        elif grounded and len({*_pending_options(observation)}) == 1:
             verdict = Verdict(depth=0, pending=True)  # there is nothing to choose, and nothing was done yet
         elif grounded and (verdict is None or observation.solved):
             verdict = _judge_by_rules(tail, observation, state["evidence"].view)
@@ -456,6 +460,42 @@ def _pass_to_goal(state: ValidateView) -> Verdict:
 def _is_decided(predicate: Predicate, answers: Sequence[Observation], view: str) -> bool:
     decisions = (decide_condition(predicate.text, answer, view) for answer in answers)
     return any(decision is not None and decision.holds for decision in decisions)
+
+
+def _judge_draft(tail: Sequence[Predicate], observation: Observation, view: str) -> Verdict | None:
+    """Judge the conditions of a draft, whose meaning code gave them; None for a condition in words of its own.
+
+    What no rule finds in the reply and the view counts as not shown, so that no model is asked that cannot judge.
+    """
+    known = takewhile(lambda predicate: predicate.kind != "goal", tail)
+    decisions = (_decide_drafted(predicate.text, observation, view) for predicate in known)
+    held = [decision.quote for decision in takewhile(lambda d: d is not None and d.holds, decisions) if decision]
+    if held:
+        return Verdict(depth=len(held), evidence="; ".join(dict.fromkeys(held)), decided_by="code")
+    shown = parse_condition(tail[0].text) is not None
+    return Verdict(depth=0, reason="the world does not show it", decided_by="code") if shown else None
+
+
+def _decide_drafted(text: str, observation: Observation, view: str) -> Decision | None:
+    condition = parse_condition(text)
+    if decision := decide_condition(text, observation, view):
+        return decision
+    if condition is None:
+        return None
+    if condition.kind == "focus":  # the score grows only with the focus that the task asks for next
+        focused = observation.text.startswith(FOCUSED_REPLY) and observation.reward > 0
+        return Decision(focused, observation.text) if focused else None
+    thing, focus = condition.thing.lower(), str(observation.data.get("focus", ""))
+    listed = f"{observation.data.get('look', '')}\n{view}"
+    if condition.kind == "found" and (shown := find_kind(thing, listed)):
+        return Decision(True, shown)
+    if focus and is_vague(thing) and condition.kind in ("have", "placed"):
+        return decide_condition(text.replace(condition.thing, focus, 1), observation, view)
+    return None
+
+
+FOCUSED_REPLY = "You focus on the "
+"""Beginning of the world's reply to a focus."""
 
 
 def _judge_by_rules(tail: Sequence[Predicate], observation: Observation, view: str) -> Verdict | None:

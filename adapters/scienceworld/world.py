@@ -317,6 +317,8 @@ class ScienceWorld(Environment):
 
     def _observation(self, text: str, result: ReplyKind, reward: float, extra: Arguments) -> Observation:
         data: Arguments = {**self.tally.data(), "result": result, "room": self.room, **extra}
+        if self.focus:
+            data["focus"] = self.focus
         if self.options:
             data["options"] = list(self.options)
         accepted = result not in {"rejected", "ambiguous"}

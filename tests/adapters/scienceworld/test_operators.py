@@ -458,6 +458,29 @@ def test_what_rules_decide_is_certified_in_a_cascade_and_the_model_is_asked_for_
     assert validate(worded, arrived).depth == 1, "a goal is never decided by words"
 
 
+DRAFTED = [
+    ("The location of the animal is known.", {"look": "In it, you see:\n\ta blue jay"}, 1),
+    ("The location of the animal is known.", {"look": "In it, you see:\n\ta painting"}, 0),
+    ("The location of the plant is known.", {}, 1),
+    ("The animal is in focus.", {"text": "You focus on the blue jay.", "reward": 0.5}, 1),
+    ("The animal is in focus.", {"text": "You focus on the pillow.", "reward": 0.0}, 0),
+    ("The inventory contains the animal.", {"text": "You move the blue jay to the inventory.", "focus": "blue jay"}, 1),
+    ("The inventory contains the animal.", {"text": "You move the orange to the inventory.", "focus": "blue jay"}, 0),
+    ("The green paint has been made.", {}, 0),
+]
+
+
+@pytest.mark.parametrize(("text", "shown", "depth"), DRAFTED)
+def test_a_draft_is_judged_without_a_model(text: str, shown: dict[str, Any], depth: int):
+    shown = {**shown}
+    verdict = validate(predicates(text), seen(shown.pop("text", "You wonder."), **shown), config="drafted")
+    assert (verdict.depth, verdict.decided_by) == (depth, "code")
+
+
+def test_words_of_a_model_in_a_draft_are_judged_by_a_model():
+    assert validate(predicates("All is well."), seen(), Mind(holds=1), config="drafted").decided_by == "model"
+
+
 def test_the_validator_is_shown_how_all_actions_to_be_judged_changed_the_score():
     turns = tuple(Turn(action=f"step {n}", observation="Done.", reward=n / 100) for n in (33, 7))
     mind = Mind(holds=0)
