@@ -312,7 +312,7 @@ def execute_subtask(*, ahead: int = MAX_AHEAD) -> Operator:
             return await call_operator(react.execute, state, runtime)
         actions, maximum = await admissible_actions(runtime), limits_of(state["task"], runtime).options
         if len(actions) == 1:
-            # nothing is chosen: what was said with the action before, which led here, still holds
+            # nothing is chosen: the standing that came with the action before, which led here, still holds
             action = Action(text=actions[0], args=_standing_args(state["standing"] or "continues", ""))
             return {"thought": "", "action": action, "upcoming": state["upcoming"]}
         if following := await next_upcoming(state["upcoming"], state["evidence"].view, state["task"], runtime):

@@ -258,7 +258,7 @@ class ExecutorView(DecideView):
     taken: int
     """Number of actions that were taken for the subtask."""
     standing: Standing | None
-    """How the subtask stood by the Executor when it chose the latest of these actions; None if there is none."""
+    """Standing of the subtask by the Executor's latest one of these actions; None if there is none."""
 
 
 class AlignView(TypedDict):
