@@ -386,7 +386,7 @@ def test_a_process_killed_during_the_start_leaves_no_jvm(seed: int, tmp_path: Pa
     with subprocess.Popen([sys.executable, "-c", STARTING], env=environment, stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline() == b"ready\n"
-        if not becomes(lambda: bool(working_in(tmp_path)), 30):
+        if not becomes(lambda: bool(working_in(tmp_path)), 120):
             raise AssertionError("no JVM was started")
         time.sleep(random.Random(seed).uniform(0, 0.8))
         parent.send_signal(signal.SIGKILL)
