@@ -111,6 +111,9 @@ class LiveEpisode:
 
     def replay(self, steps: Sequence[Step]) -> None:
         """Repeat logged actions. Raises Fault if an observation differs from the logged one."""
+        if not self.environment.replayable:
+            self.recall(steps)
+            return
         for number, step in enumerate(steps, 1):
             with self.lock:
                 digest = self._step(step.action).digest()
@@ -121,6 +124,14 @@ class LiveEpisode:
                     "the world or its data changed since the run started, or its `reset` does not start it again: "
                     "start a new run",
                 )
+
+    def recall(self, steps: Sequence[Step]) -> None:
+        """Add actions that were taken elsewhere to the log, without taking them again."""
+        with self.lock:
+            self.check_open()
+            for step in steps:
+                call_environment(self.environment.recall, step.action)
+                self.log.append(step)
 
     def evidence(self) -> Evidence:
         """Return what the world shows now, and the ids of the passages that it has shown."""

@@ -132,6 +132,8 @@ class Environment(Protocol):
 
     concurrent: bool = False
     """Whether several actions may be stepped in parallel: true for read-only tools, false for simulators."""
+    replayable: bool = True
+    """Whether a lost world is rebuilt by repeating its logged actions. If not, `recall` gets them instead of `step`."""
 
     @abstractmethod
     def reset(self) -> Observation:
@@ -144,6 +146,10 @@ class Environment(Protocol):
     @abstractmethod
     def score(self) -> Scores:
         """Return the official score of the world in its present state."""
+
+    def recall(self, action: Action) -> None:
+        """Note an action that was taken before, without taking it again, in a world that is not replayable."""
+        return
 
     def view(self) -> str:
         """Return what the world shows now, independent of the last action. Does not change the world."""
@@ -204,6 +210,8 @@ class Benchmark(Protocol):
     """Opening phrases of actions in lower case, and the world's own phrase: "take" -> "pick up"."""
     status_lines: Sequence[str] = ()
     """Beginnings of the lines of a world's view that say how far the episode is, such as a number of moves."""
+    accumulates: bool = False
+    """Whether the world's view consists of its answers so far. Prompts that show the answers leave such a view out."""
     instant: bool = False
     """Whether worlds answer in microseconds, so that they are called without a thread."""
     queues: bool = False
@@ -468,6 +476,7 @@ class Context(BaseModel):
     chat: SkipJsonSchema[LiveChat] = Field(
         default=None, exclude=True, description="a live LangChain chat model for every role"
     )
+    own: SkipJsonSchema[Any] = Field(default=None, exclude=True, description="the caller's own context of an agent")
     callbacks: SkipJsonSchema[LiveCallbacks] = Field(
         default=None, exclude=True, description="LangChain callbacks of the run"
     )

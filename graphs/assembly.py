@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from functools import cache, wraps
 from itertools import pairwise
 from threading import Lock
-from typing import Any, Self, get_args, get_type_hints
+from typing import Any, NamedTuple, Self, get_args, get_type_hints
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph
@@ -19,6 +19,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite, StateUpdate
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
 from pydantic import JsonValue, TypeAdapter, ValidationError
+from typing_extensions import TypedDict, is_typeddict
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import graph_scope
@@ -56,10 +57,10 @@ class ThreadContexts:
             while len(self._contexts) > MAX_REMEMBERED_THREADS:
                 self._contexts.popitem(last=False)
 
-    def find(self, config: RunnableConfig | None) -> Context:
-        """Return the context of the thread's latest run in this process, else the default one."""
+    def find(self, config: RunnableConfig | None) -> Context | None:
+        """Return the context of the thread's latest run in this process; None if there was none."""
         with self._lock:
-            return self._contexts.get(_thread_of(config)) or Context()
+            return self._contexts.get(_thread_of(config))
 
 
 def _thread_of(config: RunnableConfig | None) -> str:
@@ -69,12 +70,13 @@ def _thread_of(config: RunnableConfig | None) -> str:
 THREAD_CONTEXTS = ThreadContexts()
 
 
-def with_runtime(config: RunnableConfig) -> RunnableConfig:
+def with_runtime(config: RunnableConfig, default: Context) -> RunnableConfig:
     """Return the configuration with a LangGraph runtime.
 
-    When the state is edited, routers need a runtime to decide where the run continues.
+    When the state is edited, routers need a runtime to decide where the run continues. Its context is that of the
+    thread's latest run in this process, else `default`.
     """
-    runtime = Runtime(context=THREAD_CONTEXTS.find(config))
+    runtime = Runtime(context=THREAD_CONTEXTS.find(config) or default)
     return {**config, "configurable": {RUNTIME_KEY: runtime, **config.get("configurable", {})}}
 
 
@@ -192,6 +194,10 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
             finally:
                 await scope.aend()
 
+    def default_context(self) -> Context:
+        """Return the context of a run to which the caller gives none."""
+        return Context()
+
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Graph:
         """Draw the graph as LangGraph does, without nodes that the world does not need.
 
@@ -215,20 +221,42 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
     def bulk_update_state(self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]) -> RunnableConfig:
         """Apply updates as in LangGraph; values may be JSON, and the routers after the last node get a runtime."""
         with _naming_missing_keys():
-            return super().bulk_update_state(with_runtime(config), self._to_records(config, supersteps))
+            return super().bulk_update_state(
+                with_runtime(config, self.default_context()), self._to_records(config, supersteps)
+            )
 
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         """Apply updates as `bulk_update_state` does, asynchronously."""
         with _naming_missing_keys():
-            return await super().abulk_update_state(with_runtime(config), self._to_records(config, supersteps))
+            return await super().abulk_update_state(
+                with_runtime(config, self.default_context()), self._to_records(config, supersteps)
+            )
 
     def _to_records(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> Sequence[Sequence[StateUpdate]]:
         inner = config.get("configurable", {}).get("checkpoint_ns")  # an inner graph's state, which it converts itself
         return supersteps if inner else to_records(self.builder.state_schema, supersteps)
+
+
+def extend_state(state: type[Any], further: type[Any] | None) -> type[Any]:
+    """Return the schema of a state with the keys of another one in addition.
+
+    Raises:
+        TypeError: the other schema is no TypedDict, or has a key of the first one with another type.
+    """
+    if further is None:
+        return state
+    if not is_typeddict(further):
+        raise TypeError(
+            f"state_schema={further!r:.100} is no TypedDict: declare the keys in a class of typing.TypedDict"
+        )
+    usual, added = (get_type_hints(schema, include_extras=True) for schema in (state, further))
+    if taken := [key for key in added if key in usual and added[key] != usual[key]]:
+        raise TypeError(f"the state key {taken[0]!r} of {further.__name__} is taken by the graph: rename it")
+    return TypedDict(f"{state.__name__}With{further.__name__}", {**usual, **added}, total=False)  # type: ignore[operator, no-any-return]
 
 
 class Assembly(StateGraph[Any, Context, Any, Any]):
@@ -241,11 +269,62 @@ class Assembly(StateGraph[Any, Context, Any, Any]):
         """Compile the graph, as in LangGraph."""
         return EpisodicGraph(**vars(super().compile(*args, **kwargs)))
 
+    def insert(self, name: str, node: Any, *, between: tuple[str, str]) -> Self:
+        """Insert a node on the way from one node to another.
+
+        Args:
+            name: name of the new node.
+            node: a function of the state, as LangGraph takes it.
+            between: the node before, and the node after; START and END are allowed.
+
+        Raises:
+            ValueError: no edge leads from the one to the other.
+        """
+        source, target = between
+        self.add_node(name, node, input_schema=self.state_schema)
+        if not self.redirect(source, target, name):
+            raise ValueError(f"no edge leads from {source!r} to {target!r}: the edges are {sorted(self.edges)}")
+        return self.add_edge(name, target)
+
+    def redirect(self, source: str | None, target: str, new: str) -> bool:
+        """Let edges lead to another node, conditional ones included; return whether there was any.
+
+        Args:
+            source: the node before; None for all nodes.
+            target: the node to which the edges lead.
+            new: the node to which they lead from now on.
+        """
+        moved = {edge for edge in self.edges if edge[1] == target and source in (None, edge[0])}
+        self.edges = (self.edges - moved) | {(start, new) for start, _ in moved}
+        found = bool(moved)
+        for start, branches in self.branches.items():
+            for name, branch in branches.items():
+                if source in (None, start) and branch.ends and target in branch.ends.values():
+                    ends = {edge: new if end == target else end for edge, end in branch.ends.items()}
+                    branches[name] = branch._replace(ends=ends)
+                    found = True
+        return found
+
     def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:
         """Add conditional edges, as in LangGraph; a `path` that is a plain function runs without a thread."""
         return super().add_conditional_edges(
-            source, _run_in_place(path) if inspect.isfunction(path) else path, path_map
+            source, run_in_place(path) if inspect.isfunction(path) else path, path_map
         )
+
+
+class Schemas(NamedTuple):
+    """Schemas with which a graph is extended to be a part of a user's application."""
+
+    state: type[Any] | None = None
+    """TypedDict with further keys of the graph's state; its nodes leave them as they are."""
+    input: type[Any] | None = None
+    """Schema of the graph's input instead of the usual one, a task."""
+    output: type[Any] | None = None
+    """Schema of the graph's output; None for the complete state."""
+
+
+UNEXTENDED = Schemas()
+"""Schemas of a graph as it is."""
 
 
 def assemble(
@@ -253,6 +332,7 @@ def assemble(
     input_schema: type[Any],
     slots: Sequence[Slot],
     swaps: Mapping[str, object],
+    schemas: Schemas = UNEXTENDED,
 ) -> Assembly:
     """Build a graph with one node for each slot. It has no edges yet.
 
@@ -264,12 +344,16 @@ def assemble(
         input_schema: schema of the graph's input.
         slots: the slots with their defaults, in the order of the drawing.
         swaps: operators by slot that replace the defaults.
+        schemas: schemas with which the graph is extended.
 
     Raises:
         TypeError: a swap names no slot, or is not an operator.
     """
     check_slots(swaps, [slot.name for slot in slots])
-    builder = Assembly(state, context_schema=Context, input_schema=input_schema)
+    state = extend_state(state, schemas.state)
+    builder = Assembly(
+        state, context_schema=Context, input_schema=schemas.input or input_schema, output_schema=schemas.output
+    )
     builder.answer_nodes = [slot.name for slot in slots if slot.answers_only]
     for slot in slots:
         operator: Any = swaps.get(slot.name, slot.default)
@@ -326,7 +410,8 @@ def swapped_specs(operators: Mapping[str, JsonValue], usual: Mapping[str, JsonVa
     return {slot: Spec.model_validate(spec) for slot, spec in operators.items() if spec != usual.get(slot)}
 
 
-def _run_in_place(path: Callable[..., Any]) -> RunnableCallable:
+def run_in_place(path: Callable[..., Any]) -> RunnableCallable:
+    """Wrap a function as a router or node that works with `invoke` and `ainvoke` and never gets a thread of its own."""
     if inspect.iscoroutinefunction(path):
         return RunnableCallable(None, path, name=path.__name__, trace=False)
 

@@ -15,20 +15,31 @@ from langgraph.types import Checkpointer
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import assemble
+from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, assemble
 from certigraph.nodes import beliefs, react
 from certigraph.nodes.beliefs import native, with_memory
 from certigraph.nodes.gates import exhaustion_gate, no_gate
 from certigraph.nodes.react import PBAI_DEFAULTS, pursue
 from certigraph.nodes.search import answer
 from certigraph.nodes.slots import Slot
+from certigraph.nodes.tools import APPROVE
 from certigraph.nodes.world import act, reset
 from certigraph.state.records import LimitReached
 from certigraph.state.run import ReActState as State
 from certigraph.state.run import RunInput
 from certigraph.state.search import search_ending as ending
 
-__all__ = ["SearchGraph", "SearchOperators", "State", "build", "build_search_loop", "ending", "graph"]
+__all__ = [
+    "SearchGraph",
+    "SearchOperators",
+    "State",
+    "build",
+    "build_search_loop",
+    "builder",
+    "ending",
+    "graph",
+    "search_loop_builder",
+]
 
 SearchGraph = CompiledStateGraph[State, Context, RunInput, State]
 
@@ -42,6 +53,7 @@ class SearchOperators(TypedDict, total=False):
     reset: Operator
     gate: Operator
     decide: Operator
+    approve: Operator
     act: Operator
     memory: Operator | str
     answer: Operator
@@ -57,15 +69,29 @@ def build_search_loop(
     checkpointer: Checkpointer,
     deciding: Slot = react.DECIDE,
 ) -> SearchGraph:
-    """Build the loop of a search agent; unless `swaps` says otherwise, with the memory `native` and without a gate.
+    """Build the graph of a search agent; arguments are those of `search_loop_builder`."""
+    graph = search_loop_builder(decide, swaps, rounds=rounds, deciding=deciding)
+    return graph.compile(checkpointer=checkpointer, name=name)
+
+
+def search_loop_builder(
+    decide: Operator,
+    swaps: Mapping[str, object],
+    *,
+    rounds: int,
+    deciding: Slot = react.DECIDE,
+    schemas: Schemas = UNEXTENDED,
+) -> Assembly:
+    """Return the loop of a search agent before it is compiled.
+
+    Unless `swaps` says otherwise, it has the memory `native` and no gate.
 
     Args:
-        name: name of the graph.
         decide: the agent's operator for the slot `decide`.
         swaps: operators by slot that replace the defaults.
         rounds: maximum number of rounds in worlds that take an answer, unless `Limits.rounds` is set.
-        checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
         deciding: the slot `decide`; `DECIDE_WITH_BELIEF` if the agent writes its memory itself.
+        schemas: schemas with which the graph is extended.
     """
 
     def after_gate(state: State, runtime: Runtime[Context]) -> str:
@@ -92,26 +118,42 @@ def build_search_loop(
         react.RESET.filled(reset),
         beliefs.GATE.filled(no_gate),
         deciding.filled(decide)._replace(skip=require_rounds),
+        APPROVE,
         react.ACT.filled(act),
         beliefs.MEMORY.filled(native),
         beliefs.ANSWER.filled(answer),
         beliefs.DELIVER.filled(act),
     )
-    builder = assemble(State, RunInput, slots, with_memory(swaps))
-    builder.add_edge(START, "reset")
-    builder.add_edge("reset", "gate")
-    builder.add_conditional_edges("gate", after_gate, {"continue": "decide", "stop": "answer", "unanswered": END})
-    builder.add_edge("decide", "act")
-    builder.add_conditional_edges("act", after_act, {"observed": "memory", "over": END})
-    builder.add_edge("memory", "gate")
-    builder.add_edge("answer", "deliver")
-    builder.add_edge("deliver", END)
-    return builder.compile(checkpointer=checkpointer, name=name)
+    graph = assemble(State, RunInput, slots, with_memory(swaps), schemas)
+    graph.add_edge(START, "reset")
+    graph.add_edge("reset", "gate")
+    graph.add_conditional_edges("gate", after_gate, {"continue": "decide", "stop": "answer", "unanswered": END})
+    add_path(graph, "decide", "approve", "act")
+    graph.add_conditional_edges("act", after_act, {"observed": "memory", "over": END})
+    graph.add_edge("memory", "gate")
+    graph.add_edge("answer", "deliver")
+    graph.add_edge("deliver", END)
+    return graph
 
 
 def after_act(state: State) -> str:
     """Return `over` if the world has ended, for example by the agent's answer, else `observed`."""
     return "over" if state["observation"].done else "observed"
+
+
+def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[SearchOperators]) -> Assembly:
+    """Return the graph before it is compiled, so that it can be extended: `builder().insert(...)`.
+
+    Args:
+        schemas: schemas with which the graph is extended.
+        **operators: operators by slot, as in `build`.
+
+    Raises:
+        TypeError: a keyword names no slot.
+        UnknownName: there is no memory of that name.
+    """
+    defaults = SearchOperators(memory="structured", gate=exhaustion_gate())
+    return search_loop_builder(pursue(), {**defaults, **operators}, rounds=PBAI_DEFAULTS.rounds, schemas=schemas)
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[SearchOperators]) -> SearchGraph:
@@ -121,10 +163,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[SearchOperators
         TypeError: a keyword names no slot.
         UnknownName: there is no memory of that name.
     """
-    defaults = SearchOperators(memory="structured", gate=exhaustion_gate())
-    return build_search_loop(
-        "pbai", pursue(), {**defaults, **operators}, rounds=PBAI_DEFAULTS.rounds, checkpointer=checkpointer
-    )
+    return builder(**operators).compile(checkpointer=checkpointer, name="pbai")
 
 
 graph = build()

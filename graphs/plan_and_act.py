@@ -10,12 +10,13 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer
 
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import add_path, assemble
+from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, assemble
 from certigraph.graphs.react import after_act
 from certigraph.nodes import plans as slots
 from certigraph.nodes import react
 from certigraph.nodes.plans import plan, replan
 from certigraph.nodes.react import decide
+from certigraph.nodes.tools import APPROVE
 from certigraph.nodes.world import act, reset
 from certigraph.state.run import RunInput
 from certigraph.state.run import turns_message as message
@@ -24,7 +25,7 @@ from certigraph.state.subtask import (
     SubtaskState as State,
 )
 
-__all__ = ["State", "build", "ending", "graph", "message"]
+__all__ = ["State", "build", "builder", "ending", "graph", "message"]
 
 PlanAndActGraph = CompiledStateGraph[State, Context, RunInput, State]
 
@@ -32,6 +33,7 @@ SLOTS = (
     slots.RESET.filled(reset),
     slots.PLAN.filled(plan),
     slots.EXECUTE.filled(decide),
+    APPROVE,
     react.ACT.filled(act),
     slots.REPLAN.filled(replan),
 )
@@ -43,8 +45,27 @@ class PlanAndActOperators(TypedDict, total=False):
     reset: Operator
     plan: Operator
     execute: Operator
+    approve: Operator
     act: Operator
     replan: Operator
+
+
+def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[PlanAndActOperators]) -> Assembly:
+    """Return the graph before it is compiled, so that it can be extended: `builder().insert(...)`.
+
+    Args:
+        schemas: schemas with which the graph is extended.
+        **operators: operators by slot, as in `build`.
+
+    Raises:
+        TypeError: a keyword names no slot.
+    """
+    graph = assemble(State, RunInput, SLOTS, operators, schemas)
+    graph.add_edge(START, "reset")
+    add_path(graph, "reset", "plan", "execute", "approve", "act")
+    graph.add_conditional_edges("act", after_act, {"continue": "replan", "over": END})
+    graph.add_edge("replan", "execute")
+    return graph
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[PlanAndActOperators]) -> PlanAndActGraph:
@@ -53,12 +74,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[PlanAndActOpera
     Raises:
         TypeError: a keyword names no slot.
     """
-    builder = assemble(State, RunInput, SLOTS, operators)
-    builder.add_edge(START, "reset")
-    add_path(builder, "reset", "plan", "execute", "act")
-    builder.add_conditional_edges("act", after_act, {"continue": "replan", "over": END})
-    builder.add_edge("replan", "execute")
-    return builder.compile(checkpointer=checkpointer, name="plan_and_act")
+    return builder(**operators).compile(checkpointer=checkpointer, name="plan_and_act")
 
 
 graph = build()

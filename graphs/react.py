@@ -12,21 +12,22 @@ from langgraph.runtime import Runtime
 from langgraph.types import Checkpointer
 
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import assemble, check_slots
-from certigraph.graphs.pbai import build_search_loop
+from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, assemble, check_slots
+from certigraph.graphs.pbai import search_loop_builder
 from certigraph.nodes import react as slots
 from certigraph.nodes.react import REACT_DEFAULTS, decide
+from certigraph.nodes.tools import APPROVE
 from certigraph.nodes.world import act, reset
 from certigraph.state.run import ReActState as State
 from certigraph.state.run import RunInput
 from certigraph.state.run import turns_message as message
 from certigraph.state.search import search_ending as ending
 
-__all__ = ["State", "build", "ending", "graph", "message"]
+__all__ = ["State", "build", "builder", "ending", "graph", "message"]
 
 ReactGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-SLOTS = (slots.RESET.filled(reset), slots.DECIDE.filled(decide), slots.ACT.filled(act))
+SLOTS = (slots.RESET.filled(reset), slots.DECIDE.filled(decide), APPROVE, slots.ACT.filled(act))
 
 
 def after_act(state: State, runtime: Runtime[Context]) -> str:
@@ -42,11 +43,34 @@ class ReactOperators(TypedDict, total=False):
 
     reset: Operator
     decide: Operator
+    approve: Operator
     act: Operator
     gate: Operator
     memory: Operator | str
     answer: Operator
     deliver: Operator
+
+
+def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[ReactOperators]) -> Assembly:
+    """Return the graph before it is compiled, so that it can be extended: `builder().insert(...)`.
+
+    Args:
+        schemas: schemas with which the graph is extended.
+        **operators: operators by slot, as in `build`.
+
+    Raises:
+        TypeError: a keyword names no slot.
+        UnknownName: there is no memory of that name.
+    """
+    check_slots(operators, [*ReactOperators.__annotations__])
+    if {"gate", "memory", "answer", "deliver"} & set(operators):
+        return search_loop_builder(decide, operators, rounds=REACT_DEFAULTS.rounds, schemas=schemas)
+    graph = assemble(State, RunInput, SLOTS, operators, schemas)
+    graph.add_edge(START, "reset")
+    graph.add_edge("reset", "decide")
+    add_path(graph, "decide", "approve", "act")
+    graph.add_conditional_edges("act", after_act, {"continue": "decide", "over": END})
+    return graph
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[ReactOperators]) -> ReactGraph:
@@ -61,15 +85,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[ReactOperators]
         TypeError: a keyword names no slot.
         UnknownName: there is no memory of that name.
     """
-    check_slots(operators, [*ReactOperators.__annotations__])
-    if {"gate", "memory", "answer", "deliver"} & set(operators):
-        return build_search_loop("react", decide, operators, rounds=REACT_DEFAULTS.rounds, checkpointer=checkpointer)
-    builder = assemble(State, RunInput, SLOTS, operators)
-    builder.add_edge(START, "reset")
-    builder.add_edge("reset", "decide")
-    builder.add_edge("decide", "act")
-    builder.add_conditional_edges("act", after_act, {"continue": "decide", "over": END})
-    return builder.compile(checkpointer=checkpointer, name="react")
+    return builder(**operators).compile(checkpointer=checkpointer, name="react")
 
 
 graph = build()

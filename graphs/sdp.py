@@ -21,13 +21,14 @@ from langgraph.types import Checkpointer
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import Assembly, add_path, assemble
+from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, assemble
 from certigraph.nodes import beliefs
 from certigraph.nodes import sdp as slots
 from certigraph.nodes.beliefs import with_memory
 from certigraph.nodes.sdp import certify, propose, realize, replan, validate
 from certigraph.nodes.search import answer
 from certigraph.nodes.slots import Slot
+from certigraph.nodes.tools import APPROVE
 from certigraph.nodes.world import act, reset
 from certigraph.state.run import RunInput, is_stopped
 from certigraph.state.sdp import SDPState, needs_rest_of_plan
@@ -35,7 +36,7 @@ from certigraph.state.sdp import SDPState as State
 from certigraph.state.sdp import sdp_ending as ending
 from certigraph.state.sdp import sdp_message as message
 
-__all__ = ["State", "build", "ending", "graph", "message"]
+__all__ = ["State", "build", "builder", "ending", "graph", "message"]
 
 SDPGraph = CompiledStateGraph[State, Context, RunInput, State]
 
@@ -43,6 +44,7 @@ SLOTS = (
     slots.RESET.filled(reset),
     slots.PROPOSE.filled(propose),
     slots.REALIZE.filled(realize),
+    APPROVE,
     slots.ACT.filled(act),
     beliefs.MEMORY,
     beliefs.GATE,
@@ -95,14 +97,15 @@ def after_certify(state: State, runtime: Runtime[Context]) -> str:
 class SDPOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot.
 
-    `memory` and `gate` (from the paper on CGDP), `audit` and `revalidate` are optional nodes, which the SDP paper does
-    not have. `revalidate` needs a benchmark whose Replan plans again for conditions that held and were then made false
-    (`Benchmark.replans_undone`).
+    `memory` and `gate` (from the paper on CGDP), `approve`, `audit` and `revalidate` are optional nodes, which the SDP
+    paper does not have. `revalidate` needs a benchmark whose Replan plans again for conditions that held and were then
+    made false (`Benchmark.replans_undone`).
     """
 
     reset: Operator
     propose: Operator
     realize: Operator
+    approve: Operator
     act: Operator
     memory: Operator | str
     gate: Operator
@@ -115,6 +118,31 @@ class SDPOperators(TypedDict, total=False):
     deliver: Operator
 
 
+def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[SDPOperators]) -> Assembly:
+    """Return the graph before it is compiled, so that it can be extended: `builder().insert(...)`.
+
+    Args:
+        schemas: schemas with which the graph is extended.
+        **operators: operators by slot, as in `build`.
+
+    Raises:
+        TypeError: a keyword names no slot.
+    """
+    graph = assemble(State, RunInput, guard_revalidation(SLOTS, operators), with_memory(operators), schemas)
+    graph.add_edge(START, "reset")
+    graph.add_edge("reset", "propose")
+    graph.add_conditional_edges("propose", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})
+    add_path(graph, "realize", "approve", "act", "memory", "gate", "validate")
+    advanced = {"advance": "realize", "goal": END, "extend": "replan", "stuck": "replan", "forced": "answer"}
+    graph.add_conditional_edges("certify", after_certify, advanced)
+    certified = {"certified": "certify", "retry": "realize", "stuck": "replan", "exhausted": END, "forced": "answer"}
+    add_checked_edges(graph, after_validate, certified)
+    graph.add_conditional_edges("replan", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})
+    add_path(graph, "answer", "deliver")
+    graph.add_edge("deliver", END)
+    return graph
+
+
 def build(checkpointer: Checkpointer = None, **operators: Unpack[SDPOperators]) -> SDPGraph:
     """Build SDP's graph, with your own operator in every slot that a keyword names.
 
@@ -125,19 +153,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[SDPOperators]) 
     Raises:
         TypeError: a keyword names no slot.
     """
-    builder = assemble(State, RunInput, guard_revalidation(SLOTS, operators), with_memory(operators))
-    builder.add_edge(START, "reset")
-    builder.add_edge("reset", "propose")
-    builder.add_conditional_edges("propose", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})
-    add_path(builder, "realize", "act", "memory", "gate", "validate")
-    advanced = {"advance": "realize", "goal": END, "extend": "replan", "stuck": "replan", "forced": "answer"}
-    builder.add_conditional_edges("certify", after_certify, advanced)
-    certified = {"certified": "certify", "retry": "realize", "stuck": "replan", "exhausted": END, "forced": "answer"}
-    add_checked_edges(builder, after_validate, certified)
-    builder.add_conditional_edges("replan", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})
-    add_path(builder, "answer", "deliver")
-    builder.add_edge("deliver", END)
-    return builder.compile(checkpointer=checkpointer, name="sdp")
+    return builder(**operators).compile(checkpointer=checkpointer, name="sdp")
 
 
 # The edges after Validate, with those of the optional nodes `audit` and `revalidate`.

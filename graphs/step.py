@@ -18,12 +18,13 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Checkpointer
 
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import add_path, assemble
+from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, assemble
 from certigraph.graphs.reflexion import add_episode_edges, without_store
 from certigraph.nodes import beliefs, react, step
 from certigraph.nodes.beliefs import with_memory
 from certigraph.nodes.lessons import memorise, recall
 from certigraph.nodes.step import align, assess_when_due, execute_subtask, planner
+from certigraph.nodes.tools import APPROVE
 from certigraph.nodes.world import act, begin, conclude, reset
 from certigraph.state.run import RunInput
 from certigraph.state.step import StepState as State
@@ -31,7 +32,7 @@ from certigraph.state.step import is_handed_back
 from certigraph.state.step import trials_ending as ending
 from certigraph.state.step import trials_message as message
 
-__all__ = ["State", "build", "ending", "graph", "message"]
+__all__ = ["State", "build", "builder", "ending", "graph", "message"]
 
 StepGraph = CompiledStateGraph[State, Context, RunInput, State]
 
@@ -42,6 +43,7 @@ SLOTS = (
     step.PLANNER.filled(planner),
     step.EXECUTOR.filled(execute_subtask()),
     step.ALIGN.filled(align),
+    APPROVE,
     step.ACT.filled(act),
     beliefs.EXTRACT,
     beliefs.GATE,
@@ -80,12 +82,34 @@ class StepOperators(TypedDict, total=False):
     planner: Operator
     executor: Operator
     align: Operator
+    approve: Operator
     act: Operator
     extract: Operator | str
     gate: Operator
     assess: Operator
     conclude: Operator
     memory: Operator
+
+
+def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[StepOperators]) -> Assembly:
+    """Return the graph before it is compiled, so that it can be extended: `builder().insert(...)`.
+
+    Args:
+        schemas: schemas with which the graph is extended.
+        **operators: operators by slot, as in `build`.
+
+    Raises:
+        TypeError: a keyword names no slot.
+    """
+    graph = assemble(State, RunInput, SLOTS, with_memory(operators, "extract"), schemas)
+    add_episode_edges(graph, first="planner", learn="memory")
+    graph.add_edge("planner", "executor")
+    graph.add_conditional_edges("executor", after_executor, {"proposed": "align", "handed_back": "assess"})
+    approved = "approve" if "approve" in operators else "act"
+    graph.add_conditional_edges("align", after_align, {"approved": approved, "refused": "executor"})
+    add_path(graph, "approve", "act", "extract", "gate", "assess")
+    graph.add_conditional_edges("assess", after_assess, {"continue": "executor", "next": "planner", "over": "conclude"})
+    return graph
 
 
 def build(
@@ -101,16 +125,7 @@ def build(
     Raises:
         TypeError: a keyword names no slot.
     """
-    builder = assemble(State, RunInput, SLOTS, with_memory(operators, "extract"))
-    add_episode_edges(builder, first="planner", learn="memory")
-    builder.add_edge("planner", "executor")
-    builder.add_conditional_edges("executor", after_executor, {"proposed": "align", "handed_back": "assess"})
-    builder.add_conditional_edges("align", after_align, {"approved": "act", "refused": "executor"})
-    add_path(builder, "act", "extract", "gate", "assess")
-    builder.add_conditional_edges(
-        "assess", after_assess, {"continue": "executor", "next": "planner", "over": "conclude"}
-    )
-    return builder.compile(checkpointer=checkpointer, store=store or InMemoryStore(), name="step")
+    return builder(**operators).compile(checkpointer=checkpointer, store=store or InMemoryStore(), name="step")
 
 
 graph = without_store(build())

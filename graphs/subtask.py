@@ -13,12 +13,13 @@ from langgraph.types import Checkpointer
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import add_path, assemble
+from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, assemble
 from certigraph.nodes import beliefs, react
 from certigraph.nodes import plans as slots
 from certigraph.nodes.beliefs import with_memory
 from certigraph.nodes.plans import plan, replan, supervise
 from certigraph.nodes.react import execute
+from certigraph.nodes.tools import APPROVE
 from certigraph.nodes.world import act, reset
 from certigraph.state.run import RunInput
 from certigraph.state.subtask import (
@@ -28,7 +29,7 @@ from certigraph.state.subtask import (
     subtask_ending as ending,
 )
 
-__all__ = ["State", "SubtaskOperators", "build", "ending", "graph"]
+__all__ = ["State", "SubtaskOperators", "build", "builder", "ending", "graph"]
 
 SubtaskGraph = CompiledStateGraph[State, Context, RunInput, State]
 
@@ -36,6 +37,7 @@ SLOTS = (
     slots.RESET.filled(reset),
     slots.PLAN.filled(plan),
     slots.EXECUTE.filled(execute),
+    APPROVE,
     react.ACT.filled(act),
     beliefs.MEMORY,
     beliefs.GATE,
@@ -59,11 +61,31 @@ class SubtaskOperators(TypedDict, total=False):
     reset: Operator
     plan: Operator
     execute: Operator
+    approve: Operator
     act: Operator
     memory: Operator | str
     gate: Operator
     supervise: Operator
     replan: Operator
+
+
+def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[SubtaskOperators]) -> Assembly:
+    """Return the graph before it is compiled, so that it can be extended: `builder().insert(...)`.
+
+    Args:
+        schemas: schemas with which the graph is extended.
+        **operators: operators by slot, as in `build`.
+
+    Raises:
+        TypeError: a keyword names no slot.
+    """
+    graph = assemble(State, RunInput, SLOTS, with_memory(operators), schemas)
+    graph.add_edge(START, "reset")
+    add_path(graph, "reset", "plan", "execute", "approve", "act", "memory", "gate", "supervise")
+    paths = {"more": "execute", "off_plan": "replan", "done": END}
+    graph.add_conditional_edges("supervise", after_supervise, paths)
+    graph.add_edge("replan", "execute")
+    return graph
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[SubtaskOperators]) -> SubtaskGraph:
@@ -72,13 +94,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[SubtaskOperator
     Raises:
         TypeError: a keyword names no slot.
     """
-    builder = assemble(State, RunInput, SLOTS, with_memory(operators))
-    builder.add_edge(START, "reset")
-    add_path(builder, "reset", "plan", "execute", "act", "memory", "gate", "supervise")
-    paths = {"more": "execute", "off_plan": "replan", "done": END}
-    builder.add_conditional_edges("supervise", after_supervise, paths)
-    builder.add_edge("replan", "execute")
-    return builder.compile(checkpointer=checkpointer, name="subtask")
+    return builder(**operators).compile(checkpointer=checkpointer, name="subtask")
 
 
 graph = build()

@@ -25,7 +25,7 @@ from certigraph.adapters.models.prompts import bullet_list, clip, quote, unquote
 from certigraph.adapters.models.schemas import MAX_FREE_TEXT
 from certigraph.adapters.processes import is_invoked
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import assemble, check_slots, operators_of, swapped_specs
+from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, assemble, check_slots, operators_of, swapped_specs
 from certigraph.nodes import tdp as slots
 from certigraph.nodes.slots import SUBTASK_KEY, Spec, factory, share_context
 from certigraph.nodes.tdp import decompose, gather, revise
@@ -58,7 +58,7 @@ from certigraph.state.tdp import tdp_message as message
 # there or between batches, and the run can be resumed with a larger one. World steps are distributed too: a node that
 # has used up its steps fails. If no steps are left for pending nodes, the run ends with `limit:steps`.
 
-__all__ = ["State", "build", "ending", "graph", "message"]
+__all__ = ["State", "build", "builder", "ending", "graph", "message"]
 
 TDPGraph = CompiledStateGraph[State, Context, RunInput, State]
 
@@ -92,11 +92,42 @@ class TDPOperators(TypedDict, total=False):
     revise: Operator
     plan: Operator
     execute: Operator
+    approve: Operator
     act: Operator
     memory: Operator | str
     gate: Operator
     supervise: Operator
     replan: Operator
+
+
+def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[TDPOperators]) -> Assembly:
+    """Return the graph before it is compiled, so that it can be extended: `builder().insert(...)`.
+
+    Args:
+        schemas: schemas with which the graph is extended.
+        **operators: operators by slot, as in `build`.
+
+    Raises:
+        TypeError: a keyword names no slot.
+    """
+    outer_slots = {slot.name for slot in SLOTS}
+    outer: dict[str, Any] = {name: value for name, value in operators.items() if name in outer_slots}
+    inner: dict[str, Any] = {name: value for name, value in operators.items() if name not in outer_slots}
+    check_slots(operators, [*TDPOperators.__annotations__])
+    if inner and "solve" in outer:
+        one = next(iter(inner))
+        fix = f"give them to the graph that solves: solve=GRAPH.build({one}=...)"
+        raise TypeError(f"{', '.join(inner)}: {fix}, on the command line --swap solve=GRAPH:{one}=...")
+
+    outer["solve"] = to_solver(outer["solve"]) if "solve" in outer else solve(**inner)
+    graph = assemble(State, RunInput, SLOTS, outer, schemas)
+    graph.add_edge(START, "reset")
+    graph.add_edge("reset", "decompose")
+    graph.add_conditional_edges("decompose", dispatch, {"ready": "solve"})
+    graph.add_edge("solve", "gather")
+    graph.add_conditional_edges("gather", after_gather, {"batch_done": "revise", "over": END})
+    graph.add_conditional_edges("revise", dispatch, {"ready": "solve", "finished": END})
+    return graph
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[TDPOperators]) -> TDPGraph:
@@ -110,24 +141,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[TDPOperators]) 
     Raises:
         TypeError: a keyword names no slot, or it names a slot of the sub-task's graph while `solve` is given.
     """
-    outer_slots = {slot.name for slot in SLOTS}
-    outer: dict[str, Any] = {name: value for name, value in operators.items() if name in outer_slots}
-    inner: dict[str, Any] = {name: value for name, value in operators.items() if name not in outer_slots}
-    check_slots(operators, [*TDPOperators.__annotations__])
-    if inner and "solve" in outer:
-        one = next(iter(inner))
-        fix = f"give them to the graph that solves: solve=GRAPH.build({one}=...)"
-        raise TypeError(f"{', '.join(inner)}: {fix}, on the command line --swap solve=GRAPH:{one}=...")
-
-    outer["solve"] = to_solver(outer["solve"]) if "solve" in outer else solve(**inner)
-    builder = assemble(State, RunInput, SLOTS, outer)
-    builder.add_edge(START, "reset")
-    builder.add_edge("reset", "decompose")
-    builder.add_conditional_edges("decompose", dispatch, {"ready": "solve"})
-    builder.add_edge("solve", "gather")
-    builder.add_conditional_edges("gather", after_gather, {"batch_done": "revise", "over": END})
-    builder.add_conditional_edges("revise", dispatch, {"ready": "solve", "finished": END})
-    return builder.compile(checkpointer=checkpointer, name="tdp")
+    return builder(**operators).compile(checkpointer=checkpointer, name="tdp")
 
 
 # Solve: run a graph inside the node, for one sub-task.

@@ -67,6 +67,16 @@ async def recall(state: RecallView, runtime: Runtime[Context]) -> dict[str, Any]
     return {"lessons": (*stored, *unstored)[-SHOWN_LESSONS:]}
 
 
+async def no_lessons(state: RecallView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Begin the episode without lessons of other runs, so that no store is needed."""
+    return {"lessons": tuple(state["lessons"])}
+
+
+async def learn_nothing(state: ReflectView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Keep the lessons as they are after an episode."""
+    return _keep_lessons(state)
+
+
 async def store_lesson(lesson: Lesson, task: Task, runtime: Runtime[Context]) -> None:
     """Write a lesson to the store. A lesson of the same episode, written before a crash, is replaced."""
     run, space, store = _run_id(runtime), namespace_of(task, runtime), store_of(runtime)

@@ -15,13 +15,14 @@ from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.episodes import admissible_actions, candidate_actions, rehearse
 from certigraph.adapters.matching import find_encoder, rank_actions, select_actions
 from certigraph.adapters.models.calls import ask, deliberate
+from certigraph.adapters.models.decisions import decision_prompt, situation_prompt
 from certigraph.adapters.models.prompts import bullet_list, format_attempts, numbered_list, quote
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
 from certigraph.nodes.factored_states import extract_state, interpret_goal
 from certigraph.nodes.operators import call_operator
-from certigraph.nodes.react import decision_prompt, shortlist_queries, situation_prompt
+from certigraph.nodes.react import shortlist_queries
 from certigraph.nodes.rewards import route
 from certigraph.nodes.slots import Slot, Update, factory
 from certigraph.state.records import Action, Fault, Task

@@ -18,6 +18,7 @@ from certigraph.adapters.models.prompts import (
     bullet_list,
     format_history,
     format_turns,
+    format_view,
     numbered_list,
     quote,
     unquote_line,
@@ -142,7 +143,7 @@ async def replan(state: SubtaskReplanView, runtime: Runtime[Context]) -> dict[st
     """Ask the model to replan what is left of a sub-task, given the actions so far and the world's answers."""
     after = REPLAN_QUESTION.format(
         outline=numbered_list(state["outline"]),
-        view=quote(state["evidence"].view),
+        view=format_view(state["evidence"].view, runtime),
         reason=f"What speaks against the plan: {state['reason']}\n" if state["reason"] else "",
         most=limits_of(state["task"], runtime).plan,
         handing=_delivery_instruction(state["task"], runtime),
@@ -232,9 +233,7 @@ REPLAN_QUESTION = """\
 The plan until now:
 {outline}
 
-The world now:
 {view}
-
 {reason}Think first: what is done, and what did the answers show that the plan did not expect? Then give what is left of
 the plan, changed by what was observed: the steps in their order, at most {most}, each one action or a few. Leave out
 what is done, and go another way where one did not work.{handing}
@@ -285,7 +284,7 @@ class SupervisorJudgement(BaseModel):
 async def supervise(state: SuperviseView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model whether the sub-task is completed, failed or continues, and whether its plan still fits."""
     before = f"{format_assignment(state)}Its plan:\n{numbered_list(state['outline'])}\n\n{DONE_SO_FAR}"
-    after = SUPERVISE_QUESTION.format(view=quote(state["evidence"].view))
+    after = SUPERVISE_QUESTION.format(view=format_view(state["evidence"].view, runtime))
     trace = await format_trace(state, before + after, "validator", runtime)
     prompt = build_prompt(runtime, f"{before}{trace.text}\n\n{after}", role=SUPERVISOR_ROLE, cut=trace.cut)
     answer = await ask(prompt, SupervisorJudgement, role="validator", runtime=runtime)
@@ -300,9 +299,7 @@ You watch the work on one assignment in a world known by text alone, after every
 answered, not on what an action was meant to do."""
 
 SUPERVISE_QUESTION = """\
-The world now:
 {view}
-
 How does the assignment stand after the latest answer?
 reason: what that answer shows for the assignment.
 status: completed once what was observed fulfils all that the assignment asks for, failed if it cannot be fulfilled,

@@ -13,16 +13,13 @@ from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.episodes import admissible_actions, candidate_actions
 from certigraph.adapters.matching import NONE_OF_THESE
 from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
+from certigraph.adapters.models.decisions import decision_prompt, situation_prompt
 from certigraph.adapters.models.prompts import (
     TURNS_PER_BLOCK,
-    Prompt,
     build_prompt,
     bullet_list,
     clip,
-    format_history,
-    format_limits,
     quote,
-    quote_history,
     unquote_line,
 )
 from certigraph.adapters.models.schemas import Bounded, Truncated
@@ -112,31 +109,7 @@ KEPT_TURNS = 3
 """MemGPT: number of latest turns that stay in the queue when the others are summarised."""
 
 
-# ReAct's prompt, and the queries of its shortlist of actions.
-
-
-async def situation_prompt(state: DecideView, question: str, runtime: Runtime[Context]) -> Prompt:
-    """Build a prompt from the agent's situation (assignment, notes, turns, the world now) and a question about it."""
-    notes = [*state["advice"], *state["belief"].text.splitlines()]
-    after = f"Assignment: {state['assignment']}\n\n"
-    after += f"To keep in mind:\n{bullet_list(notes)}\n\n" if notes else ""
-    after += f"The world now:\n{quote(state['evidence'].view)}\n\n"
-    profile, limits = await profile_of("executor", runtime), limits_of(state["task"], runtime)
-    if profile.is_small:
-        after += f"Actions used in this episode: {state['steps']} of at most {limits.steps}.\n\n{question}"
-    else:
-        ends = f"{limits.repeats} equal actions in a row with equal answers end the episode." if limits.repeats else ""
-        used = format_limits(state["task"], runtime, used=state["steps"])
-        after += "\n\n".join(filter(None, (f"{used} {ends}".strip(), question)))
-    rest = build_prompt(runtime, after, role=ACTOR)
-    history = format_history(state["turns"], rest.system + rest.user, profile)
-    shown = f"Actions so far and the world's answers, the latest last:\n{quote_history(history)}\n\n"
-    return build_prompt(runtime, shown + after, role=ACTOR, cut=history.cut)
-
-
-async def decision_prompt(state: DecideView, choice: str, runtime: Runtime[Context]) -> Prompt:
-    """Build ReAct's prompt: the situation, the text `choice` about possible actions, and the question what to do."""
-    return await situation_prompt(state, f"{choice}\n{DECIDE_QUESTION}", runtime)
+# The queries of ReAct's shortlist of actions, and what a written action means.
 
 
 def shortlist_queries(state: DecideView) -> list[str]:
@@ -148,11 +121,6 @@ def shortlist_queries(state: DecideView) -> list[str]:
     wanted = [advice for advice in state["advice"] if not advice.startswith(REFUSED_PREFIX)]
     return [state["assignment"], *thoughts, *wanted][:6]
 
-
-ACTOR = """\
-You carry out an assignment in a world that you know by text alone, one action after another. The world answers each
-action. Rely on those answers and not on what you expect: names must be used as the world shows them, an action that had
-no effect has none when it is repeated, and an action that cannot be undone needs a reason."""
 
 MEANING_QUESTION = """\
 You wrote this action, which the world does not list:
@@ -173,12 +141,6 @@ Which of these did you mean? Choose "none of these" if it is none: a wrong thing
 tried as it is.
 {actions}
 """
-
-DECIDE_QUESTION = """\
-Think first: what do the answers so far establish for the assignment, what is still missing, and what would each likely
-action change? Then give the one action to take next.
-"""
-
 
 # The transcript of a search agent in its prompts. It grows only at the end, so that prefix caches hit.
 

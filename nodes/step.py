@@ -18,6 +18,7 @@ from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.episodes import admissible_actions, candidate_actions
 from certigraph.adapters.matching import tokens
 from certigraph.adapters.models.calls import ask, profile_of
+from certigraph.adapters.models.decisions import situation_prompt
 from certigraph.adapters.models.prompts import (
     build_prompt,
     bullet_list,
@@ -331,7 +332,7 @@ async def _choose_action(state: ExecutorView, options: Sequence[str], runtime: R
     question = EXECUTOR_QUESTION.format(choice=choice, field="choice", then="")
     kind: Any = Literal[tuple(options)]
     form = create_model("SubtaskChoice", __base__=SubtaskChoice, choice=(kind, ...))
-    answer = await ask(await react.situation_prompt(state, question, runtime), form, role="executor", runtime=runtime)
+    answer = await ask(await situation_prompt(state, question, runtime), form, role="executor", runtime=runtime)
     action = Action(text=answer.choice, args=_standing_args(answer.standing, answer.report))
     return {"thought": answer.thought, "action": action}
 
@@ -341,7 +342,7 @@ async def _write_actions(state: ExecutorView, ahead: int, runtime: Runtime[Conte
     then = THEN_QUESTION.format(ahead=ahead, substeps=substeps, taken=state["taken"]) if ahead else ""
     choice = "\n\n".join(filter(None, (describe_untaken(state["upcoming"]), react.WRITE_INSTRUCTION)))
     question = EXECUTOR_QUESTION.format(choice=choice, field="action", then=then)
-    prompt = await react.situation_prompt(state, question, runtime)
+    prompt = await situation_prompt(state, question, runtime)
     answer = await ask(prompt, move_form(ahead), role="executor", runtime=runtime)
     standing = answer.standing if answer.action.strip() or answer.standing == "blocked" else "reached"
     args = _standing_args(standing, answer.report)

@@ -6,13 +6,15 @@ from typing import Any
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
-from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of, limits_of, name_task
+from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of, limits_of, live_benchmark, name_task
 from certigraph.adapters.episodes import close_episode, live_episode
 from certigraph.adapters.models.usage import current_meter
 from certigraph.adapters.protocols import Context
+from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.react import episode_limit
+from certigraph.nodes.tools import take_tool_action
 from certigraph.state.records import Fault, LimitReached, Scores, Task
-from certigraph.state.run import FINISH, NestedStart, RunState
+from certigraph.state.run import FINISH, Evidence, NestedStart, RunState
 from certigraph.state.search import search_ending
 from certigraph.state.step import Trial, TrialState
 
@@ -31,10 +33,40 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
             "episode": entry.episode,
             **await call_world(_enter_episode, task, runtime, entry, task, runtime),
         }
-    thread = runtime.execution_info.thread_id if runtime.execution_info else None
-    key = f"{thread or 'run'}:{uuid.uuid4().hex[:8]}"
+    benchmark = benchmark_of(task, runtime)
+    if isinstance(benchmark, Tools):
+        key = next_episode_key(state.get("episode", ""), runtime)
+        await call_world(benchmark.begin, task, runtime, task)
+    else:
+        key = f"{_thread_of(runtime) or 'run'}:{uuid.uuid4().hex[:8]}"
     opened = await call_world(_open_episode, task, runtime, key, state.get("episode"), task, runtime)
     return {"task": task, "episode": key, "history": Overwrite([]), **opened}
+
+
+def next_episode_key(previous: str, runtime: Runtime[Context]) -> str:
+    """Return the key of a thread's next episode with tools.
+
+    Episodes are counted, so that a fork of the thread finds the effects that this episode had before it was forked. The
+    namespace tells apart several agents in one thread.
+
+    Args:
+        previous: key of the thread's previous episode, or the empty string.
+        runtime: the node's runtime.
+    """
+    thread = _thread_of(runtime)
+    if not thread:
+        return f"run:{uuid.uuid4().hex}"
+    _, _, number = previous.rpartition("#")
+    return f"{thread}:{_namespace_of(runtime)}#{int(number) + 1 if number.isdecimal() else 1}"
+
+
+def _thread_of(runtime: Runtime[Context]) -> str:
+    return (runtime.execution_info.thread_id or "") if runtime.execution_info else ""
+
+
+def _namespace_of(runtime: Runtime[Context]) -> str:
+    namespace = runtime.execution_info.checkpoint_ns if runtime.execution_info else ""
+    return namespace.rpartition("|")[0]
 
 
 async def act(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -48,6 +80,8 @@ async def act(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     if taken >= maximum and state["action"].kind != FINISH:
         raise LimitReached("steps", maximum, taken)
     current_meter().check()
+    if isinstance(benchmark_of(state["task"], runtime), Tools):
+        return await take_tool_action(state, runtime)
     return await call_world(_take_step, state["task"], runtime, state, runtime)
 
 
@@ -76,6 +110,9 @@ def _open_episode(key: str, previous: str | None, task: Task, runtime: Runtime[C
 
 
 def _enter_episode(entry: NestedStart, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
+    if isinstance(benchmark_of(task, runtime), Tools):
+        live_episode(entry.episode, task, list(entry.steps), runtime)
+        return {"observation": entry.observation, "evidence": Evidence(), "history": Overwrite([*entry.steps])}
     if entry.apart:
         close_episode(entry.episode)  # a leftover copy, if the run was started before, holds that run's actions
     episode = live_episode(entry.episode, task, [] if entry.apart else list(entry.steps), runtime)
@@ -105,6 +142,13 @@ def _score_episode(state: TrialState, runtime: Runtime[Context]) -> Scores:
 
 
 async def begin(state: TrialState, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Clear the record of the thread's previous run. Lessons in the LangGraph store stay; `recall` reads them."""
+    """Clear the record of the thread's previous run. Lessons in the LangGraph store stay; `recall` reads them.
 
+    Raises:
+        Fault: ("environment") several episodes are allowed, but effects of the tools cannot be undone between them.
+    """
+    tools = live_benchmark(context_of(runtime))
+    if isinstance(tools, Tools) and tools.reset is None and limits_of(state["task"], runtime).trials > 1:
+        fix = "set Limits(trials=1), or give Tools(..., reset=FUNCTION)"
+        raise Fault("environment", f"several episodes would repeat what the tools do, which nothing undoes: {fix}")
     return {"trial": 0, "trials": Overwrite([]), "lessons": ()}

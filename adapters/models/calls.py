@@ -220,6 +220,8 @@ class AnswerForm(NamedTuple, Generic[A]):
     """What was left out of the prompt because of the model's context window."""
     window: int = 0
     """Tokens of that window; 0 if nothing was left out."""
+    tools: tuple[Schema, ...] = ()
+    """Tools that the model may call natively; its calls are then read as JSON that fits `schema`."""
 
     @property
     def key(self) -> str:
@@ -304,7 +306,9 @@ async def _request_once(
     with meter.open_call(call, price, prompt_tokens=prompt_tokens, logged=logged) as opened:
         async with meter.within_seconds():
             cached = await entry.load()
-            reply = cached or await send_request(model, messages, form.name, form.schema, form.settings, omitted)
+            reply = cached or await send_request(
+                model, messages, form.name, form.schema, form.settings, omitted, form.tools
+            )
         opened.settle(_add_usage(call, price, reply))
         reply = reply._replace(text=redact(reply.text))  # replies enter state, stores and caches
         try:

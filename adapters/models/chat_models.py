@@ -36,6 +36,8 @@ RESPONSE_FORMAT = "response_format"
 PARAMETER_NAMES = {
     RESPONSE_FORMAT: RESPONSE_FORMAT,
     "json_schema": RESPONSE_FORMAT,
+    "tools": "tools",
+    "tool_choice": "tool_choice",
     "temperature": "temperature",
     "max_completion_tokens": "max_tokens",
     "max_tokens": "max_tokens",
@@ -55,7 +57,7 @@ PARAMETER_NAMES = {
 }
 """Optional parameters of a request, by every name that endpoints use for them."""
 
-UNNAMED_FALLBACKS = (RESPONSE_FORMAT, "temperature")
+UNNAMED_FALLBACKS = ("tool_choice", "tools", RESPONSE_FORMAT, "temperature")
 """Parameters that are left out, one after the other, if an endpoint refuses a request without naming a parameter."""
 
 _NAME_PATTERN = re.compile(rf"(?<![\w.])({'|'.join(sorted(PARAMETER_NAMES, key=len, reverse=True))})(?!\w)")
@@ -228,6 +230,15 @@ def _base_url() -> str | None:
     if not host:  # the address is not shown, because it may contain a password
         raise Fault("model", "CERTIGRAPH_BASE_URL is no address: export CERTIGRAPH_BASE_URL=http://host/v1")
     return address or None
+
+
+def is_known_model(name: str) -> bool:
+    """Return whether a name has one of the forms that `chat_model` takes."""
+    try:
+        check_model_name(name)
+    except UnknownName:
+        return False
+    return True
 
 
 def is_scripted(name: str) -> bool:

@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from time import perf_counter
@@ -148,6 +148,10 @@ def _advise(status: int | None) -> str:  # noqa: PLR0911 - one line each
 # One request to a chat model, in JSON schema mode if the endpoint supports it.
 
 
+TOOLS, TOOL_CHOICE = "tools", "tool_choice"
+"""Parameters of a request in which the model calls tools."""
+
+
 class ModelReply(NamedTuple):
     """The reply of a model with its token usage."""
 
@@ -167,6 +171,7 @@ async def send_request(
     schema: Schema | None,
     settings: Mapping[str, float],
     without: Collection[str] = (),
+    tools: Sequence[Schema] = (),
 ) -> ModelReply:
     """Send one request to a chat model and return its reply.
 
@@ -177,20 +182,25 @@ async def send_request(
         schema: JSON schema that the answer must fit; None for prose.
         settings: further parameters of the request.
         without: names of parameters to omit. If `response_format` is among them, the schema is written into the prompt.
+        tools: tools that the model has to call, in OpenAI's form; the reply is then the JSON of its calls. If `tools`
+            is among the parameters to omit, the model answers by the schema instead.
 
     Raises:
         ParameterRefused: the endpoint refuses one of the parameters.
         Fault: the endpoint cannot be reached, refuses the request or has an internal error.
     """
-    started = perf_counter()
-    prompt = _append_schema(messages, schema) if schema and RESPONSE_FORMAT in without else messages
+    started, native = perf_counter(), bool(tools) and TOOLS not in without
+    as_text = schema and not native and RESPONSE_FORMAT in without
+    prompt = _append_schema(messages, schema) if schema and as_text else messages
     parameters: dict[str, Any] = {**settings}
-    if schema:
+    if native:
+        parameters |= {TOOLS: tools, TOOL_CHOICE: "any"}
+    elif schema:
         form = {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": False}}
         parameters[RESPONSE_FORMAT] = form
     parameters = {parameter: value for parameter, value in parameters.items() if parameter not in without}
     try:
-        message = await disable_client_retries(without_parameters(model, without)).ainvoke(prompt, **parameters)
+        message = await _bind_tools(disable_client_retries(without_parameters(model, without)), parameters, prompt)
     except Exception as error:
         if (completion := getattr(error, "completion", None)) is not None:
             return _truncated_reply(completion, messages, perf_counter() - started)
@@ -202,10 +212,25 @@ async def send_request(
         raise fault_of(error, model) from None
     finish = message.response_metadata.get("finish_reason")
     cut = finish if finish in ("length", "content_filter") else ""
-    text = replace_surrogates(message.text)
+    text = replace_surrogates(_format_tool_calls(message) if native else message.text)
     # a message of a role unknown to LangChain has no such attribute
     reported = getattr(message, "usage_metadata", None)
     return ModelReply(text, usage_of(reported, messages, text), perf_counter() - started, cut)
+
+
+async def _bind_tools(model: BaseChatModel, parameters: Mapping[str, Any], prompt: list[BaseMessage]) -> Any:
+    """Send the prompt; tools are given in the way of the model's own class."""
+    if TOOLS not in parameters:
+        return await model.ainvoke(prompt, **parameters)
+    others = {name: value for name, value in parameters.items() if name not in (TOOLS, TOOL_CHOICE)}
+    choice = {TOOL_CHOICE: parameters[TOOL_CHOICE]} if TOOL_CHOICE in parameters else {}
+    return await model.bind_tools(parameters[TOOLS], **choice).ainvoke(prompt, **others)
+
+
+def _format_tool_calls(message: Any) -> str:
+    """Format the tool calls of a message as JSON, with its text as the thought; without any call, its text alone."""
+    calls = [{"name": call["name"], "args": call["args"]} for call in getattr(message, "tool_calls", ())]
+    return json.dumps({"thought": message.text, "calls": calls}) if calls else str(message.text)
 
 
 def disable_client_retries(model: BaseChatModel) -> BaseChatModel:
@@ -236,9 +261,11 @@ def _parameter_refusal(
     if status not in REFUSAL_STATUSES:
         # the client's method may not accept the argument at all
         no_argument = (
-            isinstance(error, TypeError) and not is_endpoint_error(error, model) and RESPONSE_FORMAT in parameters
+            isinstance(error, TypeError | NotImplementedError)
+            and not is_endpoint_error(error, model)
+            and (refused := next((name for name in (TOOLS, RESPONSE_FORMAT) if name in parameters), ""))
         )
-        return ParameterRefused(RESPONSE_FORMAT, f"{type(error).__name__}: {error}") if no_argument else None
+        return ParameterRefused(refused, f"{type(error).__name__}: {error}") if no_argument else None
     sent = {*parameters, *preset_parameters(model)} - {*without}
     parameter = find_refused_parameter(error, sent)
     if not parameter and not has_named_parameter(error):

@@ -21,6 +21,7 @@ from certigraph.adapters.models.prompts import (
     format_attempts,
     format_history,
     format_limits,
+    format_view,
     numbered_list,
     one_line,
     quote,
@@ -77,7 +78,8 @@ async def ask_rest_of_plan(
     task, end, profile = state["task"], goal or goal_of(state["task"]), await profile_of("planner", runtime)
     before = _format_certified(task, state["certified"])
     after = f"\nEstablished by earlier answers; later actions may have changed it:\n{format_facts(state['facts'])}\n"
-    after += f"\nThe world now:\n{quote(state['evidence'].view)}\n{_format_checks(state)}{_paragraph(notes)}\n"
+    view = format_view(state["evidence"].view, runtime)
+    after += f"\n{view}{_format_checks(state)}{_paragraph(notes)}\n"
     after += _rest_question(state, small=profile.is_small).format(
         goal=end.text,
         most=limits_of(task, runtime).plan,
@@ -251,7 +253,7 @@ async def ask_actions(
     several = several and not (await profile_of("executor", runtime)).is_small
     request = SEVERAL_ACTIONS.format(most=MAX_FOLLOWING) if several else ONE_ACTION
     rules = f"{notes}\nWrite actions as the world's rules say.".strip()
-    prompt = await _action_prompt(state, f"{request}\n{rules}", "", runtime)
+    prompt = await action_prompt(state, f"{request}\n{rules}", "", runtime)
     if not several:
         return [Action(text=(await ask(prompt, NextAction, role="executor", runtime=runtime)).action)]
     answer = await ask(prompt, NextActions, role="executor", runtime=runtime)
@@ -276,11 +278,11 @@ async def choose_action(
         may_check: whether a model that is not small may say that the target holds already (`CHECK`).
     """
     if (await profile_of("executor", runtime)).is_small:
-        prompt = await _action_prompt(state, ONE_ACTION, _format_options(options), runtime)
+        prompt = await action_prompt(state, ONE_ACTION, _format_options(options), runtime)
         return Action(text=await choose(prompt, options, role="executor", runtime=runtime))
     offered = [*options, *([CHECK_ACTION.text] if may_check else [])]
     request = ONE_ACTION + (MAY_CHECK if may_check else "")
-    prompt = await _action_prompt(state, request, _format_options(offered), runtime)
+    prompt = await action_prompt(state, request, _format_options(offered), runtime)
     chosen = (await deliberate(prompt, offered, role="executor", runtime=runtime)).choice
     return CHECK_ACTION if chosen == CHECK_ACTION.text else Action(text=chosen)
 
@@ -289,7 +291,8 @@ def _format_options(options: Sequence[str]) -> str:
     return f"\nActions to choose from:\n{quote(bullet_list(options))}\n"
 
 
-async def _action_prompt(state: RealizeView, request: str, options: str, runtime: Runtime[Context]) -> Prompt:
+async def action_prompt(state: RealizeView, request: str, options: str, runtime: Runtime[Context]) -> Prompt:
+    """Build the prompt of Realize: the plan, what was done, the situation, and what is asked for (`request`)."""
     profile = await profile_of("executor", runtime)
     certified = [p.text for p in state["certified"].predicates]
     notes = [*state["belief"].text.splitlines(), *state["advice"]]
@@ -300,7 +303,7 @@ async def _action_prompt(state: RealizeView, request: str, options: str, runtime
         ahead=bullet_list(p.text for p in state["ahead"][: 3 if profile.is_small else None]),
         facts=format_facts(state["facts"]),
         notes=f"\nTo keep in mind:\n{quote(bullet_list(notes))}\n" if notes else "",
-        view=quote(state["evidence"].view),
+        view=f"\n{view}" if (view := format_view(state["evidence"].view, runtime)) else "",
         tried=_paragraph(_format_attempts_at(state)),
         limits=_paragraph(format_limits(state["task"], runtime, used=len(state["turns"]))),
         options=options,
@@ -339,10 +342,7 @@ After it:
 
 Established by earlier answers; later actions may have changed it:
 {facts}
-{notes}
-The world now:
-{view}
-{tried}{limits}{options}
+{notes}{view}{tried}{limits}{options}
 Target: {target}
 """
 

@@ -244,6 +244,12 @@ def format_limits(task: Task, runtime: Runtime[Context], used: int | None = None
     return f"{world} {run}".strip()
 
 
+def format_view(view: str, runtime: Runtime[Context]) -> str:
+    """Format what the world shows now, for a prompt that shows its answers; empty if the view repeats them."""
+    benchmark = live_benchmark(context_of(runtime))
+    return "" if benchmark and benchmark.accumulates else f"The world now:\n{quote(view)}\n"
+
+
 # Quoted text and lists.
 
 WORLD_TAG = re.compile(r"<\s*/?\s*world\s*>", re.IGNORECASE)

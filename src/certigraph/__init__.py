@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from certigraph.adapters.protocols import Environment as Environment
     from certigraph.adapters.protocols import Limits as Limits
     from certigraph.adapters.protocols import Operator as Operator
+    from certigraph.adapters.tools.world import Case as Case
+    from certigraph.adapters.tools.world import Episode as Episode
+    from certigraph.adapters.tools.world import Tools as Tools
     from certigraph.evaluation.compare import Choice as Choice
     from certigraph.evaluation.compare import ablate as ablate
     from certigraph.evaluation.evaluate import evaluate as evaluate
     from certigraph.evaluation.sweep_report import sweep as sweep
+    from certigraph.graphs.agent import agent as agent
     from certigraph.nodes.beliefs import freeform as freeform
     from certigraph.nodes.beliefs import structured as structured
     from certigraph.nodes.gates import exhaustion_gate as exhaustion_gate
@@ -81,12 +85,18 @@ _PUBLIC = {
         "Limits",
         "Operator",
     ),
+    "adapters.tools.world": (
+        "Case",
+        "Episode",
+        "Tools",
+    ),
     "evaluation.compare": (
         "Choice",
         "ablate",
     ),
     "evaluation.evaluate": ("evaluate",),
     "evaluation.sweep_report": ("sweep",),
+    "graphs.agent": ("agent",),
     "nodes.beliefs": (
         "freeform",
         "structured",

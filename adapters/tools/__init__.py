@@ -1,0 +1,1 @@
+"""Tools of the user as a world: loading, calling, effects that happen once, and operators."""

@@ -1,0 +1,174 @@
+"""The effects ledger: every call of a tool whose effect must happen once, kept in the checkpointer of the graph.
+
+An entry is written before a call starts and again when it has ended, under the thread, the turn, the call and the
+number of equal calls before it. A resumed run, a replay and a fork find the entry and answer from it. A call that
+started and has no answer is never repeated by code: its outcome is unknown, and a person decides.
+
+The ledger needs nothing but the interface of LangGraph's checkpointers. An entry is a checkpoint in a namespace of its
+own whose pending writes are the lines of the entry. Checkpointers keep the first of two equal writes, so that of two
+processes only one can claim a call, and `delete_thread` deletes the entries with the thread.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+from uuid import NAMESPACE_OID, uuid4, uuid5
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointMetadata, empty_checkpoint
+
+from certigraph.adapters.processes import is_invoked, run_in_thread
+from certigraph.state.records import Fault, Record
+
+EFFECTS_NAMESPACE = "certigraph:effects"
+"""Checkpoint namespace of the ledger's entries."""
+
+CHECKPOINTER_KEY = "__pregel_checkpointer"
+"""Key under which LangGraph keeps a run's checkpointer in `configurable`."""
+
+STARTED, FINISHED_CALL, PAUSED, REPEAT = "started", "finished", "paused", "repeat"
+"""Lines of an entry.
+
+A call is `paused` if the tool itself interrupted the graph; it then starts again when the graph is resumed. `repeat` is
+a person's decision that a call whose outcome is unknown did not happen.
+"""
+
+
+class ToolAnswer(Record):
+    """What a tool answered."""
+
+    text: str
+    failed: bool = False
+    """Whether the tool raised an error, which `text` describes."""
+
+
+class LedgerEntry(NamedTuple):
+    """State of one call in the ledger."""
+
+    attempts: int = 0
+    """How often the call was started."""
+    running: bool = False
+    """Whether the latest start has neither an answer nor a decision: the outcome is unknown, or the call runs now."""
+    answer: ToolAnswer | None = None
+
+
+class Ledger(Protocol):
+    """Where calls of tools are entered before they start."""
+
+    async def read(self, key: str) -> LedgerEntry:
+        """Return the entry of a call."""
+        ...
+
+    async def start(self, key: str, attempt: int) -> bool:
+        """Enter the start of a call; false if another process has started this attempt."""
+        ...
+
+    async def finish(self, key: str, attempt: int, answer: ToolAnswer) -> None:
+        """Enter what the tool answered."""
+        ...
+
+    async def note(self, key: str, attempt: int, line: str) -> None:
+        """Enter that an attempt is PAUSED, or that a person decided to REPEAT it."""
+        ...
+
+
+class MemoryLedger:
+    """Ledger of a graph without a checkpointer, which can neither be resumed nor forked: calls are entered nowhere."""
+
+    async def read(self, key: str) -> LedgerEntry:
+        """Return an empty entry."""
+        return LedgerEntry()
+
+    async def start(self, key: str, attempt: int) -> bool:
+        """Allow the call."""
+        return True
+
+    async def finish(self, key: str, attempt: int, answer: ToolAnswer) -> None:
+        """Do nothing."""
+
+    async def note(self, key: str, attempt: int, line: str) -> None:
+        """Do nothing."""
+
+
+class CheckpointLedger:
+    """Ledger in a LangGraph checkpointer.
+
+    Args:
+        saver: the checkpointer.
+        thread: id of the thread.
+    """
+
+    def __init__(self, saver: BaseCheckpointSaver[Any], thread: str) -> None:
+        self._saver, self._thread = saver, thread
+
+    async def read(self, key: str) -> LedgerEntry:
+        """Return the entry of a call."""
+        return _parse_entry(await self._read_lines(key) or {})
+
+    async def start(self, key: str, attempt: int) -> bool:
+        """Enter the start of a call; false if another process has started this attempt.
+
+        Raises:
+            Fault: ("environment") the checkpointer does not keep what is entered.
+        """
+        if await self._read_lines(key) is None:
+            await self._create(key)
+        token = uuid4().hex
+        await self._write(key, f"{STARTED}:{attempt}", token)
+        kept = (await self._read_lines(key) or {}).get(f"{STARTED}:{attempt}")
+        if kept is None:
+            name = type(self._saver).__name__
+            fix = "use SqliteSaver, PostgresSaver or another one that keeps pending writes"
+            raise Fault("environment", f"the checkpointer {name} keeps no record of calls before they start: {fix}")
+        return bool(kept == token)
+
+    async def finish(self, key: str, attempt: int, answer: ToolAnswer) -> None:
+        """Enter what the tool answered."""
+        await self._write(key, f"{FINISHED_CALL}:{attempt}", answer.as_json())
+
+    async def note(self, key: str, attempt: int, line: str) -> None:
+        """Enter that an attempt is PAUSED, or that a person decided to REPEAT it."""
+        await self._write(key, f"{line}:{attempt}", True)
+
+    async def _read_lines(self, key: str) -> dict[str, Any] | None:
+        found = await self._use("get_tuple", self._config(key))
+        return None if found is None else {channel: value for _, channel, value in found.pending_writes or ()}
+
+    async def _create(self, key: str) -> None:
+        config = self._config(key)
+        checkpoint = {**empty_checkpoint(), "id": config["configurable"]["checkpoint_id"]}
+        metadata: CheckpointMetadata = {"source": "update", "step": 0, "parents": {}}
+        await self._use("put", self._config(key, checkpoint=False), checkpoint, metadata, {})
+
+    async def _write(self, key: str, line: str, value: object) -> None:
+        task = str(uuid5(NAMESPACE_OID, f"{key}|{line}"))
+        # A write that has begun is completed even if the run is cancelled: a lost answer would become a question.
+        await asyncio.shield(self._use("put_writes", self._config(key), [(line, value)], task))
+
+    def _config(self, key: str, *, checkpoint: bool = True) -> RunnableConfig:
+        place = {"thread_id": self._thread, "checkpoint_ns": EFFECTS_NAMESPACE}
+        named = {"checkpoint_id": str(uuid5(NAMESPACE_OID, key))} if checkpoint else {}
+        return {"configurable": {**place, **named}}
+
+    async def _use(self, method: str, *args: Any) -> Any:
+        if is_invoked():  # the checkpointer may lack async methods
+            return await run_in_thread(getattr(self._saver, method), *args)
+        return await getattr(self._saver, f"a{method}")(*args)
+
+
+def open_ledger(config: RunnableConfig) -> Ledger:
+    """Return the ledger of a node's run: in the graph's checkpointer, if it has one."""
+    configurable = config.get("configurable", {})
+    saver, thread = configurable.get(CHECKPOINTER_KEY), configurable.get("thread_id")
+    if isinstance(saver, BaseCheckpointSaver) and thread:
+        return CheckpointLedger(saver, str(thread))
+    return MemoryLedger()
+
+
+def _parse_entry(lines: Mapping[str, Any]) -> LedgerEntry:
+    attempts = sum(line.startswith(f"{STARTED}:") for line in lines)
+    last = attempts - 1
+    if finished := [value for line, value in lines.items() if line.startswith(f"{FINISHED_CALL}:")]:
+        return LedgerEntry(attempts, answer=ToolAnswer.model_validate(finished[0]))
+    closed = any(f"{line}:{last}" in lines for line in (PAUSED, REPEAT))
+    return LedgerEntry(attempts, running=attempts > 0 and not closed)

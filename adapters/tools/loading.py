@@ -1,0 +1,189 @@
+"""Tools of the user: LangChain tools, MCP tools and plain callables in one form, and a bounded call of each."""
+
+import asyncio
+import inspect
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+from uuid import uuid4
+
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.errors import GraphBubbleUp
+from pydantic import BaseModel, ValidationError
+
+from certigraph.adapters.models.schemas import Schema, bound_schema
+from certigraph.adapters.redaction import redact_message
+from certigraph.adapters.tools.effects import ToolAnswer
+from certigraph.state.records import Arguments, replace_surrogates
+from certigraph.state.run import ANSWER, FINISH
+
+RESERVED_NAMES = frozenset({ANSWER, FINISH})
+"""Names that no tool may have: the agent hands in its answer by them."""
+
+MAX_ANSWER = 100_000
+"""Maximum characters of a tool's answer; what is longer is cut, and the cut is noted in the answer."""
+
+DEADLINE = 120.0
+"""Default seconds after which a call without an answer is given up."""
+
+
+@dataclass(frozen=True)
+class LoadedTool:
+    """A tool in the form in which agents use it."""
+
+    name: str
+    description: str
+    parameters: Schema
+    """JSON schema of the arguments."""
+    tool: BaseTool
+    deadline: float = DEADLINE
+    """Seconds after which a call without an answer is given up."""
+
+    def __str__(self) -> str:
+        """Format the tool as prompts list it: its signature and its description."""
+        properties, required = self.parameters.get("properties", {}), self.parameters.get("required", ())
+        shown = [
+            f"{name}: {_type_of(part)}" + ("" if name in required else " (optional)")
+            for name, part in properties.items()
+        ]
+        return f"{self.name}({', '.join(shown)})" + (f": {self.description}" if self.description else "")
+
+    def check_arguments(self, args: Arguments) -> str:
+        """Return what is wrong with the arguments of a call, by the tool's own schema; empty if they fit."""
+        known, required = self.parameters.get("properties", {}), self.parameters.get("required", ())
+        if missing := [name for name in required if name not in args]:
+            return f"{self.name} needs {', '.join(missing)}"
+        if "additionalProperties" not in self.parameters and (unknown := [name for name in args if name not in known]):
+            return f"{self.name} has no argument {', '.join(unknown)}; it has {', '.join(known) or 'none'}"
+        schema = self.tool.args_schema
+        if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
+            return ""
+        try:
+            schema.model_validate(args)
+        except ValidationError as error:
+            wrong = [one for one in error.errors(include_url=False, include_input=False) if one["loc"][:1]]
+            # arguments that LangChain fills in when the tool is called are no mistake of the model
+            problems = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in wrong if one["loc"][0] in known]
+            return f"{self.name}: {'; '.join(problems)}" if problems else ""
+        return ""
+
+    async def call(self, args: Arguments) -> ToolAnswer:
+        """Call the tool. An error that it raises, and an answer that does not come in time, are answers too.
+
+        Raises:
+            GraphBubbleUp: the tool interrupted the graph.
+        """
+        request = {"name": self.name, "args": args, "id": uuid4().hex, "type": "tool_call"}
+        try:
+            message = await asyncio.wait_for(self.tool.ainvoke(cast(Any, request)), self.deadline)
+        except TimeoutError:
+            text = f"{self.name} gave no answer within {self.deadline:g} seconds; whether it took effect is not known."
+            return ToolAnswer(text=text, failed=True)
+        except GraphBubbleUp:
+            raise
+        except Exception as error:  # noqa: BLE001 - the code of a tool may raise anything; the agent has to know it
+            return ToolAnswer(text=redact_message(bound_text(f"{type(error).__name__}: {error}")), failed=True)
+        failed = isinstance(message, ToolMessage) and message.status == "error"
+        content = message.content if isinstance(message, ToolMessage) else message
+        return ToolAnswer(text=redact_message(bound_text(format_content(content))), failed=failed)
+
+
+def load_tools(tools: Sequence[BaseTool | Callable[..., Any]], deadline: float = DEADLINE) -> dict[str, LoadedTool]:
+    """Bring tools into one form, by name.
+
+    Args:
+        tools: LangChain tools (those of an MCP server included) and functions, plain or async.
+        deadline: seconds after which a call without an answer is given up.
+
+    Raises:
+        TypeError: an object is neither a tool nor a function.
+        ValueError: two tools have one name, a name is reserved, or a tool's arguments cannot be written as JSON.
+    """
+    loaded: dict[str, LoadedTool] = {}
+    for given in tools:
+        tool = _load_tool(given, deadline)
+        if tool.name in loaded:
+            raise ValueError(f"two tools have the name {tool.name!r}: rename one, as in @tool('another_name')")
+        if tool.name in RESERVED_NAMES:
+            reason = f"the tool name {tool.name!r} is taken: the agent hands in its answer by it"
+            raise ValueError(f"{reason}; rename the tool, as in @tool('{tool.name}_order')")
+        loaded[tool.name] = tool
+    return loaded
+
+
+def _load_tool(given: Any, deadline: float) -> LoadedTool:
+    if not isinstance(given, BaseTool):
+        given = _wrap_function(given)
+    try:
+        described = convert_to_openai_tool(given)["function"]
+        parameters = bound_schema(described.get("parameters") or {"type": "object", "properties": {}}, small=False)
+        json.dumps(parameters)
+    except Exception as error:  # noqa: BLE001 - for types without a JSON form many kinds of errors are raised
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        fix = "give its parameters types that JSON has, or args_schema=MyModel"
+        raise ValueError(
+            f"the arguments of tool {given.name!r} cannot be written as JSON ({reason:.200}): {fix}"
+        ) from None
+    return LoadedTool(given.name, described.get("description", "").strip(), parameters, given, deadline)
+
+
+def _wrap_function(given: Any) -> BaseTool:
+    name = getattr(given, "__name__", "")
+    if not callable(given) or isinstance(given, type) or not name:
+        advice = "give a function with type hints, or a LangChain tool"
+        raise TypeError(f"{given!r:.100} is not a tool: {advice}")
+    text = inspect.getdoc(given) or name
+    try:
+        if inspect.iscoroutinefunction(given):
+            return StructuredTool.from_function(coroutine=given, name=name, description=text)
+        return StructuredTool.from_function(given, name=name, description=text)
+    except Exception as error:  # noqa: BLE001 - for types without a JSON form many kinds of errors are raised
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ValueError(f"the function {name!r} cannot be a tool ({reason:.200}): give its parameters types") from None
+
+
+def _type_of(part: Schema) -> str:
+    if "enum" in part:
+        return " | ".join(map(json.dumps, part["enum"]))
+    options = [option for option in part.get("anyOf", ()) if option.get("type") != "null"]
+    kind = _type_of(options[0]) if options else str(part.get("type", "any"))
+    if kind == "array":
+        kind = f"list of {_type_of(part.get('items', {}))}"
+    return f"{kind}, {part['description']}" if part.get("description") else kind
+
+
+def format_content(content: Any) -> str:
+    """Format what a tool returned as text: text as it is, other values as JSON, and a note for what is no text."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(map(_format_block, content))
+    return _to_json(content)
+
+
+def _format_block(block: Any) -> str:
+    if isinstance(block, str):
+        return block
+    if isinstance(block, dict) and block.get("type") == "text":
+        return str(block.get("text", ""))
+    if isinstance(block, dict) and block.get("type") in ("image", "image_url", "audio", "file", "video"):
+        return f"({block['type']} left out: only text is read)"
+    return _to_json(block)
+
+
+def _to_json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return str(value)
+
+
+def bound_text(text: str) -> str:
+    """Return a text that can be stored, cut to `MAX_ANSWER` characters with a note that says so."""
+    text = replace_surrogates(text)
+    if len(text) <= MAX_ANSWER:
+        return text
+    return f"{text[:MAX_ANSWER]}\n(cut here: the answer has {len(text):,} characters, of which {MAX_ANSWER:,} are kept)"

@@ -1,0 +1,150 @@
+"""Operators that choose calls of tools: SDP's Realize, ReAct's Decide, STEP's Executor, and a final answer."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from certigraph.adapters.benchmarks import benchmark_of, context_of
+from certigraph.adapters.models.decisions import situation_prompt
+from certigraph.adapters.models.predicates import CHECK_ACTION, UNREACHABLE_ACTION, action_prompt
+from certigraph.adapters.models.prompts import build_prompt, numbered_list, quote
+from certigraph.adapters.models.tool_calls import OfferedTool, ToolChoice, ask_tool_calls
+from certigraph.adapters.protocols import Context, Operator
+from certigraph.adapters.tools.world import Tools
+from certigraph.state.records import Action, Fault, Task
+from certigraph.state.run import FINISH, DecideView
+from certigraph.state.sdp import RealizeView
+from certigraph.state.search import AnswerView
+from certigraph.state.tools import create_tool_action
+
+HOLDS, UNREACHABLE = "target_holds", "target_unreachable"
+"""Names of the calls by which Realize says that no tool has to be called for the target, or that none can help."""
+
+_NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
+
+HOLDS_TOOL = OfferedTool(
+    HOLDS,
+    "No tool is called: the answers so far show that the target holds already, and it is checked by them.",
+    _NOTHING,
+)
+UNREACHABLE_TOOL = OfferedTool(
+    UNREACHABLE,
+    "No tool is called: an answer shows that the target cannot come true any more as it is worded, or that the task "
+    "takes another course, so that the rest is planned again.",
+    _NOTHING,
+)
+
+
+def tools_of(task: Task, runtime: Runtime[Context]) -> Tools:
+    """Return the tools of a run.
+
+    Raises:
+        Fault: ("operator") the world of the run is not made of tools.
+    """
+    benchmark = benchmark_of(task, runtime)
+    if isinstance(benchmark, Tools):
+        return benchmark
+    raise Fault("operator", f"the world {benchmark.name} has no tools: use its own operators, or certigraph.Tools")
+
+
+async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the model for the calls that should make the target true.
+
+    The answer is offered as a call only where the target is the goal. It then is noted and not final: Validate decides
+    whether it settles the task.
+    """
+    tools, at_goal = tools_of(state["task"], runtime), state["target"].kind == "goal"
+    offered = [*tools.offered(), *([tools.finish_tool()] if at_goal else []), HOLDS_TOOL, UNREACHABLE_TOOL]
+    request = REALIZE_REQUEST + (AT_GOAL if at_goal else "")
+    prompt = await action_prompt(state, request, "", runtime)
+    choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime)
+    names = [call.name for call in choice.calls]
+    if not any(name in tools.tools for name in names):
+        return {"action": UNREACHABLE_ACTION if UNREACHABLE in names else CHECK_ACTION}
+    return {"action": to_action(choice, tools, final=False)}
+
+
+async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the model for the next calls, or for the answer that ends the work."""
+    tools, entry = tools_of(state["task"], runtime), context_of(runtime).entry
+    is_part = entry is not None and not entry.last
+    prompt = await situation_prompt(state, DECIDE_REQUEST + (PART_REQUEST if is_part else ""), runtime)
+    offered = [*tools.offered(), tools.part_tool() if is_part else tools.finish_tool()]
+    choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime)
+    return {"thought": choice.thought, "action": to_action(choice, tools, final=not is_part, is_part=is_part)}
+
+
+async def execute(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the model for the next calls for a sub-task, as `decide` does for the whole task."""
+    return await decide(state, runtime)
+
+
+async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the model for the best answer that the work so far allows, where the work cannot go on."""
+    tools = tools_of(state["task"], runtime)
+    certified = numbered_list(predicate.text for predicate in state["certified"].predicates)
+    question = ANSWER_REQUEST.format(task=state["task"].goal, certified=certified, view=quote(state["evidence"].view))
+    prompt = build_prompt(runtime, question)
+    choice = await ask_tool_calls(prompt, [tools.finish_tool()], role="executor", runtime=runtime)
+    return {"action": tools.finish_action(choice.calls[0].args)}
+
+
+def to_action(choice: ToolChoice, tools: Tools, *, final: bool, is_part: bool = False) -> Action:
+    """Create the action of the calls that a model chose. An answer that comes with calls of tools is not handed in.
+
+    Args:
+        choice: the calls.
+        tools: the tools of the run.
+        final: whether an answer ends the episode.
+        is_part: whether the answer is that of a part of the task.
+    """
+    calls = [call for call in choice.calls if call.name in tools.loaded]
+    if calls:
+        return create_tool_action(calls)
+    finish = next(call for call in choice.calls if call.name == FINISH)
+    return tools.finish_action(finish.args, final=final, is_part=is_part)
+
+
+OPERATORS: Mapping[str, Operator] = {"realize": realize, "decide": decide, "execute": execute, "answer": answer}
+"""The operators by the name of the generic operator that each replaces."""
+
+
+REALIZE_REQUEST = """\
+Think first: what is missing for the target, and which calls bring it about without harm to what the plan needs later?
+Then make the call. Make several at once only where none of them needs what another one answers. Take every argument
+from the task or from what a tool answered; what is not known has to be looked up first.
+"""
+
+AT_GOAL = """\
+The conditions before the target hold. Hand in the answer with finish if it is all that is missing: it says what was
+done and found, whatever the task asks to be told, and what could not be done.
+"""
+
+DECIDE_REQUEST = """\
+Think first: what do the answers so far establish for the assignment, what is still missing, and what would each likely
+call change? Then make the next call. Make several at once only where none of them needs what another one answers. Take
+every argument from the assignment or from what a tool answered; what is not known has to be looked up first. Once all
+is done, hand in the answer with finish: what was done and found, whatever the assignment asks to be told, and what
+could not be done.
+"""
+
+PART_REQUEST = """\
+The assignment is a part of a larger task. Others build on what finish hands in: give them every name, number and id
+that they need, as it stands in the answers.
+"""
+
+ANSWER_REQUEST = """\
+The work on this task cannot go on:
+{task}
+
+Certified so far, each when it held:
+{certified}
+
+What the tools answered:
+{view}
+
+Hand in the answer that this allows: what was done, what was found, and plainly what was not done or is not known.
+"""
+
+__all__ = ["OPERATORS", "answer", "decide", "execute", "realize", "tools_of"]

@@ -1,0 +1,286 @@
+"""`agent`: any method's graph around the user's own model and tools, for a LangGraph application.
+
+The graph takes messages or a goal, and returns messages. Two nodes are added to those of the method: `receive` makes a
+task of the input, and `respond` makes a message of the answer. With `interrupt_on` there is a third one, `approve`.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Annotated, Any, Literal, get_args
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langgraph.cache.base import BaseCache
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START
+from langgraph.graph.message import add_messages
+from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore
+from langgraph.types import Checkpointer
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
+from certigraph.adapters.models.chat_models import is_known_model
+from certigraph.adapters.processes import import_extra
+from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.adapters.tools.effects import CHECKPOINTER_KEY
+from certigraph.adapters.tools.loading import DEADLINE
+from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, Effect, ToolLike, Tools
+from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place
+from certigraph.nodes.lessons import learn_nothing, no_lessons
+from certigraph.nodes.tools import InterruptOn, approvals
+from certigraph.state.records import FINISHED, WORLD_ENDED, Certificate, Fault, Task
+from certigraph.state.run import ANSWER_ACTIONS, FINISH
+
+Method = Literal["sdp", "tdp", "step", "react", "plan_and_act", "pbai"]
+"""Methods that can drive an agent with tools."""
+
+METHODS: tuple[Method, ...] = get_args(Method)
+
+
+SHARED_LESSONS = "agent"
+"""Name under which STEP keeps its lessons in the store, shared by all threads."""
+
+
+class AgentInput(TypedDict, total=False):
+    """Input of an agent: messages, the last of which says what to do, or a goal."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    goal: str
+
+
+class AgentOutput(TypedDict, total=False):
+    """Output of an agent."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    certificates: list[Certificate]
+    """What was certified, in order; empty for methods that certify nothing."""
+    ending: str
+    """How the turn ended: `goal` (certified), `finished` (an answer that nothing certifies), `gave_up`, ..."""
+    structured_response: Any
+    """The answer in the form of `response_format`; None without it, or where no answer was given."""
+
+
+class AgentKeys(TypedDict, total=False):
+    """Keys that an agent adds to the state of its method."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    goal: str
+    ending: str
+    structured_response: Any
+
+
+class CertificateKeys(TypedDict, total=False):
+    """Key of agents whose method certifies nothing."""
+
+    certificates: list[Certificate]
+
+
+class AgentGraph(EpisodicGraph):
+    """A compiled agent. Its context holds model, tools and limits; a caller may set single fields of it."""
+
+    def __init__(self, *, agent_context: Context, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.agent_context = agent_context
+
+    def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: D102 - as LangGraph's
+        return super().stream(input, config, **self._complete(config, kwargs))
+
+    def astream(self, input: Any, config: Any = None, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: D102
+        return super().astream(input, config, **self._complete(config, kwargs))
+
+    def default_context(self) -> Context:
+        """Return the agent's own context."""
+        return self.agent_context
+
+    def _complete(self, config: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a run with the agent's context, and with checkpoints that are saved before effects.
+
+        Raises:
+            Fault: ("environment") checkpoints would be saved only at the end, so that a crash would lose effects.
+        """
+        nested = CHECKPOINTER_KEY in (config or {}).get("configurable", {})
+        changes: dict[str, Any] = {"context": self._merge_context(arguments.get("context"))}
+        if not nested and isinstance(self.checkpointer, BaseCheckpointSaver):
+            if arguments.get("durability") == "exit":
+                reason = "durability='exit' saves nothing before the run has ended, so that effects might happen twice"
+                raise Fault("environment", f"{reason}: leave durability out")
+            changes["durability"] = "sync"
+        return {**arguments, **changes}
+
+    def _merge_context(self, given: Any) -> Context:
+        """Return the agent's context with the fields that the caller set."""
+        if given is None:
+            return self.agent_context
+        if isinstance(given, Context):
+            fields = {name: getattr(given, name) for name in given.model_fields_set}
+            return self.agent_context.model_copy(update=fields)
+        known = Context.model_fields
+        if isinstance(given, Mapping) and set(given) <= set(known):
+            checked = Context.model_validate(given)
+            return self.agent_context.model_copy(update={name: getattr(checked, name) for name in given})
+        return self.agent_context.model_copy(update={"own": given})
+
+
+def agent(
+    method: Method = "sdp",
+    *,
+    model: BaseChatModel | str,
+    tools: Sequence[ToolLike],
+    effects: Mapping[str, Effect] | None = None,
+    interrupt_on: InterruptOn | None = None,
+    response_format: type[BaseModel] | None = None,
+    instructions: str = "",
+    state_schema: type[Any] | None = None,
+    budget: Budget | None = None,
+    limits: Limits | None = None,
+    deadline: float = DEADLINE,
+    checkpointer: Checkpointer = None,
+    store: BaseStore | None = None,
+    cache: BaseCache[Any] | None = None,
+    name: str | None = None,
+    **operators: Any,
+) -> AgentGraph:
+    """Build an agent that works with the user's own tools.
+
+    Args:
+        method: how it works: sdp (certified conditions), tdp, step, react, plan_and_act or pbai.
+        model: a LangChain chat model, or its name: one of certigraph's, or as in LangChain's `init_chat_model`.
+        tools: LangChain tools (those of an MCP server included) and functions with type hints, plain or async.
+        effects: tools whose calls may be repeated, as `{"lookup": "repeatable"}`. The effect of every other call happens
+            once, whatever is resumed, replayed or forked; this needs a checkpointer.
+        interrupt_on: tools whose calls a person approves, edits or rejects, in LangChain's form: `{"refund": True}`.
+        response_format: pydantic model of the answer.
+        instructions: what the agent must know besides its tools.
+        state_schema: TypedDict with further keys of the graph's state.
+        budget: what a run may spend.
+        limits: limits of the method.
+        deadline: seconds after which a call of a tool without an answer is given up.
+        checkpointer: a LangGraph checkpointer, which interrupts and resuming need.
+        store: a LangGraph store.
+        cache: a LangGraph cache of nodes.
+        name: name of the graph; None for that of the method.
+        **operators: operators of the method by slot, as in `certigraph.graphs.sdp.build`.
+
+    Returns:
+        A compiled LangGraph graph. Its input is `{"messages": [...]}` or `{"goal": ...}`; its output has `messages`,
+        `certificates`, `ending` and `structured_response`.
+
+    Raises:
+        ValueError: there is no such method, or a tool cannot be used.
+        TypeError: a keyword names no slot of the method, or a tool is none.
+    """
+    if method not in METHODS:
+        raise ValueError(f"no method {method!r} for an agent: give one of {', '.join(METHODS)}")
+    world = Tools(
+        tools,
+        effects=effects,
+        response_format=response_format,
+        instructions=instructions,
+        deadline=deadline,
+        limits=limits,
+    )
+    if unknown := sorted(set(interrupt_on or {}) - set(world.loaded)):
+        known = ", ".join(world.loaded)
+        raise ValueError(f"interrupt_on names {unknown[0]!r}, which is no tool; the tools are {known}")
+    if interrupt_on:
+        operators = {"approve": approvals(interrupt_on), **operators}
+    if method == "pbai":
+        operators = {"decide": world.operators()["decide"], **operators}
+    if method == "step" and store is None:
+        operators = {"recall": no_lessons, "memory": learn_nothing, **operators}
+    graph = _assemble_agent(method, state_schema, operators)
+    compiled = graph.compile(checkpointer=checkpointer, store=store, cache=cache, name=name or method)
+    chosen: dict[str, Any] = {"memory": SHARED_LESSONS} if store else {}
+    chosen |= {"budget": budget} if budget else {}
+    context = Context(benchmark=world, limits=limits, **_model_fields(model), **chosen)
+    return AgentGraph(agent_context=context, **vars(compiled))
+
+
+def _assemble_agent(method: Method, further: type[Any] | None, operators: Mapping[str, Any]) -> Assembly:
+    module: Any = import_module(f"certigraph.graphs.{method}")
+    keys = AgentKeys if "certificates" in module.State.__annotations__ else extend_state(AgentKeys, CertificateKeys)
+    schemas = Schemas(extend_state(keys, further), AgentInput, AgentOutput)
+    graph: Assembly = module.builder(schemas, **operators)
+    [first] = [target for source, target in graph.edges if source == START]
+    graph.insert("receive", run_in_place(receive), between=(START, first))
+    graph.add_node("respond", run_in_place(_create_respond(module)), input_schema=graph.state_schema)
+    graph.redirect(None, END, "respond")
+    graph.add_edge("respond", END)
+    return graph
+
+
+def _model_fields(model: Any) -> dict[str, Any]:
+    if isinstance(model, BaseChatModel):
+        return {"chat": model}
+    if not isinstance(model, str):
+        raise TypeError(f"model={model!r:.100}: give a LangChain chat model, or its name")
+    if is_known_model(model):
+        return {"model": model}
+    chat_models = import_extra("langchain.chat_models", f"the model {model!r} needs", "langchain", "model")
+    return {"chat": chat_models.init_chat_model(model)}
+
+
+# The nodes around the method.
+
+
+def receive(state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Make a task of the input: of the goal, else of the last message, with the conversation before it.
+
+    Raises:
+        Fault: ("data") the input has neither.
+    """
+    messages: list[AnyMessage] = list(state.get("messages") or ())
+    goal = str(state.get("goal") or "").strip()
+    update: dict[str, Any] = {"ending": "", "structured_response": None, "goal": ""}
+    if goal:
+        update["messages"] = [HumanMessage(goal)]
+    elif messages and messages[-1].text.strip():
+        *messages, last = messages
+        goal = last.text.strip()
+    else:
+        raise Fault("data", 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}')
+    before = "\n".join(f"{message.type}: {message.text}" for message in messages if message.text)
+    text = f"{CONVERSATION.format(before=before)}\n{goal}" if before else goal
+    return {**update, "task": Task(benchmark="tools", id="request", goal=text, condition=CONDITION.format(goal=goal))}
+
+
+def _create_respond(module: Any) -> Any:
+    def respond(state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
+        """Make a message of the answer, and name the ending."""
+        action = next((step.action for step in reversed(state["history"]) if step.action.kind in ANSWER_ACTIONS), None)
+        ending = module.ending(state)
+        if ending == WORLD_ENDED and action and action.kind == FINISH:
+            ending = FINISHED
+        text = str(action.args.get("answer", "")) if action else ""
+        if not text:
+            reason = module.message(state) if hasattr(module, "message") else ""
+            text = f"I could not complete this ({ending}{f': {reason}' if reason else ''})."
+        certificates: dict[str, Any] = {} if "certificates" in module.State.__annotations__ else {"certificates": []}
+        return {
+            "messages": [AIMessage(text)],
+            "ending": ending,
+            "structured_response": _structured(action, runtime),
+            **certificates,
+        }
+
+    return respond
+
+
+def _structured(action: Any, runtime: Runtime[Context]) -> Any:
+    world = runtime.context.benchmark
+    form = world.response_format if isinstance(world, Tools) else None
+    given = action.args.get(RESPONSE_ARGUMENT) if action else None
+    return form.model_validate(given) if form and given is not None else None
+
+
+CONVERSATION = """\
+The conversation so far:
+{before}
+
+What is to be done now:"""
+
+CONDITION = """\
+This is done, or its condition is shown not to be met, and an answer that says so was handed in: {goal}"""
+
+__all__ = ["METHODS", "AgentGraph", "AgentInput", "AgentOutput", "Method", "agent"]

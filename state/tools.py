@@ -1,0 +1,116 @@
+"""Calls of tools as actions of an agent, and what the tools answered as evidence.
+
+An action of kind `TOOL` holds one call or several calls that were chosen together. The records are plain JSON, so that
+they stand in trajectories, checkpoints and the effects ledger as they are.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+
+from pydantic import Field
+
+from certigraph.state.records import Action, Arguments, Record, Step
+from certigraph.state.run import Evidence
+
+TOOL = "tool"
+"""Kind of an action that calls tools."""
+
+CALLS = "calls"
+"""Key in the `args` of such an action: its calls, in the order in which the model gave them."""
+
+MAX_EVIDENCE = 80_000
+"""Characters of the evidence that keeps the answers of tools: some 20,000 tokens. The oldest answers are cut first."""
+
+ENTRY_FORGERY = re.compile(r"^\[(?=action \d)", re.MULTILINE)
+"""Beginning of a line in an answer that looks like the heading of another entry; such a line is indented."""
+
+ENTRY_MARK = "\n\n["
+"""Text with which every entry of the evidence but the first begins."""
+
+
+class ToolCall(Record):
+    """One call of a tool."""
+
+    name: str
+    args: Arguments = Field(default_factory=dict)
+    refused: str = ""
+    """Why the call is not made, such as the reason that a person gave; empty for a call that is made."""
+    approved: bool = False
+    """Whether a person approved the call, which then is made although a commitment excludes it."""
+
+    def __str__(self) -> str:
+        """Format the call as Python would write it: `refund(order=17, reason="late")`."""
+        return f"{self.name}({', '.join(f'{key}={_format_value(value)}' for key, value in self.args.items())})"
+
+    def digest(self) -> str:
+        """Return 32 hex digits that identify the tool and its arguments."""
+        content = json.dumps([self.name, self.args], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:32]
+
+
+def _format_value(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def create_tool_action(calls: Sequence[ToolCall]) -> Action:
+    """Create the action that makes the calls."""
+    dumped = [call.as_json() for call in calls]
+    return Action(text="; ".join(map(str, calls)), kind=TOOL, args={CALLS: dumped})
+
+
+def calls_of(action: Action) -> tuple[ToolCall, ...]:
+    """Return the calls of an action; empty for an action of another kind."""
+    stored = action.args.get(CALLS) if action.kind == TOOL else None
+    return tuple(map(ToolCall.model_validate, stored)) if isinstance(stored, list) else ()
+
+
+def replace_calls(action: Action, calls: Sequence[ToolCall]) -> Action:
+    """Return the action with other calls, and what else it holds unchanged."""
+    changed = create_tool_action(calls)
+    return action.model_copy(update={"text": changed.text, "args": {**action.args, **changed.args}})
+
+
+def number_calls(history: Sequence[Step], calls: Iterable[ToolCall]) -> list[int]:
+    """Return for each call how many equal ones were made before it in this episode.
+
+    Together with the call the number tells apart "the same call again" from "this very call, repeated by a resumed run
+    or a fork".
+    """
+    counts: dict[str, int] = {}
+    for step in history:
+        for call in calls_of(step.action):
+            if not call.refused:
+                counts[call.digest()] = counts.get(call.digest(), 0) + 1
+    numbers = []
+    for call in calls:
+        numbers.append(counts.get(call.digest(), 0))
+        if not call.refused:
+            counts[call.digest()] = numbers[-1] + 1
+    return numbers
+
+
+def add_answers(evidence: Evidence, step: int, answers: Sequence[tuple[ToolCall, str]]) -> Evidence:
+    """Add what tools answered to the evidence; each entry names its source, the call.
+
+    Args:
+        evidence: what the tools answered before.
+        step: number of the action, from 1.
+        answers: calls with their answers.
+    """
+    entries = [f"[action {step}: {call}]\n{ENTRY_FORGERY.sub(' [', text.strip())}" for call, text in answers]
+    view = "\n\n".join(filter(None, (evidence.view, *entries)))
+    sources = dict.fromkeys((*evidence.sources, *(f"action {step}: {call.name}" for call, _ in answers)))
+    return Evidence(view=cut_oldest(view, MAX_EVIDENCE), sources=tuple(sources))
+
+
+def cut_oldest(view: str, most: int) -> str:
+    """Return the evidence without its oldest entries if it has more than `most` characters."""
+    if len(view) <= most:
+        return view
+    note = "(older answers are left out)"
+    start = view.find(ENTRY_MARK, len(view) - most)
+    if start < 0:  # the latest answer alone is too long
+        return f"{note}\n\n{view[len(view) - most :]}"
+    return f"{note}{view[start:]}"
