@@ -307,9 +307,7 @@ class Assembly(StateGraph[Any, Context, Any, Any]):
 
     def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:
         """Add conditional edges, as in LangGraph; a `path` that is a plain function runs without a thread."""
-        return super().add_conditional_edges(
-            source, run_in_place(path) if inspect.isfunction(path) else path, path_map
-        )
+        return super().add_conditional_edges(source, run_in_place(path) if inspect.isfunction(path) else path, path_map)
 
 
 class Schemas(NamedTuple):

@@ -7,7 +7,7 @@ a graph has only where `interrupt_on` names a tool.
 import asyncio
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
@@ -21,7 +21,7 @@ from certigraph.adapters.protocols import AsyncOperator, Context
 from certigraph.adapters.tools.effects import PAUSED, REPEAT, Ledger, LedgerEntry, ToolAnswer, open_ledger
 from certigraph.adapters.tools.loading import bound_text
 from certigraph.adapters.tools.operators import tools_of
-from certigraph.adapters.tools.world import Tools
+from certigraph.adapters.tools.world import Tools, ToolsEnvironment
 from certigraph.nodes.slots import Slot
 from certigraph.state.records import Action, Fault, Observation, Record, Step
 from certigraph.state.run import RunState
@@ -45,8 +45,8 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
         GraphInterrupt: the outcome of a call is unknown, so that a person has to decide, or a tool interrupted the run.
     """
     tools, action, history = tools_of(state["task"], runtime), state["action"], state["history"]
-    answers = await _make_calls(tools, action, state["episode"], history)
     episode = await call_world(live_episode, state["task"], runtime, state["episode"], state["task"], history, runtime)
+    answers = await _make_calls(tools, action, state["episode"], history, cast(ToolsEnvironment, episode.environment))
     if answers is None:
         observation = Observation(text=STOPPED_TEXT, accepted=False, done=True)
         episode.recall([Step(action=action, digest=observation.digest())])
@@ -75,7 +75,9 @@ def _observe(answers: Answers) -> Observation:
     return Observation(text=bound_text(text), accepted=not refused, data={} if refused else failed)
 
 
-async def _make_calls(tools: Tools, action: Action, episode: str, history: Sequence[Step]) -> Answers | None:
+async def _make_calls(
+    tools: Tools, action: Action, episode: str, history: Sequence[Step], world: ToolsEnvironment
+) -> Answers | None:
     """Make the calls of an action in their order; None if a person ends the run."""
     calls, ledger = calls_of(action), open_ledger(get_config())
     numbers = number_calls(history, calls)
@@ -91,9 +93,9 @@ async def _make_calls(tools: Tools, action: Action, episode: str, history: Seque
     for once, group in groupby(decided, lambda one: not tools.is_repeatable(one.call.name)):
         if once:
             for one in group:
-                answers.append(await _make_once(tools, one, ledger, after=answers))
+                answers.append(await _make_once(world, one, ledger, after=answers))
         else:
-            answers += await asyncio.gather(*(_make_repeatable(tools, one.call) for one in group))
+            answers += await asyncio.gather(*(_make_repeatable(world, one.call) for one in group))
     return answers
 
 
@@ -102,11 +104,13 @@ async def _look_up(tools: Tools, call: ToolCall, key: str, ledger: Ledger) -> _E
     return _Entered(call, key, LedgerEntry() if known else await ledger.read(key))
 
 
-async def _make_repeatable(tools: Tools, call: ToolCall) -> tuple[ToolCall, ToolAnswer]:
-    return call, _refusal(call) or await tools.loaded[call.name].call(call.args)
+async def _make_repeatable(world: ToolsEnvironment, call: ToolCall) -> tuple[ToolCall, ToolAnswer]:
+    return call, _refusal(call) or await world.call(call)
 
 
-async def _make_once(tools: Tools, one: _Entered, ledger: Ledger, *, after: Answers) -> tuple[ToolCall, ToolAnswer]:
+async def _make_once(
+    world: ToolsEnvironment, one: _Entered, ledger: Ledger, *, after: Answers
+) -> tuple[ToolCall, ToolAnswer]:
     call = one.call
     if refusal := _refusal(call):
         return call, refusal
@@ -120,7 +124,7 @@ async def _make_once(tools: Tools, one: _Entered, ledger: Ledger, *, after: Answ
         fix = "wait until it has ended, then invoke the thread again"
         raise Fault("environment", f"another process is making the call {call}: {fix}")
     try:
-        answer = await tools.loaded[call.name].call(call.args)
+        answer = await world.call(call)
     except GraphBubbleUp:  # the tool asks a person; it starts again when it has the answer
         await ledger.note(one.key, attempt, PAUSED)
         raise

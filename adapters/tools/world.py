@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, JsonValue
 from certigraph.adapters.models.schemas import Schema, bound_schema
 from certigraph.adapters.models.tool_calls import OfferedTool
 from certigraph.adapters.protocols import Benchmark, Environment, Limits, Operator
+from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.loading import DEADLINE, LoadedTool, load_tools
 from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task
 from certigraph.state.run import ANSWER, ANSWER_ACTIONS, FINISH
@@ -191,6 +192,10 @@ class ToolsEnvironment(Environment):
     def reset(self) -> Observation:
         """Begin the episode."""
         return Observation(text="")
+
+    async def call(self, call: ToolCall) -> ToolAnswer:
+        """Call a tool. What it answers is no mistake of the world, an error included."""
+        return await self._tools.loaded[call.name].call(call.args)
 
     def step(self, action: Action) -> Observation:
         """Take an action that hands in an answer, or refuse one that the world does not know."""
