@@ -147,8 +147,8 @@ def agent(
         method: how it works: sdp (certified conditions), tdp, step, react, plan_and_act or pbai.
         model: a LangChain chat model, or its name: one of certigraph's, or as in LangChain's `init_chat_model`.
         tools: LangChain tools (those of an MCP server included) and functions with type hints, plain or async.
-        effects: tools whose calls may be repeated, as `{"lookup": "repeatable"}`. The effect of every other call happens
-            once, whatever is resumed, replayed or forked; this needs a checkpointer.
+        effects: tools whose calls may be repeated, as `{"lookup": "repeatable"}`. The effect of every other call
+            happens once, whatever is resumed, replayed or forked; this needs a checkpointer.
         interrupt_on: tools whose calls a person approves, edits or rejects, in LangChain's form: `{"refund": True}`.
         response_format: pydantic model of the answer.
         instructions: what the agent must know besides its tools.

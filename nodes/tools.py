@@ -52,12 +52,13 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
         episode.recall([Step(action=action, digest=observation.digest())])
     elif answers:
         observation = _observe(answers)
-        episode.recall([Step(action=action, digest=observation.digest())])
+        made = replace_calls(action, [call for call, _ in answers])
+        episode.recall([Step(action=made, digest=observation.digest())])
     else:
         observation = episode.step(action)
     evidence = state["evidence"]
-    if made := [(call, answer.text) for call, answer in answers or () if not call.refused]:
-        evidence = add_answers(evidence, len(history) + 1, made)
+    if shown := [(call, answer.text) for call, answer in answers or () if not call.refused]:
+        evidence = add_answers(evidence, len(history) + 1, shown)
     return {"observation": observation, "evidence": evidence, "history": episode.log[len(history) :]}
 
 
