@@ -67,7 +67,7 @@ class Desk:
     def rows(self, table: str) -> list[Any]:
         """Return the rows of a table, one for each effect."""
         with self._open() as base:
-            return base.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - one of two names
+            return base.execute(f"SELECT * FROM {table}").fetchall()
 
 
 def mind(script: list[tuple[str, dict[str, Any]]] = SCRIPT, **options: Any) -> ScriptedChat:
