@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.graph import StateGraph
+from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import load_benchmark, name_task
 from certigraph.adapters.faults import Faults
@@ -24,6 +25,7 @@ from certigraph.adapters.processes import wait_for
 from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits, complete_benchmark
 from certigraph.adapters.redaction import redact_record
 from certigraph.graphs.assembly import operators_of
+from certigraph.runtime.approvals import check_answered
 from certigraph.runtime.driver import drive_run
 from certigraph.runtime.files import (
     SETTINGS_FILE,
@@ -177,6 +179,7 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
 def resume(
     folder: Path | str,
     *,
+    answer: JsonValue = None,
     budget: Budget | None = None,
     limits: Limits | None = None,
     benchmark: Benchmark | None = None,
@@ -189,6 +192,9 @@ def resume(
 
     Args:
         folder: the folder of the run.
+        answer: the answer to the question for which the run waits (`result.questions`), in the form that the graph
+            expects: `{"type": "approve"}` or one of LangChain's other decisions for a call that needs approval. For
+            several questions, a list of answers.
         budget: a larger budget; by default the budget that the run was started with.
         limits: larger limits; by default the limits that the run was started with.
         benchmark: the benchmark object, for a run that was started with one.
@@ -198,11 +204,14 @@ def resume(
         on_error: what happens when the ending is `error:<boundary>`: "warn", "raise" or "ignore", as in `run`.
 
     Raises:
-        Fault: the folder holds no run, the run has reached a final ending, or an earlier version started it.
+        UnknownName: the run waits for an answer, and none was given; the message has the question.
+        Fault: the folder holds no run, the run has reached a final ending, or an earlier version started it; or the
+            answer cannot be used, and the run waits for another one.
         RunFailed: the run failed and `on_error` is "raise".
     """
     check_on_error(on_error)
     changes: dict[str, Any] = {
+        "answer": answer,
         "budget": budget,
         "limits": limits,
         "benchmark": benchmark,
@@ -216,6 +225,7 @@ def resume(
 async def aresume(
     folder: Path | str,
     *,
+    answer: JsonValue = None,
     budget: Budget | None = None,
     limits: Limits | None = None,
     benchmark: Benchmark | None = None,
@@ -236,6 +246,8 @@ async def aresume(
         raise Fault(
             "data", f"{reason} cannot restore: it can be read and reported; start it again with `certigraph run`"
         )
+    if answer is None:
+        check_answered(trajectory.questions, folder)
     context = _attach_chat_model(load_settings(folder), header, chat)
     load = partial(load_benchmark, header.task.benchmark, context.data)
     live = complete_benchmark(benchmark or _load_named(header, "benchmark", load))
@@ -247,7 +259,7 @@ async def aresume(
             listener(header)
             for event in trajectory.events:
                 listener(event)
-        await drive_run(compiled, header.task, context, folder, recorder, resuming=True)
+        await drive_run(compiled, header.task, context, folder, recorder, resuming=True, answer=answer)
     return report_failure(Result(folder, recorder.trajectory), on_error)
 
 
