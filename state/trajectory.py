@@ -131,8 +131,9 @@ def _validator(kind: Any) -> TypeAdapter[Any]:
 # The trajectory of a run is append-only JSONL: a header, one line per execution of a node, and a footer.
 #
 # An incomplete last line (after a crash) is ignored. After a resume, events that are later than the checkpoint are
-# superseded: the reader drops their updates and keeps their cost. A question stays open until the run is resumed. A model call has a line of its own before its
-# request is sent; a call that no event records, because the run was killed, counts as superseded too.
+# superseded: the reader drops their updates and keeps their cost. A question stays open until the run is resumed. A
+# model call has a line of its own before its request is sent; a call that no event records, because the run was killed,
+# counts as superseded too.
 
 SCHEMA_VERSION = 5
 """Version of the trajectory schema in which lines are written."""

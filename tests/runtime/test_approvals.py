@@ -120,9 +120,7 @@ def test_five_approvals_are_five_model_calls(tmp_path: Path):
 
 def test_an_edited_call_is_what_runs(tmp_path: Path):
     started = Started(tmp_path, "sdp")
-    ended = started.resume(
-        {"type": "edit", "edited_action": {"name": "refund", "args": {"order": 17, "amount": 20.0}}}
-    )
+    ended = started.resume({"type": "edit", "edited_action": {"name": "refund", "args": {"order": 17, "amount": 20.0}}})
     assert started.desk.rows("refunds") == [(17, 20.0)]
     made = [call for step in ended.state["history"] for call in calls_of(step.action) if call.name == "refund"]
     assert [call.args["amount"] for call in made] == [20.0]
@@ -308,7 +306,7 @@ def test_the_command_line_shows_and_answers(
     assert (ended.value.code, fields["ending"], fields["questions"]) == (0, "goal", [])
 
 
-OWN_MODULE = '''
+OWN_MODULE = """
 from pathlib import Path
 
 from support_desk import GOAL, Desk, mind
@@ -322,7 +320,7 @@ world = Tools(Desk(Path("desk.sqlite")).tools, cases=[GOAL], expert=mind())
 
 def build():
     return sdp.builder(approve=approvals({"refund": True}))
-'''
+"""
 
 
 # --- answers

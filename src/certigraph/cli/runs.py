@@ -83,9 +83,7 @@ def resume_command(
     new_budget, limits = load_allowance(folder, budget)
     with watch_run(folder.parent, limits, silent=as_json) as listener:
         given = None if answer is None else parse_answer(answer)
-        result = resume(
-            folder, answer=given, budget=new_budget, limits=limits, listener=listener, on_error="ignore"
-        )
+        result = resume(folder, answer=given, budget=new_budget, limits=limits, listener=listener, on_error="ignore")
     print_result(result, as_json=as_json)
 
 
