@@ -54,7 +54,7 @@ from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
 from certigraph.evaluation.measures import ComparisonRow, comparison_row_of
 from certigraph.evaluation.published.matching import PUBLISHED_TITLE
 from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable, check_methods
-from certigraph.runtime.registry import check_encoders, check_priced, load_settings
+from certigraph.runtime.registry import GRAPHS, check_encoders, check_priced, load_settings
 from certigraph.runtime.texts import format_count, format_duration, shorten_text
 from certigraph.state.records import INTERRUPTED, Fault, Task
 from certigraph.state.trajectory import Trajectory
@@ -346,7 +346,8 @@ def build_job(
     for method in methods:
         check_encoders(method.operators)
     check_methods(methods, live)
-    check_evaluable(live, (context.model, *context.roles.values()), episodes=len(methods) * choice.trials)
+    models = (context.model, *context.roles.values()) if any(method.graph in GRAPHS for method in methods) else ()
+    check_evaluable(live, models, episodes=len(methods) * choice.trials)
     for task in choice.ids:
         live.task(task)
     chosen = choice.ids or [task.id for task in _tasks_of_split(live, choice)]

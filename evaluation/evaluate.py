@@ -22,6 +22,7 @@ from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable, c
 from certigraph.evaluation.workers import check_worker_models, is_url, run_slots
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.files import check_output_folder
+from certigraph.runtime.graph_sources import slots_of
 from certigraph.runtime.registry import build_graph, check_encoders, parse_roles, parse_swap
 from certigraph.runtime.run import run_blocking
 from certigraph.runtime.storage import check_checkpoint_server
@@ -219,7 +220,8 @@ def evaluate(
     built = build_graph(graph, dict(map(parse_swap, swaps)))
     check_encoders(operators_of(built))
     check_unattended(built)
-    check_evaluable(live, [model, *parse_roles(roles).values()], episodes=trials, shared=ray is not None)
+    models = [model, *parse_roles(roles).values()] if slots_of(built) else []
+    check_evaluable(live, models, episodes=trials, shared=ray is not None)
     _check_models(ray, model, *parse_roles(roles).values())
     run_blocking(check_checkpoint_server())
     name, config = split_name(benchmark)

@@ -69,9 +69,8 @@ def check_evaluable(benchmark: Benchmark, models: Iterable[str], *, episodes: in
     if benchmark.reset and shared:
         reason = f"the cases of {benchmark.name} share what `reset` brings to its beginning, so that one runs at a time"
         raise UnknownName(f"{reason}: leave --ray out")
-    once = [name for name in benchmark.loaded if not benchmark.is_repeatable(name)]
-    if episodes > 1 and once and benchmark.reset is None:
-        reason = f"{episodes} runs of each case would repeat what {', '.join(once)} did, and nothing undoes it"
+    if episodes > 1 and (lasting := benchmark.lasting_tools()):
+        reason = f"{episodes} runs of each case would repeat what {', '.join(lasting)} did, and nothing undoes it"
         fix = 'give Tools(..., reset=FUNCTION), or effects={"NAME": "repeatable"} for tools that only read'
         raise UnknownName(f"{reason}: {fix}")
 

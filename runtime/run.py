@@ -41,7 +41,7 @@ from certigraph.runtime.files import (
     read_run_id,
     slug_of,
 )
-from certigraph.runtime.graph_sources import AnyGraph
+from certigraph.runtime.graph_sources import AnyGraph, slots_of
 from certigraph.runtime.recorder import Listener, Recorder, lock_trajectory
 from certigraph.runtime.registry import (
     GRAPHS,
@@ -125,7 +125,8 @@ async def arun(
     named_models = (context.model, *context.roles.values()) if context.chat is None else ()
     for model in named_models:
         check_model_name(model)
-    check_script(live, named_models)
+    if slots_of(compiled):  # other graphs may have a model of their own
+        check_script(live, named_models)
     check_priced(named_models, context.budget)
     Faults.read(context.faults)
     check_output_folder(out)

@@ -142,6 +142,10 @@ class Tools(Benchmark):
         """Return whether calls of a tool may be repeated."""
         return self.effects.get(tool) == "repeatable"
 
+    def lasting_tools(self) -> list[str]:
+        """Return the tools whose effects nothing undoes: those that are not repeatable, where there is no `reset`."""
+        return [] if self.reset else [name for name in self.loaded if not self.is_repeatable(name)]
+
     def offered(self) -> list[OfferedTool]:
         """Return the tools as they are offered to a model, without `finish`."""
         return [
@@ -239,9 +243,7 @@ def check_script(benchmark: Benchmark, models: Iterable[str]) -> None:
     """
     scripted = [model for model in models if model.startswith(EXPERT_MODELS)]
     if scripted and isinstance(benchmark, Tools) and benchmark.expert() is None:
-        reason = (
-            f"the model {scripted[0]} answers by a benchmark's script, and the tools {benchmark.name!r} have none"
-        )
+        reason = f"the model {scripted[0]} answers by a benchmark's script, and the tools {benchmark.name!r} have none"
         fix = "name a language model, as in --model openai:gpt-4o-mini or Context(model=...)"
         raise UnknownName(f"{reason}: {fix}, or give a model object, Context(chat=...), or Tools(..., expert=SCRIPT)")
 

@@ -2,11 +2,15 @@
 
 import asyncio
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from children import child_environment
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import interrupt
 from support_desk import GOAL, SCRIPT, Desk, mind
@@ -17,7 +21,7 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Case, Tools
 from certigraph.cli import main
-from certigraph.graphs import react, sdp
+from certigraph.graphs import plan_and_act, react, sdp, step, tdp
 from certigraph.nodes.sdp import validate
 from certigraph.nodes.tools import approvals
 from certigraph.runtime.approvals import match_answers, parse_answer
@@ -30,7 +34,13 @@ from certigraph.state.records import Fault, UnknownName
 from certigraph.state.tools import calls_of
 from certigraph.state.trajectory import Question, read_lines
 
-METHODS: Mapping[str, Callable[..., Any]] = {"sdp": sdp.build, "react": react.build}
+METHODS: Mapping[str, Callable[..., Any]] = {
+    "sdp": sdp.build,
+    "react": react.build,
+    "step": step.build,
+    "tdp": tdp.build,
+    "plan_and_act": plan_and_act.build,
+}
 APPROVE = {"type": "approve"}
 
 
@@ -87,9 +97,7 @@ def test_a_run_with_approvals_makes_no_more_model_calls(tmp_path: Path, method: 
         result, answered = started.resume(APPROVE), answered + 1
     assert answered == 3
     assert result.usage.calls == plain.usage.calls
-    assert [step.action for step in result.state["history"] if not calls_of(step.action)] == [
-        step.action for step in plain.state["history"] if not calls_of(step.action)
-    ]
+    assert (len(started.desk.rows("refunds")), len(started.desk.rows("mails"))) == (1, 1)
 
 
 class Repeating:
@@ -270,6 +278,75 @@ def test_a_call_of_unknown_outcome_is_decided_by_a_person(tmp_path: Path):
     assert (ended.ending, len(desk.rows("refunds")), len(desk.rows("mails"))) == ("goal", 1, 1)
 
 
+CHILD = """
+import os, signal, sys
+from pathlib import Path
+from support_desk import GOAL, Desk, mind
+from certigraph.adapters.protocols import Context
+from certigraph.adapters.tools.world import Tools
+from certigraph.runtime.run import run
+
+def kill(name):
+    if name == sys.argv[2]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+tools = Tools(Desk(Path(sys.argv[1]) / "desk.sqlite", before=kill).tools, cases=[GOAL])
+run("sdp", tools, context=Context(chat=mind()), out=Path(sys.argv[1]) / "runs")
+"""
+
+
+def resume_as_a_person(folder: Path) -> tuple[Result, Desk, int]:
+    """Resume the run of a killed process; whoever is asked about a call looks into the desk's database."""
+    desk, asked = Desk(folder / "desk.sqlite"), 0
+    (run_folder,) = (folder / "runs").iterdir()
+    tools = Tools(desk.tools, cases=[GOAL])
+    result = resume(run_folder, benchmark=tools, chat=mind())
+    while result.questions:
+        (question,) = result.questions
+        assert isinstance(question, dict)
+        (call,) = question["calls"]  # type: ignore[misc]
+        table = {"refund": "refunds", "send_mail": "mails"}[call["name"]]  # type: ignore[index,call-overload]
+        text = {"refund": "refunded 17", "send_mail": "mail sent"}[call["name"]]  # type: ignore[index,call-overload]
+        answer = {"type": "happened", "result": text} if desk.rows(table) else {"type": "repeat"}
+        result, asked = resume(run_folder, answer=answer, benchmark=tools, chat=mind()), asked + 1
+    return result, desk, asked
+
+
+def kill_at(folder: Path, moment: str) -> None:
+    child = subprocess.run([sys.executable, "-c", CHILD, str(folder), moment], env=child_environment(), check=False)
+    assert child.returncode == -signal.SIGKILL
+
+
+MOMENTS = ("refund", "refunded", "send_mail", "mail_sent")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_killed_run_has_one_refund_and_one_mail(tmp_path: Path, moment: str):
+    kill_at(tmp_path, moment)
+    result, desk, asked = resume_as_a_person(tmp_path)
+    assert (result.ending, asked, len(desk.rows("refunds")), len(desk.rows("mails"))) == ("goal", 1, 1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", MOMENTS[1:3])
+def test_a_killed_run_on_a_server_has_one_refund_and_one_mail(tmp_path: Path, used: object, moment: str):
+    kill_at(tmp_path, moment)
+    result, desk, asked = resume_as_a_person(tmp_path)
+    assert (result.ending, asked, len(desk.rows("refunds")), len(desk.rows("mails"))) == ("goal", 1, 1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["sdp", "react"])
+def test_an_approved_call_is_made_with_checkpoints_on_a_server(tmp_path: Path, used: object, method: str):
+    test_an_approved_call_is_made(tmp_path, method)
+
+
+@pytest.mark.slow
+def test_an_operator_of_the_user_asks_twice_with_checkpoints_on_a_server(tmp_path: Path, used: object):
+    test_an_operator_of_the_user_asks_twice(tmp_path)
+
+
 # --- what a user sees
 
 
@@ -315,7 +392,7 @@ from certigraph import Tools
 from certigraph.graphs import sdp
 from certigraph.nodes.tools import approvals
 
-world = Tools(Desk(Path("desk.sqlite")).tools, cases=[GOAL], expert=mind())
+world = Tools(Desk(Path("desk.sqlite")).tools, cases=[GOAL], expert=mind().responder)
 
 
 def build():
