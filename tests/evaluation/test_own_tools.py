@@ -183,12 +183,12 @@ def test_approvals_are_refused_because_nobody_answers(
 
 
 def test_a_run_that_asks_is_left_waiting_and_counted_once_it_is_answered(tmp_path: Path, shop: Shop):
-    async def asks(state: Any, runtime: Any) -> Any:
+    async def questioning(state: Any, runtime: Any) -> Any:
         if state["task"].id == "plain":
             interrupt("Shall I go on?")
         return await validate(state, runtime)
 
-    tools, graph = shop.tools(reset=None), sdp.build(validate=asks)
+    tools, graph = shop.tools(reset=None), sdp.build(validate=questioning)
     for _ in range(2):
         result = asyncio.run(complete_run(tmp_path / "run", graph, tools, "plain", SCRIPT))
         assert (result.ending, result.questions) == ("interrupted", ["Shall I go on?"])
