@@ -19,7 +19,7 @@ from certigraph.adapters.tools.world import Case, Episode, Tools
 from certigraph.cli import main
 from certigraph.evaluation.compare import Choice, ablate, build_job, run_comparison
 from certigraph.evaluation.comparison import comparison_rows_of, parse_methods
-from certigraph.evaluation.evaluate import evaluate
+from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.sweep_report import sweep
 from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable
 from certigraph.graphs import sdp
@@ -221,6 +221,22 @@ def test_an_object_has_a_name_of_its_own(shop: Shop, tmp_path: Path):
         assert load_benchmark("same") is tools
 
 
+def test_a_retry_counts_a_run_that_a_person_has_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: Shop):
+    write_module(tmp_path, monkeypatch)
+    world = "shop_module:lasting"
+    swaps = ["validate=shop_module:questioning"]
+    first = evaluate("sdp", world, swaps=swaps, out="runs", quiet=True)
+    assert sorted(row.ending for row in first.rows) == ["goal", "interrupted"]
+    assert len(first.failed) == 1
+    folder = Path("runs") / first.failed[0].run
+    while resume(folder, answer="yes").questions:
+        pass
+    (log,) = Path("runs").glob("*.eval")
+    again = evaluate_retry(log, quiet=True)
+    assert [row.ending for row in again.rows] == ["goal", "goal"]
+    assert {row.run for row in again.rows} == {row.run for row in first.rows}
+
+
 # --- from the command line
 
 
@@ -230,8 +246,11 @@ from pathlib import Path
 
 from support_desk import GOAL, Desk, mind
 
+from langgraph.types import interrupt
+
 from certigraph import Case, Tools
 from certigraph.graphs import sdp
+from certigraph.nodes.sdp import validate
 from certigraph.nodes.tools import approvals
 
 desk = Desk(Path("desk-of-the-module.sqlite"))
@@ -253,6 +272,19 @@ world = Tools(
     cases=[Case(id="plain", goal=GOAL), Case(id="polite", goal=GOAL + " Thank you.")],
     check=check,
     reset=reset,
+    expert=mind().responder,
+)
+
+
+async def questioning(state, runtime):
+    if state["task"].id == "plain":
+        interrupt("Shall I go on?")
+    return await validate(state, runtime)
+
+
+lasting = Tools(
+    desk.tools,
+    cases=[Case(id="plain", goal=GOAL), Case(id="polite", goal=GOAL + " Thank you.")],
     expert=mind().responder,
 )
 
