@@ -319,14 +319,14 @@ def test_every_command_takes_the_name(
     assert (fields["ending"], fields["scores"]["value"], fields["benchmark"]) == ("goal", 1, world)
     assert (Path(fields["run"]) / "report.html").is_file()
     evaluated = json.loads(printed(capsys, "eval", "sdp", world, "--out", "evaluated", "--json"))
-    assert evaluated["figures"]["score"] == 1
+    assert evaluated["score"] == 1
     compared = json.loads(printed(capsys, "compare", "sdp", "react", "--on", world, "--out", "compared", "--json"))
     assert [method["score"] for method in compared["methods"]] == [100, 100]
     printed(capsys, "ablate", "sdp", world, "--model", "scripted:expert", "--out", "ablated", "--json")
     Path("sweep.yaml").write_text(f"benchmarks: [{world}]\ngraphs: [sdp, react]\n")
     printed(capsys, "sweep", "sweep.yaml", "--json")
     assert sweep("sweep.yaml").left == 0
-    assert "5 runs" in printed(capsys, "anatomy", "evaluated", "compared/runs", "--out", "anatomy")
+    assert "6 runs" in printed(capsys, "anatomy", "evaluated", "compared/runs", "--out", "anatomy")
     assert "tokens of prompts" in printed(capsys, "prompts", "sdp", world, "--stable")
     for to in ("atif", "inspect", "parquet"):
         printed(capsys, "export", "evaluated", "--to", to, "--out", f"exported-{to}")
