@@ -12,6 +12,7 @@ import pytest
 from langgraph.types import interrupt
 from support_desk import GOAL, Desk, mind
 
+from certigraph.adapters import benchmarks
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Context
@@ -24,6 +25,7 @@ from certigraph.evaluation.sweep_report import sweep
 from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import validate
+from certigraph.runtime import graph_sources
 from certigraph.runtime.prompts import collect_prompts
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import complete_run, resume, run
@@ -299,6 +301,8 @@ def write_module(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.chdir(folder)
     monkeypatch.delitem(sys.modules, "shop_module", raising=False)
+    for module in (benchmarks, graph_sources):  # which keep what an earlier test has imported
+        monkeypatch.setattr(module, "_OWN", {})
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
