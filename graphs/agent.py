@@ -28,8 +28,10 @@ from certigraph.adapters.tools.effects import CHECKPOINTER_KEY
 from certigraph.adapters.tools.loading import DEADLINE
 from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, Effect, ToolLike, Tools
 from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place
+from certigraph.nodes.commitments import commit
 from certigraph.nodes.lessons import learn_nothing, no_lessons
 from certigraph.nodes.tools import InterruptOn, approvals
+from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.records import FINISHED, WORLD_ENDED, Certificate, Fault, Task
 from certigraph.state.run import ANSWER_ACTIONS, FINISH
 
@@ -130,6 +132,7 @@ def agent(
     tools: Sequence[ToolLike],
     effects: Mapping[str, Effect] | None = None,
     interrupt_on: InterruptOn | None = None,
+    commitments: CommitmentLevel | None = "tools",
     response_format: type[BaseModel] | None = None,
     instructions: str = "",
     checks: Checks | None = None,
@@ -152,6 +155,9 @@ def agent(
         effects: tools whose calls may be repeated, as `{"lookup": "repeatable"}`. The effect of every other call
             happens once, whatever is resumed, replayed or forked; this needs a checkpointer.
         interrupt_on: tools whose calls a person approves, edits or rejects, in LangChain's form: `{"refund": True}`.
+        commitments: what the agent commits to before it reads a tool's answer, by one more call of the model: the
+            `tools` that the task may use, or also the origin of their `arguments`; None for nothing. Calls beyond that
+            are refused, or need approval where `interrupt_on` names the tool.
         response_format: pydantic model of the answer.
         instructions: what the agent must know besides its tools.
         checks: functions that decide conditions of a plan before a model judges them, by the form of the conditions:
@@ -194,6 +200,8 @@ def agent(
         raise ValueError(f"interrupt_on names {unknown[0]!r}, which is no tool; the tools are {known}")
     if interrupt_on:
         operators = {"approve": approvals(interrupt_on), **operators}
+    if commitments:
+        operators = {"commit": commit(level=commitments), **operators}
     if method == "pbai":
         operators = {"decide": world.operators()["decide"], **operators}
     if method == "step" and store is None:
