@@ -20,6 +20,7 @@ from pydantic.errors import PydanticUserError
 
 from certigraph.adapters.models.predicates import ask_verdict
 from certigraph.adapters.models.prompts import bullet_list, one_line
+from certigraph.adapters.models.scripts import use_about
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.redaction import redact_message
 from certigraph.adapters.tools.loading import bound_text
@@ -66,6 +67,8 @@ class Check:
     function: CheckFunction
     converters: Mapping[str, TypeAdapter[Any]]
     """Converters of values by the parameters whose annotations name a type."""
+    required: frozenset[str]
+    """Parameters without a default, for which a condition must have values."""
     takes_evidence: bool
 
     def __str__(self) -> str:
@@ -77,7 +80,7 @@ class Check:
         """Return the values of a condition by name; None if it has another form or if its values are not certain."""
         if len(text) > MAX_CONDITION:
             return None
-        found = [pattern.fullmatch(text) or pattern.fullmatch(_trim(text)) for pattern in self.patterns]
+        found = [pattern.fullmatch(_trim(text)) or pattern.fullmatch(text) for pattern in self.patterns]
         if not all(found):
             return None
         readings = [{name: _unquote(value) for name, value in one.groupdict().items() if value} for one in found if one]
@@ -86,6 +89,8 @@ class Check:
         return self._convert(readings[0])
 
     def _convert(self, values: Mapping[str, str]) -> dict[str, Any] | None:
+        if not self.required <= set(values):  # a group of a regular expression that took no part in the match
+            return None
         converted: dict[str, Any] = {}
         for name, value in values.items():
             try:
@@ -95,10 +100,6 @@ class Check:
                 return None
             if isinstance(converted[name], float) and not math.isfinite(converted[name]):
                 return None
-        try:
-            inspect.signature(self.function).bind_partial(**converted)
-        except TypeError:  # a group of a regular expression that took no part in the match
-            return None
         return converted
 
     async def run(self, values: Mapping[str, Any], evidence: str, deadline: float) -> CheckOutcome:
@@ -153,7 +154,7 @@ def _load_check(form: Any, function: Any) -> Check:
         raise ValueError(f"checks[{form!r:.100}]: {{evidence}} is taken by what the tools answered; use another name")
     try:
         signature = inspect.signature(function, eval_str=True)
-        taken = _check_parameters(signature, names)
+        signature.bind(**dict.fromkeys({*names, *({EVIDENCE_PARAMETER} & set(signature.parameters))}))
         converters = {
             name: TypeAdapter(parameter.annotation)
             for name, parameter in signature.parameters.items()
@@ -162,20 +163,11 @@ def _load_check(form: Any, function: Any) -> Check:
     except (TypeError, ValueError, NameError, PydanticUserError) as error:
         described = getattr(function, "__name__", function)
         raise ValueError(
-            f"checks[{form!r:.100}] cannot call {described} ({error:.200}): rename its parameters"
+            f"checks[{form!r:.100}] cannot call {described} ({str(error):.200}): rename its parameters"
         ) from None
-    return Check(form if isinstance(form, str) else form.pattern, patterns, function, converters, taken)
-
-
-def _check_parameters(signature: inspect.Signature, names: Sequence[str]) -> bool:
-    """Return whether the function of a check takes the evidence.
-
-    Raises:
-        TypeError: it does not take the values by name, or needs others.
-    """
-    takes_evidence = EVIDENCE_PARAMETER in signature.parameters
-    signature.bind(**dict.fromkeys([*names, *([EVIDENCE_PARAMETER] if takes_evidence else [])]))
-    return takes_evidence
+    required = {name for name, one in signature.parameters.items() if name in names and one.default is one.empty}
+    shown = form if isinstance(form, str) else form.pattern
+    return Check(shown, patterns, function, converters, frozenset(required), EVIDENCE_PARAMETER in signature.parameters)
 
 
 def _read_template(form: str) -> tuple[list[str], tuple[re.Pattern[str], ...]]:
@@ -300,7 +292,9 @@ async def judge_by_checks(
         return _combine(span, refuted, Verdict(depth=0, decided_by="code"), left)
     known = [str(one) for one in span if one.outcome]
     notes = CHECKED_NOTE.format(known=bullet_list(known)) if known else ""
-    asked = await ask_verdict(state, runtime, tail=[one.condition for one in left], notes=notes)
+    open_conditions = [one.condition for one in left]
+    with use_about({"tail": open_conditions}):
+        asked = await ask_verdict(state, runtime, tail=open_conditions, notes=notes)
     return _combine(span, refuted, asked, left)
 
 

@@ -150,8 +150,8 @@ OPERATORS: Mapping[str, Operator] = {
 
 
 CHECKS_NOTE = """\
-Conditions of the following forms are decided by code, which makes them certain. Wherever one of them says what is meant,
-write the condition in exactly these words, with a value in the place of each name in braces:
+Conditions of the following forms are decided by code, which makes them certain. Wherever one of them says what is
+meant, write the condition in exactly these words, with a value in the place of each name in braces:
 {forms}"""
 
 REALIZE_REQUEST = """\
