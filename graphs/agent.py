@@ -23,6 +23,7 @@ from typing_extensions import TypedDict
 from certigraph.adapters.models.chat_models import is_known_model
 from certigraph.adapters.processes import import_extra
 from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.adapters.tools.checks import Checks
 from certigraph.adapters.tools.effects import CHECKPOINTER_KEY
 from certigraph.adapters.tools.loading import DEADLINE
 from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, Effect, ToolLike, Tools
@@ -134,6 +135,7 @@ def agent(
     commitments: CommitmentLevel | None = "tools",
     response_format: type[BaseModel] | None = None,
     instructions: str = "",
+    checks: Checks | None = None,
     state_schema: type[Any] | None = None,
     budget: Budget | None = None,
     limits: Limits | None = None,
@@ -158,10 +160,13 @@ def agent(
             are refused, or need approval where `interrupt_on` names the tool.
         response_format: pydantic model of the answer.
         instructions: what the agent must know besides its tools.
+        checks: functions that decide conditions of a plan before a model judges them, by the form of the conditions:
+            `{"Order {order} is refunded.": is_refunded}`. Each gets the values by name, and what the tools answered if
+            it has a parameter `evidence`. It returns whether the condition holds, or that and a text that shows it.
         state_schema: TypedDict with further keys of the graph's state.
         budget: what a run may spend.
         limits: limits of the method.
-        deadline: seconds after which a call of a tool without an answer is given up.
+        deadline: seconds after which a call of a tool without an answer, or a check without a result, is given up.
         checkpointer: a LangGraph checkpointer, which interrupts and resuming need.
         store: a LangGraph store.
         cache: a LangGraph cache of nodes.
@@ -173,16 +178,20 @@ def agent(
         `certificates`, `ending` and `structured_response`.
 
     Raises:
-        ValueError: there is no such method, or a tool cannot be used.
+        ValueError: there is no such method, a tool or a check cannot be used, or the method would use no check.
         TypeError: a keyword names no slot of the method, or a tool is none.
     """
     if method not in METHODS:
         raise ValueError(f"no method {method!r} for an agent: give one of {', '.join(METHODS)}")
+    if checks and method != "sdp" and not (method == "tdp" and "solve" in operators):
+        fix = "use method='sdp', or method='tdp' with solve='sdp'"
+        raise ValueError(f"checks decide conditions of a plan, and {method} certifies none: {fix}")
     world = Tools(
         tools,
         effects=effects,
         response_format=response_format,
         instructions=instructions,
+        checks=checks,
         deadline=deadline,
         limits=limits,
     )

@@ -1,4 +1,8 @@
-"""Operators that choose calls of tools: SDP's Realize, ReAct's Decide, STEP's Executor, and a final answer."""
+"""Operators of agents with tools.
+
+SDP's Realize, ReAct's Decide, STEP's Executor and a final answer choose calls of tools. Propose, Validate and Replan
+are the usual ones with the user's checks.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,14 +11,21 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of
 from certigraph.adapters.models.decisions import situation_prompt
-from certigraph.adapters.models.predicates import CHECK_ACTION, UNREACHABLE_ACTION, action_prompt
-from certigraph.adapters.models.prompts import build_prompt, numbered_list, quote
+from certigraph.adapters.models.predicates import (
+    CHECK_ACTION,
+    UNREACHABLE_ACTION,
+    action_prompt,
+    ask_plan,
+    ask_rest_of_plan,
+)
+from certigraph.adapters.models.prompts import build_prompt, bullet_list, numbered_list, quote
 from certigraph.adapters.models.tool_calls import OfferedTool, ToolChoice, ask_tool_calls
 from certigraph.adapters.protocols import Context, Operator
+from certigraph.adapters.tools.checks import judge_by_checks
 from certigraph.adapters.tools.world import Tools
 from certigraph.state.records import Action, Fault, Task
 from certigraph.state.run import FINISH, DecideView
-from certigraph.state.sdp import RealizeView
+from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
 from certigraph.state.search import AnswerView
 from certigraph.state.tools import create_tool_action
 
@@ -46,6 +57,26 @@ def tools_of(task: Task, runtime: Runtime[Context]) -> Tools:
     if isinstance(benchmark, Tools):
         return benchmark
     raise Fault("operator", f"the world {benchmark.name} has no tools: use its own operators, or certigraph.Tools")
+
+
+async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the model for a plan, and name the forms of conditions that checks decide."""
+    return {"plan": await ask_plan(state, runtime, notes=_describe_checks(tools_of(state["task"], runtime)))}
+
+
+async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the model for a new rest of the plan, as `propose` does for a plan."""
+    return {"plan": await ask_rest_of_plan(state, runtime, notes=_describe_checks(tools_of(state["task"], runtime)))}
+
+
+async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Judge how many of the plan's next conditions hold: by the checks where they match, else by the model."""
+    tools = tools_of(state["task"], runtime)
+    return {"verdict": await judge_by_checks(state, runtime, tools.checks, tools.deadline)}
+
+
+def _describe_checks(tools: Tools) -> str:
+    return CHECKS_NOTE.format(forms=bullet_list(map(str, tools.checks))) if tools.checks else ""
 
 
 async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -106,9 +137,22 @@ def to_action(choice: ToolChoice, tools: Tools, *, final: bool, is_part: bool = 
     return tools.finish_action(finish.args, final=final, is_part=is_part)
 
 
-OPERATORS: Mapping[str, Operator] = {"realize": realize, "decide": decide, "execute": execute, "answer": answer}
+OPERATORS: Mapping[str, Operator] = {
+    "propose": propose,
+    "realize": realize,
+    "validate": validate,
+    "replan": replan,
+    "decide": decide,
+    "execute": execute,
+    "answer": answer,
+}
 """The operators by the name of the generic operator that each replaces."""
 
+
+CHECKS_NOTE = """\
+Conditions of the following forms are decided by code, which makes them certain. Wherever one of them says what is
+meant, write the condition in exactly these words, with a value in the place of each name in braces:
+{forms}"""
 
 REALIZE_REQUEST = """\
 Think first: what is missing for the target, and which calls bring it about without harm to what the plan needs later?
@@ -147,4 +191,4 @@ What the tools answered:
 Hand in the answer that this allows: what was done, what was found, and plainly what was not done or is not known.
 """
 
-__all__ = ["OPERATORS", "answer", "decide", "execute", "realize", "tools_of"]
+__all__ = ["OPERATORS", "answer", "decide", "execute", "propose", "realize", "replan", "tools_of", "validate"]
