@@ -163,7 +163,7 @@ def _load_check(form: Any, function: Any) -> Check:
     except (TypeError, ValueError, NameError, PydanticUserError) as error:
         described = getattr(function, "__name__", function)
         raise ValueError(
-            f"checks[{form!r:.100}] cannot call {described} ({str(error):.200}): rename its parameters"
+            f"checks[{form!r:.100}] cannot call {described} ({error!s:.200}): rename its parameters"
         ) from None
     required = {name for name, one in signature.parameters.items() if name in names and one.default is one.empty}
     shown = form if isinstance(form, str) else form.pattern
