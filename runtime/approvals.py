@@ -84,8 +84,13 @@ def question_lines(questions: Sequence[Question], folder: Path) -> Iterator[str]
 
 
 def format_question(question: Question) -> str:
-    """Format a question as one line."""
+    """Format a question as one line, and why its latest answer could not be used, if there was one."""
     value = question.value
+    problem = value.get("problem") if isinstance(value, dict) else None
+    return _format_value(value) + (f" (the answer cannot be used: {problem})" if problem else "")
+
+
+def _format_value(value: JsonValue) -> str:
     if isinstance(value, str):
         return " ".join(value.split())
     if calls := _approvals_in(value):

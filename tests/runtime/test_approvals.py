@@ -24,7 +24,7 @@ from certigraph.cli import main
 from certigraph.graphs import plan_and_act, react, sdp, step, tdp
 from certigraph.nodes.sdp import validate
 from certigraph.nodes.tools import approvals
-from certigraph.runtime.approvals import match_answers, parse_answer
+from certigraph.runtime.approvals import match_answers, parse_answer, question_lines
 from certigraph.runtime.history import read_history
 from certigraph.runtime.live import plain_lines
 from certigraph.runtime.report import write_report
@@ -155,13 +155,28 @@ def test_resuming_without_an_answer_names_the_question_and_changes_nothing(tmp_p
 def test_an_answer_that_cannot_be_used_leaves_the_question_open(tmp_path: Path):
     started = Started(tmp_path, "sdp")
     for wrong in ("yes", [APPROVE, APPROVE], {"type": "edit", "edited_action": {"name": "no_tool", "args": {}}}):
-        with pytest.raises(Fault):
-            started.resume(wrong)
-        kept = Result(started.result.folder)
+        kept = started.resume(wrong)
         assert (kept.ending, len(kept.questions)) == ("interrupted", 1)
+        line = next(question_lines(kept.trajectory.questions, kept.folder))
+        assert str(kept.questions[0]["problem"]) in line  # type: ignore[index,call-overload]
     ended = started.resume(APPROVE)
     assert ended.scores
     assert ended.scores.value == 1
+
+
+def test_an_answer_that_an_operator_refuses_leaves_the_question_open(tmp_path: Path):
+    async def strict(state: Any, runtime: Any) -> Any:
+        if interrupt("Go on?") != "yes":
+            raise Fault("data", "the answer is yes or nothing")
+        return await validate(state, runtime)
+
+    tools, graph = tools_of(Desk(tmp_path / "desk.sqlite")), sdp.build(validate=strict)
+    folder = run(graph, tools, context=Context(chat=mind()), out=tmp_path).folder
+    with pytest.raises(Fault, match="the answer is yes or nothing"):
+        resume(folder, answer="no", benchmark=tools, graph=graph, chat=mind())
+    while (result := Result(folder)).questions == ["Go on?"]:
+        resume(folder, answer="yes", benchmark=tools, graph=graph, chat=mind())
+    assert result.ending == "goal"
 
 
 def test_an_answer_to_no_question_is_refused(tmp_path: Path):
