@@ -3,7 +3,7 @@
 They are derived from what nodes return, so that operators, own ones included, need not write any. Each has a `type`:
 
 - `planned`: what is left to do: `conditions` (SDP), `steps` (Plan-and-Act, sub-tasks of TDP) or `subtasks` (TDP, STEP)
-- `approval`: `asked`, the value of an interrupt that a person has to answer, or `decided`, the calls as decided
+- `approval`: the `question` of an interrupt that a person has to answer, or the `decisions`, the calls as decided
 - `acted`: the `calls` that were made, the beginning of the `answer`, and whether one of them `failed`
 - `certified`: `conditions` that now hold, and who `decided_by` that
 - `stuck`: the `condition` or sub-task that cannot be reached as planned, and the `reason`
@@ -67,7 +67,7 @@ def write_question(subtask: str, stopped: GraphInterrupt, runtime: Runtime[Conte
     """Write an event for each question of an interrupt; arguments as for `write_events`."""
     if _is_agent(runtime) and stopped.args:
         for question in stopped.args[0]:
-            _write({"type": "approval", "asked": question.value}, subtask, runtime)
+            _write({"type": "approval", "question": question.value}, subtask, runtime)
 
 
 def _write(event: Event, subtask: str, runtime: Runtime[Context]) -> None:
@@ -124,7 +124,7 @@ def _find_decisions(state: Mapping[str, Any], update: Mapping[str, Any]) -> Iter
             for earlier, call in zip(before, after, strict=False)
             if earlier != call
         ]
-        yield {"type": "approval", "decided": decided}
+        yield {"type": "approval", "decisions": decided}
 
 
 def _find_calls(state: Mapping[str, Any], update: Mapping[str, Any]) -> Iterator[Event]:

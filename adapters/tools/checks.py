@@ -163,7 +163,7 @@ def _load_check(form: Any, function: Any) -> Check:
     except (TypeError, ValueError, NameError, PydanticUserError) as error:
         described = getattr(function, "__name__", function)
         raise ValueError(
-            f"checks[{form!r:.100}] cannot call {described} ({str(error):.200}): rename its parameters"
+            f"checks[{form!r:.100}] cannot call {described} ({error!s:.200}): rename its parameters"
         ) from None
     required = {name for name, one in signature.parameters.items() if name in names and one.default is one.empty}
     shown = form if isinstance(form, str) else form.pattern
@@ -275,7 +275,7 @@ async def judge_by_checks(
 ) -> Verdict:
     """Judge how many of the plan's next conditions hold: by checks where they match, else by the model.
 
-    The model is asked only for conditions before the first one that a check finds false, and not where checks decide
+    The model is by_model only for conditions before the first one that a check finds false, and not where checks decide
     all of these.
 
     Args:
@@ -294,8 +294,8 @@ async def judge_by_checks(
     notes = CHECKED_NOTE.format(known=bullet_list(known)) if known else ""
     open_conditions = [one.condition for one in left]
     with use_about({"tail": open_conditions}):
-        asked = await ask_verdict(state, runtime, tail=open_conditions, notes=notes)
-    return _combine(span, refuted, asked, left)
+        by_model = await ask_verdict(state, runtime, tail=open_conditions, notes=notes)
+    return _combine(span, refuted, by_model, left)
 
 
 async def _check_tail(
@@ -311,19 +311,19 @@ async def _check_tail(
     return span, None
 
 
-def _combine(span: Sequence[_Judged], refuted: _Judged | None, asked: Verdict, left: Sequence[_Judged]) -> Verdict:
+def _combine(span: Sequence[_Judged], refuted: _Judged | None, by_model: Verdict, left: Sequence[_Judged]) -> Verdict:
     """Return the verdict on the conditions of `span`, of which the model judged those in `left`."""
-    depth = span.index(left[asked.depth]) if asked.depth < len(left) else len(span)
+    depth = span.index(left[by_model.depth]) if by_model.depth < len(left) else len(span)
     by_code = [one for one in span[:depth] if not one.is_open]
     undecided = [one for one in span[: depth + 1] if one.is_open and one.outcome]
     at_end = [refuted] if refuted and depth == len(span) else []
     quotes = [one.outcome.shown for one in by_code if one.outcome]
-    return asked.model_copy(
+    return by_model.model_copy(
         update={
             "depth": depth,
-            "reason": "; ".join(filter(None, [*map(str, [*by_code, *undecided]), asked.reason, *map(str, at_end)])),
-            "evidence": "; ".join(filter(None, [*quotes, asked.evidence if asked.depth else ""])),
-            "decided_by": "code" if by_code and not asked.depth else asked.decided_by,
+            "reason": "; ".join(filter(None, [*map(str, [*by_code, *undecided]), by_model.reason, *map(str, at_end)])),
+            "evidence": "; ".join(filter(None, [*quotes, by_model.evidence if by_model.depth else ""])),
+            "decided_by": "code" if by_code and not by_model.depth else by_model.decided_by,
         }
     )
 

@@ -83,16 +83,16 @@ def test_tdp_streams_the_certificates_of_sub_tasks_asynchronously(desk: Desk) ->
 
 
 @pytest.mark.parametrize("method", ["sdp", "tdp"])
-def test_an_approval_is_asked_and_decided_once(desk: Desk, method: Any) -> None:
+def test_an_approval_is_requested_and_decided_once(desk: Desk, method: Any) -> None:
     graph = build(method, desk, interrupt_on={"refund": True}, checkpointer=InMemorySaver())
     before = stream(graph)
-    [asked] = of("approval", before)
-    assert [request["name"] for request in asked["asked"]["action_requests"]] == ["refund"]
-    assert before[-1] == asked
+    [question] = of("approval", before)
+    assert [request["name"] for request in question["question"]["action_requests"]] == ["refund"]
+    assert before[-1] == question
     edited = {"name": "refund", "args": {"order": 17, "amount": 1.5}}
     after = stream(graph, Command(resume={"decisions": [{"type": "edit", "edited_action": edited}]}))
     [decided] = of("approval", after)
-    assert decided["decided"] == [{**edited, "approved": True}]
+    assert decided["decisions"] == [{**edited, "approved": True}]
     assert of("acted", after)[0]["calls"] == [edited]
 
 
@@ -101,7 +101,7 @@ def test_a_rejected_call_is_streamed_with_the_reason(desk: Desk) -> None:
     graph = build("react", desk, interrupt_on={"refund": True}, **settings)
     stream(graph)
     after = stream(graph, Command(resume={"type": "reject", "message": "too much"}))
-    [call] = of("approval", after)[0]["decided"]
+    [call] = of("approval", after)[0]["decisions"]
     assert not call["approved"]
     assert "too much" in call["reason"]
 
