@@ -275,8 +275,8 @@ async def judge_by_checks(
 ) -> Verdict:
     """Judge how many of the plan's next conditions hold: by checks where they match, else by the model.
 
-    The model is by_model only for conditions before the first one that a check finds false, and not where checks decide
-    all of these.
+    The model judges only conditions before the first one that a check finds false, and is not called where checks
+    decide all of these.
 
     Args:
         state: the view of Validate.

@@ -85,10 +85,16 @@ class LoadedTool:
         except GraphBubbleUp:
             raise
         except Exception as error:  # noqa: BLE001 - the code of a tool may raise anything; the agent has to know it
-            return ToolAnswer(text=redact_message(bound_text(f"{type(error).__name__}: {error}")), failed=True)
+            return ToolAnswer(text=redact_message(bound_text(_format_error(error))), failed=True)
         failed = isinstance(message, ToolMessage) and message.status == "error"
         content = message.content if isinstance(message, ToolMessage) else message
         return ToolAnswer(text=redact_message(bound_text(format_content(content))), failed=failed)
+
+
+def _format_error(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):  # clients of MCP servers raise groups, whose own text says nothing
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
 
 
 def load_tools(tools: Sequence[BaseTool | Callable[..., Any]], deadline: float = DEADLINE) -> dict[str, LoadedTool]:
