@@ -300,6 +300,7 @@ The conversation so far:
 What is to be done now:"""
 
 CONDITION = """\
-This is done, or its condition is shown not to be met, and an answer that says so was handed in: {goal}"""
+The request is fulfilled, as far as what it makes conditional turned out to apply, and the answer was handed in with \
+finish. The request: {goal}"""
 
 __all__ = ["METHODS", "AgentGraph", "AgentInput", "AgentOutput", "Method", "agent"]

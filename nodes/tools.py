@@ -20,8 +20,8 @@ from certigraph.adapters.episodes import live_episode
 from certigraph.adapters.protocols import AsyncOperator, Context
 from certigraph.adapters.tools.effects import PAUSED, REPEAT, Ledger, LedgerEntry, ToolAnswer, open_ledger
 from certigraph.adapters.tools.loading import bound_text
-from certigraph.adapters.tools.operators import tools_of
-from certigraph.adapters.tools.world import Tools, ToolsEnvironment
+from certigraph.adapters.tools.operators import ToolProvider, tools_of
+from certigraph.adapters.tools.world import ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.slots import Slot
 from certigraph.state.records import Action, Fault, Observation, Record, Step
@@ -83,7 +83,7 @@ def _observe(answers: Answers) -> Observation:
 
 
 async def _make_calls(
-    tools: Tools, action: Action, episode: str, history: Sequence[Step], world: ToolsEnvironment
+    tools: ToolProvider, action: Action, episode: str, history: Sequence[Step], world: ToolsEnvironment
 ) -> Answers | None:
     """Make the calls of an action in their order; None if a person ends the run."""
     calls, ledger = calls_of(action), open_ledger(get_config())
@@ -106,7 +106,7 @@ async def _make_calls(
     return answers
 
 
-async def _look_up(tools: Tools, call: ToolCall, key: str, ledger: Ledger) -> _Entered:
+async def _look_up(tools: ToolProvider, call: ToolCall, key: str, ledger: Ledger) -> _Entered:
     known = call.refused or call.name not in tools.loaded or tools.is_repeatable(call.name)
     return _Entered(call, key, LedgerEntry() if known else await ledger.read(key))
 
@@ -233,7 +233,7 @@ DECISION_ADVICE = 'give Command(resume={"decisions": [{"type": ...}, ...]}), one
 HAPPENED_TEXT = "The call was made; what it answered was lost."
 
 
-# Approval (LangChain's human-in-the-loop format): a person approves, edits or rejects calls before they are made.
+# CallDecision (LangChain's human-in-the-loop format): a person approves, edits or rejects calls before they are made.
 
 Decision = Literal["approve", "edit", "reject"]
 ALL_DECISIONS: tuple[Decision, ...] = ("approve", "edit", "reject")
@@ -249,7 +249,7 @@ class EditedCall(Record):
     args: dict[str, Any]
 
 
-class Approval(Record):
+class CallDecision(Record):
     """A person's decision about a call that was chosen and not made yet."""
 
     type: Decision
@@ -278,7 +278,7 @@ def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
         asked = [beyond[index] for index in waiting]
 
         def read(answer: Any) -> list[ToolCall]:
-            decisions = _read_decisions(Approval, answer, len(asked))
+            decisions = _read_decisions(CallDecision, answer, len(asked))
             pairs = zip(waiting, decisions, strict=True)
             return [_decide_call(calls[index], decision, allowed, tools) for index, decision in pairs]
 
@@ -314,7 +314,7 @@ def _describe_call(call: ToolCall, descriptions: Mapping[str, str]) -> str:
 
 
 def _decide_call(
-    call: ToolCall, decision: Approval, allowed: Mapping[str, Sequence[Decision]], tools: Tools
+    call: ToolCall, decision: CallDecision, allowed: Mapping[str, Sequence[Decision]], tools: ToolProvider
 ) -> ToolCall:
     """Return the call as a person decided.
 

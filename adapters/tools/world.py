@@ -12,6 +12,7 @@ from certigraph.adapters.protocols import Benchmark, Environment, Limits, Operat
 from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.loading import DEADLINE, LoadedTool, load_tools
+from certigraph.adapters.tools.operators import OPERATORS
 from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task
 from certigraph.state.run import ANSWER, ANSWER_ACTIONS, FINISH
 from certigraph.state.tools import ToolCall, calls_of
@@ -131,8 +132,6 @@ class Tools(Benchmark):
 
     def operators(self) -> Mapping[str, Operator]:
         """Return the operators that choose calls of tools."""
-        from certigraph.adapters.tools.operators import OPERATORS
-
         return OPERATORS
 
     def is_repeatable(self, tool: str) -> bool:
