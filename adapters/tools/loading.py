@@ -94,7 +94,7 @@ class LoadedTool:
 def _format_error(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):  # clients of MCP servers raise groups, whose own text says nothing
         error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"
+    return ": ".join(filter(None, (type(error).__name__, str(error))))
 
 
 def load_tools(tools: Sequence[BaseTool | Callable[..., Any]], deadline: float = DEADLINE) -> dict[str, LoadedTool]:
