@@ -5,17 +5,18 @@ import inspect
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import ToolMessage
-from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool
+from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, Tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.models.schemas import Schema, bound_schema
+from certigraph.adapters.processes import run_in_lone_thread
 from certigraph.adapters.redaction import redact_message
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.state.records import Arguments, replace_surrogates
@@ -87,9 +88,12 @@ class LoadedTool:
             return ToolAnswer(text=text, failed=True)
 
     async def _invoke(self, args: Arguments) -> ToolAnswer:
-        request = {"name": self.name, "args": args, "id": uuid4().hex, "type": "tool_call"}
+        request: Any = {"name": self.name, "args": args, "id": uuid4().hex, "type": "tool_call"}
         try:
-            message = await self.tool.ainvoke(cast(Any, request))
+            if _is_async(self.tool):
+                message = await self.tool.ainvoke(request)
+            else:
+                message = await run_in_lone_thread(self.tool.invoke, request)
         except GraphBubbleUp:
             raise
         except asyncio.CancelledError as error:
@@ -104,6 +108,12 @@ class LoadedTool:
         failed = isinstance(message, ToolMessage) and message.status == "error"
         content = message.content if isinstance(message, ToolMessage) else message
         return ToolAnswer(text=redact_message(bound_text(format_content(content))), failed=failed)
+
+
+def _is_async(tool: BaseTool) -> bool:
+    if isinstance(tool, StructuredTool | Tool):
+        return tool.coroutine is not None
+    return type(tool)._arun is not BaseTool._arun
 
 
 COMMAND_TEXT = "(The tool ran. It returned a Command for a graph, which was not carried out, and no text.)"

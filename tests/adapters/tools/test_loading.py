@@ -1,7 +1,11 @@
 """Tools of the user in every state that they come in: each mistake is one clear line, and no answer ends a run."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -138,6 +142,38 @@ def test_a_tool_that_hangs_is_given_up_at_the_deadline(way: str, is_async: bool)
     assert result["ending"] == "finished"
     assert "0.2 seconds" in first_entry(values)
     assert "late" not in values["evidence"].view
+
+
+HANGING = """
+import asyncio, sys, time
+from support_desk import mind
+from certigraph.graphs.agent import agent
+
+def hang(order: int) -> str:
+    "Wait."
+    time.sleep(600)
+    return "never"
+
+def never(order: int) -> bool:
+    time.sleep(600)
+    return True
+
+options = {"checks": {"Order {order} is refunded.": never}} if sys.argv[1] == "sdp" else {}
+graph = agent(sys.argv[1], model=mind([("hang", {"order": 17})]), tools=[hang], deadline=0.2, **options)
+given = {"goal": "Look up order 17."}
+result = graph.invoke(given) if sys.argv[2] == "invoke" else asyncio.run(graph.ainvoke(given))
+print(result["ending"])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("method", ["react", "sdp"])
+def test_a_program_ends_although_a_tool_and_a_check_never_do(method: str, way: str) -> None:
+    paths = os.pathsep.join([str(Path(__file__).parents[2] / "helpers"), *sys.path])
+    options: Any = {"env": {**os.environ, "PYTHONPATH": paths}, "capture_output": True, "text": True}
+    done = subprocess.run([sys.executable, "-c", HANGING, method, way], timeout=120, check=True, **options)
+    assert done.stdout.strip()
 
 
 def test_a_long_answer_is_cut_and_the_cut_is_noted() -> None:
