@@ -29,6 +29,7 @@ from certigraph.adapters.tools.loading import DEADLINE
 from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, Effect, ToolLike, Tools
 from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place
 from certigraph.nodes.commitments import commit
+from certigraph.nodes.events import write_answer
 from certigraph.nodes.lessons import learn_nothing, no_lessons
 from certigraph.nodes.tools import InterruptOn, approvals
 from certigraph.state.commitments import CommitmentLevel
@@ -273,6 +274,7 @@ def _create_respond(module: Any) -> Any:
         if not text:
             reason = module.message(state) if hasattr(module, "message") else ""
             text = f"I could not complete this ({ending}{f': {reason}' if reason else ''})."
+        write_answer(text, ending, runtime)
         certificates: dict[str, Any] = {} if "certificates" in module.State.__annotations__ else {"certificates": []}
         return {
             "messages": [AIMessage(text)],

@@ -22,16 +22,13 @@ from certigraph.adapters.models.prompts import build_prompt, bullet_list, number
 from certigraph.adapters.models.tool_calls import OfferedTool, ToolChoice, ask_tool_calls
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.tools.checks import Check, judge_by_checks
-from certigraph.adapters.tools.loading import LoadedTool
+from certigraph.adapters.tools.loading import HOLDS, UNREACHABLE, LoadedTool
 from certigraph.state.commitments import describe_commitment
 from certigraph.state.records import Action, Fault, Task
 from certigraph.state.run import FINISH, DecideView
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
 from certigraph.state.search import AnswerView
 from certigraph.state.tools import create_tool_action
-
-HOLDS, UNREACHABLE = "target_holds", "target_unreachable"
-"""Names of the calls by which Realize says that no tool has to be called for the target, or that none can help."""
 
 _NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
 
