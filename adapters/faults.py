@@ -157,7 +157,7 @@ class FaultyEnvironment(Environment):
         self, environment: Environment, faults: Faults | str, *, task: str = "", trial: int = 0, replayed_steps: int = 0
     ) -> None:
         self.environment, self.replayed_steps = complete_environment(environment), replayed_steps
-        self.concurrent = self.environment.concurrent
+        self.concurrent, self.replayable = self.environment.concurrent, self.environment.replayable
         self.faults = Faults.read(faults) if isinstance(faults, str) else faults
         self.injected = Counter[str]()
         """Number of injected faults of each kind so far."""
@@ -172,10 +172,17 @@ class FaultyEnvironment(Environment):
             TimeoutError: injected step that takes too long.
         """
         self._steps += 1
-        kind = self.faults.draw(WORLD_FAULTS, *self._key, self._steps, action.text)
-        if kind and self._steps > self.replayed_steps:
-            self._fail(kind)
+        self._draw_fault(action, self._steps)
         return self.environment.step(action)
+
+    def begin_calls(self, action: Action) -> None:
+        """Raise an injected fault before any tool of an action is called, so that no outcome is unknown."""
+        self._draw_fault(action, self._steps + 1)
+
+    def recall(self, action: Action) -> None:
+        """Note an action that was taken; no fault is injected here."""
+        self._steps += 1
+        self.environment.recall(action)
 
     def reset(self) -> Observation:
         """Reset the world; no fault is injected here."""
@@ -211,12 +218,15 @@ class FaultyEnvironment(Environment):
             raise AttributeError(name)
         return getattr(self.environment, name)
 
-    def _fail(self, kind: str) -> None:
+    def _draw_fault(self, action: Action, step: int) -> None:
+        kind = self.faults.draw(WORLD_FAULTS, *self._key, step, action.text)
+        if not kind or step <= self.replayed_steps:
+            return
         self.injected[kind] += 1
         if kind == "crash":
-            raise CrashError(f"injected crash at step {self._steps}")
+            raise CrashError(f"injected crash at step {step}")
         time.sleep(self.faults.delay)
-        raise TimeoutError(f"injected hang at step {self._steps}")
+        raise TimeoutError(f"injected hang at step {step}")
 
 
 # At run time it is no `Benchmark`, because the defaults of that class would hide what it delegates.
@@ -231,9 +241,16 @@ class FaultyBenchmark(_BenchmarkType):
 
     A world that is opened again replays its log, and may fail during the replay. In a new process the count of openings
     starts at 0: pass `faults.restarted()`. A run with `Context(faults=...)` handles both cases.
+
+    Raises:
+        TypeError: the benchmark is `Tools`, whose calls graphs make themselves.
     """
 
     def __init__(self, benchmark: Benchmark, faults: Faults | str) -> None:
+        from certigraph.adapters.tools.world import Tools
+
+        if isinstance(benchmark, Tools):
+            raise TypeError("Tools cannot be wrapped in FaultyBenchmark: run it with Context(faults=...)")
         self.benchmark = complete_benchmark(benchmark)
         self.faults = Faults.read(faults) if isinstance(faults, str) else faults
         self._opened = Counter[str]()

@@ -23,8 +23,8 @@ from typing_extensions import TypedDict
 from certigraph.adapters.models.chat_models import is_known_model
 from certigraph.adapters.processes import import_extra
 from certigraph.adapters.protocols import Budget, Context, Limits
-from certigraph.adapters.tools.effects import CHECKPOINTER_KEY
 from certigraph.adapters.tools.loading import DEADLINE
+from certigraph.adapters.tools.positions import CHECKPOINTER_KEY
 from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, Effect, ToolLike, Tools
 from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place
 from certigraph.nodes.lessons import learn_nothing, no_lessons

@@ -18,9 +18,10 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
 )
 from langgraph.checkpoint.base import id as checkpoint_ids
-from langgraph.checkpoint.serde.types import ERROR
+from langgraph.checkpoint.serde.types import ERROR, RESUME
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from certigraph.adapters.tools.effects import EFFECTS_NAMESPACE
 from certigraph.runtime.files import is_disk_full, translate_database_errors
 from certigraph.state.records import Fault
 from certigraph.state.trajectory import serializer
@@ -28,8 +29,23 @@ from certigraph.state.trajectory import serializer
 UNREACHABLE_SERVER = "the checkpoint server cannot be reached"
 """Beginning of the message of a run that ended because its checkpoints could no longer be saved."""
 
-LATEST_QUERY = "SELECT checkpoint_ns, max(checkpoint_id) FROM checkpoints WHERE thread_id = ? GROUP BY checkpoint_ns"
+LATEST_QUERY = f"""
+SELECT checkpoint_ns, max(checkpoint_id) FROM checkpoints
+WHERE thread_id = ? AND checkpoint_ns <> '{EFFECTS_NAMESPACE}' GROUP BY checkpoint_ns
+"""
 """SQL query: id of a thread's latest checkpoint in every namespace. The graph and each graph inside a node have one."""
+
+DELETE_LATEST_WRITES = f"""
+DELETE FROM writes
+WHERE thread_id = ? AND channel <> '{RESUME}' AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})
+"""
+"""SQL statement: delete what nodes wrote after the latest checkpoint, except the answers that a person gave them."""
+
+INNER_STEPS_QUERY = f"""
+SELECT checkpoint_ns, json_extract(metadata, '$.step') FROM checkpoints
+WHERE thread_id = ? AND checkpoint_ns <> '' AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})
+"""
+"""SQL query: superstep of a thread's latest checkpoint in every namespace but that of the outermost graph."""
 
 
 _TIMESTAMP_ATTRIBUTE = "_last_v6_timestamp"
@@ -99,6 +115,11 @@ def _generate_after(time: int) -> None:
     with _GENERATION_LOCK:
         if (generator.get(_TIMESTAMP_ATTRIBUTE) or 0) < time:
             generator[_TIMESTAMP_ATTRIBUTE] = time
+
+
+def is_effect(config: RunnableConfig) -> bool:
+    """Return whether a configuration names an entry of the effects ledger, whose ids have no order."""
+    return bool(config["configurable"].get("checkpoint_ns") == EFFECTS_NAMESPACE)
 
 
 def error_types_of(writes: Sequence[tuple[str, Any]]) -> list[tuple[str, str]]:
@@ -180,7 +201,8 @@ class SqliteCheckpointSaver(SqliteSaver):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Save a checkpoint as `put` does. Raises Fault if it would not be the latest one of its graph."""
-        self._order.check(config, checkpoint)
+        if not is_effect(config):
+            self._order.check(config, checkpoint)
         return self.put(config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
@@ -188,8 +210,12 @@ class SqliteCheckpointSaver(SqliteSaver):
     ) -> None:
         """Save what a node wrote. Of a node that failed, save only the type of its error.
 
-        The text of an error may hold an API key.
+        The text of an error may hold an API key. An entry of the effects ledger is saved at once and survives a power
+        cut, with everything that was saved before it.
         """
+        if is_effect(config):
+            self._save_durably(config, writes, task_id)
+            return
         failures = error_types_of(writes)
         # An interrupted run closes the file while LangGraph still hands in writes; the resumed run repeats them.
         try:
@@ -200,6 +226,14 @@ class SqliteCheckpointSaver(SqliteSaver):
                 raise
         finally:
             self._deferred = False
+
+    def _save_durably(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str) -> None:
+        self.conn.commit()  # what was deferred; a transaction keeps the setting that it began with
+        self.conn.execute("PRAGMA synchronous = FULL")
+        try:
+            self.put_writes(config, writes, task_id)
+        finally:
+            self.conn.execute("PRAGMA synchronous = NORMAL")
 
     async def prepare_resume(self, thread: str) -> None:
         """Make new checkpoints of a thread follow the stored ones, and delete what nodes wrote after the latest one.
@@ -213,12 +247,9 @@ class SqliteCheckpointSaver(SqliteSaver):
         """
         with self.cursor() as cursor:
             self._order.continue_from(dict(cursor.execute(LATEST_QUERY, (thread,)).fetchall()))
-            statement = f"DELETE FROM writes WHERE thread_id = ? AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})"
-            cursor.execute(statement, (thread, thread))
+            cursor.execute(DELETE_LATEST_WRITES, (thread, thread))
 
     async def inner_steps(self, thread: str) -> dict[str, int]:
         """Return the superstep of the latest checkpoint of every graph inside a node, by namespace of the graph."""
-        query = "SELECT checkpoint_ns, json_extract(metadata, '$.step') FROM checkpoints"
-        query += f" WHERE thread_id = ? AND checkpoint_ns != '' AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})"
         with self.cursor(transaction=False) as cursor:
-            return dict(cursor.execute(query, (thread, thread)).fetchall())
+            return dict(cursor.execute(INNER_STEPS_QUERY, (thread, thread)).fetchall())

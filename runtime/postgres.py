@@ -25,6 +25,7 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
 )
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from langgraph.checkpoint.serde.types import RESUME
 from langgraph.store.base import BaseStore, ListNamespacesOp, MatchCondition, Op, Result, SearchOp
 from langgraph.store.postgres.aio import AsyncPostgresStore
 from psycopg import AsyncConnection, Error, OperationalError, ProgrammingError
@@ -34,7 +35,8 @@ from psycopg.rows import DictRow, dict_row
 from psycopg.types.json import set_json_dumps, set_json_loads
 
 from certigraph.adapters.redaction import MASK, redact_message
-from certigraph.runtime.checkpoints import UNREACHABLE_SERVER, CheckpointOrder, error_types_of
+from certigraph.adapters.tools.effects import EFFECTS_NAMESPACE
+from certigraph.runtime.checkpoints import UNREACHABLE_SERVER, CheckpointOrder, error_types_of, is_effect
 from certigraph.state.records import Fault
 from certigraph.state.trajectory import serializer
 
@@ -372,14 +374,17 @@ class ThreadLease:
 
 # The checkpoint saver: the counterpart of `runtime.checkpoints.SqliteCheckpointSaver`.
 
-LATEST_QUERY = """
-SELECT checkpoint_ns, max(checkpoint_id) AS checkpoint_id FROM checkpoints WHERE thread_id = %s GROUP BY checkpoint_ns
+LATEST_QUERY = f"""
+SELECT checkpoint_ns, max(checkpoint_id) AS checkpoint_id FROM checkpoints
+WHERE thread_id = %s AND checkpoint_ns <> '{EFFECTS_NAMESPACE}' GROUP BY checkpoint_ns
 """
 """SQL query: id of a thread's latest checkpoint in every namespace. The graph and each graph inside a node have one."""
 
-DELETE_LATEST_WRITES = (
-    f"DELETE FROM checkpoint_writes WHERE thread_id = %s AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})"
-)
+DELETE_LATEST_WRITES = f"""
+DELETE FROM checkpoint_writes
+WHERE thread_id = %s AND channel <> '{RESUME}' AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})
+"""
+"""SQL statement: delete what nodes wrote after the latest checkpoint, except the answers that a person gave them."""
 
 INNER_STEPS_QUERY = f"""
 SELECT checkpoint_ns, (metadata ->> 'step')::int AS step FROM checkpoints
@@ -431,7 +436,8 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Save a checkpoint. Raises Fault if it would not be the latest one of its graph."""
-        self._order.check(config, checkpoint)
+        if not is_effect(config):
+            self._order.check(config, checkpoint)
         return await self._call_saver(lambda saver: saver.aput(config, checkpoint, metadata, new_versions))
 
     async def aput_writes(
