@@ -13,7 +13,6 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
-from langgraph.types import interrupt
 
 from certigraph.adapters.benchmarks import call_world
 from certigraph.adapters.episodes import call_environment, live_episode
@@ -28,9 +27,10 @@ from certigraph.adapters.tools.effects import (
     open_ledger,
 )
 from certigraph.adapters.tools.loading import bound_text
-from certigraph.adapters.tools.operators import tools_of
-from certigraph.adapters.tools.world import Tools, ToolsEnvironment
-from certigraph.nodes.outcomes import EnteredCall, Questions, read_decisions
+from certigraph.adapters.tools.operators import ToolProvider, tools_of
+from certigraph.adapters.tools.world import ToolsEnvironment
+from certigraph.nodes.commitments import refuse_beyond_commitment
+from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog, ask_person, read_decisions
 from certigraph.nodes.slots import Slot
 from certigraph.state.records import Action, Fault, Observation, Record, Step
 from certigraph.state.run import RunState
@@ -47,7 +47,9 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
     """
     tools, action, history = tools_of(state["task"], runtime), state["action"], state["history"]
     episode = await call_world(live_episode, state["task"], runtime, state["episode"], state["task"], history, runtime)
-    answers = await _make_calls(tools, state, runtime, cast(ToolsEnvironment, episode.environment))
+    if calls := calls_of(action):
+        action = replace_calls(action, refuse_beyond_commitment(calls, state, runtime))
+    answers = await _make_calls(tools, action, state, runtime, cast(ToolsEnvironment, episode.environment))
     if answers is None:
         observation = Observation(text=STOPPED_TEXT, accepted=False, done=True)
         episode.recall([Step(action=action, digest=observation.digest())])
@@ -78,10 +80,10 @@ def _observe(answers: Answers) -> Observation:
 
 
 async def _make_calls(
-    tools: Tools, state: RunState, runtime: Runtime[Context], world: ToolsEnvironment
+    tools: ToolProvider, action: Action, state: RunState, runtime: Runtime[Context], world: ToolsEnvironment
 ) -> Answers | None:
     """Make the calls of an action in their order; None if a person ends the run."""
-    calls, config = calls_of(state["action"]), get_config()
+    calls, config = calls_of(action), get_config()
     if not calls:
         return ()
     maker = _CallMaker(tools, world, open_ledger(config) if _have_effects(tools, calls) else MemoryLedger(), config)
@@ -95,20 +97,20 @@ async def _make_calls(
     ]
     if unknown := [one for one in entered if one.entry.running]:
         await maker.questions.ask(unknown)
-    await call_world(call_environment, state["task"], runtime, world.begin_calls, state["action"])
+    await call_world(call_environment, state["task"], runtime, world.begin_calls, action)
     return await maker.make(entered)
 
 
-def _have_effects(tools: Tools, calls: Sequence[ToolCall]) -> bool:
+def _have_effects(tools: ToolProvider, calls: Sequence[ToolCall]) -> bool:
     return any(not call.refused and not tools.is_repeatable(call.name) for call in calls)
 
 
 class _CallMaker:
     """Makes the calls of an action: each call that must happen once through the ledger."""
 
-    def __init__(self, tools: Tools, world: ToolsEnvironment, ledger: Ledger, config: RunnableConfig) -> None:
+    def __init__(self, tools: ToolProvider, world: ToolsEnvironment, ledger: Ledger, config: RunnableConfig) -> None:
         self._tools, self._world, self._ledger, self._config = tools, world, ledger, config
-        self.questions = Questions(ledger, config)
+        self.questions = QuestionLog(ledger, config)
 
     def _is_made_once(self, one: EnteredCall) -> bool:
         # a call that may be repeated is entered as well if it has asked a person, who must not be asked again
@@ -180,7 +182,7 @@ SKIPPED_TEXT = "The call was not made, because the one before it failed."
 STOPPED_TEXT = "A person ended the work, because it is not known whether a call took effect."
 
 
-# Approval (LangChain's human-in-the-loop format): a person approves, edits or rejects calls before they are made.
+# CallDecision (LangChain's human-in-the-loop format): a person approves, edits or rejects calls before they are made.
 
 Decision = Literal["approve", "edit", "reject"]
 ALL_DECISIONS: tuple[Decision, ...] = ("approve", "edit", "reject")
@@ -196,7 +198,7 @@ class EditedCall(Record):
     args: dict[str, Any]
 
 
-class Approval(Record):
+class CallDecision(Record):
     """A person's decision about a call that was chosen and not made yet."""
 
     type: Decision
@@ -218,14 +220,20 @@ def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
 
     async def approve(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
         tools, calls = tools_of(state["task"], runtime), list(calls_of(state["action"]))
+        beyond = refuse_beyond_commitment(calls, state, runtime)
         waiting = [index for index, call in enumerate(calls) if call.name in allowed and not call.refused]
         if not waiting:
             return {"action": state["action"]}
-        asked = [calls[index] for index in waiting]
-        answer = interrupt(_approval_request(asked, allowed, descriptions))
-        decisions: list[Approval] = read_decisions(Approval, answer, len(asked))
-        for index, decision in zip(waiting, decisions, strict=True):
-            calls[index] = _decide_call(calls[index], decision, allowed, tools)
+        asked = [beyond[index] for index in waiting]
+
+        def read(answer: Any) -> list[ToolCall]:
+            decisions = read_decisions(CallDecision, answer, len(asked))
+            pairs = zip(waiting, decisions, strict=True)
+            return [_decide_call(calls[index], decision, allowed, tools) for index, decision in pairs]
+
+        decided = await ask_person(_approval_request(asked, allowed, descriptions), read, get_config())
+        for index, call in zip(waiting, decided, strict=True):
+            calls[index] = call
         return {"action": replace_calls(state["action"], calls)}
 
     return approve
@@ -242,24 +250,28 @@ def _approval_request(
     calls: Sequence[ToolCall], allowed: Mapping[str, Sequence[Decision]], descriptions: Mapping[str, str]
 ) -> dict[str, Any]:
     requests = [
-        {"name": call.name, "args": call.args, "description": descriptions.get(call.name) or f"Approve {call}?"}
-        for call in calls
+        {"name": call.name, "args": call.args, "description": _describe_call(call, descriptions)} for call in calls
     ]
     names = dict.fromkeys(call.name for call in calls)
     configs = [{"action_name": name, "allowed_decisions": list(allowed[name])} for name in names]
     return {"action_requests": requests, "review_configs": configs}
 
 
+def _describe_call(call: ToolCall, descriptions: Mapping[str, str]) -> str:
+    question = descriptions.get(call.name) or f"Approve {call}?"
+    return f"{question} {WITHOUT_APPROVAL} {call.refused}" if call.refused else question
+
+
 def _decide_call(
-    call: ToolCall, decision: Approval, allowed: Mapping[str, Sequence[Decision]], tools: Tools
+    call: ToolCall, decision: CallDecision, allowed: Mapping[str, Sequence[Decision]], tools: ToolProvider
 ) -> ToolCall:
     """Return the call as a person decided.
 
     Raises:
-        Fault: ("data") the decision is not allowed, or the edited call cannot be made.
+        ValueError: the decision is not allowed, or the edited call cannot be made.
     """
     if decision.type not in allowed[call.name]:
-        raise Fault("data", f"{decision.type!r} is not allowed for {call.name}: {', '.join(allowed[call.name])}")
+        raise ValueError(f"{decision.type!r} is not allowed for {call.name}: {', '.join(allowed[call.name])}")
     if decision.type == "approve":
         return call.model_copy(update={"approved": True})
     if decision.type == "reject":
@@ -267,15 +279,16 @@ def _decide_call(
     edited = decision.edited_action
     if edited is None or edited.name not in tools.loaded:
         form = '{"edited_action": {"name": ..., "args": ...}}'
-        raise Fault("data", f"an edit needs {form} with one of the tools {', '.join(tools.loaded)}")
+        raise ValueError(f"an edit needs {form} with one of the tools {', '.join(tools.loaded)}")
     if problem := tools.loaded[edited.name].check_arguments(edited.args):
-        raise Fault("data", f"the edited call cannot be made: {problem}")
+        raise ValueError(f"the edited call cannot be made: {problem}")
     return ToolCall(name=edited.name, args=edited.args, approved=True)
 
 
+WITHOUT_APPROVAL = "Without your approval:"
 REJECTED_TEXT = "A person rejected this call: {reason}"
 
 APPROVE = Slot("approve", {"action": Action})
 """Slot `approve`, between choosing an action and acting. Optional."""
 
-__all__ = ["ALL_DECISIONS", "APPROVE", "InterruptOn", "approvals", "take_tool_action"]
+__all__ = ["ALL_DECISIONS", "APPROVE", "UNKNOWN_OUTCOME", "InterruptOn", "approvals", "take_tool_action"]

@@ -36,7 +36,7 @@ A call is `paused` if the tool itself interrupted the graph; it then starts agai
 a person's decision that a call whose outcome is unknown did not happen.
 """
 
-ASKED = "asked"
+QUESTION = "question"
 """Name of the lines in which the questions of a run of a node are kept."""
 
 
@@ -58,7 +58,7 @@ class LedgerEntry(NamedTuple):
     answer: ToolAnswer | None = None
 
 
-class Question(Record):
+class LoggedQuestion(Record):
     """A question to a person: of a node about calls of unknown outcome, or of a tool that it called."""
 
     key: str = ""
@@ -90,11 +90,11 @@ class Ledger(Protocol):
         """Enter that an attempt is PAUSED, or that a person decided to REPEAT it."""
         ...
 
-    async def read_questions(self, task: str) -> list[Question]:
-        """Return what a run of a node has asked so far, in order."""
+    async def read_questions(self, task: str) -> list[LoggedQuestion]:
+        """Return the questions of a run of a node so far, in order."""
         ...
 
-    async def append_question(self, task: str, number: int, question: Question) -> None:
+    async def append_question(self, task: str, number: int, question: LoggedQuestion) -> None:
         """Enter the next question of a run of a node."""
         ...
 
@@ -116,11 +116,11 @@ class MemoryLedger:
     async def note(self, key: str, attempt: int, line: str) -> None:
         """Do nothing."""
 
-    async def read_questions(self, task: str) -> list[Question]:
+    async def read_questions(self, task: str) -> list[LoggedQuestion]:
         """Return nothing."""
         return []
 
-    async def append_question(self, task: str, number: int, question: Question) -> None:
+    async def append_question(self, task: str, number: int, question: LoggedQuestion) -> None:
         """Do nothing."""
 
 
@@ -164,17 +164,17 @@ class CheckpointLedger:
         """Enter that an attempt is PAUSED, or that a person decided to REPEAT it."""
         await self._write(key, f"{line}:{attempt}", True)
 
-    async def read_questions(self, task: str) -> list[Question]:
-        """Return what a run of a node has asked so far, in order."""
-        lines = await self._read_lines(f"{ASKED}|{task}") or {}
-        return [Question.model_validate(lines[f"{ASKED}:{number}"]) for number in range(len(lines))]
+    async def read_questions(self, task: str) -> list[LoggedQuestion]:
+        """Return the questions of a run of a node so far, in order."""
+        lines = await self._read_lines(f"{QUESTION}|{task}") or {}
+        return [LoggedQuestion.model_validate(lines[f"{QUESTION}:{number}"]) for number in range(len(lines))]
 
-    async def append_question(self, task: str, number: int, question: Question) -> None:
+    async def append_question(self, task: str, number: int, question: LoggedQuestion) -> None:
         """Enter the next question of a run of a node."""
-        key = f"{ASKED}|{task}"
+        key = f"{QUESTION}|{task}"
         if number == 0:
             await self._create(key)
-        await self._write(key, f"{ASKED}:{number}", question.as_json())
+        await self._write(key, f"{QUESTION}:{number}", question.as_json())
 
     async def _read_lines(self, key: str) -> dict[str, Any] | None:
         found = await use_saver(self._saver, "get_tuple", self._config(key))

@@ -10,16 +10,17 @@ from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphInterrupt
 from langgraph.types import Interrupt, interrupt
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.tools.answers import bind_answers
-from certigraph.adapters.tools.effects import REPEAT, Ledger, LedgerEntry, Question, ToolAnswer
+from certigraph.adapters.tools.effects import REPEAT, Ledger, LedgerEntry, LoggedQuestion, ToolAnswer
 from certigraph.adapters.tools.loading import bound_text
 from certigraph.adapters.tools.positions import NAMESPACE_KEY, TASK_KEY
-from certigraph.state.records import Fault, Record
+from certigraph.state.records import Record
 from certigraph.state.tools import ToolCall
 
 T = TypeVar("T")
+D = TypeVar("D", bound=BaseModel)
 
 UNKNOWN_OUTCOME = "unknown_outcome"
 """Value of `type` in the interrupt that asks whether calls happened."""
@@ -44,7 +45,7 @@ class EnteredCall(NamedTuple):
     entry: LedgerEntry
 
 
-class Questions:
+class QuestionLog:
     """The questions of one run of a node, in order: those of the node itself, and those of the tools that it calls.
 
     LangGraph hands a node its answers by number, and runs the node from its beginning for each answer. But a call that
@@ -60,43 +61,43 @@ class Questions:
         self._ledger, self._config = ledger, config
         place = config.get("configurable", {})
         self._task, self._namespace = str(place.get(TASK_KEY, "")), str(place.get(NAMESPACE_KEY, ""))
-        self._asked: list[Question] = []
+        self._logged: list[LoggedQuestion] = []
         self._answers: list[Any] = []
         self._passed = 0
 
     async def load(self) -> None:
         """Load the questions that earlier executions of the node asked."""
-        self._asked = await self._ledger.read_questions(self._task)
+        self._logged = await self._ledger.read_questions(self._task)
 
     def has_paused(self, key: str) -> bool:
         """Return whether a call interrupted the graph with questions of its own."""
-        return any(question.key == key for question in self._asked)
+        return any(question.key == key for question in self._logged)
 
     @property
     def any(self) -> bool:
         """Whether the node has asked anything."""
-        return bool(self._asked)
+        return bool(self._logged)
 
     def pass_to(self, key: str) -> None:
         """Pass over the answers of questions that are asked no more, before a call starts that may ask itself."""
-        own = len(self._asked)
-        while own and self._asked[own - 1].key == key:
+        own = len(self._logged)
+        while own and self._logged[own - 1].key == key:
             own -= 1
-        for question in self._asked[self._passed : own]:
+        for question in self._logged[self._passed : own]:
             self._take(question)
-        self._passed = len(self._asked)  # the call takes its own answers
+        self._passed = len(self._logged)  # the call takes its own answers
 
     async def note_pause(self, key: str, raised: BaseException) -> None:
         """Note that a call interrupted the graph; a graph inside the tool takes its answers itself."""
-        if self._asked:
+        if self._logged:
             await bind_answers(self._config, ())
         if isinstance(raised, GraphInterrupt) and self._is_own(raised):
-            await self._append(Question(key=key))
+            await self._append(LoggedQuestion(key=key))
 
     async def settle(self) -> bool:
         """Enter the decisions about calls that a person was asked about before; false if the work ends."""
-        last = max((number for number, one in enumerate(self._asked, 1) if one.calls), default=0)
-        for question in self._asked[:last]:
+        last = max((number for number, one in enumerate(self._logged, 1) if one.calls), default=0)
+        for question in self._logged[:last]:
             if not await self._apply(question, self._take(question)):
                 return False
         self._passed = last
@@ -112,7 +113,7 @@ class Questions:
         """
         self.pass_to("")
         calls = tuple((one.key, one.entry.attempts - 1) for one in unknown)
-        question = Question(calls=calls, shown=tuple(one.call.as_json() for one in unknown))
+        question = LoggedQuestion(calls=calls, shown=tuple(one.call.as_json() for one in unknown))
         before = len(self._answers)
         while True:  # nobody has seen this question: what is answered here was given to an earlier one
             try:
@@ -123,17 +124,17 @@ class Questions:
                     await bind_answers(self._config, self._answers)
                 raise
 
-    def _take(self, question: Question) -> list[OutcomeDecision]:
+    def _take(self, question: LoggedQuestion) -> list[OutcomeDecision]:
         for _ in range(question.passed if question.calls else 1):
             self._answers.append(interrupt({"type": EARLIER_QUESTION}))
         if not question.calls:
             return []
         read = partial(read_decisions, OutcomeDecision, count=len(question.calls))
-        decisions, given = ask_until_usable(_format_question(question), read)
+        decisions, given = _interrupt_until_usable(_format_question(question), read)
         self._answers += given
         return decisions
 
-    async def _apply(self, question: Question, decisions: Sequence[OutcomeDecision]) -> bool:
+    async def _apply(self, question: LoggedQuestion, decisions: Sequence[OutcomeDecision]) -> bool:
         if any(decision.type == "stop" for decision in decisions):
             return False
         for (key, attempt), decision in zip(question.calls, decisions, strict=True):
@@ -145,12 +146,12 @@ class Questions:
                 await self._ledger.note(key, attempt, REPEAT)
         return True
 
-    async def _append(self, question: Question) -> None:
-        await self._ledger.append_question(self._task, len(self._asked), question)
-        self._asked.append(question)
+    async def _append(self, question: LoggedQuestion) -> None:
+        await self._ledger.append_question(self._task, len(self._logged), question)
+        self._logged.append(question)
 
     def _is_own(self, raised: GraphInterrupt) -> bool:
-        known = sum(question.passed + 1 for question in self._asked) + MAX_REPEATED_QUESTIONS
+        known = sum(question.passed + 1 for question in self._logged) + MAX_REPEATED_QUESTIONS
         names = (self._namespace, *(f"{self._namespace}|{number}" for number in range(1, known)))
         own = {Interrupt.from_ns(None, ns=name).id for name in names}
         return any(one.id in own for one in raised.args[0])
@@ -160,7 +161,7 @@ MAX_REPEATED_QUESTIONS = 100
 """Number of further questions by which a node's own interrupts are recognised."""
 
 
-def _format_question(question: Question) -> dict[str, Any]:
+def _format_question(question: LoggedQuestion) -> dict[str, Any]:
     return {
         "type": UNKNOWN_OUTCOME,
         "calls": [{"name": call.get("name"), "args": call.get("args", {})} for call in question.shown],
@@ -169,42 +170,47 @@ def _format_question(question: Question) -> dict[str, Any]:
     }
 
 
-def ask_until_usable(question: Mapping[str, Any], read: Callable[[Any], T]) -> tuple[T, list[Any]]:
-    """Interrupt the graph with a question, and again with what was wrong, until the answer can be used.
-
-    An answer that raised an error instead would stay in the checkpoint, and the node would get it again and again.
+async def ask_person(question: Mapping[str, Any], read: Callable[[Any], T], config: RunnableConfig) -> T:
+    """Interrupt the graph with the only question of a node, and again while the answer cannot be used.
 
     Args:
-        question: value of the interrupt.
-        read: reads the answer; raises Fault if it cannot be used.
-
-    Returns:
-        What was read, and all answers that were given.
+        question: value of the interrupt. If an answer could not be used, `problem` says why when it is put again.
+        read: reads the answer; it raises ValueError if that cannot be used.
+        config: configuration of the node.
     """
+    found, given = _interrupt_until_usable(question, read)
+    await bind_answers(config, given)
+    return found
+
+
+def _interrupt_until_usable(question: Mapping[str, Any], read: Callable[[Any], T]) -> tuple[T, list[Any]]:
     problem: dict[str, str] = {}
     given = []
-    while True:
+    while True:  # an exception would leave the unusable answer in the checkpoint, where no other one could replace it
         given.append(interrupt({**question, **problem}))
         try:
             return read(given[-1]), given
-        except Fault as fault:
-            problem = {"problem": str(fault)}
+        except ValueError as error:
+            problem = {"problem": str(error)}
 
 
-def read_decisions(kind: type[Any], answer: Any, count: int) -> list[Any]:
+def read_decisions(kind: type[D], answer: Any, count: int) -> list[D]:
     """Read a person's decisions, one for each call: `{"decisions": [...]}`, a list, or a single one.
 
     Raises:
-        Fault: ("data") the answer has another form; the message shows the right one.
+        ValueError: the answer has another form; the message shows the right one.
     """
     given = answer.get("decisions", answer) if isinstance(answer, Mapping) else answer
     given = [given] if isinstance(given, Mapping | str) else given
     try:
         decisions = [kind.model_validate({"type": one} if isinstance(one, str) else one) for one in given]
-    except (ValidationError, TypeError) as error:
-        raise Fault("data", f"the answer {answer!r:.200} cannot be used ({error}): {DECISION_ADVICE}") from None
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise ValueError(f"the answer {answer!r:.200} cannot be used ({wrong}): {DECISION_ADVICE}") from None
+    except TypeError:
+        raise ValueError(f"the answer {answer!r:.200} cannot be used: {DECISION_ADVICE}") from None
     if len(decisions) != count:
-        raise Fault("data", f"{len(decisions)} decisions were given for {count} calls: {DECISION_ADVICE}")
+        raise ValueError(f"{len(decisions)} decisions were given for {count} calls: {DECISION_ADVICE}")
     return decisions
 
 
@@ -215,4 +221,4 @@ UNKNOWN_QUESTION = (
 DECISION_ADVICE = 'give Command(resume={"decisions": [{"type": ...}, ...]}), one for each call in the question'
 HAPPENED_TEXT = "The call was made; what it answered was lost."
 
-__all__ = ["EnteredCall", "OutcomeDecision", "Questions", "ask_until_usable", "read_decisions"]
+__all__ = ["UNKNOWN_OUTCOME", "EnteredCall", "OutcomeDecision", "QuestionLog", "ask_person", "read_decisions"]
