@@ -18,7 +18,7 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
 )
 from langgraph.checkpoint.base import id as checkpoint_ids
-from langgraph.checkpoint.serde.types import ERROR, RESUME
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from certigraph.adapters.tools.effects import EFFECTS_NAMESPACE
@@ -31,21 +31,19 @@ UNREACHABLE_SERVER = "the checkpoint server cannot be reached"
 
 LATEST_QUERY = f"""
 SELECT checkpoint_ns, max(checkpoint_id) FROM checkpoints
-WHERE thread_id = ? AND checkpoint_ns <> '{EFFECTS_NAMESPACE}' GROUP BY checkpoint_ns
+WHERE thread_id = ? AND checkpoint_ns != '{EFFECTS_NAMESPACE}' GROUP BY checkpoint_ns
 """
-"""SQL query: id of a thread's latest checkpoint in every namespace. The graph and each graph inside a node have one."""
+"""SQL query: id of a thread's latest checkpoint in every namespace. The graph and each graph inside a node have one.
 
-DELETE_LATEST_WRITES = f"""
-DELETE FROM writes
-WHERE thread_id = ? AND channel <> '{RESUME}' AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})
+The effects ledger, in a namespace of its own, has no latest checkpoint: each of its entries is one, with an id that
+holds no time.
 """
-"""SQL statement: delete what nodes wrote after the latest checkpoint, except the answers that a person gave them."""
 
-INNER_STEPS_QUERY = f"""
-SELECT checkpoint_ns, json_extract(metadata, '$.step') FROM checkpoints
-WHERE thread_id = ? AND checkpoint_ns <> '' AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})
+DELETE_WRITES = f"""
+DELETE FROM writes WHERE thread_id = ? AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})
+AND channel NOT IN ('{INTERRUPT}', '{RESUME}')
 """
-"""SQL query: superstep of a thread's latest checkpoint in every namespace but that of the outermost graph."""
+"""SQL statement that deletes what nodes wrote after the latest checkpoints, but no question and no answer to one."""
 
 
 _TIMESTAMP_ATTRIBUTE = "_last_v6_timestamp"
@@ -88,6 +86,8 @@ class CheckpointOrder:
             Fault: ("data") it would not, because the clock of this machine is behind.
         """
         namespace, checkpoint_id = config["configurable"].get("checkpoint_ns", ""), checkpoint["id"]
+        if namespace == EFFECTS_NAMESPACE:
+            return
         newest = self._newest.get(namespace, "")
         if checkpoint_id < newest:
             at = datetime(1582, 10, 15, tzinfo=UTC) + timedelta(microseconds=_time_of(newest) // 10)
@@ -115,11 +115,6 @@ def _generate_after(time: int) -> None:
     with _GENERATION_LOCK:
         if (generator.get(_TIMESTAMP_ATTRIBUTE) or 0) < time:
             generator[_TIMESTAMP_ATTRIBUTE] = time
-
-
-def is_effect(config: RunnableConfig) -> bool:
-    """Return whether a configuration names an entry of the effects ledger, whose ids have no order."""
-    return bool(config["configurable"].get("checkpoint_ns") == EFFECTS_NAMESPACE)
 
 
 def error_types_of(writes: Sequence[tuple[str, Any]]) -> list[tuple[str, str]]:
@@ -201,8 +196,7 @@ class SqliteCheckpointSaver(SqliteSaver):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Save a checkpoint as `put` does. Raises Fault if it would not be the latest one of its graph."""
-        if not is_effect(config):
-            self._order.check(config, checkpoint)
+        self._order.check(config, checkpoint)
         return self.put(config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
@@ -210,10 +204,10 @@ class SqliteCheckpointSaver(SqliteSaver):
     ) -> None:
         """Save what a node wrote. Of a node that failed, save only the type of its error.
 
-        The text of an error may hold an API key. An entry of the effects ledger is saved at once and survives a power
-        cut, with everything that was saved before it.
+        The text of an error may hold an API key. The effects ledger's entry of a call is on disk before the call starts,
+        with everything that was saved before, and survives a power cut.
         """
-        if is_effect(config):
+        if config["configurable"].get("checkpoint_ns") == EFFECTS_NAMESPACE:
             self._save_durably(config, writes, task_id)
             return
         failures = error_types_of(writes)
@@ -235,21 +229,30 @@ class SqliteCheckpointSaver(SqliteSaver):
         finally:
             self.conn.execute("PRAGMA synchronous = NORMAL")
 
-    async def prepare_resume(self, thread: str) -> None:
+    async def prepare_resume(self, thread: str, *, waited: bool = False) -> None:
         """Make new checkpoints of a thread follow the stored ones, and delete what nodes wrote after the latest one.
 
         LangGraph would use what nodes wrote after the latest checkpoint instead of running the nodes again. That is
         wrong for a node that was cancelled before its conditional edge, which has written no next node: the run would
-        end there. It would also leave updates in the state that the trajectory counts as superseded.
+        end there. It would also leave updates in the state that the trajectory counts as superseded. Questions and the
+        answers to earlier ones are kept: a node that puts several questions is not answered by the wrong one.
+
+        Args:
+            thread: id of the thread.
+            waited: whether the run had stopped at a question; what nodes wrote that ran parallel to it is then complete
+                and is kept.
 
         Raises:
             ValueError: a stored checkpoint id is not one of LangGraph's.
         """
         with self.cursor() as cursor:
             self._order.continue_from(dict(cursor.execute(LATEST_QUERY, (thread,)).fetchall()))
-            cursor.execute(DELETE_LATEST_WRITES, (thread, thread))
+            if not waited:
+                cursor.execute(DELETE_WRITES, (thread, thread))
 
     async def inner_steps(self, thread: str) -> dict[str, int]:
         """Return the superstep of the latest checkpoint of every graph inside a node, by namespace of the graph."""
+        query = "SELECT checkpoint_ns, json_extract(metadata, '$.step') FROM checkpoints"
+        query += f" WHERE thread_id = ? AND checkpoint_ns != '' AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})"
         with self.cursor(transaction=False) as cursor:
-            return dict(cursor.execute(INNER_STEPS_QUERY, (thread, thread)).fetchall())
+            return dict(cursor.execute(query, (thread, thread)).fetchall())

@@ -25,7 +25,7 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
 )
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-from langgraph.checkpoint.serde.types import RESUME
+from langgraph.checkpoint.serde.types import INTERRUPT, RESUME
 from langgraph.store.base import BaseStore, ListNamespacesOp, MatchCondition, Op, Result, SearchOp
 from langgraph.store.postgres.aio import AsyncPostgresStore
 from psycopg import AsyncConnection, Error, OperationalError, ProgrammingError
@@ -36,7 +36,7 @@ from psycopg.types.json import set_json_dumps, set_json_loads
 
 from certigraph.adapters.redaction import MASK, redact_message
 from certigraph.adapters.tools.effects import EFFECTS_NAMESPACE
-from certigraph.runtime.checkpoints import UNREACHABLE_SERVER, CheckpointOrder, error_types_of, is_effect
+from certigraph.runtime.checkpoints import UNREACHABLE_SERVER, CheckpointOrder, error_types_of
 from certigraph.state.records import Fault
 from certigraph.state.trajectory import serializer
 
@@ -378,13 +378,12 @@ LATEST_QUERY = f"""
 SELECT checkpoint_ns, max(checkpoint_id) AS checkpoint_id FROM checkpoints
 WHERE thread_id = %s AND checkpoint_ns <> '{EFFECTS_NAMESPACE}' GROUP BY checkpoint_ns
 """
-"""SQL query: id of a thread's latest checkpoint in every namespace. The graph and each graph inside a node have one."""
+"""SQL query: id of a thread's latest checkpoint in every namespace, as in `runtime.checkpoints`."""
 
 DELETE_LATEST_WRITES = f"""
-DELETE FROM checkpoint_writes
-WHERE thread_id = %s AND channel <> '{RESUME}' AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})
+DELETE FROM checkpoint_writes WHERE thread_id = %s AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})
+AND channel NOT IN ('{INTERRUPT}', '{RESUME}')
 """
-"""SQL statement: delete what nodes wrote after the latest checkpoint, except the answers that a person gave them."""
 
 INNER_STEPS_QUERY = f"""
 SELECT checkpoint_ns, (metadata ->> 'step')::int AS step FROM checkpoints
@@ -436,8 +435,7 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Save a checkpoint. Raises Fault if it would not be the latest one of its graph."""
-        if not is_effect(config):
-            self._order.check(config, checkpoint)
+        self._order.check(config, checkpoint)
         return await self._call_saver(lambda saver: saver.aput(config, checkpoint, metadata, new_versions))
 
     async def aput_writes(
@@ -452,7 +450,7 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         number = int(current.partition(".")[0]) if current else 0
         return f"{number + 1:032}.{uuid.uuid4().hex}"
 
-    async def prepare_resume(self, thread: str) -> None:
+    async def prepare_resume(self, thread: str, *, waited: bool = False) -> None:
         """Do what `SqliteCheckpointSaver.prepare_resume` does, on the server.
 
         Raises:
@@ -460,7 +458,8 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         """
 
         async def prepare(connection: Connection) -> dict[str, str]:
-            await connection.execute(DELETE_LATEST_WRITES, (thread, thread))
+            if not waited:
+                await connection.execute(DELETE_LATEST_WRITES, (thread, thread))
             rows = await (await connection.execute(LATEST_QUERY, (thread,))).fetchall()
             return {row["checkpoint_ns"]: row["checkpoint_id"] for row in rows}
 

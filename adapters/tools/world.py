@@ -1,6 +1,6 @@
 """`Tools`: the user's own tools as the world of any graph, with cases by which an agent is evaluated."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from langchain_core.tools import BaseTool
@@ -8,12 +8,12 @@ from pydantic import BaseModel, Field, JsonValue
 
 from certigraph.adapters.models.schemas import Schema, bound_schema
 from certigraph.adapters.models.tool_calls import OfferedTool
-from certigraph.adapters.protocols import Benchmark, Environment, Limits, Operator
+from certigraph.adapters.protocols import Benchmark, Environment, Limits, Operator, Responder
 from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.loading import DEADLINE, LoadedTool, load_tools
 from certigraph.adapters.tools.operators import OPERATORS
-from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task
+from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task, UnknownName
 from certigraph.state.run import ANSWER, ANSWER_ACTIONS, FINISH
 from certigraph.state.tools import ToolCall, calls_of
 
@@ -76,6 +76,11 @@ class Tools(Benchmark):
         deadline: seconds after which a call without an answer, or a check without a result, is given up.
         limits: limits of an episode.
         name: name of the world in trajectories and reports.
+        expert: script that answers for the model `scripted:expert`, for tests of an agent without a language model.
+
+    With `reset`, the runs of an evaluation are made one at a time, since they share what it brings to its beginning,
+    and a run that was cut off starts again. Without it, what tools did stays done: a case gets one run only, unless all
+    tools are repeatable, and a run that was cut off is continued.
 
     Raises:
         TypeError, ValueError: a tool or a check cannot be used, or `effects` names no tool; the message says why.
@@ -102,6 +107,7 @@ class Tools(Benchmark):
         deadline: float = DEADLINE,
         limits: Limits | None = None,
         name: str = TOOLS_NAME,
+        expert: Responder | None = None,
     ) -> None:
         self.name = name
         self.loaded = load_tools(tools, deadline)
@@ -113,7 +119,7 @@ class Tools(Benchmark):
         self.instructions = instructions
         self.checks = load_checks(checks or {})
         self.deadline = deadline
-        self._check = check
+        self._check, self._expert = check, expert
         self._cases = {case.id: case for case in _number_cases(cases)}
         self.briefing = _format_briefing(self.loaded.values(), instructions)
 
@@ -130,6 +136,10 @@ class Tools(Benchmark):
         if self.reset and task.id in self._cases:
             self.reset(self._cases[task.id])
 
+    def expert(self) -> Responder | None:
+        """Return the script that answers for the model `scripted:expert`."""
+        return self._expert
+
     def operators(self) -> Mapping[str, Operator]:
         """Return the operators that choose calls of tools."""
         return OPERATORS
@@ -137,6 +147,10 @@ class Tools(Benchmark):
     def is_repeatable(self, tool: str) -> bool:
         """Return whether calls of a tool may be repeated."""
         return self.effects.get(tool) == "repeatable"
+
+    def lasting_tools(self) -> list[str]:
+        """Return the tools whose effects nothing undoes: those that are not repeatable, where there is no `reset`."""
+        return [] if self.reset else [name for name in self.loaded if not self.is_repeatable(name)]
 
     def offered(self) -> list[OfferedTool]:
         """Return the tools as they are offered to a model, without `finish`."""
@@ -226,6 +240,23 @@ class ToolsEnvironment(Environment):
         return self._tools.score(Episode(self._case, self._answer, tuple(self._calls)))
 
 
+EXPERT_MODELS = ("scripted:expert", "simulated")
+"""Beginnings of the names of models that answer by the expert of a benchmark."""
+
+
+def check_script(benchmark: Benchmark, models: Iterable[str]) -> None:
+    """Check that a benchmark of the user's own tools has an expert if a model answers by it.
+
+    Raises:
+        UnknownName: it has none.
+    """
+    scripted = [model for model in models if model.startswith(EXPERT_MODELS)]
+    if scripted and isinstance(benchmark, Tools) and benchmark.expert() is None:
+        reason = f"the model {scripted[0]} answers by a benchmark's script, and the tools {benchmark.name!r} have none"
+        fix = "name a language model, as in --model openai:gpt-4o-mini or Context(model=...)"
+        raise UnknownName(f"{reason}: {fix}, or give a model object, Context(chat=...), or Tools(..., expert=SCRIPT)")
+
+
 def _check_effects(effects: Mapping[str, Effect], tools: Mapping[str, LoadedTool]) -> dict[str, Effect]:
     for name, effect in effects.items():
         if name not in tools:
@@ -262,4 +293,14 @@ who may give orders speaks there. The tools:
 {tools}
 - finish: hands in the answer to whoever gave the task.{instructions}"""
 
-__all__ = ["Case", "CheckResult", "Effect", "Episode", "EpisodeCheck", "ToolLike", "Tools", "ToolsEnvironment"]
+__all__ = [
+    "Case",
+    "CheckResult",
+    "Effect",
+    "Episode",
+    "EpisodeCheck",
+    "ToolLike",
+    "Tools",
+    "ToolsEnvironment",
+    "check_script",
+]
