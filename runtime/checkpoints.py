@@ -204,8 +204,8 @@ class SqliteCheckpointSaver(SqliteSaver):
     ) -> None:
         """Save what a node wrote. Of a node that failed, save only the type of its error.
 
-        The text of an error may hold an API key. The effects ledger's entry of a call is on disk before the call starts,
-        with everything that was saved before, and survives a power cut.
+        The text of an error may hold an API key. The effects ledger's entry of a call is on disk before the call
+        starts, with everything that was saved before, and survives a power cut.
         """
         if config["configurable"].get("checkpoint_ns") == EFFECTS_NAMESPACE:
             self._save_durably(config, writes, task_id)

@@ -439,7 +439,7 @@ def test_decision_holds_for_one_attempt_only(tmp_path: Path) -> None:
 
 def pair_model(pair: list[tuple[str, dict[str, Any]]]) -> Any:
     """A scripted model that makes two calls in one action."""
-    model = mind([pair[0]])
+    model = mind(pair)
     inner = model.responder
 
     def respond(prompt: str, schema: Any) -> Any:
