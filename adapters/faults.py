@@ -241,16 +241,9 @@ class FaultyBenchmark(_BenchmarkType):
 
     A world that is opened again replays its log, and may fail during the replay. In a new process the count of openings
     starts at 0: pass `faults.restarted()`. A run with `Context(faults=...)` handles both cases.
-
-    Raises:
-        TypeError: the benchmark is `Tools`, whose calls graphs make themselves.
     """
 
     def __init__(self, benchmark: Benchmark, faults: Faults | str) -> None:
-        from certigraph.adapters.tools.world import Tools
-
-        if isinstance(benchmark, Tools):
-            raise TypeError("Tools cannot be wrapped in FaultyBenchmark: run it with Context(faults=...)")
         self.benchmark = complete_benchmark(benchmark)
         self.faults = Faults.read(faults) if isinstance(faults, str) else faults
         self._opened = Counter[str]()
@@ -260,10 +253,16 @@ class FaultyBenchmark(_BenchmarkType):
         return self.benchmark.tasks(split)
 
     def open(self, task: Task) -> FaultyEnvironment:
-        """Open a world of the task whose steps fail at the given rates."""
-        drawn = self.faults.restarted(self._opened[task.id])
+        """Open a world of the task whose steps fail at the given rates.
+
+        Raises:
+            TypeError: the world is one of tools, whose calls graphs make themselves.
+        """
+        drawn, world = self.faults.restarted(self._opened[task.id]), self.benchmark.open(task)
+        if not complete_environment(world).replayable:
+            raise TypeError(f"{self.benchmark.name} cannot be a FaultyBenchmark: run it with Context(faults=...)")
         self._opened[task.id] += 1
-        return FaultyEnvironment(self.benchmark.open(task), drawn, task=task.id)
+        return FaultyEnvironment(world, drawn, task=task.id)
 
     def __getattr__(self, name: str) -> Any:
         """Delegate all other attributes to `benchmark`."""

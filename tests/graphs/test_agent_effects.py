@@ -19,9 +19,14 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, Send, interrupt
 from support_desk import GOAL, SCRIPT, Desk, mind
 
+from certigraph.adapters.faults import FaultyBenchmark
+from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools import effects, positions
+from certigraph.adapters.tools.world import Tools
 from certigraph.graphs import sdp
 from certigraph.graphs.agent import agent
+from certigraph.runtime.checkpoints import SqliteCheckpointSaver
+from certigraph.runtime.run import delete, resume, run
 from certigraph.state.records import Fault
 from certigraph.state.trajectory import serializer
 
@@ -706,9 +711,6 @@ def test_unsaved_checkpoint_of_a_parent_is_a_fault(desk: Desk, monkeypatch: pyte
 
 
 def test_method_graph_over_tools_has_no_second_effect(desk: Desk) -> None:
-    from certigraph.adapters.protocols import Context
-    from certigraph.adapters.tools.world import Tools
-
     world = Tools(desk.tools, [GOAL], effects={"look_up": "repeatable"})
     graph = sdp.build(checkpointer=InMemorySaver())
     context = Context(benchmark=world, chat=mind())
@@ -719,3 +721,95 @@ def test_method_graph_over_tools_has_no_second_effect(desk: Desk) -> None:
     assert counts(desk) == (1, 1)
     with pytest.raises(Fault, match="durability"):
         graph.invoke({"task": world.tasks()[0]}, CONFIG, context=context, durability="exit")
+
+
+# Answers are used once.
+
+
+def test_approval_of_one_call_is_not_used_for_another_when_the_run_is_resumed_without_an_answer(desk: Desk) -> None:
+    support = build(desk, None, interrupt_on={"refund": True, "send_mail": True})
+    builder = StateGraph(MessagesState)
+    builder.add_node("support", support)
+    graph = builder.add_edge(START, "support").compile(checkpointer=InMemorySaver())
+    first = question_of(graph.invoke(USER, CONFIG))
+    assert first["action_requests"][0]["name"] == "refund"
+    second = question_of(graph.invoke(Command(resume={"type": "approve"}), CONFIG))
+    assert second["action_requests"][0]["name"] == "send_mail"
+    for _ in range(2):
+        again = question_of(graph.invoke(None, CONFIG))
+        assert again["action_requests"][0]["name"] == "send_mail"
+    assert counts(desk) == (1, 0)
+    graph.invoke(Command(resume={"type": "approve"}), CONFIG)
+    assert counts(desk) == (1, 1)
+
+
+def test_decision_that_names_its_question(tmp_path: Path) -> None:
+    desk = killing(tmp_path / "desk.sqlite", ["refund", "refunded"])
+    graph = build(desk, InMemorySaver())
+    run_until_killed(graph, USER)
+    [asked] = graph.invoke(None, CONFIG)["__interrupt__"]
+    run_until_killed(graph, Command(resume={asked.id: {"type": "repeat"}}))
+    [asked] = graph.invoke(None, CONFIG)["__interrupt__"]
+    graph.invoke(Command(resume={asked.id: {"type": "happened", "result": "refunded 17: 49.9"}}), CONFIG)
+    assert counts(desk) == (1, 1)
+
+
+# Injected faults, and runs.
+
+
+@pytest.mark.parametrize("fault", ["crash", "hang"])
+def test_injected_faults_come_before_calls_and_leave_nothing_unknown(fault: str, desk: Desk, tmp_path: Path) -> None:
+    world = Tools(desk.tools, [GOAL], effects={"look_up": "repeatable"})
+    context = Context(chat=mind(), faults=f"{fault}=0.5,delay=0.01,seed=4")
+    result = run("sdp", world, context=context, out=tmp_path, on_error="ignore")
+    failed = 0
+    while result.ending == "error:environment" and failed < 30:
+        failed += 1
+        result = resume(result.folder, benchmark=world, chat=mind(), on_error="ignore")
+    assert failed
+    assert not result.questions
+    assert result.ending == "goal"
+    assert counts(desk) == (1, 1)
+    assert result.scores is not None
+    assert result.scores.value == 1
+
+
+def test_tools_in_a_faulty_benchmark_are_refused(desk: Desk) -> None:
+    world = Tools(desk.tools, [GOAL])
+    with pytest.raises(TypeError, match="Context"):
+        FaultyBenchmark(world, "crash=0.1").open(world.tasks()[0])
+
+
+@pytest.mark.parametrize("method", ["sdp", "react", "tdp"])
+def test_run_that_is_killed_in_a_tool_is_resumed_with_a_decision(method: str, tmp_path: Path) -> None:
+    desk = killing(tmp_path / "desk.sqlite", ["refunded"])
+    world = Tools(desk.tools, [GOAL], effects={"look_up": "repeatable"})
+    with pytest.raises(Killed):
+        run(method, world, context=Context(chat=mind()), out=tmp_path / "runs")
+    [folder] = (tmp_path / "runs").iterdir()
+    result = resume(folder, benchmark=world, chat=mind())
+    assert [one["name"] for one in result.questions[0]["calls"]] == ["refund"]  # type: ignore[call-overload,index,union-attr]
+    answer = {"type": "happened", "result": "refunded 17: 49.9"}
+    result = resume(folder, answer=answer, benchmark=world, chat=mind())
+    assert not result.failed
+    assert counts(desk) == (1, 1)
+    delete(folder)
+    assert not folder.exists()
+
+
+def test_entries_of_a_run_survive_when_its_process_ends_at_once(desk: Desk, tmp_path: Path) -> None:
+    async def enter() -> None:
+        path = tmp_path / "checkpoints.sqlite"
+        with SqliteCheckpointSaver.open(path) as saver:
+            ledger = effects.CheckpointLedger(saver, "t")
+            assert await ledger.start("call", 0)
+            other = sqlite3.connect(path)
+            assert other.execute("SELECT count(*) FROM writes").fetchone() == (1,)
+            await saver.prepare_resume("t")
+            assert await saver.inner_steps("t") == {}
+            assert (await ledger.read("call")).running
+            await ledger.finish("call", 0, effects.ToolAnswer(text="done"))
+            assert other.execute("SELECT count(*) FROM writes").fetchone() == (2,)
+            other.close()
+
+    asyncio.run(enter())
