@@ -29,19 +29,19 @@ from certigraph.state.trajectory import serializer
 UNREACHABLE_SERVER = "the checkpoint server cannot be reached"
 """Beginning of the message of a run that ended because its checkpoints could no longer be saved."""
 
-LATEST_QUERY = f"""
-SELECT checkpoint_ns, max(checkpoint_id) FROM checkpoints
-WHERE thread_id = ? AND checkpoint_ns != '{EFFECTS_NAMESPACE}' GROUP BY checkpoint_ns
-"""
-"""SQL query: id of a thread's latest checkpoint in every namespace. The graph and each graph inside a node have one.
+OF_GRAPHS = f"checkpoint_ns <> '{EFFECTS_NAMESPACE}'"
+"""SQL condition for checkpoints of graphs. The others are entries of the effects ledger, whose ids hold no time."""
 
-The effects ledger, in a namespace of its own, has no latest checkpoint: each of its entries is one, with an id that
-holds no time.
+OF_RESULTS = f"channel NOT IN ('{INTERRUPT}', '{RESUME}')"
+"""SQL condition for what nodes wrote, without questions to a person and the answers to them."""
+
+LATEST_QUERY = f"""
+SELECT checkpoint_ns, max(checkpoint_id) FROM checkpoints WHERE thread_id = ? AND {OF_GRAPHS} GROUP BY checkpoint_ns
 """
+"""SQL query: id of a thread's latest checkpoint in every namespace. The graph and each graph inside a node have one."""
 
 DELETE_WRITES = f"""
-DELETE FROM writes WHERE thread_id = ? AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})
-AND channel NOT IN ('{INTERRUPT}', '{RESUME}')
+DELETE FROM writes WHERE thread_id = ? AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY}) AND {OF_RESULTS}
 """
 """SQL statement that deletes what nodes wrote after the latest checkpoints, but no question and no answer to one."""
 

@@ -392,8 +392,8 @@ async def _check_answer_used(
     Raises:
         Fault: ("data") the answer could not be used; the run waits for another one.
     """
-    asked = find_questions(await graph.aget_state(config))
-    if still_open := [question for question in asked if question.id in cast(Any, command.resume)]:
+    pending = find_questions(await graph.aget_state(config))
+    if still_open := [question for question in pending if question.id in cast(Any, command.resume)]:
         for question in still_open:
             recorder.write(question)
         raise Fault("data", message)

@@ -25,7 +25,6 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
 )
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-from langgraph.checkpoint.serde.types import INTERRUPT, RESUME
 from langgraph.store.base import BaseStore, ListNamespacesOp, MatchCondition, Op, Result, SearchOp
 from langgraph.store.postgres.aio import AsyncPostgresStore
 from psycopg import AsyncConnection, Error, OperationalError, ProgrammingError
@@ -35,8 +34,7 @@ from psycopg.rows import DictRow, dict_row
 from psycopg.types.json import set_json_dumps, set_json_loads
 
 from certigraph.adapters.redaction import MASK, redact_message
-from certigraph.adapters.tools.effects import EFFECTS_NAMESPACE
-from certigraph.runtime.checkpoints import UNREACHABLE_SERVER, CheckpointOrder, error_types_of
+from certigraph.runtime.checkpoints import OF_GRAPHS, OF_RESULTS, UNREACHABLE_SERVER, CheckpointOrder, error_types_of
 from certigraph.state.records import Fault
 from certigraph.state.trajectory import serializer
 
@@ -375,14 +373,14 @@ class ThreadLease:
 # The checkpoint saver: the counterpart of `runtime.checkpoints.SqliteCheckpointSaver`.
 
 LATEST_QUERY = f"""
-SELECT checkpoint_ns, max(checkpoint_id) AS checkpoint_id FROM checkpoints
-WHERE thread_id = %s AND checkpoint_ns <> '{EFFECTS_NAMESPACE}' GROUP BY checkpoint_ns
+SELECT checkpoint_ns, max(checkpoint_id) AS checkpoint_id FROM checkpoints WHERE thread_id = %s AND {OF_GRAPHS}
+GROUP BY checkpoint_ns
 """
 """SQL query: id of a thread's latest checkpoint in every namespace, as in `runtime.checkpoints`."""
 
-DELETE_LATEST_WRITES = f"""
-DELETE FROM checkpoint_writes WHERE thread_id = %s AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})
-AND channel NOT IN ('{INTERRUPT}', '{RESUME}')
+DELETE_WRITES = f"""
+DELETE FROM checkpoint_writes
+WHERE thread_id = %s AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY}) AND {OF_RESULTS}
 """
 
 INNER_STEPS_QUERY = f"""
@@ -451,15 +449,11 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         return f"{number + 1:032}.{uuid.uuid4().hex}"
 
     async def prepare_resume(self, thread: str, *, waited: bool = False) -> None:
-        """Do what `SqliteCheckpointSaver.prepare_resume` does, on the server.
-
-        Raises:
-            ValueError: a stored checkpoint id is not one of LangGraph's.
-        """
+        """Do what `SqliteCheckpointSaver.prepare_resume` does, on the server, with the same errors."""
 
         async def prepare(connection: Connection) -> dict[str, str]:
             if not waited:
-                await connection.execute(DELETE_LATEST_WRITES, (thread, thread))
+                await connection.execute(DELETE_WRITES, (thread, thread))
             rows = await (await connection.execute(LATEST_QUERY, (thread,))).fetchall()
             return {row["checkpoint_ns"]: row["checkpoint_id"] for row in rows}
 

@@ -296,8 +296,8 @@ run("sdp", tools, context=Context(chat=mind()), out=Path(sys.argv[1]) / "runs")
 
 
 def resume_as_a_person(folder: Path) -> tuple[Result, Desk, int]:
-    """Resume the run of a killed process; whoever is asked about a call looks into the desk's database."""
-    desk, asked = Desk(folder / "desk.sqlite"), 0
+    """Resume the run of a killed process; who decides on a call looks into the desk's database."""
+    desk, answered = Desk(folder / "desk.sqlite"), 0
     (run_folder,) = (folder / "runs").iterdir()
     tools = Tools(desk.tools, cases=[GOAL])
     result = resume(run_folder, benchmark=tools, chat=mind())
@@ -308,8 +308,8 @@ def resume_as_a_person(folder: Path) -> tuple[Result, Desk, int]:
         table = {"refund": "refunds", "send_mail": "mails"}[call["name"]]  # type: ignore[index,call-overload]
         text = {"refund": "refunded 17", "send_mail": "mail sent"}[call["name"]]  # type: ignore[index,call-overload]
         answer = {"type": "happened", "result": text} if desk.rows(table) else {"type": "repeat"}
-        result, asked = resume(run_folder, answer=answer, benchmark=tools, chat=mind()), asked + 1
-    return result, desk, asked
+        result, answered = resume(run_folder, answer=answer, benchmark=tools, chat=mind()), answered + 1
+    return result, desk, answered
 
 
 def kill_at(folder: Path, moment: str) -> None:
@@ -324,16 +324,16 @@ MOMENTS = ("refund", "refunded", "send_mail", "mail_sent")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_killed_run_has_one_refund_and_one_mail(tmp_path: Path, moment: str):
     kill_at(tmp_path, moment)
-    result, desk, asked = resume_as_a_person(tmp_path)
-    assert (result.ending, asked, len(desk.rows("refunds")), len(desk.rows("mails"))) == ("goal", 1, 1, 1)
+    result, desk, answered = resume_as_a_person(tmp_path)
+    assert (result.ending, answered, len(desk.rows("refunds")), len(desk.rows("mails"))) == ("goal", 1, 1, 1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS[1:3])
 def test_a_killed_run_on_a_server_has_one_refund_and_one_mail(tmp_path: Path, used: object, moment: str):
     kill_at(tmp_path, moment)
-    result, desk, asked = resume_as_a_person(tmp_path)
-    assert (result.ending, asked, len(desk.rows("refunds")), len(desk.rows("mails"))) == ("goal", 1, 1, 1)
+    result, desk, answered = resume_as_a_person(tmp_path)
+    assert (result.ending, answered, len(desk.rows("refunds")), len(desk.rows("mails"))) == ("goal", 1, 1, 1)
 
 
 @pytest.mark.slow
