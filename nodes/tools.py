@@ -60,8 +60,8 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
     else:
         observation = episode.step(action)
     evidence = state["evidence"]
-    if shown := [(call, answer.text) for call, answer in answers or () if not call.refused]:
-        evidence = add_answers(evidence, len(history) + 1, shown)
+    if answers:
+        evidence = add_answers(evidence, len(history) + 1, [(call, answer.text) for call, answer in answers])
     return {"observation": observation, "evidence": evidence, "history": episode.log[len(history) :]}
 
 

@@ -186,8 +186,7 @@ class Tools(Benchmark):
         else:
             form = self.response_format.model_validate(args)
             text, response = form.model_dump_json(), {RESPONSE_ARGUMENT: form.model_dump(mode="json")}
-        kind = FINISH if final else ANSWER
-        return Action(text=f"{kind}[{text}]", kind=kind, args={"answer": text, **response})
+        return Action(text=f"{FINISH}[{text}]", kind=FINISH if final else ANSWER, args={"answer": text, **response})
 
     def score(self, episode: Episode) -> Scores:
         """Score an episode by `check`; without it, whether an answer was handed in."""
@@ -226,7 +225,7 @@ class ToolsEnvironment(Environment):
         if action.kind == FINISH:
             return Observation(text="The answer was handed in.", done=True)
         if action.kind == ANSWER:
-            return Observation(text="The answer was noted.")
+            return Observation(text="The answer was handed in.")
         return Observation(text=f"{action.text!r:.200} is no call of a tool.", accepted=False)
 
     def recall(self, action: Action) -> None:
