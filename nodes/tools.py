@@ -224,14 +224,14 @@ def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
         waiting = [index for index, call in enumerate(calls) if call.name in allowed and not call.refused]
         if not waiting:
             return {"action": state["action"]}
-        asked = [beyond[index] for index in waiting]
+        shown = [beyond[index] for index in waiting]
 
         def read(answer: Any) -> list[ToolCall]:
-            decisions = read_decisions(CallDecision, answer, len(asked))
+            decisions = read_decisions(CallDecision, answer, len(shown))
             pairs = zip(waiting, decisions, strict=True)
             return [_decide_call(calls[index], decision, allowed, tools) for index, decision in pairs]
 
-        decided = await ask_person(_approval_request(asked, allowed, descriptions), read, get_config())
+        decided = await ask_person(_approval_request(shown, allowed, descriptions), read, get_config())
         for index, call in zip(waiting, decided, strict=True):
             calls[index] = call
         return {"action": replace_calls(state["action"], calls)}

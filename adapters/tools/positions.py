@@ -44,13 +44,13 @@ async def use_saver(saver: BaseCheckpointSaver[Any], method: str, *args: Any) ->
 
 def with_send(config: RunnableConfig | None) -> RunnableConfig:
     """Return the configuration of a graph's run with the number of the `Send` that started it."""
-    given: dict[str, Any] = {**(config or {})}
-    path = (given.get("metadata") or {}).get("langgraph_path") or ("",)
-    nested = CHECKPOINTER_KEY in (configurable := given.get("configurable") or {})
-    if not nested:
-        return config or {}
+    given = config or RunnableConfig()
+    configurable = given.get("configurable") or {}
+    if CHECKPOINTER_KEY not in configurable:
+        return given
+    path: Any = (given.get("metadata") or {}).get("langgraph_path") or [""]
     number = path[1] if path[0] == PUSH else None
-    return {**given, "configurable": {**configurable, SEND_KEY: number}}  # type: ignore[typeddict-item, return-value]
+    return {**given, "configurable": {**configurable, SEND_KEY: number}}
 
 
 class _Level(NamedTuple):
