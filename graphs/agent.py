@@ -167,7 +167,9 @@ def agent(
         budget: what a run may spend.
         limits: limits of the method.
         deadline: seconds after which a call of a tool without an answer, or a check without a result, is given up.
-        checkpointer: a LangGraph checkpointer, which interrupts and resuming need.
+        checkpointer: a LangGraph checkpointer, which interrupts and resuming need. As a node of another graph the agent
+            uses the checkpointer of that graph. Its durability may be "sync" or "async": before a call whose effect
+            happens once, the agent waits until the state is saved. "exit" is refused.
         store: a LangGraph store.
         cache: a LangGraph cache of nodes.
         name: name of the graph; None for that of the method.
