@@ -24,8 +24,8 @@ from certigraph.adapters.models.chat_models import is_known_model
 from certigraph.adapters.processes import import_extra
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.adapters.tools.checks import Checks
-from certigraph.adapters.tools.effects import CHECKPOINTER_KEY
 from certigraph.adapters.tools.loading import DEADLINE
+from certigraph.adapters.tools.positions import CHECKPOINTER_KEY
 from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, Effect, ToolLike, Tools
 from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place
 from certigraph.nodes.commitments import commit
@@ -168,7 +168,9 @@ def agent(
         budget: what a run may spend.
         limits: limits of the method.
         deadline: seconds after which a call of a tool without an answer, or a check without a result, is given up.
-        checkpointer: a LangGraph checkpointer, which interrupts and resuming need.
+        checkpointer: a LangGraph checkpointer, which interrupts and resuming need. As a node of another graph the agent
+            uses the checkpointer of that graph. Its durability may be "sync" or "async": before a call whose effect
+            happens once, the agent waits until the state is saved. "exit" is refused.
         store: a LangGraph store.
         cache: a LangGraph cache of nodes.
         name: name of the graph; None for that of the method.

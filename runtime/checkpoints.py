@@ -204,20 +204,30 @@ class SqliteCheckpointSaver(SqliteSaver):
     ) -> None:
         """Save what a node wrote. Of a node that failed, save only the type of its error.
 
-        The text of an error may hold an API key.
+        The text of an error may hold an API key. The effects ledger's entry of a call is on disk before the call
+        starts, with everything that was saved before, and survives a power cut.
         """
+        if config["configurable"].get("checkpoint_ns") == EFFECTS_NAMESPACE:
+            self._save_durably(config, writes, task_id)
+            return
         failures = error_types_of(writes)
-        is_ledger = config["configurable"].get("checkpoint_ns") == EFFECTS_NAMESPACE
         # An interrupted run closes the file while LangGraph still hands in writes; the resumed run repeats them.
         try:
-            # the ledger's entry of a call is on disk before the call starts
-            self._deferred = not failures and not is_ledger
+            self._deferred = not failures
             self.put_writes(config, failures or writes, task_id, task_path)
         except sqlite3.ProgrammingError as error:
             if "closed" not in str(error):
                 raise
         finally:
             self._deferred = False
+
+    def _save_durably(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str) -> None:
+        self.conn.commit()  # what was deferred; a transaction keeps the setting that it began with
+        self.conn.execute("PRAGMA synchronous = FULL")
+        try:
+            self.put_writes(config, writes, task_id)
+        finally:
+            self.conn.execute("PRAGMA synchronous = NORMAL")
 
     async def prepare_resume(self, thread: str, *, waited: bool = False) -> None:
         """Make new checkpoints of a thread follow the stored ones, and delete what nodes wrote after the latest one.

@@ -212,6 +212,9 @@ class ToolsEnvironment(Environment):
         """Begin the episode."""
         return Observation(text="")
 
+    def begin_calls(self, action: Action) -> None:
+        """Do nothing: a hook before the calls of an action, where faults are injected while none has started."""
+
     async def call(self, call: ToolCall) -> ToolAnswer:
         """Call a tool. What it answers is no mistake of the world, an error included."""
         return await self._tools.loaded[call.name].call(call.args)
