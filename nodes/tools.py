@@ -5,9 +5,10 @@ a graph has only where `interrupt_on` names a tool.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
@@ -26,6 +27,8 @@ from certigraph.nodes.slots import Slot
 from certigraph.state.records import Action, Fault, Observation, Record, Step
 from certigraph.state.run import RunState
 from certigraph.state.tools import ToolCall, add_answers, calls_of, number_calls, replace_calls
+
+T = TypeVar("T")
 
 # Acting: every call that must happen once is entered in the ledger before it starts and after it has ended.
 
@@ -161,15 +164,14 @@ async def _settle_unknown(entered: Sequence[_Entered], ledger: Ledger) -> list[_
     unknown = [one for one in entered if one.entry.running]
     if not unknown:
         return list(entered)
-    answer = interrupt(
-        {
-            "type": UNKNOWN_OUTCOME,
-            "calls": [{"name": one.call.name, "args": one.call.args} for one in unknown],
-            "question": UNKNOWN_QUESTION,
-            "decisions": ["happened", "repeat", "stop"],
-        }
-    )
-    decisions = _read_decisions(OutcomeDecision, answer, len(unknown))
+    question = {
+        "type": UNKNOWN_OUTCOME,
+        "calls": [{"name": one.call.name, "args": one.call.args} for one in unknown],
+        "question": UNKNOWN_QUESTION,
+        "decisions": ["happened", "repeat", "stop"],
+    }
+    read = partial(_read_decisions, OutcomeDecision, count=len(unknown))
+    decisions: list[OutcomeDecision] = ask_until_usable(question, read)
     if any(decision.type == "stop" for decision in decisions):
         return None
     settled = dict[str, _Entered]()
@@ -183,6 +185,24 @@ async def _settle_unknown(entered: Sequence[_Entered], ledger: Ledger) -> list[_
             entry = await ledger.read(one.key)
         settled[one.key] = one._replace(entry=entry)
     return [settled.get(one.key, one) for one in entered]
+
+
+def ask_until_usable(question: Mapping[str, Any], read: Callable[[Any], T]) -> T:
+    """Interrupt the graph with a question, and again with what was wrong, until the answer can be used.
+
+    An answer that raised an error instead would stay in the checkpoint, and the node would get it again and again.
+
+    Args:
+        question: value of the interrupt.
+        read: reads the answer; raises Fault if it cannot be used.
+    """
+    problem: dict[str, str] = {}
+    while True:
+        answer = interrupt({**question, **problem})
+        try:
+            return read(answer)
+        except Fault as fault:
+            problem = {"problem": str(fault)}
 
 
 def _read_decisions(kind: type[Any], answer: Any, count: int) -> list[Any]:
@@ -252,10 +272,14 @@ def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
         if not waiting:
             return {"action": state["action"]}
         asked = [calls[index] for index in waiting]
-        answer = interrupt(_approval_request(asked, allowed, descriptions))
-        decisions: list[Approval] = _read_decisions(Approval, answer, len(asked))
-        for index, decision in zip(waiting, decisions, strict=True):
-            calls[index] = _decide_call(calls[index], decision, allowed, tools)
+
+        def read(answer: Any) -> list[ToolCall]:
+            decisions: list[Approval] = _read_decisions(Approval, answer, len(asked))
+            return [_decide_call(*one, allowed, tools) for one in zip(asked, decisions, strict=True)]
+
+        decided = ask_until_usable(_approval_request(asked, allowed, descriptions), read)
+        for index, call in zip(waiting, decided, strict=True):
+            calls[index] = call
         return {"action": replace_calls(state["action"], calls)}
 
     return approve

@@ -143,12 +143,13 @@ def test_a_rejected_call_is_not_made_and_an_edited_one_is_made_as_edited(server:
     assert support.rows("refunds") == [(17, 10.0)]
 
 
-def test_an_answer_of_a_wrong_form_says_the_right_one_and_can_be_given_again(server: httpx.Client, support: Desk):
+def test_an_answer_of_a_wrong_form_is_asked_for_again_with_the_right_one(server: httpx.Client, support: Desk):
     thread = new_thread(server)
     run_to_end(server, thread, assistant_id="approving", input=CHAT)
-    failed = answer(server, thread, {"type": "perhaps"})
-    assert failed["__error__"]["error"] == "Fault"
-    assert '{"decisions": [{"type":' in failed["__error__"]["message"]
+    answer(server, thread, {"type": "perhaps"})
+    (question,) = waiting(server, thread)
+    assert question["action_requests"][0]["name"] == "refund"
+    assert '{"decisions": [{"type":' in question["problem"]
     assert support.rows("refunds") == []
     assert answer(server, thread, {"type": "approve"})["ending"] == "goal"
     assert support.rows("refunds") == [(17, 49.9)]
@@ -159,7 +160,7 @@ def test_a_run_from_any_earlier_checkpoint_has_no_second_effect(graph: str, serv
     thread = new_thread(server)
     run_to_end(server, thread, assistant_id=graph, input=CHAT)
     checkpoints = [state for state in history(server, thread) if state["next"] and "task" in state["values"]]
-    assert len(checkpoints) > 5
+    assert len(checkpoints) >= 5
     for state in checkpoints:
         run_to_end(server, thread, assistant_id=graph, input=None, checkpoint=state["checkpoint"])
         assert (len(support.rows("refunds")), len(support.rows("mails"))) == (1, 1)
