@@ -14,7 +14,10 @@ Call = tuple[str, dict[str, Any]]
 
 
 class ScriptedEndpoint(ThreadingHTTPServer):
-    """Makes the calls of a script, one in each request that offers tools; its one condition holds after the last."""
+    """Makes the calls of a script, one in each request that offers tools; its one condition holds after the last.
+
+    The script begins again with every plan.
+    """
 
     daemon_threads = True
 
@@ -28,13 +31,18 @@ class ScriptedEndpoint(ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}/v1"
 
-    def next_call(self) -> Call:
-        self.made += 1
-        return self.script[self.made - 1] if self.made <= len(self.script) else ("finish", {"answer": self.answer})
+    def next_call(self, offered: list[str]) -> Call:
+        if self.made < len(self.script) and self.script[self.made][0] in offered:
+            self.made += 1
+            return self.script[self.made - 1]
+        if "finish" in offered:
+            return "finish", {"answer": self.answer}
+        return "target_holds", {}
 
     def fill(self, schema: dict[str, Any]) -> Any:
         fields = schema.get("properties", {})
         if "conditions" in fields:
+            self.made = 0
             return {"reasoning": "", "conditions": [self.condition]}
         if "holds" in fields:
             return {**minimal_instance(schema), "reachable": True, "holds": int(self.made >= len(self.script))}
@@ -50,7 +58,7 @@ class _Handler(JsonHandler):
         if "tools" not in body:
             self.send_json(200, completion(json.dumps(self.server.fill(_schema(body))), "stop"))
             return
-        name, args = self.server.next_call()
+        name, args = self.server.next_call([tool["function"]["name"] for tool in body["tools"]])
         call = {"name": name, "arguments": json.dumps({"thought": "by the script", **args})}
         reply = completion("", "tool_calls")
         reply["choices"][0]["message"]["tool_calls"] = [{"id": "1", "type": "function", "function": call}]
