@@ -78,11 +78,13 @@ def run_document(document: str) -> None:
             assert check_block(text, names) == text.count("# -> ")
 
 
+@pytest.mark.slow
 def test_the_tutorial_on_ones_own_tools_runs_as_it_stands(endpoint: ScriptedEndpoint):
     run_document("tutorial-own-tools.md")
     assert {request["model"] for request in endpoint.requests} == {"gpt-4o-mini"}
 
 
+@pytest.mark.slow
 def test_the_tutorial_on_mcp_runs_as_it_stands(endpoint: ScriptedEndpoint):
     pytest.importorskip("langchain_mcp_adapters", reason="needs the extra mcp")
     endpoint.script = SCRIPT[:2]
