@@ -67,6 +67,13 @@ def test_every_graph_is_listed(server: httpx.Client):
 
 
 @pytest.mark.parametrize("graph", CONFIG["graphs"])
+def test_an_assistant_has_the_description_of_its_graph(graph: str, server: httpx.Client):
+    described = dev_server.assistant(server, graph)["description"]
+    assert described == CONFIG["graphs"][graph]["description"]
+    assert described
+
+
+@pytest.mark.parametrize("graph", CONFIG["graphs"])
 def test_a_graph_is_drawn_with_its_named_edges(graph: str, server: httpx.Client):
     drawing = got(server.get(f"/assistants/{assistant(server, graph)}/graph"))
     named = {edge["data"] for edge in drawing["edges"] if edge.get("conditional")}

@@ -86,11 +86,18 @@ def test_an_assistant_has_its_description_and_takes_messages_or_a_goal(graph: st
 def test_the_context_form_leaves_the_agents_own_model_where_it_is(server: httpx.Client, support: Desk):
     form = schemas(server, "react")["context_schema"]["properties"]
     assert {"model", "budget", "limits"} <= set(form)
-    assert not {"chat", "benchmark", "data", "faults", "trial"} & set(form)
+    assert not {"chat", "benchmark", "data", "faults", "trial", "cache", "roles"} & set(form)
     filled = {name: part["default"] for name, part in form.items() if part.get("default") is not None}
     state = run_to_end(server, new_thread(server), assistant_id="react", input=CHAT, context=filled)
     assert state["ending"] == "finished"
     assert len(support.rows("refunds")) == 1
+
+
+def test_a_client_cannot_name_a_folder_of_the_server(server: httpx.Client, support: Desk, tmp_path: Path):
+    context = {"cache": str(tmp_path / "cache"), "model": ""}
+    state = run_to_end(server, new_thread(server), assistant_id="react", input=CHAT, context=context)
+    assert state["ending"] == "finished"
+    assert not (tmp_path / "cache").exists()
 
 
 @pytest.mark.parametrize("graph", METHODS)
