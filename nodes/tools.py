@@ -271,13 +271,13 @@ def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
         waiting = [index for index, call in enumerate(calls) if call.name in allowed and not call.refused]
         if not waiting:
             return {"action": state["action"]}
-        asked = [calls[index] for index in waiting]
+        shown = [calls[index] for index in waiting]
 
         def read(answer: Any) -> list[ToolCall]:
-            decisions: list[Approval] = _read_decisions(Approval, answer, len(asked))
-            return [_decide_call(*one, allowed, tools) for one in zip(asked, decisions, strict=True)]
+            decisions: list[Approval] = _read_decisions(Approval, answer, len(shown))
+            return [_decide_call(*one, allowed, tools) for one in zip(shown, decisions, strict=True)]
 
-        decided = ask_until_usable(_approval_request(asked, allowed, descriptions), read)
+        decided = ask_until_usable(_approval_request(shown, allowed, descriptions), read)
         for index, call in zip(waiting, decided, strict=True):
             calls[index] = call
         return {"action": replace_calls(state["action"], calls)}
