@@ -149,7 +149,8 @@ def bind_runtime(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
     """
     context = context_of(runtime)
     benchmark = live_benchmark(context) or benchmark_of(_task_of(state), runtime)
-    bound = replace(runtime, context=context.model_copy(update={"benchmark": benchmark}))
+    commitment = state.get("commitment") or (context.entry.commitment if context.entry else None)
+    bound = replace(runtime, context=context.model_copy(update={"benchmark": benchmark, "commitment": commitment}))
     has_episode = bool(state.get("episode"))
     bound.context.admissible = partial(_list_admissible, state, bound) if has_episode else None
     bound.context.rehearse = partial(_rehearse_path, state, bound) if has_episode else None

@@ -7,7 +7,8 @@ they stand in trajectories, checkpoints and the effects ledger as they are.
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from pydantic import Field
 
@@ -22,6 +23,9 @@ CALLS = "calls"
 
 MAX_EVIDENCE = 80_000
 """Characters of the evidence that keeps the answers of tools: some 20,000 tokens. The oldest answers are cut first."""
+
+NOT_MADE = "(not made) "
+"""Beginning of the entry of a call that was refused."""
 
 ENTRY_FORGERY = re.compile(r"^\[(?=action \d)", re.MULTILINE)
 """Beginning of a line in an answer that looks like the heading of another entry; such a line is indented."""
@@ -72,23 +76,25 @@ def replace_calls(action: Action, calls: Sequence[ToolCall]) -> Action:
     return action.model_copy(update={"text": changed.text, "args": {**action.args, **changed.args}})
 
 
-def number_calls(history: Sequence[Step], calls: Iterable[ToolCall]) -> list[int]:
+def number_calls(history: Sequence[Step], calls: Sequence[ToolCall]) -> list[int]:
     """Return for each call how many equal ones were made before it in this episode.
 
     Together with the call the number tells apart "the same call again" from "this very call, repeated by a resumed run
     or a fork".
     """
-    counts: dict[str, int] = {}
-    for step in history:
-        for call in calls_of(step.action):
-            if not call.refused:
-                counts[call.digest()] = counts.get(call.digest(), 0) + 1
     numbers = []
-    for call in calls:
-        numbers.append(counts.get(call.digest(), 0))
-        if not call.refused:
-            counts[call.digest()] = numbers[-1] + 1
+    for index, call in enumerate(calls):
+        made = sum(_count_equal(step.action, call) for step in history)
+        numbers.append(made + sum(one == call for one in calls[:index]))
     return numbers
+
+
+def _count_equal(action: Action, call: ToolCall) -> int:
+    # compares the stored JSON, because every call of a long episode is compared with all before it
+    stored: Any = action.args.get(CALLS, ()) if action.kind == TOOL else ()
+    return sum(
+        one["name"] == call.name and one.get("args", {}) == call.args and not one.get("refused") for one in stored
+    )
 
 
 def add_answers(evidence: Evidence, step: int, answers: Sequence[tuple[ToolCall, str]]) -> Evidence:
@@ -99,7 +105,10 @@ def add_answers(evidence: Evidence, step: int, answers: Sequence[tuple[ToolCall,
         step: number of the action, from 1.
         answers: calls with their answers.
     """
-    entries = [f"[action {step}: {call}]\n{ENTRY_FORGERY.sub(' [', text.strip())}" for call, text in answers]
+    entries = [
+        f"[action {step}: {call}]\n{NOT_MADE if call.refused else ''}{ENTRY_FORGERY.sub(' [', text.strip())}"
+        for call, text in answers
+    ]
     view = "\n\n".join(filter(None, (evidence.view, *entries)))
     sources = dict.fromkeys((*evidence.sources, *(f"action {step}: {call.name}" for call, _ in answers)))
     return Evidence(view=cut_oldest(view, MAX_EVIDENCE), sources=tuple(sources))

@@ -16,7 +16,7 @@ Call = tuple[str, dict[str, Any]]
 class ScriptedEndpoint(ThreadingHTTPServer):
     """Makes the calls of a script, one in each request that offers tools; its one condition holds after the last.
 
-    The script begins again with every plan.
+    The script begins again with every commitment to tools, the first question of an agent.
     """
 
     daemon_threads = True
@@ -41,8 +41,10 @@ class ScriptedEndpoint(ThreadingHTTPServer):
 
     def fill(self, schema: dict[str, Any]) -> Any:
         fields = schema.get("properties", {})
-        if "conditions" in fields:
+        if "tools" in fields:
             self.made = 0
+            return {**minimal_instance(schema), "tools": [name for name, _ in self.script]}
+        if "conditions" in fields:
             return {"reasoning": "", "conditions": [self.condition]}
         if "holds" in fields:
             return {**minimal_instance(schema), "reachable": True, "holds": int(self.made >= len(self.script))}
