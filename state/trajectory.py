@@ -525,12 +525,15 @@ class TupleSerializer(JsonPlusSerializer):
         return super().dumps_typed(_mark_tuples(obj))
 
 
-def serializer() -> JsonPlusSerializer:
+def serializer(*types: type[Any]) -> JsonPlusSerializer:
     """Return a checkpoint serializer that restores all record types defined so far and refuses other classes.
 
     A checkpoint saver of your own needs it: `SqliteSaver(connection, serde=serializer())`.
+
+    Args:
+        *types: classes of your own that are restored too, such as an agent's `response_format`.
     """
-    allowed = [(record.__module__, record.__name__) for record in _subclasses_of(Record)]
+    allowed = [(kind.__module__, kind.__name__) for kind in (*_subclasses_of(Record), *types)]
     return TupleSerializer(allowed_msgpack_modules=[*allowed, (__name__, tuple_of.__name__)])
 
 
