@@ -238,6 +238,13 @@ class Benchmark(Protocol):
             raise unknown_task_error(self.name, task_id, "those of its tasks", known)
         return known[task_id]
 
+    def for_task(self, task: Task) -> "Benchmark":
+        """Return the benchmark that a run of a task works with: by default this one.
+
+        A benchmark whose tasks have different tools or rules returns a benchmark of its own for each kind of task.
+        """
+        return self
+
     def ready(self) -> None:
         """Check, before a run starts, that needed packages, keys and servers are there.
 
@@ -513,6 +520,7 @@ It may be an async or plain function of (state, runtime) or of (state), a method
 _RESEARCH_LIMITS = Limits(attempts=3, replans=2, steps=30, subqueries=5, excerpt=3_000)
 
 PAPER_LIMITS: Mapping[str, Limits] = {
+    "agentdojo": Limits(attempts=3, replans=2, steps=40, trials=1),
     "alfworld": Limits(steps=50, options=60),
     "ask": _RESEARCH_LIMITS,
     "assistantbench": _RESEARCH_LIMITS,

@@ -148,7 +148,8 @@ def bind_runtime(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
     The callbacks are `admissible` (list the actions that the world accepts) and `rehearse` (try actions on a copy).
     """
     context = context_of(runtime)
-    benchmark = live_benchmark(context) or benchmark_of(_task_of(state), runtime)
+    live = live_benchmark(context)
+    benchmark = live if live is not None and "task" not in state else benchmark_of(_task_of(state), runtime)
     bound = replace(runtime, context=context.model_copy(update={"benchmark": benchmark}))
     has_episode = bool(state.get("episode"))
     bound.context.admissible = partial(_list_admissible, state, bound) if has_episode else None
