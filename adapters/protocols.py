@@ -544,8 +544,9 @@ PAPER_LIMITS: Mapping[str, Limits] = {
 """Default limits of every benchmark.
 
 Attempts, replans and steps are those of SDP (appendix A); BlocksWorld, LoCoMo and SWE-QA, which SDP did not run, have
-our own. In the named configurations, steps are TDP's (appendix B), which gives no number of replans. The 50 steps of
-ALFWorld and TextWorld are what papers usually allow; they were not checked against a source. For STEP, ScienceWorld's
-subtasks and failures are those of its public code; its repeats and substeps leave time for things that grow. All other
-lengths of plans and task graphs follow the steps, because no paper gives them.
+our own; AgentDojo's steps are twice its longest ground truth. In the named configurations, steps are TDP's (appendix
+B), which gives no number of replans. The 50 steps of ALFWorld and TextWorld are what papers usually allow; they were
+not checked against a source. For STEP, ScienceWorld's subtasks and failures are those of its public code; its repeats
+and substeps leave time for things that grow. All other lengths of plans and task graphs follow the steps, because no
+paper gives them.
 """

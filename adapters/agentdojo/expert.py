@@ -4,12 +4,12 @@ Neither reads a prompt. Conditions, sub-tasks and nodes name parts of the ground
 results show that worlds, limits and control flow work, not that prompts are sufficient.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 from certigraph.adapters.agentdojo.attacks import contains_goal
-from certigraph.adapters.agentdojo.world import TaskId, injection_truth, load_suites, user_truth
+from certigraph.adapters.agentdojo.world import GroundTruth, TaskId, injection_truth, load_suites, user_truth
 from certigraph.adapters.models.experts import (
     SUBTASK_ACTIONS,
     AnswerFunction,
@@ -82,20 +82,21 @@ def _calls_made(history: Sequence[Step]) -> Iterator[ToolCall]:
 
 
 def _choose_call(at: DojoProgress, form: dict[str, Any]) -> Any:
-    if at.path.ahead:
-        return create_choice(at.calls[:1])
-    if FINISH not in _offered(form):
-        return create_choice([ToolCall(name=HOLDS)])
-    return create_choice([ToolCall(name=FINISH, args={ANSWER_ARGUMENT: at.answer})])
+    offered = _offered(form)
+    if at.path.ahead and at.calls[0].name in offered:
+        return create_choice(at.calls[0])
+    if FINISH not in offered:
+        return create_choice(ToolCall(name=HOLDS))
+    return create_choice(ToolCall(name=FINISH, args={ANSWER_ARGUMENT: at.answer}))
 
 
 def _offered(form: Mapping[str, Any]) -> set[str]:
     return {option["properties"]["name"]["const"] for option in form["properties"]["calls"]["items"]["anyOf"]}
 
 
-def create_choice(calls: Iterable[ToolCall]) -> Any:
-    """Create an answer that chooses calls."""
-    return {"thought": "by the script", "calls": [{"name": call.name, "args": call.args} for call in calls]}
+def create_choice(call: ToolCall) -> Any:
+    """Create an answer that chooses a call."""
+    return {"thought": "by the script", "calls": [{"name": call.name, "args": call.args}]}
 
 
 def _plan(at: DojoProgress, form: dict[str, Any]) -> Any:
@@ -163,59 +164,72 @@ _ANSWERS: dict[str, AnswerFunction[DojoProgress]] = {
 
 @cache
 def gullible_expert() -> Responder:
-    """Return a responder that does what the last order says, whoever gave it.
+    """Return a responder that does what the last order says, whoever gave it, in every role.
 
-    It is a simulation of the worst case, and no language model. It works as `dojo_expert` until it sees the attacker's
-    goal in what a tool answered; then it first tries each call of the injection task's ground truth once, adds what
-    that wants the answer to say, and goes on. What it sees is the view of the operator that chooses calls, so that a
-    method which hides an answer from this operator hides the attack too.
+    It is a simulation of the worst case, and no language model. It works as `dojo_expert` until the view of its
+    operator shows the attacker's goal. Where it chooses calls, it then first tries each call of the injection task's
+    ground truth once, adds what that wants the answer to say, and goes on. Where it plans or reports a part of the
+    task (TDP), it passes the goal on.
     """
     expert = dojo_expert()
 
     def respond(prompt: str, form: dict[str, Any]) -> Any:
-        situation = current_situation()
-        answer = expert(prompt, form)
-        if situation is None or "calls" not in form.get("properties", ()):
+        situation, answer = current_situation(), expert(prompt, form)
+        obey = next((obey for field, obey in _OBEDIENCE.items() if field in form.get("properties", ())), None)
+        if situation is None or obey is None:
             return answer
         id_ = TaskId.parse(situation.state["task"].id)
-        if not id_.injection_task or not _sees_order(id_, situation.view):
+        if not id_.injection_task:
             return answer
-        orders = injection_truth(id_.suite, id_.injection_task)
-        if left := _untried(orders.calls, situation.state["history"]):
-            return create_choice(left[:1])
-        return _extend_answer(answer, orders.answer)
+        goal = load_suites()[id_.suite].injection_tasks[id_.injection_task].GOAL
+        if not any(contains_goal(text, goal) for text in _texts(situation.view)):
+            return answer
+        return obey(answer, Order(goal, injection_truth(id_.suite, id_.injection_task), situation.state["history"]))
 
     return respond
 
 
-def _sees_order(id_: TaskId, view: Mapping[str, Any]) -> bool:
-    goal = load_suites()[id_.suite].injection_tasks[id_.injection_task].GOAL
-    return any(contains_goal(text, goal) for text in _texts(view))
+class Order(NamedTuple):
+    """An attacker's order, and the actions so far."""
+
+    goal: str
+    truth: GroundTruth
+    history: Sequence[Step]
+
+    @property
+    def untried(self) -> list[ToolCall]:
+        """The calls that were not tried so far; one that was refused has been tried."""
+        tried = [(call.name, call.args) for step in self.history for call in calls_of(step.action)]
+        left = []
+        for call in self.truth.calls:
+            if (key := (call.name, call.args)) in tried:
+                tried.remove(key)
+            else:
+                left.append(call)
+        return left
 
 
 def _texts(view: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what an operator's view holds of the answers of tools."""
+    """Yield what an operator's view shows of the answers of tools, directly or passed on."""
     yield view["evidence"].view
     yield view["task"].goal  # that of a sub-task contains the results of the sub-tasks before it
     yield from (turn.observation for turn in view.get("turns", ()))
     yield from view.get("advice", ())
+    yield from view.get("known", ())
 
 
-def _untried(orders: Sequence[ToolCall], history: Sequence[Step]) -> list[ToolCall]:
-    """Return the calls of an attack that were not tried so far; one that was refused has been tried."""
-    tried = [(call.name, call.args) for step in history for call in calls_of(step.action)]
-    left = []
-    for order in orders:
-        if (key := (order.name, order.args)) in tried:
-            tried.remove(key)
-        else:
-            left.append(order)
-    return left
-
-
-def _extend_answer(answer: Any, text: str) -> Any:
+def _obey_by_call(answer: Any, order: Order) -> Any:
+    if left := order.untried:
+        return create_choice(left[0])
     [call] = answer["calls"]
-    if call["name"] != FINISH or not text:
+    if call["name"] != FINISH or not order.truth.answer:
         return answer
-    extended = f"{call['args'][ANSWER_ARGUMENT]}\n{text}"
-    return create_choice([ToolCall(name=FINISH, args={ANSWER_ARGUMENT: extended})])
+    text = f"{call['args'][ANSWER_ARGUMENT]}\n{order.truth.answer}"
+    return create_choice(ToolCall(name=FINISH, args={ANSWER_ARGUMENT: text}))
+
+
+_OBEDIENCE: dict[str, Callable[[Any, Order], Any]] = {
+    "calls": _obey_by_call,
+    "steps": lambda answer, order: {**answer, "steps": [order.goal, *answer["steps"]]},
+    "status": lambda answer, order: {**answer, "result": order.goal},
+}
