@@ -23,12 +23,15 @@ from typing_extensions import TypedDict
 from certigraph.adapters.models.chat_models import is_known_model
 from certigraph.adapters.processes import import_extra
 from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.adapters.tools.checks import Checks
 from certigraph.adapters.tools.effects import CHECKPOINTER_KEY
 from certigraph.adapters.tools.loading import DEADLINE
 from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, Effect, ToolLike, Tools
 from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place
+from certigraph.nodes.commitments import commit
 from certigraph.nodes.lessons import learn_nothing, no_lessons
 from certigraph.nodes.tools import InterruptOn, approvals
+from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.records import FINISHED, WORLD_ENDED, Certificate, Fault, Task
 from certigraph.state.run import ANSWER_ACTIONS, FINISH
 
@@ -129,8 +132,10 @@ def agent(
     tools: Sequence[ToolLike],
     effects: Mapping[str, Effect] | None = None,
     interrupt_on: InterruptOn | None = None,
+    commitments: CommitmentLevel | None = "tools",
     response_format: type[BaseModel] | None = None,
     instructions: str = "",
+    checks: Checks | None = None,
     state_schema: type[Any] | None = None,
     budget: Budget | None = None,
     limits: Limits | None = None,
@@ -150,12 +155,18 @@ def agent(
         effects: tools whose calls may be repeated, as `{"lookup": "repeatable"}`. The effect of every other call
             happens once, whatever is resumed, replayed or forked; this needs a checkpointer.
         interrupt_on: tools whose calls a person approves, edits or rejects, in LangChain's form: `{"refund": True}`.
+        commitments: what the agent commits to before it reads a tool's answer, by one more call of the model: the
+            `tools` that the task may use, or also the origin of their `arguments`; None for nothing. Calls beyond that
+            are refused, or need approval where `interrupt_on` names the tool.
         response_format: pydantic model of the answer.
         instructions: what the agent must know besides its tools.
+        checks: functions that decide conditions of a plan before a model judges them, by the form of the conditions:
+            `{"Order {order} is refunded.": is_refunded}`. Each gets the values by name, and what the tools answered if
+            it has a parameter `evidence`. It returns whether the condition holds, or that and a text that shows it.
         state_schema: TypedDict with further keys of the graph's state.
         budget: what a run may spend.
         limits: limits of the method.
-        deadline: seconds after which a call of a tool without an answer is given up.
+        deadline: seconds after which a call of a tool without an answer, or a check without a result, is given up.
         checkpointer: a LangGraph checkpointer, which interrupts and resuming need.
         store: a LangGraph store.
         cache: a LangGraph cache of nodes.
@@ -167,16 +178,20 @@ def agent(
         `certificates`, `ending` and `structured_response`.
 
     Raises:
-        ValueError: there is no such method, or a tool cannot be used.
+        ValueError: there is no such method, a tool or a check cannot be used, or the method would use no check.
         TypeError: a keyword names no slot of the method, or a tool is none.
     """
     if method not in METHODS:
         raise ValueError(f"no method {method!r} for an agent: give one of {', '.join(METHODS)}")
+    if checks and method != "sdp" and not (method == "tdp" and "solve" in operators):
+        fix = "use method='sdp', or method='tdp' with solve='sdp'"
+        raise ValueError(f"checks decide conditions of a plan, and {method} certifies none: {fix}")
     world = Tools(
         tools,
         effects=effects,
         response_format=response_format,
         instructions=instructions,
+        checks=checks,
         deadline=deadline,
         limits=limits,
     )
@@ -185,6 +200,8 @@ def agent(
         raise ValueError(f"interrupt_on names {unknown[0]!r}, which is no tool; the tools are {known}")
     if interrupt_on:
         operators = {"approve": approvals(interrupt_on), **operators}
+    if commitments:
+        operators = {"commit": commit(level=commitments), **operators}
     if method == "pbai":
         operators = {"decide": world.operators()["decide"], **operators}
     if method == "step" and store is None:
@@ -281,6 +298,7 @@ The conversation so far:
 What is to be done now:"""
 
 CONDITION = """\
-This is done, or its condition is shown not to be met, and an answer that says so was handed in: {goal}"""
+The request is fulfilled, as far as what it makes conditional turned out to apply, and the answer was handed in with \
+finish. The request: {goal}"""
 
 __all__ = ["METHODS", "AgentGraph", "AgentInput", "AgentOutput", "Method", "agent"]

@@ -18,6 +18,7 @@ from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, assemble
 from certigraph.nodes import beliefs, react
 from certigraph.nodes.beliefs import native, with_memory
+from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.gates import exhaustion_gate, no_gate
 from certigraph.nodes.react import PBAI_DEFAULTS, pursue
 from certigraph.nodes.search import answer
@@ -51,6 +52,7 @@ class SearchOperators(TypedDict, total=False):
     """
 
     reset: Operator
+    commit: Operator
     gate: Operator
     decide: Operator
     approve: Operator
@@ -116,6 +118,7 @@ def search_loop_builder(
 
     slots = (
         react.RESET.filled(reset),
+        COMMIT,
         beliefs.GATE.filled(no_gate),
         deciding.filled(decide)._replace(skip=require_rounds),
         APPROVE,
@@ -126,7 +129,7 @@ def search_loop_builder(
     )
     graph = assemble(State, RunInput, slots, with_memory(swaps), schemas)
     graph.add_edge(START, "reset")
-    graph.add_edge("reset", "gate")
+    add_path(graph, "reset", "commit", "gate")
     graph.add_conditional_edges("gate", after_gate, {"continue": "decide", "stop": "answer", "unanswered": END})
     add_path(graph, "decide", "approve", "act")
     graph.add_conditional_edges("act", after_act, {"observed": "memory", "over": END})

@@ -14,6 +14,7 @@ from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, 
 from certigraph.graphs.react import after_act
 from certigraph.nodes import plans as slots
 from certigraph.nodes import react
+from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.plans import plan, replan
 from certigraph.nodes.react import decide
 from certigraph.nodes.tools import APPROVE
@@ -31,6 +32,7 @@ PlanAndActGraph = CompiledStateGraph[State, Context, RunInput, State]
 
 SLOTS = (
     slots.RESET.filled(reset),
+    COMMIT,
     slots.PLAN.filled(plan),
     slots.EXECUTE.filled(decide),
     APPROVE,
@@ -43,6 +45,7 @@ class PlanAndActOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot."""
 
     reset: Operator
+    commit: Operator
     plan: Operator
     execute: Operator
     approve: Operator
@@ -62,7 +65,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[PlanAndActOperato
     """
     graph = assemble(State, RunInput, SLOTS, operators, schemas)
     graph.add_edge(START, "reset")
-    add_path(graph, "reset", "plan", "execute", "approve", "act")
+    add_path(graph, "reset", "commit", "plan", "execute", "approve", "act")
     graph.add_conditional_edges("act", after_act, {"continue": "replan", "over": END})
     graph.add_edge("replan", "execute")
     return graph

@@ -15,6 +15,7 @@ from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, assemble, check_slots
 from certigraph.graphs.pbai import search_loop_builder
 from certigraph.nodes import react as slots
+from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.react import REACT_DEFAULTS, decide
 from certigraph.nodes.tools import APPROVE
 from certigraph.nodes.world import act, reset
@@ -27,7 +28,7 @@ __all__ = ["State", "build", "builder", "ending", "graph", "message"]
 
 ReactGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-SLOTS = (slots.RESET.filled(reset), slots.DECIDE.filled(decide), APPROVE, slots.ACT.filled(act))
+SLOTS = (slots.RESET.filled(reset), COMMIT, slots.DECIDE.filled(decide), APPROVE, slots.ACT.filled(act))
 
 
 def after_act(state: State, runtime: Runtime[Context]) -> str:
@@ -42,6 +43,7 @@ class ReactOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot. With `gate` or any keyword after it, the graph is a search agent."""
 
     reset: Operator
+    commit: Operator
     decide: Operator
     approve: Operator
     act: Operator
@@ -67,8 +69,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[ReactOperators]) 
         return search_loop_builder(decide, operators, rounds=REACT_DEFAULTS.rounds, schemas=schemas)
     graph = assemble(State, RunInput, SLOTS, operators, schemas)
     graph.add_edge(START, "reset")
-    graph.add_edge("reset", "decide")
-    add_path(graph, "decide", "approve", "act")
+    add_path(graph, "reset", "commit", "decide", "approve", "act")
     graph.add_conditional_edges("act", after_act, {"continue": "decide", "over": END})
     return graph
 

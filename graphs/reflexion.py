@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict, TypeVar, Unpack
 
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
@@ -12,7 +12,7 @@ from langgraph.types import Checkpointer
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import assemble
+from certigraph.graphs.assembly import Assembly, add_path, assemble
 from certigraph.nodes import react as slots
 from certigraph.nodes.lessons import recall, reflect
 from certigraph.nodes.react import decide
@@ -48,7 +48,7 @@ def after_learning(state: TrialState, runtime: Runtime[Context]) -> str:
     return "again" if last.ending != GOAL and (episodes_left or last.cut) else "finished"
 
 
-def add_episode_edges(builder: StateGraph[Any, Context, Any, Any], *, first: str, learn: str) -> None:
+def add_episode_edges(builder: Assembly, *, first: str, learn: str) -> None:
     """Add the edges begin -> reset -> recall -> `first`, and conclude -> `learn` -> reset or end.
 
     Args:
@@ -58,7 +58,7 @@ def add_episode_edges(builder: StateGraph[Any, Context, Any, Any], *, first: str
     """
     builder.add_edge(START, "begin")
     builder.add_edge("begin", "reset")
-    builder.add_edge("reset", "recall")
+    add_path(builder, "reset", "commit", "recall")
     builder.add_edge("recall", first)
     builder.add_edge("conclude", learn)
     builder.add_conditional_edges(learn, after_learning, {"again": "reset", "finished": END})

@@ -25,6 +25,7 @@ from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, 
 from certigraph.nodes import beliefs
 from certigraph.nodes import sdp as slots
 from certigraph.nodes.beliefs import with_memory
+from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.sdp import certify, propose, realize, replan, validate
 from certigraph.nodes.search import answer
 from certigraph.nodes.slots import Slot
@@ -42,6 +43,7 @@ SDPGraph = CompiledStateGraph[State, Context, RunInput, State]
 
 SLOTS = (
     slots.RESET.filled(reset),
+    COMMIT,
     slots.PROPOSE.filled(propose),
     slots.REALIZE.filled(realize),
     APPROVE,
@@ -97,12 +99,13 @@ def after_certify(state: State, runtime: Runtime[Context]) -> str:
 class SDPOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot.
 
-    `memory` and `gate` (from the paper on CGDP), `approve`, `audit` and `revalidate` are optional nodes, which the SDP
-    paper does not have. `revalidate` needs a benchmark whose Replan plans again for conditions that held and were then
-    made false (`Benchmark.replans_undone`).
+    `memory` and `gate` (from the paper on CGDP), `commit`, `approve`, `audit` and `revalidate` are optional nodes. The
+    SDP paper does not have them. `revalidate` needs a benchmark whose Replan plans again for conditions that held and
+    were then made false (`Benchmark.replans_undone`).
     """
 
     reset: Operator
+    commit: Operator
     propose: Operator
     realize: Operator
     approve: Operator
@@ -130,7 +133,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[SDPOperators]) ->
     """
     graph = assemble(State, RunInput, guard_revalidation(SLOTS, operators), with_memory(operators), schemas)
     graph.add_edge(START, "reset")
-    graph.add_edge("reset", "propose")
+    add_path(graph, "reset", "commit", "propose")
     graph.add_conditional_edges("propose", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})
     add_path(graph, "realize", "approve", "act", "memory", "gate", "validate")
     advanced = {"advance": "realize", "goal": END, "extend": "replan", "stuck": "replan", "forced": "answer"}

@@ -22,6 +22,7 @@ from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, 
 from certigraph.graphs.reflexion import add_episode_edges, without_store
 from certigraph.nodes import beliefs, react, step
 from certigraph.nodes.beliefs import with_memory
+from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.lessons import memorise, recall
 from certigraph.nodes.step import align, assess_when_due, execute_subtask, planner
 from certigraph.nodes.tools import APPROVE
@@ -39,6 +40,7 @@ StepGraph = CompiledStateGraph[State, Context, RunInput, State]
 SLOTS = (
     react.BEGIN.filled(begin),
     step.RESET.filled(reset),
+    COMMIT,
     react.RECALL.filled(recall),
     step.PLANNER.filled(planner),
     step.EXECUTOR.filled(execute_subtask()),
@@ -78,6 +80,7 @@ class StepOperators(TypedDict, total=False):
 
     begin: Operator
     reset: Operator
+    commit: Operator
     recall: Operator
     planner: Operator
     executor: Operator

@@ -25,8 +25,18 @@ from certigraph.adapters.models.prompts import bullet_list, clip, quote, unquote
 from certigraph.adapters.models.schemas import MAX_FREE_TEXT
 from certigraph.adapters.processes import is_invoked
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, assemble, check_slots, operators_of, swapped_specs
+from certigraph.graphs.assembly import (
+    UNEXTENDED,
+    Assembly,
+    Schemas,
+    add_path,
+    assemble,
+    check_slots,
+    operators_of,
+    swapped_specs,
+)
 from certigraph.nodes import tdp as slots
+from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.slots import SUBTASK_KEY, Spec, factory, share_context
 from certigraph.nodes.tdp import decompose, gather, revise
 from certigraph.nodes.world import reset
@@ -64,6 +74,7 @@ TDPGraph = CompiledStateGraph[State, Context, RunInput, State]
 
 SLOTS = (
     slots.RESET.filled(reset),
+    COMMIT,
     slots.DECOMPOSE.filled(decompose),
     slots.SOLVE,
     slots.GATHER.filled(gather),
@@ -86,6 +97,7 @@ class TDPOperators(TypedDict, total=False):
     """Keywords of `build`. Those from `plan` on fill slots of a sub-task's graph; they exclude the keyword `solve`."""
 
     reset: Operator
+    commit: Operator
     decompose: Operator
     solve: Any
     gather: Operator
@@ -122,7 +134,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[TDPOperators]) ->
     outer["solve"] = to_solver(outer["solve"]) if "solve" in outer else solve(**inner)
     graph = assemble(State, RunInput, SLOTS, outer, schemas)
     graph.add_edge(START, "reset")
-    graph.add_edge("reset", "decompose")
+    add_path(graph, "reset", "commit", "decompose")
     graph.add_conditional_edges("decompose", dispatch, {"ready": "solve"})
     graph.add_edge("solve", "gather")
     graph.add_conditional_edges("gather", after_gather, {"batch_done": "revise", "over": END})

@@ -163,6 +163,8 @@ def _create_entry(state: TDPState, node: Node, entered: NestedStart | None) -> N
         observation=state["observation"],
         known=known,
         last=node == state["dag"].goal and (entered is None or entered.last),
+        request=entered.request if entered else state["task"].goal,
+        commitment=entered.commitment if entered else state.get("commitment"),
     )
     if not state["concurrent"]:
         return entry

@@ -5,9 +5,9 @@ a graph has only where `interrupt_on` names a tool.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
@@ -20,12 +20,16 @@ from certigraph.adapters.episodes import live_episode
 from certigraph.adapters.protocols import AsyncOperator, Context
 from certigraph.adapters.tools.effects import PAUSED, REPEAT, Ledger, LedgerEntry, ToolAnswer, open_ledger
 from certigraph.adapters.tools.loading import bound_text
-from certigraph.adapters.tools.operators import tools_of
-from certigraph.adapters.tools.world import Tools, ToolsEnvironment
+from certigraph.adapters.tools.operators import ToolProvider, tools_of
+from certigraph.adapters.tools.world import ToolsEnvironment
+from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.slots import Slot
 from certigraph.state.records import Action, Fault, Observation, Record, Step
 from certigraph.state.run import RunState
 from certigraph.state.tools import ToolCall, add_answers, calls_of, number_calls, replace_calls
+
+T = TypeVar("T")
+D = TypeVar("D", bound=Record)
 
 # Acting: every call that must happen once is entered in the ledger before it starts and after it has ended.
 
@@ -46,6 +50,8 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
     """
     tools, action, history = tools_of(state["task"], runtime), state["action"], state["history"]
     episode = await call_world(live_episode, state["task"], runtime, state["episode"], state["task"], history, runtime)
+    if calls := calls_of(action):
+        action = replace_calls(action, refuse_beyond_commitment(calls, state, runtime))
     answers = await _make_calls(tools, action, state["episode"], history, cast(ToolsEnvironment, episode.environment))
     if answers is None:
         observation = Observation(text=STOPPED_TEXT, accepted=False, done=True)
@@ -77,7 +83,7 @@ def _observe(answers: Answers) -> Observation:
 
 
 async def _make_calls(
-    tools: Tools, action: Action, episode: str, history: Sequence[Step], world: ToolsEnvironment
+    tools: ToolProvider, action: Action, episode: str, history: Sequence[Step], world: ToolsEnvironment
 ) -> Answers | None:
     """Make the calls of an action in their order; None if a person ends the run."""
     calls, ledger = calls_of(action), open_ledger(get_config())
@@ -100,7 +106,7 @@ async def _make_calls(
     return answers
 
 
-async def _look_up(tools: Tools, call: ToolCall, key: str, ledger: Ledger) -> _Entered:
+async def _look_up(tools: ToolProvider, call: ToolCall, key: str, ledger: Ledger) -> _Entered:
     known = call.refused or call.name not in tools.loaded or tools.is_repeatable(call.name)
     return _Entered(call, key, LedgerEntry() if known else await ledger.read(key))
 
@@ -161,15 +167,13 @@ async def _settle_unknown(entered: Sequence[_Entered], ledger: Ledger) -> list[_
     unknown = [one for one in entered if one.entry.running]
     if not unknown:
         return list(entered)
-    answer = interrupt(
-        {
-            "type": UNKNOWN_OUTCOME,
-            "calls": [{"name": one.call.name, "args": one.call.args} for one in unknown],
-            "question": UNKNOWN_QUESTION,
-            "decisions": ["happened", "repeat", "stop"],
-        }
-    )
-    decisions = _read_decisions(OutcomeDecision, answer, len(unknown))
+    question = {
+        "type": UNKNOWN_OUTCOME,
+        "calls": [{"name": one.call.name, "args": one.call.args} for one in unknown],
+        "question": UNKNOWN_QUESTION,
+        "decisions": ["happened", "repeat", "stop"],
+    }
+    decisions = ask_person(question, lambda answer: _read_decisions(OutcomeDecision, answer, len(unknown)))
     if any(decision.type == "stop" for decision in decisions):
         return None
     settled = dict[str, _Entered]()
@@ -185,20 +189,39 @@ async def _settle_unknown(entered: Sequence[_Entered], ledger: Ledger) -> list[_
     return [settled.get(one.key, one) for one in entered]
 
 
-def _read_decisions(kind: type[Any], answer: Any, count: int) -> list[Any]:
+def ask_person(question: dict[str, Any], read: Callable[[Any], T]) -> T:
+    """Interrupt the graph with a question, and again while the answer cannot be used.
+
+    Args:
+        question: value of the interrupt. If an answer could not be used, `problem` says why when it is asked again.
+        read: reads the answer; it raises ValueError if that cannot be used.
+    """
+    asked = question
+    while True:  # an exception would leave the unusable answer in the checkpoint, where no other one could replace it
+        answer = interrupt(asked)
+        try:
+            return read(answer)
+        except ValueError as error:
+            asked = {**question, "problem": str(error)}
+
+
+def _read_decisions(kind: type[D], answer: Any, count: int) -> list[D]:
     """Read a person's decisions, one for each call: `{"decisions": [...]}`, a list, or a single one.
 
     Raises:
-        Fault: ("data") the answer has another form; the message shows the right one.
+        ValueError: the answer has another form; the message shows the right one.
     """
     given = answer.get("decisions", answer) if isinstance(answer, Mapping) else answer
     given = [given] if isinstance(given, Mapping | str) else given
     try:
         decisions = [kind.model_validate({"type": one} if isinstance(one, str) else one) for one in given]
-    except (ValidationError, TypeError) as error:
-        raise Fault("data", f"the answer {answer!r:.200} cannot be used ({error}): {DECISION_ADVICE}") from None
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise ValueError(f"the answer {answer!r:.200} cannot be used ({wrong}): {DECISION_ADVICE}") from None
+    except TypeError:
+        raise ValueError(f"the answer {answer!r:.200} cannot be used: {DECISION_ADVICE}") from None
     if len(decisions) != count:
-        raise Fault("data", f"{len(decisions)} decisions were given for {count} calls: {DECISION_ADVICE}")
+        raise ValueError(f"{len(decisions)} decisions were given for {count} calls: {DECISION_ADVICE}")
     return decisions
 
 
@@ -210,7 +233,7 @@ DECISION_ADVICE = 'give Command(resume={"decisions": [{"type": ...}, ...]}), one
 HAPPENED_TEXT = "The call was made; what it answered was lost."
 
 
-# Approval (LangChain's human-in-the-loop format): a person approves, edits or rejects calls before they are made.
+# CallDecision (LangChain's human-in-the-loop format): a person approves, edits or rejects calls before they are made.
 
 Decision = Literal["approve", "edit", "reject"]
 ALL_DECISIONS: tuple[Decision, ...] = ("approve", "edit", "reject")
@@ -226,7 +249,7 @@ class EditedCall(Record):
     args: dict[str, Any]
 
 
-class Approval(Record):
+class CallDecision(Record):
     """A person's decision about a call that was chosen and not made yet."""
 
     type: Decision
@@ -248,14 +271,20 @@ def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
 
     async def approve(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
         tools, calls = tools_of(state["task"], runtime), list(calls_of(state["action"]))
+        beyond = refuse_beyond_commitment(calls, state, runtime)
         waiting = [index for index, call in enumerate(calls) if call.name in allowed and not call.refused]
         if not waiting:
             return {"action": state["action"]}
-        asked = [calls[index] for index in waiting]
-        answer = interrupt(_approval_request(asked, allowed, descriptions))
-        decisions: list[Approval] = _read_decisions(Approval, answer, len(asked))
-        for index, decision in zip(waiting, decisions, strict=True):
-            calls[index] = _decide_call(calls[index], decision, allowed, tools)
+        asked = [beyond[index] for index in waiting]
+
+        def read(answer: Any) -> list[ToolCall]:
+            decisions = _read_decisions(CallDecision, answer, len(asked))
+            pairs = zip(waiting, decisions, strict=True)
+            return [_decide_call(calls[index], decision, allowed, tools) for index, decision in pairs]
+
+        decided = ask_person(_approval_request(asked, allowed, descriptions), read)
+        for index, call in zip(waiting, decided, strict=True):
+            calls[index] = call
         return {"action": replace_calls(state["action"], calls)}
 
     return approve
@@ -272,24 +301,28 @@ def _approval_request(
     calls: Sequence[ToolCall], allowed: Mapping[str, Sequence[Decision]], descriptions: Mapping[str, str]
 ) -> dict[str, Any]:
     requests = [
-        {"name": call.name, "args": call.args, "description": descriptions.get(call.name) or f"Approve {call}?"}
-        for call in calls
+        {"name": call.name, "args": call.args, "description": _describe_call(call, descriptions)} for call in calls
     ]
     names = dict.fromkeys(call.name for call in calls)
     configs = [{"action_name": name, "allowed_decisions": list(allowed[name])} for name in names]
     return {"action_requests": requests, "review_configs": configs}
 
 
+def _describe_call(call: ToolCall, descriptions: Mapping[str, str]) -> str:
+    question = descriptions.get(call.name) or f"Approve {call}?"
+    return f"{question} {WITHOUT_APPROVAL} {call.refused}" if call.refused else question
+
+
 def _decide_call(
-    call: ToolCall, decision: Approval, allowed: Mapping[str, Sequence[Decision]], tools: Tools
+    call: ToolCall, decision: CallDecision, allowed: Mapping[str, Sequence[Decision]], tools: ToolProvider
 ) -> ToolCall:
     """Return the call as a person decided.
 
     Raises:
-        Fault: ("data") the decision is not allowed, or the edited call cannot be made.
+        ValueError: the decision is not allowed, or the edited call cannot be made.
     """
     if decision.type not in allowed[call.name]:
-        raise Fault("data", f"{decision.type!r} is not allowed for {call.name}: {', '.join(allowed[call.name])}")
+        raise ValueError(f"{decision.type!r} is not allowed for {call.name}: {', '.join(allowed[call.name])}")
     if decision.type == "approve":
         return call.model_copy(update={"approved": True})
     if decision.type == "reject":
@@ -297,12 +330,13 @@ def _decide_call(
     edited = decision.edited_action
     if edited is None or edited.name not in tools.loaded:
         form = '{"edited_action": {"name": ..., "args": ...}}'
-        raise Fault("data", f"an edit needs {form} with one of the tools {', '.join(tools.loaded)}")
+        raise ValueError(f"an edit needs {form} with one of the tools {', '.join(tools.loaded)}")
     if problem := tools.loaded[edited.name].check_arguments(edited.args):
-        raise Fault("data", f"the edited call cannot be made: {problem}")
+        raise ValueError(f"the edited call cannot be made: {problem}")
     return ToolCall(name=edited.name, args=edited.args, approved=True)
 
 
+WITHOUT_APPROVAL = "Without your approval:"
 REJECTED_TEXT = "A person rejected this call: {reason}"
 
 APPROVE = Slot("approve", {"action": Action})

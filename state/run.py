@@ -44,6 +44,18 @@ class Evidence(Record):
     """Ids of the passages retrieved so far, in worlds that retrieve passages."""
 
 
+class Commitment(Record):
+    """What was committed to for a task with tools before any tool's answer was read."""
+
+    tools: tuple[str, ...] = ()
+    """The tools that may be called."""
+    origins: dict[str, dict[str, tuple[str, ...]]] | None = None
+    """By tool and argument, the tools whose answers may supply the value.
+
+    An argument that is not named takes its value from the task alone. None if only the tools are committed to.
+    """
+
+
 class NestedStart(Record):
     """Starting point of a run inside the world of another run, such as the run for a TDP sub-task."""
 
@@ -59,6 +71,10 @@ class NestedStart(Record):
     """Results of the sub-tasks that this run's sub-task depends on."""
     last: bool = False
     """Whether this run completes the whole task."""
+    request: str = ""
+    """Goal of the outermost run, in which the values that the user gave stand."""
+    commitment: Commitment | None = None
+    """What the outermost run committed to."""
 
 
 if TYPE_CHECKING:
@@ -97,6 +113,8 @@ class RunState(TypedDict, total=False):
     evidence: Evidence
     action: Action
     observation: Observation
+    commitment: Commitment
+    """Written by the optional node `commit`."""
     usage: Log[Usage]
     spent: Annotated[Spent, add]
 

@@ -7,7 +7,8 @@ they stand in trajectories, checkpoints and the effects ledger as they are.
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from pydantic import Field
 
@@ -72,23 +73,25 @@ def replace_calls(action: Action, calls: Sequence[ToolCall]) -> Action:
     return action.model_copy(update={"text": changed.text, "args": {**action.args, **changed.args}})
 
 
-def number_calls(history: Sequence[Step], calls: Iterable[ToolCall]) -> list[int]:
+def number_calls(history: Sequence[Step], calls: Sequence[ToolCall]) -> list[int]:
     """Return for each call how many equal ones were made before it in this episode.
 
     Together with the call the number tells apart "the same call again" from "this very call, repeated by a resumed run
     or a fork".
     """
-    counts: dict[str, int] = {}
-    for step in history:
-        for call in calls_of(step.action):
-            if not call.refused:
-                counts[call.digest()] = counts.get(call.digest(), 0) + 1
     numbers = []
-    for call in calls:
-        numbers.append(counts.get(call.digest(), 0))
-        if not call.refused:
-            counts[call.digest()] = numbers[-1] + 1
+    for index, call in enumerate(calls):
+        made = sum(_count_equal(step.action, call) for step in history)
+        numbers.append(made + sum(one == call for one in calls[:index]))
     return numbers
+
+
+def _count_equal(action: Action, call: ToolCall) -> int:
+    # compares the stored JSON, because every call of a long episode is compared with all before it
+    stored: Any = action.args.get(CALLS, ()) if action.kind == TOOL else ()
+    return sum(
+        one["name"] == call.name and one.get("args", {}) == call.args and not one.get("refused") for one in stored
+    )
 
 
 def add_answers(evidence: Evidence, step: int, answers: Sequence[tuple[ToolCall, str]]) -> Evidence:

@@ -21,7 +21,7 @@ ARROWS = {
     "runtime": {"graphs", "nodes", "adapters", "state"},
     "evaluation": {"runtime", "graphs", "nodes", "adapters", "state"},
 }
-SHARED_ADAPTERS = {"models", "qa", "research", "retrieval", "web"}
+SHARED_ADAPTERS = {"models", "qa", "research", "retrieval", "tools", "web"}
 """Folders under adapters/ that are no benchmark and may be imported by all of them."""
 
 LONGEST = 600

@@ -26,8 +26,8 @@ from certigraph.adapters.research.plans import (
     MAX_PAGES,
     MAX_QUERIES,
     Answers,
+    ResearchTools,
     Shown,
-    Tools,
     closing_predicates,
     create_decomposition_form,
     format_failures,
@@ -122,7 +122,7 @@ async def _ask_alternatives(
         pages=MAX_PAGES,
     )
     prompt = build_research_prompt(runtime, instruction, plans.PLANNER, cut=results.cut)
-    answer = await ask(prompt, Tools, role="planner", runtime=runtime)
+    answer = await ask(prompt, ResearchTools, role="planner", runtime=runtime)
     used = {query for attempt in failed_attempts for query in unique_texts(attempt.action.args.get("queries"))}
     unread_pages = unread_urls(state["evidence"])
     return chosen_queries(answer, used), [
@@ -130,14 +130,14 @@ async def _ask_alternatives(
     ]
 
 
-def chosen_queries(answer: Tools, spent: set[str]) -> list[str]:
+def chosen_queries(answer: ResearchTools, spent: set[str]) -> list[str]:
     """Return the queries in a model's answer without those in `spent`; case is ignored."""
     lowered = {query.lower() for query in spent}
     queries = dict.fromkeys(text for query in answer.queries if (text := unquote_line(query)))
     return [query for query in queries if query.lower() not in lowered]
 
 
-def chosen_pages(answer: Tools, urls: Sequence[str]) -> list[str]:
+def chosen_pages(answer: ResearchTools, urls: Sequence[str]) -> list[str]:
     """Return the URLs of the pages that a model's answer names by their numbers, from 1; ignore invalid numbers."""
     return [urls[number - 1] for number in dict.fromkeys(answer.pages) if 1 <= number <= len(urls)]
 
@@ -269,7 +269,7 @@ async def _ask_searches(state: RealizeView, runtime: Runtime[Context]) -> tuple[
         pages=MAX_PAGES,
     )
     prompt = build_research_prompt(runtime, instruction, plans.SEARCHER, cut=results.cut)
-    answer = await ask(prompt, Tools, role="executor", runtime=runtime)
+    answer = await ask(prompt, ResearchTools, role="executor", runtime=runtime)
     return chosen_queries(answer, set()), chosen_pages(answer, state["evidence"].sources)
 
 

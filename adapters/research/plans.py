@@ -228,7 +228,7 @@ def create_decomposition_form(most: int) -> type[Decomposition]:
     return create_model("Decomposition", __base__=Decomposition, steps=(bounded_list(most, NarrowingStep), ...))
 
 
-class Tools(BaseModel):
+class ResearchTools(BaseModel):
     """Realize's answer, and Replan's: what to search for and which known pages to read. Roles: executor, planner."""
 
     reasoning: Annotated[str, FullOnly()] = ""

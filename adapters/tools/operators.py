@@ -1,20 +1,31 @@
-"""Operators that choose calls of tools: SDP's Realize, ReAct's Decide, STEP's Executor, and a final answer."""
+"""Operators of agents with tools.
 
-from collections.abc import Mapping
-from typing import Any
+SDP's Realize, ReAct's Decide, STEP's Executor and a final answer choose calls of tools. Propose, Validate and Replan
+are the usual ones with the user's checks.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of
 from certigraph.adapters.models.decisions import situation_prompt
-from certigraph.adapters.models.predicates import CHECK_ACTION, UNREACHABLE_ACTION, action_prompt
-from certigraph.adapters.models.prompts import build_prompt, numbered_list, quote
+from certigraph.adapters.models.predicates import (
+    CHECK_ACTION,
+    UNREACHABLE_ACTION,
+    action_prompt,
+    ask_plan,
+    ask_rest_of_plan,
+)
+from certigraph.adapters.models.prompts import build_prompt, bullet_list, numbered_list, quote
 from certigraph.adapters.models.tool_calls import OfferedTool, ToolChoice, ask_tool_calls
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.adapters.tools.world import Tools
+from certigraph.adapters.tools.checks import Check, judge_by_checks
+from certigraph.adapters.tools.loading import LoadedTool
 from certigraph.state.records import Action, Fault, Task
 from certigraph.state.run import FINISH, DecideView
-from certigraph.state.sdp import RealizeView
+from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
 from certigraph.state.search import AnswerView
 from certigraph.state.tools import create_tool_action
 
@@ -36,16 +47,69 @@ UNREACHABLE_TOOL = OfferedTool(
 )
 
 
-def tools_of(task: Task, runtime: Runtime[Context]) -> Tools:
+@runtime_checkable
+class ToolProvider(Protocol):
+    """What the operators need to know of a world of tools; `certigraph.Tools` is one."""
+
+    tools: Sequence[str]
+    """Names of the tools, `finish` included."""
+    loaded: Mapping[str, LoadedTool]
+    checks: Sequence[Check]
+    deadline: float
+    instructions: str
+
+    def offered(self) -> list[OfferedTool]:
+        """Return the tools as they are offered to a model, without `finish`."""
+        ...
+
+    def finish_tool(self) -> OfferedTool:
+        """Return the tool by which the agent hands in its answer."""
+        ...
+
+    def part_tool(self) -> OfferedTool:
+        """Return the tool by which the agent hands in the result of a part of the task."""
+        ...
+
+    def finish_action(self, args: Mapping[str, Any], *, final: bool = True, is_part: bool = False) -> Action:
+        """Create the action that hands in an answer."""
+        ...
+
+    def is_repeatable(self, tool: str) -> bool:
+        """Return whether calls of a tool may be repeated."""
+        ...
+
+
+def tools_of(task: Task, runtime: Runtime[Context]) -> ToolProvider:
     """Return the tools of a run.
 
     Raises:
         Fault: ("operator") the world of the run is not made of tools.
     """
     benchmark = benchmark_of(task, runtime)
-    if isinstance(benchmark, Tools):
+    if isinstance(benchmark, ToolProvider):
         return benchmark
-    raise Fault("operator", f"the world {benchmark.name} has no tools: use its own operators, or certigraph.Tools")
+    name = benchmark.name
+    raise Fault("operator", f"the world {name} has no tools: use its own operators, or certigraph.Tools")
+
+
+async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the model for a plan, and name the forms of conditions that checks decide."""
+    return {"plan": await ask_plan(state, runtime, notes=_describe_checks(tools_of(state["task"], runtime)))}
+
+
+async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the model for a new rest of the plan, as `propose` does for a plan."""
+    return {"plan": await ask_rest_of_plan(state, runtime, notes=_describe_checks(tools_of(state["task"], runtime)))}
+
+
+async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Judge how many of the plan's next conditions hold: by the checks where they match, else by the model."""
+    tools = tools_of(state["task"], runtime)
+    return {"verdict": await judge_by_checks(state, runtime, tools.checks, tools.deadline)}
+
+
+def _describe_checks(tools: ToolProvider) -> str:
+    return CHECKS_NOTE.format(forms=bullet_list(map(str, tools.checks))) if tools.checks else ""
 
 
 async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -90,7 +154,7 @@ async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]
     return {"action": tools.finish_action(choice.calls[0].args)}
 
 
-def to_action(choice: ToolChoice, tools: Tools, *, final: bool, is_part: bool = False) -> Action:
+def to_action(choice: ToolChoice, tools: ToolProvider, *, final: bool, is_part: bool = False) -> Action:
     """Create the action of the calls that a model chose. An answer that comes with calls of tools is not handed in.
 
     Args:
@@ -106,9 +170,22 @@ def to_action(choice: ToolChoice, tools: Tools, *, final: bool, is_part: bool = 
     return tools.finish_action(finish.args, final=final, is_part=is_part)
 
 
-OPERATORS: Mapping[str, Operator] = {"realize": realize, "decide": decide, "execute": execute, "answer": answer}
+OPERATORS: Mapping[str, Operator] = {
+    "propose": propose,
+    "realize": realize,
+    "validate": validate,
+    "replan": replan,
+    "decide": decide,
+    "execute": execute,
+    "answer": answer,
+}
 """The operators by the name of the generic operator that each replaces."""
 
+
+CHECKS_NOTE = """\
+Conditions of the following forms are decided by code, which makes them certain. Wherever one of them says what is
+meant, write the condition in exactly these words, with a value in the place of each name in braces:
+{forms}"""
 
 REALIZE_REQUEST = """\
 Think first: what is missing for the target, and which calls bring it about without harm to what the plan needs later?
@@ -147,4 +224,15 @@ What the tools answered:
 Hand in the answer that this allows: what was done, what was found, and plainly what was not done or is not known.
 """
 
-__all__ = ["OPERATORS", "answer", "decide", "execute", "realize", "tools_of"]
+__all__ = [
+    "OPERATORS",
+    "ToolProvider",
+    "answer",
+    "decide",
+    "execute",
+    "propose",
+    "realize",
+    "replan",
+    "tools_of",
+    "validate",
+]

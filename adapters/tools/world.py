@@ -9,8 +9,10 @@ from pydantic import BaseModel, Field, JsonValue
 from certigraph.adapters.models.schemas import Schema, bound_schema
 from certigraph.adapters.models.tool_calls import OfferedTool
 from certigraph.adapters.protocols import Benchmark, Environment, Limits, Operator
+from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.loading import DEADLINE, LoadedTool, load_tools
+from certigraph.adapters.tools.operators import OPERATORS
 from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task
 from certigraph.state.run import ANSWER, ANSWER_ACTIONS, FINISH
 from certigraph.state.tools import ToolCall, calls_of
@@ -69,18 +71,21 @@ class Tools(Benchmark):
         reset: called with the case before each of its episodes. Without it, several episodes of one case are refused.
         response_format: pydantic model of the answer; None for text.
         instructions: what the agent must know besides its tools.
-        deadline: seconds after which a call without an answer is given up.
+        checks: functions that decide conditions of plans, by the form of these conditions:
+            `{"Order {order} is refunded.": is_refunded}`. Methods that certify conditions use them.
+        deadline: seconds after which a call without an answer, or a check without a result, is given up.
         limits: limits of an episode.
         name: name of the world in trajectories and reports.
 
     Raises:
-        TypeError, ValueError: a tool cannot be used, or `effects` names no tool; the message says why.
+        TypeError, ValueError: a tool or a check cannot be used, or `effects` names no tool; the message says why.
     """
 
     answers = True
     accumulates = True
     instant = True
     simulated = True
+    replans_undone = True
     longest_answer = 20_000
 
     def __init__(
@@ -93,6 +98,7 @@ class Tools(Benchmark):
         reset: Callable[[Case], object] | None = None,
         response_format: type[BaseModel] | None = None,
         instructions: str = "",
+        checks: Checks | None = None,
         deadline: float = DEADLINE,
         limits: Limits | None = None,
         name: str = TOOLS_NAME,
@@ -105,6 +111,8 @@ class Tools(Benchmark):
         self.reset = reset
         self.response_format = response_format
         self.instructions = instructions
+        self.checks = load_checks(checks or {})
+        self.deadline = deadline
         self._check = check
         self._cases = {case.id: case for case in _number_cases(cases)}
         self.briefing = _format_briefing(self.loaded.values(), instructions)
@@ -129,8 +137,6 @@ class Tools(Benchmark):
 
     def operators(self) -> Mapping[str, Operator]:
         """Return the operators that choose calls of tools."""
-        from certigraph.adapters.tools.operators import OPERATORS
-
         return OPERATORS
 
     def is_repeatable(self, tool: str) -> bool:

@@ -14,7 +14,7 @@ from certigraph.adapters.models.prompts import quote, unquote_line
 from certigraph.adapters.models.schemas import ParseError, parse_reply, schema_of
 from certigraph.adapters.redaction import redact, redact_record
 from certigraph.adapters.research.operators import join_answers
-from certigraph.adapters.research.plans import Decomposition, Found, Tools
+from certigraph.adapters.research.plans import Decomposition, Found, ResearchTools
 from certigraph.adapters.research.scoring import score_answer
 from certigraph.adapters.travelplanner.written_plans import MalformedPlanError, read_plan, read_turn
 from certigraph.nodes.beliefs import Findings, parse_notes
@@ -32,7 +32,7 @@ FACTS = b'{"facts": [{"fact": "A is B", "source": "A"}], "resolved": [], "questi
 OBJECTS = b'{"objects": [{"object": "egg 1", "attributes": [{"name": "location", "value": "table"}]}]}'
 DAY = b'[{"days": 1, "current_city": "from A to B", "lunch": "-", "accommodation": "Inn, B"}]'
 
-FORMS: tuple[type[BaseModel], ...] = (Holds, Decomposition, Found, Tools, Subtasks, Findings, Objects)
+FORMS: tuple[type[BaseModel], ...] = (Holds, Decomposition, Found, ResearchTools, Subtasks, Findings, Objects)
 """Forms of every shape that models are asked for: numbers, literals, lists, objects in lists and in objects."""
 
 PIECE = {"type": "object", "properties": {"choice": {"type": "string", "enum": ["go", "stay"]}}}

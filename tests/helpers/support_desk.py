@@ -83,6 +83,8 @@ class _Mind:
         fields = schema.get("properties", {})
         if "calls" in fields:
             return self._next_calls(fields["calls"]["items"]["anyOf"])
+        if "tools" in fields:
+            return {**minimal_instance(schema), "tools": [name for name, _ in self._script]}
         if "conditions" in fields:
             return {"reasoning": "", "conditions": CONDITIONS}
         if "holds" in fields:

@@ -39,7 +39,7 @@ from certigraph.adapters.models.scripts import (
 )
 from certigraph.adapters.models.usage import Call, Meter, metering
 from certigraph.adapters.protocols import Budget, Context, Responder
-from certigraph.adapters.research.plans import Adequacy, Decomposition, Found, Tools
+from certigraph.adapters.research.plans import Adequacy, Decomposition, Found, ResearchTools
 from certigraph.nodes.goal_checks import GoalCheck
 from certigraph.nodes.plans import Plan
 from certigraph.nodes.react import Thought
@@ -179,7 +179,7 @@ def test_in_research_adequate_is_a_verdict_and_what_is_looked_up_and_found_stays
     assert_share(sum(not a["adequate"] for a in drawn(fine, schema_of(Adequacy), reject=0.3)), 0.3)
     assert_share(sum(a["adequate"] for a in drawn(poor, schema_of(Adequacy), accept=0.2)), 0.2)
     found = {"finding": "f", "supported_by": [1], "contradicted_by": [2], "dispute": "d"}
-    for right, form in (({"queries": ["q"], "pages": [1]}, Tools), (found, Found)):
+    for right, form in (({"queries": ["q"], "pages": [1]}, ResearchTools), (found, Found)):
         assert (
             inject_errors(right, schema_of(form), ErrorRates(propose=1, act=1, accept=1, reject=1), Random(1)) == right
         )

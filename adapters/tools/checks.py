@@ -1,0 +1,335 @@
+"""Checks: the user's functions that decide conditions of a plan, so that no model has to be trusted with them.
+
+A check belongs to conditions of one form. The form is a template such as `"Order {order} is refunded."`, or a compiled
+regular expression with named groups. `judge_by_checks` decides with them what it can, and asks the model for the rest.
+"""
+
+import asyncio
+import inspect
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from string import Formatter
+from typing import Any, NamedTuple, TypeAlias
+
+from langgraph.errors import GraphBubbleUp
+from langgraph.runtime import Runtime
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticUserError
+
+from certigraph.adapters.models.predicates import ask_verdict
+from certigraph.adapters.models.prompts import bullet_list, one_line
+from certigraph.adapters.models.scripts import use_about
+from certigraph.adapters.protocols import Context
+from certigraph.adapters.redaction import redact_message
+from certigraph.adapters.tools.loading import bound_text
+from certigraph.state.records import Fault, Predicate, Stopped, Verdict
+from certigraph.state.sdp import ValidateView
+
+ConditionForm: TypeAlias = str | re.Pattern[str]
+"""Form of the conditions that a check decides: a template in which `{name}` stands for a value, or a compiled regular
+expression that matches the complete condition and whose named groups are the values."""
+
+CheckFunction: TypeAlias = Callable[..., Any]
+"""A function that gets the values of a condition by name, and the tools' answers where it has a parameter `evidence`.
+
+Plain or async. It returns whether the condition holds, or that and a text that shows it. If it raises, it decides
+nothing.
+"""
+
+Checks: TypeAlias = Mapping[ConditionForm, CheckFunction]
+
+EVIDENCE_PARAMETER = "evidence"
+"""Parameter for which a check gets what the tools answered so far, as text."""
+
+MAX_CONDITION = 2_000
+"""Maximum characters of a condition that is compared with the form of a check."""
+
+
+class CheckOutcome(NamedTuple):
+    """What checks found for a condition."""
+
+    holds: bool | None
+    """None if a check matches the condition and could not decide it."""
+    shown: str
+    """What shows it, or why it could not be decided."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check, with the form of the conditions that it decides."""
+
+    form: str
+    """The form as the user wrote it."""
+    patterns: tuple[re.Pattern[str], ...]
+    """Expressions that match a condition of this form; they must agree on the values, or the condition is ambiguous."""
+    function: CheckFunction
+    converters: Mapping[str, TypeAdapter[Any]]
+    """Converters of values by the parameters whose annotations name a type."""
+    required: frozenset[str]
+    """Parameters without a default, for which a condition must have values."""
+    takes_evidence: bool
+
+    def __str__(self) -> str:
+        """Format the check for a planner: the form, and the first line of the function's docstring."""
+        described = (inspect.getdoc(self.function) or "").partition("\n")[0] if inspect.isroutine(self.function) else ""
+        return f"{self.form} ({described})" if described else self.form
+
+    def match(self, text: str) -> dict[str, Any] | None:
+        """Return the values of a condition by name; None if it has another form or if its values are not certain."""
+        if len(text) > MAX_CONDITION:
+            return None
+        found = [pattern.fullmatch(_trim(text)) or pattern.fullmatch(text) for pattern in self.patterns]
+        if not all(found):
+            return None
+        readings = [{name: _unquote(value) for name, value in one.groupdict().items() if value} for one in found if one]
+        if any(reading != readings[0] for reading in readings):
+            return None
+        return self._convert(readings[0])
+
+    def _convert(self, values: Mapping[str, str]) -> dict[str, Any] | None:
+        if not self.required <= set(values):  # a group of a regular expression that took no part in the match
+            return None
+        converted: dict[str, Any] = {}
+        for name, value in values.items():
+            try:
+                adapter = self.converters.get(name)
+                converted[name] = adapter.validate_strings(value) if adapter else value
+            except ValueError:
+                return None
+            if isinstance(converted[name], float) and not math.isfinite(converted[name]):
+                return None
+        return converted
+
+    async def run(self, values: Mapping[str, Any], evidence: str, deadline: float) -> CheckOutcome:
+        """Call the function.
+
+        Args:
+            values: the values of the condition.
+            evidence: what the tools answered so far.
+            deadline: seconds after which the function is given up.
+
+        Raises:
+            Fault: ("operator") the function returned something else than it should.
+        """
+        given = {**values, EVIDENCE_PARAMETER: evidence} if self.takes_evidence else dict(values)
+        try:
+            found = await asyncio.wait_for(_call(self.function, given), deadline)
+        except (GraphBubbleUp, Stopped):
+            raise
+        except TimeoutError as error:
+            return CheckOutcome(None, f"no result: {error or f'{deadline:g} seconds passed'}")
+        except Exception as error:  # noqa: BLE001 - the code of a check may raise anything; the model then judges
+            return CheckOutcome(None, _shown(f"{type(error).__name__}: {error}"))
+        holds, text = found if isinstance(found, tuple) and len(found) == 2 else (found, "")
+        if not isinstance(holds, bool) or not isinstance(text, str):
+            message = f"the check for {self.form!r} returned {found!r:.100}"
+            raise Fault(
+                "operator", f"{message}: return True, False, or one of them with a text, as in (True, 'row 17')"
+            )
+        return CheckOutcome(holds, _shown(text) or _format_call(self.form, values))
+
+
+def load_checks(checks: Checks) -> tuple[Check, ...]:
+    """Bring checks into one form.
+
+    Raises:
+        TypeError: a form is no text or regular expression, or a check is no function.
+        ValueError: a form has no words or wrong names, or the function does not take the values of the form.
+    """
+    return tuple(_load_check(form, function) for form, function in checks.items())
+
+
+def _load_check(form: Any, function: Any) -> Check:
+    if not callable(function) or isinstance(function, type):
+        raise TypeError(f"checks[{form!r:.100}] is {function!r:.100}: give a function that returns True or False")
+    if isinstance(form, str):
+        names, patterns = _read_template(form)
+    elif isinstance(form, re.Pattern) and isinstance(form.pattern, str):
+        names, patterns = list(form.groupindex), (form,)
+    else:
+        raise TypeError(f"{form!r:.100} is no form of conditions: give a template, or a compiled pattern of text")
+    if EVIDENCE_PARAMETER in names:
+        raise ValueError(f"checks[{form!r:.100}]: {{evidence}} is taken by what the tools answered; use another name")
+    try:
+        signature = inspect.signature(function, eval_str=True)
+        signature.bind(**dict.fromkeys({*names, *({EVIDENCE_PARAMETER} & set(signature.parameters))}))
+        converters = {
+            name: TypeAdapter(parameter.annotation)
+            for name, parameter in signature.parameters.items()
+            if name in names and parameter.annotation not in (parameter.empty, str)
+        }
+    except (TypeError, ValueError, NameError, PydanticUserError) as error:
+        described = getattr(function, "__name__", function)
+        raise ValueError(
+            f"checks[{form!r:.100}] cannot call {described} ({error!s:.200}): rename its parameters"
+        ) from None
+    required = {name for name, one in signature.parameters.items() if name in names and one.default is one.empty}
+    shown = form if isinstance(form, str) else form.pattern
+    return Check(shown, patterns, function, converters, frozenset(required), EVIDENCE_PARAMETER in signature.parameters)
+
+
+def _read_template(form: str) -> tuple[list[str], tuple[re.Pattern[str], ...]]:
+    try:
+        parts = list(Formatter().parse(_trim(form)))
+    except ValueError as error:
+        raise ValueError(f"checks[{form!r:.100}] is no template ({error}): write values as {{name}}") from None
+    names = [name for _, name, _, _ in parts if name is not None]
+    wrong = [name for _, name, spec, conversion in parts if name is not None and not _is_name(name, spec, conversion)]
+    if wrong or len(set(names)) < len(names):
+        raise ValueError(f"checks[{form!r:.100}]: write each value once, as a name in braces such as {{order}}")
+    if not any(character.isalnum() for literal, *_ in parts for character in literal):
+        raise ValueError(f"checks[{form!r:.100}] would match every condition: add the words around the values")
+    return names, tuple(
+        re.compile(
+            "".join(_literal(text) + (f"(?P<{name}>{value})" if name else "") for text, name, _, _ in parts), FLAGS
+        )
+        for value in (".+?", ".+")
+    )
+
+
+FLAGS = re.IGNORECASE | re.DOTALL
+
+
+def _is_name(name: str, spec: str | None, conversion: str | None) -> bool:
+    return name.isidentifier() and not spec and not conversion
+
+
+def _literal(text: str) -> str:
+    return r"\s+".join(map(re.escape, re.split(r"\s+", text)))
+
+
+def _trim(text: str) -> str:
+    return text.strip().rstrip(".").rstrip()
+
+
+def _unquote(value: str) -> str:
+    value = value.strip()
+    return value[1:-1] if len(value) > 2 and value[0] == value[-1] and value[0] in "'\"`" else value
+
+
+async def _call(function: CheckFunction, arguments: dict[str, Any]) -> Any:
+    method = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(method):
+        return await function(**arguments)
+    found = await asyncio.to_thread(function, **arguments)  # a check may block, and then has to end at its deadline
+    return await found if inspect.isawaitable(found) else found
+
+
+def _shown(text: str) -> str:
+    return redact_message(bound_text(one_line(text)))
+
+
+def _format_call(form: str, values: Mapping[str, Any]) -> str:
+    given = ", ".join(f"{name}={value!r}" for name, value in values.items())
+    return f"the check for {form!r}" + (f" with {given}" if given else "")
+
+
+async def check_condition(
+    checks: Sequence[Check], condition: Predicate, evidence: str, deadline: float
+) -> CheckOutcome | None:
+    """Return what the checks find for a condition; None if no check has its form.
+
+    All checks of that form have to agree that it holds. That the goal holds is not left to a check, because an answer
+    belongs to it as well.
+    """
+    if condition.kind not in ("condition", "goal"):
+        return None
+    outcomes = [
+        await check.run(values, evidence, deadline)
+        for check in checks
+        if (values := check.match(condition.text)) is not None
+    ]
+    if refuted := [outcome for outcome in outcomes if outcome.holds is False]:
+        return refuted[0]
+    if not outcomes or condition.kind == "goal":
+        return None
+    return next((outcome for outcome in outcomes if outcome.holds is None), outcomes[0])
+
+
+# A verdict of code and, for what code does not decide, of a model.
+
+
+class _Judged(NamedTuple):
+    """A condition of the plan, and what checks found for it."""
+
+    condition: Predicate
+    outcome: CheckOutcome | None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether only a model can judge the condition."""
+        return self.outcome is None or self.outcome.holds is None
+
+    def __str__(self) -> str:
+        text = one_line(self.condition.text)
+        if self.outcome is None:
+            return text
+        found = {True: "holds", False: "does not hold", None: "could not be decided"}[self.outcome.holds]
+        return f"{text!r} {found} by code ({self.outcome.shown})"
+
+
+async def judge_by_checks(
+    state: ValidateView, runtime: Runtime[Context], checks: Sequence[Check], deadline: float
+) -> Verdict:
+    """Judge how many of the plan's next conditions hold: by checks where they match, else by the model.
+
+    The model is asked only for conditions before the first one that a check finds false, and not where checks decide
+    all of these.
+
+    Args:
+        state: the view of Validate.
+        runtime: the run's runtime.
+        checks: the checks.
+        deadline: seconds after which a check is given up.
+    """
+    if state["upcoming"] and not state["observation"].done:
+        return Verdict(depth=0, pending=True)
+    span, refuted = await _check_tail(state, checks, deadline)
+    left = [one for one in span if one.is_open]
+    if not left:
+        return _combine(span, refuted, Verdict(depth=0, decided_by="code"), left)
+    known = [str(one) for one in span if one.outcome]
+    notes = CHECKED_NOTE.format(known=bullet_list(known)) if known else ""
+    open_conditions = [one.condition for one in left]
+    with use_about({"tail": open_conditions}):
+        asked = await ask_verdict(state, runtime, tail=open_conditions, notes=notes)
+    return _combine(span, refuted, asked, left)
+
+
+async def _check_tail(
+    state: ValidateView, checks: Sequence[Check], deadline: float
+) -> tuple[list[_Judged], _Judged | None]:
+    """Return the conditions before the first one that a check finds false, and that one; None if there is none."""
+    span: list[_Judged] = []
+    for condition in state["tail"]:
+        judged = _Judged(condition, await check_condition(checks, condition, state["evidence"].view, deadline))
+        if judged.outcome and judged.outcome.holds is False:
+            return span, judged
+        span.append(judged)
+    return span, None
+
+
+def _combine(span: Sequence[_Judged], refuted: _Judged | None, asked: Verdict, left: Sequence[_Judged]) -> Verdict:
+    """Return the verdict on the conditions of `span`, of which the model judged those in `left`."""
+    depth = span.index(left[asked.depth]) if asked.depth < len(left) else len(span)
+    by_code = [one for one in span[:depth] if not one.is_open]
+    undecided = [one for one in span[: depth + 1] if one.is_open and one.outcome]
+    at_end = [refuted] if refuted and depth == len(span) else []
+    quotes = [one.outcome.shown for one in by_code if one.outcome]
+    return asked.model_copy(
+        update={
+            "depth": depth,
+            "reason": "; ".join(filter(None, [*map(str, [*by_code, *undecided]), asked.reason, *map(str, at_end)])),
+            "evidence": "; ".join(filter(None, [*quotes, asked.evidence if asked.depth else ""])),
+            "decided_by": "code" if by_code and not asked.depth else asked.decided_by,
+        }
+    )
+
+
+CHECKED_NOTE = """\
+Checked by code just now; what it decided stands:
+{known}"""
+
+__all__ = ["Check", "CheckFunction", "CheckOutcome", "Checks", "ConditionForm", "judge_by_checks", "load_checks"]

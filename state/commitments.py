@@ -1,0 +1,118 @@
+"""Commitments: which tools a task may use, fixed before any tool's answer was read.
+
+A text in a tool's answer can order an agent to call other tools, or the right ones with other values. What was
+committed to before it was read cannot be changed by it. There are two levels: the tools of the task, and for each
+argument the tools whose answers may supply its value.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from certigraph.state.run import Commitment, Evidence
+from certigraph.state.tools import ToolCall
+
+CommitmentLevel = Literal["tools", "arguments"]
+"""What is committed to: the tools that a task may use, or also where the values of their arguments come from."""
+
+ENTRY_HEADING = re.compile(r"^\[action \d+: (\w+)\(", re.MULTILINE)
+"""Heading of an answer in the evidence (`state.tools.add_answers`)."""
+
+MIN_SHARED_WORDS = 5
+"""Number of words in a row that a text shares with a tool's answer if it was copied from there."""
+
+_TOKEN = re.compile(r"[^\s\"'`<>()\[\]{},;]+")
+_WORD = re.compile(r"\w+")
+
+
+class SourcedText(NamedTuple):
+    """A text and the tools that may have written it."""
+
+    text: str
+    tools: frozenset[str]
+
+
+def split_answers(evidence: Evidence) -> list[SourcedText]:
+    """Split the evidence into the answers of the tools."""
+    headings = list(ENTRY_HEADING.finditer(evidence.view))
+    starts = [heading.start() for heading in headings]
+    ends = [*starts[1:], len(evidence.view)] if starts else []
+    return [
+        SourcedText(evidence.view[heading.end() : end].partition("\n")[2], frozenset({heading[1]}))
+        for heading, end in zip(headings, ends, strict=True)
+    ]
+
+
+def find_problem(commitment: Commitment, call: ToolCall, task: str, answers: Sequence[SourcedText]) -> str:
+    """Return why a call goes beyond a commitment; empty if it does not.
+
+    A value that stands in the task is the user's. Any other value that stands in a tool's answer comes from there, and
+    so do identifiers and sequences of five words within a longer text. Values that stand nowhere were made by the
+    model.
+
+    Args:
+        commitment: what was committed to.
+        call: the call.
+        task: everything that the user wrote.
+        answers: what tools answered so far.
+    """
+    if call.name not in commitment.tools:
+        allowed = ", ".join(commitment.tools) or "none"
+        return f"{call.name} was not committed to before the first answer was read; committed to: {allowed}"
+    if commitment.origins is None:
+        return ""
+    allowed_by_argument = commitment.origins.get(call.name, {})
+    for name, value in call.args.items():
+        allowed_tools = frozenset(allowed_by_argument.get(name, ()))
+        for text in _leaves(value):
+            if source := _find_foreign_source(text, task, answers, allowed_tools):
+                known = ", ".join(sorted(allowed_tools)) or "no tool"
+                where = f"{name} of {call.name} holds {text!r:.80}, which comes from {source}"
+                return f"{where}; it may come from the task or from the answers of {known}"
+    return ""
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    """Yield the texts and numbers in an argument; truth values say too little to have an origin."""
+    match value:
+        case bool() | None:
+            return
+        case str():
+            yield value
+        case int() | float():
+            yield f"{value:g}" if isinstance(value, float) else str(value)
+        case Mapping():
+            for part in value.values():
+                yield from _leaves(part)
+        case list():
+            for part in value:
+                yield from _leaves(part)
+
+
+def _find_foreign_source(text: str, task: str, answers: Sequence[SourcedText], allowed: frozenset[str]) -> str:
+    """Return a tool whose answer a text comes from although it is not allowed; empty if there is none."""
+    for part in (text, *_identifiers(text), *_word_sequences(text)):
+        if not part.strip() or _contains(task, part):
+            continue
+        holders = [answer.tools for answer in answers if _contains(answer.text, part)]
+        if holders and not any(tools & allowed for tools in holders):
+            return f"an answer of {', '.join(sorted(holders[0]))}"
+    return ""
+
+
+def _identifiers(text: str) -> Iterable[str]:
+    """Return the words of a text that name something exactly: addresses, numbers of accounts, file names."""
+    words = (word.strip(".:!?") for word in _TOKEN.findall(text))
+    return [word for word in words if len(word) >= 4 and re.search(r"[\d@/._]", word)]
+
+
+def _word_sequences(text: str) -> Iterator[str]:
+    words = _WORD.findall(text)
+    for start in range(len(words) - MIN_SHARED_WORDS + 1):
+        yield " ".join(words[start : start + MIN_SHARED_WORDS])
+
+
+def _contains(text: str, part: str) -> bool:
+    """Return whether a text holds a part as whole words, case, white space and punctuation between words aside."""
+    words = _WORD.findall(part.casefold())
+    return bool(words) and f" {' '.join(words)} " in f" {' '.join(_WORD.findall(text.casefold()))} "

@@ -1,0 +1,421 @@
+"""Checks: the user's functions that decide conditions, and verdicts that code and a model give together."""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.runtime import Runtime
+from support_desk import CONDITIONS, GOAL, SCRIPT, Desk, mind
+
+from certigraph import Tools
+from certigraph.adapters.models.schemas import Schema, minimal_instance
+from certigraph.adapters.models.scripts import ScriptedChat, Situation, current_situation, use_situation
+from certigraph.adapters.protocols import Context, Limits
+from certigraph.adapters.tools.checks import Check, load_checks
+from certigraph.adapters.tools.operators import validate
+from certigraph.graphs.agent import agent
+from certigraph.graphs.sdp import build
+from certigraph.state.records import Action, Fault, LimitReached, Observation, Predicate, Task, Verdict
+from certigraph.state.run import Evidence
+
+
+def look_up(order: int) -> str:
+    """Look up an order."""
+    return f"order {order}"
+
+
+def one(form: Any, function: Callable[..., Any]) -> Check:
+    [check] = load_checks({form: function})
+    return check
+
+
+# Forms of conditions.
+
+
+@pytest.mark.parametrize(
+    ("condition", "values"),
+    [
+        ("Order 17 is refunded.", {"order": 17}),
+        ("order 17 is  refunded", {"order": 17}),
+        ("Order '17' is refunded.", {"order": 17}),
+        ("Order seventeen is refunded.", None),
+        ("Order 17 is not refunded.", None),
+        ("Order 17 and order 18 is refunded.", None),
+        ("It is known whether order 17 is refunded.", None),
+        ("Order  is refunded.", None),
+        ("Order 17 is refunded." + " " * 3000, None),
+    ],
+)
+def test_a_template_matches_a_complete_condition_of_its_form(condition: str, values: Any) -> None:
+    def is_refunded(order: int) -> bool:
+        return True
+
+    assert one("Order {order} is refunded.", is_refunded).match(condition) == values
+
+
+def test_values_have_the_annotated_type() -> None:
+    def check(name: str, amount: float, paid: bool, note) -> bool:
+        return True
+
+    check = one("{name} owes {amount}, paid: {paid}, note: {note}", check)
+    assert check.match("Ann owes 4.5, paid: true, note: 7.") == {
+        "name": "Ann",
+        "amount": 4.5,
+        "paid": True,
+        "note": "7",
+    }
+    assert check.match("Ann owes nan, paid: true, note: 7") is None
+    assert check.match("Ann owes much, paid: true, note: 7") is None
+
+
+def test_a_condition_that_can_be_read_in_two_ways_is_not_decided() -> None:
+    check = one("{item} of {owner} is paid", lambda item, owner: True)
+    assert check.match("The box of Ann is paid.") == {"item": "The box", "owner": "Ann"}
+    assert check.match("The copy of the box of Ann is paid.") is None
+
+
+def test_a_regular_expression_matches_by_its_named_groups() -> None:
+    def is_open(order: int, day: str = "today") -> bool:
+        return True
+
+    check = one(re.compile(r"Order (?P<order>\d+) is open(?: on (?P<day>\w+))?\."), is_open)
+    assert check.match("Order 17 is open.") == {"order": 17}
+    assert check.match("Order 17 is open on Monday.") == {"order": 17, "day": "Monday"}
+    assert check.match("Perhaps order 17 is open.") is None
+
+
+def test_a_missing_group_of_a_required_value_is_no_match() -> None:
+    check = one(re.compile(r"Open(?: on (?P<day>\w+))?"), lambda day: True)
+    assert check.match("Open") is None
+
+
+@pytest.mark.parametrize(
+    ("form", "function", "message"),
+    [
+        ("Order {order} is refunded.", lambda number: True, "order"),
+        ("Order {} is refunded.", lambda order: True, "name in braces"),
+        ("Order {order:d} is refunded.", lambda order: True, "name in braces"),
+        ("Order {order.id} is refunded.", lambda order: True, "name in braces"),
+        ("{order} or {order}", lambda order: True, "name in braces"),
+        ("Order {order is refunded.", lambda order: True, "no template"),
+        ("{anything}", lambda anything: True, "words"),
+        ("  ", lambda: True, "words"),
+        ("The {evidence} is in", lambda evidence: True, "evidence"),
+        ("It is done", lambda order: True, "order"),
+    ],
+)
+def test_forms_that_cannot_be_used_are_refused_in_one_line(form: str, function: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
+        load_checks({form: function})
+    assert "\n" not in str(raised.value)
+
+
+def misspelt(order: "Unknown") -> bool:  # type: ignore[name-defined]  # noqa: F821 - a name that nothing defines
+    return True
+
+
+def test_checks_that_are_none_are_refused() -> None:
+    with pytest.raises(TypeError, match="function"):
+        load_checks({"It is done": True})  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match="form"):
+        load_checks({re.compile(b"done"): lambda: True})  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="Unknown"):
+        load_checks({"Order {order} is in": misspelt})
+
+
+# What a function may return.
+
+
+def run(function: Callable[..., Any], *, deadline: float = 5, evidence: str = "") -> Any:
+    return asyncio.run(one("It is done", function).run({}, evidence, deadline))
+
+
+async def _later() -> tuple[bool, str]:
+    await asyncio.sleep(0)
+    return False, "row 17"
+
+
+def test_plain_and_async_checks_return_what_they_found_and_what_shows_it() -> None:
+    assert run(lambda: (True, "row 17")) == (True, "row 17")
+    assert run(_later) == (False, "row 17")
+    outcome = run(lambda: True)
+    assert outcome.holds is True
+    assert "It is done" in outcome.shown
+
+
+def test_a_check_reads_the_evidence_if_it_has_such_a_parameter() -> None:
+    assert run(lambda evidence: "refunded" in evidence, evidence="refunded 17").holds is True
+    assert run(lambda evidence: "refunded" in evidence, evidence="").holds is False
+
+
+def test_a_check_that_raises_or_hangs_decides_nothing() -> None:
+    def fail() -> bool:
+        raise ConnectionError("no\ndatabase")
+
+    assert run(fail) == (None, "ConnectionError: no database")
+    started = time.monotonic()
+    assert run(lambda: time.sleep(0.6), deadline=0.1).holds is None
+    assert time.monotonic() - started < 5
+
+
+def test_a_limit_that_a_check_reaches_ends_the_run() -> None:
+    def spend() -> bool:
+        raise LimitReached("calls", 1, 1)
+
+    with pytest.raises(LimitReached):
+        run(spend)
+
+
+@pytest.mark.parametrize("returned", [None, 1, "yes", (True,), (True, 17), ("yes", "row 17")])
+def test_any_other_result_is_a_mistake_of_the_check(returned: Any) -> None:
+    with pytest.raises(Fault, match="True, False") as raised:
+        run(lambda: returned)
+    assert raised.value.boundary == "operator"
+
+
+# Verdicts. The model is scripted: it counts how many of the conditions that it is to judge are in `true`.
+
+
+class Model:
+    def __init__(self, true: Sequence[str] = (), **answer: Any) -> None:
+        self.judged: list[list[str]] = []
+        self._true, self._answer = true, answer
+
+    def __call__(self, prompt: str, schema: Schema) -> Any:
+        situation = current_situation()
+        assert situation is not None
+        tail = [condition.text for condition in situation.view["tail"]]
+        self.judged.append(tail)
+        depth = next((place for place, text in enumerate(tail) if text not in self._true), len(tail))
+        return {**minimal_instance(schema), "reachable": True, "reason": "by the model", "holds": depth, **self._answer}
+
+
+def judge(conditions: Sequence[str], checks: Any, model: Model, **view: Any) -> Verdict:
+    tools = Tools([look_up], checks=checks)
+    state = {
+        "task": Task(benchmark="tools", id="1", goal="the goal"),
+        "tail": [Predicate(text=text, kind="goal" if text == "the goal" else "condition") for text in conditions],
+        "action": Action(text="look_up(order=17)"),
+        "observation": Observation(text="seen by the model"),
+        "turns": (),
+        "chained": 1,
+        "upcoming": (),
+        "evidence": Evidence(view="seen by the model"),
+        "facts": (),
+        **view,
+    }
+    context = Context(benchmark=tools, chat=ScriptedChat(responder=model), limits=Limits())
+
+    async def call() -> Any:
+        with use_situation(Situation("validate", 1, state, state)):
+            return await validate(state, Runtime(context=context))  # type: ignore[arg-type]
+
+    verdict: Verdict = asyncio.run(call())["verdict"]
+    return verdict
+
+
+def fail() -> bool:
+    raise ConnectionError("no database")
+
+
+CHECKS = {
+    "yes {n}": lambda n: (True, f"row {n}"),
+    "no {n}": lambda n: (False, f"no row {n}"),
+    "unclear": fail,
+}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "true", "judged", "depth", "decided_by"),
+    [
+        (["no 1"], [], [], 0, "code"),
+        (["no 1", "yes 2"], [], [], 0, "code"),
+        (["yes 1", "no 2"], [], [], 1, "code"),
+        (["yes 1", "yes 2", "no 3", "a"], [], [], 2, "code"),
+        (["yes 1", "yes 2"], [], [], 2, "code"),
+        (["a"], ["a"], ["a"], 1, "model"),
+        (["a"], [], ["a"], 0, "model"),
+        (["a", "no 1", "b"], ["a", "b"], ["a"], 1, "model"),
+        (["yes 1", "a", "no 2"], ["a"], ["a"], 2, "model"),
+        (["yes 1", "a", "b"], [], ["a", "b"], 1, "code"),
+        (["a", "yes 1", "b"], ["a"], ["a", "b"], 2, "model"),
+        (["a", "yes 1", "b"], ["b"], ["a", "b"], 0, "model"),
+        (["a", "yes 1", "b", "yes 2", "no 3"], ["a", "b"], ["a", "b"], 4, "model"),
+        (["unclear", "no 1"], ["unclear"], ["unclear"], 1, "model"),
+        (["unclear", "no 1"], [], ["unclear"], 0, "model"),
+        (["yes 1", "the goal"], [], ["the goal"], 1, "code"),
+        (["yes 1", "the goal"], ["the goal"], ["the goal"], 2, "model"),
+    ],
+)
+def test_code_decides_first_and_the_model_only_what_lies_between(
+    conditions: list[str], true: list[str], judged: list[str], depth: int, decided_by: str
+) -> None:
+    model = Model(true)
+    verdict = judge(conditions, CHECKS, model)
+    assert model.judged == ([judged] if judged else [])
+    assert (verdict.depth, verdict.decided_by) == (depth, decided_by)
+
+
+def test_the_evidence_is_what_the_checks_showed_of_certified_conditions() -> None:
+    assert judge(["yes 1", "yes 2", "no 3"], CHECKS, Model()).evidence == "row 1; row 2"
+    assert judge(["no 3"], CHECKS, Model()).evidence == ""
+    mixed = judge(["yes 1", "a"], CHECKS, Model(["a"], evidence="seen by the model"))
+    assert mixed.evidence == "row 1; seen by the model"
+    refused = judge(["yes 1", "a"], CHECKS, Model([], evidence="seen by the model"))
+    assert refused.evidence == "row 1"
+
+
+def test_the_reason_names_what_code_refused_and_what_it_could_not_decide() -> None:
+    assert "no row 3" in judge(["no 3"], CHECKS, Model()).reason
+    reason = judge(["unclear"], CHECKS, Model()).reason
+    assert "ConnectionError: no database" in reason
+    assert "by the model" in reason
+
+
+def test_a_condition_that_cannot_come_true_any_more_is_one_that_the_model_judged() -> None:
+    assert judge(["yes 1", "a"], CHECKS, Model(reachable=False)).unreachable
+    assert not judge(["a", "no 1"], CHECKS, Model(["a"], reachable=False)).unreachable
+
+
+def test_of_several_checks_for_a_condition_all_must_hold() -> None:
+    checks = {"yes 1": lambda: True, "yes {n}": lambda n: (False, "of another mind")}
+    verdict = judge(["yes 1"], checks, Model(["yes 1"]))
+    assert (verdict.depth, verdict.decided_by) == (0, "code")
+    verdict = judge(["yes 1"], {"yes 1": lambda: True, "yes {n}": lambda n: n.missing}, Model())
+    assert (verdict.depth, verdict.decided_by) == (0, "model")
+
+
+def test_a_check_may_refuse_the_goal_and_never_certify_it() -> None:
+    refused = judge(["the goal"], {"the goal": lambda: False}, Model(["the goal"]))
+    assert (refused.depth, refused.decided_by) == (0, "code")
+    certified = judge(["the goal"], {"the goal": lambda: True}, Model(["the goal"]))
+    assert (certified.depth, certified.decided_by) == (1, "model")
+    assert judge(["the goal"], {"the goal": lambda: True}, Model()).depth == 0
+
+
+def test_nothing_is_judged_before_the_last_of_several_actions() -> None:
+    model = Model(["yes 1"])
+    waiting = judge(["yes 1"], CHECKS, model, upcoming=(Action(text="look_up(order=18)"),))
+    assert waiting.pending
+    assert waiting.depth == 0
+    ended = Observation(text="the world ended", done=True)
+    assert judge(["yes 1"], CHECKS, model, upcoming=(Action(text="x"),), observation=ended).depth == 1
+    assert not model.judged
+
+
+# Agents.
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path / "desk.sqlite")
+
+
+def desk_checks(desk: Desk) -> dict[Any, Any]:
+    def is_refunded(order: int) -> tuple[bool, str]:
+        """Look for a row of the order among the refunds."""
+        rows = [row for row in desk.rows("refunds") if row[0] == order]
+        return bool(rows), f"{len(rows)} rows of refunds"
+
+    async def has_mail() -> bool:
+        return bool(desk.rows("mails"))
+
+    return {
+        "Order {order} is refunded.": is_refunded,
+        re.compile(r"The customer has a mail.*"): has_mail,
+        "It is known whether order {order} is eligible.": lambda order, evidence: f"order {order}:" in evidence,
+    }
+
+
+def credulous(script: Any = SCRIPT) -> ScriptedChat:
+    """Return a scripted model that works by the script and finds every condition met at once."""
+    worker = mind(script).responder
+    assert worker is not None
+
+    def respond(prompt: str, schema: Schema) -> Any:
+        if "holds" in schema.get("properties", {}):
+            situation = current_situation()
+            assert situation is not None
+            return {**minimal_instance(schema), "reachable": True, "holds": len(situation.view["tail"])}
+        return worker(prompt, schema)
+
+    return ScriptedChat(responder=respond)
+
+
+def decisions(result: Any) -> dict[str, str]:
+    return {target.text: one.decided_by for one in result["certificates"] for target in one.targets}
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+def test_certificates_say_that_code_decided(desk: Desk, way: str) -> None:
+    graph = agent("sdp", model=mind(), tools=desk.tools, checks=desk_checks(desk), checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "1"}}
+    task: Any = {"goal": GOAL}
+    result = graph.invoke(task, config) if way == "invoke" else asyncio.run(graph.ainvoke(task, config))
+    assert result["ending"] == "goal"
+    assert [decisions(result)[text] for text in CONDITIONS] == ["code"] * 3
+    [*_, goal] = result["certificates"]
+    assert goal.decided_by == "model"
+    refunded = next(one for one in result["certificates"] if one.targets[0].text == CONDITIONS[1])
+    assert refunded.evidence == "1 rows of refunds"
+
+
+def test_a_model_that_claims_falsely_is_overruled(desk: Desk) -> None:
+    settings: dict[str, Any] = {"tools": desk.tools, "limits": Limits(steps=6, attempts=2, replans=1)}
+    lookups = [("look_up", {"order": 17})]
+    believed = agent("sdp", model=credulous(lookups), **settings).invoke({"goal": GOAL})
+    assert believed["ending"] == "goal"
+    assert not desk.rows("refunds")
+    checked = agent("sdp", model=credulous(lookups), checks=desk_checks(desk), **settings).invoke({"goal": GOAL})
+    assert checked["ending"] != "goal"
+    assert decisions(checked) == {CONDITIONS[0]: "code"}
+
+
+def test_a_credulous_model_gets_the_work_done_where_code_checks_it(desk: Desk) -> None:
+    result = agent("sdp", model=credulous(), tools=desk.tools, checks=desk_checks(desk)).invoke({"goal": GOAL})
+    assert result["ending"] == "goal"
+    assert (len(desk.rows("refunds")), len(desk.rows("mails"))) == (1, 1)
+
+
+def test_sub_tasks_that_sdp_solves_are_checked(desk: Desk) -> None:
+    checks = desk_checks(desk)
+    result = agent("tdp", model=mind(), tools=desk.tools, checks=checks, solve="sdp").invoke({"goal": GOAL})
+    assert len(desk.rows("refunds")) == 1
+    assert result["ending"]
+
+
+@pytest.mark.parametrize("method", ["react", "step", "plan_and_act", "pbai", "tdp"])
+def test_methods_that_certify_nothing_refuse_checks(desk: Desk, method: Any) -> None:
+    with pytest.raises(ValueError, match=method):
+        agent(method, model=mind(), tools=desk.tools, checks=desk_checks(desk))
+
+
+def test_planners_are_shown_the_forms(desk: Desk) -> None:
+    prompts: list[str] = []
+    worker = mind().responder
+    assert worker is not None
+
+    def respond(prompt: str, schema: Schema) -> Any:
+        if "conditions" in schema.get("properties", {}):
+            prompts.append(prompt)
+        return worker(prompt, schema)
+
+    never = {"Order {order} is refunded.": lambda order: False}
+    settings: dict[str, Any] = {"tools": desk.tools, "checks": never, "limits": Limits(steps=8, attempts=1, replans=1)}
+    agent("sdp", model=ScriptedChat(responder=respond), **settings).invoke({"goal": GOAL})
+    assert len(prompts) >= 2  # Propose and Replan
+    assert all("Order {order} is refunded." in prompt for prompt in prompts)
+
+
+def test_an_operator_of_ones_own_replaces_the_checks(desk: Desk) -> None:
+    def refuse(state: Any) -> Any:
+        return {"verdict": Verdict(depth=0, exhausted=True)}
+
+    settings: dict[str, Any] = {"model": mind(), "tools": desk.tools, "checks": desk_checks(desk)}
+    assert agent("sdp", validate=refuse, **settings).invoke({"goal": GOAL})["certificates"] == []
+    assert build(validate=refuse) is not None

