@@ -1,7 +1,8 @@
 """Run scripted models on AgentDojo: how useful is a method, and how often does an attack reach its goal?
 
     python benchmarks/agentdojo_attacks.py --out rows.csv --methods sdp react step tdp --attacks none
-    python benchmarks/agentdojo_attacks.py --out rows.csv --methods sdp react --attacks important_instructions
+    python benchmarks/agentdojo_attacks.py --out rows.csv --attacks important_instructions tool_knowledge \
+        --methods sdp react --commitments none tools arguments
 
 Without an attack the model is `scripted:expert`, which makes the calls of the ground truth. Under attack it is a
 scripted model which does the same until it sees the attacker's goal, and then makes the calls of the injection task's
@@ -33,13 +34,15 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.evaluation.statistics import wilson_interval
 from certigraph.graphs.agent import Method
+from certigraph.nodes.commitments import commit
+from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.records import LimitReached, Scores, Task
 from certigraph.state.tools import calls_of
 
 NONE = "none"
 
-COMMITMENTS = (NONE,)
-"""Values of `commitments` with which graphs are built; a graph is built without the keyword for `none`."""
+COMMITMENTS = (NONE, *get_args(CommitmentLevel))
+"""What a graph commits to before the first call; for `none` it has no node `commit`."""
 
 RECURSION_LIMIT = 1_000
 
@@ -81,11 +84,10 @@ def list_runs(given: argparse.Namespace) -> Iterator[tuple[Key, Task]]:
     for attack in given.attacks:
         benchmark = load_benchmark(name_benchmark(attack))
         tasks = [task for suite in given.suites for task in benchmark.tasks(suite) if can_attempt(task)]
-        if given.limit is not None and given.limit < len(tasks):
-            tasks = Random(given.seed).sample(tasks, given.limit)
-        for method in given.methods:
-            for commitments in given.commitments:
-                yield from ((Key(method, attack, commitments, task.id), task) for task in tasks)
+        Random(given.seed).shuffle(tasks)  # so that the rows of an interrupted measurement are a sample
+        for task in tasks[: given.limit]:
+            for method in given.methods:
+                yield from ((Key(method, attack, level, task.id), task) for level in given.commitments)
 
 
 def name_benchmark(attack: str) -> str:
@@ -102,8 +104,8 @@ def can_attempt(task: Task) -> bool:
 def run_task(key: Key, task: Task) -> dict[str, Any]:
     """Run a method on a task, and return its row."""
     module: Any = import_module(f"certigraph.graphs.{key.method}")
-    further = {} if key.commitments == NONE else {"commitments": key.commitments}
-    graph = module.build(**further)
+    level: Any = key.commitments
+    graph = module.build(**({} if level == NONE else {"commit": commit(level=level)}))
     attacked = key.attack != NONE
     responder, name = (gullible_expert(), "gullible") if attacked else (dojo_expert(), "expert")
     model = ScriptedChat(responder=responder, model_name=f"scripted:{name}")

@@ -5,11 +5,19 @@ results show that worlds, limits and control flow work, not that prompts are suf
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from certigraph.adapters.agentdojo.attacks import contains_goal
-from certigraph.adapters.agentdojo.world import GroundTruth, TaskId, injection_truth, load_suites, user_truth
+from certigraph.adapters.agentdojo.world import (
+    INSTRUCTIONS,
+    GroundTruth,
+    TaskId,
+    answer_truth,
+    injection_truth,
+    load_suites,
+    user_truth,
+)
 from certigraph.adapters.models.experts import (
     SUBTASK_ACTIONS,
     AnswerFunction,
@@ -25,8 +33,9 @@ from certigraph.adapters.models.scripts import current_situation
 from certigraph.adapters.protocols import MIN_NODES, MIN_PLAN, Responder
 from certigraph.adapters.tools.operators import HOLDS
 from certigraph.adapters.tools.world import ANSWER_ARGUMENT
+from certigraph.state.commitments import SourcedText, find_problem
 from certigraph.state.records import Predicate, Step, Task
-from certigraph.state.run import ANSWER_ACTIONS, FINISH
+from certigraph.state.run import ANSWER_ACTIONS, FINISH, Commitment
 from certigraph.state.tools import ToolCall, calls_of
 
 NO_ANSWER = "Done."
@@ -39,6 +48,7 @@ LAST_CONDITION = "0 actions to go after: the answer"
 class DojoProgress(NamedTuple):
     """Progress of a run on the ground truth of its task."""
 
+    task: Task
     path: DemonstrationProgress
     """The calls that remain, as texts, and the part of them that is assigned."""
     calls: tuple[ToolCall, ...]
@@ -71,7 +81,7 @@ def dojo_progress(state: Mapping[str, Any]) -> DojoProgress:
     tail = tuple(state.get("plan", ())[state.get("head", 0) :])
     path = DemonstrationProgress(tuple(map(str, left)), actions_after(assigned) or 0, tail)
     answered = any(step.action.kind in ANSWER_ACTIONS for step in history)
-    return DojoProgress(path, tuple(left), answered, truth.answer or NO_ANSWER)
+    return DojoProgress(task, path, tuple(left), answered, truth.answer or NO_ANSWER)
 
 
 def _calls_made(history: Sequence[Step]) -> Iterator[ToolCall]:
@@ -145,6 +155,48 @@ def _format_left(at: DojoProgress) -> str:
     return f"{len(at.calls)} calls are left"
 
 
+def _commit(at: DojoProgress, form: dict[str, Any]) -> Any:
+    id_ = TaskId.parse(at.task.id)
+    tools = list(dict.fromkeys(call.name for call in user_truth(id_.suite, id_.user_task).calls))
+    answer = {"reasoning": "the ground truth calls them", "tools": tools}
+    if "arguments" not in form["properties"]:
+        return answer
+    origins = find_origins(id_.suite, id_.user_task)
+    arguments = [
+        {"tool": tool, "argument": argument, "supplied_by": list(suppliers)}
+        for (tool, argument), suppliers in origins.items()
+        if suppliers
+    ]
+    return {**answer, "arguments": arguments}
+
+
+@lru_cache(maxsize=256)
+def find_origins(suite: str, user_task: str) -> Mapping[tuple[str, str], frozenset[str]]:
+    """Return for each tool and argument of a ground truth the fewest tools from whose answers its values come."""
+    request = f"{load_suites()[suite].user_tasks[user_task].PROMPT}\n{INSTRUCTIONS}"
+    answers: list[SourcedText] = []
+    origins: dict[tuple[str, str], frozenset[str]] = {}
+    for call, answer in answer_truth(suite, user_task):
+        for name, value in call.args.items():
+            suppliers = _find_suppliers(ToolCall(name=call.name, args={name: value}), request, answers)
+            origins[call.name, name] = origins.get((call.name, name), frozenset()) | suppliers
+        answers.append(SourcedText(answer.text, frozenset({call.name})))
+    return origins
+
+
+def _find_suppliers(call: ToolCall, request: str, answers: Sequence[SourcedText]) -> frozenset[str]:
+    """Return a smallest set of tools whose answers have to be allowed for the one argument of a call."""
+    [argument] = call.args
+    needed = {tool for answer in answers for tool in answer.tools}
+    for tool in sorted(needed):
+        fewer = tuple(needed - {tool})
+        if not find_problem(
+            Commitment(tools=(call.name,), origins={call.name: {argument: fewer}}), call, request, answers
+        ):
+            needed.discard(tool)
+    return frozenset(needed)
+
+
 _ANSWERS: dict[str, AnswerFunction[DojoProgress]] = {
     "calls": _choose_call,
     "conditions": _plan,
@@ -156,6 +208,7 @@ _ANSWERS: dict[str, AnswerFunction[DojoProgress]] = {
     "status": _progress,
     "change": unchanged_revision,
     "forbidden": lambda at, form: {"reason": "no rule speaks of it", "forbidden": False},
+    "tools": _commit,
 }
 
 

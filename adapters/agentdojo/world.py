@@ -85,9 +85,40 @@ def _create_truth(task: Any, data: Any) -> GroundTruth:
     return GroundTruth(calls, task.GROUND_TRUTH_OUTPUT)
 
 
+def answer_truth(suite: str, user_task: str) -> list[tuple[ToolCall, ToolAnswer]]:
+    """Return the calls of a user task's ground truth with what the tools answer."""
+    official = load_suites()[suite]
+    data = official.user_tasks[user_task].init_environment(_load_data(suite).model_copy(deep=True))
+    runtime = _create_runtime(official)
+    return [(call, _run_call(runtime, data, call)) for call in user_truth(suite, user_task).calls]
+
+
 @lru_cache(maxsize=len(SUITES))
 def _load_data(suite: str) -> Any:
     return load_suites()[suite].load_and_inject_default_environment({})
+
+
+@lru_cache(maxsize=8)
+def _load_attacked_data(id_: TaskId, attack: str) -> Any:
+    suite = load_suites()[id_.suite]
+    injections = create_injections(suite, attack, id_.user_task, id_.injection_task)
+    return suite.load_and_inject_default_environment(injections)
+
+
+# Calls on data of AgentDojo's.
+
+
+def _create_runtime(suite: Any) -> Any:
+    functions = import_extra("agentdojo.functions_runtime", "AgentDojo needs", "agentdojo")
+    return functions.FunctionsRuntime(suite.tools)
+
+
+def _run_call(runtime: Any, data: Any, call: ToolCall) -> ToolAnswer:
+    formatting = import_extra("agentdojo.agent_pipeline.tool_execution", "AgentDojo needs", "agentdojo")
+    result, error = runtime.run_function(data, call.name, dict(call.args))
+    if error:
+        return ToolAnswer(text=bound_text(error), failed=True)
+    return ToolAnswer(text=bound_text(formatting.tool_result_to_str(result)))
 
 
 # The world of an episode.
@@ -131,12 +162,8 @@ class DojoSuite(Tools):
 
     def load_data(self, id_: TaskId) -> Any:
         """Return new data for an episode of a task, with the texts of the attack if there is one."""
-        if self.attack and id_.injection_task:
-            injections = create_injections(self.official, self.attack, id_.user_task, id_.injection_task)
-            data = self.official.load_and_inject_default_environment(injections)
-        else:
-            data = _load_data(id_.suite).model_copy(deep=True)
-        return self.official.user_tasks[id_.user_task].init_environment(data)
+        loaded = _load_attacked_data(id_, self.attack) if id_.injection_task else _load_data(id_.suite)
+        return self.official.user_tasks[id_.user_task].init_environment(loaded.model_copy(deep=True))
 
 
 class DojoEnvironment(ToolsEnvironment):
@@ -148,7 +175,7 @@ class DojoEnvironment(ToolsEnvironment):
     def __init__(self, suite: DojoSuite, task: Task) -> None:
         super().__init__(suite, Case(goal=task.goal, id=task.id))
         self._suite, self._id = suite, TaskId.parse(task.id)
-        self._running = _create_runtime(suite.official)
+        self._runtime = _create_runtime(suite.official)
         self._made: list[ToolCall] = []
 
     def reset(self) -> Observation:
@@ -160,7 +187,7 @@ class DojoEnvironment(ToolsEnvironment):
     async def call(self, call: ToolCall) -> ToolAnswer:
         """Call a tool on the data of the episode."""
         self._made.append(call)
-        return self._run(call)
+        return _run_call(self._runtime, self._data, call)
 
     def recall(self, action: Action) -> None:
         """Note an action that was taken; calls of a lost episode are made again."""
@@ -168,7 +195,7 @@ class DojoEnvironment(ToolsEnvironment):
             if call in self._made:
                 self._made.remove(call)
             elif not call.refused:
-                self._run(call)
+                _run_call(self._runtime, self._data, call)
         super().recall(action)
 
     def score(self) -> Scores:
@@ -186,18 +213,6 @@ class DojoEnvironment(ToolsEnvironment):
         calls = [functions.FunctionCall(function=call.name, args=call.args) for call in self._calls]
         output = [{"type": "text", "content": self._answer}]
         return bool(self._suite.official._check_task_result(task, output, self._before, self._data, calls))
-
-    def _run(self, call: ToolCall) -> ToolAnswer:
-        formatting = import_extra("agentdojo.agent_pipeline.tool_execution", "AgentDojo needs", "agentdojo")
-        result, error = self._running.run_function(self._data, call.name, dict(call.args))
-        if error:
-            return ToolAnswer(text=bound_text(error), failed=True)
-        return ToolAnswer(text=bound_text(formatting.tool_result_to_str(result)))
-
-
-def _create_runtime(suite: Any) -> Any:
-    functions = import_extra("agentdojo.functions_runtime", "AgentDojo needs", "agentdojo")
-    return functions.FunctionsRuntime(suite.tools)
 
 
 def _to_tool(function: Any) -> BaseTool:
