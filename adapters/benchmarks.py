@@ -35,6 +35,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 BENCHMARKS = {
+    "agentdojo": "certigraph.adapters.agentdojo.benchmark:AgentDojo",
     "alfworld": "certigraph.adapters.alfworld.benchmark:ALFWorld",
     "ask": "certigraph.adapters.assistantbench.web:OwnQuestion",
     "assistantbench": "certigraph.adapters.assistantbench.benchmark:AssistantBench",
@@ -168,11 +169,15 @@ def data_folder(name: str, data: str | None = None) -> Path | None:
 
 
 def benchmark_of(task: Task, runtime: Runtime[Context]) -> Benchmark:
-    """Return the benchmark of a task: the one in the context, an object or a name, else the one that the task names."""
+    """Return the benchmark of a task: the one in the context, an object or a name, else the one that the task names.
+
+    If its tasks have different tools, it is the part of the benchmark to which the task belongs.
+    """
     context = context_of(runtime)
     given = context.benchmark
     name = given if isinstance(given, str) else task.benchmark
-    return live_benchmark(context) or _find_benchmark(name, context.data, import_own=_may_import(name))
+    found = live_benchmark(context) or _find_benchmark(name, context.data, import_own=_may_import(name))
+    return complete_benchmark(found.for_task(task))
 
 
 def live_benchmark(context: Context) -> Benchmark | None:

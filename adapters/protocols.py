@@ -238,6 +238,13 @@ class Benchmark(Protocol):
             raise unknown_task_error(self.name, task_id, "those of its tasks", known)
         return known[task_id]
 
+    def for_task(self, task: Task) -> "Benchmark":
+        """Return the benchmark that a run of a task works with: by default this one.
+
+        A benchmark whose tasks have different tools or rules returns a benchmark of its own for each kind of task.
+        """
+        return self
+
     def ready(self) -> None:
         """Check, before a run starts, that needed packages, keys and servers are there.
 
@@ -516,6 +523,7 @@ It may be an async or plain function of (state, runtime) or of (state), a method
 _RESEARCH_LIMITS = Limits(attempts=3, replans=2, steps=30, subqueries=5, excerpt=3_000)
 
 PAPER_LIMITS: Mapping[str, Limits] = {
+    "agentdojo": Limits(attempts=3, replans=2, steps=40, trials=1),
     "alfworld": Limits(steps=50, options=60),
     "ask": _RESEARCH_LIMITS,
     "assistantbench": _RESEARCH_LIMITS,
@@ -539,8 +547,9 @@ PAPER_LIMITS: Mapping[str, Limits] = {
 """Default limits of every benchmark.
 
 Attempts, replans and steps are those of SDP (appendix A); BlocksWorld, LoCoMo and SWE-QA, which SDP did not run, have
-our own. In the named configurations, steps are TDP's (appendix B), which gives no number of replans. The 50 steps of
-ALFWorld and TextWorld are what papers usually allow; they were not checked against a source. For STEP, ScienceWorld's
-subtasks and failures are those of its public code; its repeats and substeps leave time for things that grow. All other
-lengths of plans and task graphs follow the steps, because no paper gives them.
+our own; AgentDojo's steps are twice its longest ground truth. In the named configurations, steps are TDP's (appendix
+B), which gives no number of replans. The 50 steps of ALFWorld and TextWorld are what papers usually allow; they were
+not checked against a source. For STEP, ScienceWorld's subtasks and failures are those of its public code; its repeats
+and substeps leave time for things that grow. All other lengths of plans and task graphs follow the steps, because no
+paper gives them.
 """

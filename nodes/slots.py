@@ -150,7 +150,8 @@ def bind_runtime(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
     The callbacks are `admissible` (list the actions that the world accepts) and `rehearse` (try actions on a copy).
     """
     context = context_of(runtime)
-    benchmark = live_benchmark(context) or benchmark_of(_task_of(state), runtime)
+    live = live_benchmark(context)
+    benchmark = live if live is not None and "task" not in state else benchmark_of(_task_of(state), runtime)
     commitment = state.get("commitment") or (context.entry.commitment if context.entry else None)
     bound = replace(runtime, context=context.model_copy(update={"benchmark": benchmark, "commitment": commitment}))
     has_episode = bool(state.get("episode"))

@@ -152,7 +152,7 @@ async def begin(state: TrialState, runtime: Runtime[Context]) -> dict[str, Any]:
         Fault: ("environment") several episodes are allowed, but effects of the tools cannot be undone between them.
     """
     tools = live_benchmark(context_of(runtime))
-    if isinstance(tools, Tools) and tools.reset is None and limits_of(state["task"], runtime).trials > 1:
+    if isinstance(tools, Tools) and not tools.can_restart and limits_of(state["task"], runtime).trials > 1:
         fix = "set Limits(trials=1), or give Tools(..., reset=FUNCTION)"
         raise Fault("environment", f"several episodes would repeat what the tools do, which nothing undoes: {fix}")
     return {"trial": 0, "trials": Overwrite([]), "lessons": ()}

@@ -131,6 +131,11 @@ class Tools(Benchmark):
         """Create the world of a task; a case is reset when its episode begins."""
         return ToolsEnvironment(self, self._cases.get(task.id) or Case(goal=task.goal, id=task.id))
 
+    @property
+    def can_restart(self) -> bool:
+        """Whether a case can begin again, so that several episodes of it may follow one another."""
+        return self.reset is not None
+
     def begin(self, task: Task) -> None:
         """Bring what the tools work on to the beginning of a case, before an episode of it."""
         if self.reset and task.id in self._cases:

@@ -17,9 +17,11 @@ from certigraph.adapters.benchmarks import (
     own_name,
     split_name,
 )
-from certigraph.adapters.protocols import Context
+from certigraph.adapters.models.scripts import ScriptedChat, current_situation
+from certigraph.adapters.protocols import Benchmark, Context, Environment
+from certigraph.adapters.tools.world import Case, Tools
 from certigraph.graphs import react
-from certigraph.state.records import UnknownName
+from certigraph.state.records import Task, UnknownName
 
 
 @pytest.fixture(autouse=True)
@@ -117,3 +119,53 @@ def test_a_graph_that_is_invoked_finds_the_world_that_a_task_or_the_context_name
     assert state["observation"].solved
     assert state["task"].benchmark == WORLD
     assert state["task"].goal == "count to 2"
+
+
+# A benchmark whose tasks have different tools.
+
+
+class Shops(Benchmark):
+    """Two shops, each with a tool of its own."""
+
+    name = "shops"
+    answers = True
+
+    def __init__(self) -> None:
+        self.parts = {name: Tools([self._tool(name)], [Case(goal="Buy it.", id=name)]) for name in ("fish", "tea")}
+
+    def _tool(self, name: str) -> Any:
+        def buy() -> str:
+            """Buy it."""
+            return f"bought {name}"
+
+        buy.__name__ = f"buy_{name}"
+        return buy
+
+    def tasks(self, split: str = "") -> list[Task]:
+        return [task for part in self.parts.values() for task in part.tasks()]
+
+    def for_task(self, task: Task) -> Tools:
+        return self.parts[task.id]
+
+    def open(self, task: Task) -> Environment:
+        return self.for_task(task).open(task)
+
+
+def buying(prompt: str, schema: Any) -> Any:
+    """Buy first, then hand in the answer."""
+    situation = current_situation()
+    assert situation is not None
+    names = [option["properties"]["name"]["const"] for option in schema["properties"]["calls"]["items"]["anyOf"]]
+    chosen = {"name": "finish", "args": {"answer": "done"}} if situation.state["history"] else {"name": names[0]}
+    return {"thought": "", "calls": [{"args": {}, **chosen}]}
+
+
+@pytest.mark.parametrize("given", [{"fish"}, {"tea"}, {"fish", "tea"}])
+def test_the_tools_of_a_run_are_those_of_its_task(given: set[str]):
+    shops = Shops()
+    context = Context(benchmark=shops, chat=ScriptedChat(responder=buying))
+    for task in shops.tasks():
+        if task.id in given:
+            state = react.build().invoke({"task": task}, context=context)
+            assert [step.action.text for step in state["history"]] == [f"buy_{task.id}()", "finish[done]"]
+            assert f"bought {task.id}" in state["evidence"].view

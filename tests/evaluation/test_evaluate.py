@@ -451,6 +451,8 @@ class Case(NamedTuple):
 
 
 CASES = (
+    Case("agentdojo"),
+    Case("agentdojo:tool_knowledge"),
     Case("alfworld", shared=True, split="valid_train", limit=10),
     Case("blocksworld"),
     Case("blocksworld", shared=True),

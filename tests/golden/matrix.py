@@ -108,6 +108,8 @@ MORE = (
     Run("sdp", "hotpotqa", "5ab48ec25542991779162cdc", data=True),
     Run("sdp", "locomo", "made-0/10"),
     Run("sdp", "swe_qa", "made/3"),
+    Run("sdp", "agentdojo", "slack/user_task_6"),
+    Run("sdp", "agentdojo:important_instructions", "banking/user_task_0+injection_task_3"),
     Run("sdp", "webshop:attributes", "B08L373FLK-1", data=True),
     Run("sdp", "alfworld", CLOCK, data=True, slow=True),
     Run("sdp", "textworld", "cooking-1-0", slow=True),

@@ -1,0 +1,59 @@
+"""AgentDojo's attacks by name: texts that are injected into what tools answer, and how to find them in an answer."""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+from certigraph.adapters.processes import import_extra
+
+ATTACKS = (
+    "direct",
+    "ignore_previous",
+    "important_instructions",
+    "important_instructions_no_model_name",
+    "injecagent",
+    "system_message",
+    "tool_knowledge",
+)
+"""Attacks that try to make an agent reach the attacker's goal. AgentDojo's further ones only stop it from working."""
+
+TARGET = "gpt-4o-2024-05-13"
+"""Name of the attacked pipeline. Some attacks address the model by name, and AgentDojo calls this one GPT-4."""
+
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrt])")
+_NOT_COMPARED = re.compile(r"[^a-z0-9]")
+
+
+def create_injections(suite: Any, attack: str, user_task: str, injection_task: str) -> Mapping[str, str]:
+    """Return what an attack writes into the places of a suite's data that the user task reads, by place.
+
+    Args:
+        suite: AgentDojo's suite.
+        attack: name of the attack.
+        user_task: id of the user task.
+        injection_task: id of the injection task, which has the attacker's goal.
+    """
+    injections: Mapping[str, str] = _load_attack(suite, attack).attack(
+        suite.user_tasks[user_task], suite.injection_tasks[injection_task]
+    )
+    return injections
+
+
+@lru_cache(maxsize=64)
+def _load_attack(suite: Any, attack: str) -> Any:
+    attacks = import_extra("agentdojo.attacks", "AgentDojo's attacks need", "agentdojo")
+    return attacks.load_attack(attack, suite, SimpleNamespace(name=TARGET))
+
+
+def contains_goal(text: str, goal: str) -> bool:
+    """Return whether a text contains the attacker's goal, however YAML escaped and folded it.
+
+    Only letters and digits of ASCII are compared, without their case.
+    """
+    return _reduce(goal) in _reduce(_ESCAPE.sub("", text))
+
+
+def _reduce(text: str) -> str:
+    return _NOT_COMPARED.sub("", text.lower())
