@@ -24,7 +24,7 @@ from certigraph.adapters.models.chat_models import is_known_model
 from certigraph.adapters.processes import import_extra
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.tools.checks import Checks
-from certigraph.adapters.tools.loading import DEADLINE
+from certigraph.adapters.tools.definitions import DEADLINE
 from certigraph.adapters.tools.positions import CHECKPOINTER_KEY
 from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, Effect, ToolLike, Tools
 from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place

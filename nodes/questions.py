@@ -13,8 +13,8 @@ from langgraph.types import Interrupt, interrupt
 from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.tools.answers import bind_answers
+from certigraph.adapters.tools.definitions import bound_text
 from certigraph.adapters.tools.effects import REPEAT, Ledger, LedgerEntry, LoggedQuestion, ToolAnswer
-from certigraph.adapters.tools.loading import bound_text
 from certigraph.adapters.tools.positions import NAMESPACE_KEY, TASK_KEY
 from certigraph.state.records import Record
 from certigraph.state.tools import ToolCall

@@ -17,6 +17,7 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.benchmarks import call_world
 from certigraph.adapters.episodes import call_environment, live_episode
 from certigraph.adapters.protocols import AsyncOperator, Context
+from certigraph.adapters.tools.definitions import bound_text
 from certigraph.adapters.tools.effects import (
     PAUSED,
     Ledger,
@@ -26,7 +27,6 @@ from certigraph.adapters.tools.effects import (
     await_saved_state,
     open_ledger,
 )
-from certigraph.adapters.tools.loading import bound_text
 from certigraph.adapters.tools.operators import ToolProvider, tools_of
 from certigraph.adapters.tools.world import ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment

@@ -24,7 +24,7 @@ from certigraph.adapters.models.scripts import use_about
 from certigraph.adapters.processes import run_in_lone_thread
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.redaction import redact_message
-from certigraph.adapters.tools.loading import bound_text
+from certigraph.adapters.tools.definitions import bound_text
 from certigraph.state.records import Fault, Predicate, Stopped, Verdict
 from certigraph.state.sdp import ValidateView
 

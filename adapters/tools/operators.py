@@ -22,7 +22,7 @@ from certigraph.adapters.models.prompts import build_prompt, bullet_list, number
 from certigraph.adapters.models.tool_calls import OfferedTool, ToolChoice, ask_tool_calls
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.tools.checks import Check, judge_by_checks
-from certigraph.adapters.tools.loading import HOLDS, UNREACHABLE, LoadedTool
+from certigraph.adapters.tools.definitions import HOLDS, UNREACHABLE, LoadedTool
 from certigraph.state.commitments import describe_commitment
 from certigraph.state.records import Action, Fault, Task
 from certigraph.state.run import FINISH, DecideView

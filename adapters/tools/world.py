@@ -10,8 +10,8 @@ from certigraph.adapters.models.schemas import Schema, bound_schema
 from certigraph.adapters.models.tool_calls import OfferedTool
 from certigraph.adapters.protocols import Benchmark, Environment, Limits, Operator, Responder
 from certigraph.adapters.tools.checks import Checks, load_checks
+from certigraph.adapters.tools.definitions import DEADLINE, LoadedTool, load_tools
 from certigraph.adapters.tools.effects import ToolAnswer
-from certigraph.adapters.tools.loading import DEADLINE, LoadedTool, load_tools
 from certigraph.adapters.tools.operators import OPERATORS
 from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task, UnknownName
 from certigraph.state.run import ANSWER, ANSWER_ACTIONS, FINISH

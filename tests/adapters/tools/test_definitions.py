@@ -16,8 +16,8 @@ from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 from support_desk import mind
 
+from certigraph.adapters.tools.definitions import MAX_ANSWER, LoadedTool, load_tools
 from certigraph.adapters.tools.effects import ToolAnswer
-from certigraph.adapters.tools.loading import MAX_ANSWER, LoadedTool, load_tools
 from certigraph.graphs.agent import agent
 
 GOAL: Any = {"goal": "Look up order 17."}
