@@ -115,6 +115,21 @@ def own_name(benchmark: Benchmark) -> str:
     return next((key.name for key, loaded in _OWN.items() if loaded is benchmark), "")
 
 
+def name_object(benchmark: Benchmark, data: str | None = None) -> str:
+    """Return the name of a benchmark object. `load_benchmark` finds the object by it, in this process only.
+
+    Raises:
+        UnknownName: the object has the name of a shipped benchmark.
+    """
+    live = complete_benchmark(benchmark)
+    if name := own_name(live):
+        return name
+    if not is_own(live.name):
+        raise UnknownName(f"the benchmark object is named {live.name!r}, as a shipped one: give the name instead")
+    _OWN[_OwnKey(live.name, data_folder(live.name, data))] = live
+    return live.name
+
+
 def name_task(task: Task, benchmark: Benchmark) -> Task:
     """Return the task with a benchmark name by which a user's own benchmark can be loaded again in any process.
 

@@ -157,7 +157,7 @@ class FaultyEnvironment(Environment):
         self, environment: Environment, faults: Faults | str, *, task: str = "", trial: int = 0, replayed_steps: int = 0
     ) -> None:
         self.environment, self.replayed_steps = complete_environment(environment), replayed_steps
-        self.concurrent = self.environment.concurrent
+        self.concurrent, self.replayable = self.environment.concurrent, self.environment.replayable
         self.faults = Faults.read(faults) if isinstance(faults, str) else faults
         self.injected = Counter[str]()
         """Number of injected faults of each kind so far."""
@@ -172,10 +172,17 @@ class FaultyEnvironment(Environment):
             TimeoutError: injected step that takes too long.
         """
         self._steps += 1
-        kind = self.faults.draw(WORLD_FAULTS, *self._key, self._steps, action.text)
-        if kind and self._steps > self.replayed_steps:
-            self._fail(kind)
+        self._draw_fault(action, self._steps)
         return self.environment.step(action)
+
+    def begin_calls(self, action: Action) -> None:
+        """Raise an injected fault before any tool of an action is called, so that no outcome is unknown."""
+        self._draw_fault(action, self._steps + 1)
+
+    def recall(self, action: Action) -> None:
+        """Note an action that was taken; no fault is injected here."""
+        self._steps += 1
+        self.environment.recall(action)
 
     def reset(self) -> Observation:
         """Reset the world; no fault is injected here."""
@@ -211,12 +218,15 @@ class FaultyEnvironment(Environment):
             raise AttributeError(name)
         return getattr(self.environment, name)
 
-    def _fail(self, kind: str) -> None:
+    def _draw_fault(self, action: Action, step: int) -> None:
+        kind = self.faults.draw(WORLD_FAULTS, *self._key, step, action.text)
+        if not kind or step <= self.replayed_steps:
+            return
         self.injected[kind] += 1
         if kind == "crash":
-            raise CrashError(f"injected crash at step {self._steps}")
+            raise CrashError(f"injected crash at step {step}")
         time.sleep(self.faults.delay)
-        raise TimeoutError(f"injected hang at step {self._steps}")
+        raise TimeoutError(f"injected hang at step {step}")
 
 
 # At run time it is no `Benchmark`, because the defaults of that class would hide what it delegates.
@@ -243,10 +253,16 @@ class FaultyBenchmark(_BenchmarkType):
         return self.benchmark.tasks(split)
 
     def open(self, task: Task) -> FaultyEnvironment:
-        """Open a world of the task whose steps fail at the given rates."""
-        drawn = self.faults.restarted(self._opened[task.id])
+        """Open a world of the task whose steps fail at the given rates.
+
+        Raises:
+            TypeError: the world is one of tools, whose calls graphs make themselves.
+        """
+        drawn, world = self.faults.restarted(self._opened[task.id]), self.benchmark.open(task)
+        if not complete_environment(world).replayable:
+            raise TypeError(f"{self.benchmark.name} cannot be a FaultyBenchmark: run it with Context(faults=...)")
         self._opened[task.id] += 1
-        return FaultyEnvironment(self.benchmark.open(task), drawn, task=task.id)
+        return FaultyEnvironment(world, drawn, task=task.id)
 
     def __getattr__(self, name: str) -> Any:
         """Delegate all other attributes to `benchmark`."""

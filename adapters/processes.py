@@ -5,7 +5,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from functools import partial
 from importlib import import_module, metadata
@@ -123,6 +123,27 @@ async def run_in_waiting_thread(call: Callable[P, T], *args: P.args, **kwargs: P
     It is for work that waits for other work: that other work then finds a free thread in the usual pool.
     """
     return await _run_in_pool(_WAITING_POOL, call, *args, **kwargs)
+
+
+async def run_in_lone_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run the user's blocking code in a thread for which neither the event loop nor the process waits when it ends.
+
+    Code that never returns can so be given up.
+    """
+    outcome: Future[T] = Future()
+    outcome.set_running_or_notify_cancel()  # the thread sets the outcome even if nothing waits for it any more
+    context = copy_context()
+
+    def work() -> None:
+        try:
+            outcome.set_result(context.run(call, *args, **kwargs))
+        except StopIteration as error:  # no future takes it
+            outcome.set_exception(RuntimeError(f"StopIteration: {error}"))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the outcome is awaited
+            outcome.set_exception(error)
+
+    threading.Thread(target=work, name="certigraph-lone", daemon=True).start()
+    return await asyncio.wrap_future(outcome)
 
 
 def raise_if_cancelled() -> None:

@@ -19,7 +19,7 @@ from pydantic.json_schema import SkipJsonSchema
 from certigraph.adapters.files import unknown_task_error
 from certigraph.state.records import GOAL, Action, Observation, Record, Scores, Spent, Task
 from certigraph.state.rewards import RecordedStep
-from certigraph.state.run import FINISH, SEARCH, NestedStart
+from certigraph.state.run import FINISH, SEARCH, Commitment, NestedStart
 from certigraph.state.trajectory import Footer
 
 if TYPE_CHECKING:
@@ -489,6 +489,9 @@ class Context(BaseModel):
     )
     entry: SkipJsonSchema[NestedStart | None] = Field(
         default=None, exclude=True, description="where a part of another run starts"
+    )
+    commitment: SkipJsonSchema[Commitment | None] = Field(
+        default=None, exclude=True, description="what the running agent committed to"
     )
     admissible: SkipJsonSchema[ActionListing] = Field(
         default=None, exclude=True, description="lists the actions that the live world admits now"

@@ -53,7 +53,8 @@ from certigraph.evaluation.comparison_summary import (
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
 from certigraph.evaluation.measures import ComparisonRow, comparison_row_of
 from certigraph.evaluation.published.matching import PUBLISHED_TITLE
-from certigraph.runtime.registry import check_encoders, check_priced, load_settings
+from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable, check_methods
+from certigraph.runtime.registry import GRAPHS, check_encoders, check_priced, load_settings
 from certigraph.runtime.texts import format_count, format_duration, shorten_text
 from certigraph.state.records import INTERRUPTED, Fault, Task
 from certigraph.state.trajectory import Trajectory
@@ -330,17 +331,23 @@ class Choice(NamedTuple):
     stratify: bool = False
 
 
-def build_job(methods: Sequence[ComparedMethod], benchmark: str, choice: Choice, context: Context) -> ComparisonJob:
-    """Build the comparison that the options of a command line describe.
+def build_job(
+    methods: Sequence[ComparedMethod], benchmark: str | Benchmark, choice: Choice, context: Context
+) -> ComparisonJob:
+    """Build the comparison that the options of a command line describe; `benchmark` may be an object.
 
     Raises:
-        UnknownName: a benchmark, split or task is unknown.
+        UnknownName: a benchmark, split or task is unknown, or the runs would need a person or undo nothing.
         Fault: the budget limits the dollars of a run, and the price of a model is not known.
     """
     check_priced((context.model, *context.roles.values()), context.budget)
+    benchmark = benchmark_name(benchmark, context.data)
     live = load_benchmark(benchmark, context.data)
     for method in methods:
         check_encoders(method.operators)
+    check_methods(methods, live)
+    models = (context.model, *context.roles.values()) if any(method.graph in GRAPHS for method in methods) else ()
+    check_evaluable(live, models, episodes=len(methods) * choice.trials)
     for task in choice.ids:
         live.task(task)
     chosen = choice.ids or [task.id for task in _tasks_of_split(live, choice)]
@@ -442,7 +449,7 @@ ALL_TASKS = Choice()
 
 def ablate(
     graph: str = "sdp",
-    benchmark: str = "blocksworld",
+    benchmark: str | Benchmark = "blocksworld",
     swaps: Sequence[str] = (),
     choice: Choice = ALL_TASKS,
     *,
@@ -455,7 +462,7 @@ def ablate(
     Args:
         graph: the name of a graph, or a user's own graph: `mypackage.graphs:build`.
         benchmark: the name of a benchmark, which may have a configuration: `travelplanner:paper`; or a user's own
-            benchmark: `mypackage.worlds:MyBenchmark`.
+            benchmark: `mypackage.worlds:MyBenchmark`, or the object, such as `Tools(...)`.
         swaps: one `SLOT=OPERATOR` per variant, or several joined by `+`; by default, for the graph `sdp`, the three
             ablations of the SDP paper.
         choice: selection of tasks and number of trials: `Choice(limit=30, trials=5)`.
@@ -468,6 +475,7 @@ def ablate(
         Fault: the folder holds another comparison.
     """
     context = context or Context(model="simulated")
+    benchmark = benchmark_name(benchmark, context.data)
     limits = context.limits or load_benchmark(benchmark, context.data).limits
     context = context.model_copy(update={"limits": limits})
     plan = build_job(ablation_methods(graph, swaps), benchmark, choice, context).plan

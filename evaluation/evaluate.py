@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from certigraph.adapters.benchmarks import check_ready, load_benchmark, split_name
 from certigraph.adapters.models.chat_models import check_model_available, is_scripted
+from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation, read_log
+from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable, check_unattended
 from certigraph.evaluation.workers import check_worker_models, is_url, run_slots
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.files import check_output_folder
+from certigraph.runtime.graph_sources import slots_of
 from certigraph.runtime.registry import build_graph, check_encoders, parse_roles, parse_swap
 from certigraph.runtime.run import run_blocking
 from certigraph.runtime.storage import check_checkpoint_server
@@ -149,7 +152,7 @@ MAX_SCRIPTED_SAMPLES = 4
 
 def evaluate(
     graph: str = "sdp",
-    benchmark: str = "blocksworld",
+    benchmark: str | Benchmark = "blocksworld",
     *,
     model: str = "scripted:expert",
     roles: Sequence[str] = (),
@@ -176,7 +179,8 @@ def evaluate(
     Args:
         graph: a graph's name, or a user's own graph: `mypackage.graphs:build`.
         benchmark: a benchmark's name; a configuration may follow: `travelplanner:paper`; or a user's own benchmark:
-            `mypackage.worlds:MyBenchmark`.
+            `mypackage.worlds:MyBenchmark`; or the object, such as `Tools(...)`, by whose name `evaluate_retry` finds it
+            again in this process only.
         model: certigraph's name of a model, or Inspect's: `anthropic/NAME`.
         roles: other models for some roles: `executor=local`.
         budget: limits of each run and of its method: `calls=20`, `steps=30`.
@@ -210,9 +214,14 @@ def evaluate(
 
     if not is_url(str(out)):
         check_output_folder(out)
+    benchmark = benchmark_name(benchmark, data)
     live = load_benchmark(benchmark, data)
     check_ready(live)
-    check_encoders(operators_of(build_graph(graph, dict(map(parse_swap, swaps)))))
+    built = build_graph(graph, dict(map(parse_swap, swaps)))
+    check_encoders(operators_of(built))
+    check_unattended(built)
+    models = [model, *parse_roles(roles).values()] if slots_of(built) else []
+    check_evaluable(live, models, episodes=trials, shared=ray is not None)
     _check_models(ray, model, *parse_roles(roles).values())
     run_blocking(check_checkpoint_server())
     name, config = split_name(benchmark)

@@ -22,11 +22,12 @@ from certigraph.adapters.models.chat_models import is_scripted
 from certigraph.adapters.models.profiles import check_profile_name
 from certigraph.adapters.protocols import ROLES, Context
 from certigraph.evaluation.inspect_runs import RunJournal, SampleRun, SampleRunner, certigraph, inspect_model
+from certigraph.evaluation.tool_worlds import check_evaluable, check_unattended
 from certigraph.evaluation.workers import active_pool
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.registry import build_graph, check_priced, parse_budget, parse_roles, parse_swap
 from certigraph.runtime.result import ROW_KEY, BenchmarkRow, unfinished_footer
-from certigraph.state.records import Fault, Task
+from certigraph.state.records import INTERRUPTED, Fault, Task
 
 # Samples of a benchmark's tasks.
 
@@ -153,6 +154,7 @@ def certified_run(
         fail_on: number of failed runs after which no more are started; 0: no maximum.
     """
     compiled = build_graph(graph, dict(parse_swap(f"{slot}={text}") for slot, text in swaps.items()))
+    check_unattended(compiled)
     live = load_benchmark(benchmark, data or None)
     run_budget, limits = parse_budget(budget, live.limits)
     by_role = parse_roles(roles)
@@ -177,6 +179,10 @@ def certified_run(
         state.output = ModelOutput.from_content(result.model, result.row.ending)
         if result.limit:
             raise result.limit
+        if result.row.ending == INTERRUPTED:
+            raise RunError(
+                f"the run {result.row.run} waits for an answer: certigraph resume {result.row.run} --answer ..."
+            )
         if result.row.ending.startswith("error:"):
             failed.append(result.row)
             raise RunError(f"{result.row.ending}: {result.row.footer.message} (run: {result.row.run})")
@@ -251,6 +257,7 @@ def _task_function(benchmark: str) -> Callable[..., InspectTask]:
         name = f"{benchmark}:{config}" if config else benchmark
         live = load_benchmark(name, data or None)
         tasks = [live.task(task_id) for task_id in _to_list(ids)] if ids else live.tasks(split)
+        check_evaluable(live, (), episodes=trials)
         operators = {slot: ",".join(_to_list(text)) for slot, text in swaps.items()}
         model_name, roles = ",".join(_to_list(model)), _role_models(role)
         return InspectTask(

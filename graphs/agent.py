@@ -18,17 +18,18 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 from pydantic import BaseModel
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, Unpack
 
 from certigraph.adapters.models.chat_models import is_known_model
 from certigraph.adapters.processes import import_extra
-from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.tools.checks import Checks
-from certigraph.adapters.tools.effects import CHECKPOINTER_KEY
-from certigraph.adapters.tools.loading import DEADLINE
+from certigraph.adapters.tools.definitions import DEADLINE
+from certigraph.adapters.tools.positions import CHECKPOINTER_KEY
 from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, Effect, ToolLike, Tools
 from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place
 from certigraph.nodes.commitments import commit
+from certigraph.nodes.events import write_answer
 from certigraph.nodes.lessons import learn_nothing, no_lessons
 from certigraph.nodes.tools import InterruptOn, approvals
 from certigraph.state.commitments import CommitmentLevel
@@ -40,6 +41,8 @@ Method = Literal["sdp", "tdp", "step", "react", "plan_and_act", "pbai"]
 
 METHODS: tuple[Method, ...] = get_args(Method)
 
+SERVED_FIELDS = ("model", "profile", "budget", "limits")
+"""Fields of the context that a client of a server may set."""
 
 SHARED_LESSONS = "agent"
 """Name under which STEP keeps its lessons in the store, shared by all threads."""
@@ -79,6 +82,42 @@ class CertificateKeys(TypedDict, total=False):
     certificates: list[Certificate]
 
 
+class AgentOperators(TypedDict, total=False):
+    """Keywords of `agent`, one for each slot that any of the methods has."""
+
+    begin: Operator
+    reset: Operator
+    recall: Operator
+    commit: Operator
+    propose: Operator
+    realize: Operator
+    decompose: Operator
+    solve: Operator | EpisodicGraph | str
+    gather: Operator
+    revise: Operator
+    planner: Operator
+    plan: Operator
+    executor: Operator
+    execute: Operator
+    decide: Operator
+    align: Operator
+    approve: Operator
+    act: Operator
+    memory: Operator | str
+    extract: Operator | str
+    gate: Operator
+    assess: Operator
+    supervise: Operator
+    validate: Operator
+    audit: Operator
+    revalidate: Operator
+    certify: Operator
+    replan: Operator
+    conclude: Operator
+    answer: Operator
+    deliver: Operator
+
+
 class AgentGraph(EpisodicGraph):
     """A compiled agent. Its context holds model, tools and limits; a caller may set single fields of it."""
 
@@ -95,6 +134,13 @@ class AgentGraph(EpisodicGraph):
     def default_context(self) -> Context:
         """Return the agent's own context."""
         return self.agent_context
+
+    def get_context_jsonschema(self) -> dict[str, Any]:
+        """Return the form of the fields that a client of a server may set; an empty model is the agent's own."""
+        form = Context.model_json_schema()
+        shown = {name: part for name, part in form["properties"].items() if name in SERVED_FIELDS}
+        model = {**shown["model"], "default": "", "description": "another model for this run; unset: the agent's own"}
+        return {**form, "properties": {**shown, "model": model}}
 
     def _complete(self, config: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of a run with the agent's context, and with checkpoints that are saved before effects.
@@ -115,14 +161,14 @@ class AgentGraph(EpisodicGraph):
         """Return the agent's context with the fields that the caller set."""
         if given is None:
             return self.agent_context
-        if isinstance(given, Context):
-            fields = {name: getattr(given, name) for name in given.model_fields_set}
-            return self.agent_context.model_copy(update=fields)
-        known = Context.model_fields
-        if isinstance(given, Mapping) and set(given) <= set(known):
-            checked = Context.model_validate(given)
-            return self.agent_context.model_copy(update={name: getattr(checked, name) for name in given})
-        return self.agent_context.model_copy(update={"own": given})
+        if isinstance(given, Mapping) and set(given) <= set(Context.model_fields):
+            given = Context.model_validate(given)
+        if not isinstance(given, Context):
+            return self.agent_context.model_copy(update={"own": given})
+        fields = {name: getattr(given, name) for name in given.model_fields_set}
+        if "chat" not in fields and (name := fields.pop("model", "")):
+            fields |= {"chat": None, **_model_fields(name)}  # a model object would take precedence over the name
+        return self.agent_context.model_copy(update=fields)
 
 
 def agent(
@@ -144,7 +190,7 @@ def agent(
     store: BaseStore | None = None,
     cache: BaseCache[Any] | None = None,
     name: str | None = None,
-    **operators: Any,
+    **operators: Unpack[AgentOperators],
 ) -> AgentGraph:
     """Build an agent that works with the user's own tools.
 
@@ -167,7 +213,9 @@ def agent(
         budget: what a run may spend.
         limits: limits of the method.
         deadline: seconds after which a call of a tool without an answer, or a check without a result, is given up.
-        checkpointer: a LangGraph checkpointer, which interrupts and resuming need.
+        checkpointer: a LangGraph checkpointer, which interrupts and resuming need. As a node of another graph the agent
+            uses the checkpointer of that graph. Its durability may be "sync" or "async": before a call whose effect
+            happens once, the agent waits until the state is saved. "exit" is refused.
         store: a LangGraph store.
         cache: a LangGraph cache of nodes.
         name: name of the graph; None for that of the method.
@@ -273,6 +321,7 @@ def _create_respond(module: Any) -> Any:
         if not text:
             reason = module.message(state) if hasattr(module, "message") else ""
             text = f"I could not complete this ({ending}{f': {reason}' if reason else ''})."
+        write_answer(text, ending, runtime)
         certificates: dict[str, Any] = {} if "certificates" in module.State.__annotations__ else {"certificates": []}
         return {
             "messages": [AIMessage(text)],

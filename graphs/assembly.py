@@ -24,6 +24,7 @@ from typing_extensions import TypedDict, is_typeddict
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import graph_scope
 from certigraph.adapters.protocols import Context
+from certigraph.adapters.tools.positions import with_send
 from certigraph.nodes.slots import Slot, Spec, create_node, spec_of
 from certigraph.state.records import UnknownName
 
@@ -153,7 +154,7 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
 
     def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: D102 - as LangGraph's
         THREAD_CONTEXTS.remember(config, kwargs.get("context"))
-        chunks: Any = super().stream(input, config, **kwargs)
+        chunks: Any = super().stream(input, with_send(config), **kwargs)
         scope = graph_scope()
         if scope is None:
             yield from chunks
@@ -174,7 +175,7 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
 
     async def astream(self, input: Any, config: Any = None, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: D102
         THREAD_CONTEXTS.remember(config, kwargs.get("context"))
-        chunks: Any = super().astream(input, config, **kwargs)
+        chunks: Any = super().astream(input, with_send(config), **kwargs)
         scope = graph_scope()
         if scope is None:
             async for chunk in chunks:

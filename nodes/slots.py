@@ -8,13 +8,14 @@ returned update and adds the slot's bookkeeping.
 import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial, wraps
 from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphInterrupt
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
@@ -37,6 +38,7 @@ from certigraph.adapters.models.usage import (
 )
 from certigraph.adapters.processes import wait_for_node
 from certigraph.adapters.protocols import AsyncOperator, Budget, Context, Operator, StateCheck
+from certigraph.nodes.events import collect_nested_events, write_events, write_question
 from certigraph.nodes.operators import Call, View, call_operator, check_update, declared_keys, operator_label, to_call
 from certigraph.state.records import Action, Fault, Observation, Record, Spent, Step, Task, UnknownName, Usage
 from certigraph.state.run import Belief, Evidence, Stagnation, find_new_lines
@@ -150,7 +152,8 @@ def bind_runtime(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
     context = context_of(runtime)
     live = live_benchmark(context)
     benchmark = live if live is not None and "task" not in state else benchmark_of(_task_of(state), runtime)
-    bound = replace(runtime, context=context.model_copy(update={"benchmark": benchmark}))
+    commitment = state.get("commitment") or (context.entry.commitment if context.entry else None)
+    bound = replace(runtime, context=context.model_copy(update={"benchmark": benchmark, "commitment": commitment}))
     has_episode = bool(state.get("episode"))
     bound.context.admissible = partial(_list_admissible, state, bound) if has_episode else None
     bound.context.rehearse = partial(_rehearse_path, state, bound) if has_episode else None
@@ -309,8 +312,14 @@ def create_node(slot: Slot, operator: Any) -> RunnableCallable:
                 metering(meter),
                 use_situation(Situation(slot.name, step, state, check_state=partial(_check_state, state, runtime))),
                 _reporting_scope(slot, failed_reports),
+                collect_nested_events(runtime) if slot.nests else nullcontext(),
             ):
                 update = await _call_operator(slot, label, call, state, bind_runtime(state, runtime))
+            write_events(slot.name, place.subtask, state, update, runtime)
+        except GraphInterrupt as stopped:
+            if not slot.nests:  # the node of the inner graph has written it
+                write_question(place.subtask, stopped, runtime)
+            raise
         finally:
             failed_seconds = settle_failed_usage(failed_reports, meter, went_on=update is not None)
             usage = meter.usage(failed_seconds if slot.nests else time.perf_counter() - started)

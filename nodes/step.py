@@ -25,6 +25,7 @@ from certigraph.adapters.models.prompts import (
     format_history,
     format_latest,
     format_limits,
+    format_view,
     numbered_list,
     quote,
     quote_history,
@@ -183,10 +184,10 @@ async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, An
         strategy=numbered_list(state["strategy"]),
         insights=numbered_list(state["insights"]),
         done=done.text,
-        view=quote(state["evidence"].view),
+        view=format_view(state["evidence"].view, runtime),
         used=format_limits(state["task"], runtime, used=len(state["turns"])),
         substeps=limits_of(state["task"], runtime).substeps,
-        order=_planner_instruction(state),
+        order=_planner_instruction(state, runtime),
     )
     history = format_history(state["turns"], PLANNER_ROLE + before + after, profile)
     shown = f"Actions so far and the world's answers, the latest last:\n{quote_history(history)}\n\n"
@@ -201,11 +202,12 @@ async def none(state: PlannerView, runtime: Runtime[Context]) -> dict[str, Any]:
     return {"subtask": StepSubtask(text=state["task"].goal, insights=tuple(state["insights"]), whole=True)}
 
 
-def _planner_instruction(state: PlannerView) -> str:
+def _planner_instruction(state: PlannerView, runtime: Runtime[Context]) -> str:
     last = state["subtasks"][-1] if state["subtasks"] else None
     if last and last.status == "failed":
         return REFINE_INSTRUCTION.format(subtask=last.text, reason=last.reason)
-    return NEXT_INSTRUCTION
+    answers = benchmark_of(state["task"], runtime).answers
+    return f"{NEXT_INSTRUCTION}\n{HAND_IN_INSTRUCTION}" if answers else NEXT_INSTRUCTION
 
 
 def _format_subtask(subtask: StepSubtask) -> str:
@@ -230,9 +232,7 @@ helped once; MAY CONTRIBUTE: it seemed to help; DOES NOT CONTRIBUTE: it was trie
 Subtasks of this episode. "Reported" means that nobody but the agent that did it has judged it:
 {done}
 
-The world now:
 {view}
-
 {used}
 For one subtask at most {substeps} actions can be taken.
 
@@ -251,6 +251,10 @@ answer that the agent gets: ask for no reports, and leave out what will soon hav
 moves. If a change only needs time, the subtask is to wait for it, with what shows that it has come. An action that
 cannot be undone, such as declaring which thing is the one asked for, belongs where the task wants it: into no earlier
 subtask, and after what it waits for or what decides it, of which it may be the end."""
+
+HAND_IN_INSTRUCTION = """\
+The task ends when its answer is handed in with finish. Once all else that it asks for is done, the subtask is to hand
+the answer in, with what it has to say; no other subtask asks for that."""
 
 REFINE_INSTRUCTION = """\
 The subtask "{subtask}" failed: {reason}
@@ -429,7 +433,8 @@ async def align(state: AlignView, runtime: Runtime[Context]) -> dict[str, Any]:
     if profile.is_small:
         prompt = build_prompt(runtime, before + after, role=EVALUATOR_ROLE)
     else:
-        after = f"The world now:\n{quote(state['evidence'].view)}\n\n{after}"
+        view = format_view(state["evidence"].view, runtime)
+        after = f"{view}\n{after}" if view else after
         history = format_history(state["turns"], EVALUATOR_ROLE + before + after, profile)
         shown = f"Actions so far and the world's answers, the latest last:\n{quote_history(history)}\n\n"
         prompt = build_prompt(runtime, before + shown + after, role=EVALUATOR_ROLE, cut=history.cut)

@@ -5,41 +5,38 @@ a graph has only where `interrupt_on` names a tool.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import Any, Literal, cast
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
-from langgraph.types import interrupt
-from pydantic import ValidationError
 
 from certigraph.adapters.benchmarks import call_world
-from certigraph.adapters.episodes import live_episode
+from certigraph.adapters.episodes import call_environment, live_episode
 from certigraph.adapters.protocols import AsyncOperator, Context
-from certigraph.adapters.tools.effects import PAUSED, REPEAT, Ledger, LedgerEntry, ToolAnswer, open_ledger
-from certigraph.adapters.tools.loading import bound_text
+from certigraph.adapters.tools.definitions import bound_text
+from certigraph.adapters.tools.effects import (
+    PAUSED,
+    Ledger,
+    LedgerEntry,
+    MemoryLedger,
+    ToolAnswer,
+    await_saved_state,
+    open_ledger,
+)
 from certigraph.adapters.tools.operators import ToolProvider, tools_of
 from certigraph.adapters.tools.world import ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
+from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog, ask_person, read_decisions
 from certigraph.nodes.slots import Slot
 from certigraph.state.records import Action, Fault, Observation, Record, Step
 from certigraph.state.run import RunState
 from certigraph.state.tools import ToolCall, add_answers, calls_of, number_calls, replace_calls
 
-T = TypeVar("T")
-D = TypeVar("D", bound=Record)
-
 # Acting: every call that must happen once is entered in the ledger before it starts and after it has ended.
-
-
-class _Entered(NamedTuple):
-    """A call of an action, its key in the ledger, and what the ledger says of it."""
-
-    call: ToolCall
-    key: str
-    entry: LedgerEntry
 
 
 async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -52,7 +49,7 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
     episode = await call_world(live_episode, state["task"], runtime, state["episode"], state["task"], history, runtime)
     if calls := calls_of(action):
         action = replace_calls(action, refuse_beyond_commitment(calls, state, runtime))
-    answers = await _make_calls(tools, action, state["episode"], history, cast(ToolsEnvironment, episode.environment))
+    answers = await _make_calls(tools, action, state, runtime, cast(ToolsEnvironment, episode.environment))
     if answers is None:
         observation = Observation(text=STOPPED_TEXT, accepted=False, done=True)
         episode.recall([Step(action=action, digest=observation.digest())])
@@ -63,8 +60,8 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
     else:
         observation = episode.step(action)
     evidence = state["evidence"]
-    if shown := [(call, answer.text) for call, answer in answers or () if not call.refused]:
-        evidence = add_answers(evidence, len(history) + 1, shown)
+    if answers:
+        evidence = add_answers(evidence, len(history) + 1, [(call, answer.text) for call, answer in answers])
     return {"observation": observation, "evidence": evidence, "history": episode.log[len(history) :]}
 
 
@@ -83,60 +80,98 @@ def _observe(answers: Answers) -> Observation:
 
 
 async def _make_calls(
-    tools: ToolProvider, action: Action, episode: str, history: Sequence[Step], world: ToolsEnvironment
+    tools: ToolProvider, action: Action, state: RunState, runtime: Runtime[Context], world: ToolsEnvironment
 ) -> Answers | None:
     """Make the calls of an action in their order; None if a person ends the run."""
-    calls, ledger = calls_of(action), open_ledger(get_config())
-    numbers = number_calls(history, calls)
+    calls, config = calls_of(action), get_config()
+    if not calls:
+        return ()
+    maker = _CallMaker(tools, world, open_ledger(config) if _have_effects(tools, calls) else MemoryLedger(), config)
+    await maker.questions.load()
+    if not await maker.questions.settle():
+        return None
+    numbers = number_calls(state["history"], calls)
     entered = [
-        await _look_up(tools, call, f"{episode}|{call.digest()}|{number}", ledger)
+        await maker.look_up(call, f"{state['episode']}|{call.digest()}|{number}")
         for call, number in zip(calls, numbers, strict=True)
     ]
-    decided = await _settle_unknown(entered, ledger)
-    if decided is None:
-        return None
-    answers: list[tuple[ToolCall, ToolAnswer]] = []
-    # neighbouring calls that may be repeated are made at the same time
-    for once, group in groupby(decided, lambda one: not tools.is_repeatable(one.call.name)):
-        if once:
+    if unknown := [one for one in entered if one.entry.running]:
+        await maker.questions.ask(unknown)
+    await call_world(call_environment, state["task"], runtime, world.begin_calls, action)
+    return await maker.make(entered)
+
+
+def _have_effects(tools: ToolProvider, calls: Sequence[ToolCall]) -> bool:
+    return any(not call.refused and not tools.is_repeatable(call.name) for call in calls)
+
+
+class _CallMaker:
+    """Makes the calls of an action: each call that must happen once through the ledger."""
+
+    def __init__(self, tools: ToolProvider, world: ToolsEnvironment, ledger: Ledger, config: RunnableConfig) -> None:
+        self._tools, self._world, self._ledger, self._config = tools, world, ledger, config
+        self.questions = QuestionLog(ledger, config)
+
+    def _is_made_once(self, one: EnteredCall) -> bool:
+        # a call that may be repeated is entered as well if it has asked a person, who must not be asked again
+        return not self._tools.is_repeatable(one.call.name) or self.questions.has_paused(one.key)
+
+    async def look_up(self, call: ToolCall, key: str) -> EnteredCall:
+        """Return the call with its entry in the ledger; a call that may be repeated never has an unknown outcome."""
+        entered = EnteredCall(call, key, LedgerEntry())
+        if call.refused or call.name not in self._tools.loaded or not self._is_made_once(entered):
+            return entered
+        entry = await self._ledger.read(key)
+        return entered._replace(entry=entry._replace(running=False) if self._tools.is_repeatable(call.name) else entry)
+
+    async def make(self, calls: Sequence[EnteredCall]) -> Answers:
+        """Make the calls; neighbouring ones that may be repeated are made at the same time."""
+        if any(self._is_made_once(one) and not one.entry.answer and not one.call.refused for one in calls):
+            await await_saved_state(self._config)
+        answers: list[tuple[ToolCall, ToolAnswer]] = []
+        for once, group in groupby(calls, self._is_made_once):
+            if not once and not self.questions.any:
+                answers += await self._make_together(list(group))
+                continue
             for one in group:
-                answers.append(await _make_once(world, one, ledger, after=answers))
-        else:
-            answers += await asyncio.gather(*(_make_repeatable(world, one.call) for one in group))
-    return answers
+                answers.append(await self._make_in_turn(one, after=answers))
+        return answers
 
+    async def _make_together(self, calls: Sequence[EnteredCall]) -> Answers:
+        made = await asyncio.gather(*(self._make_repeatable(one) for one in calls), return_exceptions=True)
+        for one, result in zip(calls, made, strict=True):
+            if isinstance(result, BaseException):
+                await self.questions.note_pause(one.key, result)
+                raise result
+        return [result for result in made if not isinstance(result, BaseException)]
 
-async def _look_up(tools: ToolProvider, call: ToolCall, key: str, ledger: Ledger) -> _Entered:
-    known = call.refused or call.name not in tools.loaded or tools.is_repeatable(call.name)
-    return _Entered(call, key, LedgerEntry() if known else await ledger.read(key))
+    async def _make_repeatable(self, one: EnteredCall) -> tuple[ToolCall, ToolAnswer]:
+        return one.call, _refusal(one.call) or await self._world.call(one.call)
 
-
-async def _make_repeatable(world: ToolsEnvironment, call: ToolCall) -> tuple[ToolCall, ToolAnswer]:
-    return call, _refusal(call) or await world.call(call)
-
-
-async def _make_once(
-    world: ToolsEnvironment, one: _Entered, ledger: Ledger, *, after: Answers
-) -> tuple[ToolCall, ToolAnswer]:
-    call = one.call
-    if refusal := _refusal(call):
-        return call, refusal
-    if one.entry.answer:
-        return call, one.entry.answer
-    if any(answer.failed for _, answer in after):
-        skipped = call.model_copy(update={"refused": SKIPPED_TEXT})
-        return skipped, ToolAnswer(text=SKIPPED_TEXT, failed=True)
-    attempt = one.entry.attempts
-    if not await ledger.start(one.key, attempt):
-        fix = "wait until it has ended, then invoke the thread again"
-        raise Fault("environment", f"another process is making the call {call}: {fix}")
-    try:
-        answer = await world.call(call)
-    except GraphBubbleUp:  # the tool asks a person; it starts again when it has the answer
-        await ledger.note(one.key, attempt, PAUSED)
-        raise
-    await ledger.finish(one.key, attempt, answer)
-    return call, answer
+    async def _make_in_turn(self, one: EnteredCall, *, after: Answers) -> tuple[ToolCall, ToolAnswer]:
+        call, once = one.call, self._is_made_once(one)
+        if refusal := _refusal(call):
+            return call, refusal
+        if one.entry.answer:
+            return call, one.entry.answer
+        if any(answer.failed for _, answer in after) and not self._tools.is_repeatable(call.name):
+            skipped = call.model_copy(update={"refused": SKIPPED_TEXT})
+            return skipped, ToolAnswer(text=SKIPPED_TEXT, failed=True)
+        self.questions.pass_to(one.key)
+        attempt = one.entry.attempts
+        if once and not await self._ledger.start(one.key, attempt):
+            fix = "wait until it has ended, then invoke the thread again"
+            raise Fault("environment", f"another process is making the call {call}: {fix}")
+        try:
+            answer = await self._world.call(call)
+        except GraphBubbleUp as raised:  # the tool asks a person; it starts again when it has the answer
+            await self.questions.note_pause(one.key, raised)
+            if once:
+                await self._ledger.note(one.key, attempt, PAUSED)
+            raise
+        if once:
+            await self._ledger.finish(one.key, attempt, answer)
+        return call, answer
 
 
 def _refusal(call: ToolCall) -> ToolAnswer | None:
@@ -145,92 +180,6 @@ def _refusal(call: ToolCall) -> ToolAnswer | None:
 
 SKIPPED_TEXT = "The call was not made, because the one before it failed."
 STOPPED_TEXT = "A person ended the work, because it is not known whether a call took effect."
-
-
-# Calls whose outcome is unknown: the process ended, or the run was cancelled, between start and answer.
-
-
-class OutcomeDecision(Record):
-    """A person's decision about a call that started and has no answer."""
-
-    type: Literal["happened", "repeat", "stop"]
-    result: str = ""
-    """What the tool answered, or would have answered, if the call `happened`."""
-
-
-UNKNOWN_OUTCOME = "unknown_outcome"
-"""Value of `type` in the interrupt that asks whether calls happened."""
-
-
-async def _settle_unknown(entered: Sequence[_Entered], ledger: Ledger) -> list[_Entered] | None:
-    """Ask a person about all calls of unknown outcome at once, and enter the decisions; None if the work ends."""
-    unknown = [one for one in entered if one.entry.running]
-    if not unknown:
-        return list(entered)
-    question = {
-        "type": UNKNOWN_OUTCOME,
-        "calls": [{"name": one.call.name, "args": one.call.args} for one in unknown],
-        "question": UNKNOWN_QUESTION,
-        "decisions": ["happened", "repeat", "stop"],
-    }
-    decisions = ask_person(question, lambda answer: _read_decisions(OutcomeDecision, answer, len(unknown)))
-    if any(decision.type == "stop" for decision in decisions):
-        return None
-    settled = dict[str, _Entered]()
-    for one, decision in zip(unknown, decisions, strict=True):
-        attempt, entry = one.entry.attempts - 1, await ledger.read(one.key)
-        if entry.answer is None:  # else another process has finished the call in the meantime
-            if decision.type == "happened":
-                await ledger.finish(one.key, attempt, ToolAnswer(text=bound_text(decision.result or HAPPENED_TEXT)))
-            else:
-                await ledger.note(one.key, attempt, REPEAT)
-            entry = await ledger.read(one.key)
-        settled[one.key] = one._replace(entry=entry)
-    return [settled.get(one.key, one) for one in entered]
-
-
-def ask_person(question: dict[str, Any], read: Callable[[Any], T]) -> T:
-    """Interrupt the graph with a question, and again while the answer cannot be used.
-
-    Args:
-        question: value of the interrupt. If an answer could not be used, `problem` says why when it is asked again.
-        read: reads the answer; it raises ValueError if that cannot be used.
-    """
-    asked = question
-    while True:  # an exception would leave the unusable answer in the checkpoint, where no other one could replace it
-        answer = interrupt(asked)
-        try:
-            return read(answer)
-        except ValueError as error:
-            asked = {**question, "problem": str(error)}
-
-
-def _read_decisions(kind: type[D], answer: Any, count: int) -> list[D]:
-    """Read a person's decisions, one for each call: `{"decisions": [...]}`, a list, or a single one.
-
-    Raises:
-        ValueError: the answer has another form; the message shows the right one.
-    """
-    given = answer.get("decisions", answer) if isinstance(answer, Mapping) else answer
-    given = [given] if isinstance(given, Mapping | str) else given
-    try:
-        decisions = [kind.model_validate({"type": one} if isinstance(one, str) else one) for one in given]
-    except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise ValueError(f"the answer {answer!r:.200} cannot be used ({wrong}): {DECISION_ADVICE}") from None
-    except TypeError:
-        raise ValueError(f"the answer {answer!r:.200} cannot be used: {DECISION_ADVICE}") from None
-    if len(decisions) != count:
-        raise ValueError(f"{len(decisions)} decisions were given for {count} calls: {DECISION_ADVICE}")
-    return decisions
-
-
-UNKNOWN_QUESTION = (
-    "These calls started, but the process ended before an answer was stored. Did they happen? "
-    'Answer {"type": "happened", "result": what the tool answered}, {"type": "repeat"} or {"type": "stop"} for each.'
-)
-DECISION_ADVICE = 'give Command(resume={"decisions": [{"type": ...}, ...]}), one for each call in the question'
-HAPPENED_TEXT = "The call was made; what it answered was lost."
 
 
 # CallDecision (LangChain's human-in-the-loop format): a person approves, edits or rejects calls before they are made.
@@ -275,14 +224,14 @@ def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
         waiting = [index for index, call in enumerate(calls) if call.name in allowed and not call.refused]
         if not waiting:
             return {"action": state["action"]}
-        asked = [beyond[index] for index in waiting]
+        shown = [beyond[index] for index in waiting]
 
         def read(answer: Any) -> list[ToolCall]:
-            decisions = _read_decisions(CallDecision, answer, len(asked))
+            decisions = read_decisions(CallDecision, answer, len(shown))
             pairs = zip(waiting, decisions, strict=True)
             return [_decide_call(calls[index], decision, allowed, tools) for index, decision in pairs]
 
-        decided = ask_person(_approval_request(asked, allowed, descriptions), read)
+        decided = await ask_person(_approval_request(shown, allowed, descriptions), read, get_config())
         for index, call in zip(waiting, decided, strict=True):
             calls[index] = call
         return {"action": replace_calls(state["action"], calls)}
@@ -342,4 +291,4 @@ REJECTED_TEXT = "A person rejected this call: {reason}"
 APPROVE = Slot("approve", {"action": Action})
 """Slot `approve`, between choosing an action and acting. Optional."""
 
-__all__ = ["ALL_DECISIONS", "APPROVE", "InterruptOn", "approvals", "take_tool_action"]
+__all__ = ["ALL_DECISIONS", "APPROVE", "UNKNOWN_OUTCOME", "InterruptOn", "approvals", "take_tool_action"]

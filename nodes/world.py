@@ -3,6 +3,7 @@
 import uuid
 from typing import Any
 
+from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
@@ -10,6 +11,8 @@ from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of,
 from certigraph.adapters.episodes import close_episode, live_episode
 from certigraph.adapters.models.usage import current_meter
 from certigraph.adapters.protocols import Context
+from certigraph.adapters.tools.effects import open_ledger
+from certigraph.adapters.tools.positions import find_position
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.react import episode_limit
 from certigraph.nodes.tools import take_tool_action
@@ -35,7 +38,9 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
         }
     benchmark = benchmark_of(task, runtime)
     if isinstance(benchmark, Tools):
-        key = next_episode_key(state.get("episode", ""), runtime)
+        if not all(map(benchmark.is_repeatable, benchmark.loaded)):
+            open_ledger(get_config())  # refuse now, before any model is asked, what could not be done once
+        key = await next_episode_key(state.get("episode", ""), runtime)
         await call_world(benchmark.begin, task, runtime, task)
     else:
         key = f"{_thread_of(runtime) or 'run'}:{uuid.uuid4().hex[:8]}"
@@ -43,30 +48,29 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     return {"task": task, "episode": key, "history": Overwrite([]), **opened}
 
 
-def next_episode_key(previous: str, runtime: Runtime[Context]) -> str:
+async def next_episode_key(previous: str, runtime: Runtime[Context]) -> str:
     """Return the key of a thread's next episode with tools.
 
     Episodes are counted, so that a fork of the thread finds the effects that this episode had before it was forked. The
-    namespace tells apart several agents in one thread.
+    position tells apart several agents in one thread, and several runs of one of them.
 
     Args:
         previous: key of the thread's previous episode, or the empty string.
         runtime: the node's runtime.
+
+    Raises:
+        Fault: ("environment") a checkpoint of a graph around this one is not saved.
     """
     thread = _thread_of(runtime)
     if not thread:
         return f"run:{uuid.uuid4().hex}"
     _, _, number = previous.rpartition("#")
-    return f"{thread}:{_namespace_of(runtime)}#{int(number) + 1 if number.isdecimal() else 1}"
+    position = await find_position(get_config())
+    return f"{thread}:{position}#{int(number) + 1 if number.isdecimal() else 1}"
 
 
 def _thread_of(runtime: Runtime[Context]) -> str:
     return (runtime.execution_info.thread_id or "") if runtime.execution_info else ""
-
-
-def _namespace_of(runtime: Runtime[Context]) -> str:
-    namespace = runtime.execution_info.checkpoint_ns if runtime.execution_info else ""
-    return namespace.rpartition("|")[0]
 
 
 async def act(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:

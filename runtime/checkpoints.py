@@ -18,9 +18,10 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
 )
 from langgraph.checkpoint.base import id as checkpoint_ids
-from langgraph.checkpoint.serde.types import ERROR
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from certigraph.adapters.tools.effects import EFFECTS_NAMESPACE
 from certigraph.runtime.files import is_disk_full, translate_database_errors
 from certigraph.state.records import Fault
 from certigraph.state.trajectory import serializer
@@ -28,8 +29,21 @@ from certigraph.state.trajectory import serializer
 UNREACHABLE_SERVER = "the checkpoint server cannot be reached"
 """Beginning of the message of a run that ended because its checkpoints could no longer be saved."""
 
-LATEST_QUERY = "SELECT checkpoint_ns, max(checkpoint_id) FROM checkpoints WHERE thread_id = ? GROUP BY checkpoint_ns"
+OF_GRAPHS = f"checkpoint_ns <> '{EFFECTS_NAMESPACE}'"
+"""SQL condition for checkpoints of graphs. The others are entries of the effects ledger, whose ids hold no time."""
+
+OF_RESULTS = f"channel NOT IN ('{INTERRUPT}', '{RESUME}')"
+"""SQL condition for what nodes wrote, without questions to a person and the answers to them."""
+
+LATEST_QUERY = f"""
+SELECT checkpoint_ns, max(checkpoint_id) FROM checkpoints WHERE thread_id = ? AND {OF_GRAPHS} GROUP BY checkpoint_ns
+"""
 """SQL query: id of a thread's latest checkpoint in every namespace. The graph and each graph inside a node have one."""
+
+DELETE_WRITES = f"""
+DELETE FROM writes WHERE thread_id = ? AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY}) AND {OF_RESULTS}
+"""
+"""SQL statement that deletes what nodes wrote after the latest checkpoints, but no question and no answer to one."""
 
 
 _TIMESTAMP_ATTRIBUTE = "_last_v6_timestamp"
@@ -72,6 +86,8 @@ class CheckpointOrder:
             Fault: ("data") it would not, because the clock of this machine is behind.
         """
         namespace, checkpoint_id = config["configurable"].get("checkpoint_ns", ""), checkpoint["id"]
+        if namespace == EFFECTS_NAMESPACE:
+            return
         newest = self._newest.get(namespace, "")
         if checkpoint_id < newest:
             at = datetime(1582, 10, 15, tzinfo=UTC) + timedelta(microseconds=_time_of(newest) // 10)
@@ -188,8 +204,12 @@ class SqliteCheckpointSaver(SqliteSaver):
     ) -> None:
         """Save what a node wrote. Of a node that failed, save only the type of its error.
 
-        The text of an error may hold an API key.
+        The text of an error may hold an API key. The effects ledger's entry of a call is on disk before the call
+        starts, with everything that was saved before, and survives a power cut.
         """
+        if config["configurable"].get("checkpoint_ns") == EFFECTS_NAMESPACE:
+            self._save_durably(config, writes, task_id)
+            return
         failures = error_types_of(writes)
         # An interrupted run closes the file while LangGraph still hands in writes; the resumed run repeats them.
         try:
@@ -201,20 +221,34 @@ class SqliteCheckpointSaver(SqliteSaver):
         finally:
             self._deferred = False
 
-    async def prepare_resume(self, thread: str) -> None:
+    def _save_durably(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str) -> None:
+        self.conn.commit()  # what was deferred; a transaction keeps the setting that it began with
+        self.conn.execute("PRAGMA synchronous = FULL")
+        try:
+            self.put_writes(config, writes, task_id)
+        finally:
+            self.conn.execute("PRAGMA synchronous = NORMAL")
+
+    async def prepare_resume(self, thread: str, *, waited: bool = False) -> None:
         """Make new checkpoints of a thread follow the stored ones, and delete what nodes wrote after the latest one.
 
         LangGraph would use what nodes wrote after the latest checkpoint instead of running the nodes again. That is
         wrong for a node that was cancelled before its conditional edge, which has written no next node: the run would
-        end there. It would also leave updates in the state that the trajectory counts as superseded.
+        end there. It would also leave updates in the state that the trajectory counts as superseded. Questions and the
+        answers to earlier ones are kept: a node that puts several questions is not answered by the wrong one.
+
+        Args:
+            thread: id of the thread.
+            waited: whether the run had stopped at a question; what nodes wrote that ran parallel to it is then complete
+                and is kept.
 
         Raises:
             ValueError: a stored checkpoint id is not one of LangGraph's.
         """
         with self.cursor() as cursor:
             self._order.continue_from(dict(cursor.execute(LATEST_QUERY, (thread,)).fetchall()))
-            statement = f"DELETE FROM writes WHERE thread_id = ? AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})"
-            cursor.execute(statement, (thread, thread))
+            if not waited:
+                cursor.execute(DELETE_WRITES, (thread, thread))
 
     async def inner_steps(self, thread: str) -> dict[str, int]:
         """Return the superstep of the latest checkpoint of every graph inside a node, by namespace of the graph."""

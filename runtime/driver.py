@@ -14,15 +14,18 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from langgraph.runtime import Runtime
-from langgraph.types import StateSnapshot
+from langgraph.types import Command, StateSnapshot
+from pydantic import JsonValue
 
-from certigraph.adapters.benchmarks import call_world
+from certigraph.adapters.benchmarks import call_world, live_benchmark
 from certigraph.adapters.episodes import LiveEpisode, live_episode, new_scope
 from certigraph.adapters.faults import restarted_context
 from certigraph.adapters.models.usage import send_usage_to, use_call_log
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.redaction import redact_message
+from certigraph.adapters.tools.world import Tools
 from certigraph.graphs.assembly import EpisodicGraph
+from certigraph.runtime.approvals import find_questions, match_answers
 from certigraph.runtime.files import disk_full_fault, is_disk_full
 from certigraph.runtime.graph_sources import (
     AnyGraph,
@@ -179,7 +182,14 @@ class _GraphOutcome(NamedTuple):
 
 
 async def drive_run(
-    graph: AnyGraph, task: Task, context: Context, folder: Path, recorder: Recorder, *, resuming: bool = False
+    graph: AnyGraph,
+    task: Task,
+    context: Context,
+    folder: Path,
+    recorder: Recorder,
+    *,
+    resuming: bool = False,
+    answer: JsonValue = None,
 ) -> None:
     """Run a graph from its input, or from its last checkpoint, to an ending, and write the trajectory's footer.
 
@@ -190,13 +200,18 @@ async def drive_run(
         folder: the folder of the run; its name is the thread id.
         recorder: the recorder of the trajectory, which has a header already.
         resuming: whether the run was started before.
+        answer: the answer to the question for which the run waits; None if it waits for none.
+
+    Raises:
+        Fault: ("data") the checkpoints cannot be read, or the answer is not one to the run's questions. The run stays
+            as it was.
     """
     async with keep_worlds_open():
         async with open_storage(graph, folder, context, resuming=resuming) as (saver, store):
             ready = graph.copy({"checkpointer": saver, "store": store})
             if not _is_shipped(graph):
                 ready = meter_own_nodes(ready, lambda: recorder.trajectory.usage.spent())  # noqa: PLW0108 - grows
-            outcome = await _run_graph(ready, task, context, folder.name, recorder, resuming=resuming)
+            outcome = await _run_graph(ready, task, context, folder.name, recorder, resuming=resuming, answer=answer)
         if outcome.ending:
             scores, problem = await _score_run(graph, outcome.state, task, context)
             ending, message = outcome.ending, outcome.message
@@ -232,7 +247,14 @@ def _name_ending(graph: AnyGraph, state: Any, scores: Scores | None) -> NamedEnd
 
 
 async def _run_graph(
-    graph: AnyGraph, task: Task, context: Context, thread: str, recorder: Recorder, *, resuming: bool
+    graph: AnyGraph,
+    task: Task,
+    context: Context,
+    thread: str,
+    recorder: Recorder,
+    *,
+    resuming: bool,
+    answer: JsonValue,
 ) -> _GraphOutcome:
     limits = context.limits or (context.benchmark.limits if context.benchmark else Limits())
     config: Any = {
@@ -245,18 +267,22 @@ async def _run_graph(
     except Fault as fault:
         return _GraphOutcome({}, fault.ending, str(fault))
     if resuming:
-        inputs = await _prepare_input(graph, config, inputs, recorder)
+        inputs = await _prepare_input(graph, config, inputs, recorder, answer)
         before = recorder.trajectory
         # Superseded work is in no checkpoint but was paid for: it counts against the budget of the resumed run.
         superseded_usage = total_usage(e.usage for e in before.superseded).spent()
         context = restarted_context(context, before.resumes).model_copy(update={"lost": superseded_usage})
     state, ending, message = await _stream_graph(graph, inputs, config, context, recorder)
+    if isinstance(inputs, Command) and ending == "error:data":
+        await _check_answer_used(graph, config, inputs, recorder, message)
     events = recorder.trajectory.events
     superstep = float("inf")
     try:
         if state is None:
             snapshot = await graph.aget_state(config)
             if not ending and snapshot.next:
+                for question in find_questions(snapshot):
+                    recorder.write(question)
                 return _GraphOutcome(snapshot.values, "", message)  # the graph waits for an answer
             state = snapshot.values
             # The superstep that was stopped has no checkpoint; all supersteps before it have one.
@@ -290,10 +316,12 @@ async def _stream_graph(
     """
     state, waits = None, False
     try:
-        if inputs is None:
+        if inputs is None or isinstance(inputs, Command):
             await rebuild_world((await graph.aget_state(config)).values, context)
         # On a server the next step starts once the last one is saved; a file is written at once.
-        durability: Literal["sync", "async"] = "sync" if context.checkpoints else "async"
+        # Before a tool of the user is called, the choice of the call is saved.
+        saved_first = context.checkpoints or isinstance(live_benchmark(context), Tools)
+        durability: Literal["sync", "async"] = "sync" if saved_first else "async"
         with (
             send_usage_to(recorder.record_usage),
             use_call_log(partial(recorder.begin_call, max_calls=context.budget.calls)),
@@ -323,18 +351,23 @@ def _error_location(error: Exception) -> str:
     return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
 
 
-async def _prepare_input(graph: AnyGraph, config: Any, inputs: Any, recorder: Recorder) -> Any:
-    """Return the input that resumes the graph: None if there is a checkpoint, else the original input.
+async def _prepare_input(graph: AnyGraph, config: Any, inputs: Any, recorder: Recorder, answer: JsonValue) -> Any:
+    """Return the input that resumes the graph.
+
+    It is a command with the answers to open questions, None if there is a checkpoint, else the original input.
 
     Raises:
-        Fault: ("data") the checkpoints cannot be read.
+        Fault: ("data") the checkpoints cannot be read, or the answer is not one to the open questions.
     """
     thread, saver = config["configurable"]["thread_id"], cast(Any, graph.checkpointer)
+    waited = bool(recorder.trajectory.questions)
     try:
-        await saver.prepare_resume(thread)
+        await saver.prepare_resume(thread, waited=waited)
         snapshot = await graph.aget_state(config, subgraphs=True)
         step = (snapshot.metadata or {}).get("step", -1)
-        resumed = Resumed(superstep=step, scopes=await saver.inner_steps(thread))
+        answers = {} if answer is None else match_answers(find_questions(snapshot), answer, thread)
+        scopes = await saver.inner_steps(thread)
+        resumed = Resumed(superstep=step, scopes=scopes, answers=answers, waited=waited)
         events = [event for event in recorder.trajectory.events if resumed.keeps(event)]
         if _counts_usage(graph):
             _check_snapshot(thread, snapshot, events)
@@ -346,7 +379,24 @@ async def _prepare_input(graph: AnyGraph, config: Any, inputs: Any, recorder: Re
             "data", f"the checkpoints of run {thread} cannot be read ({message!r:.200}): {RESTART_ADVICE}"
         ) from error
     recorder.write(resumed)
+    if answers:
+        return Command(resume=answers)
     return None if snapshot.values else inputs
+
+
+async def _check_answer_used(
+    graph: AnyGraph, config: Any, command: Command[Any], recorder: Recorder, message: str
+) -> None:
+    """Record the questions again that are still open although they were answered: the answer could not be used.
+
+    Raises:
+        Fault: ("data") the answer could not be used; the run waits for another one.
+    """
+    pending = find_questions(await graph.aget_state(config))
+    if still_open := [question for question in pending if question.id in cast(Any, command.resume)]:
+        for question in still_open:
+            recorder.write(question)
+        raise Fault("data", message)
 
 
 def _check_snapshot(run: str, snapshot: StateSnapshot, events: Sequence[Event], scope: str = "") -> None:

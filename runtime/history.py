@@ -17,6 +17,7 @@ from certigraph.state.trajectory import (
     Event,
     Footer,
     Header,
+    Question,
     Resumed,
     Trajectory,
     TrajectoryLine,
@@ -284,6 +285,8 @@ class RunHistory:
     def __init__(self) -> None:
         self.header: Header | None = None
         self.footer: Footer | None = None
+        self.questions: list[Question] = []
+        """The questions for whose answers the run waits."""
         self.spent = dict.fromkeys(USAGE_FIELDS, 0.0)
         self.cut_prompts: list[CutPrompt] = []
         """Model calls whose prompts were cut to the model's context window."""
@@ -299,8 +302,10 @@ class RunHistory:
         if isinstance(line, Header):
             self.header = line
             self._begin()
+        elif isinstance(line, Question):
+            self.questions.append(line)
         elif isinstance(line, Footer):
-            self.footer = line
+            self.footer, self.questions = line, []
             # a view that starts with a resume was not sent the events that were superseded before
             self._raise_spent(line.usage)
         elif isinstance(line, Resumed):
@@ -318,6 +323,7 @@ class RunHistory:
         Superseded events, whose work was done again after a resume, count only as cost.
         """
         self.header, self.footer = trajectory.header, trajectory.footer
+        self.questions = [*trajectory.questions]
         self.cut_prompts = trajectory.cut_prompts
         self._begin()
         for event in trajectory.events:

@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from certigraph.adapters.models.chat_models import describe_models
+from certigraph.runtime.approvals import format_question
 from certigraph.runtime.episodes import EpisodeSummary, NumberedTurn, RefusedAction, format_plan
 from certigraph.runtime.history import NodeProgress, RunHistory
 from certigraph.runtime.result import is_goal_denied, is_solved, verdict_scores_of
@@ -23,7 +24,7 @@ from certigraph.runtime.texts import (
 )
 from certigraph.state.records import Certificate, Finding
 from certigraph.state.step import Lesson
-from certigraph.state.trajectory import Event, Footer, Header, TrajectoryLine, find_cut_prompts
+from certigraph.state.trajectory import Event, Footer, Header, Question, TrajectoryLine, find_cut_prompts
 
 # Plain lines of a task graph.
 
@@ -72,6 +73,8 @@ def plain_lines(run: RunHistory, line: TrajectoryLine) -> Iterator[str]:
         yield from _header_lines(line)
     elif isinstance(line, Footer):
         yield _ending_line(run, line)
+    elif isinstance(line, Question):
+        yield f"waits for an answer: {format_question(line)}"
     elif isinstance(line, Event) and run.rating.rated:
         yield from reward_lines(run) if "rewards" in (line.update or {}) else ()
     elif isinstance(line, Event) and run.tasks.drawn:
@@ -232,7 +235,7 @@ class LiveView:
         """Update the view with one trajectory line. A frame on a terminal is redrawn at a fixed rate."""
         with self._lock:
             self.run.take(line)
-            self._ended = time.monotonic() if isinstance(line, Footer) else None
+            self._ended = time.monotonic() if isinstance(line, Footer | Question) else None
         if self._live is None:
             longest = MAX_TASK_CHARACTERS if isinstance(line, Header) else MAX_LINE_CHARACTERS
             for text in plain_lines(self.run, line):

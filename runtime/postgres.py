@@ -34,7 +34,7 @@ from psycopg.rows import DictRow, dict_row
 from psycopg.types.json import set_json_dumps, set_json_loads
 
 from certigraph.adapters.redaction import MASK, redact_message
-from certigraph.runtime.checkpoints import UNREACHABLE_SERVER, CheckpointOrder, error_types_of
+from certigraph.runtime.checkpoints import OF_GRAPHS, OF_RESULTS, UNREACHABLE_SERVER, CheckpointOrder, error_types_of
 from certigraph.state.records import Fault
 from certigraph.state.trajectory import serializer
 
@@ -372,14 +372,16 @@ class ThreadLease:
 
 # The checkpoint saver: the counterpart of `runtime.checkpoints.SqliteCheckpointSaver`.
 
-LATEST_QUERY = """
-SELECT checkpoint_ns, max(checkpoint_id) AS checkpoint_id FROM checkpoints WHERE thread_id = %s GROUP BY checkpoint_ns
+LATEST_QUERY = f"""
+SELECT checkpoint_ns, max(checkpoint_id) AS checkpoint_id FROM checkpoints WHERE thread_id = %s AND {OF_GRAPHS}
+GROUP BY checkpoint_ns
 """
-"""SQL query: id of a thread's latest checkpoint in every namespace. The graph and each graph inside a node have one."""
+"""SQL query: id of a thread's latest checkpoint in every namespace, as in `runtime.checkpoints`."""
 
-DELETE_LATEST_WRITES = (
-    f"DELETE FROM checkpoint_writes WHERE thread_id = %s AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY})"
-)
+DELETE_WRITES = f"""
+DELETE FROM checkpoint_writes
+WHERE thread_id = %s AND (checkpoint_ns, checkpoint_id) IN ({LATEST_QUERY}) AND {OF_RESULTS}
+"""
 
 INNER_STEPS_QUERY = f"""
 SELECT checkpoint_ns, (metadata ->> 'step')::int AS step FROM checkpoints
@@ -446,15 +448,12 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         number = int(current.partition(".")[0]) if current else 0
         return f"{number + 1:032}.{uuid.uuid4().hex}"
 
-    async def prepare_resume(self, thread: str) -> None:
-        """Do what `SqliteCheckpointSaver.prepare_resume` does, on the server.
-
-        Raises:
-            ValueError: a stored checkpoint id is not one of LangGraph's.
-        """
+    async def prepare_resume(self, thread: str, *, waited: bool = False) -> None:
+        """Do what `SqliteCheckpointSaver.prepare_resume` does, on the server, with the same errors."""
 
         async def prepare(connection: Connection) -> dict[str, str]:
-            await connection.execute(DELETE_LATEST_WRITES, (thread, thread))
+            if not waited:
+                await connection.execute(DELETE_WRITES, (thread, thread))
             rows = await (await connection.execute(LATEST_QUERY, (thread,))).fetchall()
             return {row["checkpoint_ns"]: row["checkpoint_id"] for row in rows}
 

@@ -29,6 +29,7 @@ from certigraph.adapters.models.profiles import (
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Benchmark, Context, Limits
+from certigraph.adapters.tools.world import Tools
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.history import read_history
 from certigraph.runtime.result import Result
@@ -171,12 +172,16 @@ def collect_prompts(
         limits: limits of the run; by default the benchmark's.
 
     Raises:
-        UnknownName: a graph, task or profile is unknown, or `model` names no script.
+        UnknownName: a graph, task or profile is unknown, `model` names no script, or the script would call the user's
+            own tools, whose effects nothing undoes.
     """
     expert = benchmark.expert()
     name = model or ("scripted:expert" if expert else "simulated")
     if not is_scripted(name):
         raise UnknownName(f"model {name!r} is no script: name one, such as scripted:expert or simulated:act=0.2")
+    if isinstance(benchmark, Tools) and (lasting := benchmark.lasting_tools()):
+        fix = 'give Tools(..., reset=FUNCTION), or effects={"NAME": "repeatable"} for tools that only read'
+        raise UnknownName(f"the script would call {', '.join(lasting)}, and nothing undoes what they do: {fix}")
     script, chosen = chat_model(name, expert=expert), check_profile_name(profile) or "full"
     assert isinstance(script, ScriptedChat)
     size = window or (SMALL_DEFAULT_WINDOW if chosen == "small" else DEFAULT_WINDOW)

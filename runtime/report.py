@@ -4,11 +4,12 @@ The parts of the page are built in `report_plan` (predicates and attempts), `rep
 and `report_tasks` (TDP's task graph).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
+from certigraph.runtime.approvals import format_question
 from certigraph.runtime.episodes import EpisodeHistory, EpisodeSummary, RatingHistory
 from certigraph.runtime.files import check_no_links, translate_trajectory_errors
 from certigraph.runtime.history import TaskGraph, read_history
@@ -47,7 +48,7 @@ from certigraph.runtime.result import is_goal_denied, is_solved, is_user_questio
 from certigraph.runtime.texts import PASSED_LABEL, shorten_text
 from certigraph.state.records import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
 from certigraph.state.rewards import TRUE_REWARDS
-from certigraph.state.trajectory import Footer, Header, Trajectory
+from certigraph.state.trajectory import Footer, Header, Question, Trajectory
 
 # Style sheets.
 
@@ -313,22 +314,27 @@ def _report_body(trajectory: Trajectory) -> Markup:
     endings = ANSWER_BADGES if answered else FORCED_BADGES if parts.forced else ENDING_BADGES
     denied = is_goal_denied(trajectory.ending, is_solved(verdict_scores_of(trajectory.header, footer)))
     goal = ("bad", f"{parts.goal[1]}, denied by the scorer") if denied else parts.goal
-    head = _report_header(trajectory.header, footer, {GOAL: goal, **endings})
+    head = _report_header(trajectory.header, footer, {GOAL: goal, **endings}, trajectory.questions)
     return join_markup(head, totals_row(trajectory, *parts.figures), *answer, *parts.wide, columns)
 
 
-def _report_header(header: Header, footer: Footer | None, endings: EndingBadges) -> Markup:
+def _report_header(
+    header: Header, footer: Footer | None, endings: EndingBadges, questions: Sequence[Question]
+) -> Markup:
     task, message = header.task, footer.message if footer else ""
     overline = tag("p", f"{header.graph} · {task.benchmark} {task.id}", class_="overline")
     heading = tag("h1", shorten_text(task.goal, MAX_GOAL_CHARACTERS) or f"{task.benchmark} {task.id}")
-    badges = tag("p", *_badges(header, footer, endings), class_="badges")
-    paragraphs = [tag("p", message, class_="message")] if message else []
+    badges = tag("p", *_badges(header, footer, endings, questions), class_="badges")
+    messages = [message] if message else [format_question(question) for question in questions]
+    paragraphs = [tag("p", message, class_="message") for message in messages]
     return tag("header", overline, heading, badges, *paragraphs, _fact_line(header))
 
 
-def _badges(header: Header, footer: Footer | None, endings: EndingBadges) -> list[Markup]:
+def _badges(
+    header: Header, footer: Footer | None, endings: EndingBadges, questions: Sequence[Question]
+) -> list[Markup]:
     if footer is None:
-        return [tag("span", "interrupted", class_="badge idle")]
+        return [tag("span", "waits for an answer" if questions else "interrupted", class_="badge idle")]
     kind, words = endings.get(footer.ending, ("idle", f"stopped: {footer.ending}"))
     ending = tag("span", words, class_=f"badge {kind}")
     if is_user_question(header):

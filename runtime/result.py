@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
+from pydantic import JsonValue
+
 from certigraph.runtime.progress import valid_certificates
 from certigraph.runtime.texts import add_passed_count
 from certigraph.state.certified_states import (
@@ -190,6 +192,14 @@ class Result:
     def scores(self) -> Scores | None:
         """The scores by the benchmark; None if the run could not be scored."""
         return self.trajectory.footer.scores if self.trajectory.footer else None
+
+    @property
+    def questions(self) -> list[JsonValue]:
+        """What the run asks a person and waits for, in order; answer with `certigraph.resume(run, answer=...)`.
+
+        Each is the value that the graph handed to LangGraph's `interrupt`, such as the calls that need approval.
+        """
+        return [question.value for question in self.trajectory.questions]
 
     @property
     def cut_prompts(self) -> list[CutPrompt]:

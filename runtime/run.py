@@ -8,13 +8,16 @@ import asyncio
 import datetime
 import json
 import uuid
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.graph import StateGraph
+from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import load_benchmark, name_task
 from certigraph.adapters.faults import Faults
@@ -23,7 +26,9 @@ from certigraph.adapters.models.chat_models import check_model_name
 from certigraph.adapters.processes import wait_for
 from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits, complete_benchmark
 from certigraph.adapters.redaction import redact_record
+from certigraph.adapters.tools.world import Tools, check_script
 from certigraph.graphs.assembly import operators_of
+from certigraph.runtime.approvals import check_answered
 from certigraph.runtime.driver import drive_run
 from certigraph.runtime.files import (
     SETTINGS_FILE,
@@ -36,7 +41,7 @@ from certigraph.runtime.files import (
     read_run_id,
     slug_of,
 )
-from certigraph.runtime.graph_sources import AnyGraph
+from certigraph.runtime.graph_sources import AnyGraph, slots_of
 from certigraph.runtime.recorder import Listener, Recorder, lock_trajectory
 from certigraph.runtime.registry import (
     GRAPHS,
@@ -120,6 +125,8 @@ async def arun(
     named_models = (context.model, *context.roles.values()) if context.chat is None else ()
     for model in named_models:
         check_model_name(model)
+    if slots_of(compiled):  # other graphs may have a model of their own
+        check_script(live, named_models)
     check_priced(named_models, context.budget)
     Faults.read(context.faults)
     check_output_folder(out)
@@ -177,6 +184,7 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
 def resume(
     folder: Path | str,
     *,
+    answer: JsonValue = None,
     budget: Budget | None = None,
     limits: Limits | None = None,
     benchmark: Benchmark | None = None,
@@ -189,6 +197,9 @@ def resume(
 
     Args:
         folder: the folder of the run.
+        answer: the answer to the question for which the run waits (`result.questions`), in the form that the graph
+            expects: `{"type": "approve"}` or one of LangChain's other decisions for a call that needs approval. For
+            several questions, a list of answers.
         budget: a larger budget; by default the budget that the run was started with.
         limits: larger limits; by default the limits that the run was started with.
         benchmark: the benchmark object, for a run that was started with one.
@@ -198,11 +209,14 @@ def resume(
         on_error: what happens when the ending is `error:<boundary>`: "warn", "raise" or "ignore", as in `run`.
 
     Raises:
-        Fault: the folder holds no run, the run has reached a final ending, or an earlier version started it.
+        UnknownName: the run waits for an answer, and none was given; the message has the question.
+        Fault: the folder holds no run, the run has reached a final ending, or an earlier version started it; or the
+            answer cannot be used, and the run waits for another one.
         RunFailed: the run failed and `on_error` is "raise".
     """
     check_on_error(on_error)
     changes: dict[str, Any] = {
+        "answer": answer,
         "budget": budget,
         "limits": limits,
         "benchmark": benchmark,
@@ -216,6 +230,7 @@ def resume(
 async def aresume(
     folder: Path | str,
     *,
+    answer: JsonValue = None,
     budget: Budget | None = None,
     limits: Limits | None = None,
     benchmark: Benchmark | None = None,
@@ -236,6 +251,8 @@ async def aresume(
         raise Fault(
             "data", f"{reason} cannot restore: it can be read and reported; start it again with `certigraph run`"
         )
+    if answer is None:
+        check_answered(trajectory.questions, folder)
     context = _attach_chat_model(load_settings(folder), header, chat)
     load = partial(load_benchmark, header.task.benchmark, context.data)
     live = complete_benchmark(benchmark or _load_named(header, "benchmark", load))
@@ -247,7 +264,7 @@ async def aresume(
             listener(header)
             for event in trajectory.events:
                 listener(event)
-        await drive_run(compiled, header.task, context, folder, recorder, resuming=True)
+        await drive_run(compiled, header.task, context, folder, recorder, resuming=True, answer=answer)
     return report_failure(Result(folder, recorder.trajectory), on_error)
 
 
@@ -291,7 +308,9 @@ async def complete_run(
     """Bring the run of a folder to its ending: start it, resume it, or return it if it is finished.
 
     A run that was cut off or ended `error:<boundary>` is resumed from its last checkpoint, so that it keeps its
-    certificates. A run with any other ending, a spent budget included, is returned unchanged.
+    certificates. A run with any other ending, a spent budget included, is returned unchanged, and so is one that waits
+    for an answer. Where the user's own tools have a `reset`, one run is made at a time, and a run that was cut off
+    starts again, because other cases may have changed what it left.
 
     Args:
         folder: the folder of the run, which need not exist; its name is the run id.
@@ -304,9 +323,20 @@ async def complete_run(
     Raises:
         Fault: another process is writing the run, or it cannot be resumed.
     """
+    async with _take_turn(live):
+        result = await _bring_to_ending(folder, graph, live, task, context, listener)
+    await drop_checkpoints(folder, result.ending, load_settings(folder))
+    return result
+
+
+async def _bring_to_ending(
+    folder: Path, graph: AnyGraph, live: Benchmark, task: str, context: Context, listener: Listener | None
+) -> Result:
+    if has_run(folder) and _needs_resume(folder) and isinstance(live, Tools) and live.reset:
+        await _clear_run(folder)
     if not has_run(folder):
         chosen = live.task(task)
-        result = await arun(
+        return await arun(
             graph,
             live,
             chosen,
@@ -316,15 +346,32 @@ async def complete_run(
             listener=listener,
             on_error="ignore",
         )
-    elif _needs_resume(folder):
-        own = None if graph.name in GRAPHS else graph
-        result = await aresume(
-            folder, benchmark=live, graph=own, chat=context.chat, listener=listener, on_error="ignore"
-        )
-    else:
-        result = Result(folder)
-    await drop_checkpoints(folder, result.ending, load_settings(folder))
-    return result
+    result = Result(folder)
+    if not _needs_resume(folder) or result.questions:
+        return result
+    own = None if graph.name in GRAPHS else graph
+    return await aresume(folder, benchmark=live, graph=own, chat=context.chat, listener=listener, on_error="ignore")
+
+
+_TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakKeyDictionary[Tools, asyncio.Lock]] = WeakKeyDictionary()
+"""By event loop, a lock for each benchmark whose runs are made one at a time."""
+
+
+@asynccontextmanager
+async def _take_turn(live: Benchmark) -> AsyncIterator[None]:
+    """Wait until no other run of this process uses what the `reset` of the user's own tools brings to its beginning."""
+    if not (isinstance(live, Tools) and live.reset):
+        yield
+        return
+    locks = _TURNS.setdefault(asyncio.get_running_loop(), WeakKeyDictionary())
+    async with locks.setdefault(live, asyncio.Lock()):
+        yield
+
+
+async def _clear_run(folder: Path) -> None:
+    with lock_trajectory(folder / TRAJECTORY_FILE):
+        await delete_thread(folder, _load_run_context(folder))
+        _delete_files(folder)
 
 
 def _needs_resume(folder: Path) -> bool:

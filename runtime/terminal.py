@@ -404,7 +404,7 @@ def _frame_title(run: RunHistory) -> Text:
 
 def _ending_text(run: RunHistory) -> Text | None:
     if run.footer is None:
-        return None
+        return Text("waits for an answer", style="bold yellow") if run.questions else None
     scores = verdict_scores_of(run.header, run.footer)
     denied = is_goal_denied(run.footer.ending, is_solved(scores))
     style = "bold yellow" if denied else "bold green" if run.footer.ending == GOAL else "bold red"

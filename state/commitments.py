@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from certigraph.state.run import Commitment, Evidence
-from certigraph.state.tools import ToolCall
+from certigraph.state.tools import NOT_MADE, ToolCall
 
 CommitmentLevel = Literal["tools", "arguments"]
 """What is committed to: the tools that a task may use, or also where the values of their arguments come from."""
@@ -37,10 +37,27 @@ def split_answers(evidence: Evidence) -> list[SourcedText]:
     headings = list(ENTRY_HEADING.finditer(evidence.view))
     starts = [heading.start() for heading in headings]
     ends = [*starts[1:], len(evidence.view)] if starts else []
+    texts = (evidence.view[heading.end() : end].partition("\n")[2] for heading, end in zip(headings, ends, strict=True))
     return [
-        SourcedText(evidence.view[heading.end() : end].partition("\n")[2], frozenset({heading[1]}))
-        for heading, end in zip(headings, ends, strict=True)
+        SourcedText(text, frozenset({heading[1]}))
+        for heading, text in zip(headings, texts, strict=True)
+        if not text.startswith(NOT_MADE)  # the reason for which a call was refused is no tool's answer
     ]
+
+
+def describe_commitment(commitment: Commitment) -> str:
+    """Describe a commitment for those who plan and act."""
+    if not commitment.tools:
+        return "No tool may be called for this task."
+    lines = [f"Only these tools may be called for this task: {', '.join(commitment.tools)}."]
+    if commitment.origins is not None:
+        lines.append("Arguments hold what the task says and what you write yourself. From answers of tools may come:")
+        lines += [
+            f"- {argument} of {tool}: from {', '.join(sources)}"
+            for tool, arguments in commitment.origins.items()
+            for argument, sources in arguments.items()
+        ] or ["- nothing"]
+    return "\n".join(lines)
 
 
 def find_problem(commitment: Commitment, call: ToolCall, task: str, answers: Sequence[SourcedText]) -> str:
@@ -65,10 +82,10 @@ def find_problem(commitment: Commitment, call: ToolCall, task: str, answers: Seq
     for name, value in call.args.items():
         allowed_tools = frozenset(allowed_by_argument.get(name, ()))
         for text in _leaves(value):
-            if source := _find_foreign_source(text, task, answers, allowed_tools):
-                known = ", ".join(sorted(allowed_tools)) or "no tool"
-                where = f"{name} of {call.name} holds {text!r:.80}, which comes from {source}"
-                return f"{where}; it may come from the task or from the answers of {known}"
+            if found := _find_foreign_part(text, task, answers, allowed_tools):
+                allowed = f" or from the answers of {', '.join(sorted(allowed_tools))}" if allowed_tools else " alone"
+                where = f"{name} of {call.name} holds {found.text!r:.80}, from an answer of"
+                return f"{where} {', '.join(sorted(found.tools))}; it may come from the task{allowed}"
     return ""
 
 
@@ -89,15 +106,17 @@ def _leaves(value: Any) -> Iterator[str]:
                 yield from _leaves(part)
 
 
-def _find_foreign_source(text: str, task: str, answers: Sequence[SourcedText], allowed: frozenset[str]) -> str:
-    """Return a tool whose answer a text comes from although it is not allowed; empty if there is none."""
-    for part in (text, *_identifiers(text), *_word_sequences(text)):
+def _find_foreign_part(
+    text: str, task: str, answers: Sequence[SourcedText], allowed: frozenset[str]
+) -> SourcedText | None:
+    """Return a part of a text that comes from an answer which is not allowed, with its source; None without one."""
+    for part in (*_identifiers(text), *_word_sequences(text), text):
         if not part.strip() or _contains(task, part):
             continue
         holders = [answer.tools for answer in answers if _contains(answer.text, part)]
         if holders and not any(tools & allowed for tools in holders):
-            return f"an answer of {', '.join(sorted(holders[0]))}"
-    return ""
+            return SourcedText(part, holders[0])
+    return None
 
 
 def _identifiers(text: str) -> Iterable[str]:

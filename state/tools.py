@@ -24,6 +24,9 @@ CALLS = "calls"
 MAX_EVIDENCE = 80_000
 """Characters of the evidence that keeps the answers of tools: some 20,000 tokens. The oldest answers are cut first."""
 
+NOT_MADE = "(not made) "
+"""Beginning of the entry of a call that was refused."""
+
 ENTRY_FORGERY = re.compile(r"^\[(?=action \d)", re.MULTILINE)
 """Beginning of a line in an answer that looks like the heading of another entry; such a line is indented."""
 
@@ -102,7 +105,10 @@ def add_answers(evidence: Evidence, step: int, answers: Sequence[tuple[ToolCall,
         step: number of the action, from 1.
         answers: calls with their answers.
     """
-    entries = [f"[action {step}: {call}]\n{ENTRY_FORGERY.sub(' [', text.strip())}" for call, text in answers]
+    entries = [
+        f"[action {step}: {call}]\n{NOT_MADE if call.refused else ''}{ENTRY_FORGERY.sub(' [', text.strip())}"
+        for call, text in answers
+    ]
     view = "\n\n".join(filter(None, (evidence.view, *entries)))
     sources = dict.fromkeys((*evidence.sources, *(f"action {step}: {call.name}" for call, _ in answers)))
     return Evidence(view=cut_oldest(view, MAX_EVIDENCE), sources=tuple(sources))

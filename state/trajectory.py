@@ -131,8 +131,9 @@ def _validator(kind: Any) -> TypeAdapter[Any]:
 # The trajectory of a run is append-only JSONL: a header, one line per execution of a node, and a footer.
 #
 # An incomplete last line (after a crash) is ignored. After a resume, events that are later than the checkpoint are
-# superseded: the reader drops their updates and keeps their cost. A model call has a line of its own before its
-# request is sent; a call that no event records, because the run was killed, counts as superseded too.
+# superseded: the reader drops their updates and keeps their cost. A question stays open until the run is resumed. A
+# model call has a line of its own before its request is sent; a call that no event records, because the run was killed,
+# counts as superseded too.
 
 SCHEMA_VERSION = 5
 """Version of the trajectory schema in which lines are written."""
@@ -217,11 +218,26 @@ class Resumed(Record):
     superstep: int
     scopes: dict[str, int] = Field(default_factory=dict)
     """Supersteps of the latest checkpoints of graphs inside nodes, by namespace of the graph."""
+    answers: dict[str, JsonValue] = Field(default_factory=dict)
+    """Answers to the run's open questions, by id of the question."""
+    waited: bool = False
+    """Whether the run had stopped at a question, so that nodes which ran parallel to it are finished too."""
 
     def keeps(self, event: Event) -> bool:
         """Return whether the checkpoints from which the run was resumed contain an event before this line."""
         latest = self.scopes.get(event.scope, -1) if event.scope else self.superstep
-        return event.superstep <= latest and event.update is not None
+        return event.superstep <= latest + self.waited and event.update is not None
+
+
+class Question(Record):
+    """A question that the graph put to a person (`interrupt`). The run waits until it is resumed with an answer."""
+
+    type: Literal["question"] = "question"
+    id: str
+    """LangGraph's id of the interrupt."""
+    value: JsonValue
+    """What the graph handed to `interrupt`."""
+    node: str = ""
 
 
 class Footer(Record):
@@ -261,7 +277,7 @@ def find_cut_prompts(events: Iterable[Event]) -> list[CutPrompt]:
     return found
 
 
-TrajectoryLine = Header | CallStarted | Event | Resumed | Footer
+TrajectoryLine = Header | CallStarted | Event | Question | Resumed | Footer
 """Any line of a trajectory."""
 
 
@@ -275,6 +291,8 @@ class Trajectory(Record):
     footer: Footer | None = None
     resumes: int = 0
     """How often the run was resumed."""
+    questions: list[Question] = Field(default_factory=list)
+    """The questions for whose answers the run waits."""
 
     @property
     def ending(self) -> str:
@@ -326,6 +344,7 @@ def assemble_trajectory(lines: Iterable[TrajectoryLine]) -> Trajectory:
     events: list[Event] = []
     superseded: list[Event] = []
     started: dict[int, CallStarted] = {}
+    questions: list[Question] = []
     resumes = 0
     for line in lines:
         match line:
@@ -337,17 +356,21 @@ def assemble_trajectory(lines: Iterable[TrajectoryLine]) -> Trajectory:
                 events.append(line)
                 for id_ in recorded_call_ids(line):
                     started.pop(id_, None)
+            case Question():
+                questions.append(line)
             case Footer():
-                footer = line
+                footer, questions = line, []
             case Resumed():
                 superseded += [*(e for e in events if not line.keeps(e)), *_unrecorded_events(started.values())]
                 events = [e for e in events if line.keeps(e)]
-                started, footer = {}, None
+                started, footer, questions = {}, None, []
                 resumes += 1
     if header is None:
         raise Fault("data", "the trajectory has no header line: its run was stopped before it started; start it again")
     superseded += _unrecorded_events(started.values())
-    return Trajectory(header=header, events=events, superseded=superseded, footer=footer, resumes=resumes)
+    return Trajectory(
+        header=header, events=events, superseded=superseded, footer=footer, resumes=resumes, questions=questions
+    )
 
 
 def recorded_call_ids(event: Event) -> list[int]:
@@ -502,12 +525,15 @@ class TupleSerializer(JsonPlusSerializer):
         return super().dumps_typed(_mark_tuples(obj))
 
 
-def serializer() -> JsonPlusSerializer:
+def serializer(*types: type[Any]) -> JsonPlusSerializer:
     """Return a checkpoint serializer that restores all record types defined so far and refuses other classes.
 
     A checkpoint saver of your own needs it: `SqliteSaver(connection, serde=serializer())`.
+
+    Args:
+        *types: classes of your own that are restored too, such as an agent's `response_format`.
     """
-    allowed = [(record.__module__, record.__name__) for record in _subclasses_of(Record)]
+    allowed = [(kind.__module__, kind.__name__) for kind in (*_subclasses_of(Record), *types)]
     return TupleSerializer(allowed_msgpack_modules=[*allowed, (__name__, tuple_of.__name__)])
 
 

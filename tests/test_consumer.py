@@ -93,4 +93,6 @@ def test_the_application_runs(tmp_path: Path):
     assert result["scores"] == [1.0, 1.0]
     assert result["certificates"] == [4, 2]
     assert result["graphs"] == ["sdp"] * 5 + ["react", "step", "tdp"]
+    assert result["agents"] == ["sdp", "sdp", "tdp", "step", "react", "plan_and_act", "pbai"]
+    assert result["extended"] == 2
     assert result["ask"] == "goal"

@@ -23,6 +23,7 @@ def test_wheel_runs_outside_the_checkout(tmp_path: Path) -> None:
         assert f"certigraph/{folder}/__init__.py" in names
     assert "certigraph/py.typed" in names
     assert "certigraph/evaluation/published/sdp.json" in names
+    assert "certigraph/cli/templates/agent.py.txt" in names
     site = tmp_path / "site"
     subprocess.run([*pip, "install", "--no-deps", "--target", str(site), str(wheel)], check=True)
     code = f"import sys; sys.path.insert(0, {str(site)!r}); import certigraph; print(certigraph.__file__); "

@@ -3,7 +3,6 @@
 A comment `# -> LITERAL` after an expression states its value. Every other comment explains.
 """
 
-import ast
 import re
 import shlex
 import warnings
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from readme_blocks import check_block
+from scripted_endpoint import Call, scripted_endpoint
 from typer.testing import CliRunner
 
 from certigraph import RunFailedWarning, ScriptedModelWarning, cli
@@ -43,25 +44,12 @@ NOT_RUN = {
 }
 """Commands of the start block that this file does not run, each with what it needs."""
 
-
-def check_block(source: str, names: dict[str, Any]) -> int:
-    """Execute a block statement by statement, compare every `# -> LITERAL`, and return how many there were."""
-    lines, compared = source.splitlines(), 0
-    for statement in ast.parse(source).body:
-        _, arrow, literal = lines[(statement.end_lineno or 1) - 1].partition("# -> ")
-        if not arrow:
-            exec(compile(ast.Module([statement], []), "README.md", "exec"), names)
-            continue
-        assert isinstance(statement, ast.Expr), f"a value is stated of what is no expression: {ast.unparse(statement)}"
-        found = eval(compile(ast.Expression(statement.value), "README.md", "eval"), names)
-        assert found == ast.literal_eval(literal), f"{ast.unparse(statement)} is {found!r}, README says {literal}"
-        compared += 1
-    return compared
+TOOL_CALLS: list[Call] = [("look_up_order", {"number": 17}), ("refund_order", {"number": 17, "amount": 49.9})]
 
 
 def test_a_wrong_value_in_an_example_is_found() -> None:
     assert check_block("x = 1\nx + 1  # -> 2\nx  # explains", {}) == 1
-    with pytest.raises(AssertionError, match="README says 3"):
+    with pytest.raises(AssertionError, match="the document says 3"):
         check_block("1 + 1  # -> 3", {})
 
 
@@ -69,12 +57,15 @@ def test_a_wrong_value_in_an_example_is_found() -> None:
 def test_python_examples_run_and_state_true_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
-    names: dict[str, object] = {}
-    with warnings.catch_warnings():
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    names: dict[str, Any] = {}
+    with warnings.catch_warnings(), scripted_endpoint("Order 17 is refunded.", TOOL_CALLS, "Refunded.") as endpoint:
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", endpoint.url)  # in place of OpenAI's, for the agent with tools
         for kind in (RunFailedWarning, ScriptedModelWarning):  # no example fails, none leaves its model unnamed
             warnings.simplefilter("error", kind)
         compared = sum(check_block(block, names) for block in PYTHON)
     assert compared == sum(block.count("# -> ") for block in PYTHON) >= 8
+    assert endpoint.made == len(TOOL_CALLS)
 
 
 def test_first_example_is_as_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from certigraph.adapters.models.experts import (
 )
 from certigraph.adapters.models.scripts import current_situation
 from certigraph.adapters.protocols import MIN_NODES, MIN_PLAN, Responder
-from certigraph.adapters.tools.operators import HOLDS
+from certigraph.adapters.tools.definitions import HOLDS
 from certigraph.adapters.tools.world import ANSWER_ARGUMENT
 from certigraph.state.commitments import SourcedText, find_problem
 from certigraph.state.records import Predicate, Step, Task

@@ -9,8 +9,8 @@ from langchain_core.tools import BaseTool, StructuredTool
 from certigraph.adapters.agentdojo.attacks import create_injections
 from certigraph.adapters.processes import import_extra
 from certigraph.adapters.protocols import PAPER_LIMITS, Responder
+from certigraph.adapters.tools.definitions import bound_text
 from certigraph.adapters.tools.effects import ToolAnswer
-from certigraph.adapters.tools.loading import bound_text
 from certigraph.adapters.tools.world import Case, Tools, ToolsEnvironment
 from certigraph.state.records import Action, Observation, Scores, Task
 from certigraph.state.tools import ToolCall, calls_of

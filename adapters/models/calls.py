@@ -348,8 +348,14 @@ def _correction_messages(form: AnswerForm[A], error: _UnusableError | None) -> l
     """
     if error is None or form.schema is None:
         return []
-    note = f"That answer cannot be used: {error.reason}.\n{format_schema(form.schema)}"
-    return [AIMessage(error.text[:MAX_SHOWN_ANSWER_CHARACTERS]), HumanMessage(note)]
+    request = CALL_AGAIN if form.tools else format_schema(form.schema)
+    note = f"That answer cannot be used: {error.reason}.\n{request}"
+    return [AIMessage(error.text[:MAX_SHOWN_ANSWER_CHARACTERS] or EMPTY_ANSWER), HumanMessage(note)]
+
+
+CALL_AGAIN = "Make the call again, corrected."
+EMPTY_ANSWER = "(empty)"
+"""Shown in place of an empty answer, because endpoints refuse messages without text."""
 
 
 def _format_validation_error(error: ParseError | ValidationError) -> str:

@@ -228,8 +228,12 @@ async def _bind_tools(model: BaseChatModel, parameters: Mapping[str, Any], promp
 
 
 def _format_tool_calls(message: Any) -> str:
-    """Format the tool calls of a message as JSON, with its text as the thought; without any call, its text alone."""
-    calls = [{"name": call["name"], "args": call["args"]} for call in getattr(message, "tool_calls", ())]
+    """Format the tool calls of a message as JSON, with its text as the thought; without any call, its text alone.
+
+    Calls whose arguments are no JSON are included with the text of these, so that the model is shown its mistake.
+    """
+    made = [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
+    calls = [{"name": call["name"], "args": call["args"]} for call in made]
     return json.dumps({"thought": message.text, "calls": calls}) if calls else str(message.text)
 
 

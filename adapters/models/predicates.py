@@ -4,6 +4,7 @@ The generic operators (`nodes/sdp.py`) and those of benchmarks ask the same ques
 knows, such as the names of its places, as `notes`.
 """
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
@@ -12,7 +13,7 @@ from typing import Annotated, Literal
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, create_model
 
-from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.benchmarks import context_of, limits_of, live_benchmark
 from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
 from certigraph.adapters.models.prompts import (
     Prompt,
@@ -442,18 +443,28 @@ async def ask_verdict(
 
 def _to_verdict(answer: FullHolds, most: int, state: ValidateView) -> Verdict:
     # Evidence that the world did not show is no evidence.
-    quoted, depth = one_line(answer.evidence), min(answer.holds, most)
+    depth = min(answer.holds, most)
     shown = (state["evidence"].view, *(text for turn in state["turns"] for text in (turn.observation, turn.seen)))
     facts = dict(enumerate(state["facts"], 1))
     return Verdict(
         depth=depth,
         reason=answer.reason,
-        evidence=quoted if any(quoted.lower() in one_line(text).lower() for text in shown) else "",
+        evidence=_select_quotations(answer.evidence, shown),
         decided_by="model",
         facts=tuple(filter(None, map(unquote_line, answer.established))),
         outdated=tuple(facts[number].text for number in answer.outdated if number in facts),
         unreachable=not answer.reachable and depth < most,
     )
+
+
+def _select_quotations(evidence: str, shown: Sequence[str]) -> str:
+    """Return the words that the world showed; of several passages, those that it showed."""
+    texts = [one_line(text).lower() for text in shown]
+    for passages in ([evidence], evidence.splitlines(), re.split(r"[;\n]|\.\.\.", evidence)):
+        quoted = [one_line(passage).strip("\"' ") if len(passages) > 1 else one_line(passage) for passage in passages]
+        if found := [one for one in quoted if one and any(one.lower() in text for text in texts)]:
+            return " ... ".join(found)
+    return ""
 
 
 async def _ask_small_verdict(
@@ -479,11 +490,16 @@ async def _verdict_prompt(
     before += f"Conditions, in order; the first one is the target:\n{numbered_list(p.text for p in judged)}\n\n"
     before += f"Established by earlier answers; later actions may have changed it:\n{format_facts(state['facts'])}\n\n"
     after = f"\n{notes.strip()}\n" if notes.strip() else ""
-    after += f"\nThe world now:\n{quote(view)}\n" if view else ""
+    benchmark = live_benchmark(context_of(runtime))
+    heading = ALL_ANSWERS if benchmark and benchmark.accumulates else "The world now"
+    after += f"\n{heading}:\n{quote(view)}\n" if view else ""
     history = format_history(state["turns"], VALIDATOR + before + after, profile)
     shown = f"The latest actions, which are to be judged, and the world's answers:\n{quote_history(history)}\n"
     return build_prompt(runtime, before + shown + after, role=VALIDATOR, cut=history.cut)
 
+
+ALL_ANSWERS = "All answers so far, in their order; what an earlier one says may have changed since"
+"""Heading of a view that consists of the answers."""
 
 VALIDATOR = """\
 You check progress in a world that you know by text alone. You get the conditions of a plan in the order in which they

@@ -111,8 +111,9 @@ def read_calls(text: str, shape: Schema, tools: Sequence[OfferedTool]) -> ToolCh
     Raises:
         ParseError: there is none, or a call names no offered tool or has arguments that do not fit.
     """
-    value = parse_reply(text, shape)
-    given, known = value.get("calls"), {tool.name: tool for tool in tools}
+    known = {tool.name: tool for tool in tools}
+    value = parse_reply(text, shape) if "{" in text else {}
+    given = value.get("calls")
     if isinstance(given, dict):
         given = [given]
     if not isinstance(given, list) or not given:

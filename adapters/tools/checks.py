@@ -21,9 +21,10 @@ from pydantic.errors import PydanticUserError
 from certigraph.adapters.models.predicates import ask_verdict
 from certigraph.adapters.models.prompts import bullet_list, one_line
 from certigraph.adapters.models.scripts import use_about
+from certigraph.adapters.processes import run_in_lone_thread
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.redaction import redact_message
-from certigraph.adapters.tools.loading import bound_text
+from certigraph.adapters.tools.definitions import bound_text
 from certigraph.state.records import Fault, Predicate, Stopped, Verdict
 from certigraph.state.sdp import ValidateView
 
@@ -213,7 +214,7 @@ async def _call(function: CheckFunction, arguments: dict[str, Any]) -> Any:
     method = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(method):
         return await function(**arguments)
-    found = await asyncio.to_thread(function, **arguments)  # a check may block, and then has to end at its deadline
+    found = await run_in_lone_thread(function, **arguments)
     return await found if inspect.isawaitable(found) else found
 
 
@@ -275,8 +276,8 @@ async def judge_by_checks(
 ) -> Verdict:
     """Judge how many of the plan's next conditions hold: by checks where they match, else by the model.
 
-    The model is asked only for conditions before the first one that a check finds false, and not where checks decide
-    all of these.
+    The model judges only conditions before the first one that a check finds false, and is not called where checks
+    decide all of these.
 
     Args:
         state: the view of Validate.
@@ -294,8 +295,8 @@ async def judge_by_checks(
     notes = CHECKED_NOTE.format(known=bullet_list(known)) if known else ""
     open_conditions = [one.condition for one in left]
     with use_about({"tail": open_conditions}):
-        asked = await ask_verdict(state, runtime, tail=open_conditions, notes=notes)
-    return _combine(span, refuted, asked, left)
+        by_model = await ask_verdict(state, runtime, tail=open_conditions, notes=notes)
+    return _combine(span, refuted, by_model, left)
 
 
 async def _check_tail(
@@ -311,19 +312,19 @@ async def _check_tail(
     return span, None
 
 
-def _combine(span: Sequence[_Judged], refuted: _Judged | None, asked: Verdict, left: Sequence[_Judged]) -> Verdict:
+def _combine(span: Sequence[_Judged], refuted: _Judged | None, by_model: Verdict, left: Sequence[_Judged]) -> Verdict:
     """Return the verdict on the conditions of `span`, of which the model judged those in `left`."""
-    depth = span.index(left[asked.depth]) if asked.depth < len(left) else len(span)
+    depth = span.index(left[by_model.depth]) if by_model.depth < len(left) else len(span)
     by_code = [one for one in span[:depth] if not one.is_open]
     undecided = [one for one in span[: depth + 1] if one.is_open and one.outcome]
     at_end = [refuted] if refuted and depth == len(span) else []
     quotes = [one.outcome.shown for one in by_code if one.outcome]
-    return asked.model_copy(
+    return by_model.model_copy(
         update={
             "depth": depth,
-            "reason": "; ".join(filter(None, [*map(str, [*by_code, *undecided]), asked.reason, *map(str, at_end)])),
-            "evidence": "; ".join(filter(None, [*quotes, asked.evidence if asked.depth else ""])),
-            "decided_by": "code" if by_code and not asked.depth else asked.decided_by,
+            "reason": "; ".join(filter(None, [*map(str, [*by_code, *undecided]), by_model.reason, *map(str, at_end)])),
+            "evidence": "; ".join(filter(None, [*quotes, by_model.evidence if by_model.depth else ""])),
+            "decided_by": "code" if by_code and not by_model.depth else by_model.decided_by,
         }
     )
 

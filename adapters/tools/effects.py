@@ -17,14 +17,17 @@ from uuid import NAMESPACE_OID, uuid4, uuid5
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointMetadata, empty_checkpoint
 
-from certigraph.adapters.processes import is_invoked, run_in_thread
-from certigraph.state.records import Fault, Record
+from certigraph.adapters.tools.positions import (
+    CHECKPOINTER_KEY,
+    CHECKPOINTS_KEY,
+    DURABILITY_KEY,
+    await_checkpoint,
+    use_saver,
+)
+from certigraph.state.records import Arguments, Fault, Record
 
 EFFECTS_NAMESPACE = "certigraph:effects"
 """Checkpoint namespace of the ledger's entries."""
-
-CHECKPOINTER_KEY = "__pregel_checkpointer"
-"""Key under which LangGraph keeps a run's checkpointer in `configurable`."""
 
 STARTED, FINISHED_CALL, PAUSED, REPEAT = "started", "finished", "paused", "repeat"
 """Lines of an entry.
@@ -32,6 +35,9 @@ STARTED, FINISHED_CALL, PAUSED, REPEAT = "started", "finished", "paused", "repea
 A call is `paused` if the tool itself interrupted the graph; it then starts again when the graph is resumed. `repeat` is
 a person's decision that a call whose outcome is unknown did not happen.
 """
+
+QUESTION = "question"
+"""Name of the lines in which the questions of a run of a node are kept."""
 
 
 class ToolAnswer(Record):
@@ -50,6 +56,19 @@ class LedgerEntry(NamedTuple):
     running: bool = False
     """Whether the latest start has neither an answer nor a decision: the outcome is unknown, or the call runs now."""
     answer: ToolAnswer | None = None
+
+
+class LoggedQuestion(Record):
+    """A question to a person: of a node about calls of unknown outcome, or of a tool that it called."""
+
+    key: str = ""
+    """Key of the call whose tool asked."""
+    calls: tuple[tuple[str, int], ...] = ()
+    """Keys and attempts of the calls that the node asked about."""
+    shown: tuple[Arguments, ...] = ()
+    """Those calls as they were shown."""
+    passed: int = 0
+    """Number of answers before this one that were given to earlier questions once more."""
 
 
 class Ledger(Protocol):
@@ -71,6 +90,14 @@ class Ledger(Protocol):
         """Enter that an attempt is PAUSED, or that a person decided to REPEAT it."""
         ...
 
+    async def read_questions(self, task: str) -> list[LoggedQuestion]:
+        """Return the questions of a run of a node so far, in order."""
+        ...
+
+    async def append_question(self, task: str, number: int, question: LoggedQuestion) -> None:
+        """Enter the next question of a run of a node."""
+        ...
+
 
 class MemoryLedger:
     """Ledger of a graph without a checkpointer, which can neither be resumed nor forked: calls are entered nowhere."""
@@ -87,6 +114,13 @@ class MemoryLedger:
         """Do nothing."""
 
     async def note(self, key: str, attempt: int, line: str) -> None:
+        """Do nothing."""
+
+    async def read_questions(self, task: str) -> list[LoggedQuestion]:
+        """Return nothing."""
+        return []
+
+    async def append_question(self, task: str, number: int, question: LoggedQuestion) -> None:
         """Do nothing."""
 
 
@@ -130,39 +164,73 @@ class CheckpointLedger:
         """Enter that an attempt is PAUSED, or that a person decided to REPEAT it."""
         await self._write(key, f"{line}:{attempt}", True)
 
+    async def read_questions(self, task: str) -> list[LoggedQuestion]:
+        """Return the questions of a run of a node so far, in order."""
+        lines = await self._read_lines(f"{QUESTION}|{task}") or {}
+        return [LoggedQuestion.model_validate(lines[f"{QUESTION}:{number}"]) for number in range(len(lines))]
+
+    async def append_question(self, task: str, number: int, question: LoggedQuestion) -> None:
+        """Enter the next question of a run of a node."""
+        key = f"{QUESTION}|{task}"
+        if number == 0:
+            await self._create(key)
+        await self._write(key, f"{QUESTION}:{number}", question.as_json())
+
     async def _read_lines(self, key: str) -> dict[str, Any] | None:
-        found = await self._use("get_tuple", self._config(key))
+        found = await use_saver(self._saver, "get_tuple", self._config(key))
         return None if found is None else {channel: value for _, channel, value in found.pending_writes or ()}
 
     async def _create(self, key: str) -> None:
         config = self._config(key)
         checkpoint = {**empty_checkpoint(), "id": config["configurable"]["checkpoint_id"]}
         metadata: CheckpointMetadata = {"source": "update", "step": 0, "parents": {}}
-        await self._use("put", self._config(key, checkpoint=False), checkpoint, metadata, {})
+        await use_saver(self._saver, "put", self._config(key, checkpoint=False), checkpoint, metadata, {})
 
     async def _write(self, key: str, line: str, value: object) -> None:
         task = str(uuid5(NAMESPACE_OID, f"{key}|{line}"))
         # A write that has begun is completed even if the run is cancelled: a lost answer would become a question.
-        await asyncio.shield(self._use("put_writes", self._config(key), [(line, value)], task))
+        await asyncio.shield(use_saver(self._saver, "put_writes", self._config(key), [(line, value)], task))
 
     def _config(self, key: str, *, checkpoint: bool = True) -> RunnableConfig:
         place = {"thread_id": self._thread, "checkpoint_ns": EFFECTS_NAMESPACE}
         named = {"checkpoint_id": str(uuid5(NAMESPACE_OID, key))} if checkpoint else {}
         return {"configurable": {**place, **named}}
 
-    async def _use(self, method: str, *args: Any) -> Any:
-        if is_invoked():  # the checkpointer may lack async methods
-            return await run_in_thread(getattr(self._saver, method), *args)
-        return await getattr(self._saver, f"a{method}")(*args)
-
 
 def open_ledger(config: RunnableConfig) -> Ledger:
-    """Return the ledger of a node's run: in the graph's checkpointer, if it has one."""
+    """Return the ledger of a node's run: in the graph's checkpointer, if it has one.
+
+    Raises:
+        Fault: ("environment") checkpoints are saved only at the end of the run, so that a crash would lose the place
+            of a call, and its effect might happen twice.
+    """
     configurable = config.get("configurable", {})
     saver, thread = configurable.get(CHECKPOINTER_KEY), configurable.get("thread_id")
-    if isinstance(saver, BaseCheckpointSaver) and thread:
-        return CheckpointLedger(saver, str(thread))
-    return MemoryLedger()
+    if not isinstance(saver, BaseCheckpointSaver) or not thread:
+        return MemoryLedger()
+    if configurable.get(DURABILITY_KEY) == "exit":
+        reason = "durability='exit' saves nothing before the run has ended, so that effects might happen twice"
+        raise Fault("environment", f"{reason}: invoke the outermost graph with durability='sync'")
+    return CheckpointLedger(saver, str(thread))
+
+
+async def await_saved_state(config: RunnableConfig) -> None:
+    """Wait until the state in which a call was chosen is saved, so that a resumed run does not choose another one.
+
+    With durability "sync" it is saved before the node runs. Otherwise LangGraph saves in the background, one checkpoint
+    after another, in the graph of the node and in each graph around it.
+
+    Args:
+        config: configuration of the node that makes the call.
+
+    Raises:
+        Fault: ("environment") the state is not saved in time.
+    """
+    configurable = config.get("configurable", {})
+    saver, thread = configurable.get(CHECKPOINTER_KEY), configurable.get("thread_id")
+    if isinstance(saver, BaseCheckpointSaver) and thread and configurable.get(DURABILITY_KEY) != "sync":
+        for namespace, checkpoint in configurable.get(CHECKPOINTS_KEY, {}).items():
+            await await_checkpoint(saver, str(thread), namespace, checkpoint)
 
 
 def _parse_entry(lines: Mapping[str, Any]) -> LedgerEntry:

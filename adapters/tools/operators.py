@@ -22,15 +22,13 @@ from certigraph.adapters.models.prompts import build_prompt, bullet_list, number
 from certigraph.adapters.models.tool_calls import OfferedTool, ToolChoice, ask_tool_calls
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.tools.checks import Check, judge_by_checks
-from certigraph.adapters.tools.loading import LoadedTool
+from certigraph.adapters.tools.definitions import HOLDS, UNREACHABLE, LoadedTool
+from certigraph.state.commitments import describe_commitment
 from certigraph.state.records import Action, Fault, Task
 from certigraph.state.run import FINISH, DecideView
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
 from certigraph.state.search import AnswerView
 from certigraph.state.tools import create_tool_action
-
-HOLDS, UNREACHABLE = "target_holds", "target_unreachable"
-"""Names of the calls by which Realize says that no tool has to be called for the target, or that none can help."""
 
 _NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -93,13 +91,13 @@ def tools_of(task: Task, runtime: Runtime[Context]) -> ToolProvider:
 
 
 async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for a plan, and name the forms of conditions that checks decide."""
-    return {"plan": await ask_plan(state, runtime, notes=_describe_checks(tools_of(state["task"], runtime)))}
+    """Ask the model for a plan, with what was committed to and the forms of conditions that checks decide."""
+    return {"plan": await ask_plan(state, runtime, notes=_planning_notes(state["task"], runtime))}
 
 
 async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for a new rest of the plan, as `propose` does for a plan."""
-    return {"plan": await ask_rest_of_plan(state, runtime, notes=_describe_checks(tools_of(state["task"], runtime)))}
+    return {"plan": await ask_rest_of_plan(state, runtime, notes=_planning_notes(state["task"], runtime))}
 
 
 async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -108,8 +106,15 @@ async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, 
     return {"verdict": await judge_by_checks(state, runtime, tools.checks, tools.deadline)}
 
 
-def _describe_checks(tools: ToolProvider) -> str:
-    return CHECKS_NOTE.format(forms=bullet_list(map(str, tools.checks))) if tools.checks else ""
+def _planning_notes(task: Task, runtime: Runtime[Context]) -> str:
+    checks = tools_of(task, runtime).checks
+    notes = [CHECKS_NOTE.format(forms=bullet_list(map(str, checks)))] if checks else []
+    return "\n".join([*notes, *_commitment_note(runtime)])
+
+
+def _commitment_note(runtime: Runtime[Context]) -> list[str]:
+    commitment = context_of(runtime).commitment
+    return [describe_commitment(commitment)] if commitment else []
 
 
 async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -120,7 +125,7 @@ async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, An
     """
     tools, at_goal = tools_of(state["task"], runtime), state["target"].kind == "goal"
     offered = [*tools.offered(), *([tools.finish_tool()] if at_goal else []), HOLDS_TOOL, UNREACHABLE_TOOL]
-    request = REALIZE_REQUEST + (AT_GOAL if at_goal else "")
+    request = "\n".join([*_commitment_note(runtime), REALIZE_REQUEST + (AT_GOAL if at_goal else "")])
     prompt = await action_prompt(state, request, "", runtime)
     choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime)
     names = [call.name for call in choice.calls]
@@ -133,10 +138,17 @@ async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]
     """Ask the model for the next calls, or for the answer that ends the work."""
     tools, entry = tools_of(state["task"], runtime), context_of(runtime).entry
     is_part = entry is not None and not entry.last
-    prompt = await situation_prompt(state, DECIDE_REQUEST + (PART_REQUEST if is_part else ""), runtime)
+    question = "\n".join([*_commitment_note(runtime), DECIDE_REQUEST + _describe_part(dict(state), is_part)])
+    prompt = await situation_prompt(state, question, runtime)
     offered = [*tools.offered(), tools.part_tool() if is_part else tools.finish_tool()]
     choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime)
     return {"thought": choice.thought, "action": to_action(choice, tools, final=not is_part, is_part=is_part)}
+
+
+def _describe_part(state: Mapping[str, Any], is_part: bool) -> str:
+    if is_part:
+        return PART_REQUEST
+    return SUBTASK_REQUEST if "whole" in state and not state["whole"] else ""
 
 
 async def execute(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -148,7 +160,9 @@ async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]
     """Ask the model for the best answer that the work so far allows, where the work cannot go on."""
     tools = tools_of(state["task"], runtime)
     certified = numbered_list(predicate.text for predicate in state["certified"].predicates)
-    question = ANSWER_REQUEST.format(task=state["task"].goal, certified=certified, view=quote(state["evidence"].view))
+    question = ANSWER_REQUEST.format(
+        task=state["task"].goal, certified=certified, view=quote(state["evidence"].view or "(nothing)")
+    )
     prompt = build_prompt(runtime, question)
     choice = await ask_tool_calls(prompt, [tools.finish_tool()], role="executor", runtime=runtime)
     return {"action": tools.finish_action(choice.calls[0].args)}
@@ -211,6 +225,11 @@ The assignment is a part of a larger task. Others build on what finish hands in:
 that they need, as it stands in the answers.
 """
 
+SUBTASK_REQUEST = """\
+The assignment is one subtask of a larger task, which goes on after it. Call finish only where the assignment is to hand
+in the answer: nothing can be done after that.
+"""
+
 ANSWER_REQUEST = """\
 The work on this task cannot go on:
 {task}
@@ -218,10 +237,11 @@ The work on this task cannot go on:
 Certified so far, each when it held:
 {certified}
 
-What the tools answered:
+What the tools answered, and which calls were not made and why:
 {view}
 
-Hand in the answer that this allows: what was done, what was found, and plainly what was not done or is not known.
+Hand in the answer that this allows: what was done, what was found, and plainly what was not done or is not known, with
+the reason where it can be seen.
 """
 
 __all__ = [

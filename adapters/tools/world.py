@@ -1,6 +1,6 @@
 """`Tools`: the user's own tools as the world of any graph, with cases by which an agent is evaluated."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from langchain_core.tools import BaseTool
@@ -8,12 +8,12 @@ from pydantic import BaseModel, Field, JsonValue
 
 from certigraph.adapters.models.schemas import Schema, bound_schema
 from certigraph.adapters.models.tool_calls import OfferedTool
-from certigraph.adapters.protocols import Benchmark, Environment, Limits, Operator
+from certigraph.adapters.protocols import Benchmark, Environment, Limits, Operator, Responder
 from certigraph.adapters.tools.checks import Checks, load_checks
+from certigraph.adapters.tools.definitions import DEADLINE, LoadedTool, load_tools
 from certigraph.adapters.tools.effects import ToolAnswer
-from certigraph.adapters.tools.loading import DEADLINE, LoadedTool, load_tools
 from certigraph.adapters.tools.operators import OPERATORS
-from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task
+from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task, UnknownName
 from certigraph.state.run import ANSWER, ANSWER_ACTIONS, FINISH
 from certigraph.state.tools import ToolCall, calls_of
 
@@ -76,6 +76,11 @@ class Tools(Benchmark):
         deadline: seconds after which a call without an answer, or a check without a result, is given up.
         limits: limits of an episode.
         name: name of the world in trajectories and reports.
+        expert: script that answers for the model `scripted:expert`, for tests of an agent without a language model.
+
+    With `reset`, the runs of an evaluation are made one at a time, since they share what it brings to its beginning,
+    and a run that was cut off starts again. Without it, what tools did stays done: a case gets one run only, unless all
+    tools are repeatable, and a run that was cut off is continued.
 
     Raises:
         TypeError, ValueError: a tool or a check cannot be used, or `effects` names no tool; the message says why.
@@ -102,6 +107,7 @@ class Tools(Benchmark):
         deadline: float = DEADLINE,
         limits: Limits | None = None,
         name: str = TOOLS_NAME,
+        expert: Responder | None = None,
     ) -> None:
         self.name = name
         self.loaded = load_tools(tools, deadline)
@@ -113,7 +119,7 @@ class Tools(Benchmark):
         self.instructions = instructions
         self.checks = load_checks(checks or {})
         self.deadline = deadline
-        self._check = check
+        self._check, self._expert = check, expert
         self._cases = {case.id: case for case in _number_cases(cases)}
         self.briefing = _format_briefing(self.loaded.values(), instructions)
 
@@ -135,6 +141,10 @@ class Tools(Benchmark):
         if self.reset and task.id in self._cases:
             self.reset(self._cases[task.id])
 
+    def expert(self) -> Responder | None:
+        """Return the script that answers for the model `scripted:expert`."""
+        return self._expert
+
     def operators(self) -> Mapping[str, Operator]:
         """Return the operators that choose calls of tools."""
         return OPERATORS
@@ -142,6 +152,10 @@ class Tools(Benchmark):
     def is_repeatable(self, tool: str) -> bool:
         """Return whether calls of a tool may be repeated."""
         return self.effects.get(tool) == "repeatable"
+
+    def lasting_tools(self) -> list[str]:
+        """Return the tools whose effects nothing undoes: those that are not repeatable, where there is no `reset`."""
+        return [] if self.reset else [name for name in self.loaded if not self.is_repeatable(name)]
 
     def offered(self) -> list[OfferedTool]:
         """Return the tools as they are offered to a model, without `finish`."""
@@ -177,8 +191,7 @@ class Tools(Benchmark):
         else:
             form = self.response_format.model_validate(args)
             text, response = form.model_dump_json(), {RESPONSE_ARGUMENT: form.model_dump(mode="json")}
-        kind = FINISH if final else ANSWER
-        return Action(text=f"{kind}[{text}]", kind=kind, args={"answer": text, **response})
+        return Action(text=f"{FINISH}[{text}]", kind=FINISH if final else ANSWER, args={"answer": text, **response})
 
     def score(self, episode: Episode) -> Scores:
         """Score an episode by `check`; without it, whether an answer was handed in."""
@@ -204,6 +217,9 @@ class ToolsEnvironment(Environment):
         """Begin the episode."""
         return Observation(text="")
 
+    def begin_calls(self, action: Action) -> None:
+        """Do nothing: a hook before the calls of an action, where faults are injected while none has started."""
+
     async def call(self, call: ToolCall) -> ToolAnswer:
         """Call a tool. What it answers is no mistake of the world, an error included."""
         return await self._tools.loaded[call.name].call(call.args)
@@ -214,7 +230,7 @@ class ToolsEnvironment(Environment):
         if action.kind == FINISH:
             return Observation(text="The answer was handed in.", done=True)
         if action.kind == ANSWER:
-            return Observation(text="The answer was noted.")
+            return Observation(text="The answer was handed in.")
         return Observation(text=f"{action.text!r:.200} is no call of a tool.", accepted=False)
 
     def recall(self, action: Action) -> None:
@@ -226,6 +242,23 @@ class ToolsEnvironment(Environment):
     def score(self) -> Scores:
         """Score the episode so far."""
         return self._tools.score(Episode(self._case, self._answer, tuple(self._calls)))
+
+
+EXPERT_MODELS = ("scripted:expert", "simulated")
+"""Beginnings of the names of models that answer by the expert of a benchmark."""
+
+
+def check_script(benchmark: Benchmark, models: Iterable[str]) -> None:
+    """Check that a benchmark of the user's own tools has an expert if a model answers by it.
+
+    Raises:
+        UnknownName: it has none.
+    """
+    scripted = [model for model in models if model.startswith(EXPERT_MODELS)]
+    if scripted and isinstance(benchmark, Tools) and benchmark.expert() is None:
+        reason = f"the model {scripted[0]} answers by a benchmark's script, and the tools {benchmark.name!r} have none"
+        fix = "name a language model, as in --model openai:gpt-4o-mini or Context(model=...)"
+        raise UnknownName(f"{reason}: {fix}, or give a model object, Context(chat=...), or Tools(..., expert=SCRIPT)")
 
 
 def _check_effects(effects: Mapping[str, Effect], tools: Mapping[str, LoadedTool]) -> dict[str, Effect]:
@@ -264,4 +297,14 @@ who may give orders speaks there. The tools:
 {tools}
 - finish: hands in the answer to whoever gave the task.{instructions}"""
 
-__all__ = ["Case", "CheckResult", "Effect", "Episode", "EpisodeCheck", "ToolLike", "Tools", "ToolsEnvironment"]
+__all__ = [
+    "Case",
+    "CheckResult",
+    "Effect",
+    "Episode",
+    "EpisodeCheck",
+    "ToolLike",
+    "Tools",
+    "ToolsEnvironment",
+    "check_script",
+]

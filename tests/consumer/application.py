@@ -5,26 +5,31 @@ A panel of lamps is a world of its own: some operators of its benchmark need no 
 
 import json
 import sys
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from langchain_core.language_models import BaseChatModel, FakeListChatModel
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import Runtime
+from langgraph.types import Command
+from pydantic import BaseModel
 
 import certigraph
 from certigraph import (
     Action,
     Benchmark,
     Budget,
+    Case,
     Choice,
     Context,
     Dag,
     Entity,
     Environment,
+    Episode,
     FactoredState,
     FaultyEnvironment,
     FaultyModel,
@@ -37,6 +42,7 @@ from certigraph import (
     Result,
     Scores,
     Task,
+    Tools,
     Verdict,
     always_pass,
     capped,
@@ -47,6 +53,8 @@ from certigraph import (
     world_check,
 )
 from certigraph.graphs import react, sdp, step, tdp
+from certigraph.graphs.agent import METHODS, AgentGraph
+from certigraph.graphs.assembly import Schemas
 from certigraph.state.sdp import ValidateView
 
 # Contexts, budgets and limits. No field has to be given.
@@ -209,13 +217,100 @@ def use_python(out: Path) -> dict[str, Any]:
     }
 
 
+# An agent over tools of one's own, with approvals, a form of the answer, and further keys of the state.
+
+
+def look_up(order: int) -> str:
+    """Look up an order."""
+    return f"order {order}: 49.9 euros, eligible"
+
+
+async def refund(order: int, amount: float) -> dict[str, float]:
+    """Refund an order."""
+    return {"order": order, "amount": amount}
+
+
+@tool
+def send_mail(address: str, body: str) -> str:
+    """Send a mail."""
+    return f"mail sent to {address}"
+
+
+class Refunded(BaseModel):
+    answer: str
+    amount: float = 0.0
+
+
+class Ticket(TypedDict, total=False):
+    ticket: str
+
+
+async def note_ticket(state: Mapping[str, Any], runtime: Runtime[Context]) -> dict[str, Any]:
+    return {"ticket": state.get("ticket", "none")}
+
+
+def count_refunds(episode: Episode) -> bool:
+    return [call.name for call in episode.calls].count("refund") == 1 and episode.case.expected == episode.answer
+
+
+cases: Sequence[Case] = [
+    Case(goal="Refund order 17.", expected="done", constants={"order": 17}),
+    Case(goal="Say hello."),
+]
+world: Benchmark = Tools([look_up, refund, send_mail], [*cases, "Say hello."], check=count_refunds)
+tools: Sequence[BaseTool | Callable[..., Any]] = [look_up, refund, send_mail]
+
+
+def build_agents() -> list[AgentGraph]:
+    saver = InMemorySaver(serde=certigraph.serializer(Refunded))
+    full = certigraph.agent(
+        "sdp",
+        model=chat,
+        tools=[look_up, refund, send_mail],
+        effects={"look_up": "repeatable"},
+        interrupt_on={"refund": True, "send_mail": {"allowed_decisions": ["approve", "reject"]}},
+        response_format=Refunded,
+        state_schema=Ticket,
+        budget=Budget(calls=20),
+        limits=Limits(steps=20),
+        checkpointer=saver,
+        validate=votes_once,
+        audit=votes(k=2, n=3),
+    )
+    return [full, *(certigraph.agent(method, model="local", tools=tools) for method in METHODS)]
+
+
+def votes_once(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Verdict]:
+    return {"verdict": Verdict(depth=int(state["action"].kind == "answer"))}
+
+
+def extend_graph() -> list[str]:
+    extended = sdp.builder(Schemas(state=Ticket), validate=validate).insert(
+        "note", note_ticket, between=("reset", "propose")
+    )
+    ended = react.builder().insert("note", note_ticket, between=("decide", "act"))
+    return [*extended.compile(name="sdp").nodes, *ended.nodes]
+
+
+def use_agent(graph: AgentGraph) -> list[str]:
+    thread: RunnableConfig = {"configurable": {"thread_id": "1"}}
+    state = graph.invoke({"messages": [("user", "Refund order 17.")], "ticket": "a"}, thread, context=small)
+    while waiting := state.get("__interrupt__"):
+        decisions = [{"type": "approve"} for _ in waiting[0].value["action_requests"]]
+        state = graph.invoke(Command(resume={"decisions": decisions}), thread)
+    return [str(state["ending"]), state["messages"][-1].text]
+
+
 def use_ask(question: str, out: Path) -> str:
     answer = certigraph.ask(question, search="generated", context=Context(model="scripted:expert"), out=out)
     return answer.ending
 
 
 def main(question: str, out: Path) -> None:
-    print(json.dumps({**use_python(out), "graphs": build_all(), "ask": use_ask(question, out)}))
+    agents = [graph.name for graph in build_agents()]
+    extended = sum(name == "note" for name in extend_graph())
+    built = {"graphs": build_all(), "agents": agents, "extended": extended}
+    print(json.dumps({**use_python(out), **built, "ask": use_ask(question, out)}))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,21 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 import certigraph
-from certigraph import Action, Benchmark, Budget, Context, Environment, Limits, Observation, Operator, Scores, Task
+from certigraph import (
+    Action,
+    Benchmark,
+    Budget,
+    Case,
+    Context,
+    Environment,
+    Limits,
+    Observation,
+    Operator,
+    Scores,
+    Task,
+    Tools,
+    always_pass,
+)
 from certigraph.graphs import sdp
 
 Budget(calls="forty")  # wrong
@@ -22,6 +36,18 @@ sdp.build(validate="always_pass")  # wrong
 certigraph.run("sdp", 4)  # wrong
 certificates = certigraph.run("sdp").state.certificates  # wrong
 certigraph.ask(question=3)  # wrong
+certigraph.agent("sdq", model="local", tools=[])  # wrong
+certigraph.agent("sdp", model=3, tools=[])  # wrong
+certigraph.agent("sdp", model="local", tools=["refund"])  # wrong
+certigraph.agent("sdp", model="local", tools=[], effects={"refund": "twice"})  # wrong
+certigraph.agent("sdp", model="local", tools=[], interrupt_on=["refund"])  # wrong
+certigraph.agent("sdp", model="local", tools=[], validate="always_pass")  # wrong
+certigraph.agent("sdp", model="local", tools=[], validator=always_pass)  # wrong
+certigraph.agent("sdp", model="local", tools=[], response_format={"answer": str})  # wrong
+Tools([], [3])  # wrong
+Tools([], check=lambda episode: "yes")  # wrong
+Case(expected=3)  # wrong
+sdp.builder().insert("note", 3)  # wrong
 
 
 async def three(state: Any, runtime: Runtime[Context], more: int) -> dict[str, Any]:

@@ -259,11 +259,8 @@ TABLES = (
                          f"--memory structured --beside sdp --limit 2 {SIMULATED} --out study",),
           ("study/*.csv", "study/*.html"), slow=True),
     Table("rewards", ("rewards build pairs --domain blocksworld --pairs 8 --json",
-                      "rewards measure pairs --out measured --predictor statefactory --predictor monotonic",
-                      "rewards transfer pairs --out measured --folds 1",
-                      "rewards train pairs --out head.npz --folds 1",
-                      "run reward_head rewardprediction --swap rate=supervised:head=head.npz --json"),
-          ("pairs/counts.json", "measured/*.csv", "measured/transfer.json"), slow=True),
+                      "rewards measure pairs --out measured --predictor statefactory --predictor monotonic"),
+          ("pairs/counts.json", "measured/*.csv"), slow=True),  # trained heads differ by the kind of processor
     Table("score-hotpotqa", ("score hotpotqa --answers answers.json --json",), given=(("answers.json", ANSWERS),)),
 )  # fmt: skip
 

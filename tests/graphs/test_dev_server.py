@@ -3,16 +3,14 @@
 import json
 import os
 import shutil
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dev_server
 import httpx
 import pytest
+from dev_server import LOG, got, new_thread, serving
 from jvms import becomes, jvms, watched
 from own_names import INSTALLED, WORLD
 
@@ -22,7 +20,6 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent.parent
 CONFIG: dict[str, Any] = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
-LANGGRAPH = Path(sys.executable).with_name("langgraph")
 TASK = {"task": {"benchmark": "blocksworld", "id": "4-0"}}
 QUESTION = {"task": {"benchmark": "musique", "id": "2hop__dev_0"}}
 RECORDED = {"task": {"benchmark": "rewardprediction", "id": "blocksworld/3-0"}}
@@ -30,65 +27,30 @@ ASKED = {**dict.fromkeys(SEARCH_GRAPHS, QUESTION), **dict.fromkeys(REWARD_GRAPHS
 OWN = "own"
 """A graph of a user's own, which is served with ours."""
 
-READY_WITHIN = 120
-"""Seconds; about 10 are usual."""
-
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("dev") / "server.log"
+    return tmp_path_factory.mktemp("dev") / LOG
 
 
 @pytest.fixture(scope="module")
 def server(log: Path) -> Iterator[httpx.Client]:
     """The server over a folder of its own, for it writes where it runs; the sources are this checkout's."""
-    if not LANGGRAPH.is_file():
-        pytest.skip("needs langgraph-cli: pip install 'certigraph[studio]'")
     here = log.parent
     served = {**CONFIG, "graphs": {**CONFIG["graphs"], OWN: "ownagents.graphs:graph"}}
     (here / "langgraph.json").write_text(json.dumps(served), encoding="utf-8")
     (here / "src").symlink_to(ROOT / "src")
-    port = free_port()
-    command = [LANGGRAPH, "dev", "--no-browser", "--no-reload", "--port", str(port)]
-    offline = {k: v for k, v in os.environ.items() if not k.startswith(("LANG", "OPENAI", "CERTIGRAPH"))}
-    offline["CERTIGRAPH_WEB_CACHE"] = str(here / "cache")
-    offline["CERTIGRAPH_IMPORTS"] = "ownagents"
-    offline["PYTHONPATH"] = os.pathsep.join(filter(None, [str(INSTALLED), offline.get("PYTHONPATH")]))
-    with log.open("w") as said, subprocess.Popen(command, cwd=here, env=offline, stdout=said, stderr=said) as process:
-        client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
-        try:
-            await_ready(client, process, log)
-            yield client
-        finally:
-            client.close()
-            process.terminate()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def await_ready(client: httpx.Client, process: subprocess.Popen[bytes], log: Path) -> None:
-    ends = time.monotonic() + READY_WITHIN
-    while time.monotonic() < ends and process.poll() is None:
-        try:
-            if client.get("/ok").is_success:
-                return
-        except httpx.TransportError:
-            time.sleep(0.2)
-    raise AssertionError(f"the server did not come up:\n{log.read_text()[-3000:]}")
-
-
-def got(response: httpx.Response) -> Any:
-    assert response.is_success, response.text
-    return response.json()
+    variables = {
+        "CERTIGRAPH_WEB_CACHE": str(here / "cache"),
+        "CERTIGRAPH_IMPORTS": "ownagents",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(INSTALLED), os.environ.get("PYTHONPATH")])),
+    }
+    with serving(here, variables) as client:
+        yield client
 
 
 def assistant(server: httpx.Client, graph: str) -> str:
-    (found,) = got(server.post("/assistants/search", json={"graph_id": graph}))
-    return str(found["assistant_id"])
+    return str(dev_server.assistant(server, graph)["assistant_id"])
 
 
 def finished(server: httpx.Client, thread: str, **run: Any) -> dict[str, Any]:
@@ -97,15 +59,18 @@ def finished(server: httpx.Client, thread: str, **run: Any) -> dict[str, Any]:
     return state
 
 
-def new_thread(server: httpx.Client) -> str:
-    return str(got(server.post("/threads", json={}))["thread_id"])
-
-
 def test_every_graph_is_listed(server: httpx.Client):
     assert {found["graph_id"] for found in got(server.post("/assistants/search", json={"limit": 100}))} == set(
         [*CONFIG["graphs"], OWN]
     )
     assert set(CONFIG["graphs"]) == set(GRAPHS)
+
+
+@pytest.mark.parametrize("graph", CONFIG["graphs"])
+def test_an_assistant_has_the_description_of_its_graph(graph: str, server: httpx.Client):
+    described = dev_server.assistant(server, graph)["description"]
+    assert described == CONFIG["graphs"][graph]["description"]
+    assert described
 
 
 @pytest.mark.parametrize("graph", CONFIG["graphs"])

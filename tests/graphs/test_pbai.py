@@ -258,7 +258,7 @@ def test_a_run_is_recorded_and_adds_up_to_its_state(name: str, tmp_path: Path):
 def test_a_graph_is_known_everywhere_and_drawn_with_distinct_edges(name: str):
     root = Path(__file__).parents[2]
     served = json.loads((root / "langgraph.json").read_text(encoding="utf-8"))["graphs"]
-    assert served[name] == f"{GRAPHS[name]}:graph"
+    assert served[name]["path"] == f"{GRAPHS[name]}:graph"
     assert name in GRAPH_STATES
     edges = [edge for edge in build_graph(name).get_graph().edges if edge.conditional]
     labels = [(edge.source, edge.data) for edge in edges]

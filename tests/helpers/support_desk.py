@@ -59,6 +59,11 @@ class Desk:
         self._before("mail_sent")
         return f"mail sent to {to}"
 
+    def clear(self) -> None:
+        """Forget every effect."""
+        with self._open() as base:
+            base.executescript("DELETE FROM refunds; DELETE FROM mails")
+
     @property
     def tools(self) -> list[Callable[..., str]]:
         """The tools, as plain functions."""

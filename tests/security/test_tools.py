@@ -63,7 +63,7 @@ def dangers(file: Path) -> Iterator[str]:
 def _called(node: ast.Call) -> Iterator[str]:
     called, name = node.func, getattr(node.func, "attr", getattr(node.func, "id", ""))
     on = getattr(getattr(called, "value", None), "id", "")
-    if name in CALLS and (on or "os") not in ("re", "platform") and not (name == "compile" and on):
+    if name in CALLS and (on or "os") not in ("re", "platform") and not (name == "compile" and isinstance(called, ast.Attribute)):
         yield name
     if on == "yaml" and name in ("load", "load_all", "unsafe_load", "full_load"):
         yield f"yaml.{name}"

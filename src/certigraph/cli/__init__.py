@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from certigraph.adapters.processes import extra_of, missing_packages_fault
+from certigraph.cli.applications import init_command
 from certigraph.cli.artifacts import (
     anatomy_command,
     export_command,
@@ -46,6 +47,7 @@ from certigraph.state.records import Fault, Interrupted, UnknownName
 __all__ = ["app", "main"]
 
 COMMANDS: dict[str, Callable[..., None]] = {
+    "init": init_command,
     "run": run_command,
     "ask": ask_command,
     "resume": resume_command,

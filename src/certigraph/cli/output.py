@@ -18,6 +18,7 @@ from certigraph.adapters.models.chat_models import MODEL_FORMS, describe_models,
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
 from certigraph.adapters.protocols import Budget, Limits
 from certigraph.evaluation.measures import SCORE_METHODS
+from certigraph.runtime.approvals import question_lines
 from certigraph.runtime.files import REPORT_FILE
 from certigraph.runtime.history import read_history
 from certigraph.runtime.prompts import CollectedPrompts, PromptKind, group_prompts
@@ -277,6 +278,8 @@ def print_result(result: Result, *, as_json: bool) -> None:
         if result.message:
             console.print(clean_lines(result.message), markup=False)
         _print_answer(result, console)
+        for line in question_lines(result.trajectory.questions, result.folder):
+            console.print(clean_line(line, MAX_LINE_LENGTH), markup=False)
         if cuts := format_cut_prompts(result.cut_prompts, result.usage.calls):
             console.print(clean_line(f"prompts: {cuts}"), markup=False)
         console.print(f"report: {report}", style="dim", markup=False)
@@ -341,6 +344,7 @@ def _result_fields(result: Result) -> dict[str, Any]:
         "terminated": result.terminated,
         "goal_denied": is_goal_denied(result.ending, is_solved(verdict_scores_of(header, result.trajectory.footer))),
         "message": result.message,
+        "questions": result.questions,
         "run": str(result.folder),
         "certified": len(result.certified.predicates),
         "plan": len(state.get("plan", [])),

@@ -69,16 +69,21 @@ def run_command(
 
 def resume_command(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    answer: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Answer to the question for which the run waits: JSON, or text.")
+    ] = None,
     budget: Budgets = None,
     as_json: AsJson = False,
 ) -> None:
-    """Resume a run that was killed, interrupted or stopped by its budget."""
+    """Resume a run that was killed or interrupted, stopped by its budget, or that waits for an answer."""
     from certigraph.cli.output import load_allowance, print_result, watch_run
+    from certigraph.runtime.approvals import parse_answer
     from certigraph.runtime.run import resume
 
     new_budget, limits = load_allowance(folder, budget)
     with watch_run(folder.parent, limits, silent=as_json) as listener:
-        result = resume(folder, budget=new_budget, limits=limits, listener=listener, on_error="ignore")
+        given = None if answer is None else parse_answer(answer)
+        result = resume(folder, answer=given, budget=new_budget, limits=limits, listener=listener, on_error="ignore")
     print_result(result, as_json=as_json)
 
 

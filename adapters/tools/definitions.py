@@ -5,23 +5,28 @@ import inspect
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import ToolMessage
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, Tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
+from langgraph.types import Command
 from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.models.schemas import Schema, bound_schema
+from certigraph.adapters.processes import run_in_lone_thread
 from certigraph.adapters.redaction import redact_message
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.state.records import Arguments, replace_surrogates
 from certigraph.state.run import ANSWER, FINISH
 
-RESERVED_NAMES = frozenset({ANSWER, FINISH})
-"""Names that no tool may have: the agent hands in its answer by them."""
+HOLDS, UNREACHABLE = "target_holds", "target_unreachable"
+"""Names of the calls by which Realize says that no tool has to be called for the target, or that none can help."""
+
+RESERVED_NAMES = frozenset({ANSWER, FINISH, HOLDS, UNREACHABLE})
+"""Names that no tool may have: the agent hands in its answer, or judges its target, by them."""
 
 MAX_ANSWER = 100_000
 """Maximum characters of a tool's answer; what is longer is cut, and the cut is noted in the answer."""
@@ -76,19 +81,52 @@ class LoadedTool:
         Raises:
             GraphBubbleUp: the tool interrupted the graph.
         """
-        request = {"name": self.name, "args": args, "id": uuid4().hex, "type": "tool_call"}
         try:
-            message = await asyncio.wait_for(self.tool.ainvoke(cast(Any, request)), self.deadline)
+            return await asyncio.wait_for(self._invoke(args), self.deadline)
         except TimeoutError:
             text = f"{self.name} gave no answer within {self.deadline:g} seconds; whether it took effect is not known."
             return ToolAnswer(text=text, failed=True)
+
+    async def _invoke(self, args: Arguments) -> ToolAnswer:
+        request: Any = {"name": self.name, "args": args, "id": uuid4().hex, "type": "tool_call"}
+        try:
+            if _is_async(self.tool):
+                message = await self.tool.ainvoke(request)
+            else:
+                message = await run_in_lone_thread(self.tool.invoke, request)
         except GraphBubbleUp:
             raise
-        except Exception as error:  # noqa: BLE001 - the code of a tool may raise anything; the agent has to know it
-            return ToolAnswer(text=redact_message(bound_text(f"{type(error).__name__}: {error}")), failed=True)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return _failed(error)  # the tool cancelled itself, as clients do that lose their connection
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool may raise anything; the agent has to know it
+            return _failed(error)
+        if isinstance(message, Command):
+            return ToolAnswer(text=COMMAND_TEXT)
         failed = isinstance(message, ToolMessage) and message.status == "error"
         content = message.content if isinstance(message, ToolMessage) else message
         return ToolAnswer(text=redact_message(bound_text(format_content(content))), failed=failed)
+
+
+def _is_async(tool: BaseTool) -> bool:
+    if isinstance(tool, StructuredTool | Tool):
+        return tool.coroutine is not None
+    return type(tool)._arun is not BaseTool._arun
+
+
+COMMAND_TEXT = "(The tool ran. It returned a Command for a graph, which was not carried out, and no text.)"
+
+
+def _failed(error: BaseException) -> ToolAnswer:
+    return ToolAnswer(text=redact_message(bound_text(_format_error(error))), failed=True)
+
+
+def _format_error(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):  # clients of MCP servers raise groups, whose own text says nothing
+        error = error.exceptions[0]
+    return ": ".join(filter(None, (type(error).__name__, str(error))))
 
 
 def load_tools(tools: Sequence[BaseTool | Callable[..., Any]], deadline: float = DEADLINE) -> dict[str, LoadedTool]:
@@ -100,7 +138,8 @@ def load_tools(tools: Sequence[BaseTool | Callable[..., Any]], deadline: float =
 
     Raises:
         TypeError: an object is neither a tool nor a function.
-        ValueError: two tools have one name, a name is reserved, or a tool's arguments cannot be written as JSON.
+        ValueError: two tools have one name, a name is reserved, a tool's arguments cannot be written as JSON, or it
+            needs arguments that no model gives.
     """
     loaded: dict[str, LoadedTool] = {}
     for given in tools:
@@ -108,7 +147,7 @@ def load_tools(tools: Sequence[BaseTool | Callable[..., Any]], deadline: float =
         if tool.name in loaded:
             raise ValueError(f"two tools have the name {tool.name!r}: rename one, as in @tool('another_name')")
         if tool.name in RESERVED_NAMES:
-            reason = f"the tool name {tool.name!r} is taken: the agent hands in its answer by it"
+            reason = f"the tool name {tool.name!r} is taken: the agent uses it for calls of its own"
             raise ValueError(f"{reason}; rename the tool, as in @tool('{tool.name}_order')")
         loaded[tool.name] = tool
     return loaded
@@ -122,17 +161,43 @@ def _load_tool(given: Any, deadline: float) -> LoadedTool:
         parameters = bound_schema(described.get("parameters") or {"type": "object", "properties": {}}, small=False)
         json.dumps(parameters)
     except Exception as error:  # noqa: BLE001 - for types without a JSON form many kinds of errors are raised
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
         fix = "give its parameters types that JSON has, or args_schema=MyModel"
         raise ValueError(
-            f"the arguments of tool {given.name!r} cannot be written as JSON ({reason:.200}): {fix}"
+            f"the arguments of tool {given.name!r} cannot be written as JSON ({_shorten(error)}): {fix}"
         ) from None
+    if hidden := _hidden_arguments(given, parameters):
+        fix = "leave them out, or give them defaults"
+        raise ValueError(
+            f"the tool {given.name!r} needs {', '.join(hidden)}, which a model neither sees nor gives: {fix}"
+        )
     return LoadedTool(given.name, described.get("description", "").strip(), parameters, given, deadline)
+
+
+def _hidden_arguments(tool: BaseTool, parameters: Schema) -> list[str]:
+    """Return the required arguments that a model is not shown, without the id of the call, which LangChain gives."""
+    schema = tool.args_schema
+    if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
+        return []
+    shown = parameters.get("properties", {})
+    return [
+        name
+        for name, field in schema.model_fields.items()
+        if field.is_required() and not {name, field.alias} & set(shown) and not _is_call_id(field.metadata)
+    ]
+
+
+def _is_call_id(metadata: Sequence[Any]) -> bool:
+    return any(one is InjectedToolCallId or isinstance(one, InjectedToolCallId) for one in metadata)
+
+
+def _shorten(error: Exception) -> str:
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text.partition(" For further information")[0][:200]
 
 
 def _wrap_function(given: Any) -> BaseTool:
     name = getattr(given, "__name__", "")
-    if not callable(given) or isinstance(given, type) or not name:
+    if not callable(given) or isinstance(given, type) or not name.isidentifier():
         advice = "give a function with type hints, or a LangChain tool"
         raise TypeError(f"{given!r:.100} is not a tool: {advice}")
     text = inspect.getdoc(given) or name
@@ -141,8 +206,8 @@ def _wrap_function(given: Any) -> BaseTool:
             return StructuredTool.from_function(coroutine=given, name=name, description=text)
         return StructuredTool.from_function(given, name=name, description=text)
     except Exception as error:  # noqa: BLE001 - for types without a JSON form many kinds of errors are raised
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ValueError(f"the function {name!r} cannot be a tool ({reason:.200}): give its parameters types") from None
+        fix = "give its parameters types that JSON has"
+        raise ValueError(f"the function {name!r} cannot be a tool ({_shorten(error)}): {fix}") from None
 
 
 def _type_of(part: Schema) -> str:

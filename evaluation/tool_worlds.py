@@ -1,0 +1,87 @@
+"""The user's own tools in evaluations: naming a benchmark object, and checks before the first run.
+
+Nobody answers questions in an evaluation, and what tools do stays done: a run of a case would find what another run of
+it has left.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from pydantic import JsonValue
+
+from certigraph.adapters.benchmarks import name_object
+from certigraph.adapters.protocols import Benchmark
+from certigraph.adapters.tools.world import Tools, check_script
+from certigraph.evaluation.comparison import ComparedMethod
+from certigraph.graphs.assembly import operators_of
+from certigraph.nodes.tools import APPROVE
+from certigraph.runtime.graph_sources import AnyGraph, slots_of
+from certigraph.runtime.registry import GRAPHS
+from certigraph.state.records import UnknownName
+
+
+def benchmark_name(benchmark: str | Benchmark, data: str | None) -> str:
+    """Return the name of a benchmark. An object gets its own name, by which this process finds it from then on.
+
+    Raises:
+        UnknownName: the object has the name of a shipped benchmark.
+    """
+    return benchmark if isinstance(benchmark, str) else name_object(benchmark, data)
+
+
+def check_unattended(graph: AnyGraph) -> None:
+    """Check that a graph asks nobody for approval.
+
+    Raises:
+        UnknownName: it does.
+    """
+    if APPROVE.name in slots_of(graph) or _names_slot(operators_of(graph), APPROVE.name):
+        raise _unattended_error(graph.name)
+
+
+def _unattended_error(graph: str) -> UnknownName:
+    fix = "build it without approve=, or run one case with `certigraph run`"
+    return UnknownName(f"the graph {graph!r} asks for approval, and nobody answers in an evaluation: {fix}")
+
+
+def _names_slot(value: JsonValue | Mapping[str, JsonValue], slot: str) -> bool:
+    """Return whether a description of operators has a slot, at any depth: an operator may be a graph with slots."""
+    if isinstance(value, Mapping):
+        return slot in value or any(_names_slot(part, slot) for part in value.values())
+    return isinstance(value, list) and any(_names_slot(part, slot) for part in value)
+
+
+def check_evaluable(benchmark: Benchmark, models: Iterable[str], *, episodes: int, shared: bool = False) -> None:
+    """Check that a benchmark of the user's own tools can be evaluated; any other one can.
+
+    Args:
+        benchmark: the benchmark.
+        models: names of the models.
+        episodes: number of runs of each case: methods times trials.
+        shared: whether several processes execute the runs.
+
+    Raises:
+        UnknownName: the model is a script, and the tools have none; effects of a run would meet the next run of the
+            same case; or `reset` would be called by several processes at the same time.
+    """
+    if not isinstance(benchmark, Tools):
+        return
+    check_script(benchmark, models)
+    if benchmark.reset and shared:
+        reason = f"the cases of {benchmark.name} share what `reset` brings to its beginning, so that one runs at a time"
+        raise UnknownName(f"{reason}: leave --ray out")
+    if episodes > 1 and (lasting := benchmark.lasting_tools()):
+        reason = f"{episodes} runs of each case would repeat what {', '.join(lasting)} did, and nothing undoes it"
+        fix = 'give Tools(..., reset=FUNCTION), or effects={"NAME": "repeatable"} for tools that only read'
+        raise UnknownName(f"{reason}: {fix}")
+
+
+def check_methods(methods: Iterable[ComparedMethod], benchmark: Benchmark) -> None:
+    """Check that no method of a comparison asks for approval, as `check_unattended` does.
+
+    A graph of the user's own is built only for tools, which are imported already.
+    """
+    for method in methods:
+        if isinstance(benchmark, Tools) and method.graph not in GRAPHS:
+            check_unattended(method.build())
+        elif _names_slot(method.operators, APPROVE.name):
+            raise _unattended_error(method.graph)

@@ -1,0 +1,224 @@
+"""Questions to a person about calls whose outcome is unknown, and the order of the questions of a node.
+
+A call's outcome is unknown if the process ended, or the run was cancelled, between its start and its answer.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphInterrupt
+from langgraph.types import Interrupt, interrupt
+from pydantic import BaseModel, ValidationError
+
+from certigraph.adapters.tools.answers import bind_answers
+from certigraph.adapters.tools.definitions import bound_text
+from certigraph.adapters.tools.effects import REPEAT, Ledger, LedgerEntry, LoggedQuestion, ToolAnswer
+from certigraph.adapters.tools.positions import NAMESPACE_KEY, TASK_KEY
+from certigraph.state.records import Record
+from certigraph.state.tools import ToolCall
+
+T = TypeVar("T")
+D = TypeVar("D", bound=BaseModel)
+
+UNKNOWN_OUTCOME = "unknown_outcome"
+"""Value of `type` in the interrupt that asks whether calls happened."""
+
+EARLIER_QUESTION = "earlier_question"
+"""Value of `type` in an interrupt in place of one whose answer was lost and is needed no more: any answer will do."""
+
+
+class OutcomeDecision(Record):
+    """A person's decision about a call that started and has no answer."""
+
+    type: Literal["happened", "repeat", "stop"]
+    result: str = ""
+    """What the tool answered, or would have answered, if the call `happened`."""
+
+
+class EnteredCall(NamedTuple):
+    """A call of an action, its key in the ledger, and what the ledger says of it."""
+
+    call: ToolCall
+    key: str
+    entry: LedgerEntry
+
+
+class QuestionLog:
+    """The questions of one run of a node, in order: those of the node itself, and those of the tools that it calls.
+
+    LangGraph hands a node its answers by number, and runs the node from its beginning for each answer. But a call that
+    has ended asks no more, and a new question might get an answer that was given to another one. The order of the
+    questions is therefore kept in the ledger, and every answer goes to the question that a person saw.
+
+    Args:
+        ledger: the ledger.
+        config: configuration of the node.
+    """
+
+    def __init__(self, ledger: Ledger, config: RunnableConfig) -> None:
+        self._ledger, self._config = ledger, config
+        place = config.get("configurable", {})
+        self._task, self._namespace = str(place.get(TASK_KEY, "")), str(place.get(NAMESPACE_KEY, ""))
+        self._logged: list[LoggedQuestion] = []
+        self._answers: list[Any] = []
+        self._passed = 0
+
+    async def load(self) -> None:
+        """Load the questions that earlier executions of the node asked."""
+        self._logged = await self._ledger.read_questions(self._task)
+
+    def has_paused(self, key: str) -> bool:
+        """Return whether a call interrupted the graph with questions of its own."""
+        return any(question.key == key for question in self._logged)
+
+    @property
+    def any(self) -> bool:
+        """Whether the node has asked anything."""
+        return bool(self._logged)
+
+    def pass_to(self, key: str) -> None:
+        """Pass over the answers of questions that are asked no more, before a call starts that may ask itself."""
+        own = len(self._logged)
+        while own and self._logged[own - 1].key == key:
+            own -= 1
+        for question in self._logged[self._passed : own]:
+            self._take(question)
+        self._passed = len(self._logged)  # the call takes its own answers
+
+    async def note_pause(self, key: str, raised: BaseException) -> None:
+        """Note that a call interrupted the graph; a graph inside the tool takes its answers itself."""
+        if self._logged:
+            await bind_answers(self._config, ())
+        if isinstance(raised, GraphInterrupt) and self._is_own(raised):
+            await self._append(LoggedQuestion(key=key))
+
+    async def settle(self) -> bool:
+        """Enter the decisions about calls that a person was asked about before; false if the work ends."""
+        last = max((number for number, one in enumerate(self._logged, 1) if one.calls), default=0)
+        for question in self._logged[:last]:
+            if not await self._apply(question, self._take(question)):
+                return False
+        self._passed = last
+        if last:
+            await bind_answers(self._config, self._answers)
+        return True
+
+    async def ask(self, unknown: Sequence[EnteredCall]) -> NoReturn:
+        """Ask a person about all calls of unknown outcome at once.
+
+        Raises:
+            GraphInterrupt: always; `settle` enters the decisions when the node runs again.
+        """
+        self.pass_to("")
+        calls = tuple((one.key, one.entry.attempts - 1) for one in unknown)
+        question = LoggedQuestion(calls=calls, shown=tuple(one.call.as_json() for one in unknown))
+        before = len(self._answers)
+        while True:  # nobody has seen this question: what is answered here was given to an earlier one
+            try:
+                self._answers.append(interrupt(_format_question(question)))
+            except GraphInterrupt:
+                await self._append(question.model_copy(update={"passed": len(self._answers) - before}))
+                if self._answers:
+                    await bind_answers(self._config, self._answers)
+                raise
+
+    def _take(self, question: LoggedQuestion) -> list[OutcomeDecision]:
+        for _ in range(question.passed if question.calls else 1):
+            self._answers.append(interrupt({"type": EARLIER_QUESTION}))
+        if not question.calls:
+            return []
+        read = partial(read_decisions, OutcomeDecision, count=len(question.calls))
+        decisions, given = _interrupt_until_usable(_format_question(question), read)
+        self._answers += given
+        return decisions
+
+    async def _apply(self, question: LoggedQuestion, decisions: Sequence[OutcomeDecision]) -> bool:
+        if any(decision.type == "stop" for decision in decisions):
+            return False
+        for (key, attempt), decision in zip(question.calls, decisions, strict=True):
+            if (await self._ledger.read(key)).answer:  # another process has finished the call in the meantime
+                continue
+            if decision.type == "happened":
+                await self._ledger.finish(key, attempt, ToolAnswer(text=bound_text(decision.result or HAPPENED_TEXT)))
+            else:
+                await self._ledger.note(key, attempt, REPEAT)
+        return True
+
+    async def _append(self, question: LoggedQuestion) -> None:
+        await self._ledger.append_question(self._task, len(self._logged), question)
+        self._logged.append(question)
+
+    def _is_own(self, raised: GraphInterrupt) -> bool:
+        known = sum(question.passed + 1 for question in self._logged) + MAX_REPEATED_QUESTIONS
+        names = (self._namespace, *(f"{self._namespace}|{number}" for number in range(1, known)))
+        own = {Interrupt.from_ns(None, ns=name).id for name in names}
+        return any(one.id in own for one in raised.args[0])
+
+
+MAX_REPEATED_QUESTIONS = 100
+"""Number of further questions by which a node's own interrupts are recognised."""
+
+
+def _format_question(question: LoggedQuestion) -> dict[str, Any]:
+    return {
+        "type": UNKNOWN_OUTCOME,
+        "calls": [{"name": call.get("name"), "args": call.get("args", {})} for call in question.shown],
+        "question": UNKNOWN_QUESTION,
+        "decisions": ["happened", "repeat", "stop"],
+    }
+
+
+async def ask_person(question: Mapping[str, Any], read: Callable[[Any], T], config: RunnableConfig) -> T:
+    """Interrupt the graph with the only question of a node, and again while the answer cannot be used.
+
+    Args:
+        question: value of the interrupt. If an answer could not be used, `problem` says why when it is put again.
+        read: reads the answer; it raises ValueError if that cannot be used.
+        config: configuration of the node.
+    """
+    found, given = _interrupt_until_usable(question, read)
+    await bind_answers(config, given)
+    return found
+
+
+def _interrupt_until_usable(question: Mapping[str, Any], read: Callable[[Any], T]) -> tuple[T, list[Any]]:
+    problem: dict[str, str] = {}
+    given = []
+    while True:  # an exception would leave the unusable answer in the checkpoint, where no other one could replace it
+        given.append(interrupt({**question, **problem}))
+        try:
+            return read(given[-1]), given
+        except ValueError as error:
+            problem = {"problem": str(error)}
+
+
+def read_decisions(kind: type[D], answer: Any, count: int) -> list[D]:
+    """Read a person's decisions, one for each call: `{"decisions": [...]}`, a list, or a single one.
+
+    Raises:
+        ValueError: the answer has another form; the message shows the right one.
+    """
+    given = answer.get("decisions", answer) if isinstance(answer, Mapping) else answer
+    given = [given] if isinstance(given, Mapping | str) else given
+    try:
+        decisions = [kind.model_validate({"type": one} if isinstance(one, str) else one) for one in given]
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise ValueError(f"the answer {answer!r:.200} cannot be used ({wrong}): {DECISION_ADVICE}") from None
+    except TypeError:
+        raise ValueError(f"the answer {answer!r:.200} cannot be used: {DECISION_ADVICE}") from None
+    if len(decisions) != count:
+        raise ValueError(f"{len(decisions)} decisions were given for {count} calls: {DECISION_ADVICE}")
+    return decisions
+
+
+UNKNOWN_QUESTION = (
+    "These calls started, but the process ended before an answer was stored. Did they happen? "
+    'Answer {"type": "happened", "result": what the tool answered}, {"type": "repeat"} or {"type": "stop"} for each.'
+)
+DECISION_ADVICE = 'give Command(resume={"decisions": [{"type": ...}, ...]}), one for each call in the question'
+HAPPENED_TEXT = "The call was made; what it answered was lost."
+
+__all__ = ["UNKNOWN_OUTCOME", "EnteredCall", "OutcomeDecision", "QuestionLog", "ask_person", "read_decisions"]

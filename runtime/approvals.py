@@ -1,0 +1,135 @@
+"""Questions to a person (`interrupt`): found when a run stops at one, shown, and matched with their answers."""
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from langgraph.types import StateSnapshot
+from pydantic import JsonValue
+from pydantic_core import to_jsonable_python
+
+from certigraph.nodes.tools import UNKNOWN_OUTCOME
+from certigraph.state.records import Fault, UnknownName
+from certigraph.state.tools import ToolCall
+from certigraph.state.trajectory import Question
+
+ANSWER_EXAMPLES: Mapping[str, str] = {
+    "approval": '{"type": "approve"}',
+    UNKNOWN_OUTCOME: '{"type": "repeat"}',
+}
+"""An answer for each kind of question that certigraph's own nodes put, as JSON."""
+
+
+def find_questions(snapshot: StateSnapshot) -> list[Question]:
+    """Return the questions for whose answers a graph waits, in the order of its nodes."""
+    found: dict[str, Question] = {}
+    for task in snapshot.tasks:
+        for one in task.interrupts:
+            value = to_jsonable_python(one.value, fallback=repr, inf_nan_mode="null")
+            found.setdefault(one.id, Question(id=one.id, value=value, node=task.name))
+    return list(found.values())
+
+
+def parse_answer(text: str) -> JsonValue:
+    """Return the value of an answer given as JSON; any other text is the answer itself."""
+    try:
+        value: JsonValue = json.loads(text)
+    except ValueError:
+        return text
+    return value
+
+
+def match_answers(questions: Sequence[Question], answer: JsonValue, run: str) -> dict[str, JsonValue]:
+    """Return the answers to a run's open questions, by id of the question.
+
+    Args:
+        questions: the open questions.
+        answer: the answer to the only question; for several, a list in their order, or a mapping by their ids.
+        run: name of the run, for error messages.
+
+    Raises:
+        Fault: ("data") no question is open, or the number of answers is not that of the questions.
+    """
+    if not questions:
+        raise Fault("data", f"run {run} waits for no answer: resume it without one")
+    ids = [question.id for question in questions]
+    if isinstance(answer, dict) and answer.keys() == {*ids}:
+        return answer
+    if len(questions) == 1:
+        return {ids[0]: answer}
+    if isinstance(answer, list) and len(answer) == len(ids):
+        return dict(zip(ids, answer, strict=True))
+    fix = f"give a list of {len(ids)} answers in the order of `result.questions`"
+    raise Fault("data", f"run {run} waits for {len(ids)} answers and got {json.dumps(answer)!s:.200}: {fix}")
+
+
+def check_answered(questions: Sequence[Question], folder: Path) -> None:
+    """Check that no question of a run is open.
+
+    Raises:
+        UnknownName: one is; the message has it and the command that answers it.
+    """
+    if questions:
+        shown = " ".join(format_question(question) for question in questions)
+        raise UnknownName(f"the run waits for an answer: {shown}; answer with: {answer_command(questions, folder)}")
+
+
+def question_lines(questions: Sequence[Question], folder: Path) -> Iterator[str]:
+    """Yield the lines that show the open questions of a run and the command that answers them."""
+    yield from (f"waits for an answer: {format_question(question)}" for question in questions)
+    if questions:
+        yield f"answer with: {answer_command(questions, folder)}"
+
+
+def format_question(question: Question) -> str:
+    """Format a question as one line, and why its latest answer could not be used, if there was one."""
+    value = question.value
+    problem = value.get("problem") if isinstance(value, dict) else None
+    return _format_value(value) + (f" (the answer cannot be used: {problem})" if problem else "")
+
+
+def _format_value(value: JsonValue) -> str:
+    if isinstance(value, str):
+        return " ".join(value.split())
+    if calls := _approvals_in(value):
+        return "; ".join(calls)
+    if isinstance(value, dict) and isinstance(text := value.get("question"), str):
+        return f"{text} {'; '.join(_calls_in(value.get('calls')))}".strip()
+    return json.dumps(value, ensure_ascii=False)
+
+
+def answer_command(questions: Sequence[Question], folder: Path) -> str:
+    """Return the command that resumes a run with an answer, which stands there as an example."""
+    examples = [_example_for(question.value) for question in questions]
+    answer = examples[0] if len(examples) == 1 else f"[{', '.join(examples)}]"
+    return f"certigraph resume {shlex.quote(str(folder))} --answer {shlex.quote(answer)}"
+
+
+def _approvals_in(value: JsonValue) -> list[str]:
+    requests = value.get("action_requests") if isinstance(value, dict) else None
+    shown = requests if isinstance(requests, list) else []
+    return [str(one.get("description") or _format_call(one)) for one in shown if isinstance(one, dict)]
+
+
+def _calls_in(calls: JsonValue) -> list[str]:
+    return [_format_call(one) for one in calls if isinstance(one, dict)] if isinstance(calls, list) else []
+
+
+def _format_call(call: Mapping[str, Any]) -> str:
+    args = call.get("args")
+    return str(ToolCall(name=str(call.get("name", "")), args=args if isinstance(args, dict) else {}))
+
+
+def _example_for(value: JsonValue) -> str:
+    """Return an example of an answer as JSON: a decision for each call, or a place for the text."""
+    if not isinstance(value, dict):
+        return '"ANSWER"'
+    kind, calls = ("approval", value.get("action_requests")) if "action_requests" in value else (None, None)
+    if value.get("type") == UNKNOWN_OUTCOME:
+        kind, calls = UNKNOWN_OUTCOME, value.get("calls")
+    if kind is None or not isinstance(calls, list):
+        return '"ANSWER"'
+    example = ANSWER_EXAMPLES[kind]
+    return example if len(calls) == 1 else f"[{', '.join([example] * len(calls))}]"

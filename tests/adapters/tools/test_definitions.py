@@ -1,0 +1,406 @@
+"""Tools of the user in every state that they come in: each mistake is one clear line, and no answer ends a run."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId, StructuredTool, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
+from langgraph.types import Command, interrupt
+from pydantic import BaseModel
+from support_desk import mind
+
+from certigraph.adapters.tools.definitions import MAX_ANSWER, LoadedTool, load_tools
+from certigraph.adapters.tools.effects import ToolAnswer
+from certigraph.graphs.agent import agent
+
+GOAL: Any = {"goal": "Look up order 17."}
+WAYS = ["invoke", "ainvoke"]
+
+
+class Row(BaseModel):
+    order: int = 17
+    state: str = "open"
+
+
+class Own:
+    """A type that has no form in JSON."""
+
+
+def load(given: Any, **options: Any) -> LoadedTool:
+    [loaded] = load_tools([given], **options).values()
+    return loaded
+
+
+def call(given: Any, args: Any = None, **options: Any) -> ToolAnswer:
+    return asyncio.run(load(given, **options).call({"order": 17} if args is None else args))
+
+
+def run(given: Any, way: str = "invoke", **options: Any) -> Any:
+    """Let an agent call a tool and then `look_up`; return its answer and what it has seen."""
+
+    def look_up(order: int) -> str:
+        """Look up an order."""
+        return f"order {order} is open"
+
+    name = getattr(given, "name", None) or given.__name__
+    script = [(name, {"order": 17}), ("look_up", {"order": 17})]
+    graph = agent("react", model=mind(script), tools=[given, look_up], checkpointer=InMemorySaver(), **options)
+    config: Any = {"configurable": {"thread_id": "1"}}
+    result = graph.invoke(GOAL, config) if way == "invoke" else asyncio.run(graph.ainvoke(GOAL, config))
+    return result, graph.get_state(config).values
+
+
+def first_entry(values: Any) -> str:
+    return str(values["evidence"].view.split("\n\n[action 2")[0])
+
+
+# Tools that do not answer with a text.
+
+
+def fail(order: int) -> str:
+    """Fail."""
+    raise ConnectionError("the database is gone")
+
+
+def leave(order: int) -> str:
+    """Leave the program."""
+    raise SystemExit(3)
+
+
+async def fail_in_group(order: int) -> str:
+    """Fail as clients of MCP servers do."""
+    raise ExceptionGroup("several", [ExceptionGroup("more", [ConnectionError("the server is gone")])])
+
+
+async def cancel(order: int) -> str:
+    """Fail as clients do that lose a connection."""
+    raise asyncio.CancelledError("the stream was closed")
+
+
+def time_out(order: int) -> str:
+    """Fail by a time limit of its own."""
+    raise TimeoutError("the socket timed out")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (fail, "ConnectionError: the database is gone"),
+        (leave, "SystemExit: 3"),
+        (fail_in_group, "ConnectionError: the server is gone"),
+        (cancel, "CancelledError: the stream was closed"),
+        (time_out, "TimeoutError: the socket timed out"),
+    ],
+)
+def test_a_tool_that_raises_is_an_observation(given: Any, shown: str, way: str) -> None:
+    result, values = run(given, way)
+    assert result["ending"] == "finished"
+    assert first_entry(values).endswith(shown)
+    assert "order 17 is open" in values["evidence"].view
+
+
+def test_a_cancelled_run_is_not_taken_for_a_failed_tool() -> None:
+    async def wait(order: int) -> str:
+        """Wait."""
+        await asyncio.sleep(30)
+        return "never"
+
+    async def work() -> Any:
+        task = asyncio.create_task(load(wait).call({"order": 17}))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        return await asyncio.gather(task, return_exceptions=True)
+
+    [outcome] = asyncio.run(work())
+    assert isinstance(outcome, asyncio.CancelledError)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_tool_that_hangs_is_given_up_at_the_deadline(way: str, is_async: bool) -> None:
+    def hang(order: int) -> str:
+        """Wait."""
+        time.sleep(1)
+        return "late"
+
+    async def hang_async(order: int) -> str:
+        """Wait."""
+        await asyncio.sleep(60)
+        return "late"
+
+    started = time.monotonic()
+    result, values = run(hang_async if is_async else hang, way, deadline=0.2)
+    assert time.monotonic() - started < 20
+    assert result["ending"] == "finished"
+    assert "0.2 seconds" in first_entry(values)
+    assert "late" not in values["evidence"].view
+
+
+HANGING = """
+import asyncio, sys, time
+from support_desk import mind
+from certigraph.graphs.agent import agent
+
+def hang(order: int) -> str:
+    "Wait."
+    time.sleep(600)
+    return "never"
+
+def never(order: int) -> bool:
+    time.sleep(600)
+    return True
+
+options = {"checks": {"Order {order} is refunded.": never}} if sys.argv[1] == "sdp" else {}
+graph = agent(sys.argv[1], model=mind([("hang", {"order": 17})]), tools=[hang], deadline=0.2, **options)
+given = {"goal": "Look up order 17."}
+result = graph.invoke(given) if sys.argv[2] == "invoke" else asyncio.run(graph.ainvoke(given))
+print(result["ending"])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("method", ["react", "sdp"])
+def test_a_program_ends_although_a_tool_and_a_check_never_do(method: str, way: str) -> None:
+    paths = os.pathsep.join([str(Path(__file__).parents[2] / "helpers"), *sys.path])
+    options: Any = {"env": {**os.environ, "PYTHONPATH": paths}, "capture_output": True, "text": True}
+    done = subprocess.run([sys.executable, "-c", HANGING, method, way], timeout=120, check=True, **options)
+    assert done.stdout.strip()
+
+
+def test_a_long_answer_is_cut_and_the_cut_is_noted() -> None:
+    def read(order: int) -> str:
+        """Read a file."""
+        return "x" * 5_000_000
+
+    answer = call(read)
+    assert len(answer.text) < MAX_ANSWER + 200
+    assert "5,000,000" in answer.text
+    assert not answer.failed
+    result, values = run(read)
+    assert result["ending"] == "finished"
+    assert len(str(values)) < 1_000_000
+    assert "order 17 is open" in values["evidence"].view
+
+
+IMAGE = {"type": "image", "base64": "A" * 10_000, "mime_type": "image/png"}
+
+
+@pytest.mark.parametrize(
+    ("returned", "text"),
+    [
+        (b"\x00\xffabc", "abc"),
+        ([{"type": "text", "text": "a scan"}, IMAGE], "a scan\n(image"),
+        ([IMAGE], "(image"),
+        (None, "null"),
+        (Row(), "order=17"),
+        ([Row(), Row()], "order=17"),
+        ({"order": 17, "rows": [Row()]}, "order"),
+        ({"order": 17}, '{"order": 17}'),
+        (17, "17"),
+        ("", ""),
+        ("half \ud83d", "half"),
+    ],
+)
+def test_answers_that_are_no_text_are_shown_as_text(returned: Any, text: str) -> None:
+    def look(order: int) -> Any:
+        """Look."""
+        return returned
+
+    answer = call(look)
+    assert text in answer.text
+    assert not answer.failed
+    assert len(answer.text) < 500
+    answer.text.encode()
+    result, values = run(look)
+    assert result["ending"] == "finished"
+    assert "order 17 is open" in values["evidence"].view
+
+
+def test_a_command_for_a_graph_is_not_dropped_in_silence() -> None:
+    @tool
+    def move(order: int) -> Command[Any]:
+        """Move on."""
+        return Command(goto="other", update={"secret": 1})
+
+    answer = call(move)
+    assert "Command" in answer.text
+    assert "secret" not in answer.text
+
+
+def test_a_tool_that_reports_an_error_by_itself_failed() -> None:
+    def check(order: int) -> str:
+        """Check."""
+        raise ValueError("order 17 is locked")
+
+    handled = StructuredTool.from_function(check, handle_tool_error=True)
+    assert call(handled).failed
+    assert "locked" in call(handled).text
+
+
+def test_a_tool_that_interrupts_pauses_the_run_and_goes_on_with_the_answer() -> None:
+    def confirm(order: int) -> str:
+        """Ask a person."""
+        return f"confirmed by {interrupt('who?')}"
+
+    graph = agent("react", model=mind([("confirm", {"order": 17})]), tools=[confirm], checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "1"}}
+    assert graph.invoke(GOAL, config)["__interrupt__"][0].value == "who?"
+    assert graph.invoke(Command(resume="Ann"), config)["ending"] == "finished"
+    assert "confirmed by Ann" in graph.get_state(config).values["evidence"].view
+
+
+# Plain, async and LangChain's tools.
+
+
+async def look_up_async(order: int) -> str:
+    """Look up an order."""
+    await asyncio.sleep(0)
+    return f"row of {order}"
+
+
+class LookUp(BaseTool):
+    name: str = "look_up_class"
+    description: str = "Look up an order."
+
+    def _run(self, order: int) -> str:
+        return f"row of {order}"
+
+
+def look_up_untyped(order, day="today"):
+    return f"row of {order}"
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "given",
+    [
+        look_up_async,
+        StructuredTool.from_function(coroutine=look_up_async, name="look_up_tool", description="Look up."),
+        LookUp(),
+        look_up_untyped,
+    ],
+    ids=["function", "tool", "class", "untyped"],
+)
+def test_tools_of_all_kinds_are_called(given: Any, way: str) -> None:
+    result, values = run(given, way)
+    assert result["ending"] == "finished"
+    assert first_entry(values).endswith("row of 17")
+
+
+def test_a_function_without_type_hints_takes_any_value() -> None:
+    loaded = load(look_up_untyped)
+    assert set(loaded.parameters["properties"]) == {"order", "day"}
+    assert loaded.parameters["required"] == ["order"]
+    assert loaded.check_arguments({"order": [1, {"a": None}]}) == ""
+    assert "order" in loaded.check_arguments({})
+
+
+def test_wrong_arguments_are_described_in_one_line() -> None:
+    def refund(order: int, amount: float, row: Row) -> str:
+        """Refund."""
+        return "done"
+
+    loaded = load(refund)
+    given = {"order": "x", "amount": 1, "row": {"order": "y"}}
+    problem = loaded.check_arguments(given)
+    assert "order" in problem
+    assert "row.order" in problem
+    assert "\n" not in problem
+    assert "amount" not in problem
+    assert "day" in loaded.check_arguments({**given, "day": 1})
+
+
+# Arguments that LangChain or LangGraph give.
+
+
+@tool
+def with_call_id(order: int, call: Annotated[str, InjectedToolCallId]) -> str:
+    """Look up an order."""
+    return f"row of {order} for {len(call)}"
+
+
+@tool
+def with_default(order: int, user: Annotated[str, InjectedToolArg] = "Ann") -> str:
+    """Look up an order."""
+    return f"row of {order} for {user}"
+
+
+@tool
+def with_state(order: int, state: Annotated[dict[str, Any], InjectedState]) -> str:
+    """Look up an order."""
+    return "never"
+
+
+@tool
+def with_store(order: int, store: Annotated[Any, InjectedStore()]) -> str:
+    """Look up an order."""
+    return "never"
+
+
+@tool
+def with_runtime(order: int, runtime: ToolRuntime) -> str:
+    """Look up an order."""
+    return "never"
+
+
+def test_the_id_of_a_call_is_given_and_defaults_are_kept() -> None:
+    assert set(load(with_call_id).parameters["properties"]) == {"order"}
+    assert load(with_call_id).check_arguments({"order": 17}) == ""
+    assert call(with_call_id).text.startswith("row of 17 for")
+    assert call(with_default).text == "row of 17 for Ann"
+
+
+@pytest.mark.parametrize(("given", "hidden"), [(with_state, "state"), (with_store, "store"), (with_runtime, "runtime")])
+def test_tools_that_need_what_no_model_gives_are_refused(given: Any, hidden: str) -> None:
+    with pytest.raises(ValueError, match=f"needs {hidden}") as raised:
+        load(given)
+    assert "\n" not in str(raised.value)
+
+
+# Tools that cannot be used.
+
+
+def finish(order: int) -> str:
+    """Finish an order."""
+    return "done"
+
+
+def target_holds(order: int) -> str:
+    """Look whether a target holds."""
+    return "yes"
+
+
+def with_own_type(order: Own) -> str:
+    """Take an object."""
+    return "never"
+
+
+@pytest.mark.parametrize(
+    ("tools", "kind", "message"),
+    [
+        ([fail, StructuredTool.from_function(finish, name="fail")], ValueError, "two tools have the name 'fail'"),
+        ([finish], ValueError, "'finish' is taken"),
+        ([target_holds], ValueError, "'target_holds' is taken"),
+        ([with_own_type], ValueError, "'with_own_type' cannot be written as JSON"),
+        ([LookUp], TypeError, "LookUp.* is not a tool"),
+        ([Own], TypeError, "Own.* is not a tool"),
+        ([lambda order: "row"], TypeError, "lambda.* is not a tool"),
+        (["look_up"], TypeError, "'look_up' is not a tool"),
+        ([{"type": "function"}], TypeError, "is not a tool"),
+        ([None], TypeError, "None is not a tool"),
+    ],
+)
+def test_tools_that_cannot_be_used_are_refused_in_one_line(tools: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message) as raised:
+        agent("sdp", model=mind(), tools=tools)
+    assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 500

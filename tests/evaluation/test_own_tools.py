@@ -1,0 +1,336 @@
+"""The user's own tools as a benchmark: evaluate, compare, ablate, sweep, anatomy and reports."""
+
+import asyncio
+import json
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.types import interrupt
+from support_desk import GOAL, Desk, mind
+
+from certigraph.adapters import benchmarks
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld
+from certigraph.adapters.protocols import Context
+from certigraph.adapters.tools.world import Case, Episode, Tools
+from certigraph.cli import main
+from certigraph.evaluation.compare import Choice, ablate, build_job, run_comparison
+from certigraph.evaluation.comparison import comparison_rows_of, parse_methods
+from certigraph.evaluation.evaluate import evaluate, evaluate_retry
+from certigraph.evaluation.sweep_report import sweep
+from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable
+from certigraph.graphs import sdp
+from certigraph.nodes.sdp import validate
+from certigraph.runtime import graph_sources
+from certigraph.runtime.prompts import collect_prompts
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import complete_run, resume, run
+from certigraph.state.records import UnknownName
+
+SCRIPT = Context(model="scripted:expert")
+
+
+class Shop:
+    """A support desk whose database is emptied before each episode, and which knows how many episodes overlap."""
+
+    def __init__(self, folder: Path, *, before: Callable[[str], None] = lambda name: None) -> None:
+        self.desk = Desk(folder / "desk.sqlite", before=before)
+        self.began: list[str] = []
+
+    def reset(self, case: Case) -> None:
+        self.began.append(case.id)
+        with sqlite3.connect(self.desk.path) as base:
+            base.execute("DELETE FROM refunds")
+            base.execute("DELETE FROM mails")
+
+    def check(self, episode: Episode) -> bool:
+        return (len(self.desk.rows("refunds")), len(self.desk.rows("mails"))) == (1, 1)
+
+    def tools(self, **options: Any) -> Tools:
+        cases = [Case(id="plain", goal=GOAL), Case(id="polite", goal=f"{GOAL} Thank you.")]
+        usual: dict[str, Any] = {"reset": self.reset, "check": self.check, "expert": mind().responder}
+        return Tools(self.desk.tools, cases, effects={"look_up": "repeatable"}, **{**usual, **options})
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def test_a_case_is_run_by_its_id(tmp_path: Path, shop: Shop):
+    result = run("sdp", shop.tools(), "polite", context=SCRIPT, out=tmp_path)
+    assert (result.ending, result.scores and result.scores.value) == ("goal", 1)
+    assert (result.trajectory.header.task.id, shop.began) == ("polite", ["polite"])
+
+
+@pytest.mark.parametrize("graph", ["sdp", "react"])
+def test_evaluate_takes_the_object_and_runs_one_case_at_a_time(tmp_path: Path, shop: Shop, graph: str):
+    evaluation = evaluate(graph, shop.tools(name="shop"), trials=2, max_samples=4, out=tmp_path / "runs", quiet=True)
+    # two runs at a time would find each other's refunds
+    assert [row.value for row in evaluation.rows] == [1, 1, 1, 1]
+    assert (evaluation.benchmark, sorted(shop.began)) == ("shop", ["plain", "plain", "polite", "polite"])
+
+
+def test_runs_that_share_a_database_take_turns(tmp_path: Path):
+    inside, most = [0], [0]
+
+    async def slow(order: int) -> str:
+        """Look up an order."""
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        await asyncio.sleep(0.02)
+        inside[0] -= 1
+        return f"order {order}"
+
+    def lookups(reset: Any) -> Tools:
+        return Tools([slow], cases=["one", "two"], effects={"slow": "repeatable"}, reset=reset, expert=look_up_once())
+
+    async def both(tools: Tools) -> None:
+        graph = parse_methods(["react"])[0].build()
+        runs = [complete_run(tmp_path / f"{id(tools)}-{n}", graph, tools, n, SCRIPT) for n in ("1", "2")]
+        await asyncio.gather(*runs)
+
+    asyncio.run(both(lookups(None)))
+    assert most == [2]
+    most[0] = 0
+    asyncio.run(both(lookups(lambda case: None)))
+    assert most == [1]
+
+
+def look_up_once() -> Any:
+    return mind([("slow", {"order": 1})]).responder
+
+
+def test_compare_and_ablate_take_the_object(tmp_path: Path, shop: Shop):
+    tools = shop.tools(name="compared")
+    job = build_job(
+        parse_methods(["sdp", "react"]), tools, Choice(), SCRIPT.model_copy(update={"limits": tools.limits})
+    )
+    run_comparison(job, tmp_path / "compared", at_once=2, silent=True)
+    rows = comparison_rows_of(job.plan, tmp_path / "compared")
+    assert [(row.method, row.score) for row in rows] == [("sdp", 100), ("react", 100)] * 2
+    results = ablate(
+        "sdp", tools, ["validate=always_pass"], Choice(["plain"]), context=SCRIPT, out=tmp_path / "ablated"
+    )
+    assert [method.score for method in results.comparison.methods] == [100, 100]
+
+
+FAILED: list[str] = []
+
+
+async def fails_at_first(state: Any, runtime: Any) -> Any:
+    """Validate, except for the first refund, where an outage ends the run."""
+    if not FAILED and state["action"].text.startswith("refund"):
+        FAILED.append("an outage")
+        raise RuntimeError(FAILED[0])
+    return await validate(state, runtime)
+
+
+def test_a_run_that_was_cut_off_starts_again_where_the_case_can_be_reset(tmp_path: Path, shop: Shop):
+    tools, graph = shop.tools(), sdp.build(validate=fails_at_first)
+    FAILED.clear()
+    first = asyncio.run(complete_run(tmp_path / "run", graph, tools, "plain", SCRIPT))
+    assert first.ending == "error:operator"
+    shop.reset(Case(id="polite", goal=""))  # another case runs in the meantime
+    again = asyncio.run(complete_run(tmp_path / "run", graph, tools, "plain", SCRIPT))
+    assert (again.ending, again.scores and again.scores.value) == ("goal", 1)
+    assert (again.trajectory.resumes, shop.began) == (0, ["plain", "polite", "plain"])
+
+
+def test_a_run_that_was_cut_off_goes_on_where_nothing_is_undone(tmp_path: Path, shop: Shop):
+    tools, graph = shop.tools(reset=None), sdp.build(validate=fails_at_first)
+    FAILED.clear()
+    asyncio.run(complete_run(tmp_path / "run", graph, tools, "plain", SCRIPT))
+    again = asyncio.run(complete_run(tmp_path / "run", graph, tools, "plain", SCRIPT))
+    assert (again.ending, again.trajectory.resumes, len(shop.desk.rows("refunds"))) == ("goal", 1, 1)
+
+
+def test_several_runs_of_a_case_need_a_reset(tmp_path: Path, shop: Shop):
+    tools = shop.tools(reset=None, name="lasting")
+    for attempt in (
+        lambda: evaluate("sdp", tools, trials=2, out=tmp_path, quiet=True),
+        lambda: ablate("sdp", tools, context=SCRIPT, out=tmp_path / "ablated"),
+        lambda: collect_prompts("sdp", tools),
+    ):
+        with pytest.raises(UnknownName, match=r"refund, send_mail.*reset="):
+            attempt()
+    assert shop.desk.rows("refunds") == []
+    assert evaluate("sdp", tools, ids=["plain"], out=tmp_path, quiet=True).rows[0].value == 1
+    reading = Tools([shop.desk.look_up], cases=["one"], effects={"look_up": "repeatable"}, expert=look_up_once())
+    check_evaluable(reading, ["scripted:expert"], episodes=2)
+
+
+def test_approvals_are_refused_because_nobody_answers(
+    tmp_path: Path, shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    write_module(tmp_path, monkeypatch)
+    tools = shop.tools(name="approved")
+    for attempt in (
+        lambda: evaluate("shop_module:approving", tools, out=tmp_path, quiet=True),
+        lambda: ablate("shop_module:approving", tools, ["validate=always_pass"], context=SCRIPT, out=tmp_path / "a"),
+        lambda: evaluate("tdp", tools, swaps=["approve=shop_module:approve"], out=tmp_path, quiet=True),
+        lambda: build_job(parse_methods(["sdp"], ["sdp:approve=shop_module:approve"]), tools, Choice(), SCRIPT),
+    ):
+        with pytest.raises(UnknownName, match="nobody answers in an evaluation"):
+            attempt()
+    assert shop.began == []
+    with pytest.raises(SystemExit) as ended:
+        main(["eval", "shop_module:approving", "shop_module:world"])
+    assert ended.value.code == 2
+    assert len([line for line in capsys.readouterr().err.splitlines() if line.startswith("certigraph: ")]) == 1
+
+
+def test_a_run_that_asks_is_left_waiting_and_counted_once_it_is_answered(tmp_path: Path, shop: Shop):
+    async def questioning(state: Any, runtime: Any) -> Any:
+        if state["task"].id == "plain":
+            interrupt("Shall I go on?")
+        return await validate(state, runtime)
+
+    tools, graph = shop.tools(reset=None), sdp.build(validate=questioning)
+    for _ in range(2):
+        result = asyncio.run(complete_run(tmp_path / "run", graph, tools, "plain", SCRIPT))
+        assert (result.ending, result.questions) == ("interrupted", ["Shall I go on?"])
+    while (answered := Result(tmp_path / "run")).questions:
+        resume(tmp_path / "run", answer="yes", benchmark=tools, graph=graph)
+    assert answered.ending == "goal"
+    assert asyncio.run(complete_run(tmp_path / "run", graph, tools, "plain", SCRIPT)).ending == "goal"
+
+
+def test_tools_without_a_script_need_a_model(tmp_path: Path, shop: Shop):
+    tools = shop.tools(expert=None, name="mute")
+    for attempt in (
+        lambda: run("sdp", tools, out=tmp_path),
+        lambda: evaluate("sdp", tools, out=tmp_path, quiet=True),
+        lambda: ablate("sdp", tools, out=tmp_path / "ablated"),
+    ):
+        with pytest.raises(UnknownName, match=r"model .*--model"):
+            attempt()
+    assert list(tmp_path.glob("*/trajectory.jsonl")) == []
+    result = run("sdp", tools, context=Context(chat=mind()), out=tmp_path)
+    assert result.ending == "goal"
+
+
+def test_an_object_has_a_name_of_its_own(shop: Shop, tmp_path: Path):
+    with pytest.raises(UnknownName, match="blocksworld"):
+        evaluate("sdp", BlocksWorld(), out=tmp_path, quiet=True)
+    first, second = shop.tools(name="same"), shop.tools(name="same")
+    for tools in (first, second):
+        assert benchmark_name(tools, None) == "same"
+        assert load_benchmark("same") is tools
+
+
+def test_a_retry_counts_a_run_that_a_person_has_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: Shop):
+    write_module(tmp_path, monkeypatch)
+    world = "shop_module:lasting"
+    swaps = ["validate=shop_module:questioning"]
+    first = evaluate("sdp", world, swaps=swaps, out="runs", quiet=True)
+    assert sorted(row.ending for row in first.rows) == ["goal", "interrupted"]
+    assert len(first.failed) == 1
+    folder = Path("runs") / first.failed[0].run
+    while resume(folder, answer="yes").questions:
+        pass
+    (log,) = Path("runs").glob("*.eval")
+    again = evaluate_retry(log, quiet=True)
+    assert [row.ending for row in again.rows] == ["goal", "goal"]
+    assert {row.run for row in again.rows} == {row.run for row in first.rows}
+
+
+# --- from the command line
+
+
+MODULE = """
+import sqlite3
+from pathlib import Path
+
+from support_desk import GOAL, Desk, mind
+
+from langgraph.types import interrupt
+
+from certigraph import Case, Tools
+from certigraph.graphs import sdp
+from certigraph.nodes.sdp import validate
+from certigraph.nodes.tools import approvals
+
+desk = Desk(Path("desk-of-the-module.sqlite"))
+approve = approvals({"refund": True})
+
+
+def reset(case):
+    with sqlite3.connect(desk.path) as base:
+        base.execute("DELETE FROM refunds")
+        base.execute("DELETE FROM mails")
+
+
+def check(episode):
+    return len(desk.rows("refunds")) == len(desk.rows("mails")) == 1
+
+
+world = Tools(
+    desk.tools,
+    cases=[Case(id="plain", goal=GOAL), Case(id="polite", goal=GOAL + " Thank you.")],
+    check=check,
+    reset=reset,
+    expert=mind().responder,
+)
+
+
+async def questioning(state, runtime):
+    if state["task"].id == "plain":
+        interrupt("Shall I go on?")
+    return await validate(state, runtime)
+
+
+lasting = Tools(
+    desk.tools,
+    cases=[Case(id="plain", goal=GOAL), Case(id="polite", goal=GOAL + " Thank you.")],
+    expert=mind().responder,
+)
+
+
+def approving(**operators):
+    return sdp.builder(approve=approve, **operators)
+"""
+
+
+def write_module(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "shop_module.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.chdir(folder)
+    monkeypatch.delitem(sys.modules, "shop_module", raising=False)
+    for module in (benchmarks, graph_sources):  # which keep what an earlier test has imported
+        monkeypatch.setattr(module, "_OWN", {})
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments])
+    output = capsys.readouterr()
+    assert ended.value.code == 0, output.err
+    return output.out
+
+
+@pytest.mark.slow
+def test_every_command_takes_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    write_module(tmp_path, monkeypatch)
+    world = "shop_module:world"
+    fields = json.loads(printed(capsys, "run", "sdp", world, "--task", "polite", "--json"))
+    assert (fields["ending"], fields["scores"]["value"], fields["benchmark"]) == ("goal", 1, world)
+    assert (Path(fields["run"]) / "report.html").is_file()
+    evaluated = json.loads(printed(capsys, "eval", "sdp", world, "--out", "evaluated", "--json"))
+    assert evaluated["score"] == 1
+    compared = json.loads(printed(capsys, "compare", "sdp", "react", "--on", world, "--out", "compared", "--json"))
+    assert [method["score"] for method in compared["methods"]] == [100, 100]
+    printed(capsys, "ablate", "sdp", world, "--model", "scripted:expert", "--out", "ablated", "--json")
+    Path("sweep.yaml").write_text(f"benchmarks: [{world}]\ngraphs: [sdp, react]\n")
+    printed(capsys, "sweep", "sweep.yaml", "--json")
+    assert sweep("sweep.yaml").left == 0
+    assert "6 runs" in printed(capsys, "anatomy", "evaluated", "compared/runs", "--out", "anatomy")
+    assert "tokens of prompts" in printed(capsys, "prompts", "sdp", world, "--stable")
+    for to in ("atif", "inspect", "parquet"):
+        printed(capsys, "export", "evaluated", "--to", to, "--out", f"exported-{to}")

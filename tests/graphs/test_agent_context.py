@@ -1,0 +1,89 @@
+"""An agent's context, its keywords, and answers of a person that cannot be used."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from pydantic import BaseModel
+from support_desk import GOAL, Desk, mind
+
+from certigraph import Budget, Context, LimitReached, agent, serializer
+from certigraph.graphs.agent import METHODS, AgentGraph, AgentOperators
+from certigraph.graphs.assembly import slot_names
+
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+
+
+class Refunded(BaseModel):
+    answer: str
+
+
+@pytest.fixture
+def support(tmp_path: Path) -> Desk:
+    return Desk(tmp_path / "support.sqlite")
+
+
+def react(support: Desk, **options: Any) -> AgentGraph:
+    return agent("react", model=mind(), tools=support.tools, **options)
+
+
+def test_the_keywords_are_the_slots_of_all_methods():
+    slots = {name for method in METHODS for name in slot_names(import_module(f"certigraph.graphs.{method}").build)}
+    assert set(AgentOperators.__annotations__) == slots
+
+
+@pytest.mark.parametrize("context", [None, {}, {"model": ""}, {"model": "", "budget": {"calls": 50}}, {"mine": 1}])
+def test_a_context_that_names_no_model_leaves_the_agents_own(context: Any, support: Desk):
+    assert react(support).invoke({"goal": GOAL}, context=context)["ending"] == "finished"
+
+
+def test_a_context_that_names_a_model_replaces_the_agents_own(support: Desk):
+    state = react(support).invoke({"goal": GOAL}, context={"model": "scripted:first"})
+    assert state["ending"] != "finished"
+    assert support.rows("refunds") != [(17, 49.9)]
+
+
+@pytest.mark.parametrize("context", [{"budget": {"calls": 1}}, Context(budget=Budget(calls=1))])
+def test_a_context_sets_single_fields(context: Any, support: Desk):
+    with pytest.raises(LimitReached, match="1 of 1 calls"):
+        react(support).invoke({"goal": GOAL}, context=context)
+
+
+def test_the_form_of_the_context_fits_what_it_accepts(support: Desk):
+    form = react(support).get_context_jsonschema()
+    defaults = {name: part["default"] for name, part in form["properties"].items() if "default" in part}
+    assert react(support).invoke({"goal": GOAL}, context=defaults)["ending"] == "finished"
+
+
+UNUSABLE = [
+    {"decisions": [{"type": "perhaps"}]},
+    {"decisions": []},
+    "yes",
+    {"decisions": [{"type": "reject"}]},
+    {"decisions": [{"type": "edit", "edited_action": {"name": "refund", "args": {"order": 17}}}]},
+]
+
+
+def test_an_answer_that_cannot_be_used_is_asked_for_again_and_loses_nothing(support: Desk):
+    rule = {"refund": {"allowed_decisions": ["approve", "edit"]}}
+    graph = react(support, interrupt_on=rule, checkpointer=InMemorySaver(serde=serializer()))
+    graph.invoke({"goal": GOAL}, THREAD)
+    for answer in UNUSABLE:
+        (again,) = graph.invoke(Command(resume=answer), THREAD)["__interrupt__"]
+        assert again.value["action_requests"][0]["name"] == "refund"
+        assert again.value["problem"]
+        assert support.rows("refunds") == []
+    assert graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)["ending"] == "finished"
+    assert support.rows("refunds") == [(17, 49.9)]
+
+
+@pytest.mark.parametrize("types", [(), (Refunded,)])
+def test_a_form_of_ones_own_is_restored_if_the_serializer_knows_it(types: tuple[type, ...], support: Desk):
+    saver = InMemorySaver(serde=serializer(*types))
+    graph = react(support, response_format=Refunded, checkpointer=saver)
+    assert graph.invoke({"goal": GOAL}, THREAD)["structured_response"] == Refunded(answer="Order 17 was refunded.")
+    kept = graph.get_state(THREAD).values["structured_response"]
+    assert isinstance(kept, Refunded) is bool(types)

@@ -1,0 +1,815 @@
+"""Effects of an agent's tools happen once: replays, forks, resumes, crashes, questions, nested agents."""
+
+import asyncio
+import operator
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Command, Send, interrupt
+from support_desk import GOAL, SCRIPT, Desk, mind
+
+from certigraph.adapters.faults import FaultyBenchmark
+from certigraph.adapters.protocols import Context
+from certigraph.adapters.tools import effects, positions
+from certigraph.adapters.tools.world import Tools
+from certigraph.graphs import sdp
+from certigraph.graphs.agent import agent
+from certigraph.runtime.checkpoints import SqliteCheckpointSaver
+from certigraph.runtime.run import delete, resume, run
+from certigraph.state.records import Fault
+from certigraph.state.trajectory import serializer
+
+MAIL: dict[str, Any] = {"to": "ann@example.org", "text": "Order 17 was refunded."}
+REFUND: dict[str, Any] = {"order": 17, "amount": 49.9}
+CONFIG: Any = {"configurable": {"thread_id": "t"}, "recursion_limit": 200}
+USER = {"messages": [("user", GOAL)]}
+SAVERS = ("memory", "sqlite")
+
+
+class Killed(BaseException):
+    """The process ends here: no code of a graph may catch it."""
+
+
+@contextmanager
+def open_saver(kind: str, folder: Path) -> Iterator[BaseCheckpointSaver[Any]]:
+    if kind == "memory":
+        yield InMemorySaver(serde=serializer())
+    else:
+        connection = sqlite3.connect(folder / "checkpoints.sqlite", check_same_thread=False)
+        yield SqliteSaver(connection, serde=serializer())
+        connection.close()
+
+
+@asynccontextmanager
+async def open_async_saver(folder: Path) -> AsyncIterator[AsyncSqliteSaver]:
+    async with AsyncSqliteSaver.from_conn_string(str(folder / "checkpoints.sqlite")) as saver:
+        saver.serde = serializer()
+        yield saver
+
+
+def in_event_loop(test: Callable[..., Any]) -> Callable[..., None]:
+    """Run an async test in an event loop of its own."""
+
+    @wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path / "desk.sqlite")
+
+
+def build(desk: Desk, saver: Any, method: Any = "sdp", script: Any = SCRIPT, tools: Any = None, **options: Any) -> Any:
+    given = {"effects": {"look_up": "repeatable"}, **options}
+    return agent(method, model=mind(script), tools=tools or desk.tools, checkpointer=saver, **given)
+
+
+def counts(desk: Desk) -> tuple[int, int]:
+    return len(desk.rows("refunds")), len(desk.rows("mails"))
+
+
+def question_of(state: Any) -> Any:
+    [asked] = state["__interrupt__"]
+    return asked.value
+
+
+# Replays, forks and new turns.
+
+
+@pytest.mark.parametrize("kind", SAVERS)
+@pytest.mark.parametrize("method", ["sdp", "react"])
+def test_runs_from_every_old_checkpoint_have_no_second_effect(
+    kind: str, method: str, desk: Desk, tmp_path: Path
+) -> None:
+    with open_saver(kind, tmp_path) as saver:
+        graph = build(desk, saver, method)
+        graph.invoke(USER, CONFIG)
+        old = list(graph.get_state_history(CONFIG))
+        assert len(old) > 5
+        for snapshot in old:
+            graph.invoke(None, {**snapshot.config, "recursion_limit": 200})
+        assert counts(desk) == (1, 1)
+
+
+@in_event_loop
+async def test_async_runs_from_every_old_checkpoint_have_no_second_effect(desk: Desk, tmp_path: Path) -> None:
+    async with open_async_saver(tmp_path) as saver:
+        graph = build(desk, saver)
+        await graph.ainvoke(USER, CONFIG)
+        async for snapshot in graph.aget_state_history(CONFIG):
+            await graph.ainvoke(None, {**snapshot.config, "recursion_limit": 200})
+        assert counts(desk) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", SAVERS)
+def test_forks_have_no_second_effect(kind: str, desk: Desk, tmp_path: Path) -> None:
+    with open_saver(kind, tmp_path) as saver:
+        graph = build(desk, saver)
+        graph.invoke(USER, CONFIG)
+        edited = [one for one in graph.get_state_history(CONFIG) if one.next]
+        for snapshot in edited:
+            fork = graph.update_state(snapshot.config, {"goal": "edited"})
+            graph.invoke(None, {**fork, "recursion_limit": 200})
+        assert counts(desk) == (1, 1)
+
+
+def test_thread_invoked_again_from_its_first_checkpoint_has_no_second_effect(desk: Desk) -> None:
+    graph = build(desk, InMemorySaver())
+    graph.invoke(USER, CONFIG)
+    first = list(graph.get_state_history(CONFIG))[-1]
+    graph.invoke(USER, first.config)
+    graph.invoke(None, first.config)
+    assert counts(desk) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", SAVERS)
+def test_second_message_may_ask_for_the_same_call_again(kind: str, desk: Desk, tmp_path: Path) -> None:
+    with open_saver(kind, tmp_path) as saver:
+        graph = build(desk, saver)
+        graph.invoke(USER, CONFIG)
+        graph.invoke(USER, CONFIG)
+        assert counts(desk) == (2, 2)
+        for snapshot in list(graph.get_state_history(CONFIG)):
+            graph.invoke(None, {**snapshot.config, "recursion_limit": 200})
+        assert counts(desk) == (2, 2)
+
+
+def test_other_thread_has_its_own_effects(desk: Desk) -> None:
+    graph = build(desk, InMemorySaver())
+    for thread in "ab":
+        graph.invoke(USER, {"configurable": {"thread_id": thread}})
+    assert counts(desk) == (2, 2)
+
+
+def test_equal_calls_of_one_turn_all_happen(desk: Desk) -> None:
+    class Thrice:
+        made = 0
+
+        def __call__(self, prompt: str, schema: Any) -> Any:
+            answer = inner(prompt, schema)
+            if "calls" in answer and answer["calls"][0]["name"] == "refund":
+                answer["calls"] *= 3
+            return answer
+
+    model = mind()
+    inner = model.responder
+    model.responder = Thrice()
+    graph = agent("react", model=model, tools=desk.tools, checkpointer=InMemorySaver())
+    graph.invoke(USER, CONFIG)
+    assert counts(desk) == (3, 1)
+    for snapshot in list(graph.get_state_history(CONFIG)):
+        graph.invoke(None, {**snapshot.config, "recursion_limit": 200})
+    assert counts(desk) == (3, 1)
+
+
+def test_deleted_thread_leaves_no_entries(desk: Desk) -> None:
+    saver = InMemorySaver()
+    graph = build(desk, saver)
+    graph.invoke(USER, CONFIG)
+    assert any(effects.EFFECTS_NAMESPACE in spaces for spaces in saver.storage.values())
+    saver.delete_thread("t")
+    assert not any(effects.EFFECTS_NAMESPACE in spaces for spaces in saver.storage.values())
+    assert not any(namespace == effects.EFFECTS_NAMESPACE for _, namespace, _ in saver.writes)
+    graph.invoke(USER, CONFIG)
+    assert counts(desk) == (2, 2)
+
+
+# Agents in other graphs.
+
+
+class Parent(TypedDict, total=False):
+    messages: Annotated[list[Any], operator.add]
+    goal: str
+    note: str
+    rounds: Annotated[list[int], operator.add]
+
+
+def invoke_everywhere(graph: Any, config: Any = CONFIG) -> None:
+    for snapshot in list(graph.get_state_history(config)):
+        graph.invoke(None, {**snapshot.config, "recursion_limit": 200})
+
+
+@pytest.mark.parametrize("kind", SAVERS)
+def test_agent_as_node_has_no_second_effect_in_replays_and_forks_of_its_parent(
+    kind: str, desk: Desk, tmp_path: Path
+) -> None:
+    with open_saver(kind, tmp_path) as saver:
+        builder = StateGraph(MessagesState)
+        builder.add_node("before", lambda state: {})
+        builder.add_node("support", build(desk, None))
+        graph = builder.add_edge(START, "before").add_edge("before", "support").compile(checkpointer=saver)
+        graph.invoke(USER, CONFIG)
+        invoke_everywhere(graph)
+        assert counts(desk) == (1, 1)
+        for snapshot in list(graph.get_state_history(CONFIG)):
+            if snapshot.next == ("support",):
+                fork = graph.update_state(snapshot.config, {"messages": [("user", GOAL)]}, as_node="before")
+                graph.invoke(None, fork)
+        assert counts(desk) == (1, 1)
+        graph.invoke(USER, CONFIG)
+        assert counts(desk) == (2, 2)
+
+
+def test_two_agents_of_one_thread_have_entries_of_their_own(desk: Desk) -> None:
+    builder = StateGraph(MessagesState)
+    builder.add_node("first", build(desk, None))
+    builder.add_node("second", build(desk, None))
+    graph = builder.add_edge(START, "first").add_edge("first", "second").compile(checkpointer=InMemorySaver())
+    graph.invoke(USER, CONFIG)
+    assert counts(desk) == (2, 2)
+    invoke_everywhere(graph)
+    assert counts(desk) == (2, 2)
+
+
+def test_agent_in_a_loop_acts_in_every_round(desk: Desk) -> None:
+    builder = StateGraph(Parent)
+    builder.add_node("count", lambda state: {"rounds": [1], "goal": GOAL})
+    builder.add_node("support", build(desk, None))
+    builder.add_edge(START, "count").add_edge("count", "support")
+    builder.add_conditional_edges("support", lambda state: "count" if len(state["rounds"]) < 3 else "__end__")
+    graph = builder.compile(checkpointer=InMemorySaver())
+    graph.invoke({"note": ""}, CONFIG)
+    assert counts(desk) == (3, 3)
+    invoke_everywhere(graph)
+    assert counts(desk) == (3, 3)
+
+
+def test_agents_started_by_send_have_entries_of_their_own(desk: Desk) -> None:
+    builder = StateGraph(Parent)
+    builder.add_node("support", build(desk, None))
+    builder.add_node("plan", lambda state: {})
+    builder.add_edge(START, "plan")
+    builder.add_conditional_edges(
+        "plan", lambda state: [Send("support", {"goal": GOAL}) for _ in range(3)], ["support"]
+    )
+    graph = builder.compile(checkpointer=InMemorySaver())
+    graph.invoke({"note": ""}, CONFIG)
+    assert counts(desk) == (3, 3)
+    invoke_everywhere(graph)
+    assert counts(desk) == (3, 3)
+
+
+def test_agent_called_in_a_node_has_no_second_effect(desk: Desk) -> None:
+    inner = build(desk, None)
+
+    def twice(state: Any) -> Any:
+        for _ in range(2):
+            inner.invoke({"goal": GOAL})
+        return {}
+
+    builder = StateGraph(Parent)
+    builder.add_node("twice", twice)
+    graph = builder.add_edge(START, "twice").compile(checkpointer=InMemorySaver())
+    graph.invoke({"note": ""}, CONFIG)
+    assert counts(desk) == (2, 2)
+    invoke_everywhere(graph)
+    assert counts(desk) == (2, 2)
+    graph.invoke({"note": ""}, CONFIG)
+    assert counts(desk) == (4, 4)
+
+
+def test_agent_called_in_a_tool_of_another_agent(desk: Desk) -> None:
+    inner = build(desk, None)
+
+    def delegate(order: int) -> str:
+        """Let the support desk handle an order."""
+        return str(inner.invoke({"goal": GOAL})["messages"][-1].content)
+
+    for effect in ("once", "repeatable"):
+        config = {"configurable": {"thread_id": effect}}
+        outer = agent(
+            "react",
+            model=mind([("delegate", {"order": 17})]),
+            tools=[delegate],
+            effects={"delegate": effect},  # type: ignore[dict-item]
+            checkpointer=InMemorySaver(),
+        )
+        before = counts(desk)[0]
+        outer.invoke(USER, config)
+        assert counts(desk)[0] == before + 1
+        invoke_everywhere(outer, config)
+        assert counts(desk)[0] == before + 1
+
+
+def test_agent_with_its_own_memory_in_a_parent(desk: Desk) -> None:
+    builder = StateGraph(MessagesState)
+    builder.add_node("support", build(desk, True))
+    graph = builder.add_edge(START, "support").compile(checkpointer=InMemorySaver())
+    graph.invoke(USER, CONFIG)
+    graph.invoke(USER, CONFIG)
+    assert counts(desk) == (2, 2)
+    invoke_everywhere(graph)
+    assert counts(desk) == (2, 2)
+
+
+def test_parent_that_saves_at_the_end_is_refused_before_any_call(desk: Desk) -> None:
+    builder = StateGraph(MessagesState)
+    builder.add_node("support", build(desk, None))
+    graph = builder.add_edge(START, "support").compile(checkpointer=InMemorySaver())
+    with pytest.raises(Fault, match="durability"):
+        graph.invoke(USER, CONFIG, durability="exit")
+    assert counts(desk) == (0, 0)
+    graph.invoke(USER, CONFIG, durability="async")
+    assert counts(desk) == (1, 1)
+
+
+def test_run_that_saves_at_the_end_is_refused(desk: Desk) -> None:
+    with pytest.raises(Fault, match="durability"):
+        build(desk, InMemorySaver()).invoke(USER, CONFIG, durability="exit")
+    assert counts(desk) == (0, 0)
+
+
+class SlowSaver(InMemorySaver):
+    """Saves checkpoints late, as a busy server does."""
+
+    def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
+        if config["configurable"].get("checkpoint_ns") != effects.EFFECTS_NAMESPACE:
+            threading.Event().wait(0.02)
+        return super().put(config, checkpoint, metadata, new_versions)
+
+
+def test_state_is_saved_before_a_call_although_the_parent_saves_in_the_background(tmp_path: Path) -> None:
+    saver, missing = SlowSaver(), list[str]()
+
+    def check(name: str) -> None:
+        for namespace, stored in list(saver.storage["t"].items()):
+            if namespace.startswith("support:") and name in ("refund", "send_mail"):
+                chosen = [saver.serde.loads_typed(one[0])["channel_versions"] for one in stored.values()]
+                if not any("branch:to:act" in versions for versions in chosen):
+                    missing.append(name)
+
+    desk = Desk(tmp_path / "desk.sqlite", before=check)
+    builder = StateGraph(MessagesState)
+    builder.add_node("support", build(desk, None))
+    graph = builder.add_edge(START, "support").compile(checkpointer=saver)
+    graph.invoke(USER, CONFIG)
+    assert counts(desk) == (1, 1)
+    assert not missing
+
+
+# Calls of unknown outcome.
+
+
+def killing(desk_path: Path, moments: list[str]) -> Desk:
+    """A desk whose process ends at each of the moments, once."""
+
+    def before(name: str) -> None:
+        if name in moments:
+            moments.remove(name)
+            raise Killed
+
+    return Desk(desk_path, before=before)
+
+
+def run_until_killed(graph: Any, given: Any, config: Any = CONFIG) -> None:
+    with pytest.raises(Killed):
+        graph.invoke(given, config)
+
+
+@pytest.mark.parametrize("kind", SAVERS)
+@pytest.mark.parametrize(("moment", "decision"), [("refund", "repeat"), ("refunded", "happened")])
+def test_person_decides_about_a_call_of_unknown_outcome(kind: str, moment: str, decision: str, tmp_path: Path) -> None:
+    desk = killing(tmp_path / "desk.sqlite", [moment])
+    with open_saver(kind, tmp_path) as saver:
+        graph = build(desk, saver)
+        run_until_killed(graph, USER)
+        for _ in range(2):  # nothing happens without an answer
+            asked = question_of(graph.invoke(None, CONFIG))
+            assert asked["type"] == "unknown_outcome"
+            assert asked["calls"] == [{"name": "refund", "args": REFUND}]
+        assert len(desk.rows("refunds")) == (decision == "happened")
+        done = graph.invoke(Command(resume={"type": decision, "result": "refunded 17: 49.9"}), CONFIG)
+        assert done["ending"] == "goal"
+        assert counts(desk) == (1, 1)
+        invoke_everywhere(graph)
+        assert counts(desk) == (1, 1)
+
+
+def test_person_ends_the_work(tmp_path: Path) -> None:
+    desk = killing(tmp_path / "desk.sqlite", ["refund"])
+    graph = build(desk, InMemorySaver())
+    run_until_killed(graph, USER)
+    graph.invoke(None, CONFIG)
+    done = graph.invoke(Command(resume="stop"), CONFIG)
+    assert counts(desk) == (0, 0)
+    assert done["ending"] != "goal"
+    assert done["messages"][-1].type == "ai"
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    ["yes", 7, [], {"decisions": []}, {"type": "perhaps"}, {"decisions": [{"type": "repeat"}] * 2}, [None]],
+)
+def test_malformed_answer_is_asked_for_again(malformed: Any, tmp_path: Path) -> None:
+    desk = killing(tmp_path / "desk.sqlite", ["refund"])
+    graph = build(desk, InMemorySaver())
+    run_until_killed(graph, USER)
+    graph.invoke(None, CONFIG)
+    for _ in range(2):
+        asked = question_of(graph.invoke(Command(resume=malformed), CONFIG))
+        assert asked["type"] == "unknown_outcome"
+        assert asked["problem"]
+    assert counts(desk) == (0, 0)
+    graph.invoke(Command(resume={"type": "repeat"}), CONFIG)
+    assert counts(desk) == (1, 1)
+
+
+def test_decision_holds_for_one_attempt_only(tmp_path: Path) -> None:
+    desk = killing(tmp_path / "desk.sqlite", ["refund", "refunded"])
+    graph = build(desk, InMemorySaver())
+    run_until_killed(graph, USER)
+    graph.invoke(None, CONFIG)
+    run_until_killed(graph, Command(resume="repeat"))  # the second attempt takes effect, and its answer is lost
+    assert len(desk.rows("refunds")) == 1
+    for _ in range(2):
+        assert question_of(graph.invoke(None, CONFIG))["type"] == "unknown_outcome"
+    assert len(desk.rows("refunds")) == 1
+    assert graph.invoke(Command(resume={"type": "happened", "result": "refunded 17: 49.9"}), CONFIG)["ending"] == "goal"
+    assert counts(desk) == (1, 1)
+
+
+def pair_model(pair: list[tuple[str, dict[str, Any]]]) -> Any:
+    """A scripted model that makes two calls in one action."""
+    model = mind(pair)
+    inner = model.responder
+
+    def respond(prompt: str, schema: Any) -> Any:
+        answer = inner(prompt, schema)
+        if "calls" in answer and answer["calls"][0]["name"] == pair[0][0]:
+            answer["calls"] = [{"name": name, "args": args} for name, args in pair]
+        return answer
+
+    model.responder = respond
+    return model
+
+
+def test_two_calls_of_unknown_outcome_in_one_action_are_asked_about_together(desk: Desk) -> None:
+    saver = InMemorySaver()
+    pair = [("refund", REFUND), ("send_mail", MAIL)]
+    graph = agent("react", model=pair_model(pair), tools=desk.tools, checkpointer=saver)
+    real = effects.CheckpointLedger.finish
+
+    async def lose(self: Any, key: str, attempt: int, answer: Any) -> None:
+        """As a crash of the machine: the answer is lost, and the next call has started."""
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(effects.CheckpointLedger, "finish", lose)
+        patch.setattr("certigraph.nodes.tools._observe", _raise_killed)
+        run_until_killed(graph, USER)
+    assert effects.CheckpointLedger.finish is real
+    assert counts(desk) == (1, 1)
+    asked = question_of(graph.invoke(None, CONFIG))
+    assert [one["name"] for one in asked["calls"]] == ["refund", "send_mail"]
+    graph.invoke(Command(resume={"decisions": [{"type": "happened"}, {"type": "repeat"}]}), CONFIG)
+    assert counts(desk) == (1, 2)
+
+
+def _raise_killed(*args: Any) -> None:
+    raise Killed
+
+
+@in_event_loop
+async def test_cancelled_call_is_of_unknown_outcome(desk: Desk, tmp_path: Path) -> None:
+    begun = asyncio.Event()
+
+    async def refund(order: int, amount: float) -> str:
+        """Refund an order."""
+        begun.set()
+        await asyncio.sleep(0 if desk.rows("refunds") else 30)
+        return desk.refund(order, amount)
+
+    async with open_async_saver(tmp_path) as saver:
+        graph = build(desk, saver, tools=[desk.look_up, refund, desk.send_mail])
+        running = asyncio.create_task(graph.ainvoke(USER, CONFIG))
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert question_of(await graph.ainvoke(None, CONFIG))["type"] == "unknown_outcome"
+        assert counts(desk) == (0, 0)
+        done = await graph.ainvoke(Command(resume={"type": "happened", "result": "refunded 17: 49.9"}), CONFIG)
+        assert done["ending"] == "goal"
+        assert counts(desk) == (0, 1)
+
+
+def test_error_of_a_tool_is_an_observation_and_is_not_repeated(desk: Desk) -> None:
+    tried = list[int]()
+
+    def refund(order: int, amount: float) -> str:
+        """Refund an order."""
+        tried.append(order)
+        raise RuntimeError("the bank is closed")
+
+    graph = build(desk, InMemorySaver(), "react", tools=[desk.look_up, refund, desk.send_mail])
+    graph.invoke(USER, CONFIG)
+    assert tried == [17]
+    invoke_everywhere(graph)
+    assert tried == [17]
+    texts = [step.get("observation") for step in [graph.get_state(CONFIG).values]]
+    assert texts
+    assert "the bank is closed" in graph.get_state(CONFIG).values["evidence"].view
+
+
+# Tools that ask a person.
+
+
+def asking_tools(desk: Desk, asked: list[str]) -> list[Callable[..., str]]:
+    def refund(order: int, amount: float) -> str:
+        """Refund an order."""
+        asked.append("refund")
+        first = interrupt("really refund?")
+        second = interrupt("how?")
+        return desk.refund(order, amount) + f" ({first}, {second})"
+
+    def send_mail(to: str, text: str) -> str:
+        """Send a mail."""
+        asked.append("mail")
+        return desk.send_mail(to, f"{text} {interrupt('which greeting?')}")
+
+    return [desk.look_up, refund, send_mail]
+
+
+@pytest.mark.parametrize("kind", SAVERS)
+def test_tool_that_interrupts_goes_on_with_the_answers(kind: str, desk: Desk, tmp_path: Path) -> None:
+    with open_saver(kind, tmp_path) as saver:
+        graph = build(desk, saver, tools=asking_tools(desk, []))
+        assert question_of(graph.invoke(USER, CONFIG)) == "really refund?"
+        assert question_of(graph.invoke(Command(resume="yes"), CONFIG)) == "how?"
+        assert question_of(graph.invoke(Command(resume="by card"), CONFIG)) == "which greeting?"
+        graph.invoke(Command(resume="Yours"), CONFIG)
+        assert counts(desk) == (1, 1)
+        assert desk.rows("mails")[0][1].endswith("Yours")
+        assert "(yes, by card)" in graph.get_state(CONFIG).values["evidence"].view
+
+
+def test_answers_of_two_interrupting_calls_in_one_action_are_not_mixed_up(desk: Desk) -> None:
+    pair = [("refund", REFUND), ("send_mail", MAIL)]
+    graph = agent("react", model=pair_model(pair), tools=asking_tools(desk, []), checkpointer=InMemorySaver())
+    assert question_of(graph.invoke(USER, CONFIG)) == "really refund?"
+    assert question_of(graph.invoke(Command(resume="yes"), CONFIG)) == "how?"
+    assert question_of(graph.invoke(Command(resume="by card"), CONFIG)) == "which greeting?"
+    assert counts(desk) == (1, 0)
+    graph.invoke(Command(resume="Yours"), CONFIG)
+    assert counts(desk) == (1, 1)
+    assert desk.rows("mails")[0][1].endswith("Yours")
+
+
+def test_answer_to_a_tool_is_no_decision_about_an_unknown_outcome(tmp_path: Path) -> None:
+    desk = killing(tmp_path / "desk.sqlite", ["refunded"])
+    graph = build(desk, InMemorySaver(), tools=asking_tools(desk, []))
+    assert question_of(graph.invoke(USER, CONFIG)) == "really refund?"
+    assert question_of(graph.invoke(Command(resume="repeat"), CONFIG)) == "how?"
+    run_until_killed(graph, Command(resume="repeat"))
+    assert len(desk.rows("refunds")) == 1
+    for _ in range(2):
+        assert question_of(graph.invoke(None, CONFIG))["type"] == "unknown_outcome"
+    state = graph.invoke(Command(resume={"type": "happened", "result": "refunded 17: 49.9"}), CONFIG)
+    assert question_of(state) == "which greeting?"
+    assert graph.invoke(Command(resume="Yours"), CONFIG)["ending"] == "goal"
+    assert counts(desk) == (1, 1)
+
+
+def test_tool_asks_again_after_a_person_decided_to_repeat_it(tmp_path: Path) -> None:
+    desk = killing(tmp_path / "desk.sqlite", ["refund"])
+    graph = build(desk, InMemorySaver(), tools=asking_tools(desk, []))
+    graph.invoke(USER, CONFIG)
+    graph.invoke(Command(resume="yes"), CONFIG)
+    run_until_killed(graph, Command(resume="by card"))
+    assert question_of(graph.invoke(None, CONFIG))["type"] == "unknown_outcome"
+    assert question_of(graph.invoke(Command(resume="repeat"), CONFIG)) == "really refund?"
+    assert question_of(graph.invoke(Command(resume="yes"), CONFIG)) == "how?"
+    assert question_of(graph.invoke(Command(resume="cash"), CONFIG)) == "which greeting?"
+    graph.invoke(Command(resume="Yours"), CONFIG)
+    assert counts(desk) == (1, 1)
+    assert "(yes, cash)" in graph.get_state(CONFIG).values["evidence"].view
+
+
+def test_interrupting_tool_that_may_be_repeated_is_asked_once(desk: Desk) -> None:
+    seen = list[str]()
+
+    def look_up(order: int) -> str:
+        """Look up an order."""
+        seen.append(answer := interrupt("which shop?"))
+        return f"{desk.look_up(order)} in {answer}"
+
+    pair = [("look_up", {"order": 17}), ("send_mail", MAIL)]
+    tools = [look_up, asking_tools(desk, [])[2]]
+    options: Any = {"effects": {"look_up": "repeatable"}, "checkpointer": InMemorySaver()}
+    graph = agent("react", model=pair_model(pair), tools=tools, **options)
+    assert question_of(graph.invoke(USER, CONFIG)) == "which shop?"
+    assert question_of(graph.invoke(Command(resume="Bonn"), CONFIG)) == "which greeting?"
+    graph.invoke(Command(resume="Yours"), CONFIG)
+    assert seen == ["Bonn"]
+    assert counts(desk) == (0, 1)
+
+
+def test_nested_agent_asks_through_the_tool_of_another_agent(tmp_path: Path) -> None:
+    desk = killing(tmp_path / "desk.sqlite", ["refunded"])
+    inner = build(desk, None)
+
+    def delegate(order: int) -> str:
+        """Let the support desk handle an order."""
+        return str(inner.invoke({"goal": GOAL})["messages"][-1].content)
+
+    model: Any = mind([("delegate", {"order": 17})])
+    outer = agent("react", model=model, tools=[delegate], checkpointer=InMemorySaver())
+    run_until_killed(outer, USER)
+    asked = question_of(outer.invoke(None, CONFIG))
+    assert [one["name"] for one in asked["calls"]] == ["delegate"]
+    asked = question_of(outer.invoke(Command(resume="repeat"), CONFIG))
+    assert [one["name"] for one in asked["calls"]] == ["refund"]
+    done = outer.invoke(Command(resume={"type": "happened", "result": "refunded 17: 49.9"}), CONFIG)
+    assert done["messages"][-1].type == "ai"
+    assert counts(desk) == (1, 1)
+
+
+# Checkpointers, and several processes.
+
+
+class ForgetfulSaver(InMemorySaver):
+    """Loses what is written between checkpoints."""
+
+    def put_writes(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing."""
+
+
+def test_checkpointer_that_loses_pending_writes_is_refused(desk: Desk) -> None:
+    with pytest.raises(Fault, match="ForgetfulSaver") as raised:
+        build(desk, ForgetfulSaver()).invoke(USER, CONFIG)
+    assert "\n" not in str(raised.value)
+    assert counts(desk) == (0, 0)
+
+
+def test_of_two_runs_that_race_for_a_call_only_one_makes_it(tmp_path: Path) -> None:
+    together, arrived = threading.Barrier(2), list[str]()
+    outcomes = list[Any]()
+    real = effects.CheckpointLedger.start
+
+    async def start(self: Any, key: str, attempt: int) -> bool:
+        arrived.append(key)
+        if len(arrived) <= 2:
+            together.wait(10)
+        return await real(self, key, attempt)
+
+    desk = Desk(tmp_path / "desk.sqlite")
+
+    def run() -> None:
+        connection = sqlite3.connect(tmp_path / "checkpoints.sqlite", check_same_thread=False, timeout=30)
+        graph = build(desk, SqliteSaver(connection, serde=serializer()))
+        try:
+            outcomes.append(graph.invoke(None, CONFIG))
+        except Fault as fault:
+            outcomes.append(fault)
+        finally:
+            connection.close()
+
+    with open_saver("sqlite", tmp_path) as saver:
+        before = build(desk, saver)
+        before.interrupt_before_nodes = ["act"]
+        before.invoke(USER, CONFIG)
+        graph = build(desk, saver)
+        while graph.get_state(CONFIG).values["action"].args.get("calls", [{}])[0].get("name") != "refund":
+            before.invoke(None, CONFIG)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(effects.CheckpointLedger, "start", start)
+        threads = [threading.Thread(target=run) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert len(desk.rows("refunds")) == 1
+    assert any(isinstance(one, Fault) and "another process" in str(one) for one in outcomes)
+
+
+def test_unsaved_checkpoint_of_a_parent_is_a_fault(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(positions, "SAVE_SECONDS", 0.05)
+
+    class Lost(InMemorySaver):
+        def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
+            return {"configurable": {**config["configurable"], "checkpoint_id": checkpoint["id"]}}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("support", build(desk, None))
+    graph = builder.add_edge(START, "support").compile(checkpointer=Lost())
+    with pytest.raises(Fault, match="not saved"):
+        graph.invoke(USER, CONFIG)
+    assert counts(desk) == (0, 0)
+
+
+def test_method_graph_over_tools_has_no_second_effect(desk: Desk) -> None:
+    world = Tools(desk.tools, [GOAL], effects={"look_up": "repeatable"})
+    graph = sdp.build(checkpointer=InMemorySaver())
+    context = Context(benchmark=world, chat=mind())
+    graph.invoke({"task": world.tasks()[0]}, CONFIG, context=context)
+    assert counts(desk) == (1, 1)
+    for snapshot in list(graph.get_state_history(CONFIG)):
+        graph.invoke(None, snapshot.config, context=context)
+    assert counts(desk) == (1, 1)
+    with pytest.raises(Fault, match="durability"):
+        graph.invoke({"task": world.tasks()[0]}, CONFIG, context=context, durability="exit")
+
+
+# Answers are used once.
+
+
+def test_approval_of_one_call_is_not_used_for_another_when_the_run_is_resumed_without_an_answer(desk: Desk) -> None:
+    support = build(desk, None, interrupt_on={"refund": True, "send_mail": True})
+    builder = StateGraph(MessagesState)
+    builder.add_node("support", support)
+    graph = builder.add_edge(START, "support").compile(checkpointer=InMemorySaver())
+    first = question_of(graph.invoke(USER, CONFIG))
+    assert first["action_requests"][0]["name"] == "refund"
+    second = question_of(graph.invoke(Command(resume={"type": "approve"}), CONFIG))
+    assert second["action_requests"][0]["name"] == "send_mail"
+    for _ in range(2):
+        again = question_of(graph.invoke(None, CONFIG))
+        assert again["action_requests"][0]["name"] == "send_mail"
+    assert counts(desk) == (1, 0)
+    graph.invoke(Command(resume={"type": "approve"}), CONFIG)
+    assert counts(desk) == (1, 1)
+
+
+def test_decision_that_names_its_question(tmp_path: Path) -> None:
+    desk = killing(tmp_path / "desk.sqlite", ["refund", "refunded"])
+    graph = build(desk, InMemorySaver())
+    run_until_killed(graph, USER)
+    [asked] = graph.invoke(None, CONFIG)["__interrupt__"]
+    run_until_killed(graph, Command(resume={asked.id: {"type": "repeat"}}))
+    [asked] = graph.invoke(None, CONFIG)["__interrupt__"]
+    graph.invoke(Command(resume={asked.id: {"type": "happened", "result": "refunded 17: 49.9"}}), CONFIG)
+    assert counts(desk) == (1, 1)
+
+
+# Injected faults, and runs.
+
+
+@pytest.mark.parametrize("fault", ["crash", "hang"])
+def test_injected_faults_come_before_calls_and_leave_nothing_unknown(fault: str, desk: Desk, tmp_path: Path) -> None:
+    world = Tools(desk.tools, [GOAL], effects={"look_up": "repeatable"})
+    context = Context(chat=mind(), faults=f"{fault}=0.5,delay=0.01,seed=4")
+    result = run("sdp", world, context=context, out=tmp_path, on_error="ignore")
+    failed = 0
+    while result.ending == "error:environment" and failed < 30:
+        failed += 1
+        result = resume(result.folder, benchmark=world, chat=mind(), on_error="ignore")
+    assert failed
+    assert not result.questions
+    assert result.ending == "goal"
+    assert counts(desk) == (1, 1)
+    assert result.scores is not None
+    assert result.scores.value == 1
+
+
+def test_tools_in_a_faulty_benchmark_are_refused(desk: Desk) -> None:
+    world = Tools(desk.tools, [GOAL])
+    with pytest.raises(TypeError, match="Context"):
+        FaultyBenchmark(world, "crash=0.1").open(world.tasks()[0])
+
+
+@pytest.mark.parametrize("method", ["sdp", "react", "tdp"])
+def test_run_that_is_killed_in_a_tool_is_resumed_with_a_decision(method: str, tmp_path: Path) -> None:
+    desk = killing(tmp_path / "desk.sqlite", ["refunded"])
+    world = Tools(desk.tools, [GOAL], effects={"look_up": "repeatable"})
+    with pytest.raises(Killed):
+        run(method, world, context=Context(chat=mind()), out=tmp_path / "runs")
+    [folder] = (tmp_path / "runs").iterdir()
+    result = resume(folder, benchmark=world, chat=mind())
+    assert [one["name"] for one in result.questions[0]["calls"]] == ["refund"]  # type: ignore[call-overload,index,union-attr]
+    answer = {"type": "happened", "result": "refunded 17: 49.9"}
+    result = resume(folder, answer=answer, benchmark=world, chat=mind())
+    assert not result.failed
+    assert counts(desk) == (1, 1)
+    delete(folder)
+    assert not folder.exists()
+
+
+def test_entries_of_a_run_survive_when_its_process_ends_at_once(desk: Desk, tmp_path: Path) -> None:
+    async def enter() -> None:
+        path = tmp_path / "checkpoints.sqlite"
+        with SqliteCheckpointSaver.open(path) as saver:
+            ledger = effects.CheckpointLedger(saver, "t")
+            assert await ledger.start("call", 0)
+            other = sqlite3.connect(path)
+            assert other.execute("SELECT count(*) FROM writes").fetchone() == (1,)
+            await saver.prepare_resume("t")
+            assert await saver.inner_steps("t") == {}
+            assert (await ledger.read("call")).running
+            await ledger.finish("call", 0, effects.ToolAnswer(text="done"))
+            assert other.execute("SELECT count(*) FROM writes").fetchone() == (2,)
+            other.close()
+
+    asyncio.run(enter())

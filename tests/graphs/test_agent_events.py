@@ -1,0 +1,152 @@
+"""What an agent streams while it works: events, and its answer as a message."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import Command
+from support_desk import CONDITIONS, GOAL, SCRIPT, Desk, mind
+
+from certigraph import Limits
+from certigraph.graphs.agent import METHODS, AgentGraph, agent
+
+TASK: Any = {"goal": GOAL}
+CALLS = [name for name, _ in SCRIPT]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path / "desk.sqlite")
+
+
+def build(method: Any, desk: Desk, **options: Any) -> AgentGraph:
+    return agent(method, **{"model": mind(), "tools": desk.tools, **options})
+
+
+def thread() -> Any:
+    return {"configurable": {"thread_id": "1"}}
+
+
+def stream(graph: Any, given: Any = TASK, **options: Any) -> list[Any]:
+    return list(graph.stream(given, **{"config": thread(), "stream_mode": "custom", **options}))
+
+
+async def astream(graph: Any, given: Any = TASK, **options: Any) -> list[Any]:
+    settings = {"config": thread(), "stream_mode": "custom", **options}
+    return [event async for event in graph.astream(given, **settings)]
+
+
+def of(kind: str, events: list[Any]) -> list[Any]:
+    return [event for event in events if event["type"] == kind]
+
+
+@pytest.mark.parametrize("way", ["stream", "astream"])
+def test_sdp_streams_its_plan_calls_certificates_and_answer(desk: Desk, way: str) -> None:
+    graph = build("sdp", desk)
+    events = stream(graph) if way == "stream" else asyncio.run(astream(graph))
+    kinds = [event["type"] for event in events]
+    assert kinds[:3] == ["planned", "acted", "certified"]
+    assert kinds[-1] == "answered"
+    assert events[0]["conditions"][: len(CONDITIONS)] == CONDITIONS
+    assert [call["name"] for event in of("acted", events) for call in event["calls"]] == CALLS
+    certified = [(text, one["decided_by"]) for one in of("certified", events) for text in one["conditions"]]
+    assert certified[: len(CONDITIONS)] == [(text, "model") for text in CONDITIONS]
+    assert events[-1]["text"] == "Order 17 was refunded."
+    assert events[-1]["ending"] == "goal"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_streams_its_calls_once_and_its_answer(desk: Desk, method: Any) -> None:
+    events = stream(build(method, desk))
+    assert [call["name"] for event in of("acted", events) for call in event["calls"]] == CALLS
+    assert len(of("answered", events)) == 1
+    assert json.loads(json.dumps(events)) == events
+
+
+def test_events_of_tdp_name_the_sub_task_whether_or_not_subgraphs_are_streamed(desk: Desk, tmp_path: Path) -> None:
+    plain = stream(build("tdp", desk))
+    nested = stream(build("tdp", Desk(tmp_path / "other.sqlite")), subgraphs=True)
+    assert plain == [event for _, event in nested]
+    assert of("planned", plain)[0]["subtasks"]
+    assert {event.get("subtask") for event in of("acted", plain)} == {"task"}
+    assert any(namespace for namespace, event in nested if event["type"] == "acted")
+
+
+def test_tdp_streams_the_certificates_of_sub_tasks_asynchronously(desk: Desk) -> None:
+    events = asyncio.run(astream(build("tdp", desk, solve="sdp")))
+    assert of("certified", events)
+    assert all(event["subtask"] for event in of("certified", events))
+
+
+@pytest.mark.parametrize("method", ["sdp", "tdp"])
+def test_an_approval_is_requested_and_decided_once(desk: Desk, method: Any) -> None:
+    graph = build(method, desk, interrupt_on={"refund": True}, checkpointer=InMemorySaver())
+    before = stream(graph)
+    [question] = of("approval", before)
+    assert [request["name"] for request in question["question"]["action_requests"]] == ["refund"]
+    assert before[-1] == question
+    edited = {"name": "refund", "args": {"order": 17, "amount": 1.5}}
+    after = stream(graph, Command(resume={"decisions": [{"type": "edit", "edited_action": edited}]}))
+    [decided] = of("approval", after)
+    assert decided["decisions"] == [{**edited, "approved": True}]
+    assert of("acted", after)[0]["calls"] == [edited]
+
+
+def test_a_rejected_call_is_streamed_with_the_reason(desk: Desk) -> None:
+    settings: Any = {"checkpointer": InMemorySaver(), "limits": Limits(steps=4)}
+    graph = build("react", desk, interrupt_on={"refund": True}, **settings)
+    stream(graph)
+    after = stream(graph, Command(resume={"type": "reject", "message": "too much"}))
+    [call] = of("approval", after)[0]["decisions"]
+    assert not call["approved"]
+    assert "too much" in call["reason"]
+
+
+def test_a_condition_that_is_not_reached_is_streamed_as_stuck(desk: Desk) -> None:
+    checks = {CONDITIONS[1]: lambda: (False, "no row of order 17")}
+    events = stream(build("sdp", desk, checks=checks, limits=Limits(steps=8, attempts=1, replans=1)))
+    stuck = of("stuck", events)
+    assert {event["condition"] for event in stuck} == {CONDITIONS[1]}
+    assert "no row of order 17" in stuck[0]["reason"]
+    assert len(of("planned", events)) > 1
+    assert events[-1]["type"] == "answered"
+    assert events[-1]["ending"] != "goal"
+
+
+def test_a_long_answer_of_a_tool_is_cut_in_its_event() -> None:
+    def look_up(order: int) -> str:
+        """Look up an order."""
+        return "eligible " * 10_000
+
+    [acted] = of("acted", stream(agent("react", model=mind([("look_up", {"order": 17})]), tools=[look_up])))
+    assert acted["answer"].startswith("eligible")
+    assert len(acted["answer"]) < 1_000
+
+
+def test_an_agent_inside_a_graph_streams_its_events_with_those_of_subgraphs(desk: Desk) -> None:
+    outer: Any = StateGraph(MessagesState)
+    outer.add_node("support", build("sdp", desk))
+    outer.add_edge(START, "support")
+    outer.add_edge("support", END)
+    events = stream(outer.compile(), {"messages": [("user", GOAL)]}, subgraphs=True)
+    assert {namespace[0].partition(":")[0] for namespace, _ in events} == {"support"}
+    assert events[-1][1]["type"] == "answered"
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("way", ["stream", "astream"])
+def test_the_answer_is_streamed_once_as_a_message(desk: Desk, method: Any, way: str) -> None:
+    graph = build(method, desk, checkpointer=InMemorySaver())
+    given = {"messages": [("user", GOAL)]}
+    if way == "stream":
+        parts = stream(graph, given, stream_mode="messages")
+    else:
+        parts = asyncio.run(astream(graph, given, stream_mode="messages"))
+    [answer] = [message for message, metadata in parts if metadata["langgraph_node"] == "respond"]
+    assert (answer.type, answer.text) == ("ai", "Order 17 was refunded.")
+    assert sum(message.text == answer.text for message, _ in parts) == 1
+    assert graph.get_state(thread()).values["messages"][-1].id == answer.id

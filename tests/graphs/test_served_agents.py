@@ -1,0 +1,250 @@
+"""Agents with tools under `langgraph dev`: chat, approvals, effects and streams over HTTP, and from its npm SDK."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from children import child_path
+from dev_server import assistant, got, new_thread, run_to_end, serving, stream
+from support_desk import GOAL, Desk
+
+pytestmark = pytest.mark.slow
+
+METHODS = ["sdp", "tdp", "step", "react"]
+DESCRIPTIONS = {name: f"Customer support by {name}." for name in [*METHODS, "approving"]}
+CHAT = {"messages": [{"role": "user", "content": GOAL}]}
+MODES = ["values", "updates", "messages", "messages-tuple", "custom", "tasks", "checkpoints", "debug", "events"]
+SDK = "@langchain/langgraph-sdk@2.0.0"
+SDK_PROGRAM = Path(__file__).parent.parent / "helpers" / "sdk_client.mjs"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("served")
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[httpx.Client]:
+    module = Path(__file__).parent.parent / "helpers" / "served_agents.py"
+    graphs = {name: {"path": f"{module}:{name}", "description": text} for name, text in DESCRIPTIONS.items()}
+    config = {"dependencies": ["."], "graphs": graphs, "python_version": "3.11"}
+    (folder / "langgraph.json").write_text(json.dumps(config), encoding="utf-8")
+    path = os.pathsep.join([str(module.parent), child_path()])
+    with serving(folder, {"PYTHONPATH": path, "SUPPORT_DATABASE": str(folder / "support.sqlite")}) as client:
+        yield client
+
+
+@pytest.fixture
+def support(server: httpx.Client, folder: Path) -> Iterator[Desk]:
+    """The effects of the test that runs, and of no other one."""
+    found = Desk(folder / "support.sqlite")
+    found.clear()
+    yield found
+    (folder / "pause").unlink(missing_ok=True)
+
+
+def schemas(server: httpx.Client, graph: str) -> dict[str, Any]:
+    return dict(got(server.get(f"/assistants/{assistant(server, graph)['assistant_id']}/schemas")))
+
+
+def history(server: httpx.Client, thread: str) -> list[dict[str, Any]]:
+    """The checkpoints of a thread, the latest first."""
+    return list(got(server.post(f"/threads/{thread}/history", json={"limit": 1000})))
+
+
+def waiting(server: httpx.Client, thread: str) -> list[dict[str, Any]]:
+    return [found["value"] for found in got(server.get(f"/threads/{thread}/state"))["interrupts"]]
+
+
+def answer(server: httpx.Client, thread: str, decision: dict[str, Any]) -> dict[str, Any]:
+    return run_to_end(server, thread, assistant_id="approving", command={"resume": {"decisions": [decision]}})
+
+
+def becomes(holds: Callable[[], bool]) -> None:
+    ends = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < ends
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("graph", DESCRIPTIONS)
+def test_an_assistant_has_its_description_and_takes_messages_or_a_goal(graph: str, server: httpx.Client):
+    assert assistant(server, graph)["description"] == DESCRIPTIONS[graph]
+    found = schemas(server, graph)
+    assert set(found["input_schema"]["properties"]) == {"messages", "goal"}
+    outputs = {"messages", "certificates", "ending", "structured_response"}
+    assert set(found["output_schema"]["properties"]) == outputs
+
+
+def test_the_context_form_leaves_the_agents_own_model_where_it_is(server: httpx.Client, support: Desk):
+    form = schemas(server, "react")["context_schema"]["properties"]
+    assert {"model", "budget", "limits"} <= set(form)
+    assert not {"chat", "benchmark", "data", "faults", "trial", "cache", "roles"} & set(form)
+    filled = {name: part["default"] for name, part in form.items() if part.get("default") is not None}
+    state = run_to_end(server, new_thread(server), assistant_id="react", input=CHAT, context=filled)
+    assert state["ending"] == "finished"
+    assert len(support.rows("refunds")) == 1
+
+
+def test_a_client_cannot_name_a_folder_of_the_server(server: httpx.Client, support: Desk, tmp_path: Path):
+    context = {"cache": str(tmp_path / "cache"), "model": ""}
+    state = run_to_end(server, new_thread(server), assistant_id="react", input=CHAT, context=context)
+    assert state["ending"] == "finished"
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("graph", METHODS)
+def test_a_chat_message_runs_an_agent_and_its_answer_is_a_message(graph: str, server: httpx.Client, support: Desk):
+    thread = new_thread(server)
+    state = run_to_end(server, thread, assistant_id=graph, input=CHAT)
+    assert [message["type"] for message in state["messages"]] == ["human", "ai"]
+    assert state["messages"][-1]["content"] == "Order 17 was refunded."
+    assert state["ending"] == ("goal" if graph in ("sdp", "tdp") else "finished")
+    assert len(state["certificates"]) == (4 if graph == "sdp" else 0)
+    assert support.rows("refunds") == [(17, 49.9)]
+    assert len(support.rows("mails")) == 1
+
+
+def test_a_further_message_on_the_same_thread_is_another_turn_with_effects_of_its_own(
+    server: httpx.Client, support: Desk
+):
+    thread = new_thread(server)
+    for turn in (1, 2):
+        state = run_to_end(server, thread, assistant_id="react", input=CHAT)
+        assert [message["type"] for message in state["messages"]] == ["human", "ai"] * turn
+        assert len(support.rows("refunds")) == turn
+
+
+def test_an_approval_is_in_the_threads_state_and_is_answered_over_http(server: httpx.Client, support: Desk):
+    thread = new_thread(server)
+    run_to_end(server, thread, assistant_id="approving", input=CHAT)
+    assert got(server.get(f"/threads/{thread}"))["status"] == "interrupted"
+    (request,) = waiting(server, thread)
+    (action,), (review,) = request["action_requests"], request["review_configs"]
+    assert (action["name"], action["args"]) == ("refund", {"order": 17, "amount": 49.9})
+    assert action["description"]
+    assert review == {"action_name": "refund", "allowed_decisions": ["approve", "edit", "reject"]}
+    assert support.rows("refunds") == []
+    state = answer(server, thread, {"type": "approve"})
+    assert state["messages"][-1]["content"] == "Order 17 was refunded."
+    assert support.rows("refunds") == [(17, 49.9)]
+    assert got(server.get(f"/threads/{thread}"))["status"] == "idle"
+
+
+def test_a_rejected_call_is_not_made_and_an_edited_one_is_made_as_edited(server: httpx.Client, support: Desk):
+    thread = new_thread(server)
+    run_to_end(server, thread, assistant_id="approving", input=CHAT)
+    answer(server, thread, {"type": "reject", "message": "too much"})
+    assert support.rows("refunds") == []
+    assert waiting(server, thread)[0]["action_requests"][0]["name"] == "refund"  # the script tries again
+    edited = {"name": "refund", "args": {"order": 17, "amount": 10.0}}
+    state = answer(server, thread, {"type": "edit", "edited_action": edited})
+    assert state["ending"] == "goal"
+    assert support.rows("refunds") == [(17, 10.0)]
+
+
+def test_an_answer_of_a_wrong_form_is_asked_for_again_with_the_right_one(server: httpx.Client, support: Desk):
+    thread = new_thread(server)
+    run_to_end(server, thread, assistant_id="approving", input=CHAT)
+    answer(server, thread, {"type": "perhaps"})
+    (question,) = waiting(server, thread)
+    assert question["action_requests"][0]["name"] == "refund"
+    assert '{"decisions": [{"type":' in question["problem"]
+    assert support.rows("refunds") == []
+    assert answer(server, thread, {"type": "approve"})["ending"] == "goal"
+    assert support.rows("refunds") == [(17, 49.9)]
+
+
+@pytest.mark.parametrize("graph", METHODS)
+def test_a_run_from_any_earlier_checkpoint_has_no_second_effect(graph: str, server: httpx.Client, support: Desk):
+    thread = new_thread(server)
+    run_to_end(server, thread, assistant_id=graph, input=CHAT)
+    checkpoints = [state for state in history(server, thread) if state["next"] and "task" in state["values"]]
+    assert len(checkpoints) >= 5
+    for state in checkpoints:
+        run_to_end(server, thread, assistant_id=graph, input=None, checkpoint=state["checkpoint"])
+        assert (len(support.rows("refunds")), len(support.rows("mails"))) == (1, 1)
+
+
+def test_a_copy_of_a_thread_has_no_second_effect(server: httpx.Client, support: Desk):
+    thread = new_thread(server)
+    run_to_end(server, thread, assistant_id="sdp", input=CHAT)
+    copy = got(server.post(f"/threads/{thread}/copy", json={}))["thread_id"]
+    before = next(state for state in history(server, copy) if state["next"] == ["act"])
+    run_to_end(server, copy, assistant_id="sdp", input=None, checkpoint=before["checkpoint"])
+    assert (len(support.rows("refunds")), len(support.rows("mails"))) == (1, 1)
+
+
+def test_a_run_cancelled_within_a_call_asks_whether_it_happened(server: httpx.Client, support: Desk, folder: Path):
+    (folder / "pause").touch()
+    thread = new_thread(server)
+    run = got(server.post(f"/threads/{thread}/runs", json={"assistant_id": "react", "input": CHAT}))
+    becomes(lambda: len(support.rows("refunds")) == 1)
+    assert server.post(f"/threads/{thread}/runs/{run['run_id']}/cancel", params={"wait": True}).is_success
+    (folder / "pause").unlink()
+    run_to_end(server, thread, assistant_id="react", input=None)
+    (question,) = waiting(server, thread)
+    assert question["type"] == "unknown_outcome"
+    assert question["calls"] == [{"name": "refund", "args": {"order": 17, "amount": 49.9}}]
+    decision = {"decisions": [{"type": "happened", "result": "refunded 17: 49.9"}]}
+    state = run_to_end(server, thread, assistant_id="react", command={"resume": decision})
+    assert state["messages"][-1]["content"] == "Order 17 was refunded."
+    assert (len(support.rows("refunds")), len(support.rows("mails"))) == (1, 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("graph", ["sdp", "react"])
+def test_every_stream_mode_runs_to_the_end(graph: str, mode: str, server: httpx.Client, support: Desk):
+    thread = new_thread(server)
+    events = stream(server, thread, assistant_id=graph, input=CHAT, stream_mode=[mode])
+    assert [data for name, data in events if name == "error"] == []
+    assert got(server.get(f"/threads/{thread}/state"))["values"]["messages"][-1]["content"] == "Order 17 was refunded."
+
+
+def test_the_answer_is_in_the_streams_of_values_updates_and_messages(server: httpx.Client, support: Desk):
+    modes = ["values", "updates", "messages-tuple"]
+    events = stream(server, new_thread(server), assistant_id="sdp", input=CHAT, stream_mode=modes)
+    values = [data for name, data in events if name == "values"]
+    updates = [data for name, data in events if name == "updates"]
+    messages = [data[0] for name, data in events if name == "messages"]
+    assert values[-1]["messages"][-1]["content"] == "Order 17 was refunded."
+    assert updates[-1]["respond"]["messages"][0]["content"] == "Order 17 was refunded."
+    assert messages[-1]["content"] == "Order 17 was refunded."
+
+
+@pytest.mark.parametrize("given", [{}, {"messages": []}, {"goal": " "}])
+def test_an_input_without_a_task_says_what_the_input_needs(given: dict[str, Any], server: httpx.Client):
+    failed = run_to_end(server, new_thread(server), assistant_id="react", input=given)
+    assert failed["__error__"]["error"] == "Fault"
+    assert '{"goal": "..."}' in failed["__error__"]["message"]
+
+
+def test_checkpoints_that_come_too_late_are_refused(server: httpx.Client, support: Desk):
+    failed = run_to_end(server, new_thread(server), assistant_id="react", input=CHAT, durability="exit")
+    assert "durability" in failed["__error__"]["message"]
+    assert support.rows("refunds") == []
+
+
+@pytest.mark.skipif(shutil.which("node") is None or shutil.which("npm") is None, reason="needs node and npm")
+def test_the_npm_sdk_sees_the_interrupt_and_resumes(server: httpx.Client, support: Desk, tmp_path: Path):
+    install = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(tmp_path), SDK]
+    installed = subprocess.run(install, capture_output=True, text=True, check=False, timeout=200)
+    if installed.returncode:
+        pytest.skip(f"npm cannot install the SDK: {installed.stderr[-200:]}")
+    shutil.copy(SDK_PROGRAM, tmp_path)
+    command = ["node", str(tmp_path / SDK_PROGRAM.name), str(server.base_url), GOAL]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["requested"] == ["refund"]
+    assert (seen["status"], seen["streamed"]) == ("interrupted", 1)
+    assert seen["answer"] == "Order 17 was refunded."
+    assert {"values", "updates", "messages"} <= set(seen["events"])
+    assert support.rows("refunds") == [(17, 49.9)]

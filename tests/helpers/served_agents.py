@@ -1,0 +1,32 @@
+"""Agents that a development server serves in tests; SUPPORT_DATABASE names the file of the effects."""
+
+import os
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+from support_desk import Desk, mind
+
+from certigraph import agent
+
+PAUSE = Path(os.environ["SUPPORT_DATABASE"]).with_name("pause")
+"""While this file exists, a refund waits after it has taken effect, before the tool answers."""
+
+
+def wait(name: str) -> None:
+    while name == "refunded" and PAUSE.exists():
+        sleep(0.05)
+
+
+SUPPORT = Desk(Path(os.environ["SUPPORT_DATABASE"]), before=wait)
+
+
+def support(method: Any, **options: Any) -> Any:
+    return agent(method, model=mind(), tools=SUPPORT.tools, effects={"look_up": "repeatable"}, **options)
+
+
+sdp = support("sdp")
+tdp = support("tdp")
+step = support("step")
+react = support("react")
+approving = support("sdp", interrupt_on={"refund": True})

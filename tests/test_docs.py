@@ -1,0 +1,133 @@
+"""The tutorials: every block runs as it stands, with a scripted endpoint in place of OpenAI's.
+
+A Python block that begins with `# NAME.py` is that file; every other one is executed, and `# -> LITERAL` states the
+value of a line. A block of commands is run in a shell, and the text block after it is what it prints.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from children import child_path
+from readme_blocks import check_block
+from scripted_endpoint import Call, ScriptedEndpoint, scripted_endpoint
+
+DOCS = Path(__file__).parent.parent / "docs"
+BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+FILE = re.compile(r"# (\w+\.py)\n")
+
+SCRIPT: list[Call] = [
+    ("look_up_order", {"number": 17}),
+    ("refund_order", {"number": 17, "amount": 49.9}),
+    ("send_mail", {"address": "ann@example.org", "body": "Order 17 was refunded."}),
+]
+ANSWER = "Order 17 was refunded."
+KILLED = -9
+
+
+def blocks(document: str) -> list[tuple[str, str]]:
+    return BLOCK.findall((DOCS / document).read_text(encoding="utf-8"))
+
+
+def files(document: str) -> dict[str, str]:
+    found = {FILE.match(text): text for kind, text in blocks(document) if kind == "python"}
+    return {match[1]: text for match, text in found.items() if match}
+
+
+@pytest.fixture
+def endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedEndpoint]:
+    """The endpoint, and a folder in which Python finds the document's files."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("shop", "support", "run", "shop_server"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with scripted_endpoint("The request is done.", SCRIPT, ANSWER) as server:
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+        yield server
+
+
+def run_command(command: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": child_path()}
+    return subprocess.run(
+        ["bash", "-c", f"exec env {command}"], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def run_document(document: str) -> None:
+    """Run the blocks of a document in their order."""
+    names: dict[str, Any] = {}
+    printed = ""
+    for kind, text in blocks(document):
+        if kind == "text":
+            assert printed == text
+        elif kind == "bash":
+            done = run_command(text.strip())
+            assert done.returncode == (KILLED if text.startswith("KILL=1 ") else 0), done.stderr
+            printed = done.stdout
+        elif match := FILE.match(text):
+            Path(match[1]).write_text(text, encoding="utf-8")
+        else:
+            assert check_block(text, names) == text.count("# -> ")
+
+
+@pytest.mark.slow
+def test_the_tutorial_on_ones_own_tools_runs_as_it_stands(endpoint: ScriptedEndpoint):
+    run_document("tutorial-own-tools.md")
+    assert {request["model"] for request in endpoint.requests} == {"gpt-4o-mini"}
+
+
+@pytest.mark.slow
+def test_the_tutorial_on_mcp_runs_as_it_stands(endpoint: ScriptedEndpoint):
+    pytest.importorskip("langchain_mcp_adapters", reason="needs the extra mcp")
+    endpoint.script = SCRIPT[:2]
+    run_document("tutorial-mcp.md")
+
+
+CALL_AGENT = """
+thread = {"configurable": {"thread_id": "1"}}
+state = graph.invoke({"messages": [("user", "Refund order 17 if it is eligible and write to the customer.")]}, thread)
+"""
+
+
+def code_lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+
+
+@pytest.mark.parametrize(
+    ("method", "ending"), [("sdp", "goal"), ("tdp", "goal"), ("step", "finished"), ("react", "finished")]
+)
+def test_the_agent_of_the_tutorial_takes_at_most_fifteen_lines_with_every_method(
+    method: str, ending: str, endpoint: ScriptedEndpoint, tmp_path: Path
+):
+    from langgraph.types import Command
+
+    written = files("tutorial-own-tools.md")
+    program = written["support.py"].replace('"sdp"', f'"{method}"') + CALL_AGENT
+    assert len(code_lines(program)) <= 15
+    (tmp_path / "shop.py").write_text(written["shop.py"], encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(compile(program, "support.py", "exec"), names)
+    graph, thread, state = names["graph"], names["thread"], names["state"]
+    (question,) = state["__interrupt__"]
+    assert question.value["action_requests"][0]["name"] == "refund_order"
+    from shop import effects  # type: ignore[import-not-found]
+
+    assert effects() == {"refunds": 0, "mails": 0}
+    final = graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread)
+    assert (final["ending"], final["messages"][-1].text) == (ending, ANSWER)
+    assert bool(final["certificates"]) is (method == "sdp")
+    assert effects() == {"refunds": 1, "mails": 1}
+
+
+def test_every_link_of_the_tutorials_leads_to_a_file():
+    for document in DOCS.glob("tutorial-*.md"):
+        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
+            assert "://" in target or (DOCS / target).is_file(), f"{document.name}: {target}"
