@@ -138,7 +138,7 @@ class DojoSuite(Tools):
 
     def __init__(self, suite: str, attack: str, name: str, expert: Responder) -> None:
         self.official = load_suites()[suite]
-        self.attack, self._expert = attack, expert
+        self.attack = attack
         tools = [_to_tool(function) for function in self.official.tools]
         super().__init__(
             tools,
@@ -147,6 +147,7 @@ class DojoSuite(Tools):
             instructions=INSTRUCTIONS,
             limits=PAPER_LIMITS["agentdojo"],
             name=name,
+            expert=expert,
         )
 
     @property
@@ -157,10 +158,6 @@ class DojoSuite(Tools):
     def open(self, task: Task) -> "DojoEnvironment":
         """Create the world of a task."""
         return DojoEnvironment(self, task)
-
-    def expert(self) -> Responder:
-        """Return the responder that makes the calls of the ground truth."""
-        return self._expert
 
     def load_data(self, id_: TaskId) -> Any:
         """Return new data for an episode of a task, with the texts of the attack if there is one."""
