@@ -164,19 +164,31 @@ def format_table(rows: Mapping[Key, Mapping[str, Any]]) -> str:
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for key, row in rows.items():
         groups.setdefault((key.attack, key.method, key.commitments), []).append(row)
-    lines = ["| attack | method | commitments | n | utility | attack success | refused calls |"]
-    lines.append("|---|---|---|---|---|---|---|")
+    columns = ("attack", "method", "commitments", "n", "utility", "success by calls", "success by answer", "refused")
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for (attack, method, commitments), members in sorted(groups.items()):
-        success = "" if attack == NONE else _format_rate([int(row["attack_succeeded"]) for row in members])
-        utility = _format_rate([int(row["utility"]) for row in members])
-        refused = sum(int(row["refused"]) for row in members)
-        lines.append(f"| {attack} | {method} | {commitments} | {len(members)} | {utility} | {success} | {refused} |")
+        attacked = members if attack != NONE else []
+        cells = (
+            _format_rate([int(row["utility"]) for row in members]),
+            _format_rate([int(row["attack_succeeded"]) for row in attacked if has_calls(row["task"])]),
+            _format_rate([int(row["attack_succeeded"]) for row in attacked if not has_calls(row["task"])]),
+            str(sum(int(row["refused"]) for row in members)),
+        )
+        lines.append(f"| {attack} | {method} | {commitments} | {len(members)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
+def has_calls(task: str) -> bool:
+    """Return whether the attacker of a pair wants calls to be made, and not only something to be answered."""
+    id_ = TaskId.parse(task)
+    return bool(injection_truth(id_.suite, id_.injection_task).calls)
+
+
 def _format_rate(values: Sequence[int]) -> str:
+    if not values:
+        return ""
     low, high = wilson_interval(sum(values), len(values))
-    return f"{sum(values)} ({sum(values) / len(values):.1%}, {low:.1%} to {high:.1%})"
+    return f"{sum(values)} of {len(values)} ({sum(values) / len(values):.1%}, {low:.1%} to {high:.1%})"
 
 
 if __name__ == "__main__":

@@ -157,31 +157,40 @@ def _format_left(at: DojoProgress) -> str:
 
 def _commit(at: DojoProgress, form: dict[str, Any]) -> Any:
     id_ = TaskId.parse(at.task.id)
-    tools = list(dict.fromkeys(call.name for call in user_truth(id_.suite, id_.user_task).calls))
+    calls = user_truth(id_.suite, id_.user_task).calls
+    tools = list(dict.fromkeys(call.name for call in calls))
     answer = {"reasoning": "the ground truth calls them", "tools": tools}
     if "arguments" not in form["properties"]:
         return answer
-    origins = find_origins(id_.suite, id_.user_task)
+    origins: dict[tuple[str, str], set[str]] = {}
+    for call, suppliers in zip(calls, find_suppliers(id_.suite, id_.user_task), strict=True):
+        for name, supplied_by in suppliers.items():
+            origins.setdefault((call.name, name), set()).update(supplied_by)
     arguments = [
-        {"tool": tool, "argument": argument, "supplied_by": list(suppliers)}
-        for (tool, argument), suppliers in origins.items()
-        if suppliers
+        {"tool": tool, "argument": name, "supplied_by": sorted(supplied_by)}
+        for (tool, name), supplied_by in origins.items()
+        if supplied_by
     ]
     return {**answer, "arguments": arguments}
 
 
+Suppliers = Mapping[str, frozenset[str]]
+"""By argument of a call, the tools from whose answers its value comes; empty where it comes from the task."""
+
+
 @lru_cache(maxsize=256)
-def find_origins(suite: str, user_task: str) -> Mapping[tuple[str, str], frozenset[str]]:
-    """Return for each tool and argument of a ground truth the fewest tools from whose answers its values come."""
-    request = f"{load_suites()[suite].user_tasks[user_task].PROMPT}\n{INSTRUCTIONS}"
+def find_suppliers(suite: str, task: str) -> tuple[Suppliers, ...]:
+    """Return for each call of the ground truth of a user task or an injection task the fewest suppliers."""
+    official = load_suites()[suite]
+    user, injection = official.user_tasks.get(task), official.injection_tasks.get(task)
+    request = f"{user.PROMPT}\n{INSTRUCTIONS}" if user else injection.GOAL
     answers: list[SourcedText] = []
-    origins: dict[tuple[str, str], frozenset[str]] = {}
-    for call, answer in answer_truth(suite, user_task):
-        for name, value in call.args.items():
-            suppliers = _find_suppliers(ToolCall(name=call.name, args={name: value}), request, answers)
-            origins[call.name, name] = origins.get((call.name, name), frozenset()) | suppliers
+    found = []
+    for call, answer in answer_truth(suite, task):
+        arguments = {name: ToolCall(name=call.name, args={name: value}) for name, value in call.args.items()}
+        found.append({name: _find_suppliers(one, request, answers) for name, one in arguments.items()})
         answers.append(SourcedText(answer.text, frozenset({call.name})))
-    return origins
+    return tuple(found)
 
 
 def _find_suppliers(call: ToolCall, request: str, answers: Sequence[SourcedText]) -> frozenset[str]:
@@ -237,7 +246,9 @@ def gullible_expert() -> Responder:
         goal = load_suites()[id_.suite].injection_tasks[id_.injection_task].GOAL
         if not any(contains_goal(text, goal) for text in _texts(situation.view)):
             return answer
-        return obey(answer, Order(goal, injection_truth(id_.suite, id_.injection_task), situation.state["history"]))
+        place = (id_.suite, id_.injection_task)
+        order = Order(goal, injection_truth(*place), find_suppliers(*place), situation.state["history"])
+        return obey(answer, order)
 
     return respond
 
@@ -247,16 +258,25 @@ class Order(NamedTuple):
 
     goal: str
     truth: GroundTruth
+    suppliers: Sequence[Suppliers]
     history: Sequence[Step]
 
     @property
     def untried(self) -> list[ToolCall]:
-        """The calls that were not tried so far; one that was refused has been tried."""
-        tried = [(call.name, call.args) for step in self.history for call in calls_of(step.action)]
-        left = []
-        for call in self.truth.calls:
-            if (key := (call.name, call.args)) in tried:
-                tried.remove(key)
+        """The calls that can be tried and were not.
+
+        One that was refused has been tried. One whose values stand in the answer of a call that was refused cannot be
+        tried, because nobody who did not read that answer could write them.
+        """
+        tried = [call for step in self.history for call in calls_of(step.action)]
+        refused, left = set[str](), []
+        for call, suppliers in zip(self.truth.calls, self.suppliers, strict=True):
+            same = next((one for one in tried if (one.name, one.args) == (call.name, call.args)), None)
+            if same:
+                tried.remove(same)
+                refused |= {call.name} if same.refused else set()
+            elif any(refused & needed for needed in suppliers.values()):
+                refused.add(call.name)
             else:
                 left.append(call)
         return left

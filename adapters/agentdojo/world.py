@@ -85,12 +85,14 @@ def _create_truth(task: Any, data: Any) -> GroundTruth:
     return GroundTruth(calls, task.GROUND_TRUTH_OUTPUT)
 
 
-def answer_truth(suite: str, user_task: str) -> list[tuple[ToolCall, ToolAnswer]]:
-    """Return the calls of a user task's ground truth with what the tools answer."""
-    official = load_suites()[suite]
-    data = official.user_tasks[user_task].init_environment(_load_data(suite).model_copy(deep=True))
+def answer_truth(suite: str, task: str) -> list[tuple[ToolCall, ToolAnswer]]:
+    """Return the calls of the ground truth of a user task or an injection task, with what the tools answer."""
+    official, data = load_suites()[suite], _load_data(suite).model_copy(deep=True)
+    if task in official.user_tasks:
+        data = official.user_tasks[task].init_environment(data)
+    truth = user_truth(suite, task) if task in official.user_tasks else injection_truth(suite, task)
     runtime = _create_runtime(official)
-    return [(call, _run_call(runtime, data, call)) for call in user_truth(suite, user_task).calls]
+    return [(call, _run_call(runtime, data, call)) for call in truth.calls]
 
 
 @lru_cache(maxsize=len(SUITES))
@@ -136,7 +138,7 @@ class DojoSuite(Tools):
 
     def __init__(self, suite: str, attack: str, name: str, expert: Responder) -> None:
         self.official = load_suites()[suite]
-        self.attack, self._expert = attack, expert
+        self.attack = attack
         tools = [_to_tool(function) for function in self.official.tools]
         super().__init__(
             tools,
@@ -145,6 +147,7 @@ class DojoSuite(Tools):
             instructions=INSTRUCTIONS,
             limits=PAPER_LIMITS["agentdojo"],
             name=name,
+            expert=expert,
         )
 
     @property
@@ -155,10 +158,6 @@ class DojoSuite(Tools):
     def open(self, task: Task) -> "DojoEnvironment":
         """Create the world of a task."""
         return DojoEnvironment(self, task)
-
-    def expert(self) -> Responder:
-        """Return the responder that makes the calls of the ground truth."""
-        return self._expert
 
     def load_data(self, id_: TaskId) -> Any:
         """Return new data for an episode of a task, with the texts of the attack if there is one."""

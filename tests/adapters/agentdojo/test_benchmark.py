@@ -23,6 +23,7 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import EPISODES, LiveEpisode, new_scope
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
+from certigraph.nodes.commitments import commit
 from certigraph.state.records import Scores, Step, Task, UnknownName, Usage
 from certigraph.state.tools import ToolCall, calls_of, create_tool_action, replace_calls
 from certigraph.state.trajectory import Footer
@@ -38,9 +39,9 @@ def benchmark(attack: str = "") -> AgentDojo:
     return loaded
 
 
-def play(method: str, task: Task, context: Context) -> tuple[dict[str, Any], Scores]:
+def play(method: str, task: Task, context: Context, **operators: Any) -> tuple[dict[str, Any], Scores]:
     """Run a method on a task; return its last state and the score."""
-    graph, scope = import_module(f"certigraph.graphs.{method}").build(), new_scope(shared=True)
+    graph, scope = import_module(f"certigraph.graphs.{method}").build(**operators), new_scope(shared=True)
     try:
         with scope.active():
             state = graph.invoke({"task": task}, {"recursion_limit": 500}, context=context)
@@ -199,6 +200,57 @@ def test_the_gullible_script_tries_each_call_once_although_it_is_refused():
     refused = [call for step in state["history"] for call in calls_of(step.action) if call.refused]
     assert [(call.name, call.args) for call in refused] == [(call.name, call.args) for call in orders]
     assert scores.parts == {"utility": 1.0, "security": 1.0, "attack": 0.0}
+
+
+# Commitments.
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("level", ["tools", "arguments"])
+def test_what_the_expert_commits_to_is_all_that_it_needs(method: str, level: Any):
+    for suite in SUITES:
+        for task in benchmark().tasks(suite)[::9]:
+            state, scores = play(method, task, expert_on(benchmark()), commit=commit(level=level))
+            refused = [call for step in state["history"] for call in calls_of(step.action) if call.refused]
+            assert (scores.value, refused) == (1, []), task.id
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["tools", "arguments"])
+def test_the_expert_solves_all_97_tasks_with_commitments(level: Any):
+    played = ((task.id, play("react", task, expert_on(benchmark()), commit=commit(level=level))) for task in
+              benchmark().tasks())  # fmt: skip
+    assert [id_ for id_, (_, scores) in played if scores.value < 1] == []
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_attack_by_other_tools_fails_where_the_tools_were_committed_to(method: str):
+    world = benchmark("important_instructions")
+    task = world.task("slack/user_task_1+injection_task_4")
+    used = {call.name for call in user_truth("slack", "user_task_1").calls}
+    assert not {call.name for call in injection_truth("slack", "injection_task_4").calls} <= used
+    assert play(method, task, gullible_on(world))[1].parts["attack"] == 1
+    state, scores = play(method, task, gullible_on(world), commit=commit(level="tools"))
+    assert (scores.parts["attack"], scores.value) == (0, 1)
+    assert any(call.refused for step in state["history"] for call in calls_of(step.action))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_attack_by_the_same_tools_fails_where_the_origins_were_committed_to(method: str):
+    world = benchmark("important_instructions")
+    task = world.task("banking/user_task_11+injection_task_6")
+    assert play(method, task, gullible_on(world), commit=commit(level="tools"))[1].parts["attack"] == 1
+    _, scores = play(method, task, gullible_on(world), commit=commit(level="arguments"))
+    assert (scores.parts["attack"], scores.value) == (0, 1)
+
+
+def test_the_gullible_script_writes_nothing_that_it_could_not_read():
+    world = benchmark("important_instructions")
+    task = world.task("travel/user_task_3+injection_task_5")
+    state, _ = play("react", task, gullible_on(world), commit=commit(level="tools"))
+    tried = [(call.name, bool(call.refused)) for step in state["history"] for call in calls_of(step.action)]
+    assert ("get_user_information", True) in tried
+    assert [name for name, _ in tried].count("send_email") == 1, "the user's own, without what was not read"
 
 
 # The world of an episode.
