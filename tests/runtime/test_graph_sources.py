@@ -60,7 +60,17 @@ def test_slots_are_those_of_the_functions_keywords():
     assert graph_slots(BUILD) == ["choose"]
     assert graph_slots("ownagents.graphs:reacting") == ["reset", "decide", "act"]
     assert graph_slots(GRAPH) == []
-    assert graph_slots("react") == ["reset", "decide", "act", "gate", "memory", "answer", "deliver"]
+    assert graph_slots("react") == [
+        "reset",
+        "commit",
+        "decide",
+        "approve",
+        "act",
+        "gate",
+        "memory",
+        "answer",
+        "deliver",
+    ]
 
 
 def test_the_operators_of_an_own_graph_are_those_that_were_swapped():

@@ -30,7 +30,6 @@ ALLOWED = {
     "adapters/scienceworld/simulator.py": "starts ScienceWorld's JVM",
     "src/certigraph/cli/artifacts.py": "calls Graphviz, without a shell, on a drawing of a graph",
     "adapters/textworld/world.py": "has TextWorld start Inform 7's compilers, without a shell, on games made here",
-    "graphs/assembly.py": "LangGraph's compile(), which makes a graph of its builder",
     "adapters/rewards.py": "torch's eval(), which sets a network to prediction",
     "evaluation/analyses/reward_heads.py": "torch's eval(), which sets a network to prediction",
 }

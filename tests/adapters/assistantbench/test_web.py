@@ -21,7 +21,7 @@ from certigraph.adapters.research.plans import (
     Answers,
     Decomposition,
     Found,
-    Tools,
+    ResearchTools,
     closing_predicates,
     step_predicate,
 )
@@ -80,7 +80,7 @@ def test_the_plan_is_the_way():
 def test_tools_are_the_ways_searches_and_its_known_pages_the_unread_first():
     portal, blog = TIMES.pages[1], TIMES.pages[3]
     evidence = known(("http://x.example/", "unread"), (portal, "read"), (blog, "unread"))
-    tools = said(Tools, evidence=evidence)
+    tools = said(ResearchTools, evidence=evidence)
     assert tools == {"queries": [*TIMES.queries], "pages": [3, 2]}
 
 
@@ -118,9 +118,9 @@ def test_the_answer_is_gold_once_the_last_finding_is_known_whatever_else_is():
 
 def test_a_plan_cut_too_finely_leads_the_same_way_and_an_impossible_step_nowhere():
     again = step_predicate(4, TIMES.kind, TIMES.finding.about + REPEATED_SUFFIX)
-    assert said(Tools, plan=[again], head=0)["queries"] == [*TIMES.queries]
+    assert said(ResearchTools, plan=[again], head=0)["queries"] == [*TIMES.queries]
     wrong = step_predicate(3, TIMES.kind, f"{IMPOSSIBLE_PREFIX} (3).")
-    assert said(Tools, plan=[wrong], head=0) == {"queries": [], "pages": []}
+    assert said(ResearchTools, plan=[wrong], head=0) == {"queries": [], "pages": []}
     assert said(Found, plan=[wrong], head=0, observation=saw(*TIMES.pages))["finding"] == ""
 
 
