@@ -17,7 +17,7 @@ from langgraph.graph.message import add_messages
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypedDict, Unpack
 
 from certigraph.adapters.models.chat_models import is_known_model
@@ -121,9 +121,10 @@ class AgentOperators(TypedDict, total=False):
 class AgentGraph(EpisodicGraph):
     """A compiled agent. Its context holds model, tools and limits; a caller may set single fields of it."""
 
-    def __init__(self, *, agent_context: Context, **kwargs: Any) -> None:
+    def __init__(self, *, agent_context: Context, own_schema: type[Any] | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.agent_context = agent_context
+        self.own_schema = own_schema
 
     def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: D102 - as LangGraph's
         return super().stream(input, config, **self._complete(config, kwargs))
@@ -161,6 +162,9 @@ class AgentGraph(EpisodicGraph):
         """Return the agent's context with the fields that the caller set."""
         if given is None:
             return self.agent_context
+        if self.own_schema and not isinstance(given, Context):
+            own = TypeAdapter(self.own_schema).validate_python(given) if isinstance(given, Mapping) else given
+            return self.agent_context.model_copy(update={"own": own})
         if isinstance(given, Mapping) and set(given) <= set(Context.model_fields):
             given = Context.model_validate(given)
         if not isinstance(given, Context):
@@ -183,6 +187,7 @@ def agent(
     instructions: str = "",
     checks: Checks | None = None,
     state_schema: type[Any] | None = None,
+    context_schema: type[Any] | None = None,
     budget: Budget | None = None,
     limits: Limits | None = None,
     deadline: float = DEADLINE,
@@ -210,6 +215,8 @@ def agent(
             `{"Order {order} is refunded.": is_refunded}`. Each gets the values by name, and what the tools answered if
             it has a parameter `evidence`. It returns whether the condition holds, or that and a text that shows it.
         state_schema: TypedDict with further keys of the graph's state.
+        context_schema: class of the context that callers give to a run, if it is not certigraph's. Tools read it by
+            `langgraph.runtime.get_runtime`, operators as `runtime.context.own`.
         budget: what a run may spend.
         limits: limits of the method.
         deadline: seconds after which a call of a tool without an answer, or a check without a result, is given up.
@@ -259,7 +266,7 @@ def agent(
     chosen: dict[str, Any] = {"memory": SHARED_LESSONS} if store else {}
     chosen |= {"budget": budget} if budget else {}
     context = Context(benchmark=world, limits=limits, **_model_fields(model), **chosen)
-    return AgentGraph(agent_context=context, **vars(compiled))
+    return AgentGraph(agent_context=context, own_schema=context_schema, **vars(compiled))
 
 
 def _assemble_agent(method: Method, further: type[Any] | None, operators: Mapping[str, Any]) -> Assembly:

@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, create_model
 from typing_extensions import TypedDict
 
 from certigraph.adapters.benchmarks import context_of
 from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import build_prompt
+from certigraph.adapters.models.schemas import bounded_list
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.tools.operators import tools_of
 from certigraph.nodes.slots import Slot, factory
@@ -80,7 +81,7 @@ def commit(*, level: CommitmentLevel = "tools") -> Operator:
 def commitment_form(names: tuple[str, ...], level: CommitmentLevel) -> Any:
     """Create the answer schema of a commitment to some of the named tools."""
     name: Any = Literal[names] if names else str
-    listed = Annotated[list[name], Field(max_length=len(names))]
+    listed: Any = bounded_list(max(len(names), 1), name)
     if level == "tools":
         return create_model("ToolCommitment", __base__=ToolCommitment, tools=(listed, ...))
     source = create_model("ArgumentSource", __base__=ArgumentSource, tool=(name, ...), supplied_by=(listed, ...))

@@ -9,8 +9,10 @@ from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, Tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 from pydantic import BaseModel, ValidationError
@@ -30,6 +32,9 @@ RESERVED_NAMES = frozenset({ANSWER, FINISH, HOLDS, UNREACHABLE})
 
 MAX_ANSWER = 100_000
 """Maximum characters of a tool's answer; what is longer is cut, and the cut is noted in the answer."""
+
+RUNTIME_KEY = "__pregel_runtime"
+"""Key under which LangGraph keeps a run's runtime in `configurable`."""
 
 DEADLINE = 120.0
 """Default seconds after which a call without an answer is given up."""
@@ -89,11 +94,12 @@ class LoadedTool:
 
     async def _invoke(self, args: Arguments) -> ToolAnswer:
         request: Any = {"name": self.name, "args": args, "id": uuid4().hex, "type": "tool_call"}
+        config = _show_own_context()
         try:
             if _is_async(self.tool):
-                message = await self.tool.ainvoke(request)
+                message = await self.tool.ainvoke(request, config)
             else:
-                message = await run_in_lone_thread(self.tool.invoke, request)
+                message = await run_in_lone_thread(self.tool.invoke, request, config)
         except GraphBubbleUp:
             raise
         except asyncio.CancelledError as error:
@@ -108,6 +114,24 @@ class LoadedTool:
         failed = isinstance(message, ToolMessage) and message.status == "error"
         content = message.content if isinstance(message, ToolMessage) else message
         return ToolAnswer(text=redact_message(bound_text(format_content(content))), failed=failed)
+
+
+def _show_own_context() -> RunnableConfig | None:
+    """Return the running node's configuration with the caller's own context in place of certigraph's, if there is one.
+
+    A tool then reads it as in any other LangGraph application: `langgraph.runtime.get_runtime(MyContext).context`.
+    """
+    try:
+        config = get_config()
+    except RuntimeError:  # called outside of a graph
+        return None
+    configurable = config.get("configurable", {})
+    runtime: Any = configurable.get(RUNTIME_KEY)
+    own = getattr(getattr(runtime, "context", None), "own", None)
+    if own is None:
+        return None
+    shown: RunnableConfig = {**config, "configurable": {**configurable, RUNTIME_KEY: runtime.override(context=own)}}
+    return shown
 
 
 def _is_async(tool: BaseTool) -> bool:

@@ -1,14 +1,16 @@
 """An agent's context, its keywords, and answers of a person that cannot be used."""
 
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.runtime import get_runtime
 from langgraph.types import Command
 from pydantic import BaseModel
-from support_desk import GOAL, Desk, mind
+from support_desk import GOAL, SCRIPT, Desk, mind
 
 from certigraph import Budget, Context, LimitReached, agent, serializer
 from certigraph.graphs.agent import METHODS, AgentGraph, AgentOperators
@@ -87,3 +89,27 @@ def test_a_form_of_ones_own_is_restored_if_the_serializer_knows_it(types: tuple[
     assert graph.invoke({"goal": GOAL}, THREAD)["structured_response"] == Refunded(answer="Order 17 was refunded.")
     kept = graph.get_state(THREAD).values["structured_response"]
     assert isinstance(kept, Refunded) is bool(types)
+
+
+@dataclass
+class Shop:
+    name: str
+
+
+def test_tools_read_the_callers_own_context(support: Desk):
+    seen: list[Any] = []
+
+    def look_up(order: int) -> str:
+        """Look up an order."""
+        seen.append(get_runtime(Shop).context)
+        return "eligible"
+
+    async def refund(order: int, amount: float) -> str:
+        """Refund an order."""
+        seen.append(get_runtime(Shop).context)
+        return "refunded 17"
+
+    graph = agent("react", model=mind(SCRIPT[:2]), tools=[look_up, refund], context_schema=Shop)
+    graph.invoke({"goal": GOAL}, context=Shop("north"))  # type: ignore[arg-type]
+    graph.invoke({"goal": GOAL}, context={"name": "south"})  # type: ignore[arg-type]
+    assert seen == [Shop("north"), Shop("north"), Shop("south"), Shop("south")]
