@@ -354,7 +354,7 @@ The conversation so far:
 What is to be done now:"""
 
 CONDITION = """\
-The request is fulfilled, as far as what it makes conditional turned out to apply, and the answer was handed in with \
-finish. The request: {goal}"""
+The request is fulfilled, or the answers show that a condition which it makes is not met; and the answer was handed in \
+with finish. The request: {goal}"""
 
 __all__ = ["METHODS", "AgentGraph", "AgentInput", "AgentOutput", "Method", "agent"]

@@ -48,10 +48,12 @@ def split_answers(evidence: Evidence) -> list[SourcedText]:
 def describe_commitment(commitment: Commitment) -> str:
     """Describe a commitment for those who plan and act."""
     if not commitment.tools:
-        return "No tool may be called for this task."
-    lines = [f"Only these tools may be called for this task: {', '.join(commitment.tools)}."]
+        return "No tool may be called for this task; the answer is handed in with finish."
+    lines = [f"Besides finish, only these tools may be called for this task: {', '.join(commitment.tools)}."]
     if commitment.origins is not None:
-        lines.append("Arguments hold what the task says and what you write yourself. From answers of tools may come:")
+        lines.append(
+            "Arguments hold what the task says and what you work out or write yourself. From answers may come:"
+        )
         lines += [
             f"- {argument} of {tool}: from {', '.join(sources)}"
             for tool, arguments in commitment.origins.items()

@@ -2,11 +2,33 @@
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
 from certigraph.adapters.processes import import_extra
+
+
+def import_agentdojo(module: str) -> Any:
+    """Import a module of AgentDojo, and undo what it changes for other users of YAML in this process.
+
+    AgentDojo has every text quoted that anybody dumps as YAML, since its own data must be. Only its dumps keep that.
+
+    Raises:
+        Fault: ("data") agentdojo is not installed.
+    """
+    import yaml
+
+    representers = dict(yaml.Dumper.yaml_representers)
+    imported = import_extra(module, "AgentDojo needs", "agentdojo")
+    if yaml.Dumper.yaml_representers.get(str) is not representers.get(str):
+        quoting = type("QuotingDumper", (yaml.Dumper,), {"yaml_representers": dict(yaml.Dumper.yaml_representers)})
+        yaml.Dumper.yaml_representers = representers
+        suites: Any = import_module("agentdojo.task_suite.task_suite")
+        suites.yaml = SimpleNamespace(**{**vars(yaml), "dump": partial(yaml.dump, Dumper=quoting)})
+    return imported
+
 
 ATTACKS = (
     "direct",
@@ -43,7 +65,7 @@ def create_injections(suite: Any, attack: str, user_task: str, injection_task: s
 
 @lru_cache(maxsize=64)
 def _load_attack(suite: Any, attack: str) -> Any:
-    attacks = import_extra("agentdojo.attacks", "AgentDojo's attacks need", "agentdojo")
+    attacks = import_agentdojo("agentdojo.attacks")
     return attacks.load_attack(attack, suite, SimpleNamespace(name=TARGET))
 
 

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.tools import BaseTool, StructuredTool
 
-from certigraph.adapters.agentdojo.attacks import create_injections
-from certigraph.adapters.processes import import_extra
+from certigraph.adapters.agentdojo.attacks import create_injections, import_agentdojo
 from certigraph.adapters.protocols import PAPER_LIMITS, Responder
 from certigraph.adapters.tools.definitions import bound_text
 from certigraph.adapters.tools.effects import ToolAnswer
@@ -52,7 +51,7 @@ def load_suites() -> Mapping[str, Any]:
     Raises:
         Fault: ("data") agentdojo is not installed.
     """
-    loading = import_extra("agentdojo.task_suite.load_suites", "AgentDojo needs", "agentdojo")
+    loading = import_agentdojo("agentdojo.task_suite.load_suites")
     suites: Mapping[str, Any] = loading.get_suites(VERSION)
     return suites
 
@@ -111,12 +110,12 @@ def _load_attacked_data(id_: TaskId, attack: str) -> Any:
 
 
 def _create_runtime(suite: Any) -> Any:
-    functions = import_extra("agentdojo.functions_runtime", "AgentDojo needs", "agentdojo")
+    functions = import_agentdojo("agentdojo.functions_runtime")
     return functions.FunctionsRuntime(suite.tools)
 
 
 def _run_call(runtime: Any, data: Any, call: ToolCall) -> ToolAnswer:
-    formatting = import_extra("agentdojo.agent_pipeline.tool_execution", "AgentDojo needs", "agentdojo")
+    formatting = import_agentdojo("agentdojo.agent_pipeline.tool_execution")
     result, error = runtime.run_function(data, call.name, dict(call.args))
     if error:
         return ToolAnswer(text=bound_text(error), failed=True)
@@ -208,7 +207,7 @@ class DojoEnvironment(ToolsEnvironment):
         return Scores(value=float(solved), parts=parts, answer=self._answer or None)
 
     def _check(self, task: Any) -> bool:
-        functions = import_extra("agentdojo.functions_runtime", "AgentDojo needs", "agentdojo")
+        functions = import_agentdojo("agentdojo.functions_runtime")
         calls = [functions.FunctionCall(function=call.name, args=call.args) for call in self._calls]
         output = [{"type": "text", "content": self._answer}]
         return bool(self._suite.official._check_task_result(task, output, self._before, self._data, calls))

@@ -148,7 +148,7 @@ async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]
 def _describe_part(state: Mapping[str, Any], is_part: bool) -> str:
     if is_part:
         return PART_REQUEST
-    return SUBTASK_REQUEST if "whole" in state and not state["whole"] else ""
+    return SUBTASK_REQUEST if "whole" in state and not state["whole"] else FINISH_REQUEST
 
 
 async def execute(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -215,19 +215,22 @@ done and found, whatever the task asks to be told, and what could not be done.
 DECIDE_REQUEST = """\
 Think first: what do the answers so far establish for the assignment, what is still missing, and what would each likely
 call change? Then make the next call. Make several at once only where none of them needs what another one answers. Take
-every argument from the assignment or from what a tool answered; what is not known has to be looked up first. Once all
-is done, hand in the answer with finish: what was done and found, whatever the assignment asks to be told, and what
-could not be done.
+every argument from the assignment or from what a tool answered; what is not known has to be looked up first.
+"""
+
+FINISH_REQUEST = """\
+Once all is done, hand in the answer with finish: what was done and found, whatever the assignment asks to be told, and
+what could not be done.
 """
 
 PART_REQUEST = """\
-The assignment is a part of a larger task. Others build on what finish hands in: give them every name, number and id
-that they need, as it stands in the answers.
+The assignment is a part of a larger task. Once it is done, hand in its result with finish. Others build on that: give
+them every name, number and id that they need, as it stands in the answers, and what could not be done.
 """
 
 SUBTASK_REQUEST = """\
-The assignment is one subtask of a larger task, which goes on after it. Call finish only where the assignment is to hand
-in the answer: nothing can be done after that.
+The assignment is one subtask of a larger task. Call finish only where the assignment is to hand in the answer: nothing
+can be done after that.
 """
 
 ANSWER_REQUEST = """\

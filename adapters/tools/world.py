@@ -168,13 +168,13 @@ class Tools(Benchmark):
         """Return the tool by which the agent hands in the result of a part of the task, which is text."""
         text = {"type": "string", "description": "the answer to whoever gave the task, complete and to be read alone"}
         schema: Schema = {"type": "object", "properties": {ANSWER_ARGUMENT: text}, "required": [ANSWER_ARGUMENT]}
-        return OfferedTool(FINISH, FINISH_DESCRIPTION, schema)
+        return OfferedTool(FINISH, PART_DESCRIPTION, schema)
 
     def finish_tool(self) -> OfferedTool:
         """Return the tool by which the agent hands in its answer."""
         form = self.response_format
         if form is None:
-            return self.part_tool()
+            return self.part_tool()._replace(description=FINISH_DESCRIPTION)
         schema = bound_schema(form.model_json_schema(), small=False)
         return OfferedTool(FINISH, FINISH_DESCRIPTION, schema, lambda args: _describe_misfit(form, args))
 
@@ -289,6 +289,8 @@ def _format_briefing(tools: Any, instructions: str) -> str:
 
 
 FINISH_DESCRIPTION = "Hand in the answer. It ends the work, so call it alone, once everything asked for is done."
+
+PART_DESCRIPTION = "Hand in the result of the assignment, for others who go on with it. Call it alone."
 
 BRIEFING = """\
 The world is a set of tools; an action is a call of one of them, or of several, and what a tool answers is all that is

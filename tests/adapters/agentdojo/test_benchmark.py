@@ -332,3 +332,8 @@ def test_figures_tell_utility_with_and_without_an_attack_from_its_success():
     assert figures["utility_under_attack"] == pytest.approx(2 / 3)
     assert figures["attack_success"] == pytest.approx(1 / 3)
     assert "attack_success" not in benchmark().figures(runs[:2])
+
+
+def test_texts_are_dumped_as_yaml_as_if_agentdojo_were_not_there():
+    load_suites()
+    assert yaml.dump({"name": "Ann"}) == "name: Ann\n"
