@@ -257,8 +257,6 @@ def agent(
         operators = {"approve": approvals(interrupt_on), **operators}
     if commitments:
         operators = {"commit": commit(level=commitments), **operators}
-    if method == "pbai":
-        operators = {"decide": world.operators()["decide"], **operators}
     if method == "step" and store is None:
         operators = {"recall": no_lessons, "memory": learn_nothing, **operators}
     graph = _assemble_agent(method, state_schema, operators)

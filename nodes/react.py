@@ -359,6 +359,7 @@ def pursue(*, alpha: float = PBAI_DEFAULTS.alpha) -> Operator:
         alpha: weight of BM25 in retrieval, from 0 (vectors only) to 1 (BM25 only).
     """
 
+    @prefer_benchmark_operator
     async def pursue(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         questions, limits = state["belief"].questions[:1], limits_of(state["task"], runtime)
         instruction = format_rounds(state, limits) + PURSUE_INSTRUCTION.format(

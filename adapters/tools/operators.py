@@ -190,6 +190,7 @@ OPERATORS: Mapping[str, Operator] = {
     "validate": validate,
     "replan": replan,
     "decide": decide,
+    "pursue": decide,
     "execute": execute,
     "answer": answer,
 }
