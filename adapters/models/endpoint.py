@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata
+from langchain_core.runnables import RunnableConfig
+from langgraph.constants import TAG_NOSTREAM
 
 from certigraph.adapters.http import UnboundedAnswer
 from certigraph.adapters.models.chat_models import (
@@ -200,7 +202,8 @@ async def send_request(
         parameters[RESPONSE_FORMAT] = form
     parameters = {parameter: value for parameter, value in parameters.items() if parameter not in without}
     try:
-        message = await _bind_tools(disable_client_retries(without_parameters(model, without)), parameters, prompt)
+        sent = disable_client_retries(without_parameters(model, without))
+        message = await _invoke(sent, parameters, prompt, streamed=schema is None)
     except Exception as error:
         if (completion := getattr(error, "completion", None)) is not None:
             return _truncated_reply(completion, messages, perf_counter() - started)
@@ -218,13 +221,23 @@ async def send_request(
     return ModelReply(text, usage_of(reported, messages, text), perf_counter() - started, cut)
 
 
-async def _bind_tools(model: BaseChatModel, parameters: Mapping[str, Any], prompt: list[BaseMessage]) -> Any:
-    """Send the prompt; tools are given in the way of the model's own class."""
+async def _invoke(
+    model: BaseChatModel, parameters: Mapping[str, Any], prompt: list[BaseMessage], *, streamed: bool
+) -> Any:
+    """Send the prompt; tools are given in the way of the model's own class.
+
+    Args:
+        model: the model.
+        parameters: parameters of the request.
+        prompt: the messages.
+        streamed: whether the reply is shown by LangGraph's stream mode "messages", as prose is and JSON is not.
+    """
+    config: RunnableConfig = {} if streamed else {"tags": [TAG_NOSTREAM]}
     if TOOLS not in parameters:
-        return await model.ainvoke(prompt, **parameters)
+        return await model.ainvoke(prompt, config, **parameters)
     others = {name: value for name, value in parameters.items() if name not in (TOOLS, TOOL_CHOICE)}
     choice = {TOOL_CHOICE: parameters[TOOL_CHOICE]} if TOOL_CHOICE in parameters else {}
-    return await model.bind_tools(parameters[TOOLS], **choice).ainvoke(prompt, **others)
+    return await model.bind_tools(parameters[TOOLS], **choice).ainvoke(prompt, config, **others)
 
 
 def _format_tool_calls(message: Any) -> str:
