@@ -302,7 +302,7 @@ def receive(state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
     """
     messages: list[AnyMessage] = list(state.get("messages") or ())
     goal = str(state.get("goal") or "").strip()
-    update: dict[str, Any] = {"ending": "", "structured_response": None, "goal": ""}
+    update: dict[str, Any] = {"ending": "", "structured_response": None, "goal": "", "commitment": None}
     if goal:
         update["messages"] = [HumanMessage(goal)]
     elif messages and messages[-1].text.strip():

@@ -113,7 +113,7 @@ class RunState(TypedDict, total=False):
     evidence: Evidence
     action: Action
     observation: Observation
-    commitment: Commitment
+    commitment: Commitment | None
     """Written by the optional node `commit`."""
     usage: Log[Usage]
     spent: Annotated[Spent, add]

@@ -15,6 +15,7 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.benchmarks import context_of, limits_of, live_benchmark
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN, ModelProfile, estimate_tokens
 from certigraph.adapters.protocols import Context
+from certigraph.state.commitments import describe_commitment
 from certigraph.state.records import Attempt, Task
 from certigraph.state.run import Turn
 
@@ -51,8 +52,11 @@ def build_prompt(
             None for that one.
         cut: what was left out of the instruction because of the model's context window.
     """
-    benchmark = live_benchmark(context_of(runtime))
+    context = context_of(runtime)
+    benchmark = live_benchmark(context)
     world = (benchmark.briefing if benchmark else "") if briefing is None else briefing
+    if context.commitment:
+        world = f"{world}\n{describe_commitment(context.commitment)}"
     opening = OPENING.format(role=role and f"{role}\n\n", briefing=world)
     return Prompt(opening, instruction, tuple(cut))
 

@@ -23,7 +23,6 @@ from certigraph.adapters.models.tool_calls import OfferedTool, ToolChoice, ask_t
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.tools.checks import Check, judge_by_checks
 from certigraph.adapters.tools.definitions import HOLDS, UNREACHABLE, LoadedTool
-from certigraph.state.commitments import describe_commitment
 from certigraph.state.records import Action, Fault, Task
 from certigraph.state.run import FINISH, DecideView
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
@@ -91,7 +90,7 @@ def tools_of(task: Task, runtime: Runtime[Context]) -> ToolProvider:
 
 
 async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for a plan, with what was committed to and the forms of conditions that checks decide."""
+    """Ask the model for a plan, with the forms of conditions that checks decide."""
     return {"plan": await ask_plan(state, runtime, notes=_planning_notes(state["task"], runtime))}
 
 
@@ -108,13 +107,7 @@ async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, 
 
 def _planning_notes(task: Task, runtime: Runtime[Context]) -> str:
     checks = tools_of(task, runtime).checks
-    notes = [CHECKS_NOTE.format(forms=bullet_list(map(str, checks)))] if checks else []
-    return "\n".join([*notes, *_commitment_note(runtime)])
-
-
-def _commitment_note(runtime: Runtime[Context]) -> list[str]:
-    commitment = context_of(runtime).commitment
-    return [describe_commitment(commitment)] if commitment else []
+    return CHECKS_NOTE.format(forms=bullet_list(map(str, checks))) if checks else ""
 
 
 async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -125,7 +118,7 @@ async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, An
     """
     tools, at_goal = tools_of(state["task"], runtime), state["target"].kind == "goal"
     offered = [*tools.offered(), *([tools.finish_tool()] if at_goal else []), HOLDS_TOOL, UNREACHABLE_TOOL]
-    request = "\n".join([*_commitment_note(runtime), REALIZE_REQUEST + (AT_GOAL if at_goal else "")])
+    request = REALIZE_REQUEST + (AT_GOAL if at_goal else "")
     prompt = await action_prompt(state, request, "", runtime)
     choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime)
     names = [call.name for call in choice.calls]
@@ -138,8 +131,7 @@ async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]
     """Ask the model for the next calls, or for the answer that ends the work."""
     tools, entry = tools_of(state["task"], runtime), context_of(runtime).entry
     is_part = entry is not None and not entry.last
-    question = "\n".join([*_commitment_note(runtime), DECIDE_REQUEST + _describe_part(dict(state), is_part)])
-    prompt = await situation_prompt(state, question, runtime)
+    prompt = await situation_prompt(state, DECIDE_REQUEST + _describe_part(dict(state), is_part), runtime)
     offered = [*tools.offered(), tools.part_tool() if is_part else tools.finish_tool()]
     choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime)
     return {"thought": choice.thought, "action": to_action(choice, tools, final=not is_part, is_part=is_part)}
