@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
 from certigraph.nodes.tools import UNKNOWN_OUTCOME
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.records import Fault, UnknownName, parse_json
 from certigraph.state.tools import ToolCall
 from certigraph.state.trajectory import Question
 
@@ -35,7 +35,7 @@ def find_questions(snapshot: StateSnapshot) -> list[Question]:
 def parse_answer(text: str) -> JsonValue:
     """Return the value of an answer given as JSON; any other text is the answer itself."""
     try:
-        value: JsonValue = json.loads(text)
+        value: JsonValue = parse_json(text)
     except ValueError:
         return text
     return value

@@ -17,6 +17,7 @@ from certigraph.evaluation.comparison import parse_methods
 from certigraph.evaluation.judges import rubric_by_name
 from certigraph.evaluation.sweep_file import read_sweep
 from certigraph.graphs.assembly import operators_of
+from certigraph.runtime.approvals import parse_answer
 from certigraph.runtime.registry import build_graph, parse_budget, parse_roles, parse_swap
 from certigraph.state.records import Fault, UnknownName
 from certigraph.state.search import create_question_task
@@ -84,6 +85,7 @@ TARGETS = (
         (UnknownName,),
         (b"simulated:act=0.3,seed=1", b"openai:gpt?effort=low", b"local:a.gguf"),
     ),
+    Target("command.answer", of_text(parse_answer), (), (b'{"decisions": [{"type": "approve"}]}', b"yes")),
     Target("command.swap", of_text(_swapped), (UnknownName,), (b"validate=capped:depth=1", b"validate=always_pass")),
     Target(
         "command.methods", of_texts(_methods, 3), (UnknownName,), (several("sdp", "bare=step", "bare:planner=none"),)

@@ -12,6 +12,7 @@ from certigraph.adapters.matching import rank_actions
 from certigraph.adapters.models.predicates import Holds
 from certigraph.adapters.models.prompts import quote, unquote_line
 from certigraph.adapters.models.schemas import ParseError, parse_reply, schema_of
+from certigraph.adapters.models.tool_calls import OfferedTool, calls_schema, read_calls
 from certigraph.adapters.redaction import redact, redact_record
 from certigraph.adapters.research.operators import join_answers
 from certigraph.adapters.research.plans import Decomposition, Found, ResearchTools
@@ -31,6 +32,10 @@ NODES = b'{"nodes": [{"id": "n1", "task": "go", "needs": []}, {"id": "n2", "task
 FACTS = b'{"facts": [{"fact": "A is B", "source": "A"}], "resolved": [], "questions": ["who?"]}'
 OBJECTS = b'{"objects": [{"object": "egg 1", "attributes": [{"name": "location", "value": "table"}]}]}'
 DAY = b'[{"days": 1, "current_city": "from A to B", "lunch": "-", "accommodation": "Inn, B"}]'
+
+CALLS = b'{"thought": "so", "calls": [{"name": "pay", "args": {"amount": 3}}]}'
+
+OFFERED = [OfferedTool("pay", "", {"type": "object", "properties": {"amount": {"type": "number"}}})]
 
 FORMS: tuple[type[BaseModel], ...] = (Holds, Decomposition, Found, ResearchTools, Subtasks, Findings, Objects)
 """Forms of every shape that models are asked for: numbers, literals, lists, objects in lists and in objects."""
@@ -52,6 +57,11 @@ def _form(text: str) -> None:
             _stored(form.model_validate(parse_reply(text, schema)).model_dump(mode="json"))
         except (ParseError, ValidationError):
             continue
+
+
+def _tool_calls(text: str) -> None:
+    schema = calls_schema(OFFERED)
+    _stored([call.as_json() for call in read_calls(text, schema, OFFERED).calls])
 
 
 def _task_graph(text: str) -> Dag:
@@ -93,6 +103,7 @@ TARGETS = (
     Target(
         "model.forms", of_text(_form), (), (ANSWER, STEPS, NODES, FACTS, OBJECTS, b"<think>x</think>```json\n{}```")
     ),
+    Target("model.tool_calls", of_text(_tool_calls), (ParseError,), (CALLS,)),
     Target("model.task_graph", of_text(_task_graph), (ParseError, ValidationError), (NODES,)),
     Target("model.factors", of_text(_factored), (ParseError, ValidationError), (OBJECTS,)),
     Target("model.plan", of_text(_deliver), (MalformedPlanError,), (b"Thought: so\nAction: deliver\n" + DAY, DAY)),

@@ -235,7 +235,10 @@ def test_checkpoints_that_come_too_late_are_refused(server: httpx.Client, suppor
 @pytest.mark.skipif(shutil.which("node") is None or shutil.which("npm") is None, reason="needs node and npm")
 def test_the_npm_sdk_sees_the_interrupt_and_resumes(server: httpx.Client, support: Desk, tmp_path: Path):
     install = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(tmp_path), SDK]
-    installed = subprocess.run(install, capture_output=True, text=True, check=False, timeout=200)
+    try:
+        installed = subprocess.run(install, capture_output=True, text=True, check=False, timeout=120)
+    except subprocess.TimeoutExpired:
+        pytest.skip("npm did not install the SDK within two minutes")
     if installed.returncode:
         pytest.skip(f"npm cannot install the SDK: {installed.stderr[-200:]}")
     shutil.copy(SDK_PROGRAM, tmp_path)
