@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import name_object
 from certigraph.adapters.protocols import Benchmark
-from certigraph.adapters.tools.world import Tools, check_script
+from certigraph.adapters.tools.world import UNDO_ADVICE, Tools, check_script
 from certigraph.evaluation.comparison import ComparedMethod
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.tools import APPROVE
@@ -71,8 +71,7 @@ def check_evaluable(benchmark: Benchmark, models: Iterable[str], *, episodes: in
         raise UnknownName(f"{reason}: leave --ray out")
     if episodes > 1 and (lasting := benchmark.lasting_tools()):
         reason = f"{episodes} runs of each case would repeat what {', '.join(lasting)} did, and nothing undoes it"
-        fix = 'give Tools(..., reset=FUNCTION), or effects={"NAME": "repeatable"} for tools that only read'
-        raise UnknownName(f"{reason}: {fix}")
+        raise UnknownName(f"{reason}: {UNDO_ADVICE}")
 
 
 def check_methods(methods: Iterable[ComparedMethod], benchmark: Benchmark) -> None:

@@ -26,7 +26,7 @@ from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.tools.checks import Checks
 from certigraph.adapters.tools.definitions import DEADLINE
 from certigraph.adapters.tools.positions import CHECKPOINTER_KEY
-from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, Effect, ToolLike, Tools
+from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, TOOLS_NAME, Effect, ToolLike, Tools
 from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place
 from certigraph.nodes.commitments import commit
 from certigraph.nodes.events import write_answer
@@ -312,7 +312,10 @@ def receive(state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
         raise Fault("data", 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}')
     before = "\n".join(f"{message.type}: {message.text}" for message in messages if message.text)
     text = f"{CONVERSATION.format(before=before)}\n{goal}" if before else goal
-    return {**update, "task": Task(benchmark="tools", id="request", goal=text, condition=CONDITION.format(goal=goal))}
+    return {
+        **update,
+        "task": Task(benchmark=TOOLS_NAME, id="request", goal=text, condition=CONDITION.format(goal=goal)),
+    }
 
 
 def _create_respond(module: Any) -> Any:

@@ -24,14 +24,11 @@ from typing_extensions import TypedDict, is_typeddict
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import graph_scope
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.tools.positions import with_send
+from certigraph.adapters.tools.positions import RUNTIME_KEY, with_send
 from certigraph.nodes.slots import Slot, Spec, create_node, spec_of
 from certigraph.state.records import UnknownName
 
 # Edits of a thread's state from outside: values may be JSON, and the routers of the last node need a runtime.
-
-RUNTIME_KEY = "__pregel_runtime"
-"""Key under which LangGraph keeps a run's runtime in `configurable`."""
 
 OVERWRITE_KEY = "__overwrite__"
 """Key that marks a JSON value which replaces a channel instead of adding to it, as in LangGraph."""

@@ -98,7 +98,7 @@ def refuse_beyond_commitment(calls: Sequence[ToolCall], state: RunState, runtime
 
     Calls that a person approved, and runs without a commitment, are left as they are.
     """
-    commitment = _commitment_of(state, runtime)
+    commitment = context_of(runtime).commitment
     if commitment is None:
         return list(calls)
     request, answers = _format_user_text(state, runtime), _sourced_answers(state, runtime)
@@ -107,11 +107,6 @@ def refuse_beyond_commitment(calls: Sequence[ToolCall], state: RunState, runtime
         problem = "" if call.refused or call.approved else find_problem(commitment, call, request, answers)
         checked.append(call.model_copy(update={"refused": f"This call is refused: {problem}."}) if problem else call)
     return checked
-
-
-def _commitment_of(state: RunState, runtime: Runtime[Context]) -> Commitment | None:
-    entry = context_of(runtime).entry
-    return state.get("commitment") or (entry.commitment if entry else None)
 
 
 def _format_user_text(state: RunState, runtime: Runtime[Context]) -> str:

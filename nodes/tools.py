@@ -182,7 +182,7 @@ SKIPPED_TEXT = "The call was not made, because the one before it failed."
 STOPPED_TEXT = "A person ended the work, because it is not known whether a call took effect."
 
 
-# CallDecision (LangChain's human-in-the-loop format): a person approves, edits or rejects calls before they are made.
+# Approval (LangChain's human-in-the-loop format): a person approves, edits or rejects calls before they are made.
 
 Decision = Literal["approve", "edit", "reject"]
 ALL_DECISIONS: tuple[Decision, ...] = ("approve", "edit", "reject")

@@ -29,7 +29,7 @@ from certigraph.adapters.models.profiles import (
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Benchmark, Context, Limits
-from certigraph.adapters.tools.world import Tools
+from certigraph.adapters.tools.world import UNDO_ADVICE, Tools
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.history import read_history
 from certigraph.runtime.result import Result
@@ -180,8 +180,7 @@ def collect_prompts(
     if not is_scripted(name):
         raise UnknownName(f"model {name!r} is no script: name one, such as scripted:expert or simulated:act=0.2")
     if isinstance(benchmark, Tools) and (lasting := benchmark.lasting_tools()):
-        fix = 'give Tools(..., reset=FUNCTION), or effects={"NAME": "repeatable"} for tools that only read'
-        raise UnknownName(f"the script would call {', '.join(lasting)}, and nothing undoes what they do: {fix}")
+        raise UnknownName(f"the script would call {', '.join(lasting)}, and nothing undoes what they do: {UNDO_ADVICE}")
     script, chosen = chat_model(name, expert=expert), check_profile_name(profile) or "full"
     assert isinstance(script, ScriptedChat)
     size = window or (SMALL_DEFAULT_WINDOW if chosen == "small" else DEFAULT_WINDOW)

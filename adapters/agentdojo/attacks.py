@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from certigraph.adapters.processes import import_extra
 
 
+@cache
 def import_agentdojo(module: str) -> Any:
     """Import a module of AgentDojo, and undo what it changes for other users of YAML in this process.
 

@@ -19,6 +19,7 @@ from certigraph.adapters.benchmarks import mean_score, standard_error
 from certigraph.adapters.files import unknown_task_error
 from certigraph.adapters.processes import check_packages
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
+from certigraph.adapters.tools.operators import OPERATORS
 from certigraph.adapters.tools.world import Tools
 from certigraph.state.records import Task, UnknownName
 from certigraph.state.run import FINISH
@@ -112,8 +113,6 @@ class AgentDojo(Benchmark):
 
     def operators(self) -> Mapping[str, Operator]:
         """Return the operators that choose calls of tools."""
-        from certigraph.adapters.tools.operators import OPERATORS
-
         return OPERATORS
 
     def expert(self) -> Responder:

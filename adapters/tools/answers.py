@@ -10,14 +10,12 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.types import RESUME
 
 from certigraph.adapters.tools.positions import CHECKPOINTER_KEY, CHECKPOINTS_KEY, NAMESPACE_KEY, TASK_KEY, use_saver
 
 NO_TASK = "00000000-0000-0000-0000-000000000000"
 """Task id under which LangGraph keeps what a caller of the graph wrote."""
-
-RESUME = "__resume__"
-"""LangGraph's channel of answers."""
 
 WAIT_SECONDS = 0.2
 """Seconds for which an answer that LangGraph saves in the background is awaited."""

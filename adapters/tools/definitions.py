@@ -21,6 +21,7 @@ from certigraph.adapters.models.schemas import Schema, bound_schema
 from certigraph.adapters.processes import run_in_lone_thread
 from certigraph.adapters.redaction import redact_message
 from certigraph.adapters.tools.effects import ToolAnswer
+from certigraph.adapters.tools.positions import RUNTIME_KEY
 from certigraph.state.records import Arguments, replace_surrogates
 from certigraph.state.run import ANSWER, FINISH
 
@@ -32,9 +33,6 @@ RESERVED_NAMES = frozenset({ANSWER, FINISH, HOLDS, UNREACHABLE})
 
 MAX_ANSWER = 100_000
 """Maximum characters of a tool's answer; what is longer is cut, and the cut is noted in the answer."""
-
-RUNTIME_KEY = "__pregel_runtime"
-"""Key under which LangGraph keeps a run's runtime in `configurable`."""
 
 DEADLINE = 120.0
 """Default seconds after which a call without an answer is given up."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.serde.types import TASKS
 
 from certigraph.adapters.processes import is_invoked, run_in_thread
 from certigraph.state.records import Fault
@@ -28,8 +29,11 @@ CHECKPOINTS_KEY, NAMESPACE_KEY = "checkpoint_map", "checkpoint_ns"
 TASK_KEY = "__pregel_task_id"
 """Key in `configurable`: id of the run of a node."""
 
-SENDS_CHANNEL, PUSH = "__pregel_tasks", "__pregel_push"
-"""LangGraph's channel of nodes that were started by `Send`, and the first part of the path of such a node."""
+PUSH = "__pregel_push"
+"""First part of the path of a node that was started by `Send`."""
+
+RUNTIME_KEY = "__pregel_runtime"
+"""Key under which LangGraph keeps a run's runtime in `configurable`."""
 
 SAVE_SECONDS = 30.0
 """Seconds for which a checkpoint that LangGraph saves in the background is awaited."""
@@ -113,7 +117,7 @@ async def _count_runs(
         found = await await_checkpoint(saver, thread, level.graph, checkpoint)
         if versions := found.checkpoint["versions_seen"].get(level.node):
             seen.add(repr(sorted(versions.items())))
-        waiting = any(one.node == level.node for one in found.checkpoint["channel_values"].get(SENDS_CHANNEL, ()))
+        waiting = any(one.node == level.node for one in found.checkpoint["channel_values"].get(TASKS, ()))
         sent = waiting if sent is None else sent
         sends += waiting and found.metadata.get("source") == "loop"
         before = (found.parent_config or {}).get("configurable", {}).get("checkpoint_id")

@@ -29,6 +29,9 @@ TOOLS_NAME = "tools"
 ANSWER_ARGUMENT = "answer"
 """Argument of `finish` that holds the answer as text."""
 
+UNDO_ADVICE = 'give Tools(..., reset=FUNCTION), or effects={"NAME": "repeatable"} for tools that only read'
+"""Advice in messages about effects that nothing undoes (`Tools.lasting_tools`)."""
+
 RESPONSE_ARGUMENT = "response"
 """Key in the `args` of a finishing action: the answer in the form of `response_format`."""
 
