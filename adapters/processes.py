@@ -1,6 +1,7 @@
 """Threads, event loops, locks, child processes and optional packages."""
 
 import asyncio
+import inspect
 import os
 import re
 import threading
@@ -123,6 +124,12 @@ async def run_in_waiting_thread(call: Callable[P, T], *args: P.args, **kwargs: P
     It is for work that waits for other work: that other work then finds a free thread in the usual pool.
     """
     return await _run_in_pool(_WAITING_POOL, call, *args, **kwargs)
+
+
+def is_async_callable(function: Callable[..., Any]) -> bool:
+    """Return whether a function, or an object's method `__call__`, is a coroutine function."""
+    method = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004 - the method
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(method)
 
 
 async def run_in_lone_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

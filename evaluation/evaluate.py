@@ -220,9 +220,9 @@ def evaluate(
     built = build_graph(graph, dict(map(parse_swap, swaps)))
     check_encoders(operators_of(built))
     check_unattended(built)
-    models = [model, *parse_roles(roles).values()] if slots_of(built) else []
-    check_evaluable(live, models, episodes=trials, shared=ray is not None)
-    _check_models(ray, model, *parse_roles(roles).values())
+    models = (model, *parse_roles(roles).values())
+    check_evaluable(live, models if slots_of(built) else (), episodes=trials, shared=ray is not None)
+    _check_models(ray, *models)
     run_blocking(check_checkpoint_server())
     name, config = split_name(benchmark)
     create = partial(TASKS[name], config=config) if name in TASKS else partial(own_task, benchmark)

@@ -16,7 +16,7 @@ from langgraph.types import Overwrite
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import is_typeddict
 
-from certigraph.adapters.processes import run_in_thread
+from certigraph.adapters.processes import is_async_callable, run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.state.records import Fault
 
@@ -49,8 +49,7 @@ def to_call(slot: str, operator: Any) -> Call:
     if not callable(operator):
         raise TypeError(f"{slot}={operator!r} is not an operator; give a function operator(state, runtime)")
     takes_runtime = _takes_runtime(slot, operator)
-    method = operator if inspect.isroutine(operator) else getattr(operator, "__call__", operator)  # noqa: B004 - the method
-    is_async = inspect.iscoroutinefunction(operator) or inspect.iscoroutinefunction(method)
+    is_async = is_async_callable(operator)
 
     async def call(view: Any, runtime: Runtime[Context]) -> Any:
         args = (view, runtime) if takes_runtime else (view,)

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, create_model
 
-from certigraph.adapters.benchmarks import context_of, limits_of, live_benchmark
+from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
 from certigraph.adapters.models.prompts import (
     Prompt,
@@ -28,6 +28,7 @@ from certigraph.adapters.models.prompts import (
     quote,
     quote_history,
     unquote_line,
+    view_repeats_answers,
 )
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
 from certigraph.adapters.models.scripts import collect_citations
@@ -490,8 +491,7 @@ async def _verdict_prompt(
     before += f"Conditions, in order; the first one is the target:\n{numbered_list(p.text for p in judged)}\n\n"
     before += f"Established by earlier answers; later actions may have changed it:\n{format_facts(state['facts'])}\n\n"
     after = f"\n{notes.strip()}\n" if notes.strip() else ""
-    benchmark = live_benchmark(context_of(runtime))
-    heading = ALL_ANSWERS if benchmark and benchmark.accumulates else "The world now"
+    heading = ALL_ANSWERS if view_repeats_answers(runtime) else "The world now"
     after += f"\n{heading}:\n{quote(view)}\n" if view else ""
     history = format_history(state["turns"], VALIDATOR + before + after, profile)
     shown = f"The latest actions, which are to be judged, and the world's answers:\n{quote_history(history)}\n"

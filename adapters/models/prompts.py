@@ -248,10 +248,15 @@ def format_limits(task: Task, runtime: Runtime[Context], used: int | None = None
     return f"{world} {run}".strip()
 
 
+def view_repeats_answers(runtime: Runtime[Context]) -> bool:
+    """Return whether the view of the run's world consists of its answers so far (`Benchmark.accumulates`)."""
+    benchmark = live_benchmark(context_of(runtime))
+    return benchmark is not None and benchmark.accumulates
+
+
 def format_view(view: str, runtime: Runtime[Context]) -> str:
     """Format what the world shows now, for a prompt that shows its answers; empty if the view repeats them."""
-    benchmark = live_benchmark(context_of(runtime))
-    return "" if benchmark and benchmark.accumulates else f"The world now:\n{quote(view)}\n"
+    return "" if view_repeats_answers(runtime) else f"The world now:\n{quote(view)}\n"
 
 
 # Quoted text and lists.

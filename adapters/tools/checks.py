@@ -21,7 +21,7 @@ from pydantic.errors import PydanticUserError
 from certigraph.adapters.models.predicates import ask_verdict
 from certigraph.adapters.models.prompts import bullet_list, one_line
 from certigraph.adapters.models.scripts import use_about
-from certigraph.adapters.processes import run_in_lone_thread
+from certigraph.adapters.processes import is_async_callable, run_in_lone_thread
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.redaction import redact_message
 from certigraph.adapters.tools.definitions import bound_text
@@ -211,8 +211,7 @@ def _unquote(value: str) -> str:
 
 
 async def _call(function: CheckFunction, arguments: dict[str, Any]) -> Any:
-    method = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(method):
+    if is_async_callable(function):
         return await function(**arguments)
     found = await run_in_lone_thread(function, **arguments)
     return await found if inspect.isawaitable(found) else found

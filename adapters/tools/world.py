@@ -123,6 +123,7 @@ class Tools(Benchmark):
         self.checks = load_checks(checks or {})
         self.deadline = deadline
         self._check, self._expert = check, expert
+        self._part, self._finish = _create_part_tool(), _create_finish_tool(response_format)
         self._cases = {case.id: case for case in _number_cases(cases)}
         self.briefing = _format_briefing(self.loaded.values(), instructions)
 
@@ -169,17 +170,11 @@ class Tools(Benchmark):
 
     def part_tool(self) -> OfferedTool:
         """Return the tool by which the agent hands in the result of a part of the task, which is text."""
-        text = {"type": "string", "description": "the answer to whoever gave the task, complete and to be read alone"}
-        schema: Schema = {"type": "object", "properties": {ANSWER_ARGUMENT: text}, "required": [ANSWER_ARGUMENT]}
-        return OfferedTool(FINISH, PART_DESCRIPTION, schema)
+        return self._part
 
     def finish_tool(self) -> OfferedTool:
         """Return the tool by which the agent hands in its answer."""
-        form = self.response_format
-        if form is None:
-            return self.part_tool()._replace(description=FINISH_DESCRIPTION)
-        schema = bound_schema(form.model_json_schema(), small=False)
-        return OfferedTool(FINISH, FINISH_DESCRIPTION, schema, lambda args: _describe_misfit(form, args))
+        return self._finish
 
     def finish_action(self, args: Mapping[str, Any], *, final: bool = True, is_part: bool = False) -> Action:
         """Create the action that hands in an answer.
@@ -276,6 +271,19 @@ def _check_effects(effects: Mapping[str, Effect], tools: Mapping[str, LoadedTool
 def _number_cases(cases: Sequence[Case | str]) -> list[Case]:
     given = [Case(goal=case) if isinstance(case, str) else case for case in cases]
     return [case if case.id else case.model_copy(update={"id": str(n)}) for n, case in enumerate(given, 1)]
+
+
+def _create_part_tool() -> OfferedTool:
+    text = {"type": "string", "description": "the answer to whoever gave the task, complete and to be read alone"}
+    schema: Schema = {"type": "object", "properties": {ANSWER_ARGUMENT: text}, "required": [ANSWER_ARGUMENT]}
+    return OfferedTool(FINISH, PART_DESCRIPTION, schema)
+
+
+def _create_finish_tool(form: type[BaseModel] | None) -> OfferedTool:
+    if form is None:
+        return _create_part_tool()._replace(description=FINISH_DESCRIPTION)
+    schema = bound_schema(form.model_json_schema(), small=False)
+    return OfferedTool(FINISH, FINISH_DESCRIPTION, schema, lambda args: _describe_misfit(form, args))
 
 
 def _describe_misfit(form: type[BaseModel], args: Mapping[str, Any]) -> str:
