@@ -107,10 +107,10 @@ def _carry_graph(place: Place) -> None:
 def _carry_run(place: Place) -> None:
     desk = place.desk
     world, out = Tools(desk.tools, [GOAL], effects=EFFECTS), place.folder / "runs"
-    if (folder := run_folder(out)) and Result(folder).ending != "interrupted":
+    if folder := run_folder(out):
         result = Result(folder)
-    elif folder:
-        result = resume(folder, benchmark=world, chat=mind())
+        if result.ending == "interrupted" and not result.questions:
+            result = resume(folder, benchmark=world, chat=mind())
     else:
         result = run(place.method, world, context=Context(chat=mind()), out=out)
     while result.questions:
