@@ -6,6 +6,7 @@ everything else that a run is given besides its state.
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 from types import FunctionType, MethodType
@@ -90,16 +91,21 @@ class Limits(Record):
         One action may make several conditions true, and a subtask takes at least one action: with as many conditions
         and subtasks as steps, the steps end a run first. A sub-task of TDP gets eight steps, what STEP allows for one.
         """
-        nodes = max(MIN_NODES, self.steps // 8) if self.nodes is None else self.nodes
-        derived = {
-            "plan": max(MIN_PLAN, self.steps),
-            "subtasks": max(MIN_SUBTASKS, self.steps),
-            "failures": max(MIN_FAILURES, self.steps // 4),
-            "nodes": nodes,
-            "revisions": max(MIN_NODES, nodes),
-        }
-        explicit = {name: value for name, value in self if value is not None}
-        return EffectiveLimits.model_validate({**derived, **explicit})
+        return _effective_limits(self)
+
+
+@lru_cache(maxsize=64)
+def _effective_limits(limits: Limits) -> "EffectiveLimits":  # every prompt asks for them
+    nodes = max(MIN_NODES, limits.steps // 8) if limits.nodes is None else limits.nodes
+    derived = {
+        "plan": max(MIN_PLAN, limits.steps),
+        "subtasks": max(MIN_SUBTASKS, limits.steps),
+        "failures": max(MIN_FAILURES, limits.steps // 4),
+        "nodes": nodes,
+        "revisions": max(MIN_NODES, nodes),
+    }
+    explicit = {name: value for name, value in limits if value is not None}
+    return EffectiveLimits.model_validate({**derived, **explicit})
 
 
 class EffectiveLimits(Limits):

@@ -31,7 +31,10 @@ ANSWER_TOOL = "finish"
 
 
 class CountingModel(BaseChatModel):
-    """Model that calls `look_up` a number of times, with tool calling, and then answers. It reads no prompt."""
+    """Model that calls `look_up` a number of times, with tool calling, and then answers. It reads no prompt.
+
+    It answers both ways, blocking and not, as LangChain's models of endpoints do.
+    """
 
     calls: int
     made: int = 0
@@ -48,6 +51,9 @@ class CountingModel(BaseChatModel):
     def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
         message = self.next_message(())
         return ChatResult(generations=[ChatGeneration(message=message)])
+
+    async def _agenerate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
+        return self._generate(messages)
 
     def next_message(self, tools: tuple[str, ...]) -> AIMessage:
         """Return the next call, or the answer: as a call of `finish` where that is offered, else as text."""
@@ -67,6 +73,9 @@ class _Bound(BaseChatModel):
 
     def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
         return ChatResult(generations=[ChatGeneration(message=self.model.next_message(self.tools))])
+
+    async def _agenerate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
+        return self._generate(messages)
 
 
 def _call(name: str, args: dict[str, Any]) -> AIMessage:

@@ -159,7 +159,7 @@ class _CallMaker:
             return skipped, ToolAnswer(text=SKIPPED_TEXT, failed=True)
         self.questions.pass_to(one.key)
         attempt = one.entry.attempts
-        if once and not await self._ledger.start(one.key, attempt):
+        if once and not await self._ledger.start(one.key, one.entry):
             fix = "wait until it has ended, then invoke the thread again"
             raise Fault("environment", f"another process is making the call {call}: {fix}")
         try:

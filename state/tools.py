@@ -71,7 +71,9 @@ def calls_of(action: Action) -> tuple[ToolCall, ...]:
 
 
 def replace_calls(action: Action, calls: Sequence[ToolCall]) -> Action:
-    """Return the action with other calls, and what else it holds unchanged."""
+    """Return the action with other calls, and what else it holds unchanged; the same object if the calls are equal."""
+    if [call.as_json() for call in calls] == action.args.get(CALLS):
+        return action
     changed = create_tool_action(calls)
     return action.model_copy(update={"text": changed.text, "args": {**action.args, **changed.args}})
 

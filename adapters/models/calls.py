@@ -99,7 +99,9 @@ async def profile_of(role: str, runtime: Runtime[Context]) -> ModelProfile:
 
 async def _model_by_name(role: str, context: Context) -> BaseChatModel:
     if context.chat is not None:
-        return context.chat.for_role(role) if isinstance(context.chat, ModelsByRole) else context.chat
+        chat = context.chat
+        is_model = isinstance(chat, BaseChatModel)  # tested first: tests of protocols are slow
+        return chat.for_role(role) if not is_model and isinstance(chat, ModelsByRole) else chat
     name = context.roles.get(role, context.model)
     if is_scripted(name):
         if role not in context.roles and "model" not in context.model_fields_set:

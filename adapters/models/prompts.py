@@ -6,8 +6,6 @@ changes with every action, so that prefix caches are used.
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import NamedTuple
 
 from langgraph.runtime import Runtime
@@ -157,8 +155,14 @@ class _EqualTurns(NamedTuple):
 
 
 def _group_equal(turns: Sequence[Turn]) -> list[_EqualTurns]:
-    groups = (list(group) for _, group in groupby(enumerate(turns, 1), key=itemgetter(1)))
-    return [_EqualTurns(group[0][0], len(group), group[0][1]) for group in groups]
+    groups: list[_EqualTurns] = []
+    for number, turn in enumerate(turns, 1):
+        latest = groups[-1] if groups else None
+        if latest and latest.turn.observation == turn.observation and latest.turn == turn:  # records compare slowly
+            groups[-1] = latest._replace(times=latest.times + 1)
+        else:
+            groups.append(_EqualTurns(number, 1, turn))
+    return groups
 
 
 def _format_whole_turn(number: int, times: int, turn: Turn) -> str:

@@ -53,6 +53,8 @@ class LedgerEntry(NamedTuple):
 
     attempts: int = 0
     """How often the call was started."""
+    exists: bool = False
+    """Whether anything was entered about the call."""
     running: bool = False
     """Whether the latest start has neither an answer nor a decision: the outcome is unknown, or the call runs now."""
     answer: ToolAnswer | None = None
@@ -78,8 +80,8 @@ class Ledger(Protocol):
         """Return the entry of a call."""
         ...
 
-    async def start(self, key: str, attempt: int) -> bool:
-        """Enter the start of a call; false if another process has started this attempt."""
+    async def start(self, key: str, entry: LedgerEntry) -> bool:
+        """Enter the next start of a call whose entry was read; false if another process has started this attempt."""
         ...
 
     async def finish(self, key: str, attempt: int, answer: ToolAnswer) -> None:
@@ -106,7 +108,7 @@ class MemoryLedger:
         """Return an empty entry."""
         return LedgerEntry()
 
-    async def start(self, key: str, attempt: int) -> bool:
+    async def start(self, key: str, entry: LedgerEntry) -> bool:
         """Allow the call."""
         return True
 
@@ -137,19 +139,20 @@ class CheckpointLedger:
 
     async def read(self, key: str) -> LedgerEntry:
         """Return the entry of a call."""
-        return _parse_entry(await self._read_lines(key) or {})
+        lines = await self._read_lines(key)
+        return LedgerEntry() if lines is None else _parse_entry(lines)
 
-    async def start(self, key: str, attempt: int) -> bool:
-        """Enter the start of a call; false if another process has started this attempt.
+    async def start(self, key: str, entry: LedgerEntry) -> bool:
+        """Enter the next start of a call whose entry was read; false if another process has started this attempt.
 
         Raises:
             Fault: ("environment") the checkpointer does not keep what is entered.
         """
-        if await self._read_lines(key) is None:
+        if not entry.exists:
             await self._create(key)
-        token = uuid4().hex
-        await self._write(key, f"{STARTED}:{attempt}", token)
-        kept = (await self._read_lines(key) or {}).get(f"{STARTED}:{attempt}")
+        token, line = uuid4().hex, f"{STARTED}:{entry.attempts}"
+        await self._write(key, line, token)
+        kept = (await self._read_lines(key) or {}).get(line)
         if kept is None:
             name = type(self._saver).__name__
             fix = "use SqliteSaver, PostgresSaver or another one that keeps pending writes"
@@ -237,6 +240,6 @@ def _parse_entry(lines: Mapping[str, Any]) -> LedgerEntry:
     attempts = sum(line.startswith(f"{STARTED}:") for line in lines)
     last = attempts - 1
     if finished := [value for line, value in lines.items() if line.startswith(f"{FINISHED_CALL}:")]:
-        return LedgerEntry(attempts, answer=ToolAnswer.model_validate(finished[0]))
+        return LedgerEntry(attempts, True, answer=ToolAnswer.model_validate(finished[0]))
     closed = any(f"{line}:{last}" in lines for line in (PAUSED, REPEAT))
-    return LedgerEntry(attempts, running=attempts > 0 and not closed)
+    return LedgerEntry(attempts, True, running=attempts > 0 and not closed)

@@ -802,7 +802,7 @@ def test_entries_of_a_run_survive_when_its_process_ends_at_once(desk: Desk, tmp_
         path = tmp_path / "checkpoints.sqlite"
         with SqliteCheckpointSaver.open(path) as saver:
             ledger = effects.CheckpointLedger(saver, "t")
-            assert await ledger.start("call", 0)
+            assert await ledger.start("call", await ledger.read("call"))
             other = sqlite3.connect(path)
             assert other.execute("SELECT count(*) FROM writes").fetchone() == (1,)
             await saver.prepare_resume("t")
