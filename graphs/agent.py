@@ -35,6 +35,7 @@ from certigraph.nodes.tools import InterruptOn, approvals
 from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.records import FINISHED, WORLD_ENDED, Certificate, Fault, Task
 from certigraph.state.run import ANSWER_ACTIONS, FINISH
+from certigraph.state.tools import MESSAGE_KEY
 
 Method = Literal["sdp", "tdp", "step", "react", "plan_and_act", "pbai"]
 """Methods that can drive an agent with tools."""
@@ -332,7 +333,7 @@ def _create_respond(module: Any) -> Any:
         write_answer(text, ending, runtime)
         certificates: dict[str, Any] = {} if "certificates" in module.State.__annotations__ else {"certificates": []}
         return {
-            "messages": [AIMessage(text)],
+            "messages": [AIMessage(text, id=action.args.get(MESSAGE_KEY) if action else None)],
             "ending": ending,
             "structured_response": _structured(action, runtime),
             **certificates,

@@ -21,6 +21,12 @@ TOOL = "tool"
 CALLS = "calls"
 """Key in the `args` of such an action: its calls, in the order in which the model gave them."""
 
+ANSWER_ARGUMENT = "answer"
+"""Argument of `finish` that holds the answer as text; also the key in the `args` of the finishing action."""
+
+MESSAGE_KEY = "message"
+"""Key in the `args` of a finishing action: id of the message as which the answer was streamed."""
+
 MAX_EVIDENCE = 80_000
 """Characters of the evidence that keeps the answers of tools: some 20,000 tokens. The oldest answers are cut first."""
 

@@ -32,11 +32,10 @@ from certigraph.adapters.models.experts import (
 from certigraph.adapters.models.scripts import current_situation
 from certigraph.adapters.protocols import MIN_NODES, MIN_PLAN, Responder
 from certigraph.adapters.tools.definitions import HOLDS
-from certigraph.adapters.tools.world import ANSWER_ARGUMENT
 from certigraph.state.commitments import SourcedText, find_problem
 from certigraph.state.records import Predicate, Step, Task
 from certigraph.state.run import ANSWER_ACTIONS, FINISH, Commitment
-from certigraph.state.tools import ToolCall, calls_of
+from certigraph.state.tools import ANSWER_ARGUMENT, ToolCall, calls_of
 
 NO_ANSWER = "Done."
 """Answer where the ground truth has none."""

@@ -42,6 +42,7 @@ from certigraph.adapters.models.profiles import ModelProfile, profile_for
 from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.schemas import FULL_PROFILE, ParseError, Schema, parse_reply, schema_of
 from certigraph.adapters.models.scripts import ScriptedChat, use_about
+from certigraph.adapters.models.streaming import ReplyStream
 from certigraph.adapters.models.usage import NO_USAGE, Call, Price, cached_tokens, cost_in_usd, current_meter, price_of
 from certigraph.adapters.protocols import Context, Responder
 from certigraph.adapters.redaction import redact, redact_message
@@ -224,6 +225,8 @@ class AnswerForm(NamedTuple, Generic[A]):
     """Tokens of that window; 0 if nothing was left out."""
     tools: tuple[Schema, ...] = ()
     """Tools that the model may call natively; its calls are then read as JSON that fits `schema`."""
+    stream: ReplyStream | None = None
+    """What shows the answer while it arrives."""
 
     @property
     def key(self) -> str:
@@ -235,8 +238,8 @@ class AnswerForm(NamedTuple, Generic[A]):
 class _UnusableError(Exception):
     """An answer arrived but does not fit its schema."""
 
-    def __init__(self, text: str, reason: str) -> None:
-        self.text, self.reason = text, reason
+    def __init__(self, text: str, reason: str, *, called: bool) -> None:
+        self.text, self.reason, self.called = text, reason, called
         super().__init__(f"{reason}; the reply was {text[:MAX_SHOWN_CHARACTERS]!r}")
 
 
@@ -255,7 +258,9 @@ async def request_answer(request: list[BaseMessage], form: AnswerForm[A], role: 
     """
     model = await model_for(role, context)
     failed = None
-    for _ in range(MAX_TRIES):
+    for number in range(1, MAX_TRIES + 1):
+        if number == MAX_TRIES and form.tools and failed and not failed.called:
+            form = form._replace(tools=())  # an endpoint that ignores tools is asked by the schema in the end
         try:
             messages = [*request, *_correction_messages(form, failed)]
             entry = reply_cache_entry(context, model, messages, form.key, form.schema)
@@ -309,14 +314,14 @@ async def _request_once(
         async with meter.within_seconds():
             cached = await entry.load()
             reply = cached or await send_request(
-                model, messages, form.name, form.schema, form.settings, omitted, form.tools
+                model, messages, form.name, form.schema, form.settings, omitted, form.tools, form.stream
             )
         opened.settle(_add_usage(call, price, reply))
         reply = reply._replace(text=redact(reply.text))  # replies enter state, stores and caches
         try:
             answer = _read_answer(form, reply)
         except (ParseError, ValidationError) as error:
-            unusable = _UnusableError(reply.text, _format_validation_error(error))
+            unusable = _UnusableError(reply.text, _format_validation_error(error), called=reply.called)
             opened.settle(_add_usage(call, price, reply, str(unusable)))
             raise unusable from error
     await entry.store(reply)

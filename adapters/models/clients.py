@@ -279,7 +279,7 @@ def _cached_chat(base_url: str, path: Path) -> ChatOpenAI:
         key="none",
         timeout=TIMEOUT,
         model=path.stem,
-        profile={"max_input_tokens": CONTEXT_TOKENS},
+        profile={"max_input_tokens": CONTEXT_TOKENS, "tool_calling": False},  # its grammar keeps to a schema instead
         metadata={"weights": f"{path.name}, {path.stat().st_size} bytes"},
         base_url=base_url,
         temperature=0,

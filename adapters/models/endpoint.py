@@ -31,6 +31,7 @@ from certigraph.adapters.models.chat_models import (
     without_parameters,
 )
 from certigraph.adapters.models.schemas import Schema
+from certigraph.adapters.models.streaming import ReplyStream
 from certigraph.adapters.models.usage import has_plausible_counts, usage_of
 from certigraph.adapters.redaction import redact_message, show_address
 from certigraph.state.records import Fault, replace_surrogates
@@ -164,6 +165,8 @@ class ModelReply(NamedTuple):
     """Why the endpoint ended the answer early, such as "length"; empty if the answer is complete."""
     cached: bool = False
     """Whether the reply comes from the cache of replies, so that no request was sent and it cost nothing."""
+    called: bool = False
+    """Whether the model called tools natively; `text` is then the JSON of its calls."""
 
 
 async def send_request(
@@ -174,6 +177,7 @@ async def send_request(
     settings: Mapping[str, float],
     without: Collection[str] = (),
     tools: Sequence[Schema] = (),
+    stream: ReplyStream | None = None,
 ) -> ModelReply:
     """Send one request to a chat model and return its reply.
 
@@ -186,6 +190,7 @@ async def send_request(
         without: names of parameters to omit. If `response_format` is among them, the schema is written into the prompt.
         tools: tools that the model has to call, in OpenAI's form; the reply is then the JSON of its calls. If `tools`
             is among the parameters to omit, the model answers by the schema instead.
+        stream: what shows the reply while it arrives.
 
     Raises:
         ParameterRefused: the endpoint refuses one of the parameters.
@@ -203,7 +208,7 @@ async def send_request(
     parameters = {parameter: value for parameter, value in parameters.items() if parameter not in without}
     try:
         sent = disable_client_retries(without_parameters(model, without))
-        message = await _invoke(sent, parameters, prompt, streamed=schema is None)
+        message = await _invoke(sent, parameters, prompt, streamed=schema is None, stream=stream)
     except Exception as error:
         if (completion := getattr(error, "completion", None)) is not None:
             return _truncated_reply(completion, messages, perf_counter() - started)
@@ -218,11 +223,17 @@ async def send_request(
     text = replace_surrogates(_format_tool_calls(message) if native else message.text)
     # a message of a role unknown to LangChain has no such attribute
     reported = getattr(message, "usage_metadata", None)
-    return ModelReply(text, usage_of(reported, messages, text), perf_counter() - started, cut)
+    usage, called = usage_of(reported, messages, text), native and bool(_native_calls(message))
+    return ModelReply(text, usage, perf_counter() - started, cut, called=called)
 
 
 async def _invoke(
-    model: BaseChatModel, parameters: Mapping[str, Any], prompt: list[BaseMessage], *, streamed: bool
+    model: BaseChatModel,
+    parameters: Mapping[str, Any],
+    prompt: list[BaseMessage],
+    *,
+    streamed: bool,
+    stream: ReplyStream | None,
 ) -> Any:
     """Send the prompt; tools are given in the way of the model's own class.
 
@@ -231,8 +242,10 @@ async def _invoke(
         parameters: parameters of the request.
         prompt: the messages.
         streamed: whether the reply is shown by LangGraph's stream mode "messages", as prose is and JSON is not.
+        stream: what shows the texts in a reply that is JSON.
     """
     config: RunnableConfig = {} if streamed else {"tags": [TAG_NOSTREAM]}
+    config |= {"callbacks": stream.callbacks} if stream else {}
     if TOOLS not in parameters:
         return await model.ainvoke(prompt, config, **parameters)
     others = {name: value for name, value in parameters.items() if name not in (TOOLS, TOOL_CHOICE)}
@@ -240,13 +253,16 @@ async def _invoke(
     return await model.bind_tools(parameters[TOOLS], **choice).ainvoke(prompt, config, **others)
 
 
+def _native_calls(message: Any) -> list[Any]:
+    return [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
+
+
 def _format_tool_calls(message: Any) -> str:
     """Format the tool calls of a message as JSON, with its text as the thought; without any call, its text alone.
 
     Calls whose arguments are no JSON are included with the text of these, so that the model is shown its mistake.
     """
-    made = [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
-    calls = [{"name": call["name"], "args": call["args"]} for call in made]
+    calls = [{"name": call["name"], "args": call["args"]} for call in _native_calls(message)]
     return json.dumps({"thought": message.text, "calls": calls}) if calls else str(message.text)
 
 

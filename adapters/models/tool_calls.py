@@ -1,6 +1,6 @@
 """Asking a model for calls of tools: by its own tool calling where it has it, else as JSON by a schema of all tools."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
@@ -12,7 +12,9 @@ from certigraph.adapters.models.chat_models import unwrap_model
 from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.schemas import ParseError, Schema, parse_reply
 from certigraph.adapters.models.scripts import ScriptedChat
+from certigraph.adapters.models.streaming import ArgumentOf, watch_reply
 from certigraph.adapters.protocols import Context
+from certigraph.state.records import parse_json
 from certigraph.state.tools import ToolCall
 
 MAX_CALLS = 16
@@ -40,12 +42,28 @@ class ToolChoice(NamedTuple):
 
     thought: str
     calls: tuple[ToolCall, ...]
+    message_id: str = ""
+    """Id of the message as which the answer in them was shown while it arrived; empty if it was not."""
 
 
 async def ask_tool_calls(
-    prompt: Prompt, tools: Sequence[OfferedTool], *, role: str, runtime: Runtime[Context]
+    prompt: Prompt,
+    tools: Sequence[OfferedTool],
+    *,
+    role: str,
+    runtime: Runtime[Context],
+    answer: ArgumentOf | None = None,
 ) -> ToolChoice:
     """Ask the model of a role for one call or several calls of the offered tools.
+
+    Whoever streams messages from the graph sees the model's thought while it arrives.
+
+    Args:
+        prompt: the prompt.
+        tools: the offered tools.
+        role: role of the model.
+        runtime: the node's runtime.
+        answer: where the answer of the run stands in the calls, which is shown too; None if nothing else is shown.
 
     Raises:
         LimitReached: the run's budget does not allow another call.
@@ -58,19 +76,25 @@ async def ask_tool_calls(
     form = AnswerForm(
         "ToolCalls",
         shape,
-        lambda text: read_calls(text, shape, tools),
+        lambda text: read_calls(text, tools),
         cut=prompt.cut,
         window=window,
         tools=tuple(map(native_tool, tools)) if native else (),
+        stream=(stream := watch_reply(THOUGHT, answer)),
     )
     system = prompt.system if native else f"{prompt.system}\n{JSON_INSTRUCTION}"
-    return await request_answer([SystemMessage(system), HumanMessage(prompt.user)], form, role, context)
+    choice = await request_answer([SystemMessage(system), HumanMessage(prompt.user)], form, role, context)
+    return choice._replace(message_id=stream.message_id) if stream else choice
 
 
 def has_tool_calling(model: BaseChatModel) -> bool:
-    """Return whether a model's class implements tool calling; scripted models answer by the schema."""
-    kind = type(unwrap_model(model))
-    return not issubclass(kind, ScriptedChat) and kind.bind_tools is not BaseChatModel.bind_tools
+    """Return whether a model calls tools natively; scripted models, and local ones, answer by the schema.
+
+    Its class has to implement that, and its profile, if it says anything about that, must not deny it.
+    """
+    kind, profile = type(unwrap_model(model)), unwrap_model(model).profile or {}
+    implements = not issubclass(kind, ScriptedChat) and kind.bind_tools is not BaseChatModel.bind_tools
+    return implements and profile.get("tool_calling", True)
 
 
 def calls_schema(tools: Sequence[OfferedTool]) -> Schema:
@@ -105,22 +129,24 @@ def native_tool(tool: OfferedTool) -> Schema:
     return {"type": "function", "function": function}
 
 
-def read_calls(text: str, shape: Schema, tools: Sequence[OfferedTool]) -> ToolChoice:
+def read_calls(text: str, tools: Sequence[OfferedTool]) -> ToolChoice:
     """Read the calls from a model's reply.
+
+    Also read is a single call, as many models write it without tags where their endpoint does not know their form.
 
     Raises:
         ParseError: there is none, or a call names no offered tool or has arguments that do not fit.
     """
     known = {tool.name: tool for tool in tools}
-    value = parse_reply(text, shape) if "{" in text else {}
-    given = value.get("calls")
+    value = parse_reply(text, READABLE) if "{" in text else {}
+    given = value.get("calls", value if "name" in value else None)
     if isinstance(given, dict):
         given = [given]
     if not isinstance(given, list) or not given:
         raise ParseError(f"it calls none of the tools {', '.join(known)}")
     thoughts, calls = [str(value.get(THOUGHT) or "")], []
     for one in given[:MAX_CALLS]:
-        name, args = (one.get("name"), one.get("args") or {}) if isinstance(one, dict) else (one, {})
+        name, args = _read_call(one) if isinstance(one, dict) else (one, {})
         if name not in known:
             raise ParseError(f"{name!r:.100} is not one of the tools {', '.join(known)}")
         tool = known[str(name)]
@@ -132,3 +158,21 @@ def read_calls(text: str, shape: Schema, tools: Sequence[OfferedTool]) -> ToolCh
             raise ParseError(problem)
         calls.append(ToolCall(name=tool.name, args=args))
     return ToolChoice(next(filter(None, thoughts), ""), tuple(calls))
+
+
+READABLE: Schema = {"type": "object", "properties": {THOUGHT: {}, "calls": {}, "name": {}}}
+"""Shape of the replies that hold calls, or one."""
+
+ARGUMENT_KEYS = ("args", "arguments", "parameters")
+"""Keys of a call under which models write its arguments."""
+
+
+def _read_call(call: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return name and arguments of a call; arguments may be JSON in a text, as in OpenAI's interface."""
+    args: Any = next((call[key] for key in ARGUMENT_KEYS if call.get(key)), {})
+    if isinstance(args, str):
+        try:
+            args = parse_json(args)
+        except ValueError:
+            return call.get("name"), args
+    return call.get("name"), args

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from langgraph.runtime import Runtime
+from pydantic import BaseModel
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of
 from certigraph.adapters.models.decisions import situation_prompt
@@ -19,6 +20,7 @@ from certigraph.adapters.models.predicates import (
     ask_rest_of_plan,
 )
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, numbered_list, quote
+from certigraph.adapters.models.streaming import ArgumentOf
 from certigraph.adapters.models.tool_calls import OfferedTool, ToolChoice, ask_tool_calls
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.tools.checks import Check, judge_by_checks
@@ -27,7 +29,7 @@ from certigraph.state.records import Action, Fault, Task
 from certigraph.state.run import FINISH, DecideView
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
 from certigraph.state.search import AnswerView
-from certigraph.state.tools import create_tool_action
+from certigraph.state.tools import ANSWER_ARGUMENT, MESSAGE_KEY, create_tool_action
 
 _NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -53,6 +55,7 @@ class ToolProvider(Protocol):
     checks: Sequence[Check]
     deadline: float
     instructions: str
+    response_format: type[BaseModel] | None
 
     def offered(self) -> list[OfferedTool]:
         """Return the tools as they are offered to a model, without `finish`."""
@@ -132,7 +135,8 @@ async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]
     is_part = entry is not None and not entry.last
     prompt = await situation_prompt(state, DECIDE_REQUEST + _describe_part(dict(state), is_part), runtime)
     offered = [*tools.offered(), tools.part_tool() if is_part else tools.finish_tool()]
-    choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime)
+    shown = None if is_part else _shown_answer(tools)
+    choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime, answer=shown)
     return {"thought": choice.thought, "action": to_action(choice, tools, final=not is_part, is_part=is_part)}
 
 
@@ -155,8 +159,14 @@ async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]
         task=state["task"].goal, certified=certified, view=quote(state["evidence"].view or "(nothing)")
     )
     prompt = build_prompt(runtime, question)
-    choice = await ask_tool_calls(prompt, [tools.finish_tool()], role="executor", runtime=runtime)
-    return {"action": tools.finish_action(choice.calls[0].args)}
+    offered, shown = [tools.finish_tool()], _shown_answer(tools)
+    choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime, answer=shown)
+    return {"action": to_action(choice, tools, final=True)}
+
+
+def _shown_answer(tools: ToolProvider) -> ArgumentOf | None:
+    """Return where the text of the answer stands in the model's calls; None if the answer has a form of the user's."""
+    return ArgumentOf(FINISH, ANSWER_ARGUMENT) if tools.response_format is None else None
 
 
 def to_action(choice: ToolChoice, tools: ToolProvider, *, final: bool, is_part: bool = False) -> Action:
@@ -172,7 +182,9 @@ def to_action(choice: ToolChoice, tools: ToolProvider, *, final: bool, is_part: 
     if calls:
         return create_tool_action(calls)
     finish = next(call for call in choice.calls if call.name == FINISH)
-    return tools.finish_action(finish.args, final=final, is_part=is_part)
+    action = tools.finish_action(finish.args, final=final, is_part=is_part)
+    shown = {MESSAGE_KEY: choice.message_id} if choice.message_id else {}
+    return action.model_copy(update={"args": {**action.args, **shown}})
 
 
 OPERATORS: Mapping[str, Operator] = {

@@ -15,7 +15,7 @@ from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.operators import OPERATORS
 from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task, UnknownName
 from certigraph.state.run import ANSWER, ANSWER_ACTIONS, FINISH
-from certigraph.state.tools import ToolCall, calls_of
+from certigraph.state.tools import ANSWER_ARGUMENT, ToolCall, calls_of
 
 Effect = Literal["once", "repeatable"]
 """What a call of a tool does: something that must happen `once`, or something that may be repeated, such as reading."""
@@ -25,9 +25,6 @@ ToolLike: TypeAlias = BaseTool | Callable[..., Any]
 
 TOOLS_NAME = "tools"
 """Name of the world in trajectories and reports."""
-
-ANSWER_ARGUMENT = "answer"
-"""Argument of `finish` that holds the answer as text."""
 
 UNDO_ADVICE = 'give Tools(..., reset=FUNCTION), or effects={"NAME": "repeatable"} for tools that only read'
 """Advice in messages about effects that nothing undoes (`Tools.lasting_tools`)."""
@@ -189,7 +186,9 @@ class Tools(Benchmark):
         else:
             form = self.response_format.model_validate(args)
             text, response = form.model_dump_json(), {RESPONSE_ARGUMENT: form.model_dump(mode="json")}
-        return Action(text=f"{FINISH}[{text}]", kind=FINISH if final else ANSWER, args={"answer": text, **response})
+        return Action(
+            text=f"{FINISH}[{text}]", kind=FINISH if final else ANSWER, args={ANSWER_ARGUMENT: text, **response}
+        )
 
     def score(self, episode: Episode) -> Scores:
         """Score an episode by `check`; without it, whether an answer was handed in."""

@@ -12,7 +12,7 @@ from certigraph.adapters.matching import rank_actions
 from certigraph.adapters.models.predicates import Holds
 from certigraph.adapters.models.prompts import quote, unquote_line
 from certigraph.adapters.models.schemas import ParseError, parse_reply, schema_of
-from certigraph.adapters.models.tool_calls import OfferedTool, calls_schema, read_calls
+from certigraph.adapters.models.tool_calls import OfferedTool, read_calls
 from certigraph.adapters.redaction import redact, redact_record
 from certigraph.adapters.research.operators import join_answers
 from certigraph.adapters.research.plans import Decomposition, Found, ResearchTools
@@ -60,8 +60,7 @@ def _form(text: str) -> None:
 
 
 def _tool_calls(text: str) -> None:
-    schema = calls_schema(OFFERED)
-    _stored([call.as_json() for call in read_calls(text, schema, OFFERED).calls])
+    _stored([call.as_json() for call in read_calls(text, OFFERED).calls])
 
 
 def _task_graph(text: str) -> Dag:

@@ -163,7 +163,26 @@ def test_an_argument_of_the_tools_own_named_thought_is_kept() -> None:
 
 def test_which_models_have_tool_calling() -> None:
     assert has_tool_calling(NativeModel())
+    assert has_tool_calling(NativeModel(profile={"tool_calling": True}))
+    assert not has_tool_calling(NativeModel(profile={"tool_calling": False}))
     assert not has_tool_calling(SchemaModel())
+
+
+def test_an_endpoint_that_ignores_tools_is_asked_by_the_schema_in_the_end() -> None:
+    model = NativeModel(replies=("Let me see.", "I look it up.", as_json(("look_up", {"order": 17}))))
+    choice, meter = request(model)
+    assert choice.calls == (RIGHT,)
+    assert model.parameters() == [{"tools", "tool_choice"}, {"tools", "tool_choice"}, {"response_format"}]
+    assert len(meter.records) == 3
+
+
+@pytest.mark.parametrize("key", ["args", "arguments", "parameters"])
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_call_that_is_written_as_text_is_read(key: str, as_text: bool) -> None:
+    args: Any = {"thought": "it is missing", "order": 17}
+    written = json.dumps({"name": "look_up", key: json.dumps(args) if as_text else args}, indent=2)
+    model = NativeModel(replies=(f"I look it up.\n```json\n{written}\n```",))
+    assert request(model)[0] == ToolChoice("it is missing", (RIGHT,))
 
 
 def test_a_model_without_tool_calling_answers_by_a_schema() -> None:
