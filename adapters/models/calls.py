@@ -42,7 +42,7 @@ from certigraph.adapters.models.profiles import ModelProfile, profile_for
 from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.schemas import FULL_PROFILE, ParseError, Schema, parse_reply, schema_of
 from certigraph.adapters.models.scripts import ScriptedChat, use_about
-from certigraph.adapters.models.streaming import ReplyStream
+from certigraph.adapters.models.streams import ReplyStream
 from certigraph.adapters.models.usage import NO_USAGE, Call, Price, cached_tokens, cost_in_usd, current_meter, price_of
 from certigraph.adapters.protocols import Context, Responder
 from certigraph.adapters.redaction import redact, redact_message

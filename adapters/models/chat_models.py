@@ -44,6 +44,8 @@ PARAMETER_NAMES = {
     "reasoning_effort": "reasoning_effort",
     "reasoning": "reasoning",
     "seed": "seed",
+    "stream_options": "stream_usage",
+    "stream": "stream_usage",
     "top_p": "top_p",
     "top_logprobs": "top_logprobs",
     "logprobs": "logprobs",

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-from langchain_core.outputs import ChatResult
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
@@ -43,6 +43,17 @@ class EndpointChat(ChatOpenAI):
                 response.usage = None
         return super()._create_chat_result(response, generation_info)
 
+    def _convert_chunk_to_generation_chunk(
+        self, chunk: dict[str, Any], default_chunk_class: type, base_generation_info: dict[str, Any] | None
+    ) -> ChatGenerationChunk | None:
+        if (used := chunk.get("usage")) and not has_plausible_counts(used):
+            chunk = {**chunk, "usage": None}
+        return super()._convert_chunk_to_generation_chunk(chunk, default_chunk_class, base_generation_info)
+
+    def _should_stream(self, **kwargs: Any) -> bool:
+        # an endpoint that refuses to count the tokens of a streamed answer is asked for the whole answer
+        return self.stream_usage is True and super()._should_stream(**kwargs)
+
 
 def endpoint_chat(*, key: str, timeout: float, **settings: Any) -> EndpointChat:
     """Create a chat model for an OpenAI-compatible endpoint.
@@ -57,7 +68,7 @@ def endpoint_chat(*, key: str, timeout: float, **settings: Any) -> EndpointChat:
         timeout=timeout,
         max_retries=0,  # the caller repeats requests, so that each one is counted
         default_headers=ONE_REQUEST,
-        disable_streaming=True,  # a streamed answer may come without its token counts
+        stream_usage=True,
         **openai_settings(),
         **settings,
     )

@@ -31,7 +31,7 @@ from certigraph.adapters.models.chat_models import (
     without_parameters,
 )
 from certigraph.adapters.models.schemas import Schema
-from certigraph.adapters.models.streaming import ReplyStream
+from certigraph.adapters.models.streams import ReplyStream
 from certigraph.adapters.models.usage import has_plausible_counts, usage_of
 from certigraph.adapters.redaction import redact_message, show_address
 from certigraph.state.records import Fault, replace_surrogates

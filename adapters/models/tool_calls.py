@@ -12,7 +12,7 @@ from certigraph.adapters.models.chat_models import unwrap_model
 from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.schemas import ParseError, Schema, parse_reply
 from certigraph.adapters.models.scripts import ScriptedChat
-from certigraph.adapters.models.streaming import ArgumentOf, watch_reply
+from certigraph.adapters.models.streams import ArgumentOf, watch_reply
 from certigraph.adapters.protocols import Context
 from certigraph.state.records import parse_json
 from certigraph.state.tools import ToolCall

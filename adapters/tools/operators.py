@@ -20,7 +20,7 @@ from certigraph.adapters.models.predicates import (
     ask_rest_of_plan,
 )
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, numbered_list, quote
-from certigraph.adapters.models.streaming import ArgumentOf
+from certigraph.adapters.models.streams import ArgumentOf
 from certigraph.adapters.models.tool_calls import OfferedTool, ToolChoice, ask_tool_calls
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.tools.checks import Check, judge_by_checks

@@ -84,12 +84,13 @@ class ReplyStream(AsyncCallbackHandler):
         """Return the thought and the answer as far as they have arrived."""
         if self._calls:
             calls = [(call["name"], _parse(call["args"])) for call in self._calls.values()]
-            thought = next((args[self._thought] for _, args in calls if args.get(self._thought)), self._text)
+            thought: Any = self._text
         else:
             reply = _parse(self._text)
             given = [call for call in _as_list(reply.get("calls")) if isinstance(call, dict)]
             calls = [(str(call.get("name")), _as_dict(call.get("args"))) for call in given]
             thought = reply.get(self._thought)
+        thought = thought or next((args[self._thought] for _, args in calls if args.get(self._thought)), "")
         final = all(name == self._tool for name, _ in calls)  # an answer that comes with other calls is not handed in
         answer = next((args.get(self._argument) for name, args in calls if name == self._tool and final), "")
         return _as_text(thought), _as_text(answer)

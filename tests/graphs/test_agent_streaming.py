@@ -1,0 +1,271 @@
+"""Answers and thoughts of agents in stream mode "messages", while the model writes them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from http.server import ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from endpoint_stub import JsonHandler, serving
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import BaseModel, PrivateAttr
+
+from certigraph import agent
+from certigraph.state.records import Predicate, Verdict
+
+ANSWER = "Order 17 was paid, and nothing is left to do."
+THOUGHT = "The order is known now."
+FINISH = [("finish", {"thought": THOUGHT, "answer": ANSWER})]
+LOOK_UP = [("look_up", {"thought": "Its state is missing.", "order": 17})]
+
+GOAL = Predicate(text="The request is fulfilled.", kind="goal")
+
+Calls = Sequence[tuple[str, dict[str, Any]]]
+
+
+def look_up(order: int) -> str:
+    """Look up an order."""
+    return f"order {order}: paid"
+
+
+class TypingModel(BaseChatModel):
+    """Model that makes prepared calls, and writes them a few characters at a time where it is streamed."""
+
+    replies: tuple[Any, ...] = ()
+    native: bool = True
+    _left: list[Any] = PrivateAttr(default_factory=list)
+    _streamed: list[bool] = PrivateAttr(default_factory=list)
+
+    def model_post_init(self, context: Any) -> None:
+        super().model_post_init(context)
+        self._left = list(self.replies)
+        self.profile = {"tool_calling": self.native}
+
+    @property
+    def _llm_type(self) -> str:
+        return "typing"
+
+    @property
+    def streamed(self) -> list[bool]:
+        """Whether each reply was streamed."""
+        return self._streamed
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        return self.bind(tools=tools, **kwargs)
+
+    def _next(self, *, streamed: bool) -> Iterator[AIMessageChunk]:
+        self._streamed.append(streamed)
+        calls: Calls = [(name, dict(args)) for name, args in self._left.pop(0)]
+        if not self.native:
+            thought = " ".join(args.pop("thought", "") for _, args in calls)
+            written = json.dumps({"thought": thought, "calls": [{"name": name, "args": args} for name, args in calls]})
+            yield from (AIMessageChunk(content=piece) for piece in _pieces(written))
+            return
+        for index, (name, args) in enumerate(calls):
+            for number, piece in enumerate(_pieces(json.dumps(args))):
+                named = {"name": name, "id": f"c{index}"} if number == 0 else {"name": None, "id": None}
+                part: Any = {**named, "args": piece, "index": index, "type": "tool_call_chunk"}
+                yield AIMessageChunk(content="", tool_call_chunks=[part])
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+        first, *rest = self._next(streamed=False)
+        for chunk in rest:
+            first += chunk
+        message = AIMessage(first.content, tool_calls=first.tool_calls)
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    async def _astream(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        for message in self._next(streamed=True):
+            chunk = ChatGenerationChunk(message=message)
+            if run_manager:
+                await run_manager.on_llm_new_token(message.text, chunk=chunk)
+            yield chunk
+
+
+def _pieces(text: str) -> Iterator[str]:
+    return (text[start : start + 5] for start in range(0, len(text), 5))
+
+
+def build(*replies: Calls, method: Any = "react", native: bool = True, **settings: Any) -> tuple[Any, TypingModel]:
+    model = TypingModel(replies=replies, native=native)
+    effects: Any = {"look_up": "repeatable"}
+    return agent(method, model=model, tools=[look_up], effects=effects, commitments=None, **settings), model
+
+
+def stream(graph: Any, way: str = "stream", **options: Any) -> list[tuple[Any, Any]]:
+    given: Any = {"goal": "Was order 17 paid?"}
+    config: Any = {"configurable": {"thread_id": "t"}}
+    if way == "stream":
+        return list(graph.stream(given, config, stream_mode="messages", **options))
+
+    async def collect() -> list[tuple[Any, Any]]:
+        return [part async for part in graph.astream(given, config, stream_mode="messages", **options)]
+
+    return asyncio.run(collect())
+
+
+def texts(parts: Sequence[tuple[Any, Any]]) -> dict[str, list[str]]:
+    """Return the pieces of text of each message, by its id."""
+    found: dict[str, list[str]] = {}
+    for message, _ in parts:
+        if message.type in ("ai", "AIMessageChunk") and message.text:
+            found.setdefault(message.id, []).append(message.text)
+    return found
+
+
+def thoughts(parts: Sequence[tuple[Any, Any]]) -> list[str]:
+    """Return the thoughts of the replies in their order."""
+    found: dict[str, str] = {}
+    for message, _ in parts:
+        for block in message.content_blocks if isinstance(message, AIMessageChunk) else ():
+            if block["type"] == "reasoning":
+                found[message.id] = found.get(message.id, "") + block["reasoning"]
+    return list(found.values())
+
+
+@pytest.mark.parametrize("way", ["stream", "astream"])
+@pytest.mark.parametrize("native", [True, False])
+def test_an_answer_arrives_in_pieces_of_the_message_that_is_kept(way: str, native: bool) -> None:
+    graph, _ = build(LOOK_UP, FINISH, native=native, checkpointer=InMemorySaver())
+    parts = stream(graph, way)
+    [(message_id, pieces)] = texts(parts).items()
+    assert "".join(pieces) == ANSWER
+    assert len(pieces) > 3
+    kept = graph.get_state({"configurable": {"thread_id": "t"}}).values["messages"][-1]
+    assert (kept.id, kept.text) == (message_id, ANSWER)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_thoughts_arrive_as_reasoning(native: bool) -> None:
+    graph, _ = build(LOOK_UP, FINISH, native=native)
+    assert thoughts(stream(graph)) == ["Its state is missing.", THOUGHT]
+
+
+def test_no_reply_is_streamed_where_nobody_watches() -> None:
+    graph, model = build(LOOK_UP, FINISH)
+    graph.invoke({"goal": "x"})
+    assert model.streamed == [False, False]
+
+
+def test_the_answer_of_sdp_comes_whole_after_it_was_certified() -> None:
+    def validate(state: Any) -> dict[str, Verdict]:
+        return {"verdict": Verdict(depth=int(bool(model.streamed)), reason="once the answer is there")}
+
+    graph, model = build(FINISH, method="sdp", propose=lambda state: {"plan": (GOAL,)}, validate=validate)
+    parts = stream(graph)
+    assert model.streamed == [True]
+    assert thoughts(parts) == [THOUGHT]
+    assert list(texts(parts).values()) == [[ANSWER]]
+
+
+def test_an_answer_in_a_form_of_the_users_is_not_shown_in_pieces() -> None:
+    class Paid(BaseModel):
+        answer: str
+
+    graph, _ = build(FINISH, response_format=Paid)
+    [[answer]] = texts(stream(graph)).values()
+    assert json.loads(answer) == {"answer": ANSWER}
+
+
+def test_a_secret_is_masked_although_it_arrives_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "sk-abcdefghij0123456789klmnop"
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    graph, _ = build([("finish", {"thought": f"I know {secret} now.", "answer": f"It is {secret}. Done."})])
+    parts = stream(graph)
+    assert secret[:12] not in str(parts)
+    assert "Done." in str(parts)
+
+
+def test_an_answer_beside_other_calls_is_not_shown() -> None:
+    graph, _ = build([*LOOK_UP, *FINISH], [("finish", {"thought": "", "answer": "Yes, it was."})])
+    assert ["".join(pieces) for pieces in texts(stream(graph)).values()] == ["Yes, it was."]
+
+
+def test_an_unusable_answer_and_the_next_one_are_two_messages() -> None:
+    wrong = [("finish", {"thought": "", "answer": "Not this.", "more": 1}), ("drop", {})]
+    graph, _ = build(wrong, FINISH)
+    assert "".join([*texts(stream(graph)).values()][-1]) == ANSWER
+
+
+# Endpoints.
+
+
+class StreamingEndpoint(ThreadingHTTPServer):
+    """Endpoint that streams its calls where it is asked to, and may refuse that."""
+
+    daemon_threads = True
+
+    def __init__(self, refuses: str, tokens: int) -> None:
+        super().__init__(("127.0.0.1", 0), _EndpointHandler)
+        self.refuses, self.tokens = refuses, tokens
+        self.replies = [LOOK_UP, FINISH]
+        self.streamed: list[bool] = []
+
+
+class _EndpointHandler(JsonHandler):
+    server: StreamingEndpoint
+
+    def do_GET(self) -> None:  # noqa: N802 (the name is http.server's)
+        self.send_json(404, {})
+
+    def do_POST(self) -> None:  # noqa: N802
+        body = self.read_json()
+        if body.get(self.server.refuses):
+            self.send_json(400, {"error": {"message": f"{self.server.refuses} is not supported"}})
+            return
+        [(name, args)] = self.server.replies.pop(0)
+        streamed = bool(body.get("stream"))
+        self.server.streamed.append(streamed)
+        usage = {"prompt_tokens": 100, "completion_tokens": self.server.tokens, "total_tokens": 100}
+        call = {"index": 0, "id": "c", "type": "function", "function": {"name": name, "arguments": json.dumps(args)}}
+        if not streamed:
+            message = {"role": "assistant", "content": None, "tool_calls": [call]}
+            whole = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}], "usage": usage}
+            self.send_json(200, {"id": "x", "object": "chat.completion", "created": 0, "model": "m", **whole})
+            return
+        begun = {**call, "function": {"name": name, "arguments": ""}}
+        deltas = [{"role": "assistant", "tool_calls": [begun]}]
+        deltas += [{"tool_calls": [{"index": 0, "function": {"arguments": p}}]} for p in _pieces(json.dumps(args))]
+        parts: list[Any] = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+        parts += [{"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}]
+        parts += [{"choices": [], "usage": usage}]
+        shared = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "m"}
+        lines = [f"data: {json.dumps({**shared, **part})}\n\n" for part in parts]
+        self.send_bytes(200, "".join([*lines, "data: [DONE]\n\n"]).encode())
+
+
+@pytest.mark.parametrize("way", ["stream", "astream"])
+@pytest.mark.parametrize(("refuses", "streamed"), [("", True), ("stream_options", False), ("stream", False)])
+def test_a_named_model_is_streamed_where_its_endpoint_can(
+    way: str, refuses: str, streamed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(StreamingEndpoint(refuses, tokens=7)) as endpoint:
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", f"http://127.0.0.1:{endpoint.server_port}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        graph = agent("react", model=f"openai:streams-{way}-{refuses}", tools=[look_up], commitments=None)
+        parts = stream(graph, way)
+    [pieces] = texts(parts).values()
+    assert "".join(pieces) == ANSWER
+    assert (len(pieces) > 3) == streamed
+    assert endpoint.streamed == [streamed, streamed]
+
+
+@pytest.mark.parametrize("tokens", [7, -5])
+def test_tokens_of_streamed_replies_are_counted(tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(StreamingEndpoint("", tokens)) as endpoint:
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", f"http://127.0.0.1:{endpoint.server_port}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        saver = InMemorySaver()
+        graph = agent("react", model="openai:counts", tools=[look_up], commitments=None, checkpointer=saver)
+        stream(graph)
+    spent = graph.get_state({"configurable": {"thread_id": "t"}}).values["spent"]
+    assert endpoint.streamed == [True, True]
+    assert spent.calls == 2
+    assert (spent.tokens == 2 * 107) == (tokens == 7)
+    assert spent.tokens > 0
