@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Collection, Hashable, Mapping
 from functools import lru_cache
+from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
@@ -33,6 +34,9 @@ REFUSAL_STATUSES = (400, 422)
 
 RESPONSE_FORMAT = "response_format"
 
+STREAM_USAGE = "stream_usage"
+"""Streamed replies with their token usage: without it, a model does not stream at all, since its tokens count."""
+
 PARAMETER_NAMES = {
     RESPONSE_FORMAT: RESPONSE_FORMAT,
     "json_schema": RESPONSE_FORMAT,
@@ -44,8 +48,8 @@ PARAMETER_NAMES = {
     "reasoning_effort": "reasoning_effort",
     "reasoning": "reasoning",
     "seed": "seed",
-    "stream_options": "stream_usage",
-    "stream": "stream_usage",
+    "stream_options": STREAM_USAGE,
+    "stream": STREAM_USAGE,
     "top_p": "top_p",
     "top_logprobs": "top_logprobs",
     "logprobs": "logprobs",
@@ -154,9 +158,11 @@ def preset_parameters(model: BaseChatModel) -> frozenset[str]:
 
 def without_parameters(model: BaseChatModel, parameters: Collection[str]) -> BaseChatModel:
     """Return the model, or a copy of it, that does not send these parameters."""
-    changed = dict.fromkeys(preset_parameters(model) & set(parameters))
+    changed: dict[str, Any] = dict.fromkeys(preset_parameters(model) & set(parameters))
     if not changed:
         return model
+    if STREAM_USAGE in changed:
+        changed["disable_streaming"] = True
     if (wrapped := unwrap_model(model)) is not model:
         return model.model_copy(update={"chat": wrapped.model_copy(update=changed)})
     return model.model_copy(update=changed)

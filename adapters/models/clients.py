@@ -50,10 +50,6 @@ class EndpointChat(ChatOpenAI):
             chunk = {**chunk, "usage": None}
         return super()._convert_chunk_to_generation_chunk(chunk, default_chunk_class, base_generation_info)
 
-    def _should_stream(self, **kwargs: Any) -> bool:
-        # an endpoint that refuses to count the tokens of a streamed answer is asked for the whole answer
-        return self.stream_usage is True and super()._should_stream(**kwargs)
-
 
 def endpoint_chat(*, key: str, timeout: float, **settings: Any) -> EndpointChat:
     """Create a chat model for an OpenAI-compatible endpoint.

@@ -20,6 +20,7 @@ from certigraph.adapters.models.chat_models import (
     EFFORT_SEPARATOR,
     REFUSAL_STATUSES,
     RESPONSE_FORMAT,
+    STREAM_USAGE,
     UNNAMED_FALLBACKS,
     ParameterRefused,
     find_refused_parameter,
@@ -46,6 +47,10 @@ MAX_WAIT_SECONDS = 60.0
 
 UNREADABLE_BODY_ERRORS = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
 """Exceptions that an endpoint's client raises if the response body is no chat completion."""
+
+
+EMPTY_STREAM = "No generation"
+"""How LangChain's error begins if an endpoint answers a streamed request with something else than a stream."""
 
 
 def is_endpoint_error(error: Exception, model: BaseChatModel) -> bool:
@@ -290,7 +295,9 @@ def _parameter_refusal(
     error: Exception, model: BaseChatModel, parameters: Mapping[str, Any], without: Collection[str]
 ) -> ParameterRefused | None:
     """Return a ParameterRefused if an error is about a parameter that the request can omit; else None."""
-    status = getattr(error, "status_code", None)
+    status, sent = getattr(error, "status_code", None), {*parameters, *preset_parameters(model)} - {*without}
+    if STREAM_USAGE in sent and str(error).startswith(EMPTY_STREAM):
+        return ParameterRefused(STREAM_USAGE, f"it does not stream: {format_endpoint_error(error, model)}")
     if status not in REFUSAL_STATUSES:
         # the client's method may not accept the argument at all
         no_argument = (
@@ -299,7 +306,6 @@ def _parameter_refusal(
             and (refused := next((name for name in (TOOLS, RESPONSE_FORMAT) if name in parameters), ""))
         )
         return ParameterRefused(refused, f"{type(error).__name__}: {error}") if no_argument else None
-    sent = {*parameters, *preset_parameters(model)} - {*without}
     parameter = find_refused_parameter(error, sent)
     if not parameter and not has_named_parameter(error):
         parameter = next((parameter for parameter in UNNAMED_FALLBACKS if parameter in parameters), "")

@@ -7,7 +7,7 @@ from http.server import ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from endpoint_stub import JsonHandler, serving
+from endpoint_stub import JsonHandler, completion, serving
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
@@ -197,13 +197,13 @@ def test_an_unusable_answer_and_the_next_one_are_two_messages() -> None:
 
 
 class StreamingEndpoint(ThreadingHTTPServer):
-    """Endpoint that streams its calls where it is asked to, and may refuse that."""
+    """Endpoint that streams its calls where it is asked to. It may refuse that, or send a whole reply all the same."""
 
     daemon_threads = True
 
     def __init__(self, refuses: str, tokens: int) -> None:
         super().__init__(("127.0.0.1", 0), _EndpointHandler)
-        self.refuses, self.tokens = refuses, tokens
+        self.refuses, self.ignores, self.tokens = refuses, refuses == "nothing", tokens
         self.replies = [LOOK_UP, FINISH]
         self.streamed: list[bool] = []
 
@@ -219,29 +219,23 @@ class _EndpointHandler(JsonHandler):
         if body.get(self.server.refuses):
             self.send_json(400, {"error": {"message": f"{self.server.refuses} is not supported"}})
             return
-        [(name, args)] = self.server.replies.pop(0)
         streamed = bool(body.get("stream"))
-        self.server.streamed.append(streamed)
-        usage = {"prompt_tokens": 100, "completion_tokens": self.server.tokens, "total_tokens": 100}
-        call = {"index": 0, "id": "c", "type": "function", "function": {"name": name, "arguments": json.dumps(args)}}
-        if not streamed:
-            message = {"role": "assistant", "content": None, "tool_calls": [call]}
-            whole = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}], "usage": usage}
-            self.send_json(200, {"id": "x", "object": "chat.completion", "created": 0, "model": "m", **whole})
+        if streamed and self.server.ignores:
+            self.send_json(200, completion("", "stop"))
             return
-        begun = {**call, "function": {"name": name, "arguments": ""}}
-        deltas = [{"role": "assistant", "tool_calls": [begun]}]
-        deltas += [{"tool_calls": [{"index": 0, "function": {"arguments": p}}]} for p in _pieces(json.dumps(args))]
-        parts: list[Any] = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
-        parts += [{"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}]
-        parts += [{"choices": [], "usage": usage}]
-        shared = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "m"}
-        lines = [f"data: {json.dumps({**shared, **part})}\n\n" for part in parts]
-        self.send_bytes(200, "".join([*lines, "data: [DONE]\n\n"]).encode())
+        [(name, args)] = self.server.replies.pop(0)
+        self.server.streamed.append(streamed)
+        call = {"id": "c", "type": "function", "function": {"name": name, "arguments": json.dumps(args)}}
+        reply = completion("", "tool_calls")
+        reply["usage"]["completion_tokens"] = self.server.tokens
+        reply["choices"][0]["message"]["tool_calls"] = [call]
+        self.send_reply(reply, streamed=streamed)
 
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
-@pytest.mark.parametrize(("refuses", "streamed"), [("", True), ("stream_options", False), ("stream", False)])
+@pytest.mark.parametrize(
+    ("refuses", "streamed"), [("", True), ("stream_options", False), ("stream", False), ("nothing", False)]
+)
 def test_a_named_model_is_streamed_where_its_endpoint_can(
     way: str, refuses: str, streamed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

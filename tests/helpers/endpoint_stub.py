@@ -39,6 +39,13 @@ class JsonHandler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
+    def send_reply(self, reply: dict[str, Any], *, streamed: bool) -> None:
+        """Send a completion, where the client streams it in pieces of a few characters."""
+        if streamed:
+            self.send_bytes(200, "".join(stream_events(reply)).encode())
+        else:
+            self.send_json(200, reply)
+
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
@@ -89,6 +96,36 @@ def completion(text: str, finish: str) -> dict[str, Any]:
     }
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
     return {"id": "x", "object": "chat.completion", "created": 0, "model": "stub", "choices": [choice], "usage": usage}
+
+
+def stream_events(reply: dict[str, Any]) -> Iterator[str]:
+    """Yield the events of a streamed completion, as OpenAI sends them."""
+    [choice] = reply["choices"]
+    shared = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "stub"}
+    for delta in [{"role": "assistant", "content": ""}, *_deltas(choice["message"])]:
+        yield _event({**shared, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+    last = {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
+    yield _event({**shared, "choices": [last]})
+    yield _event({**shared, "choices": [], "usage": reply["usage"]})
+    yield "data: [DONE]\n\n"
+
+
+def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for piece in _pieces(message["content"] or ""):
+        yield {"content": piece}
+    for index, call in enumerate(message.get("tool_calls", ())):
+        made = call["function"]
+        yield {"tool_calls": [{**call, "index": index, "function": {**made, "arguments": ""}}]}
+        for piece in _pieces(made["arguments"]):
+            yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[start : start + 5] for start in range(0, len(text), 5)]
+
+
+def _event(data: dict[str, Any]) -> str:
+    return f"data: {json.dumps(data)}\n\n"
 
 
 @contextmanager

@@ -43,7 +43,10 @@ class ScriptedEndpoint(ThreadingHTTPServer):
         fields = schema.get("properties", {})
         if "tools" in fields:
             self.made = 0
-            return {**minimal_instance(schema), "tools": [name for name, _ in self.script]}
+            return {
+                **minimal_instance(schema),
+                "tools": [name for name, _ in self.script if name in json.dumps(fields["tools"])],
+            }
         if "conditions" in fields:
             return {"reasoning": "", "conditions": [self.condition]}
         if "holds" in fields:
@@ -58,13 +61,14 @@ class _Handler(JsonHandler):
         body = self.read_json()
         self.server.requests.append(body)
         if "tools" not in body:
-            self.send_json(200, completion(json.dumps(self.server.fill(_schema(body))), "stop"))
+            filled = completion(json.dumps(self.server.fill(_schema(body))), "stop")
+            self.send_reply(filled, streamed=bool(body.get("stream")))
             return
         name, args = self.server.next_call([tool["function"]["name"] for tool in body["tools"]])
         call = {"name": name, "arguments": json.dumps({"thought": "by the script", **args})}
         reply = completion("", "tool_calls")
         reply["choices"][0]["message"]["tool_calls"] = [{"id": "1", "type": "function", "function": call}]
-        self.send_json(200, reply)
+        self.send_reply(reply, streamed=bool(body.get("stream")))
 
 
 def _schema(body: dict[str, Any]) -> dict[str, Any]:
