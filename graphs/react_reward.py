@@ -82,11 +82,13 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[RewardedOperato
 def appraise_like(operators: Mapping[str, object]) -> Operator:
     """Create the operator of `appraise`, which rates predicted outcomes as the graph rates the present state.
 
+    A graph with the default operators has the model describe all outcomes in one request.
+
     Args:
         operators: operators by slot that replace the defaults; only those of `RATING_SLOTS` are used.
     """
     rating = {slot.name: cast(Operator, operators.get(slot.name, slot.default)) for slot in RATING_SLOTS}
-    return appraise(**rating)
+    return appraise(**rating, together=not {"extract", "interpret"} & operators.keys())
 
 
 graph = build()

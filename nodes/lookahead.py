@@ -20,7 +20,7 @@ from certigraph.adapters.models.prompts import bullet_list, format_attempts, num
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
-from certigraph.nodes.factored_states import extract_state, interpret_goal
+from certigraph.nodes.factored_states import extract_outcomes, extract_state, interpret_goal, reads_by_rules
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.react import shortlist_queries
 from certigraph.nodes.rewards import route
@@ -291,28 +291,46 @@ sentences: what is different afterwards, or that nothing is. One answer for each
 
 
 @factory
-def appraise(*, extract: Operator, interpret: Operator, route: Operator) -> Operator:
+def appraise(*, extract: Operator, interpret: Operator, route: Operator, together: bool = False) -> Operator:
     """Rate each predicted outcome by its reward; its gain is that reward minus the reward of the state before it.
 
     Args:
         extract: operator that extracts the state of an outcome.
         interpret: operator that describes the goal as a state.
         route: operator that computes the reward from these two states.
+        together: whether the model describes the states of all outcomes in one request, and the goal stays as it is.
+            `extract` and `interpret` then serve only where a script takes the model's place.
     """
 
-    async def rate_outcome(state: AppraiseView, foreseen: PredictedOutcome, runtime: Runtime[Context]) -> ImaginedState:
-        step = RecordedStep(action=foreseen.action, observation=foreseen.observation)
-        view = FactorView(task=state["task"], step=step, factored=state["factored"], goal=state["goal"])
-        view["factored"] = (await call_operator(extract, view, runtime))["factored"]
-        view["goal"] = (await call_operator(interpret, view, runtime))["goal"]
-        reward = (await call_operator(route, view, runtime))["reward"]
-        appraisal = Appraisal(action=foreseen.action, reward=reward, gain=reward - state["reward"])
-        return ImaginedState(foreseen=foreseen, appraisal=appraisal, factored=view["factored"], goal=view["goal"])
+    async def read_states(
+        state: AppraiseView, views: Sequence[FactorView], runtime: Runtime[Context]
+    ) -> Sequence[FactorView]:
+        if together and views and not reads_by_rules(state["task"], runtime):
+            found = await extract_outcomes(views[0], [view["step"] for view in views], runtime)
+            return [{**view, "factored": factored} for view, factored in zip(views, found, strict=True)]
+        for view in views:
+            view["factored"] = (await call_operator(extract, view, runtime))["factored"]
+            view["goal"] = (await call_operator(interpret, view, runtime))["goal"]
+        return views
 
     async def appraise(state: AppraiseView, runtime: Runtime[Context]) -> dict[str, Any]:
-        return {"appraisals": tuple([await rate_outcome(state, foreseen, runtime) for foreseen in state["foreseen"]])}
+        views = [_view_of_outcome(state, foreseen) for foreseen in state["foreseen"]]
+        imagined = []
+        for foreseen, view in zip(state["foreseen"], await read_states(state, views, runtime), strict=True):
+            reward = (await call_operator(route, view, runtime))["reward"]
+            appraisal = Appraisal(action=foreseen.action, reward=reward, gain=reward - state["reward"])
+            states = {"factored": view["factored"], "goal": view["goal"]}
+            imagined.append(ImaginedState(foreseen=foreseen, appraisal=appraisal, **states))
+        return {"appraisals": tuple(imagined)}
 
     return appraise
+
+
+def _view_of_outcome(state: AppraiseView, foreseen: PredictedOutcome) -> FactorView:
+    step = RecordedStep(action=foreseen.action, observation=foreseen.observation)
+    return FactorView(
+        task=state["task"], step=step, actions=state["actions"], factored=state["factored"], goal=state["goal"]
+    )
 
 
 # Choose: take one of the candidates by their gains (StateFactory, appendix C.6.2).
@@ -373,7 +391,7 @@ def reward_guided(*, k: int = DEFAULT_CANDIDATES, asks: bool = False, imagines: 
     propose, imagine = propose_actions(k=k), predicted if imagines else rehearsed
     rate = route()
     choose: Operator = choose_by_reward if asks else greedy
-    judge = appraise(extract=extract_state, interpret=interpret_goal, route=rate)
+    judge = appraise(extract=extract_state, interpret=interpret_goal, route=rate, together=True)
 
     async def reward_guided(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
         view = _to_lookahead_view(state)
@@ -415,9 +433,11 @@ async def _current_view(state: RealizeView, rate: Operator, runtime: Runtime[Con
         if view["goal"].entities:
             break
     reward = (await call_operator(rate, view, runtime))["reward"]
-    return AppraiseView(task=view["task"], factored=view["factored"], goal=view["goal"], reward=reward, foreseen=())
+    actions = [turn.action for turn in state["turns"]]
+    states = {"factored": view["factored"], "goal": view["goal"]}
+    return AppraiseView(task=view["task"], actions=actions, reward=reward, foreseen=(), **states)
 
 
 def _view_of_text(task: Task, view: str) -> FactorView:
     step = RecordedStep(observation=view)
-    return FactorView(task=task, step=step, factored=FactoredState(), goal=FactoredState())
+    return FactorView(task=task, step=step, actions=(), factored=FactoredState(), goal=FactoredState())

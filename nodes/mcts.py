@@ -66,7 +66,8 @@ def leaf_appraise_view(state: TreeState) -> AppraiseView:
     view, node = appraise_view(state), node_at(state["tree"], _leaf_path(state))
     if node is None:
         return view
-    return {**view, "factored": node.factored, "goal": node.goal, "reward": node.reward}
+    actions = (*view["actions"], *node.path)
+    return {**view, "actions": actions, "factored": node.factored, "goal": node.goal, "reward": node.reward}
 
 
 def _leaf_path(state: TreeState) -> ActionPath:

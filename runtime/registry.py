@@ -72,12 +72,12 @@ OPERATOR_MODULES: Mapping[str, Sequence[str]] = {
     ),
     "nodes.factored_states": (
         "extract_state",
+        "goal_by_rules",
         "interpret_goal",
         "offline_goal",
         "prompted_goal",
         "prompted_state",
-        "symbolic_goal",
-        "symbolic_state",
+        "state_by_rules",
     ),
     "nodes.gates": (
         "either",

@@ -54,6 +54,8 @@ class FactoredState(Record):
     """State of the world, present or wanted, as a list of objects with unique identities."""
 
     entities: tuple[Entity, ...] = ()
+    read_by: Literal["", "model", "rules"] = ""
+    """Who read the state from the text: a model, or rules written for the world. Empty if an own operator did."""
 
     def get(self, identity: str) -> Entity | None:
         """Return the entity with an identity, or None if the state has none."""
@@ -149,15 +151,19 @@ class RewardState(RunState, total=False):
     rewards: Log[PredictedReward]
 
 
-class FactorView(TypedDict):
+class _StepView(TypedDict):
+    step: RecordedStep
+    actions: Sequence[str]
+
+
+class FactorView(_StepView):
     """View of StateFactory's operators for extraction (Eq. 4), goal interpretation (Eq. 6) and routing (Eqs. 7-9).
 
-    They see no step but the present one. `factored` and `goal` are the latest states; both are empty at the beginning
-    of a trajectory.
+    They see the present step, and of the steps before it the actions, oldest first. `factored` and `goal` are the
+    latest states; both are empty at the beginning of a trajectory.
     """
 
     task: Task
-    step: RecordedStep
     factored: FactoredState
     goal: FactoredState
 
@@ -208,10 +214,10 @@ def hide_recordings(task: Task) -> Task:
 
 def factor_view(state: RewardState) -> FactorView:
     """Return the part of the state that extraction may read: the present step and the states before it."""
-    step, started = state["steps"][state["position"]], not is_first_step(state)
+    started = not is_first_step(state)
     return {
         "task": state["task"],
-        "step": step,
+        **_step_view(state),
         "factored": state["factored"] if started else FactoredState(),
         "goal": state["goal"] if started else FactoredState(),
     }
@@ -219,8 +225,19 @@ def factor_view(state: RewardState) -> FactorView:
 
 def route_view(state: RewardState) -> FactorView:
     """Return the part of the state that routing may read: the present step, and the factored and goal states there."""
-    step = state["steps"][state["position"]]
-    return {"task": state["task"], "step": step, "factored": state["factored"], "goal": state["goal"]}
+    return {"task": state["task"], **_step_view(state), "factored": state["factored"], "goal": state["goal"]}
+
+
+def _step_view(state: RewardState) -> _StepView:
+    position = state["position"]
+    step = state["steps"][position]
+    earlier = [one for one in state["steps"][:position] if one.recording == step.recording]
+    return {"step": step, "actions": actions_of(earlier)}
+
+
+def actions_of(steps: Sequence[RecordedStep]) -> list[str]:
+    """Return the actions of recorded steps, without steps at which the world was only observed."""
+    return [step.action for step in steps if step.action]
 
 
 def interpret_view(state: RewardState) -> FactorView:
@@ -317,6 +334,8 @@ class AppraiseView(TypedDict):
     """View of the operator that appraises outcomes: the state before the candidate actions, and their outcomes."""
 
     task: Task
+    actions: Sequence[str]
+    """Actions that led to that state, oldest first."""
     factored: FactoredState
     goal: FactoredState
     reward: float
@@ -331,9 +350,15 @@ class ChooseView(DecideView):
 
 def live_factor_view(state: LookaheadState) -> FactorView:
     """Return what StateFactory's operators see of a live world: its latest step, and the present states."""
-    history = state["history"]
-    step = RecordedStep(action=history[-1].action.text if history else "", observation=state["observation"].text)
-    return {"task": state["task"], "step": step, "factored": state["factored"], "goal": state["goal"]}
+    actions = [step.action.text for step in state["history"]]
+    step = RecordedStep(action=actions[-1] if actions else "", observation=state["observation"].text)
+    return {
+        "task": state["task"],
+        "step": step,
+        "actions": actions[:-1],
+        "factored": state["factored"],
+        "goal": state["goal"],
+    }
 
 
 def lookahead_view(state: LookaheadState) -> LookaheadView:
@@ -345,6 +370,7 @@ def appraise_view(state: LookaheadState) -> AppraiseView:
     """Return the part of the state for appraising outcomes of actions that start from the present state."""
     return {
         "task": state["task"],
+        "actions": [step.action.text for step in state["history"]],
         "factored": state["factored"],
         "goal": state["goal"],
         "reward": state["reward"],
