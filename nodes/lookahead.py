@@ -379,7 +379,14 @@ away, around zero it changes nothing that counts:"""
 
 
 @factory
-def reward_guided(*, k: int = DEFAULT_CANDIDATES, asks: bool = False, imagines: bool = False) -> Operator:
+def reward_guided(
+    *,
+    k: int = DEFAULT_CANDIDATES,
+    asks: bool = False,
+    imagines: bool = False,
+    extract: Operator = extract_state,
+    interpret: Operator = interpret_goal,
+) -> Operator:
     """Propose k actions for the target predicate, predict and rate their outcomes, and take the best (SDP's Realize).
 
     Args:
@@ -387,16 +394,19 @@ def reward_guided(*, k: int = DEFAULT_CANDIDATES, asks: bool = False, imagines: 
         asks: whether the model chooses, given the predicted gains; if False the highest gain decides.
         imagines: whether the model predicts the outcomes; if False a copy of the simulator does, which is privileged
             information.
+        extract: operator that extracts states.
+        interpret: operator that describes the target as a state.
     """
     propose, imagine = propose_actions(k=k), predicted if imagines else rehearsed
     rate = route()
     choose: Operator = choose_by_reward if asks else greedy
-    judge = appraise(extract=extract_state, interpret=interpret_goal, route=rate, together=True)
+    together = (extract, interpret) == (extract_state, interpret_goal)
+    judge = appraise(extract=extract, interpret=interpret, route=rate, together=together)
 
     async def reward_guided(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
         view = _to_lookahead_view(state)
         view["candidates"] = (await call_operator(propose, view, runtime))["candidates"]
-        position = await _current_view(state, rate, runtime)
+        position = await _current_view(state, extract, interpret, rate, runtime)
         position["foreseen"] = (await imagine(view, runtime))["foreseen"]
         imagined = (await call_operator(judge, position, runtime))["appraisals"]
         choice_view = {**view, "appraisals": tuple(one.appraisal for one in imagined)}
@@ -421,21 +431,29 @@ def _to_lookahead_view(state: RealizeView) -> LookaheadView:
     }
 
 
-async def _current_view(state: RealizeView, rate: Operator, runtime: Runtime[Context]) -> AppraiseView:
+async def _current_view(
+    state: RealizeView, extract: Operator, interpret: Operator, rate: Operator, runtime: Runtime[Context]
+) -> AppraiseView:
     """Return the current state, the target described as a goal state, and the reward.
 
     If the target yields no goal state, the task's goal is used.
     """
     for goal in (state["target"].text, state["task"].goal):
         view = _view_of_text(state["task"].model_copy(update={"goal": goal}), state["evidence"].view)
-        view["factored"] = (await extract_state(view, runtime))["factored"]
-        view["goal"] = (await interpret_goal(view, runtime))["goal"]
+        view["factored"] = (await call_operator(extract, view, runtime))["factored"]
+        view["goal"] = (await call_operator(interpret, view, runtime))["goal"]
         if view["goal"].entities:
             break
     reward = (await call_operator(rate, view, runtime))["reward"]
     actions = [turn.action for turn in state["turns"]]
-    states = {"factored": view["factored"], "goal": view["goal"]}
-    return AppraiseView(task=view["task"], actions=actions, reward=reward, foreseen=(), **states)
+    return {
+        "task": view["task"],
+        "actions": actions,
+        "factored": view["factored"],
+        "goal": view["goal"],
+        "reward": reward,
+        "foreseen": (),
+    }
 
 
 def _view_of_text(task: Task, view: str) -> FactorView:

@@ -17,8 +17,10 @@ from certigraph.state.records import Predicate
 @pytest.fixture(autouse=True)
 def counting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "route", lambda: RATING["route"])
-    monkeypatch.setattr(module, "extract_state", RATING["extract"])
-    monkeypatch.setattr(module, "interpret_goal", RATING["interpret"])
+
+
+READING = {"extract": RATING["extract"], "interpret": RATING["interpret"]}
+"""Operators in place of the model that reads states."""
 
 
 def aiming_at(*targets: str) -> Any:
@@ -29,13 +31,15 @@ def aiming_at(*targets: str) -> Any:
 
 
 def test_the_expert_reaches_the_goal(tmp_path: Path):
-    result = played(sdp.build(realize=reward_guided(k=3)), tmp_path, answer_request)
+    result = played(sdp.build(realize=reward_guided(k=3, **READING)), tmp_path, answer_request)
     assert result.ending == "goal"
 
 
 def test_imagined_outcomes_inside_realize_are_those_of_the_world_where_the_model_is_right(tmp_path: Path):
-    told = played(sdp.build(realize=reward_guided(k=2, imagines=True)), tmp_path / "a", answer_request, task="3-1")
-    known = played(sdp.build(realize=reward_guided(k=2)), tmp_path / "b", answer_request, task="3-1")
+    told = played(
+        sdp.build(realize=reward_guided(k=2, imagines=True, **READING)), tmp_path / "a", answer_request, task="3-1"
+    )
+    known = played(sdp.build(realize=reward_guided(k=2, **READING)), tmp_path / "b", answer_request, task="3-1")
     assert told.ending == "goal"
     assert told.state["history"] == known.state["history"]
 
@@ -48,7 +52,7 @@ def test_the_action_that_settles_the_target_is_taken_whatever_the_model_would(tm
     def first(prompt: str, form: dict[str, Any]) -> Any:
         return answer_request(prompt, form) if "holds" in form["properties"] else Mind()(prompt, form)
 
-    result = played(sdp.build(propose=plan, realize=reward_guided(k=30)), tmp_path, first, task="3-1")
+    result = played(sdp.build(propose=plan, realize=reward_guided(k=30, **READING)), tmp_path, first, task="3-1")
     assert result.ending == "goal"
     assert [step.action.text for step in result.state["history"]] == [
         "unstack the red block from on top of the blue block",
@@ -58,14 +62,16 @@ def test_the_action_that_settles_the_target_is_taken_whatever_the_model_would(tm
 
 def test_a_target_that_tells_no_state_is_replaced_by_the_goal(tmp_path: Path):
     plan = aiming_at("be in the mood")
-    result = played(sdp.build(propose=plan, realize=reward_guided(k=30)), tmp_path, task="3-1", steps=2, attempts=2)
+    result = played(
+        sdp.build(propose=plan, realize=reward_guided(k=30, **READING)), tmp_path, task="3-1", steps=2, attempts=2
+    )
     taken = [step.action.text for step in result.state["history"]]
     assert taken[-1] == "stack the red block on top of the orange block"
 
 
 def test_who_asks_shows_the_model_the_gains_and_the_target_alone(tmp_path: Path):
     mind, target = Mind(), "the hand is currently holding red block"
-    graph = sdp.build(propose=aiming_at(target), realize=reward_guided(k=30, asks=True))
+    graph = sdp.build(propose=aiming_at(target), realize=reward_guided(k=30, asks=True, **READING))
     played(graph, tmp_path, mind, task="3-1", steps=1)
     asked = mind.prompts("choice")[0]
     assert f"Assignment: {target}" in asked
