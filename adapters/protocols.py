@@ -402,7 +402,7 @@ class _WithDefaults:
 
 # What a run is given besides its state: models, budget, limits, data, and live objects that are never stored in state.
 
-ROLES = ("planner", "executor", "validator", "extractor", "memory", "judge")
+ROLES = ("planner", "executor", "validator", "extractor", "memory", "judge", "world")
 """Roles in which operators ask models."""
 
 

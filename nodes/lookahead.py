@@ -5,7 +5,7 @@ They follow StateFactory, appendix C.6. `reward_guided` combines them to one ope
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
@@ -17,6 +17,7 @@ from certigraph.adapters.matching import find_encoder, rank_actions, select_acti
 from certigraph.adapters.models.calls import ask, deliberate
 from certigraph.adapters.models.decisions import decision_prompt, situation_prompt
 from certigraph.adapters.models.prompts import bullet_list, format_attempts, numbered_list, quote
+from certigraph.adapters.models.schemas import FullOnly
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
@@ -204,16 +205,20 @@ def _uses_shortlists(state: LookaheadView, runtime: Runtime[Context]) -> bool:
     return benchmark_of(state["task"], runtime).shortlists
 
 
+_SCRATCHPAD: Any = (Annotated[str, FullOnly()], "")
+"""First field of an answer, in which a model that is not small reasons (StateFactory, appendix C.6.3)."""
+
+
 @lru_cache(maxsize=MAX_CACHED_FORMS)
 def _picks_form(options: tuple[str, ...], k: int) -> type[BaseModel]:
     kind: Any = list[Literal[options]]  # type: ignore[valid-type]
-    return create_model("Picks", actions=(kind, _count_field(min(k, len(options)))))
+    return create_model("Picks", reasoning=_SCRATCHPAD, actions=(kind, _count_field(min(k, len(options)))))
 
 
 @lru_cache(maxsize=MAX_CACHED_FORMS)
 def _texts_form(k: int) -> type[BaseModel]:
     kind: Any = list[str]
-    return create_model("Texts", actions=(kind, _count_field(k)))
+    return create_model("Texts", reasoning=_SCRATCHPAD, actions=(kind, _count_field(k)))
 
 
 def _count_field(k: int) -> Any:
@@ -224,19 +229,20 @@ def _count_field(k: int) -> Any:
     return Field(min_length=1, json_schema_extra={"minItems": k, "maxItems": k})
 
 
-SELECT_INSTRUCTION = (
-    "Name the {k} different actions that promise most as the next one, the best first. Pass over what had no effect."
-)
+SELECT_INSTRUCTION = """\
+First check what is in hand, where you are, and what is in sight and in reach. Then name the {k} different actions that
+promise most as the next one, the best first. Pass over what had no effect."""
 
 WRITE_INSTRUCTION = """\
-Look first at what is in hand, where you are and what is in reach. Then write, as the world's rules say, {k} different
-actions of which each could be taken next, the best first. Pass over what had no effect."""
+First check what is in hand, where you are, and what is in sight and in reach. Then write, as the world's rules say, {k}
+different actions of which each could be taken next, the best first. Pass over what had no effect."""
 
 
 # World models: predict the outcomes of candidates (StateFactory, appendix C.6.3).
 #
 # `rehearsed` tries them in a copy of the simulator. It is always right and costs no model call, but is privileged: an
-# agent in a real environment has no copy. `predicted` asks the model.
+# agent in a real environment has no copy. `predicted` asks a model; the paper's is a model of its own that was trained
+# to predict observations, which can be named for the role `world`.
 
 
 async def rehearsed(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -261,13 +267,13 @@ async def rehearsed(state: LookaheadView, runtime: Runtime[Context]) -> dict[str
 
 
 async def predicted(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Predict the outcomes of all candidate actions by asking the model, in one request."""
+    """Predict the outcomes of all candidate actions by asking the model of the role `world`, in one request."""
     actions = state["candidates"]
     if not actions:
         return {"foreseen": ()}
     request = await situation_prompt(state, PREDICT_INSTRUCTION.format(actions=quote(numbered_list(actions))), runtime)
     about = {"candidates": actions, "evidence": state["evidence"]}
-    answer = await ask(request, _predictions_form(len(actions)), role="executor", runtime=runtime, about=about)
+    answer = await ask(request, _predictions_form(len(actions)), role="world", runtime=runtime, about=about)
     texts: list[str] = answer.outcomes  # type: ignore[attr-defined]
     return {"foreseen": tuple(PredictedOutcome(action=a, observation=t) for a, t in zip(actions, texts, strict=True))}
 
@@ -277,7 +283,7 @@ def _predictions_form(count: int) -> type[BaseModel]:
     # No maximum length: where the world answers with its complete view, the model must be able to write that.
     text = Field(min_length=count, max_length=count)
     kind: Any = list[str]
-    return create_model("Predictions", outcomes=(kind, text))
+    return create_model("Predictions", reasoning=_SCRATCHPAD, outcomes=(kind, text))
 
 
 PREDICT_INSTRUCTION = """\

@@ -55,7 +55,7 @@ class Mind:
         self.asked: list[tuple[list[str], str]] = []
 
     def __call__(self, prompt: str, form: dict[str, Any]) -> Any:
-        self.asked.append((sorted(form["properties"]), prompt))
+        self.asked.append((sorted(form["properties"].keys() - {"reasoning"}), prompt))
         return minimal_instance(form)
 
     def prompts(self, field: str) -> list[str]:

@@ -18,7 +18,7 @@ Model = Annotated[
 ]
 Roles = Annotated[
     list[str] | None,
-    typer.Option("--role", help="ROLE=MODEL: planner, executor, validator, extractor, memory or judge."),
+    typer.Option("--role", help="ROLE=MODEL: planner, executor, validator, extractor, memory, judge or world."),
 ]
 Data = Annotated[
     str | None, typer.Option(help="Data folder; by default CERTIGRAPH_DATA, or a generated world without that.")
