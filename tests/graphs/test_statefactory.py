@@ -10,7 +10,14 @@ from certigraph.adapters.protocols import Context
 from certigraph.adapters.rewards import Head, Heads, HeadsMetadata, fold_of, load_heads, prefix_features, save_heads
 from certigraph.graphs import monotonic, reward_head, reward_judge
 from certigraph.nodes import rewards as supervised_node
-from certigraph.nodes.rewards import MAX_BELIEF, MAX_OBSERVATION, MAX_TRAJECTORY, constant, judge_reward, supervised
+from certigraph.nodes.rewards import (
+    MAX_SMALL_BELIEF,
+    MAX_SMALL_OBSERVATION,
+    MAX_SMALL_TRAJECTORY,
+    constant,
+    judge_reward,
+    supervised,
+)
 from certigraph.state.records import Fault, Task, UnknownName
 from certigraph.state.rewards import DOMAIN, RECORDINGS, RecordedStep, group_by_recording
 
@@ -91,26 +98,44 @@ class TestJudge:
         assert list(schema["properties"])[-2:] == ["analysis", "reward"] and "No analysis" not in prompts[0]
         assert "No analysis" in judged(stateful=stateful)[0][0]
 
-    def test_prompts_are_bounded_and_keep_the_latest_steps(self):
-        long = [[{"action": f"act {n}", "observation": "x" * 10_000} for n in range(40)]]
+    LONG = tuple({"action": f"act {n}", "observation": f"{n}:" + "x" * 3_000} for n in range(40))
+
+    def prompts(self, steps, **settings):
         calls = []
 
         def judge(prompt, schema):
             calls.append(prompt)
             return {"reward": 0.5}
 
-        rewards(reward_judge.graph, ScriptedChat(responder=judge), task(long))
-        assert max(map(len, calls)) < MAX_TRAJECTORY + 2 * MAX_OBSERVATION + 2_000
+        chat = ScriptedChat(responder=judge)
+        chat.profile = {"max_input_tokens": settings.pop("window", 200_000)}
+        graph = reward_judge.build()
+        graph.invoke({"task": task([list(steps)])}, context=Context(chat=chat, **settings))
+        return calls
+
+    def test_a_small_model_reads_the_latest_steps_shortened(self):
+        calls = self.prompts(self.LONG, profile="small", window=4_096)
+        assert max(map(len, calls)) < MAX_SMALL_TRAJECTORY + 2 * MAX_SMALL_OBSERVATION + 2_000
         assert "act 39" in calls[-1] and "act 0\n" not in calls[-1]
 
-    def test_a_belief_is_cut_to_its_size(self):
+    def test_other_models_read_every_observation_whole(self):
+        last = self.prompts(self.LONG)[-1]
+        assert all(f"act {n}\n" in last for n in range(40))
+        assert last.count("x" * 3_000) == 40
+
+    def test_what_does_not_fit_into_the_window_is_left_out_oldest_first(self):
+        last = self.prompts(self.LONG, window=20_000)[-1]
+        assert "act 39\n" in last and "act 0\n" not in last and "are left out" in last
+
+    def test_a_small_models_belief_is_cut_to_its_size(self):
         def rambling(prompt, schema):
             assert len(prompt) < 10_000
             return {"belief": "y" * 50_000, "reward": 1.0}
 
         graph = reward_judge.build(rate=judge_reward(stateful=True))
-        final = graph.invoke({"task": task()}, context=Context(chat=ScriptedChat(responder=rambling)))
-        assert len(final["note"]) == MAX_BELIEF
+        context = Context(chat=ScriptedChat(responder=rambling), profile="small")
+        final = graph.invoke({"task": task()}, context=context)
+        assert len(final["note"]) == MAX_SMALL_BELIEF
 
     def test_a_reward_outside_the_unit_interval_is_requested_again(self):
         chat = ScriptedChat(replies=(json.dumps({"reward": 7}), *[json.dumps({"reward": 0.7})] * 6))
