@@ -21,6 +21,7 @@ import numpy as np
 from certigraph.adapters import rewards as routing_code
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.matching import Encoder, load_encoder
+from certigraph.adapters.models.chat_models import describe_models
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.rewardprediction.benchmark import FIGURE_NAMES, reward_figures
 from certigraph.adapters.rewardprediction.dataset import RewardTrajectory, TrajectoryPair
@@ -30,9 +31,9 @@ from certigraph.evaluation.comparison import ComparedMethod, parse_methods
 from certigraph.evaluation.statistics import bootstrap_interval as paired_interval
 from certigraph.evaluation.statistics import mean_of, stratified_mean
 from certigraph.runtime.graph_sources import AnyGraph
-from certigraph.runtime.registry import REWARD_GRAPHS, swaps_of
+from certigraph.runtime.registry import REWARD_GRAPHS, model_name, swaps_of
 from certigraph.state import rewards as factored_code
-from certigraph.state.records import Fault, Record, Stopped, Task, UnknownName
+from certigraph.state.records import Fault, Record, Spent, Stopped, Task, UnknownName
 from certigraph.state.rewards import FactoredState
 
 # The predictors: graphs that predict rewards, with swapped operators.
@@ -157,6 +158,12 @@ class RatedPair(Record):
     seconds: float
     digest: str
     """Digest of pair, predictor, models and code. A saved row is reused only if the digest is still the same."""
+    model: str = ""
+    """Models of the predictor by role, described; a script is called one."""
+    read_by: str = ""
+    """What read the factored states: a `model`, or `rules`. Empty for predictors without factored states."""
+    spent: Spent = Spent()
+    """What the calls of models cost; `seconds` of it is 0, because the row has seconds of its own."""
 
 
 class FailedPair(Record):
@@ -198,7 +205,15 @@ def rate_pair(piece: RatingJob) -> RatedPair | FailedPair:
         figures=reward_figures(pair.recordings, rewards),
         seconds=round(seconds, 6),
         digest=job_digest(piece),
+        model=_describe_models(piece.context),
+        read_by=state["factored"].read_by,
+        spent=state["spent"].model_copy(update={"seconds": 0.0}),
     )
+
+
+def _describe_models(context: Context) -> str:
+    roles = {role: model_name(name) for role, name in context.roles.items()}
+    return describe_models(model_name(context.model), roles)
 
 
 def job_digest(piece: RatingJob) -> str:
@@ -331,6 +346,10 @@ class PredictorLine(NamedTuple):
     figures: Mapping[str, MeanInterval]
     difference: MeanInterval | None = None
     """Pooled EPIC distance of the predictor minus that of the first predictor on the same tasks; negative is better."""
+    read_by: str = ""
+    """What read the factored states, as in `RatedPair`."""
+    spent: Spent = Spent()
+    """What the calls of models cost, for all pairs together."""
 
 
 DomainValues = Mapping[str, Sequence[float]]
@@ -372,15 +391,21 @@ def _lines_of_predictor(name: str, rows: Sequence[RatedPair], first: Sequence[Ra
             len(domain_values),
             {f: _mean_of_values(by[domain]) for f, by in figures.items()},
             _mean_difference(differences.get(domain)),
+            *_origin_of([row for row in rows if row.domain == domain]),
         )
         for domain, domain_values in figures[EPIC_FIGURE].items()
     ]
     if len(lines) > 1:
         over = {figure: mean_over_domains(by) for figure, by in figures.items()}
-        lines.append(
-            PredictorLine(name, OVERALL, len(rows), over, mean_over_domains(differences) if differences else None)
-        )
+        difference = mean_over_domains(differences) if differences else None
+        lines.append(PredictorLine(name, OVERALL, len(rows), over, difference, *_origin_of(rows)))
     return lines
+
+
+def _origin_of(rows: Sequence[RatedPair]) -> tuple[str, Spent]:
+    """Return what read the states of these pairs, and what the calls of models cost."""
+    readers = sorted({row.read_by for row in rows} - {""})
+    return " and ".join(readers), sum((row.spent for row in rows), Spent())
 
 
 def _mean_of_values(values: Sequence[float]) -> MeanInterval:

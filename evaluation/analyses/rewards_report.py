@@ -64,6 +64,7 @@ from certigraph.evaluation.comparison_report import COMPARISON_STYLE as LOOKS
 from certigraph.evaluation.comparison_report import write_csv
 from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
 from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, html_table, join_markup, tag
+from certigraph.runtime.registry import current_versions, model_name
 from certigraph.runtime.texts import format_count
 from certigraph.state.records import Fault, Interrupted
 from certigraph.state.rewards import GRANULARITIES
@@ -78,7 +79,12 @@ def describe_findings(
 
     Findings about predictors that were not measured are left out.
     """
-    return [*_granularity_finding(methods, lines), *_goal_finding(methods, rows), *_final_reward_finding(lines)]
+    return [
+        *_granularity_finding(methods, lines),
+        *_goal_finding(methods, rows),
+        *_final_reward_finding(lines),
+        *_reader_findings(lines),
+    ]
 
 
 def format_mean(mean: MeanInterval, form: str = ".3f") -> str:
@@ -123,6 +129,17 @@ def _final_reward_finding(lines: Sequence[PredictorLine]) -> list[str]:
     ]
     where = f"not in {', '.join(wrong)}" if wrong else "in every domain"
     return [f"{lines[0].predictor}: mean final reward of positive trajectories above that of negative ones {where}."]
+
+
+RULES = "rules"
+"""What read the states of a predictor that asks no model for them."""
+
+
+def _reader_findings(lines: Sequence[PredictorLine]) -> list[str]:
+    """Say of which predictors the states were read by rules, which is not the paper's setting."""
+    names = [name for name, line in overall_lines(lines).items() if RULES in line.read_by]
+    what = "states and goals were read by rules that people wrote for these worlds, not by a language model"
+    return [f"{', '.join(names)}: {what}."] if names else []
 
 
 # The figures: distances as bars, rewards along examples, and the transfer of supervised heads.
@@ -275,6 +292,7 @@ def format_page(findings: RewardFindings, drawings: Mapping[str, Markup]) -> str
     sections = [
         _section("EPIC distance", distances),
         _section("Along examples", _drawing(drawings, "curves")),
+        _section("Predictors", _predictor_table(findings.lines)),
         _section("All figures", join_markup(_figures_table(findings.lines), tag("p", FIGURES_NOTE, class_="key"))),
         *([_section("How far supervised heads carry", _drawing(drawings, "heat"))] if "heat" in drawings else []),
         *([_section("Speed", _speed_table(findings.speeds))] if findings.speeds else []),
@@ -287,6 +305,16 @@ def format_page(findings: RewardFindings, drawings: Mapping[str, Markup]) -> str
     ]
     body = join_markup(tag("header", over, tag("h1", title)), *sections)
     return Template(PAGE_TEMPLATE).substitute(title=title, style=PAGE_STYLE + LOOKS, body=body)
+
+
+def _predictor_table(lines: Sequence[PredictorLine]) -> Markup:
+    heads = ["predictor", "states read by", "calls of models", "tokens", "cost"]
+    return html_table(heads, ([name, *_cost_cells(line)] for name, line in overall_lines(lines).items()))
+
+
+def _cost_cells(line: PredictorLine) -> list[str]:
+    spent = line.spent
+    return [line.read_by, f"{spent.calls:,}", f"{spent.tokens:,}", f"${spent.usd:.2f}"]
 
 
 def _figures_table(lines: Sequence[PredictorLine]) -> Markup:
@@ -388,7 +416,8 @@ def write_transfer(done: TransferResult, out: Path) -> None:
 def _to_row(line: PredictorLine) -> dict[str, Any]:
     means = {**line.figures, **({"difference": line.difference} if line.difference else {})}
     parts = {f"{name}{end}": value for name, m in means.items() for end, value in zip(COLUMN_SUFFIXES, m, strict=True)}
-    return {"predictor": line.predictor, "domain": line.domain, "n": line.n, **parts}
+    cost = {"calls": line.spent.calls, "tokens": line.spent.tokens, "usd": line.spent.usd}
+    return {"predictor": line.predictor, "domain": line.domain, "n": line.n, "read_by": line.read_by, **cost, **parts}
 
 
 def print_findings(findings: RewardFindings, out: Path, *, as_json: bool) -> None:
@@ -417,9 +446,14 @@ def print_findings(findings: RewardFindings, out: Path, *, as_json: bool) -> Non
 
 ROWS_FILE, SPEEDS_FILE, PROBES_FILE = "rows.jsonl", "speeds.jsonl", "encoders.jsonl"
 
+PREDICTORS_FILE = "predictors.json"
+"""Graph, operators and models of every predictor of the last measurement."""
+
 MAX_TIMED_SECONDS = 2.0
-"""Maximum median number of seconds per pair for a predictor to be timed. For slower predictors the time of each
-prediction, which is saved anyway, is enough."""
+"""Maximum median number of seconds per pair for a predictor to be timed.
+
+For slower predictors, and for those that ask a model, the saved time of each prediction is enough.
+"""
 
 
 def measure_rewards(
@@ -448,6 +482,7 @@ def measure_rewards(
     for name in filter(None, map(encoder_of, methods)):
         load_encoder(name)
     out.mkdir(parents=True, exist_ok=True)
+    _write_predictors(methods, context, out)
     try:
         with report_progress("rated", len(methods) * len(pairs), silent=as_json) as reporter:
             failed = rate_pairs(
@@ -471,6 +506,19 @@ def measure_rewards(
     return 1 if failed else 0
 
 
+def _write_predictors(methods: Sequence[ComparedMethod], context: Context, out: Path) -> None:
+    """Write which graph, operators and models each predictor has, and the versions of packages."""
+    about = {
+        "predictors": [method.model_dump(mode="json") for method in methods],
+        "model": model_name(context.model),
+        "roles": {role: model_name(name) for role, name in context.roles.items()},
+        "trial": context.trial,  # the seed of models that choose at random
+        "versions": current_versions(),
+    }
+    with replace_file(out / PREDICTORS_FILE) as draft:
+        draft.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
 def _first_of_each_domain(pairs: Sequence[str], limit: int) -> list[str]:
     """Return the first `limit` pairs of each domain; 0: all pairs."""
     domains: dict[str, list[str]] = {pair.partition("/")[0]: [] for pair in pairs}
@@ -485,8 +533,9 @@ def _measure_speeds(
     known = {key.digest: key for key in read_lines(path, PredictorSpeed)}
     digests = {method.name: rating_digest(method, context, "", "\n".join(pairs)) for method in methods}
     for method in methods:
-        seconds = [row.seconds for row in rows if row.predictor == method.name]
-        if digests[method.name] in known or not seconds or median(seconds) > MAX_TIMED_SECONDS:
+        of_method = [row for row in rows if row.predictor == method.name]
+        slow = not of_method or median(row.seconds for row in of_method) > MAX_TIMED_SECONDS
+        if digests[method.name] in known or slow or any(row.spent.calls for row in of_method):
             continue
         if result := measure_speed(method, pairs, context):
             known[digests[method.name]] = result.model_copy(update={"digest": digests[method.name]})

@@ -1,5 +1,6 @@
 """Tests of `evaluation.analyses.rewards`."""
 
+import csv
 import json
 import signal
 import subprocess
@@ -37,8 +38,10 @@ from certigraph.evaluation.analyses.rewards import (
     triplet_accuracy,
 )
 from certigraph.evaluation.analyses.rewards_report import (
+    PREDICTORS_FILE,
     REWARDS_PAGE,
     ROWS_FILE,
+    SPEEDS_FILE,
     TRANSFER_FILE,
     measure_rewards,
     write_transfer,
@@ -312,3 +315,33 @@ def test_speed_counts_trajectories(pairs: Path):
     (method,) = parse_predictors(["monotonic"])
     found = time_predictor(method, ids(pairs), Context(data=str(pairs)))
     assert found is not None and found.trajectories == 16 and min(found.cold, found.warm) > 0
+
+
+@pytest.mark.usefixtures("generated")
+@pytest.mark.slow
+def test_files_say_who_read_the_states_and_what_it_cost(pairs: Path, tmp_path: Path):
+    methods = parse_predictors(["statefactory", "reward_judge"])
+    context = Context(data=str(pairs), roles={"judge": "scripted:first"})
+    assert measure_rewards(methods, context, tmp_path, limit=2, as_json=True) == 0
+    by_rules, judged = (
+        [row for row in read_rated_pairs(tmp_path / ROWS_FILE) if row.predictor == method.name] for method in methods
+    )
+    assert {(row.read_by, row.spent.calls) for row in by_rules} == {("rules", 0)}
+    assert all(row.read_by == "" and row.spent.calls == sum(map(len, row.rewards)) for row in judged)
+    assert "judge scripted:first: a script" in judged[0].model
+    about = json.loads((tmp_path / PREDICTORS_FILE).read_text())
+    assert [one["graph"] for one in about["predictors"]] == ["statefactory", "reward_judge"]
+    assert about["roles"] == {"judge": "scripted:first"}
+    table = list(csv.DictReader((tmp_path / "table.csv").open()))
+    assert [row["read_by"] for row in table] == ["rules", ""]
+    assert int(table[1]["calls"]) == sum(row.spent.calls for row in judged)
+    assert "read by rules" in (tmp_path / REWARDS_PAGE).read_text()
+
+
+@pytest.mark.usefixtures("generated")
+@pytest.mark.slow
+def test_a_predictor_that_asks_a_model_is_not_run_again_to_time_it(pairs: Path, tmp_path: Path):
+    context = Context(data=str(pairs), roles={"judge": "scripted:first"})
+    measure_rewards(parse_predictors(["monotonic", "reward_judge"]), context, tmp_path, limit=2, as_json=True)
+    timed = [json.loads(line)["predictor"] for line in (tmp_path / SPEEDS_FILE).read_text().splitlines()]
+    assert timed == ["monotonic"]
