@@ -299,6 +299,8 @@ def outcome_of(
     ending = import_module(f"certigraph.graphs.{graph}").ending(latest)
     status = _status_of(latest, ending, reached)
     steps = tuple(latest["history"][len(view["entry"].steps) :])
+    commitment = view["entry"].commitment
+    traced = commitment is not None and commitment.origins is not None
     ended_copy = latest["observation"].done and view["entry"].apart and not view["entry"].last
     return Outcome(
         node=view["node"].id,
@@ -309,6 +311,7 @@ def outcome_of(
         steps=() if status == "pending" else steps[:-1] if ended_copy else steps,
         taken=len(steps),
         observation=latest["observation"],
+        answers=latest["evidence"].view if traced else "",
     )
 
 

@@ -17,7 +17,7 @@ from certigraph.adapters.tools.operators import tools_of
 from certigraph.nodes.slots import Slot, factory
 from certigraph.state.commitments import CommitmentLevel, SourcedText, find_problem, split_answers
 from certigraph.state.records import Task
-from certigraph.state.run import Commitment, RunState
+from certigraph.state.run import Commitment, Evidence, RunState
 from certigraph.state.tools import ToolCall, calls_of
 
 
@@ -116,12 +116,13 @@ def _format_user_text(state: RunState, runtime: Runtime[Context]) -> str:
 
 
 def _sourced_answers(state: RunState, runtime: Runtime[Context]) -> list[SourcedText]:
-    """Return what tools answered, and in a sub-task the results of earlier ones, which any earlier tool may have
-    written."""
+    """Return what tools answered. In a sub-task that includes what they answered in earlier ones, and the results of
+    these, whose words may come from any earlier tool."""
     answers, entry = split_answers(state["evidence"]), context_of(runtime).entry
-    if entry and entry.known:
+    if entry:
         earlier = frozenset(call.name for step in entry.steps for call in calls_of(step.action))
-        answers += [SourcedText(text, earlier) for text in entry.known]
+        answers += split_answers(Evidence(view=entry.answers))
+        answers += [SourcedText(text, earlier, is_answer=False) for text in entry.known]
     return answers
 
 

@@ -30,6 +30,8 @@ class SourcedText(NamedTuple):
 
     text: str
     tools: frozenset[str]
+    is_answer: bool = True
+    """Whether the text is the answer itself, and not a model's summary of answers."""
 
 
 def split_answers(evidence: Evidence) -> list[SourcedText]:
@@ -115,9 +117,11 @@ def _find_foreign_part(
     for part in (*_identifiers(text), *_word_sequences(text), text):
         if not part.strip() or _contains(task, part):
             continue
-        holders = [answer.tools for answer in answers if _contains(answer.text, part)]
-        if holders and not any(tools & allowed for tools in holders):
-            return SourcedText(part, holders[0])
+        holders = [answer for answer in answers if _contains(answer.text, part)]
+        # a summary says nothing about the source of what an answer holds as well
+        sources = [one.tools for one in holders if one.is_answer] or [one.tools for one in holders]
+        if sources and not any(tools & allowed for tools in sources):
+            return SourcedText(part, sources[0])
     return None
 
 

@@ -75,6 +75,8 @@ class NestedStart(Record):
     """Goal of the outermost run, in which the values that the user gave stand."""
     commitment: Commitment | None = None
     """What the outermost run committed to."""
+    answers: str = ""
+    """What tools answered before, by source, if that commitment is to the origin of arguments."""
 
 
 if TYPE_CHECKING:

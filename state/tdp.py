@@ -394,6 +394,11 @@ class Outcome(Record):
     """Number of world steps taken for the sub-task, including those that are not in `steps`."""
     observation: Observation
     """The latest observation in the sub-task's world."""
+    answers: str = ""
+    """What tools answered in the sub-task, by source, if the run committed to where arguments come from.
+
+    It is shown to no operator: it decides from which tool's answer a value in a later sub-task comes.
+    """
 
 
 class TDPState(RunState, total=False):

@@ -68,3 +68,15 @@ def test_answers_keep_their_tools_and_cannot_pass_for_another_one() -> None:
     assert [part.tools for part in parts] == [{"read_mail"}, {"read_file"}]
     assert "XX00" in parts[0].text
     assert split_answers(Evidence()) == []
+
+
+def test_a_summary_does_not_hide_which_tool_a_value_came_from() -> None:
+    earlier = frozenset({"read_file", "read_mail"})
+    summary = SourcedText(
+        "The bill asks for GB29NWBK60161331926819, the mail for US133000000121212121212.", earlier, False
+    )
+    call = ToolCall(name="pay", args={"recipient": "US133000000121212121212"})
+    assert find_problem(COMMITTED, call, TASK, [summary, LETTER])
+    assert not find_problem(COMMITTED, call, TASK, [summary])  # nothing says that it is the letter's
+    allowed = ToolCall(name="pay", args={"recipient": "GB29NWBK60161331926819"})
+    assert not find_problem(COMMITTED, allowed, TASK, [summary, INVOICE, LETTER])
