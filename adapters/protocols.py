@@ -201,6 +201,10 @@ class Benchmark(Protocol):
     """Names of the tools in a benchmark with `answers`: an action is written as `search[...]`."""
     longest_answer: int = 300
     """Maximum characters of an answer; the default suits a name or a sentence."""
+    answer_style: str = "the shortest answer"
+    """What an agent hands in, as a noun phrase: a name, or an explanation where answers are judged as prose."""
+    unknown_answer: str = ""
+    """What is handed in where the answer cannot be found; empty where a guess costs nothing."""
     delivers: bool = False
     """Whether an action delivers the result and so ends the episode, in a benchmark without `answers`."""
     signals_goal: bool = False

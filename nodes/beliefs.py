@@ -13,10 +13,11 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
-from certigraph.adapters.models.calls import ask, ask_text
+from certigraph.adapters.models.calls import ask, ask_text, profile_of
 from certigraph.adapters.models.prompts import Prompt, build_prompt, clip, numbered_list, quote
-from certigraph.adapters.models.schemas import Truncated
+from certigraph.adapters.models.schemas import FullOnly, Truncated
 from certigraph.adapters.protocols import Context, Operator
+from certigraph.nodes.notes import is_fact, parse_notes
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.react import ACT, DECIDE
 from certigraph.nodes.slots import Slot, Update, factory
@@ -131,12 +132,6 @@ MAX_NOTE, MAX_SOURCE, MAX_REORGANISE_TOKENS = 240, 80, 500
 """Maximum characters of one fact, question or note, maximum characters of a source, maximum tokens of rewritten notes.
 """
 
-BULLET_PATTERN = re.compile(r"^\s*(?:[-*•]+|\d+[.)])\s*")
-"""Matches the bullet or number at the beginning of a line."""
-
-NOTHING_NEW_PATTERN = re.compile(r"\W*nothing (new|relevant)\W*", re.IGNORECASE)
-"""Matches a line in which the model says that there is nothing to note."""
-
 
 class FoundFact(BaseModel):
     """A fact as models write it."""
@@ -153,6 +148,7 @@ def to_fact(written: FoundFact) -> BelievedFact:
 class Curated(BaseModel):
     """The model's answer for a structured belief."""
 
+    reasoning: Annotated[str, FullOnly()] = ""
     facts: Annotated[list[FoundFact], Truncated(REORGANISE_ABOVE)]
     questions: Annotated[list[Annotated[str, Field(min_length=1), Truncated(MAX_NOTE)]], Truncated(REORGANISE_ABOVE)]
 
@@ -168,16 +164,6 @@ async def reorganise_belief(
     # An empty answer must not erase the agent's memory: the latest items are used instead.
     result = _cut_to_target(shorter, target) if shorter.items else _latest_items(belief, target)
     return result.model_copy(update={"reorganised": belief.reorganised + 1})
-
-
-def parse_notes(text: str) -> list[str]:
-    """Split a model's text into notes, one per line. Bullets, headings and lines such as "nothing new" are removed."""
-    bare = (" ".join(BULLET_PATTERN.sub("", line).split()) for line in text.splitlines())
-    return [
-        clip(line, MAX_NOTE)
-        for line in bare
-        if line and not line.endswith(":") and not NOTHING_NEW_PATTERN.fullmatch(line)
-    ]
 
 
 def check_sizes(name: str, target: int, trigger: int, window: int) -> None:
@@ -203,10 +189,10 @@ async def _curate_items(belief: Belief, task: Task, runtime: Runtime[Context], t
 
 async def _rewrite_notes(belief: Belief, task: Task, runtime: Runtime[Context], target: int) -> Belief:
     instruction = REWRITE_INSTRUCTION.format(belief=quote(belief.text), task=task.goal, target=target)
-    text = await ask_text(
-        build_prompt(runtime, instruction), role="extractor", runtime=runtime, tokens=MAX_REORGANISE_TOKENS
-    )
-    return belief.model_copy(update={"notes": tuple(parse_notes(text))})
+    small = (await profile_of("extractor", runtime)).is_small
+    tokens = MAX_REORGANISE_TOKENS if small else None
+    text = await ask_text(build_prompt(runtime, instruction), role="extractor", runtime=runtime, tokens=tokens)
+    return belief.model_copy(update={"notes": tuple(parse_notes(text, MAX_NOTE if small else None))})
 
 
 def _max_questions(target: int) -> int:
@@ -230,9 +216,10 @@ Facts and open questions gathered so far:
 {belief}
 
 Question that they are for: {task}
-Write them anew, the most important first: at most {facts} facts and {open} questions. Join facts that say the same,
-drop what does not matter to the question, and keep every fact that another one needs to be of use. Each fact keeps
-its source. Keep a question only while no fact answers it.
+Write a shorter list, the most important first: at most {facts} facts and {open} questions. Join facts that say the
+same into one, drop what does not matter to the question, and keep every link of a chain of facts that leads to the
+answer, even if it seems to be beside the point by itself. Each fact keeps its source. Word the questions by what is
+unknown now, and keep one only while no fact answers it.
 """
 
 REWRITE_INSTRUCTION = """\
@@ -240,9 +227,9 @@ Notes gathered so far:
 {belief}
 
 Question that they are for: {task}
-Write them anew, as plain text and not as JSON: at most {target} notes, one a line, the most important first. Join
-notes that say the same, drop what does not matter to the question, and keep every note that another one needs to be
-of use, with names, values and titles as they are.
+Write a shorter list, as plain text and not as JSON: at most {target} notes, one a line, the most important first. Join
+notes that say the same, drop what does not matter to the question, and keep every link of a chain that leads to the
+answer, with names, values, titles and quotations as they are.
 """
 
 
@@ -259,7 +246,7 @@ experiments (section 6.2) the agent sees the belief and the latest observation (
 """
 
 MAX_EXTRACT_TOKENS = 300
-"""Maximum number of tokens of freeform notes in one answer; CGDP's extraction calls take fewer than 500 in total."""
+"""Maximum number of tokens of freeform notes in one answer of a small model."""
 
 SAME_QUESTION = 0.5
 """Minimum Jaccard similarity of an open question to one that the model calls resolved for both to count as the same.
@@ -271,21 +258,30 @@ Models do not repeat a question word for word.
 class Findings(BaseModel):
     """The model's answer to structured extraction."""
 
-    facts: Annotated[list[FoundFact], Truncated(5)]
-    resolved: Annotated[list[Annotated[str, Truncated(MAX_NOTE)]], Truncated(6)]
-    questions: Annotated[list[Annotated[str, Field(min_length=1), Truncated(MAX_NOTE)]], Truncated(3)]
+    reasoning: Annotated[str, FullOnly()] = ""
+    facts: Annotated[list[FoundFact], Truncated(5, full=20)]
+    resolved: Annotated[list[Annotated[str, Truncated(MAX_NOTE)]], Truncated(6, full=20)]
+    questions: Annotated[list[Annotated[str, Field(min_length=1), Truncated(MAX_NOTE)]], Truncated(3, full=20)]
 
 
 @factory
-def structured(*, target: int = MAX_ITEMS, trigger: int = REORGANISE_ABOVE, window: int = VISIBLE_TURNS) -> Operator:
+def structured(
+    *,
+    target: int = MAX_ITEMS,
+    trigger: int = REORGANISE_ABOVE,
+    window: int = VISIBLE_TURNS,
+    missing: bool = True,
+) -> Operator:
     """Keep a belief of facts with their sources and of open questions; a model updates it after each observation.
 
-    New facts and questions are appended, and resolved questions are removed.
+    New facts and questions are appended, and resolved questions are removed (CGDP appendix E.1).
 
     Args:
         target: maximum number of facts and questions after the belief was shortened (K in CGDP).
         trigger: number of facts and questions above which the belief is shortened.
         window: number of latest turns that the agent sees in addition to the belief.
+        missing: whether the model is asked to state precisely what was not found. This clause makes models write facts
+            such as "no evidence for ...", which CGDP's table 4 counts.
 
     Raises:
         UnknownName: `target` is below 1 or above `trigger`, or `window` is negative.
@@ -296,7 +292,8 @@ def structured(*, target: int = MAX_ITEMS, trigger: int = REORGANISE_ABOVE, wind
         before = _belief_of_form(state["belief"], "structured", window)
         if not state["observation"].text.strip():
             return {"belief": before}
-        instruction = STRUCTURED_INSTRUCTION.format(known=quote(before.text or "(nothing)"), task=state["task"].goal)
+        wording = STRUCTURED_INSTRUCTION + (MISSING_CLAUSE if missing else "")
+        instruction = wording.format(known=quote(before.text or "(nothing)"), task=state["task"].goal)
         findings = await ask(
             _extraction_prompt(state, runtime, instruction), Findings, role="extractor", runtime=runtime
         )
@@ -324,10 +321,13 @@ def freeform(*, target: int = MAX_ITEMS, trigger: int = REORGANISE_ABOVE, window
         before = _belief_of_form(state["belief"], "freeform", window)
         if not state["observation"].text.strip():
             return {"belief": before}
-        instruction = FREEFORM_INSTRUCTION.format(known=quote(before.text or "(nothing)"), task=state["task"].goal)
+        small = (await profile_of("extractor", runtime)).is_small
+        wording = SMALL_FREEFORM_INSTRUCTION if small else FREEFORM_INSTRUCTION
+        instruction = wording.format(known=quote(before.text or "(nothing)"), task=state["task"].goal)
         request = _extraction_prompt(state, runtime, instruction)
-        text = await ask_text(request, role="extractor", runtime=runtime, tokens=MAX_EXTRACT_TOKENS)
-        belief = before.model_copy(update={"notes": (*before.notes, *_new_texts(parse_notes(text), before.notes))})
+        text = await ask_text(request, role="extractor", runtime=runtime, tokens=MAX_EXTRACT_TOKENS if small else None)
+        found = parse_notes(text, MAX_NOTE if small else None)
+        belief = before.model_copy(update={"notes": (*before.notes, *_new_texts(found, before.notes))})
         return {"belief": await reorganise_belief(belief, state["task"], runtime, target=target, trigger=trigger)}
 
     return freeform
@@ -335,7 +335,7 @@ def freeform(*, target: int = MAX_ITEMS, trigger: int = REORGANISE_ABOVE, window
 
 def update_belief(before: Belief, found: Findings) -> Belief:
     """Return the belief with new facts and questions appended and resolved questions removed."""
-    by_text = {fact.text: fact for fact in map(to_fact, found.facts)}
+    by_text = {fact.text: fact for fact in map(to_fact, found.facts) if is_fact(fact.text)}
     facts = [by_text[text] for text in _new_texts(filter(None, by_text), [fact.text for fact in before.facts])]
     still_open = [
         q for q in before.questions if all(jaccard(q, resolved) < SAME_QUESTION for resolved in found.resolved)
@@ -367,13 +367,36 @@ Known already, not to be written again:
 {known}
 
 Question that all of this is for: {task}
-facts: what the text just found says that matters to the question and is not known yet. Keep who did what, names and
-values as the text has them; `source` is the title of its passage. None if it says nothing new.
+First, in `reasoning`: what does the text just found state? Repeat its claims exactly: who did what, which thing is
+meant, which values. Then: which of them matter to the question and are not known yet, and do they settle one of the
+open questions?
+facts: the new claims, worded so that who and what they are about does not change; `source` is the title of the
+passage. None if the text says nothing new.
 resolved: of the questions that are still open above, those which are now answered, word for word.
 questions: what else must be found out to answer the question, one thing each. None if nothing is missing.
 """
 
+MISSING_CLAUSE = """\
+State precisely what evidence is missing, and what was searched for and not found.
+"""
+
 FREEFORM_INSTRUCTION = """\
+Notes so far, not to be written again:
+{known}
+
+Question that all of this is for: {task}
+First think, between <scratchpad> and </scratchpad>: what does the text just found state? Repeat its claims exactly: who
+did what, which thing is meant, which values. How do they bear on the question and on the notes, and what of it is new?
+Then write, as plain text and not as JSON, only what the notes lack, one item a line:
+Notes:
+- a finding, worded so that who and what it is about does not change, with the title of its passage
+- what still has to be found out
+Memories to keep:
+- a passage that is worth keeping, quoted word for word, with its title
+If the text adds nothing, write after the scratchpad: Nothing new.
+"""
+
+SMALL_FREEFORM_INSTRUCTION = """\
 Notes so far, not to be written again:
 {known}
 

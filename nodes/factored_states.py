@@ -9,23 +9,33 @@ unless it is a script; then they use the rules of the world, if there are any. E
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of
 from certigraph.adapters.models.calls import ask, is_played_by_script, profile_of
 from certigraph.adapters.models.profiles import estimate_tokens
 from certigraph.adapters.models.prompts import MAX_QUOTE, Prompt, format_latest, numbered_list, quote
-from certigraph.adapters.models.schemas import MAX_ITEMS, FullOnly, Truncated
+from certigraph.adapters.models.schemas import MAX_ITEMS, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.rewards import factors_of, require_factors
+from certigraph.nodes.factored_answers import (
+    MAX_STATE_OBJECTS,
+    Name,
+    Objects,
+    Reasoning,
+    Sentences,
+    apply_changes,
+    format_state,
+    layout_of,
+    read_answer,
+)
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import factory
 from certigraph.state.records import Fault, Task, UnknownName
 from certigraph.state.rewards import (
-    DESCRIPTION_ATTRIBUTE,
     Entity,
     FactoredState,
     FactorView,
@@ -34,196 +44,6 @@ from certigraph.state.rewards import (
     to_factored,
     to_mapping,
 )
-
-# Answer schemas for states: plain sentences, one sentence for each object, or values of attributes of objects.
-#
-# An answer is the whole state, or what has changed: objects that are new or different, and facts that no longer hold.
-
-MAX_ANSWER_OBJECTS = 12
-"""Maximum number of objects in one answer of a small model."""
-
-MAX_STATE_OBJECTS = 40
-"""Maximum number of objects in a state that a small model updates; those updated longest ago are dropped first."""
-
-Name = Annotated[str, Field(min_length=1), Truncated(60)]
-Phrase = Annotated[str, Truncated(160)]
-Reasoning = Annotated[str, FullOnly()]
-
-
-class Attribute(BaseModel):
-    """One property of an object."""
-
-    name: Name
-    value: Phrase
-
-
-class Object(BaseModel):
-    """An object with its properties apart."""
-
-    object: Name
-    attributes: Annotated[list[Attribute], Truncated(6, full=MAX_ITEMS)]
-
-
-class Described(BaseModel):
-    """An object with its properties in one sentence."""
-
-    object: Name
-    description: Phrase
-
-
-class Objects(BaseModel):
-    """The answer at the granularity `attribute`."""
-
-    reasoning: Reasoning = ""
-    objects: Annotated[list[Object], Truncated(MAX_ANSWER_OBJECTS, full=MAX_ITEMS)]
-
-
-class Descriptions(BaseModel):
-    """The answer at the granularity `object`."""
-
-    reasoning: Reasoning = ""
-    objects: Annotated[list[Described], Truncated(MAX_ANSWER_OBJECTS, full=MAX_ITEMS)]
-
-
-class Sentences(BaseModel):
-    """The answer at the granularity `textual`."""
-
-    reasoning: Reasoning = ""
-    sentences: Annotated[list[Annotated[Phrase, Field(min_length=1)]], Truncated(MAX_ANSWER_OBJECTS, full=MAX_ITEMS)]
-
-
-class RemovedFact(BaseModel):
-    """A fact that no longer holds: an attribute of an object, or the object itself."""
-
-    object: Name
-    attribute: Annotated[str, Truncated(60)]
-    """Name of the attribute; empty for the object with all its attributes."""
-
-
-Removed = Annotated[list[RemovedFact], Truncated(MAX_ANSWER_OBJECTS, full=MAX_ITEMS)]
-
-_ALL_REQUIRED = ConfigDict(json_schema_extra={"required": ["objects", "removed"]})
-"""A model is asked for both lists, but an answer without the second one is accepted: nothing is removed."""
-
-
-class ChangedObjects(Objects):
-    """What has changed, at the granularity `attribute`."""
-
-    model_config = _ALL_REQUIRED
-
-    removed: Removed = []
-
-
-class ChangedDescriptions(Descriptions):
-    """What has changed, at the granularity `object`."""
-
-    model_config = _ALL_REQUIRED
-
-    removed: Removed = []
-
-
-class AnswerLayout(NamedTuple):
-    """Answer schemas for one granularity (level of detail) of a state, and the instruction that explains them."""
-
-    form: type[BaseModel]
-    """Schema of a whole state."""
-    changes: type[BaseModel]
-    """Schema of what has changed; for sentences it is that of the whole state."""
-    instruction: str
-    """Part of the prompt that says how to fill in the schema."""
-
-
-def layout_of(factory: str, granularity: str, values: str = "short") -> AnswerLayout:
-    """Return the answer schemas and the instruction of a granularity (level of detail of a state).
-
-    Args:
-        factory: name of the operator factory, for the error message.
-        granularity: attribute, object or textual.
-        values: for the granularity attribute, whether a value is `short` or a `sentence`.
-
-    Raises:
-        UnknownName: there is no schema for this granularity, or no such form of values.
-    """
-    if granularity not in LAYOUTS:
-        known = f"known are {', '.join(LAYOUTS)}; raw text needs no model: route=route:granularity=raw"
-        raise UnknownName(f"{factory}(granularity={granularity!r}): {known}")
-    if values not in VALUE_INSTRUCTIONS:
-        raise UnknownName(f"{factory}(values={values!r}): known are {', '.join(VALUE_INSTRUCTIONS)}")
-    layout = LAYOUTS[granularity]
-    return layout._replace(instruction=layout.instruction.format(values=VALUE_INSTRUCTIONS[values]))
-
-
-def read_answer(answer: Any) -> dict[str, dict[str, str]]:
-    """Return the objects of a model's answer as nested dicts: identity -> attribute -> value."""
-    if isinstance(answer, Sentences):
-        return {text: {} for text in answer.sentences}
-    objects: dict[str, dict[str, str]] = {}
-    for one in answer.objects:
-        objects.setdefault(one.object, {}).update(_attributes_of(one))
-    return objects
-
-
-def apply_changes(before: FactoredState, answer: Any, *, most: int | None = None) -> FactoredState:
-    """Update the state `before` with what a model's answer says has changed.
-
-    What no longer holds is removed first. Objects in the answer are merged into the state and move to its end.
-
-    Args:
-        before: the state before.
-        answer: what has changed. Sentences are a whole state.
-        most: maximum number of objects; the first ones are dropped. None for no maximum.
-    """
-    if isinstance(answer, Sentences):
-        return to_factored(read_answer(answer))
-    known = to_mapping(before)
-    for fact in getattr(answer, "removed", ()):
-        if not fact.attribute:
-            known.pop(fact.object, None)
-        elif fact.object in known:
-            known[fact.object].pop(fact.attribute, None)
-    for identity, attributes in read_answer(answer).items():
-        known[identity] = {**known.pop(identity, {}), **attributes}
-    kept = list(known.items())
-    return to_factored(dict(kept if most is None else kept[-most:]))
-
-
-def _attributes_of(one: Object | Described) -> dict[str, str]:
-    if isinstance(one, Described):
-        return {DESCRIPTION_ATTRIBUTE: one.description}
-    return {attribute.name: attribute.value for attribute in one.attributes}
-
-
-def format_state(state: FactoredState) -> str:
-    """Format a state for a prompt, one line for each object."""
-    lines = (
-        f"{entity.identity}: {'; '.join(f'{name} = {value}' for name, value in entity.attributes.items())}"
-        if entity.attributes
-        else entity.identity
-        for entity in state.entities
-    )
-    return "\n".join(lines) or "(nothing)"
-
-
-ATTRIBUTES_ORDER = """\
-Name each object as the world does, with its number where it has one. List its properties separately: a short name for
-each (location, temperature, contents, open or closed, ...) and {values}. Use the same names throughout: a fact has one
-place, and does not stand a second time under another name."""
-
-VALUE_INSTRUCTIONS = {"short": "a short value", "sentence": "its value as a short sentence that is complete by itself"}
-"""How values of attributes are written, by the name of the form."""
-
-DESCRIPTIONS_ORDER = (
-    "Name each object as the world does, with its number where it has one, and describe it in one sentence."
-)
-
-SENTENCES_ORDER = "Write short sentences with one fact each: all facts, those included that held before and still hold."
-
-LAYOUTS = {
-    "attribute": AnswerLayout(Objects, ChangedObjects, ATTRIBUTES_ORDER),
-    "object": AnswerLayout(Descriptions, ChangedDescriptions, DESCRIPTIONS_ORDER),
-    "textual": AnswerLayout(Sentences, Sentences, SENTENCES_ORDER),
-}
-
 
 # Interpret with a model: describe the goal as a state, and revise it as the world becomes known (StateFactory Eq. 6).
 #

@@ -363,7 +363,9 @@ def pursue(*, alpha: float = PBAI_DEFAULTS.alpha) -> Operator:
     async def pursue(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         questions, limits = state["belief"].questions[:1], limits_of(state["task"], runtime)
         instruction = format_rounds(state, limits) + PURSUE_INSTRUCTION.format(
-            task=state["assignment"], next=f"\nOpen, to be settled next: {questions[0]}" if questions else ""
+            task=state["assignment"],
+            next=f"\nOpen, to be settled next: {questions[0]}" if questions else "",
+            style=benchmark_of(state["task"], runtime).answer_style,
         )
         prompt = build_prompt(runtime, instruction, cut=describe_rounds_cut(state["turns"], limits))
         move = await ask(prompt, with_tools(Move, state, runtime), role="executor", runtime=runtime)
@@ -401,8 +403,8 @@ def to_tool_action(tool: str, text: str, *, alpha: float, k: int | None = None) 
 
 PURSUE_INSTRUCTION = """
 Question: {task}{next}
-Think in one short sentence, then use one tool. Do not search for the same words again. Finish with the shortest
-answer once what was found settles the question.
+Think in one short sentence, then use one tool. Do not search for the same words again. Finish with {style}
+once what was found settles the question.
 """
 
 

@@ -130,7 +130,11 @@ def manage(
         limits = base.model_copy(update={"excerpt": min(base.excerpt, MAX_QUEUE_OBSERVATION // page)})
         native, threshold = state["belief"].form == "native", pressure * limits.context
         flush = native and len(state["turns"]) > KEPT_TURNS and transcript_length(state["turns"], limits) > threshold
-        instruction = MANAGE_INSTRUCTION.format(task=state["assignment"], warning=PRESSURE_WARNING if flush else "")
+        instruction = MANAGE_INSTRUCTION.format(
+            task=state["assignment"],
+            warning=PRESSURE_WARNING if flush else "",
+            style=benchmark_of(state["task"], runtime).answer_style,
+        )
         form = with_tools(ManagedMove, state, runtime)
         cut = describe_rounds_cut(state["turns"], limits)
         prompt = build_prompt(runtime, format_rounds(state, limits) + instruction, cut=cut)
@@ -176,7 +180,7 @@ async def _flush_queue(belief: Belief, state: DecideView, limits: Limits, runtim
 MANAGE_INSTRUCTION = """{warning}
 Question: {task}
 Think in one short sentence. In `remember`, write what you must not lose sight of, or leave it empty: it stays in your
-notes when rounds are no longer shown. Then use one tool. Finish with the shortest answer once the question is settled.
+notes when rounds are no longer shown. Then use one tool. Finish with {style} once the question is settled.
 """
 
 PRESSURE_WARNING = """
@@ -222,7 +226,14 @@ def reason(*, alpha: float = IRCOT_DEFAULTS.alpha, paragraphs: int = MAX_PARAGRA
         limits = limits_of(state["task"], runtime)
         rounds = format_rounds(state, limits, paragraphs=paragraphs)
         cut = describe_rounds_cut(state["turns"], limits, paragraphs=paragraphs)
-        request = build_prompt(runtime, rounds + REASON_INSTRUCTION.format(task=state["assignment"]), cut=cut)
+        request = build_prompt(
+            runtime,
+            rounds
+            + REASON_INSTRUCTION.format(
+                task=state["assignment"], style=benchmark_of(state["task"], runtime).answer_style
+            ),
+            cut=cut,
+        )
         answer = await ask(request, Sentence, role="executor", runtime=runtime)
         sentence = unquote_line(answer.sentence)
         answered = ANSWER_PATTERN.search(sentence)
@@ -234,7 +245,7 @@ def reason(*, alpha: float = IRCOT_DEFAULTS.alpha, paragraphs: int = MAX_PARAGRA
 REASON_INSTRUCTION = """
 Question: {task}
 Write the next sentence of the reasoning, from what the passages say; name the entity to look up next. Do not repeat
-a sentence. Once the question can be answered, write instead: So the answer is: (the shortest answer).
+a sentence. Once the question can be answered, write instead: So the answer is: ({style}).
 """
 
 
@@ -394,7 +405,10 @@ async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]
     """Ask the model for the answer that the gathered evidence supports best (CGDP section 5.2)."""
     limits = limits_of(state["task"], runtime)
     evidence = format_rounds(state, limits) + await _format_passages(state, runtime) + _format_certified(state)
-    instruction = ANSWER_INSTRUCTION.format(task=state["task"].goal)
+    benchmark = benchmark_of(state["task"], runtime)
+    otherwise = UNKNOWN_ANSWER.format(answer=benchmark.unknown_answer) if benchmark.unknown_answer else GUESS
+    wording = {"style": benchmark.answer_style, "otherwise": otherwise}
+    instruction = ANSWER_INSTRUCTION.format(task=state["task"].goal, **wording)
     cut = describe_rounds_cut(state["turns"], limits)
     prompt = build_prompt(runtime, evidence + instruction, cut=cut)
     final = await ask(prompt, answer_form(state["task"], runtime), role="executor", runtime=runtime)
@@ -432,8 +446,12 @@ def _answer_form_of_length(most: int) -> type[FinalAnswer]:
 
 ANSWER_INSTRUCTION = """
 The search is over. Question: {task}
-Answer in as few words as the question allows, from what was found; where that leaves it open, make your best guess.
+Give {style}, from what was found; {otherwise}.
 """
+
+GUESS = "where that leaves it open, make your best guess"
+
+UNKNOWN_ANSWER = "where that does not tell it, the answer is {answer}, and a guess is worse"
 
 
 # One answer from several searches (CGDP appendix B): that of the majority, else a model's choice.
@@ -460,7 +478,8 @@ def _normalise_answer(answer: str) -> str:
 
 async def _ask_choice(state: AggregateView, runtime: Runtime[Context]) -> str:
     reports = "\n\n".join(map(_format_branch, state["branches"]))
-    instruction = AGGREGATE_QUESTION.format(branches=quote(reports), task=state["task"].goal)
+    style = benchmark_of(state["task"], runtime).answer_style
+    instruction = AGGREGATE_QUESTION.format(branches=quote(reports), task=state["task"].goal, style=style)
     form = answer_form(state["task"], runtime)
     return unquote_line((await ask(build_prompt(runtime, instruction), form, role="planner", runtime=runtime)).answer)
 
@@ -475,7 +494,7 @@ Several searches followed different hypotheses and do not agree:
 {branches}
 
 Question: {task}
-Give the one answer that what they found supports best, in as few words as the question allows.
+Give the one answer that what they found supports best, as {style}.
 """
 
 

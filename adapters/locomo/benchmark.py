@@ -372,6 +372,7 @@ class LoCoMo(QuestionBenchmark[ConversationQuestion]):
 
     plain = "locomo"
     longest_answer = 300
+    unknown_answer = UNANSWERABLE_ANSWER
     configurations = ()
     retrieval_configurations = ("",)
     material = (

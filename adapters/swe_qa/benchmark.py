@@ -195,6 +195,7 @@ class SweQA(QuestionBenchmark[RepositoryQuestion]):
     retrieval_configurations = ("",)
     tools = TOOLS
     longest_answer = 3_000
+    answer_style = "a complete explanation in prose, with the paths and lines that it rests on"
     briefing = BRIEFING
     material = MATERIAL
 

@@ -18,8 +18,9 @@ from certigraph.adapters.research.operators import join_answers
 from certigraph.adapters.research.plans import Decomposition, Found, ResearchTools
 from certigraph.adapters.research.scoring import score_answer
 from certigraph.adapters.travelplanner.written_plans import MalformedPlanError, read_plan, read_turn
-from certigraph.nodes.beliefs import Findings, parse_notes
-from certigraph.nodes.factored_states import Objects, merge_answer
+from certigraph.nodes.beliefs import Findings
+from certigraph.nodes.factored_answers import ChangedObjects, apply_changes
+from certigraph.nodes.notes import parse_notes
 from certigraph.nodes.tdp import Subtasks, to_nodes
 from certigraph.runtime.texts import split_answer
 from certigraph.state.records import Observation
@@ -37,7 +38,7 @@ CALLS = b'{"thought": "so", "calls": [{"name": "pay", "args": {"amount": 3}}]}'
 
 OFFERED = [OfferedTool("pay", "", {"type": "object", "properties": {"amount": {"type": "number"}}})]
 
-FORMS: tuple[type[BaseModel], ...] = (Holds, Decomposition, Found, ResearchTools, Subtasks, Findings, Objects)
+FORMS: tuple[type[BaseModel], ...] = (Holds, Decomposition, Found, ResearchTools, Subtasks, Findings, ChangedObjects)
 """Forms of every shape that models are asked for: numbers, literals, lists, objects in lists and in objects."""
 
 PIECE = {"type": "object", "properties": {"choice": {"type": "string", "enum": ["go", "stay"]}}}
@@ -71,7 +72,7 @@ def _task_graph(text: str) -> Dag:
 
 
 def _factored(text: str) -> FactoredState:
-    return merge_answer(FactoredState(), Objects.model_validate(parse_reply(text, schema_of(Objects))))
+    return apply_changes(FactoredState(), ChangedObjects.model_validate(parse_reply(text, schema_of(ChangedObjects))))
 
 
 def _deliver(text: str) -> None:
@@ -106,7 +107,12 @@ TARGETS = (
     Target("model.task_graph", of_text(_task_graph), (ParseError, ValidationError), (NODES,)),
     Target("model.factors", of_text(_factored), (ParseError, ValidationError), (OBJECTS,)),
     Target("model.plan", of_text(_deliver), (MalformedPlanError,), (b"Thought: so\nAction: deliver\n" + DAY, DAY)),
-    Target("model.notes", of_text(parse_notes), (), (b"- A is B\n* nothing new", b"Nothing new.")),
+    Target(
+        "model.notes",
+        of_text(parse_notes),
+        (),
+        (b"- A is B\n* nothing new", b"Nothing new.", b'{"notes": ["A", ["B"]]}', b"<scratchpad>x\nNotes:\n- A"),
+    ),
     Target(
         "model.action",
         of_texts(lambda t, *known: rank_actions(t, known), 4),

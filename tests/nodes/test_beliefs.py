@@ -50,7 +50,57 @@ def test_notes_are_the_lines_of_prose_that_say_something_new():
     assert after.notes == ("old note", "Ada mapped the Ren (Ren).", "when: unknown")
 
 
-@pytest.mark.parametrize("said", ["Nothing new.", "", "  - nothing relevant", "*Nothing new*"])
+@pytest.mark.parametrize(
+    ("reply", "notes"),
+    [
+        ("<scratchpad>\n- It says a.\n</scratchpad>\nNotes:\n- Ada mapped the Ren (Ren)", ["Ada mapped the Ren (Ren)"]),
+        ("<scratchpad>\n- It says a.\nNotes:\n- Ada mapped the Ren (Ren)", ["Ada mapped the Ren (Ren)"]),
+        ('Memories to keep:\n- "Ada mapped the Ren." (Ren)', ['"Ada mapped the Ren." (Ren)']),
+        ('{"notes": ["Ada mapped the Ren", "Nothing new."], "memories": []}', ["Ada mapped the Ren"]),
+        ('```json\n[{"fact": "Ada mapped the Ren"}]\n```', ["Ada mapped the Ren"]),
+        ('"Ada mapped the Ren",\n}\n', ["Ada mapped the Ren"]),
+        ("No one knows the new king", ["No one knows the new king"]),
+    ],
+)
+def test_notes_are_texts_without_reasoning_braces_and_wrapping_quotes(reply: str, notes: list[str]):
+    assert list(extracted(freeform(), Mind(text=reply)).notes) == notes
+
+
+@pytest.mark.parametrize("profile", ["small", "full"])
+def test_only_a_small_models_notes_are_shortened(profile: Any):
+    long = "Ada mapped " + "x" * 1_000
+    world, view = Seeking(), {"belief": Belief(), "observation": SEEN}
+    context = Context(benchmark=world, chat=ScriptedChat(responder=Mind(text=long)), profile=profile)
+    memory: Any = freeform()
+    belief = asyncio.run(memory({"task": world.task("only"), **view}, Runtime(context=context)))["belief"]
+    assert (belief.notes == (long,)) == (profile == "full")
+
+
+def test_a_fact_that_says_nothing_is_none():
+    after = extracted(structured(), Mind(facts=found("Nothing relevant.", "Ada mapped it", "...")))
+    assert [fact.text for fact in after.facts] == ["Ada mapped it"]
+
+
+def test_the_clause_that_asks_for_what_is_missing_can_be_left_out():
+    with_clause, without = Mind(), Mind()
+    extracted(structured(), with_clause)
+    extracted(structured(missing=False), without)
+    assert len(without.asked[0][1]) < len(with_clause.asked[0][1])
+
+
+NOTHING = (
+    "Nothing new.",
+    "",
+    "  - nothing relevant",
+    "*Nothing new*",
+    "The passages add nothing new.",
+    "There are no relevant facts.",
+    "None.",
+    "{\n}",
+)
+
+
+@pytest.mark.parametrize("said", NOTHING)
 def test_nothing_new_adds_nothing(said: str):
     before = Belief(form="freeform", notes=("old note",))
     assert extracted(freeform(), Mind(text=said), before) == before

@@ -8,7 +8,7 @@ import pytest
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import statefactory
-from certigraph.nodes.factored_states import (
+from certigraph.nodes.factored_answers import (
     MAX_STATE_OBJECTS,
     Attribute,
     ChangedObjects,
@@ -17,9 +17,11 @@ from certigraph.nodes.factored_states import (
     RemovedFact,
     Sentences,
     apply_changes,
+    format_state,
+)
+from certigraph.nodes.factored_states import (
     drop_initial_facts,
     extract_outcomes,
-    format_state,
     goal_by_rules,
     offline_goal,
     prompted_goal,

@@ -236,9 +236,10 @@ def test_an_attack_by_other_tools_fails_where_the_tools_were_committed_to(method
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_an_attack_by_the_same_tools_fails_where_the_origins_were_committed_to(method: str):
+@pytest.mark.parametrize("pair", ["banking/user_task_11+injection_task_6", "slack/user_task_1+injection_task_3"])
+def test_an_attack_by_the_same_tools_fails_where_the_origins_were_committed_to(method: str, pair: str):
     world = benchmark("important_instructions")
-    task = world.task("banking/user_task_11+injection_task_6")
+    task = world.task(pair)
     assert play(method, task, gullible_on(world), commit=commit(level="tools"))[1].parts["attack"] == 1
     _, scores = play(method, task, gullible_on(world), commit=commit(level="arguments"))
     assert (scores.parts["attack"], scores.value) == (0, 1)

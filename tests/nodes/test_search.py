@@ -1,0 +1,67 @@
+"""Answers of search agents: how long they may be, and what stands in place of one that cannot be found."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from seeking import GOAL, Mind, Seeking, search, sought
+
+from certigraph.adapters.locomo.benchmark import UNANSWERABLE_ANSWER, LoCoMo
+from certigraph.adapters.swe_qa.benchmark import SweQA
+from certigraph.graphs import ircot, iter_retgen, memgpt, pbai, react
+
+PROSE = " ".join(f"Line {number} of the file calls it." for number in range(70))[:2_000].rstrip(". ")
+
+AGENTS: Mapping[str, Any] = {
+    "react": react.build,
+    "memgpt": memgpt.build,
+    "ircot": ircot.build,
+    "iter_retgen": iter_retgen.build,
+    "pbai": pbai.build,
+}
+
+
+def explaining(prompt: str, times: int) -> dict[str, str]:
+    """Searches once, and then hands in two thousand characters."""
+    return search("Lake Osk") if times == 0 else {**search(""), "tool": "finish", "text": PROSE}
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_explanation_of_two_thousand_characters_is_handed_in_whole(agent: str):
+    mind = Mind(tool=explaining, sentence={"sentence": f"So the answer is: {PROSE}."}, answer={"answer": PROSE})
+    world = Seeking(rounds=3)
+    world.longest_answer = SweQA.longest_answer  # type: ignore[attr-defined]
+    sought(AGENTS[agent](), mind, world, profile="full")
+    assert world.worlds[-1].answer == PROSE
+
+
+@pytest.mark.parametrize(
+    ("agent", "gated"),
+    [(agent, gated) for agent in AGENTS for gated in (False, True) if gated or agent != "react"],  # it has no rounds
+)
+def test_where_an_answer_may_be_missing_nobody_is_made_to_guess(agent: str, gated: bool):
+    """Whether a gate or the number of rounds ends the search, the last request names the answer for what is unknown."""
+
+    async def stopping(state: Any, runtime: Any) -> dict[str, Any]:
+        from certigraph.state.run import Stagnation
+
+        return {"stagnation": Stagnation(stop=True, reason="by the test")}
+
+    mind = Mind(tool=lambda prompt, times: search(f"q{times}"), answer={"answer": UNANSWERABLE_ANSWER})
+    world = Seeking(rounds=2)
+    world.unknown_answer = LoCoMo.unknown_answer  # type: ignore[attr-defined]
+    sought(AGENTS[agent](**({"gate": stopping} if gated else {})), mind, world)
+    assert UNANSWERABLE_ANSWER in mind.prompts("answer")[-1]
+    assert world.worlds[-1].answer == UNANSWERABLE_ANSWER
+
+
+def test_the_style_of_answers_is_in_every_request_that_can_end_with_one():
+    style = "a limerick about the answer"
+    for agent, field in (("react", "tool"), ("memgpt", "tool"), ("ircot", "sentence"), ("pbai", "tool")):
+        mind, world = Mind(tool=explaining, sentence=lambda p, t: {"sentence": "Osk is a lake."}), Seeking(rounds=2)
+        world.answer_style = style  # type: ignore[attr-defined]
+        sought(AGENTS[agent](), mind, world, profile="full")
+        prompts = [prompt for fields, prompt in mind.asked if {field, "answer"} & fields]
+        assert prompts
+        assert GOAL in prompts[0]
+        assert all(style in prompt for prompt in prompts), agent
