@@ -63,7 +63,8 @@ def rewards() -> str:
 
 def _named(found: Any) -> dict[str, Any]:
     figures = {name: list(mean) for name, mean in found.figures.items()}
-    return {**found._asdict(), "figures": figures, "difference": found.difference and list(found.difference)}
+    difference = found.difference and list(found.difference)
+    return {**found._asdict(), "figures": figures, "difference": difference, "spent": found.spent.model_dump()}
 
 
 def search() -> str:
