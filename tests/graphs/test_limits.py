@@ -283,9 +283,14 @@ def test_episodes_that_use_up_their_steps_say_so(tmp_path: Path):
 # --- steps
 
 
+BY_RULES = ("extract=state_by_rules", "interpret=goal_by_rules")
+"""Swaps that read states without a model."""
+
+
 @pytest.mark.parametrize("graph", ["react", "plan_and_solve", "plan_and_act", "cot", "mcts", "sdp"])
 def test_a_run_that_uses_up_its_steps_says_so_and_goes_on_with_more(graph: str, tmp_path: Path):
-    stopped = limited(graph, tmp_path, "4-0", steps=2)
+    swaps = dict(map(parse_swap, BY_RULES if graph == "mcts" else ()))
+    stopped = limited(build_graph(graph, swaps), tmp_path, "4-0", steps=2)
     assert (stopped.ending, "--budget steps=4" in stopped.message) == ("limit:steps", True)
     chat = ScriptedChat(responder=answer_request)
     went_on = resume(stopped.folder, limits=Limits(steps=60), benchmark=BlocksWorld(), chat=chat)
