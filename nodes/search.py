@@ -513,19 +513,19 @@ async def unforced(state: ValidateView, runtime: Runtime[Context]) -> dict[str, 
 
 
 @factory
-def force_pass(validate: Operator = unforced, *, after: int = REJECTIONS) -> Operator:
-    """Let a refused finding pass, uncertified, once the validator has refused `after` others for the same step.
+def force_pass(validate: Operator = unforced, *, rejections: int = REJECTIONS) -> Operator:
+    """Let a refused finding pass, uncertified, if it is the `rejections`-th of its step in a row (SDP, appendix A.4).
 
     Raises:
-        UnknownName: `after` is not an integer of at least 0.
+        UnknownName: `rejections` is not an integer of at least 1.
     """
-    if not isinstance(after, int) or after < 0:
-        example = "validate=force_pass:after=2"
-        raise UnknownName(f"force_pass(after={after!r}): after must be an integer of at least 0, as in {example}")
+    if not isinstance(rejections, int) or rejections < 1:
+        problem = f"force_pass(rejections={rejections!r}): rejections must be an integer of at least 1"
+        raise UnknownName(f"{problem}, as in validate=force_pass:rejections=3")
 
     async def force_pass(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
         update = await call_operator(validate, state, runtime)
-        return {**update, "verdict": pass_refused(update["verdict"], state["observation"], after)}
+        return {**update, "verdict": pass_refused(update["verdict"], state["observation"], rejections)}
 
     return force_pass
 

@@ -145,9 +145,9 @@ def chosen_pages(answer: ResearchTools, urls: Sequence[str]) -> list[str]:
 # Realize (SDP Eq. 2) for research: the searches and pages of a step, and the answer from the findings.
 
 REJECTIONS = 2
-"""Number of refused findings of a step after which the second search provider is used too (SDP, appendix A.4).
+"""Number of consecutive refusals of a step's findings with which the last one passes uncertified (`pass_refused`).
 
-After so many refusals, a further refused finding passes uncertified (`pass_refused`).
+If it has no content, the next attempt uses the second search provider too (SDP, appendix A.4).
 """
 
 RETRY_TEMPERATURE = 0.3
@@ -282,14 +282,14 @@ def _format_notes(state: RealizeView | AnswerView) -> str:
 # certified.
 
 
-def pass_refused(verdict: Verdict, observation: Observation, after: int) -> Verdict:
-    """Accept a refused finding, marked as forced, after repeated refusals at the same step.
+def pass_refused(verdict: Verdict, observation: Observation, rejections: int) -> Verdict:
+    """Accept a refused finding, marked as forced, if it is at least the `rejections`-th of its step in a row.
 
-    At least `after` findings of the step must have been refused before, and this one must have a text and a source. The
-    number of refusals is taken from the observation, because Validate does not see the attempts.
+    The finding must have a text and a source. How many were refused before is taken from the observation, because
+    Validate does not see the attempts.
     """
-    rejected, finding = observation.data.get("rejected"), verdict.finding
-    if verdict.depth or finding is None or not isinstance(rejected, int) or rejected < after:
+    before, finding = observation.data.get("rejected"), verdict.finding
+    if verdict.depth or finding is None or not isinstance(before, int) or before + 1 < rejections:
         return verdict
     if not finding.sources or not finding.text or finding_weakness(finding.text):
         return verdict

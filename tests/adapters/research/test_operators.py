@@ -103,10 +103,16 @@ def test_sources_that_say_otherwise_are_kept_with_the_finding(tmp_path: Path):
     assert (found.sources, found.against, found.dispute) == ((HALL,), (HOUSE,), "350 seats")
 
 
-def test_two_refusals_bring_in_the_second_source_and_the_third_is_let_pass_uncertified(tmp_path: Path):
+def test_the_second_refusal_in_a_row_is_let_pass_uncertified(tmp_path: Path):
+    result = run_research(research_sdp(REFUSED), tmp_path)
+    assert [attempt.verdict.forced for attempt in result.state["attempts"][:2]] == ["", "force_pass"]
+
+
+def test_two_refusals_bring_in_the_second_source_where_the_third_is_let_pass(tmp_path: Path):
     second = SmallWeb({HALL: TEXT, HOUSE: TEXT}, name="other")
     queries = ({"queries": [f"glass {n}"], "pages": []} for n in itertools.count())
-    result = run_research(research_sdp({**REFUSED, "queries": lambda _: next(queries)}, second=second), tmp_path)
+    benchmark = research_sdp({**REFUSED, "queries": lambda _: next(queries)}, second=second)
+    result = run_research(benchmark, tmp_path, validate=force_pass(rejections=3))
     values = [a.action.args["elsewhere"] for a in result.state["attempts"][:3]]
     assert values == [False, False, True]
     assert second.searched
@@ -124,11 +130,11 @@ def test_what_was_forced_is_shown_as_uncertain_to_later_steps(tmp_path: Path):
 
 def test_what_is_drawn_from_a_forced_finding_is_not_certified_either(tmp_path: Path):
     plan = [{"kind": "collect", "goal": "The halls"}, {"kind": "compute", "goal": "Their seats together"}]
-    judged = itertools.chain([False] * 3, itertools.repeat(True))
+    judged = itertools.chain([False] * 2, itertools.repeat(True))
     mind = {"steps": {"steps": plan}, "adequate": lambda _: {"reason": "so it is", "adequate": next(judged)}}
     result = run_research(research_sdp(mind), tmp_path)
     assert [c.forced for c in result.certificates] == ["force_pass"] * 3
-    assert "rests on an uncertified finding" in result.state["attempts"][3].verdict.reason
+    assert "rests on an uncertified finding" in result.state["attempts"][2].verdict.reason
     assert result.terminated is False
 
 
@@ -139,18 +145,19 @@ def test_without_the_policy_nothing_uncertified_passes(tmp_path: Path):
     assert result.scores and result.scores.parts["answered"] == 0
 
 
-@pytest.mark.parametrize("after", [0, 1, 3])
-def test_the_policy_can_wait_for_fewer_or_more_refusals(after: int, tmp_path: Path):
+@pytest.mark.parametrize("rejections", [1, 2, 4])
+def test_the_policy_can_wait_for_fewer_or_more_refusals(rejections: int, tmp_path: Path):
     benchmark = research_sdp(REFUSED)
     benchmark.limits = benchmark.limits.model_copy(update={"attempts": 4})
-    result = run_research(benchmark, tmp_path, validate=force_pass(after=after))
-    assert [a.verdict.forced for a in result.state["attempts"]][: after + 1] == [*[""] * after, "force_pass"]
+    result = run_research(benchmark, tmp_path, validate=force_pass(rejections=rejections))
+    forced = [attempt.verdict.forced for attempt in result.state["attempts"]][:rejections]
+    assert forced == [*[""] * (rejections - 1), "force_pass"]
     assert result.state["verdict"].forced == "force_pass"
 
 
 def test_the_policy_takes_a_whole_number():
-    with pytest.raises(UnknownName, match="after"):
-        force_pass(after=-1)
+    with pytest.raises(UnknownName, match="rejections"):
+        force_pass(rejections=0)
 
 
 def test_three_weak_answers_end_in_the_closest_one_marked(tmp_path: Path):
