@@ -21,6 +21,7 @@ from rich.table import Table
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.files import replace_file
 from certigraph.adapters.protocols import Benchmark
+from certigraph.adapters.qa.benchmark import CORPUS, QuestionBenchmark
 from certigraph.evaluation.analyses.cgdp_frames import StudyFrames, create_replay_gates, frames_of
 from certigraph.evaluation.analyses.cgdp_runs import (
     ABLATIONS,
@@ -144,10 +145,15 @@ MAX_OPEN_ROWS = 16
 """Maximum number of rows of a table that is shown unfolded on the page; longer tables are folded."""
 
 
-def format_page(plan: ComparisonPlan, tables: Tables, drawings: Mapping[str, Markup], done: int) -> str:
+def format_page(plan: ComparisonPlan, tables: Tables, drawings: Mapping[str, Markup], done: int, note: str = "") -> str:
     """Format the HTML page of the study. It loads no other files and has no scripts; text from runs is escaped.
 
-    `done` is the number of finished runs.
+    Args:
+        plan: the plan of the study.
+        tables: the tables by name.
+        drawings: the figures by name.
+        done: number of finished runs.
+        note: what limits the meaning of the figures; empty for no note.
     """
     runs = sum(map(is_arm, plan.methods)) * len(plan.tasks) * plan.trials
     model = plan.outline.model
@@ -155,7 +161,8 @@ def format_page(plan: ComparisonPlan, tables: Tables, drawings: Mapping[str, Mar
     runs_done = f"{format_count(done, 'run')}{missing}"
     scope = f"{plan.benchmark}, {model}, {runs_done}{format_model_note(model.split(MODEL_SEPARATOR))}"
     title = join_markup(f"CGDP's study on {plan.benchmark}")
-    header = tag("header", tag("p", scope, class_="overline"), tag("h1", title))
+    limits = [tag("p", note, class_="key")] if note else []
+    header = tag("header", tag("p", scope, class_="overline"), tag("h1", title), *limits)
     always = {"errors"} if done else set()
     parts = [p for p in SECTIONS if always & {*p.tables} or any(not tables[name].empty for name in p.tables)]
     sections = [_section(part, tables, drawings) for part in parts] or [tag("section", tag("p", "nothing to tell yet"))]
@@ -282,7 +289,8 @@ def write_report(plan: ComparisonPlan, folder: Path, benchmark: Benchmark) -> St
         with replace_file(folder / f"{name}.csv") as draft:
             frame.map(escape_formula).to_csv(draft, index=False)
     with replace_file(folder / STUDY_PAGE) as draft:
-        page = format_page(plan, study.tables, _draw_figures(study.tables, folder), len(frames.episodes))
+        note = small_corpus_note(benchmark, plan.tasks)
+        page = format_page(plan, study.tables, _draw_figures(study.tables, folder), len(frames.episodes), note)
         draft.write_text(page, encoding="utf-8")
     return study
 
@@ -290,6 +298,30 @@ def write_report(plan: ComparisonPlan, folder: Path, benchmark: Benchmark) -> St
 def _draw_figures(tables: Tables, folder: Path) -> dict[str, Markup]:
     with mpl.rc_context(CHART_STYLE):
         return {name: save_drawing(draw(tables), folder / name) for name, draw in STUDY_FIGURES.items()}
+
+
+# Whether the corpus is large enough that new passages can tell anything.
+
+MIN_SEARCHES = 20
+"""Number of searches whose passages a corpus must be able to fill. With fewer, passages repeat whatever is asked."""
+
+
+def small_corpus_note(benchmark: Benchmark, tasks: Sequence[str]) -> str:
+    """Say so if the questions are searched in too few passages for the share of unique passages (UPR); else "".
+
+    UPR measures how much of a search is new, for which a corpus must be large (CGDP section 5.2).
+    """
+    if not isinstance(benchmark, QuestionBenchmark) or benchmark.retrieves:
+        return ""
+    passages, found = (
+        max((len(benchmark.gold(benchmark.task(id_)).passages) for id_ in tasks), default=0),
+        benchmark.limits.passages,
+    )
+    if not passages or passages >= MIN_SEARCHES * found:
+        return ""
+    few = f"{benchmark.name} searches the {passages} passages given with a question, {found} at a time"
+    effect = "so after a round or two nothing is new whatever is asked, and gates act on repeated queries alone"
+    return f"{few}, {effect}; study gates on {benchmark.plain}:{CORPUS}."
 
 
 # The tables for a terminal, or as one JSON object.
@@ -397,6 +429,8 @@ def run_command(order: ComparisonJob, folder: Path, *, at_once: int, report_only
     name, data = order.plan.benchmark, order.context.data
     benchmark = order.benchmark or load_benchmark(name, data, import_own=not report_only)
     check_takes_answers("study cgdp", benchmark)
+    if (note := small_corpus_note(benchmark, order.plan.tasks)) and not as_json:
+        typer.echo(note, err=True)
     if not report_only:
         run_comparison(order._replace(command=COMMAND), folder, at_once=at_once, silent=as_json)
     tables = write_report(order.plan, folder, benchmark).tables

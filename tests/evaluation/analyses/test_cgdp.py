@@ -15,10 +15,18 @@ import pytest
 from study_world import QUESTIONS, Riddles
 
 from certigraph.adapters import benchmarks
+from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.cli.evaluations import study_app
 from certigraph.evaluation import compare as comparing
-from certigraph.evaluation.analyses.cgdp import StudyReport, StudySelection, methods_of, run_command, write_report
+from certigraph.evaluation.analyses.cgdp import (
+    StudyReport,
+    StudySelection,
+    methods_of,
+    run_command,
+    small_corpus_note,
+    write_report,
+)
 from certigraph.evaluation.analyses.cgdp_frames import frames_of
 from certigraph.evaluation.analyses.cgdp_runs import (
     HARNESSES,
@@ -331,3 +339,11 @@ def test_a_folder_of_another_study_is_refused_with_the_studys_command(named: Non
     assert command(*line, "--limit", 1) == 0
     with pytest.raises(Fault, match=f"certigraph study cgdp --out {tmp_path}"):
         command(*line, "--limit", 2)
+
+
+def test_a_corpus_too_small_for_new_passages_is_named():
+    musique = load_benchmark("musique")
+    tasks = [task.id for task in musique.tasks()[:2]]
+    assert "musique:corpus" in small_corpus_note(musique, tasks)
+    assert small_corpus_note(load_benchmark("musique:corpus"), tasks) == ""
+    assert small_corpus_note(load_benchmark("locomo"), ["made-0/0"]) == ""
