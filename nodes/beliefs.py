@@ -370,14 +370,14 @@ Question that all of this is for: {task}
 First, in `reasoning`: what does the text just found state? Repeat its claims exactly: who did what, which thing is
 meant, which values. Then: which of them matter to the question and are not known yet, and do they settle one of the
 open questions?
-facts: the new claims, worded so that who and what they are about does not change; `source` is the title of the
-passage. None if the text says nothing new.
+facts: the new claims that matter to the question, worded so that who and what they are about does not change; `source`
+is the title of the passage. None if the text says nothing new.
 resolved: of the questions that are still open above, those which are now answered, word for word.
 questions: what else must be found out to answer the question, one thing each. None if nothing is missing.
 """
 
 MISSING_CLAUSE = """\
-State precisely what evidence is missing, and what was searched for and not found.
+Word the questions as precisely as what was found allows: state which evidence is missing and was not found.
 """
 
 FREEFORM_INSTRUCTION = """\
@@ -392,7 +392,7 @@ Notes:
 - a finding, worded so that who and what it is about does not change, with the title of its passage
 - what still has to be found out
 Memories to keep:
-- a passage that is worth keeping, quoted word for word, with its title
+- a passage whose very words matter, quoted, with its title; none that a note above covers
 If the text adds nothing, write after the scratchpad: Nothing new.
 """
 

@@ -7,7 +7,7 @@ and facts that no longer hold.
 
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from certigraph.adapters.models.schemas import MAX_ITEMS, FullOnly, Truncated
 from certigraph.state.records import UnknownName
@@ -101,6 +101,8 @@ class AnswerLayout(NamedTuple):
 
     form: type[BaseModel]
     """Schema of a whole state."""
+    facts: type[BaseModel]
+    """The same without reasoning, as a part of a larger answer."""
     changes: type[BaseModel]
     """Schema of what has changed; for sentences it is that of the whole state."""
     instruction: str
@@ -127,9 +129,14 @@ def layout_of(factory: str, granularity: str, values: str = "short") -> AnswerLa
     return layout._replace(instruction=layout.instruction.format(values=VALUE_INSTRUCTIONS[values]))
 
 
+def is_in_sentences(answer: BaseModel) -> bool:
+    """Return whether an answer is at the granularity `textual`."""
+    return "sentences" in type(answer).model_fields
+
+
 def read_answer(answer: Any) -> dict[str, dict[str, str]]:
     """Return the objects of a model's answer as nested dicts: identity -> attribute -> value."""
-    if isinstance(answer, Sentences):
+    if is_in_sentences(answer):
         return {text: {} for text in answer.sentences}
     objects: dict[str, dict[str, str]] = {}
     for one in answer.objects:
@@ -147,7 +154,7 @@ def apply_changes(before: FactoredState, answer: Any, *, most: int | None = None
         answer: what has changed. Sentences are a whole state.
         most: maximum number of objects; the first ones are dropped. None for no maximum.
     """
-    if isinstance(answer, Sentences):
+    if is_in_sentences(answer):
         return to_factored(read_answer(answer))
     known = to_mapping(before)
     for fact in getattr(answer, "removed", ()):
@@ -180,8 +187,10 @@ def format_state(state: FactoredState) -> str:
 
 ATTRIBUTES_ORDER = """\
 Name each object as the world does, with its number where it has one. List its properties separately: a short name for
-each (location, temperature, contents, open or closed, ...) and {values}. Use the same names throughout: a fact has one
-place, and does not stand a second time under another name."""
+each (location, temperature, state as open or closed, ...) and {values}. Use the names of properties that are in use
+already, and the wanted wording of a value where it says the same. A fact has one place: where a thing is stands at the
+thing itself, as its location (the agent, if it is carried), and not at what holds it; only what is seen to be empty has
+contents = nothing."""
 
 VALUE_INSTRUCTIONS = {"short": "a short value", "sentence": "its value as a short sentence that is complete by itself"}
 """How values of attributes are written, by the name of the form."""
@@ -192,8 +201,14 @@ DESCRIPTIONS_ORDER = (
 
 SENTENCES_ORDER = "Write short sentences with one fact each: all facts, those included that held before and still hold."
 
+
+def _without_reasoning(form: type[BaseModel]) -> type[BaseModel]:
+    fields: Any = {name: (field.annotation, field) for name, field in form.model_fields.items() if name != "reasoning"}
+    return create_model(form.__name__, **fields)
+
+
 LAYOUTS = {
-    "attribute": AnswerLayout(Objects, ChangedObjects, ATTRIBUTES_ORDER),
-    "object": AnswerLayout(Descriptions, ChangedDescriptions, DESCRIPTIONS_ORDER),
-    "textual": AnswerLayout(Sentences, Sentences, SENTENCES_ORDER),
+    "attribute": AnswerLayout(Objects, _without_reasoning(Objects), ChangedObjects, ATTRIBUTES_ORDER),
+    "object": AnswerLayout(Descriptions, _without_reasoning(Descriptions), ChangedDescriptions, DESCRIPTIONS_ORDER),
+    "textual": AnswerLayout(Sentences, _without_reasoning(Sentences), Sentences, SENTENCES_ORDER),
 }

@@ -156,8 +156,9 @@ def format_rounds(state: DecideView | AnswerView | GateView, limits: Limits, *, 
         paragraphs: maximum number of different passages; the latest ones are shown.
     """
     advice = shown_advice(state)
+    shown = "Rounds so far" if state["belief"].window is None else "Latest rounds"  # a memory stands for the others
     parts = [
-        ("Rounds so far, each action with what it brought up", _quoted_turns(state["turns"], limits, paragraphs)),
+        (f"{shown}, each action with what it brought up", _quoted_turns(state["turns"], limits, paragraphs)),
         ("Notes from earlier rounds", quote(state["belief"].text) if state["belief"].text else ""),
         ("To keep in mind", bullet_list(advice) if advice else ""),
     ]
