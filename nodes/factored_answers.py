@@ -188,9 +188,10 @@ def format_state(state: FactoredState) -> str:
 ATTRIBUTES_ORDER = """\
 Name each object as the world does, with its number where it has one. List its properties separately: a short name for
 each (location, temperature, state as open or closed, ...) and {values}. Use the names of properties that are in use
-already, and the wanted wording of a value where it says the same. A fact has one place: where a thing is stands at the
-thing itself, as its location (the agent, if it is carried), and not at what holds it; only what is seen to be empty has
-contents = nothing."""
+already, the world's own word for a condition that it names, and the wanted wording of a value where it says the same.
+A fact has one place: where a thing is stands at the thing itself, as its location (for what is carried, the agent or
+what the world names as holding it), and not at what holds it; only what is seen to be empty has contents = nothing.
+Where the world lists all that holds, what it no longer lists has ended."""
 
 VALUE_INSTRUCTIONS = {"short": "a short value", "sentence": "its value as a short sentence that is complete by itself"}
 """How values of attributes are written, by the name of the form."""

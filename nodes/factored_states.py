@@ -202,7 +202,7 @@ async def _factor_prompt(
         "Goal": state["task"].goal,
         **({"Earlier actions, oldest first": actions.text} if state["actions"] else {}),
         **parts,
-        **({"Considered actions, each with the world's answer": outcomes} if outcomes else newest),
+        **({"Considered actions, each with the answer that is predicted": outcomes} if outcomes else newest),
     }
     cut = tuple(f"the end of: {name}" for name, text in shown.items() if len(text) > most)
     user = "\n\n".join(f"{name}:\n{quote(text, most)}" for name, text in shown.items())
@@ -277,7 +277,7 @@ async def extract_outcomes(
     """
     layout, states = layout_of("extract_outcomes", "attribute"), list[FactoredState]()
     most = (await profile_of("extractor", runtime)).prompt_tokens // OUTCOMES_SHARE
-    system = f"{OUTCOMES_INSTRUCTION}\n{layout.instruction}\n{DATA_INSTRUCTION}"
+    system = f"{OUTCOMES_INSTRUCTION}\n{UPDATE_INSTRUCTIONS['whole']}\n{layout.instruction}\n{DATA_INSTRUCTION}"
     for group in _group_by_length([_format_outcome(one) for one in outcomes], most):
         parts, outcomes_text = _state_parts(state), numbered_list(group)
         prompt = await _factor_prompt(state, system, "extractor", runtime, parts, outcomes_text)
@@ -310,11 +310,11 @@ def _outcomes_form(count: int) -> type[BaseModel]:
 
 OUTCOMES_INSTRUCTION = """\
 You keep track of a world that is known by text alone: which objects there are, and what holds for each of them. You see
-the state now, and actions that are considered, each with what the world would answer. For each of them alone, taken
-from the state now, write the whole state after it, in their order: the objects that matter to the goal, those that it
-speaks of, what contains or hides them, and the agent. Write only what the answer shows, what follows from the action,
-and what holds now and would not change; what is wanted is no evidence. In `reasoning`, first quote what the answer
-shows that is new, and say which facts of the state now it would end."""
+the state before, and actions that are considered, each with the answer of the world that is predicted. For each of them
+alone, taken in the state before, write the state after it, in their order: the objects that matter to the goal, those
+that it speaks of, what contains or hides them, and the agent. Write only what the answer shows, what follows from the
+action, and what held before and would not change; what is wanted is no evidence. In `reasoning`, first quote what the
+answer shows that is new, and say which facts of the state before it would end."""
 
 STATE_INSTRUCTION = """\
 You keep track of a world that is known by text alone: which objects there are, and what holds for each of them now. You

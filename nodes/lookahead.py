@@ -289,8 +289,8 @@ def _predictions_form(count: int) -> type[BaseModel]:
 PREDICT_INSTRUCTION = """\
 Actions that are considered:
 {actions}
-For each of them alone, taken next from here, foretell what the world would answer, in its own wording and in one or two
-sentences: what is different afterwards, or that nothing is. One answer for each action, in their order."""
+For each of them alone, taken next from here, predict what the world would answer: in the wording of its answers so far,
+and as completely as it answers. One answer for each action, in their order."""
 
 
 # Appraise: rate each imagined outcome by StateFactory's reward (appendix C.6.2, Eq. 15).
@@ -374,8 +374,9 @@ def rank_appraisals(appraisals: Sequence[Appraisal]) -> list[Appraisal]:
 
 
 GAINS_INSTRUCTION = """\
-Actions to choose from, each with how much nearer to the goal it is predicted to bring the world; below zero it leads
-away, around zero it changes nothing that counts:"""
+Actions to choose from, each with an estimate of how much nearer to the goal it brings the world: the gain in similarity
+between the state that is predicted after it and the one that is wanted. An estimate can be wrong, most of all for a
+step that is necessary and seems to lead away; weigh it against your own reasoning:"""
 
 
 # Realize with StateFactory's reward: take the one of k actions whose imagined outcome is closest to the target.
