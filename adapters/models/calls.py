@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
@@ -63,7 +63,6 @@ def warn_scripted_default(model: str) -> None:
     warnings.warn(message, ScriptedModelWarning, stacklevel=2)
 
 
-@runtime_checkable
 class ModelsByRole(Protocol):
     """A model object for `Context.chat` that provides a different chat model for each role."""
 
@@ -100,9 +99,9 @@ async def profile_of(role: str, runtime: Runtime[Context]) -> ModelProfile:
 
 async def _model_by_name(role: str, context: Context) -> BaseChatModel:
     if context.chat is not None:
-        chat = context.chat
-        is_model = isinstance(chat, BaseChatModel)  # tested first: tests of protocols are slow
-        return chat.for_role(role) if not is_model and isinstance(chat, ModelsByRole) else chat
+        if not hasattr(context.chat, "for_role"):  # an `isinstance` of a protocol is slow
+            return cast(BaseChatModel, context.chat)
+        return cast(ModelsByRole, context.chat).for_role(role)
     name = context.roles.get(role, context.model)
     if is_scripted(name):
         if role not in context.roles and "model" not in context.model_fields_set:
