@@ -100,7 +100,7 @@ async def profile_of(role: str, runtime: Runtime[Context]) -> ModelProfile:
 async def _model_by_name(role: str, context: Context) -> BaseChatModel:
     if context.chat is not None:
         if not hasattr(context.chat, "for_role"):  # an `isinstance` of a protocol is slow
-            return cast(BaseChatModel, context.chat)
+            return context.chat
         return cast(ModelsByRole, context.chat).for_role(role)
     name = context.roles.get(role, context.model)
     if is_scripted(name):
