@@ -189,7 +189,7 @@ def swap_speaker(text: str, speakers: tuple[str, str]) -> str:
     if len(named) != 1:
         return ""
     other = speakers[1 - speakers.index(named[0])]
-    return _name_pattern(named[0]).sub(other, text)
+    return _name_pattern(named[0]).sub(lambda _: other, text)
 
 
 def _can_be_swapped(question: DialogueQuestion, conversation: Conversation) -> bool:

@@ -178,7 +178,8 @@ def _ends_of(words: str) -> Iterator[str]:
 
 def _replace_names(written: str, names: Mapping[str, str]) -> str:
     for words, name in names.items():
-        written = re.sub(rf"\b{re.escape(words)}\b", name, written, flags=re.IGNORECASE)
+        quoted = name.replace("\\", r"\\")
+        written = re.sub(rf"\b{re.escape(words)}\b", quoted, written, flags=re.IGNORECASE)
     return written
 
 

@@ -110,7 +110,7 @@ def _recipe_steps(ingredients: list[str], work: list[QuestStep]) -> Iterator[Que
 def _parse_step(piece: str, before: str) -> QuestStep | None:
     if piece.startswith(SUBORDINATE) or len(piece) > MAX_INSTRUCTION_CHARS:
         return None
-    text = IT_PATTERN.sub(rf"\1 the {before}", piece) if before else piece
+    text = IT_PATTERN.sub(lambda found: f"{found[1]} the {before}", piece) if before else piece
     for kind, pattern in COMPILED_PATTERNS:
         if match := pattern.fullmatch(text):
             parts = match.groupdict()

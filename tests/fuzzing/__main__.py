@@ -13,9 +13,10 @@ def main() -> int:
     parser.add_argument("target", nargs="*", help="such as model or model.json; all of them where none is named")
     parser.add_argument("--seconds", type=int, default=60, help="for each target")
     parser.add_argument("--inputs", type=int, default=-1, help="at most, for each target")
+    parser.add_argument("--seed", type=int, default=0, help="the same inputs each time; 0: others")
     arguments = parser.parse_args()
     found = 0
-    for outcome in campaign(arguments.target, Effort(arguments.seconds, arguments.inputs)):
+    for outcome in campaign(arguments.target, Effort(arguments.seconds, arguments.inputs, arguments.seed)):
         print(f"{outcome.name:28} {outcome.tried:>10,} inputs  {outcome.finding or 'nothing found'}", flush=True)
         if outcome.finding:
             found += 1

@@ -39,7 +39,11 @@ FOUND: Mapping[str, tuple[bytes, ...]] = {
     "seen.alfworld": (b"\x1e",),
     "seen.objective": (b"put the " * 5_000,),
     "seen.scienceworld": (several("", "look", "This room is called the kitchen. " + "a " * 30_000),),
-    "seen.textworld": (several("", "look", "the " * 20_000), several("insert the " * 5_000, "look", "")),
+    "seen.textworld": (
+        several("", "look", "the " * 20_000),
+        several("insert the " * 5_000, "look", ""),
+        several("take the k\\oy, then eat it", "look", ""),
+    ),
     "seen.webshop": (several("", "", "Page 1 (Total results: 50)\n" + "[button] B01 50)\n" * 5_000),),
     "questions.origins": (b"\xff",),
     "own.vectors": (b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, '" + b" " * 65 + b"\n",),

@@ -47,6 +47,7 @@ def fuzz(name: str, folder: Path, effort: Effort, corpus: Iterable[bytes] = ()) 
         (folder / f"seed-{number}").write_bytes(data)
     _speak_into(folder / "log")
     options = {"max_total_time": effort.seconds, "runs": effort.inputs, "max_len": LONGEST, "timeout": 60}
+    options |= {"seed": effort.seed}
     options |= {"rss_limit_mb": MEGABYTES, "print_final_stats": 1, "artifact_prefix": f"{folder}/"}
     arguments = [sys.argv[0], *(f"-{key}={value}" for key, value in options.items()), str(folder)]
 

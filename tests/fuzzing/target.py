@@ -21,6 +21,8 @@ class Effort(NamedTuple):
 
     seconds: int
     inputs: int = -1
+    seed: int = 0
+    """The same seed tries the same inputs; 0: others each time."""
 
 
 class Target(NamedTuple):
