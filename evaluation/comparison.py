@@ -200,6 +200,11 @@ IGNORED_FIELDS = {"versions", "machine", "created"}
 """Fields of a plan that may change between two calls."""
 
 
+def has_plan(folder: Path) -> bool:
+    """Return whether a folder holds a comparison."""
+    return (folder / PLAN_FILE).is_file()
+
+
 def read_plan(folder: Path) -> ComparisonPlan:
     """Read the plan of a folder. Raises Fault if there is none, or if it cannot be read."""
     path = folder / PLAN_FILE

@@ -5,6 +5,7 @@ the answers that are not in the file yet.
 """
 
 import json
+from asyncio import gather
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -389,6 +390,7 @@ def judge(
     out: Path,
     *,
     progress: JudgementListener | None = None,
+    at_once: int = 1,
 ) -> JudgingResult:
     """Judge the answers that have no judgement in the file yet.
 
@@ -398,13 +400,14 @@ def judge(
         context: model (for the role "judge"), budget of this call, and cache. `scripted:expert` only compares words.
         out: the file of judgements, to which new ones are appended.
         progress: called with every new judgement.
+        at_once: number of judgements at a time.
 
     Raises:
         Fault: the model failed, a library for the measures is missing, or a line of the file is not a judgement.
     """
     if is_scripted(context.roles.get("judge", context.model)):
         context = context.model_copy(update={"benchmark": WordJudge()})
-    judge_name = NO_JUDGE if isinstance(rubric, MeasureRubric) else _judge_name(context)
+    judge_name = judge_name_of(rubric, context)
     saved = {judgement.key: judgement for judgement in read_judgements(out)}
     keys = [(case.run, rubric.name, judge_name, case.answer) for case in cases]
     waiting = [case for case, key in zip(cases, keys, strict=True) if key not in saved]
@@ -416,7 +419,7 @@ def judge(
         if progress:
             progress(judgement)
 
-    stopped = run_blocking(_judge_cases(waiting, rubric, context, judge_name, listener))
+    stopped = run_blocking(_judge_cases(waiting, rubric, context, judge_name, listener, at_once))
     known = saved | {judgement.key: judgement for judgement in new}
     # a method's name depends on the other runs, so a saved judgement may have another one
     judgements = [
@@ -425,7 +428,10 @@ def judge(
     return JudgingResult(judgements, len(waiting) - len(new), stopped)
 
 
-def _judge_name(context: Context) -> str:
+def judge_name_of(rubric: Rubric | MeasureRubric, context: Context) -> str:
+    """Return the name of the judge in judgements by a rubric: its model's, or NO_JUDGE."""
+    if isinstance(rubric, MeasureRubric):
+        return NO_JUDGE
     named = context.roles.get("judge")
     return model_name(named) if named and context.chat is None else str(shareable_context(context)["model"])
 
@@ -436,14 +442,21 @@ async def _judge_cases(
     context: Context,
     judge_name: str,
     listener: JudgementListener,
+    at_once: int,
 ) -> LimitReached | None:
-    with metering(Meter("judge", context.budget)):
-        for case in cases:
+    waiting = iter(cases)
+
+    async def judge_next() -> LimitReached | None:
+        for case in waiting:
             try:
                 listener(await _make_judgement(case, rubric, context, judge_name))
             except LimitReached as limit:
                 return limit
-    return None
+        return None
+
+    with metering(Meter("judge", context.budget)):
+        stopped = await gather(*(judge_next() for _ in range(at_once)))
+    return next(filter(None, stopped), None)
 
 
 async def _make_judgement(

@@ -35,7 +35,9 @@ async def no_gate(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
 
 
 @factory
-def exhaustion_gate(*, jaccard: float = 0.6, upr: float = 0.3, patience: int = 2) -> Operator:
+def exhaustion_gate(
+    *, jaccard: float = 0.6, upr: float = 0.3, patience: int = 2, change: float | None = None
+) -> Operator:
     """Stop after `patience` rounds in a row that repeat an earlier action, nearly or exactly, and find little new.
 
     The defaults are CGDP's best setting over all search agents.
@@ -44,21 +46,30 @@ def exhaustion_gate(*, jaccard: float = 0.6, upr: float = 0.3, patience: int = 2
         jaccard: minimum Jaccard similarity of the round's action to a recent one (tau_J in CGDP).
         upr: maximum unique passage rate: the share of the round's passages that no earlier round has shown (tau_U).
         patience: number of such rounds in a row (p).
+        change: maximum share of the belief's items that are new in such a round (state difference, appendix G.4); None:
+            not checked. A memory that is no belief has no state difference.
 
     Raises:
         UnknownName: a threshold is outside [0, 1], or `patience` is below 1.
     """
-    _check_thresholds("exhaustion_gate", patience, jaccard=jaccard, upr=upr)
+    _check_thresholds("exhaustion_gate", patience, jaccard=jaccard, upr=upr, **_given(change=change))
 
     async def exhaustion_gate(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        stagnant = [r.jaccard >= jaccard and r.upr <= upr for r in state["rounds"]]
+        stagnant = [r.jaccard >= jaccard and r.upr <= upr and _is_settled(r, change) for r in state["rounds"]]
         return {"stagnation": _count_streak(state, stagnant, patience)}
 
     return exhaustion_gate
 
 
 @factory
-def smooth_gate(*, jaccard: float = 0.6, upr: float = 0.15, patience: int = 2, decay: float = 0.5) -> Operator:
+def smooth_gate(
+    *,
+    jaccard: float = 0.6,
+    upr: float = 0.15,
+    patience: int = 2,
+    decay: float = 0.5,
+    change: float | None = None,
+) -> Operator:
     """Stop as `exhaustion_gate` does, but by exponential moving averages of its two measures (CGDP appendix G.2).
 
     Searches stop finding new passages gradually, and averages are less sensitive to a single round.
@@ -68,18 +79,32 @@ def smooth_gate(*, jaccard: float = 0.6, upr: float = 0.15, patience: int = 2, d
         upr: maximum average unique passage rate: the share of passages that no earlier round has shown.
         patience: number of rounds in a row in which both averages are beyond these thresholds.
         decay: weight of the latest round in the averages, in (0, 1]; with 1 this is `exhaustion_gate`.
+        change: as in `exhaustion_gate`; it is not averaged.
 
     Raises:
         UnknownName: a threshold is outside [0, 1], `decay` outside (0, 1], or `patience` is below 1.
     """
-    _check_thresholds("smooth_gate", patience, jaccard=jaccard, upr=upr, decay=decay)
+    _check_thresholds("smooth_gate", patience, jaccard=jaccard, upr=upr, decay=decay, **_given(change=change))
 
     async def smooth_gate(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
         averages = list(_smoothed_signals(state["rounds"], decay))
-        counted = _count_streak(state, [similar >= jaccard and novel <= upr for similar, novel in averages], patience)
+        stagnant = [
+            similar >= jaccard and novel <= upr and _is_settled(latest, change)
+            for (similar, novel), latest in zip(averages, state["rounds"], strict=True)
+        ]
+        counted = _count_streak(state, stagnant, patience)
         return {"stagnation": counted.model_copy(update={"level": averages[-1][1]})}
 
     return smooth_gate
+
+
+def _is_settled(latest: SearchRound, change: float | None) -> bool:
+    """Return whether the belief changed no more in a round than a threshold allows."""
+    return change is None or latest.change is None or latest.change <= change
+
+
+def _given(**thresholds: float | None) -> dict[str, float]:
+    return {name: value for name, value in thresholds.items() if value is not None}
 
 
 def _smoothed_signals(rounds: Sequence[SearchRound], decay: float) -> Iterator[tuple[float, float]]:
@@ -135,15 +160,24 @@ SMOOTH_SETTINGS = tuple(product((0.5, 0.6, 0.7), (0.10, 0.15, 0.20), (2,)))
 """Settings of `smooth_gate`, each as (jaccard, upr, patience)."""
 
 
-def gate_grid() -> dict[str, Spec]:
+MAX_CHANGE = 0.1
+"""Maximum state difference of the settings that check it (CGDP appendix G.4, which does not give the value)."""
+
+
+def gate_grid(change: float | None = None) -> dict[str, Spec]:
     """Return all gate settings of the robustness sweep by label, each as a `Spec` (operator name and arguments).
 
     Labels begin with `f_` for `exhaustion_gate` and with `s_` for `smooth_gate`. The text of a spec is what the command
     line takes: `str(gate_grid()["f_j0.6_u0.3_p2"])` is `exhaustion_gate:jaccard=0.6,upr=0.3,patience=2`.
+
+    Args:
+        change: threshold of the state difference in all settings; None: it is not checked.
     """
-    discrete = {_setting_label("f", *setting): _gate_spec("exhaustion_gate", *setting) for setting in DISCRETE_SETTINGS}
-    return discrete | {
-        _setting_label("s", *setting): _gate_spec("smooth_gate", *setting) for setting in SMOOTH_SETTINGS
+    kinds = (("f", "exhaustion_gate", DISCRETE_SETTINGS), ("s", "smooth_gate", SMOOTH_SETTINGS))
+    return {
+        _setting_label(kind, *setting): _gate_spec(name, *setting, change=change)
+        for kind, name, settings in kinds
+        for setting in settings
     }
 
 
@@ -151,8 +185,8 @@ def _setting_label(kind: str, jaccard: float, upr: float, patience: int) -> str:
     return f"{kind}_j{jaccard:g}_u{upr:g}_p{patience}"
 
 
-def _gate_spec(name: str, jaccard: float, upr: float, patience: int) -> Spec:
-    return Spec(name=name, args={"jaccard": jaccard, "upr": upr, "patience": patience})
+def _gate_spec(name: str, jaccard: float, upr: float, patience: int, *, change: float | None) -> Spec:
+    return Spec(name=name, args={"jaccard": jaccard, "upr": upr, "patience": patience, **_given(change=change)})
 
 
 # Gap-aware stopping (CGDP appendix B): ask a model which predicates are unresolved, and stop when none is.

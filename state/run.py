@@ -247,6 +247,11 @@ class Belief(Record):
         return len(self.facts) + len(self.questions) + len(self.notes)
 
     @property
+    def entries(self) -> tuple[str, ...]:
+        """The texts of the entries that count against the belief's capacity."""
+        return (*(fact.text for fact in self.facts), *self.questions, *self.notes)
+
+    @property
     def text(self) -> str:
         """The belief as prompts show it; empty without any entry."""
         facts = [f"- {fact.text} ({fact.source})" if fact.source else f"- {fact.text}" for fact in self.facts]
@@ -269,6 +274,13 @@ class SearchRound(Record):
     """
     upr: float
     """Unique passage rate: the share of `chunks` that no previous round has shown; 0 if nothing was found."""
+    known: tuple[str, ...] = ()
+    """Digests of the items of the belief after the round; none for a memory that is no belief."""
+    change: float | None = None
+    """State difference: the share of the belief's items that it did not have a round earlier (CGDP appendix G.4).
+
+    0 for an empty belief; None for a memory that is no belief, such as `native`.
+    """
 
 
 class Stagnation(Record):
@@ -328,17 +340,34 @@ def shown_advice(view: Mapping[str, Any]) -> Sequence[str]:
     return advice
 
 
-def round_of(action: Action, observation: Observation, before: Sequence[SearchRound]) -> SearchRound:
-    """Compute the signals of progress of a round from its action, its observation and the rounds `before` it."""
+def round_of(
+    action: Action, observation: Observation, before: Sequence[SearchRound], belief: Belief | None = None
+) -> SearchRound:
+    """Compute the signals of progress of a round.
+
+    Args:
+        action: the round's action.
+        observation: what it brought up.
+        before: the rounds before it.
+        belief: the belief after the round.
+    """
     query, chunks = query_of(action), _chunks(observation)
     seen = set(chain.from_iterable(r.chunks for r in before))
+    held = belief if belief and belief.form in ("structured", "freeform") else None
+    known = tuple(map(_digest, held.entries)) if held else ()
     return SearchRound(
         action=query,
         chunks=chunks,
         glimpse=" ".join(observation.text.split())[:MAX_GLIMPSE],
         jaccard=max((jaccard(query, r.action) for r in before[-COMPARED_ROUNDS:]), default=0.0),
         upr=sum(chunk not in seen for chunk in chunks) / len(chunks) if chunks else 0.0,
+        known=known,
+        change=_share_of_new(known, before[-1].known if before else ()) if held else None,
     )
+
+
+def _share_of_new(texts: Sequence[str], earlier: Sequence[str]) -> float:
+    return sum(text not in earlier for text in texts) / len(texts) if texts else 0.0
 
 
 def jaccard(one: str, other: str) -> float:
@@ -357,7 +386,11 @@ def _chunks(observation: Observation) -> tuple[str, ...]:
     if observation.sources:
         return tuple(dict.fromkeys(observation.sources))
     lines: Iterable[str] = (line.strip() for line in re.split(r"[\n.]+", observation.text))
-    return tuple(dict.fromkeys(hashlib.sha256(line.encode()).hexdigest()[:8] for line in lines if line))
+    return tuple(dict.fromkeys(_digest(line) for line in lines if line))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 # State of the agents that act without predicates: ReAct, and what plan-and-solve adds to it.

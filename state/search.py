@@ -314,7 +314,9 @@ def gate_view(state: Any) -> GateView:
 
 def latest_round(state: Any) -> list[SearchRound]:
     """Return the round that has just ended, as a list of one; an empty list before the first action."""
-    return [round_of(state["action"], state["observation"], state["rounds"])] if state.get("action") else []
+    if not state.get("action"):
+        return []
+    return [round_of(state["action"], state["observation"], state["rounds"], belief_of(state))]
 
 
 def answer_view(state: Any) -> AnswerView:

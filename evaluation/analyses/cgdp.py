@@ -23,6 +23,14 @@ from certigraph.adapters.files import replace_file
 from certigraph.adapters.protocols import Benchmark
 from certigraph.adapters.qa.benchmark import CORPUS, QuestionBenchmark
 from certigraph.evaluation.analyses.cgdp_frames import StudyFrames, create_replay_gates, frames_of
+from certigraph.evaluation.analyses.cgdp_rubric import (
+    OWN,
+    RubricChoice,
+    StudyScores,
+    choose_rubric,
+    read_scores,
+    score_study,
+)
 from certigraph.evaluation.analyses.cgdp_runs import (
     ABLATIONS,
     GAPS,
@@ -59,6 +67,7 @@ from certigraph.evaluation.comparison_report import (
 from certigraph.evaluation.comparison_report import comparison_to_json as plain_comparison
 from certigraph.evaluation.comparison_report import write_comparison_report as report_comparison
 from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
+from certigraph.nodes.gates import MAX_CHANGE
 from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, html_table, join_markup, tag
 from certigraph.runtime.registry import check_takes_answers, parse_swap
 from certigraph.runtime.texts import format_count
@@ -79,8 +88,8 @@ class StudySection(NamedTuple):
 SECTIONS = (
     StudySection(
         "Scores and tokens",
-        "Means a run with 95 % intervals over tasks, methods as harness/memory; score is the benchmark's own, 0 to "
-        "100. Natural runs: what a shadow gate asked is left out.",
+        "Means a run with 95 % intervals over tasks, methods as harness/memory; score 0 to 100. Natural runs: what a "
+        "shadow gate asked is left out.",
         ("scores",),
     ),
     StudySection(
@@ -115,6 +124,19 @@ SECTIONS = (
         ("gate_replay",),
     ),
     StudySection(
+        "Settings that also check how much the belief changed",
+        f"The same replay with and without a third condition: at most {MAX_CHANGE:.0%} of the belief's items are new "
+        "in a stagnant round (columns with changed). Same: share of runs in which both fire after the same round or "
+        "neither does. Arms without a belief are left out.",
+        ("state_difference",),
+    ),
+    StudySection(
+        "Rounds",
+        "Search rounds of a run, mean with 95 % interval, and median. Below, what gates look at by round: mean unique "
+        "passage rate, and the shares of rounds that find little new (at most 0.3) or repeat an action (from 0.6).",
+        ("rounds_of_runs", "signals"),
+    ),
+    StudySection(
         "Prompts by round",
         "Prompt tokens of the agent's own question, over the runs that came so far; memory's own calls are left out.",
         ("prompts",),
@@ -133,6 +155,11 @@ SECTIONS = (
         ("hops", "differences_by_hops"),
     ),
     StudySection(
+        "Questions with and without an answer",
+        "Differences in score, left minus right, paired over tasks; families of tests are those of one kind.",
+        ("differences_by_answerable",),
+    ),
+    StudySection(
         "Gaps",
         f"Wrong: a score below {MIN_CORRECT_SCORE:g} of 1. "
         + " ".join(f"{gap.name}, {gap.definition}." for gap in GAPS),
@@ -145,7 +172,9 @@ MAX_OPEN_ROWS = 16
 """Maximum number of rows of a table that is shown unfolded on the page; longer tables are folded."""
 
 
-def format_page(plan: ComparisonPlan, tables: Tables, drawings: Mapping[str, Markup], done: int, note: str = "") -> str:
+def format_page(
+    plan: ComparisonPlan, tables: Tables, drawings: Mapping[str, Markup], done: int, notes: Sequence[str] = ()
+) -> str:
     """Format the HTML page of the study. It loads no other files and has no scripts; text from runs is escaped.
 
     Args:
@@ -153,7 +182,7 @@ def format_page(plan: ComparisonPlan, tables: Tables, drawings: Mapping[str, Mar
         tables: the tables by name.
         drawings: the figures by name.
         done: number of finished runs.
-        note: what limits the meaning of the figures; empty for no note.
+        notes: who scored, and what limits the meaning of the figures; empty ones are left out.
     """
     runs = sum(map(is_arm, plan.methods)) * len(plan.tasks) * plan.trials
     model = plan.outline.model
@@ -161,7 +190,7 @@ def format_page(plan: ComparisonPlan, tables: Tables, drawings: Mapping[str, Mar
     runs_done = f"{format_count(done, 'run')}{missing}"
     scope = f"{plan.benchmark}, {model}, {runs_done}{format_model_note(model.split(MODEL_SEPARATOR))}"
     title = join_markup(f"CGDP's study on {plan.benchmark}")
-    limits = [tag("p", note, class_="key")] if note else []
+    limits = [tag("p", note, class_="key") for note in notes if note]
     header = tag("header", tag("p", scope, class_="overline"), tag("h1", title), *limits)
     always = {"errors"} if done else set()
     parts = [p for p in SECTIONS if always & {*p.tables} or any(not tables[name].empty for name in p.tables)]
@@ -277,20 +306,24 @@ class StudyReport(NamedTuple):
     tables: Tables
 
 
-def write_report(plan: ComparisonPlan, folder: Path, benchmark: Benchmark) -> StudyReport:
+def write_report(
+    plan: ComparisonPlan, folder: Path, benchmark: Benchmark, scores: StudyScores | None = None
+) -> StudyReport:
     """Write the report of a CGDP study so far, and return its data frames and tables.
 
-    Writes `study.html`, `episodes.csv`, `rounds.csv`, `replays.csv`, a CSV for each table, and `quality` and `growth`
-    as PNG and SVG. Page and CSV files are replaced only when they are complete.
+    All tables and figures use `scores`, which are by a rubric; with None, the benchmark's scores. Writes `study.html`,
+    `episodes.csv`, `rounds.csv`, `replays.csv`, a CSV for each table, and `quality` and `growth` as PNG and SVG. Page
+    and CSV files are replaced only when they are complete.
     """
-    frames = frames_of(read_study_runs(plan, folder, benchmark), create_replay_gates())
+    judged = scores.by_answer if scores else None
+    frames = frames_of(read_study_runs(plan, folder, benchmark, judged), create_replay_gates())
     study = StudyReport(frames, {**tables_of(frames), "errors": error_table(plan, folder)})
     for name, frame in {**frames._asdict(), **study.tables}.items():
         with replace_file(folder / f"{name}.csv") as draft:
             frame.map(escape_formula).to_csv(draft, index=False)
     with replace_file(folder / STUDY_PAGE) as draft:
-        note = small_corpus_note(benchmark, plan.tasks)
-        page = format_page(plan, study.tables, _draw_figures(study.tables, folder), len(frames.episodes), note)
+        notes = (score_note(scores), small_corpus_note(benchmark, plan.tasks))
+        page = format_page(plan, study.tables, _draw_figures(study.tables, folder), len(frames.episodes), notes)
         draft.write_text(page, encoding="utf-8")
     return study
 
@@ -298,6 +331,14 @@ def write_report(plan: ComparisonPlan, folder: Path, benchmark: Benchmark) -> St
 def _draw_figures(tables: Tables, folder: Path) -> dict[str, Markup]:
     with mpl.rc_context(CHART_STYLE):
         return {name: save_drawing(draw(tables), folder / name) for name, draw in STUDY_FIGURES.items()}
+
+
+def score_note(scores: StudyScores | None) -> str:
+    """Say who scored the answers, and how many have no score yet."""
+    if scores is None:
+        return "Scores are the benchmark's own."
+    missing = f" {format_count(scores.left, 'answer')} without a score; their runs are left out." if scores.left else ""
+    return f"Scores are by the rubric {scores.rubric}, judged by {scores.judge}.{missing}"
 
 
 # Whether the corpus is large enough that new passages can tell anything.
@@ -345,10 +386,11 @@ def to_json(tables: Tables) -> dict[str, Any]:
     return {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
 
 
-def print_study(tables: Tables) -> None:
+def print_study(tables: Tables, scores: StudyScores | None = None) -> None:
     """Print the scores, the tables in PRINTED_TABLES and the table of gaps (kinds of failure) of the study."""
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
+    console.print(f"\n{score_note(scores)}", markup=False)
     for title, table in _terminal_tables(tables):
         console.print(f"\n{title}", style="bold", markup=False)
         console.print(table, markup=False)
@@ -375,6 +417,9 @@ def _terminal_table(frame: pd.DataFrame) -> Table:
 # The command `certigraph study cgdp`.
 
 COMMAND = "certigraph study cgdp"
+
+DEFAULT_BENCHMARK = f"musique:{CORPUS}"
+"""A corpus that is large enough for gates: the passages of all questions are searched together."""
 
 
 class StudySelection(NamedTuple):
@@ -413,38 +458,61 @@ def methods_of(selection: StudySelection) -> tuple[ComparedMethod, ...]:
     return (*methods, *parse_methods(selection.other_graphs))
 
 
-def run_command(order: ComparisonJob, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
+def run_command(
+    order: ComparisonJob,
+    folder: Path,
+    *,
+    at_once: int,
+    report_only: bool,
+    as_json: bool,
+    rubric: RubricChoice | None = None,
+) -> int:
     """Execute the unfinished runs of a CGDP study (not with `report_only`), write the report and print it.
 
-    The JSON output is one object: the tables by name, and under `comparison` the comparison with other graphs, if any.
+    The JSON output is one object: the tables by name, `scored` (who scored), and under `comparison` the comparison with
+    other graphs, if any.
+
+    Args:
+        order: the study.
+        folder: its folder.
+        at_once: number of runs, or of judgements, at a time.
+        report_only: whether to start no run and ask no judge.
+        as_json: whether to print JSON.
+        rubric: the rubric by which answers are scored, and who judges; None: as in the call before.
 
     Returns:
-        The exit status: 1 while runs are unfinished, else 0.
+        The exit status: 1 while runs are unfinished or answers not scored, else 0.
 
     Raises:
-        UnknownName: the benchmark does not take answers to questions.
+        UnknownName: the benchmark does not take answers to questions, or there is no such rubric.
         Interrupted: by Ctrl-C; the message has the command that resumes the study.
         Fault: as in `compare`.
     """
     name, data = order.plan.benchmark, order.context.data
     benchmark = order.benchmark or load_benchmark(name, data, import_own=not report_only)
     check_takes_answers("study cgdp", benchmark)
+    chosen = choose_rubric(folder, rubric)
     if (note := small_corpus_note(benchmark, order.plan.tasks)) and not as_json:
         typer.echo(note, err=True)
     if not report_only:
         run_comparison(order._replace(command=COMMAND), folder, at_once=at_once, silent=as_json)
-    tables = write_report(order.plan, folder, benchmark).tables
+    if report_only:
+        scores = read_scores(order, folder, benchmark, chosen)
+    else:
+        scores = score_study(order, folder, benchmark, chosen, at_once=at_once, silent=as_json)
+    tables = write_report(order.plan, folder, benchmark, scores).tables
     findings = None if all(map(is_arm, order.plan.methods)) else report_comparison(order.plan, folder)
     if as_json:
         compared = {"comparison": plain_comparison(findings.comparison, findings.estimates)} if findings else {}
-        typer.echo(json.dumps({**to_json(tables), **compared}, ensure_ascii=False))
+        scored = {"scored": scores.words if scores else OWN}
+        typer.echo(json.dumps({**to_json(tables), **scored, **compared}, ensure_ascii=False))
     else:
-        _print_report(tables, findings, folder)
-    return 1 if unfinished_cells(cells_of(order.plan, folder)) else 0
+        _print_report(tables, scores, findings, folder)
+    return 1 if unfinished_cells(cells_of(order.plan, folder)) or (scores and scores.left) else 0
 
 
-def _print_report(tables: Tables, findings: ComparisonResults | None, folder: Path) -> None:
-    print_study(tables)
+def _print_report(tables: Tables, scores: StudyScores | None, findings: ComparisonResults | None, folder: Path) -> None:
+    print_study(tables, scores)
     pages = [STUDY_PAGE]
     if findings:
         print_tables(findings.comparison, findings.estimates, as_json=False)

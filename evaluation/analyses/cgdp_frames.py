@@ -24,7 +24,7 @@ from certigraph.evaluation.analyses.cgdp_runs import (
     round_usage_of,
     tokens_of,
 )
-from certigraph.nodes.gates import gate_grid
+from certigraph.nodes.gates import MAX_CHANGE, gate_grid
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import build_operator
 from certigraph.runtime.registry import OPERATORS
@@ -41,8 +41,9 @@ from certigraph.state.trajectory import Event
 class GateReplay(NamedTuple):
     """Replay of one setting of the gate on one recorded run.
 
-    `fired` is the search round, from 1, after which the gate would have stopped the run; None: never. `saved` is the
-    number of tokens that this would have saved.
+    `setting` ends in WITH_CHANGE if the gate also checks how much the belief changed (CGDP appendix G.4). `fired` is
+    the search round, from 1, after which the gate would have stopped the run; None: never. `saved` is the number of
+    tokens that this would have saved.
     """
 
     setting: str
@@ -50,17 +51,27 @@ class GateReplay(NamedTuple):
     saved: int
 
 
+WITH_CHANGE = "_d"
+"""End of the labels of settings that check the state difference too."""
+
+
 def create_replay_gates() -> dict[str, Operator]:
     """Create a gate operator for each of the settings to replay (`certigraph.nodes.gates.gate_grid`), by label."""
-    return {label: build_operator(spec, OPERATORS) for label, spec in gate_grid().items()}
+    grid = {**gate_grid(), **{f"{label}{WITH_CHANGE}": spec for label, spec in gate_grid(MAX_CHANGE).items()}}
+    return {label: build_operator(spec, OPERATORS) for label, spec in grid.items()}
 
 
 def replays_of(seen: StudyRun, gates: Mapping[str, Operator]) -> list[GateReplay]:
-    """Replay every setting of the gate on a run that no gate stopped."""
+    """Replay every setting of the gate on a run that no gate stopped.
+
+    Settings that check the state difference are left out where the memory is no belief.
+    """
     natural = tokens_of([event for event in seen.events if event.node != GATE_NODE])
     opening = tokens_of([event for event in seen.events if event.node == "reset"])
     rounds = [spent.tokens for spent in round_usage_of(seen.events)]
-    fired = run_blocking(_fire_rounds(gates, seen))
+    has_changes = any(r.change is not None for r in seen.rounds)
+    chosen = {label: gate for label, gate in gates.items() if has_changes or not label.endswith(WITH_CHANGE)}
+    fired = run_blocking(_fire_rounds(chosen, seen))
     return [
         GateReplay(name, round_number, 0 if round_number is None else natural - opening - sum(rounds[:round_number]))
         for name, round_number in fired.items()
@@ -126,11 +137,8 @@ def _shadow_blend(seen: StudyRun) -> BlendedRun:
     if index is None:
         return BlendedRun(None, seen.score, seen.score, natural, tokens_of(seen.events), 0)
     event = seen.events[index]
-    stagnation = seen.state["stagnation"]
     blended_tokens, answer = tokens_of(seen.events[: index + 1]), _answer_tokens(event)
-    return BlendedRun(
-        _recorded_fire_round(event), seen.score, seen.judge(stagnation.answer or ""), natural, blended_tokens, answer
-    )
+    return BlendedRun(_recorded_fire_round(event), seen.score, seen.gate_score, natural, blended_tokens, answer)
 
 
 def _recorded_fire_round(event: Event) -> int | None:
@@ -212,15 +220,21 @@ EPISODE_COLUMNS: Columns = {
     **RUN_COLUMNS,
     "ending": "str",
     "score": "float64",
+    "benchmark_score": "float64",
     **dict.fromkeys(("rounds", "calls", "tokens", "prompt_tokens", "fired"), "Int64"),
     "blended_score": "float64",
     **dict.fromkeys(("blended_tokens", "answer_tokens"), "Int64"),
     **dict.fromkeys(("reorganisations", "reorganisation_calls", "reorganisation_tokens"), "Int64"),
     "artefact": "boolean",
     "hops": "Int64",
+    "answerable": "boolean",
     **dict.fromkeys((gap.name for gap in GAPS), "boolean"),
 }
-ROUND_COLUMNS: Columns = {**RUN_COLUMNS, **dict.fromkeys(("round", "agent", "memory_node", "tokens"), "Int64")}
+ROUND_COLUMNS: Columns = {
+    **RUN_COLUMNS,
+    **dict.fromkeys(("round", "agent", "memory_node", "tokens"), "Int64"),
+    **dict.fromkeys(("jaccard", "upr", "change"), "float64"),
+}
 REPLAY_COLUMNS: Columns = {**RUN_COLUMNS, "setting": "str", "fired": "Int64", "saved": "Int64", "tokens": "Int64"}
 
 
@@ -228,12 +242,13 @@ class StudyFrames(NamedTuple):
     """Three data frames about finished runs; each starts with the columns of RUN_COLUMNS.
 
     episodes: one row per run. `score` is that of the recorded run, and `blended_score` the score if a shadow gate had
-        stopped it, both from 0 to 100. `tokens`, `calls` and `prompt_tokens` are without the requests of a shadow gate.
-        `fired` is the search round, from 1, after which the gate fired; empty if it never fired. `rounds` is the number
-        of search rounds. `reorganisations` and `artefact` (see `BeliefCosts`) are empty for memory conditions that
-        cannot have them.
+        stopped it, both from 0 to 100 and by the rubric of the study; `benchmark_score` is the benchmark's own.
+        `tokens`, `calls` and `prompt_tokens` are without the requests of a shadow gate. `fired` is the search round,
+        from 1, after which the gate fired; empty if it never fired. `rounds` is the number of search rounds.
+        `reorganisations` and `artefact` (see `BeliefCosts`) are empty for memory conditions that cannot have them.
+        `answerable` is whether the question has an answer in the corpus.
     rounds: one row per search round: prompt tokens of the agent (`agent`) and of the memory (`memory_node`), and all
-        `tokens` except those of the gate.
+        `tokens` except those of the gate; and what gates look at (see `SearchRound`), empty for the final answer.
     replays: one row per run that no gate stopped and per other setting of the gate: the round after which the setting
         would have fired, and the tokens saved.
     """
@@ -278,6 +293,7 @@ def _episode_fields(seen: StudyRun) -> dict[str, Any]:
     return {
         "ending": seen.trajectory.ending,
         "score": 100 * seen.score,
+        "benchmark_score": 100 * seen.benchmark_score,
         "rounds": len(seen.rounds),
         "calls": sum(event.usage.calls for event in natural),
         "tokens": tokens_of(natural),
@@ -291,15 +307,20 @@ def _episode_fields(seen: StudyRun) -> dict[str, Any]:
         "reorganisation_tokens": upkeep.tokens,
         "artefact": upkeep.artefact,
         "hops": seen.truth.hops,
+        "answerable": seen.truth.answerable,
         **{gap.name: gap.shows(seen) for gap in GAPS},
     }
 
 
 def _round_rows(seen: StudyRun) -> list[dict[str, Any]]:
-    # the agent's decision to answer counts as one more round
+    # the agent's decision to answer counts as one more round, which has no signals
+    signals: Sequence[SearchRound | None] = [*seen.rounds, *[None] * len(seen.events)]
     return [
-        {"round": spent.number, "agent": spent.agent, "memory_node": spent.memory, "tokens": spent.tokens}
-        for spent in round_usage_of(seen.events)
+        {
+            **{"round": spent.number, "agent": spent.agent, "memory_node": spent.memory, "tokens": spent.tokens},
+            **(signal.model_dump(include={"jaccard", "upr", "change"}) if signal else {}),
+        }
+        for spent, signal in zip(round_usage_of(seen.events), signals, strict=False)
     ]
 
 

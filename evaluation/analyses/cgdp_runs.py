@@ -24,7 +24,17 @@ from certigraph.nodes.react import MAX_PARAGRAPHS, format_transcript
 from certigraph.nodes.slots import Spec
 from certigraph.runtime.registry import build_graph
 from certigraph.state.records import Task, UnknownName
-from certigraph.state.run import FINISH, Belief, SearchRound, Turn, belief_of, jaccard, parse_action, remembered_turns
+from certigraph.state.run import (
+    FINISH,
+    Belief,
+    SearchRound,
+    Stagnation,
+    Turn,
+    belief_of,
+    jaccard,
+    parse_action,
+    remembered_turns,
+)
 from certigraph.state.search import lines_with_sources
 from certigraph.state.trajectory import Event, Trajectory
 
@@ -196,7 +206,8 @@ def gold_support_of(benchmark: Any, task: Task) -> GoldSupport:
 class StudyRun(NamedTuple):
     """A finished run of the study. `state` is the graph's final state, and `truth` the gold data of the question.
 
-    `judge` is a function that scores an answer to the question, 0 to 1.
+    `judge` is a function that scores an answer to the question, 0 to 1. `judged` has the scores of the run's answers by
+    a rubric, 0 to 1; None: the benchmark scores them.
     """
 
     arm: StudyArm
@@ -206,6 +217,12 @@ class StudyRun(NamedTuple):
     truth: GoldSupport
     limits: Limits
     judge: Callable[[str], float]
+    judged: Mapping[str, float] | None = None
+
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        return self.trajectory.header.run_id
 
     @property
     def events(self) -> Sequence[Event]:
@@ -229,16 +246,40 @@ class StudyRun(NamedTuple):
         return belief_of(self.state)
 
     @property
-    def score(self) -> float:
+    def benchmark_score(self) -> float:
         """The benchmark's score of the run, 0 to 1; 0 for a run without a score."""
         footer = self.trajectory.footer
         return footer.scores.value if footer and footer.scores else 0.0
+
+    @property
+    def score(self) -> float:
+        """The score of the run in the study, 0 to 1: the benchmark's, or that by a rubric."""
+        return self.benchmark_score if self.judged is None else self.judged[self.answer]
+
+    @property
+    def gate_score(self) -> float:
+        """The score of `gate_answer` in the study, 0 to 1."""
+        answer = self.gate_answer or ""
+        return self.judge(answer) if self.judged is None else self.judged[answer]
 
     @property
     def answer(self) -> str:
         """The submitted answer; empty if there is none."""
         footer = self.trajectory.footer
         return str(footer.scores.answer or "") if footer and footer.scores else ""
+
+    @property
+    def gate_answer(self) -> str | None:
+        """The answer at which a shadow gate would have stopped the run; None: it would not have, or there is none."""
+        stagnation: Stagnation | None = self.state.get("stagnation")
+        if self.arm.gate != SHADOW or stagnation is None or stagnation.at is None:
+            return None
+        return stagnation.answer or ""
+
+    @property
+    def answers(self) -> Sequence[str]:
+        """The answers that have a score in the study: the submitted one, and `gate_answer` if it is another one."""
+        return tuple(dict.fromkeys((self.answer, *([] if self.gate_answer is None else [self.gate_answer]))))
 
     @property
     def forced(self) -> str:
@@ -267,13 +308,26 @@ def error_table(plan: ComparisonPlan, folder: Path) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["method", "ending", "count", "runs"])
 
 
-def read_study_runs(plan: ComparisonPlan, folder: Path, benchmark: Benchmark) -> Iterator[StudyRun]:
-    """Read the study's finished runs in the order of the plan."""
+def read_study_runs(
+    plan: ComparisonPlan,
+    folder: Path,
+    benchmark: Benchmark,
+    judged: Mapping[str, Mapping[str, float]] | None = None,
+) -> Iterator[StudyRun]:
+    """Read the study's finished runs in the order of the plan.
+
+    Args:
+        plan: the plan of the study.
+        folder: its folder.
+        benchmark: the benchmark, for the gold data.
+        judged: scores by a rubric, 0 to 1, by the run's id and the answer; a run is left out until all its answers are
+            scored. None: the benchmark's scores.
+    """
     live: Any = benchmark
     arms = plan.model_copy(update={"methods": tuple(filter(is_arm, plan.methods))})
     for cell, trajectory in finished_cells(arms, folder):
         task = trajectory.header.task
-        yield StudyRun(
+        seen = StudyRun(
             arm=arm_of(cell.method),
             trial=cell.trial,
             trajectory=trajectory,
@@ -281,7 +335,10 @@ def read_study_runs(plan: ComparisonPlan, folder: Path, benchmark: Benchmark) ->
             truth=gold_support_of(live, task),
             limits=plan.limits,
             judge=lambda answer, task=task: live.score_answer(task, answer).value,  # type: ignore[misc]
+            judged=None if judged is None else judged.get(trajectory.header.run_id, {}),
         )
+        if seen.judged is None or all(answer in seen.judged for answer in seen.answers):
+            yield seen
 
 
 # Tokens of each round of a run.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from certigraph.evaluation.analyses.cgdp_frames import StudyFrames
+from certigraph.evaluation.analyses.cgdp_frames import WITH_CHANGE, StudyFrames
 from certigraph.evaluation.analyses.cgdp_runs import (
     FREEFORM,
     GAPS,
@@ -92,9 +92,21 @@ def difference_table_by_hops(episodes: pd.DataFrame) -> pd.DataFrame:
 
     P-values are adjusted within each number of hops.
     """
-    by_hops = episodes.dropna(subset=["hops"]).groupby("hops")
-    tables = [difference_table(rows, ["score"]).assign(hops=hops) for hops, rows in by_hops]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*EFFECT_COLUMNS, "hops"])
+    return _differences_by(episodes.dropna(subset=["hops"]), "hops")
+
+
+def difference_table_by_answerable(episodes: pd.DataFrame) -> pd.DataFrame:
+    """Compute the differences in score separately for questions with and without an answer (CGDP, table 9).
+
+    The table is empty unless the study has both kinds. P-values are adjusted within each kind.
+    """
+    both = episodes["answerable"].nunique() > 1
+    return _differences_by(episodes if both else episodes.head(0), "answerable")
+
+
+def _differences_by(episodes: pd.DataFrame, column: str) -> pd.DataFrame:
+    tables = [difference_table(rows, ["score"]).assign(**{column: value}) for value, rows in episodes.groupby(column)]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*EFFECT_COLUMNS, column])
 
 
 def paired_difference(left: Mapping[str, Sequence[float]], right: Mapping[str, Sequence[float]]) -> Difference:
@@ -180,18 +192,44 @@ def replay_table(replays: pd.DataFrame) -> pd.DataFrame:
     `saving` is the percentage of tokens saved. It is too high by the cost of the gate's final answers, which a replay
     does not know.
     """
+    plain = replays[~replays["setting"].str.endswith(WITH_CHANGE)]
     lines = [
-        {
-            "setting": setting,
-            "method": method,
-            "n": len(rows),
-            "fire": float(rows["fired"].notna().mean()),
-            "mean_round": _mean(rows["fired"]),
-            "saving": PERCENT * float(rows["saved"].sum()) / max(float(rows["tokens"].sum()), 1.0),
-        }
-        for (setting, method), rows in replays.groupby(["setting", "method"], sort=False)
+        {"setting": setting, "method": method, "n": len(rows), **_replay_fields(rows)}
+        for (setting, method), rows in plain.groupby(["setting", "method"], sort=False)
     ]
-    return pd.DataFrame(lines, columns=["setting", "method", "n", "fire", "mean_round", "saving"])
+    return pd.DataFrame(lines, columns=["setting", "method", "n", *REPLAY_FIGURES])
+
+
+REPLAY_FIGURES = ("fire", "mean_round", "saving")
+
+
+def _replay_fields(rows: pd.DataFrame) -> dict[str, object]:
+    return {
+        "fire": float(rows["fired"].notna().mean()),
+        "mean_round": _mean(rows["fired"]),
+        "saving": PERCENT * float(rows["saved"].sum()) / max(float(rows["tokens"].sum()), 1.0),
+    }
+
+
+def state_difference_table(replays: pd.DataFrame) -> pd.DataFrame:
+    """Compare each setting of the gate with the same one that also checks how much the belief changed (CGDP, G.4).
+
+    `same` is the share of runs in which both fire after the same round, or neither fires. `fire`, `mean_round` and
+    `saving` are as in `replay_table`; those of the second setting end in `_changed`. Arms without a belief are left
+    out.
+    """
+    checked = replays[replays["setting"].str.endswith(WITH_CHANGE)]
+    plain = replays.set_index(["setting", "method", "run"])
+    lines = []
+    for (setting, method), rows in checked.groupby(["setting", "method"], sort=False):
+        label = str(setting).removesuffix(WITH_CHANGE)
+        paired = plain.loc[[(label, method, run) for run in rows["run"]]]
+        same = paired["fired"].fillna(0).to_numpy() == rows["fired"].fillna(0).to_numpy()
+        changed = {f"{name}_changed": value for name, value in _replay_fields(rows).items()}
+        figures = {"n": len(rows), "same": float(same.mean()), **_replay_fields(paired), **changed}
+        lines.append({"setting": label, "method": method, **figures})
+    changed_figures = (f"{name}_changed" for name in REPLAY_FIGURES)
+    return pd.DataFrame(lines, columns=["setting", "method", "n", "same", *REPLAY_FIGURES, *changed_figures])
 
 
 def saving_of(rows: pd.DataFrame) -> tuple[float, float | None, float | None]:
@@ -332,6 +370,13 @@ def hops_table(frames: StudyFrames) -> pd.DataFrame:
     return compute_by_group(known, [*ARM_COLUMNS, "hops"], partial(_average, "score", 100.0))
 
 
+def round_table(frames: StudyFrames) -> pd.DataFrame:
+    """Compute the mean search rounds of each arm with their interval, and the median (CGDP, table 14)."""
+    means = compute_by_group(frames.episodes, ARM_COLUMNS, partial(_average, "rounds", None))
+    medians = frames.episodes.groupby("method", sort=False)["rounds"].median().astype(float)
+    return means.assign(median=means["method"].map(medians))
+
+
 def reorganisation_table(frames: StudyFrames) -> pd.DataFrame:
     """Compute what it cost each arm to reorganise beliefs (CGDP, H.4).
 
@@ -381,6 +426,23 @@ def prompt_table(frames: StudyFrames) -> pd.DataFrame:
     return compute_by_group(frames.rounds, [*ARM_COLUMNS, "round"], partial(_average, "agent", None))
 
 
+STALE_UPR, SIMILAR_ACTION = 0.3, 0.6
+"""Thresholds of the default gate: a round at or below the first finds little new, one from the second on repeats."""
+
+
+def signal_table(frames: StudyFrames) -> pd.DataFrame:
+    """Compute what gates look at, by search round: unique passage rate, and shares of rounds beyond the thresholds.
+
+    `upr` is the mean with its interval, `stale` the share of rounds that find little new, `repeated` the share that
+    repeat an action.
+    """
+    known = frames.rounds.dropna(subset=["upr"])
+    means = compute_by_group(known, [*ARM_COLUMNS, "round"], partial(_average, "upr", None))
+    flags = known.assign(stale=known["upr"] <= STALE_UPR, repeated=known["jaccard"] >= SIMILAR_ACTION)
+    shares = flags.groupby([*ARM_COLUMNS, "round"], sort=False, as_index=False)[["stale", "repeated"]].mean()
+    return means.merge(shares, on=[*ARM_COLUMNS, "round"], how="left") if len(means) else means
+
+
 TABLES: dict[str, Callable[[StudyFrames], pd.DataFrame]] = {
     "scores": score_table,
     "differences": lambda frames: difference_table(frames.episodes),
@@ -388,10 +450,14 @@ TABLES: dict[str, Callable[[StudyFrames], pd.DataFrame]] = {
     "gate_by_memory": lambda frames: gate_table_by_memory(frames.episodes),
     "fire_rounds": lambda frames: fire_round_table(frames.episodes),
     "gate_replay": lambda frames: replay_table(frames.replays),
+    "state_difference": lambda frames: state_difference_table(frames.replays),
     "reorganisation": reorganisation_table,
     "artefacts": artefact_table,
     "hops": hops_table,
     "differences_by_hops": lambda frames: difference_table_by_hops(frames.episodes),
+    "differences_by_answerable": lambda frames: difference_table_by_answerable(frames.episodes),
+    "rounds_of_runs": round_table,
+    "signals": signal_table,
     "gaps": gap_table,
     "prompts": prompt_table,
     "pareto": lambda frames: pareto_table(frames.episodes),

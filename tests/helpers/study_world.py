@@ -40,6 +40,11 @@ class Gold(Record):
     titles: tuple[str, ...]
     answerable: bool = True
 
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The reference answers."""
+        return (self.answer,)
+
 
 class GoldHop(Record):
     """A gold step, as search benchmarks name it."""

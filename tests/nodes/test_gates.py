@@ -33,6 +33,7 @@ from certigraph.state.certified_states import CertifiedState
 from certigraph.state.records import Action, Observation, UnknownName
 from certigraph.state.run import (
     Belief,
+    BelievedFact,
     Evidence,
     SearchRound,
     Stagnation,
@@ -103,6 +104,31 @@ def test_a_search_that_brings_more_new_than_old_is_never_stopped(found: list[tup
         observation = Observation(text="\n".join(ids), sources=ids)
         rounds.append(round_of(Action(text=query), observation, rounds))
     assert not any(stops(exhaustion_gate(jaccard=0, patience=1), [(r.jaccard, r.upr) for r in rounds]))
+
+
+def test_a_round_tells_how_much_of_the_belief_is_new():
+    def belief(*facts: str, questions: tuple[str, ...] = ()) -> Belief:
+        return Belief(form="structured", facts=tuple(BelievedFact(text=fact) for fact in facts), questions=questions)
+
+    rounds: list[SearchRound] = []
+    held = [belief("a"), belief("a", "b"), belief("a", "b"), belief("b", "c", "d", questions=("e",)), belief()]
+    for one in held:
+        rounds.append(round_of(Action(text="q"), Observation(text="p"), rounds, one))
+    assert [r.change for r in rounds] == [1.0, 0.5, 0.0, 0.75, 0.0]
+    assert round_of(Action(text="q"), Observation(text="p"), rounds, Belief()).change is None
+
+
+@pytest.mark.parametrize("make", [exhaustion_gate, smooth_gate])
+def test_a_gate_may_ask_that_the_belief_stands_still_too(make: Any):
+    def stops_with(changes: list[float | None], **thresholds: float) -> list[bool]:
+        rounds = [SearchRound(action="a", chunks=(), jaccard=1, upr=0, change=change) for change in changes]
+        gate = make(patience=1, upr=1.0, **thresholds)
+        return [judged(gate, rounds[: n + 1], Stagnation()).stop for n in range(1, len(rounds))]
+
+    assert stops_with([0.0, 0.5, 0.1, None], change=0.1) == [False, True, True]
+    assert stops_with([0.0, 0.5, 0.1, None]) == [True, True, True]
+    with pytest.raises(UnknownName, match="change=2"):
+        make(change=2)
 
 
 @pytest.mark.parametrize("patience", [1, 2, 4])

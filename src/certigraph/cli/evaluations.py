@@ -335,6 +335,11 @@ def cgdp_command(
         Names, typer.Option("--beside", metavar="GRAPH", help="Also run this graph, such as sdp.")
     ] = None,
     ablate: Annotated[Literal["alpha", "k", "depth"] | None, typer.Option(help="An ablation of appendix H.")] = None,
+    rubric: Annotated[
+        str | None,
+        typer.Option(help="Who scores: own (the benchmark's), or a rubric: cgdp, swe-qa, tdp, strings, similarity."),
+    ] = None,
+    judge: Annotated[str, typer.Option(metavar="MODEL", help="Who judges by the rubric; by default --model.")] = "",
     split: Split = "",
     task: Tasks = None,
     limit: Limit = 0,
@@ -352,10 +357,13 @@ def cgdp_command(
     """Run CGDP's study of search agents, memory and gates. The same options, or --out alone, resume it."""
     check_evaluation_packages("studies", *TABLE_PACKAGES)
     from certigraph.cli.output import announce_source
-    from certigraph.evaluation.analyses.cgdp import StudySelection, methods_of, run_command
+    from certigraph.evaluation.analyses.cgdp import DEFAULT_BENCHMARK, StudySelection, methods_of, run_command
+    from certigraph.evaluation.analyses.cgdp_rubric import RubricChoice
     from certigraph.evaluation.compare import Choice, build_job, load_job
+    from certigraph.evaluation.comparison import has_plan
     from certigraph.runtime.registry import create_context
 
+    on = on or (None if has_plan(out) or report_only else DEFAULT_BENCHMARK)
     if on and not report_only:
         selection = StudySelection(
             harness or (), memory or (), gate or ("shadow",), ablate or "", other_graphs or (), gate_operator
@@ -366,7 +374,11 @@ def cgdp_command(
         given = build_job(methods, on, Choice(task or [], split, limit), context)
     else:
         given = load_job(out, report_only=report_only)
-    raise typer.Exit(run_command(given, out, at_once=at_once, report_only=report_only, as_json=as_json))
+    if judge and not rubric:
+        raise UnknownName(f"--judge {judge} judges by a rubric: add --rubric cgdp")
+    choice = RubricChoice(rubric=rubric, judge=judge) if rubric else None
+    done = run_command(given, out, at_once=at_once, report_only=report_only, as_json=as_json, rubric=choice)
+    raise typer.Exit(done)
 
 
 @study_app.command("tdp")

@@ -172,13 +172,20 @@ def test_a_replay_of_the_gate_that_ran_fires_where_it_did(whole: tuple[StudyRepo
     replays = whole[0].frames.replays
     mine = replays[(replays["method"] == "ircot/native") & (replays["setting"] == "f_j0.6_u0.3_p2")].set_index("task")
     rows = episodes(whole[0], "ircot/native")
-    assert replays["setting"].nunique() == 16
+    assert whole[0].tables["gate_replay"]["setting"].nunique() == 16
     assert mine["fired"].equals(rows["fired"].rename("fired"))
     unpaid = rows.loc["looped", "blended_tokens"] - rows.loc["looped", "answer_tokens"]
     assert mine.loc["looped", "saved"] == rows.loc["looped", "tokens"] - unpaid
 
 
 # --- what runs went through
+
+
+def test_what_gates_look_at_is_told_by_round(whole: tuple[StudyReport, Path]):
+    rows = whole[0].tables["signals"]
+    rounds = rows[rows["method"] == "ircot/native"].set_index("round")
+    assert (rounds.loc[1, "value"], rounds.loc[1, "stale"]) == (1.0, 0.0)
+    assert (rounds.loc[3, "value"], rounds.loc[3, "stale"], rounds.loc[3, "repeated"]) == (0.0, 1.0, 1.0)  # looped
 
 
 def test_each_question_shows_its_gap(whole: tuple[StudyReport, Path]):

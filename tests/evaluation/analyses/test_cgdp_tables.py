@@ -5,11 +5,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from certigraph.evaluation.analyses.cgdp_frames import EPISODE_COLUMNS, belief_costs_of
+from certigraph.evaluation.analyses.cgdp_frames import EPISODE_COLUMNS, REPLAY_COLUMNS, StudyFrames, belief_costs_of
 from certigraph.evaluation.analyses.cgdp_runs import RoundUsage, StudyArm, round_usage_of
 from certigraph.evaluation.analyses.cgdp_tables import (
     ParetoPoint,
     difference_table,
+    difference_table_by_answerable,
     difference_table_by_hops,
     format_cell,
     frontier_flags,
@@ -17,7 +18,10 @@ from certigraph.evaluation.analyses.cgdp_tables import (
     pairs_of,
     pareto_table,
     readable_table,
+    replay_table,
+    round_table,
     saving_of,
+    state_difference_table,
 )
 from certigraph.state.records import Usage
 from certigraph.state.run import Belief
@@ -79,6 +83,39 @@ def test_each_number_of_hops_is_a_family():
 
 
 # --- the gate
+
+
+def test_questions_with_and_without_an_answer_are_families_of_their_own():
+    rows = [
+        episode(arm, f"{kind}{n}", score=score + 10.0 * n, answerable=answerable)
+        for answerable, kind, scores in ((True, "a", (40.0, 60.0)), (False, "u", (20.0, 90.0)))
+        for arm, score in zip((NATIVE, FREE), scores, strict=True)
+        for n in range(3)
+    ]
+    table = difference_table_by_answerable(frame(*rows)).set_index("answerable")
+    assert table["difference"].to_dict() == {False: pytest.approx(70.0), True: pytest.approx(20.0)}
+    only_answerable = [row for row in rows if row["answerable"]]
+    assert difference_table_by_answerable(frame(*only_answerable)).empty
+
+
+def test_rounds_have_a_mean_and_a_median():
+    rows = [episode(NATIVE, f"t{n}", rounds=rounds) for n, rounds in enumerate((1, 2, 9))]
+    empty = pd.DataFrame()
+    [row] = round_table(StudyFrames(frame(*rows), empty, empty)).to_dict("records")
+    assert (row["value"], row["median"]) == (4.0, 2.0)
+
+
+def test_settings_that_check_the_belief_are_compared_with_the_same_that_do_not():
+    def replay(run: str, setting: str, fired: int | None, saved: int) -> dict[str, Any]:
+        return {**episode(FREE, run), "run": run, "setting": setting, "fired": fired, "saved": saved, "tokens": 100}
+
+    rows = [replay("a", "f", 3, 40), replay("a", "f_d", 3, 40), replay("b", "f", 2, 60), replay("b", "f_d", None, 0)]
+    rows.append({**replay("c", "f", 2, 50), "method": NATIVE.name})  # no belief, so nothing to compare
+    replays = pd.DataFrame(rows, columns=list(REPLAY_COLUMNS), dtype="object").astype(dict(REPLAY_COLUMNS))
+    [row] = state_difference_table(replays).to_dict("records")
+    assert (row["setting"], row["n"], row["same"]) == ("f", 2, 0.5)
+    assert (row["fire"], row["fire_changed"], row["saving"], row["saving_changed"]) == (1.0, 0.5, 50.0, 20.0)
+    assert set(replay_table(replays)["setting"]) == {"f"}
 
 
 def test_savings_are_net_and_may_be_losses():
