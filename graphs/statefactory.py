@@ -2,7 +2,7 @@
 
 For each step of a recorded trajectory, `extract` describes the world as a state (objects with attributes), `interpret`
 describes the goal as such a state, and `route` computes the reward: the share of the goal state that the world's state
-fulfils. Worlds whose text follows templates are parsed by rules, other worlds by a model.
+fulfils. A model reads both; rules of the world do where they are named, or where a script takes the model's place.
 """
 
 from typing import TypedDict, Unpack
