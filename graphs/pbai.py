@@ -17,7 +17,7 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, assemble
 from certigraph.nodes import beliefs, react
-from certigraph.nodes.beliefs import native, with_memory
+from certigraph.nodes.beliefs import native, structured, with_memory
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.gates import exhaustion_gate, no_gate
 from certigraph.nodes.react import PBAI_DEFAULTS, pursue
@@ -147,6 +147,9 @@ def after_act(state: State) -> str:
 def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[SearchOperators]) -> Assembly:
     """Return the graph before it is compiled, so that it can be extended: `builder().insert(...)`.
 
+    By default the belief is structured and begins with the question; `exhaustion_gate` and the agent end the search.
+    Algorithm 1 ends it when the belief satisfies the question: `gate=either(satisfied_gate(), exhaustion_gate())`.
+
     Args:
         schemas: schemas with which the graph is extended.
         **operators: operators by slot, as in `build`.
@@ -155,7 +158,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[SearchOperators])
         TypeError: a keyword names no slot.
         UnknownName: there is no memory of that name.
     """
-    defaults = SearchOperators(memory="structured", gate=exhaustion_gate())
+    defaults = SearchOperators(memory=structured(start="question"), gate=exhaustion_gate())
     return search_loop_builder(pursue(), {**defaults, **operators}, rounds=PBAI_DEFAULTS.rounds, schemas=schemas)
 
 

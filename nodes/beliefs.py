@@ -1,12 +1,11 @@
 """Operators that keep a belief: what a search agent remembers (CGDP sections 5.1 and 6.2, appendices B and E).
 
-There are four memory operators: `native`, `lobotomized`, `structured` and `freeform`. `grounded` and `filtered` wrap
-any of them. The file begins with the slots `memory`, `gate`, `answer` and `deliver`, which any graph may have.
+There are four memory operators: `native`, `lobotomized`, `structured` and `freeform`; operators that check what they
+keep are in `nodes.belief_checks`. The file begins with the slots `memory`, `gate`, `answer` and `deliver`, which any
+graph may have.
 """
 
-import re
-from asyncio import gather
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
@@ -14,14 +13,13 @@ from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.models.calls import ask, ask_text, profile_of
-from certigraph.adapters.models.prompts import Prompt, build_prompt, clip, numbered_list, quote
+from certigraph.adapters.models.prompts import Prompt, build_prompt, clip, quote
 from certigraph.adapters.models.schemas import FullOnly, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.notes import is_fact, parse_notes
-from certigraph.nodes.operators import call_operator
 from certigraph.nodes.react import ACT, DECIDE
 from certigraph.nodes.slots import Slot, Update, factory
-from certigraph.state.records import Action, Observation, Task, UnknownName
+from certigraph.state.records import Action, Task, UnknownName
 from certigraph.state.run import (
     FINISH,
     Belief,
@@ -255,6 +253,10 @@ Models do not repeat a question word for word.
 """
 
 
+STARTS = ("empty", "question")
+"""What a structured belief begins with."""
+
+
 class Findings(BaseModel):
     """The model's answer to structured extraction."""
 
@@ -271,6 +273,7 @@ def structured(
     trigger: int = REORGANISE_ABOVE,
     window: int = VISIBLE_TURNS,
     missing: bool = True,
+    start: str = "empty",
 ) -> Operator:
     """Keep a belief of facts with their sources and of open questions; a model updates it after each observation.
 
@@ -282,14 +285,21 @@ def structured(
         window: number of latest turns that the agent sees in addition to the belief.
         missing: whether the model is asked to state precisely what was not found. This clause makes models write facts
             such as "no evidence for ...", which CGDP's table 4 counts.
+        start: the belief before the first observation: `empty`, or `question`, in which the task itself is the open
+            question (b_0 in CGDP Algorithm 1), so that `satisfied_gate` can tell when it is answered.
 
     Raises:
-        UnknownName: `target` is below 1 or above `trigger`, or `window` is negative.
+        UnknownName: `target` is below 1 or above `trigger`, `window` is negative, or there is no such `start`.
     """
     check_sizes("structured", target, trigger, window)
+    if start not in STARTS:
+        raise UnknownName(f"structured(start={start!r}): known are {', '.join(STARTS)}")
 
     async def structured(state: MemoryView, runtime: Runtime[Context]) -> dict[str, Any]:
+        root = " ".join(state["task"].goal.split()) if start == "question" else ""
         before = _belief_of_form(state["belief"], "structured", window)
+        if root and state["belief"].form != "structured":
+            before = before.model_copy(update={"questions": (root,)})
         if not state["observation"].text.strip():
             return {"belief": before}
         wording = STRUCTURED_INSTRUCTION + (MISSING_CLAUSE if missing else "")
@@ -298,7 +308,11 @@ def structured(
             _extraction_prompt(state, runtime, instruction), Findings, role="extractor", runtime=runtime
         )
         belief = update_belief(before, findings)
-        return {"belief": await reorganise_belief(belief, state["task"], runtime, target=target, trigger=trigger)}
+        # The task itself is the last of the open questions, after the ones that lead to it, and is never curated away.
+        is_open = root in belief.questions
+        belief = _with_questions(belief, (question for question in belief.questions if question != root))
+        belief = await reorganise_belief(belief, state["task"], runtime, target=target, trigger=trigger)
+        return {"belief": _with_questions(belief, (*belief.questions, root)) if is_open else belief}
 
     return structured
 
@@ -343,6 +357,10 @@ def update_belief(before: Belief, found: Findings) -> Belief:
     new_questions = (" ".join(question.split()) for question in found.questions)
     questions = (*still_open, *_new_texts(filter(None, new_questions), before.questions))
     return before.model_copy(update={"facts": (*before.facts, *facts), "questions": questions})
+
+
+def _with_questions(belief: Belief, questions: Iterable[str]) -> Belief:
+    return belief.model_copy(update={"questions": tuple(questions)})
 
 
 def _belief_of_form(belief: Belief, form: BeliefForm, window: int) -> Belief:
@@ -453,134 +471,3 @@ def to_memory(memory: Operator | str) -> Operator:
     if memory not in MEMORIES:
         raise UnknownName(f"no memory condition {memory!r}; known: {', '.join(MEMORIES)}, or give your own operator")
     return MEMORIES[memory]()
-
-
-# Entity-grounded extraction with an alignment check (CGDP appendix B), against evidence about the wrong entity (G7).
-
-NAME_PATTERN = re.compile(r"\b(?:[A-Z]\w+|\d+)\b")
-"""Matches what names an entity: capitalised words and numbers. The first word of a sentence may match by accident."""
-
-
-class Alignment(BaseModel):
-    """The model's answer."""
-
-    reason: Annotated[str, Truncated(200)]
-    aligned: bool
-
-
-@factory
-def grounded(memory: Operator | str) -> Operator:
-    """Wrap a memory operator: check each new fact or note, and drop it if it is unsupported or about the wrong entity.
-
-    The first check needs no model: names and numbers of the item must occur in the observation, the question or the
-    belief. In the second check a model decides, with one call for each item, whether the item is about the entity in
-    question or about one that leads to it. Items that are reworded when the belief is shortened are checked again.
-    """
-    memory = to_memory(memory)
-
-    async def grounded(state: MemoryView, runtime: Runtime[Context]) -> dict[str, Any]:
-        belief: Belief = (await call_operator(memory, state, runtime))["belief"]
-        before = set(_belief_texts(state["belief"]))
-        new = [text for text in _belief_texts(belief) if text not in before]
-        checks = await gather(*(_is_grounded(text, state, runtime) for text in new))
-        refused = {text for text, grounded_item in zip(new, checks, strict=True) if not grounded_item}
-        facts = tuple(fact for fact in belief.facts if fact.text not in refused)
-        notes = tuple(note for note in belief.notes if note not in refused)
-        return {"belief": belief.model_copy(update={"facts": facts, "notes": notes})}
-
-    return grounded
-
-
-def is_anchored(text: str, *sources: str) -> bool:
-    """Return whether every name and number in `text` occurs in `sources`. A capitalised first word is ignored."""
-    known = set(re.findall(r"\w+", " ".join(sources).casefold()))
-    names = [match[0] for match in NAME_PATTERN.finditer(text) if match.start() or match[0].isdigit()]
-    return all(name.casefold() in known for name in names)
-
-
-def _belief_texts(belief: Belief) -> Iterator[str]:
-    yield from (fact.text for fact in belief.facts)
-    yield from belief.notes
-
-
-async def _is_grounded(text: str, state: MemoryView, runtime: Runtime[Context]) -> bool:
-    goal, text_seen = state["task"].goal, state["observation"].text
-    if not is_anchored(text, text_seen, goal, state["belief"].text):
-        return False
-    passages = quote(text_seen, limits_of(state["task"], runtime).context)
-    instruction = GROUND_QUESTION.format(passages=passages, task=goal, text=quote(text))
-    prompt, about = build_prompt(runtime, instruction), {"item": text}
-    return (await ask(prompt, Alignment, role="validator", runtime=runtime, about=about)).aligned
-
-
-GROUND_QUESTION = """\
-Passages:
-{passages}
-
-Question: {task}
-
-Taken from the passages:
-{text}
-
-Do the passages say this of the very person, place or thing that it names? And is that the one that the question asks
-about, or one that leads to it? A statement about someone else with the same role is not aligned.
-"""
-
-
-# Observation filtering (CGDP appendix B): remove irrelevant lines before they reach the belief.
-
-MAX_FILTER_LINE = 240
-"""Maximum number of characters of a line in the prompt: enough to recognise what it is about."""
-
-
-class Kept(BaseModel):
-    """The model's answer: numbers of lines, from 1."""
-
-    keep: Annotated[list[int], Truncated(50)]
-
-
-@factory
-def filtered(memory: Operator | str) -> Operator:
-    """Wrap a memory operator so that it sees only the lines of an observation that may matter to the question.
-
-    A model chooses the lines by number. If it chooses none, the memory gets an empty observation. An observation of one
-    line is not filtered.
-    """
-    memory = to_memory(memory)
-
-    async def filtered(state: MemoryView, runtime: Runtime[Context]) -> dict[str, Any]:
-        observation = state["observation"]
-        lines = observation.text.splitlines()
-        if len(lines) < 2:
-            return await call_operator(memory, state, runtime)
-        characters = limits_of(state["task"], runtime).context
-        shown = quote(numbered_list(clip(line, MAX_FILTER_LINE) for line in lines), characters)
-        instruction = FILTER_QUESTION.format(
-            lines=shown, known=quote(state["belief"].text or "(nothing)"), task=state["task"].goal
-        )
-        answer = await ask(build_prompt(runtime, instruction), Kept, role="extractor", runtime=runtime)
-        return await call_operator(
-            memory, {**state, "observation": _keep_lines(observation, lines, set(answer.keep))}, runtime
-        )
-
-    return filtered
-
-
-def _keep_lines(observation: Observation, lines: list[str], keep: set[int]) -> Observation:
-    indices = [number for number in range(len(lines)) if number + 1 in keep]
-    listed = lines_with_sources(observation.text, observation.sources)
-    sources = observation.sources if listed is None else tuple(listed[n][0] for n in indices)
-    return observation.model_copy(update={"text": "\n".join(lines[n] for n in indices), "sources": sources})
-
-
-FILTER_QUESTION = """\
-Just found:
-{lines}
-
-Known already:
-{known}
-
-Question that all of this is for: {task}
-Give the numbers of the lines that may matter to the question, directly or as a step towards it. Leave out what
-clearly does not; where you are unsure, keep the line.
-"""

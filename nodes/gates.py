@@ -1,7 +1,8 @@
 """Gates: operators that decide in each round whether to stop a search (CGDP section 5.2, appendices B, E.4 and G.2).
 
-`exhaustion_gate` and `smooth_gate` decide by rules, `gap_gate` and `judged_gate` ask a model. `either` combines two
-gates, `resampling` gives a new direction instead of stopping, and `shadow` only records when a gate would have stopped.
+`exhaustion_gate` and `smooth_gate` decide by rules, `gap_gate`, `satisfied_gate` and `judged_gate` ask a model.
+`either` combines two gates, `resampling` gives a new direction instead of stopping, and `shadow` only records when a
+gate would have stopped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from pydantic import BaseModel, Field
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote
-from certigraph.adapters.models.schemas import Truncated
+from certigraph.adapters.models.schemas import FullOnly, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.react import describe_rounds_cut, format_rounds
@@ -247,6 +248,52 @@ Question: {task}
 What the question needs to know, and what was found does not settle yet, is unresolved: name each as a short question,
 the most important first. Do not count as settled what was only assumed. Then say whether the question can be answered
 from what was found.
+"""
+
+
+# The stop of CGDP's Algorithm 1: the belief satisfies the question.
+
+
+class Satisfied(BaseModel):
+    """The model's answer."""
+
+    reasoning: Annotated[str, FullOnly()] = ""
+    satisfied: bool
+
+
+@factory
+def satisfied_gate() -> Operator:
+    """Stop once the belief satisfies the question (CGDP Algorithm 1, the condition of the loop).
+
+    A structured belief tells by itself: it has facts, and no question is open any more. Let it begin with the question,
+    `memory=structured:start=question`. With other memories a model is asked whether what is known answers the question.
+    To stop exhausted searches too: `either(satisfied_gate(), exhaustion_gate())`.
+    """
+
+    async def satisfied_gate(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
+        belief = state["belief"]
+        if belief.form == "structured":
+            settled = bool(belief.facts) and not belief.questions
+        else:
+            settled = await _is_satisfied(state, runtime)
+        reason = "what is known answers the question" if settled else ""
+        return {"stagnation": Stagnation(stop=settled, reason=reason)}
+
+    return satisfied_gate
+
+
+async def _is_satisfied(state: GateView, runtime: Runtime[Context]) -> bool:
+    limits, belief = limits_of(state["task"], runtime), state["belief"].text
+    known = f"{quote(belief)}\n" if belief else format_rounds(state, limits)
+    cut = () if belief else describe_rounds_cut(state["turns"], limits)
+    prompt = build_prompt(runtime, known + SATISFIED_INSTRUCTION.format(task=state["task"].goal), cut=cut)
+    return (await ask(prompt, Satisfied, role="validator", runtime=runtime)).satisfied
+
+
+SATISFIED_INSTRUCTION = """
+Question: {task}
+Does what is known above answer the question completely, so that nothing has to be assumed or looked up? In `reasoning`,
+name the facts from which the answer follows, or the one that is missing.
 """
 
 

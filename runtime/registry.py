@@ -62,10 +62,12 @@ OPERATOR_MODULES: Mapping[str, Sequence[str]] = {
     "adapters.research.operators": ("force_accept",),
     "graphs.hypotheses": ("explore",),
     "graphs.tdp": ("solve",),
-    "nodes.beliefs": (
+    "nodes.belief_checks": (
         "filtered",
-        "freeform",
         "grounded",
+    ),
+    "nodes.beliefs": (
+        "freeform",
         "lobotomized",
         "native",
         "structured",
@@ -86,6 +88,7 @@ OPERATOR_MODULES: Mapping[str, Sequence[str]] = {
         "judged_gate",
         "no_gate",
         "resampling",
+        "satisfied_gate",
         "shadow",
         "smooth_gate",
     ),

@@ -276,6 +276,8 @@ def answer_facts(position: QuestionPosition) -> ExpertAnswer:
     new = [hop for hop in position.latest if hop.finding not in believed]
     entries = [{"fact": hop.finding, "source": hop.passage.title} for hop in new]
     open_questions, answered = set(_belief_at(position).questions), {position.asks(hop) for hop in position.seen}
+    if not position.unseen:
+        answered.add(one_line(position.question.text))
     missing = [position.asks(hop) for hop in position.unseen if position.asks(hop) not in open_questions]
     return {"facts": entries, "resolved": sorted(open_questions & answered), "questions": missing}
 
@@ -441,6 +443,7 @@ _ANSWERS: dict[str, Callable[[QuestionPosition], ExpertAnswer]] = {
     "facts": answer_reorganised,
     "verdict": answer_verdict,
     "unresolved": answer_unresolved,
+    "satisfied": lambda position: {"satisfied": not position.unseen},
     "aligned": lambda position: {"reason": "the same entity", "aligned": True},
     "hypotheses": answer_hypotheses,
     "keep": lambda position: {"keep": list(position.gold_lines)},

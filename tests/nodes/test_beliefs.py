@@ -15,7 +15,8 @@ from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import iter_retgen, memgpt, pbai, react, sdp, step
-from certigraph.nodes.beliefs import filtered, freeform, grounded, is_anchored, structured
+from certigraph.nodes.belief_checks import filtered, grounded, is_anchored
+from certigraph.nodes.beliefs import freeform, structured
 from certigraph.state.records import Observation, UnknownName
 from certigraph.state.run import Belief, BelievedFact
 

@@ -16,6 +16,7 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import ircot, pbai, react, sdp, step
 from certigraph.graphs.assembly import operators_of
+from certigraph.nodes.beliefs import structured
 from certigraph.nodes.gates import (
     either,
     exhaustion_gate,
@@ -23,6 +24,7 @@ from certigraph.nodes.gates import (
     gate_grid,
     judged_gate,
     resampling,
+    satisfied_gate,
     shadow,
     smooth_gate,
 )
@@ -266,6 +268,47 @@ def test_a_gap_gate_stops_when_nothing_is_left_and_names_the_gap_until_then():
     assert ["who?" in prompt for prompt in mind.prompts("tool")] == [False, True, False]
 
 
+def believing(**fields: Any) -> Any:
+    view = {"task": Seeking().task("only"), "rounds": [], "stagnation": Stagnation(), "turns": ()}
+    return {**view, "belief": Belief(**fields), "evidence": Evidence(), "certified": CertifiedState()}
+
+
+def is_satisfied(mind: Any = None, **fields: Any) -> bool:
+    world = Seeking()
+    runtime = Runtime(context=Context(benchmark=world, chat=ScriptedChat(responder=mind or Mind())))
+    return bool(asyncio.run(satisfied_gate()(believing(**fields), runtime))["stagnation"].stop)  # type: ignore[arg-type]
+
+
+def test_a_structured_belief_satisfies_the_question_once_nothing_is_open():
+    facts = (BelievedFact(text="Ada was there"),)
+    assert not is_satisfied(form="structured", questions=("who?",))
+    assert not is_satisfied(form="structured", facts=facts, questions=("who?",))
+    assert not is_satisfied(form="structured")
+    assert is_satisfied(form="structured", facts=facts)
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_of_other_memories_a_model_says_whether_they_satisfy_the_question(settled: bool):
+    mind = Mind(satisfied={"reasoning": "so", "satisfied": settled})
+    assert is_satisfied(mind, form="freeform", notes=("Ada was there",)) == settled
+    assert "Ada was there" in mind.prompts("satisfied")[0]
+
+
+def test_a_belief_that_begins_with_the_question_ends_the_search_when_it_is_answered():
+    goal = Seeking().task("only").goal
+    known = {"facts": [{"fact": "Ada was there", "source": "it"}], "questions": []}
+    resolved = [[], [goal]]
+    mind = Mind(
+        tool=other, resolved=lambda prompt, times: {**known, "resolved": resolved[min(times, 1)]}, answer=ANSWER
+    )
+    state = sought(pbai.build(memory=structured(start="question"), gate=satisfied_gate()), mind)
+    assert len(state["rounds"]) == 2
+    assert state["belief"].questions == ()
+    assert pbai.ending(state) == "exhausted"
+    with pytest.raises(UnknownName, match="start='nothing'"):
+        structured(start="nothing")
+
+
 def test_of_two_gates_either_stops():
     gaps = {"unresolved": ["who?"], "answerable": False}
     both = either(gap_gate(), exhaustion_gate())
@@ -375,3 +418,19 @@ def test_ircot_is_stopped_by_its_sentences():
     mind = Mind(sentence={"sentence": "The river is not known yet."}, answer=ANSWER)
     state = sought(ircot.build(gate=exhaustion_gate()), mind, Seeking(looping))
     assert len(state["rounds"]) == 4  # the question first, then the sentence three times
+
+
+def test_the_task_is_the_last_of_the_open_questions_and_survives_a_reorganisation():
+    goal = Seeking().task("only").goal
+    many = {"facts": [{"fact": f"fact {n}", "source": "it"} for n in range(5)], "questions": ["when?", "where?"]}
+    mind = Mind(
+        tool=other,
+        resolved=lambda prompt, times: {**many, "facts": [{"fact": f"{times} {n}", "source": ""} for n in range(5)]}
+        | {"resolved": []},
+        facts={"facts": [{"fact": "all of it", "source": "it"}], "questions": ["when?"]},
+        answer=ANSWER,
+    )
+    state = sought(pbai.build(), mind, Seeking(rounds=3))
+    assert state["belief"].reorganised
+    assert state["belief"].questions[-1] == goal
+    assert state["belief"].questions[0] == "when?"
