@@ -448,6 +448,7 @@ def judge_command(
     out: Annotated[Path, typer.Option(help="File of judgements; those in it are not made again.")] = Path(
         "judged.jsonl"
     ),
+    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Number of answers judged at a time.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Judge recorded answers against their references, by a model or by text measures. Repeat the command to resume."""
@@ -473,7 +474,7 @@ def judge_command(
     )
     cases = cases_of(find_runs(folders), data)
     with judging_progress(len(cases.ended), silent=as_json) as listener:
-        judged = judge(cases.ended, chosen, context, out, progress=listener)
+        judged = judge(cases.ended, chosen, context, out, progress=listener, at_once=at_once)
     print_judging_result(judged, cases, str(out), as_json=as_json)
     raise typer.Exit(1 if judged.left else 0)
 
