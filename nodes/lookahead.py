@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, create_model
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.episodes import admissible_actions, candidate_actions, rehearse
 from certigraph.adapters.matching import find_encoder, rank_actions, select_actions
-from certigraph.adapters.models.calls import ask, deliberate
+from certigraph.adapters.models.calls import ask, deliberate, profile_of
 from certigraph.adapters.models.decisions import decision_prompt, situation_prompt
 from certigraph.adapters.models.prompts import bullet_list, format_attempts, numbered_list, quote
 from certigraph.adapters.models.schemas import FullOnly
@@ -43,6 +43,7 @@ from certigraph.state.rewards import (
     digest_of,
     live_factor_view,
     lookahead_view,
+    new_facts,
 )
 from certigraph.state.sdp import RealizeView
 
@@ -324,7 +325,12 @@ def appraise(*, extract: Operator, interpret: Operator, route: Operator, togethe
         imagined = []
         for foreseen, view in zip(state["foreseen"], await read_states(state, views, runtime), strict=True):
             reward = (await call_operator(route, view, runtime))["reward"]
-            appraisal = Appraisal(action=foreseen.action, reward=reward, gain=reward - state["reward"])
+            appraisal = Appraisal(
+                action=foreseen.action,
+                reward=reward,
+                gain=reward - state["reward"],
+                changes=new_facts(state["factored"], view["factored"]),
+            )
             states = {"factored": view["factored"], "goal": view["goal"]}
             imagined.append(ImaginedState(foreseen=foreseen, appraisal=appraisal, **states))
         return {"appraisals": tuple(imagined)}
@@ -345,10 +351,26 @@ def _view_of_outcome(state: AppraiseView, foreseen: PredictedOutcome) -> FactorV
 async def choose_by_reward(state: ChooseView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Let the model think and then choose one of the candidates, which it sees with their gains, the best first."""
     options = rank_appraisals(state["appraisals"])
-    shown = quote(bullet_list(f"{one.action} ({one.gain:+.2f})" for one in options))
-    request = await decision_prompt(state, f"{GAINS_INSTRUCTION}\n{shown}", runtime)
+    small = (await profile_of("executor", runtime)).is_small
+    shown = quote(bullet_list(format_appraisal(one, small=small) for one in options))
+    instruction = GAINS_INSTRUCTION.format(predicted="" if small else PREDICTED_CLAUSE)
+    request = await decision_prompt(state, f"{instruction}\n{shown}", runtime)
     answer = await deliberate(request, [one.action for one in options], role="executor", runtime=runtime)
     return {"thought": answer.thought, "action": Action(text=answer.choice)}
+
+
+def format_appraisal(appraisal: Appraisal, *, small: bool = False) -> str:
+    """Format a rated candidate for a prompt: the action, its gain, and unless for a small model what it changes."""
+    line = f"{appraisal.action} ({appraisal.gain:+.2f})"
+    if small or not appraisal.changes:
+        return line
+    more = len(appraisal.changes) - MAX_CHANGES
+    rest = f"; and {more} more" if more > 0 else ""
+    return f"{line}; predicted: {'; '.join(appraisal.changes[:MAX_CHANGES])}{rest}"
+
+
+MAX_CHANGES = 8
+"""Maximum number of predicted facts that are shown of one candidate."""
 
 
 async def greedy(state: ChooseView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -375,8 +397,10 @@ def rank_appraisals(appraisals: Sequence[Appraisal]) -> list[Appraisal]:
 
 GAINS_INSTRUCTION = """\
 Actions to choose from, each with an estimate of how much nearer to the goal it brings the world: the gain in similarity
-between the state that is predicted after it and the one that is wanted. An estimate can be wrong, most of all for a
-step that is necessary and seems to lead away; weigh it against your own reasoning:"""
+between the state that is predicted after it and the one that is wanted. {predicted}An estimate can be wrong, most of
+all for a step that is necessary and seems to lead away; weigh it against your own reasoning:"""
+
+PREDICTED_CLAUSE = "What would be new in the predicted state follows. "
 
 
 # Realize with StateFactory's reward: take the one of k actions whose imagined outcome is closest to the target.

@@ -291,6 +291,20 @@ class Appraisal(Record):
     """The reward of the outcome minus that of the state before the action (StateFactory Eq. 15)."""
     seen: bool = False
     """Whether the episode has been in that state before; False if states are not extracted."""
+    changes: tuple[str, ...] = ()
+    """What the predicted state has that the present one has not, one fact each; empty if states are not extracted."""
+
+
+def new_facts(before: FactoredState, after: FactoredState) -> tuple[str, ...]:
+    """Return the facts of the state `after` that the state `before` lacks, such as "potato 1: location = fridge 1"."""
+    known, facts = to_mapping(before), list[str]()
+    for entity in after.entities:
+        held = known.get(entity.identity)
+        if held is None and not entity.attributes:
+            facts.append(entity.identity)
+        changed = ((name, value) for name, value in entity.attributes.items() if (held or {}).get(name) != value)
+        facts += [f"{entity.identity}: {name} = {value}" for name, value in changed]
+    return tuple(facts)
 
 
 class ImaginedState(Record):

@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 from lookahead import RATING, Mind, WatchedBlocks, played, taking
 
+from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.adapters.models.scripts import ScriptedChat
-from certigraph.adapters.protocols import Context
+from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import react, react_reward
 from certigraph.nodes.lookahead import greedy, listed, predicted, propose_actions, rank_appraisals, shortlisted
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
-from certigraph.state.rewards import Appraisal
+from certigraph.state.rewards import Appraisal, new_facts, to_factored
 from certigraph.state.trajectory import read_trajectory
 
 
@@ -89,6 +90,22 @@ def test_the_choice_is_among_the_candidates_and_knows_their_gains(tmp_path: Path
     offered = result.state["appraisals"]
     assert [one.action for one in offered] == list(result.state["candidates"])
     assert all(f"{one.action} ({one.gain:+.2f})" in mind.prompts("choice")[-1] for one in offered)
+
+
+@pytest.mark.parametrize(("profile", "told"), [("full", True), ("small", False)])
+def test_the_choice_of_a_large_model_knows_what_would_change(profile: str, told: bool, tmp_path: Path):
+    mind = Mind()
+    context = Context(chat=ScriptedChat(responder=mind), limits=Limits(steps=1), profile=profile)
+    result = run(react_reward.build(**RATING), BlocksWorld(), "4-0", context=context, out=tmp_path)
+    offered = result.state["appraisals"]
+    assert all(one.changes for one in offered)
+    assert all((one.changes[0] in mind.prompts("choice")[0]) == told for one in offered)
+
+
+def test_new_facts_are_what_changed_and_what_was_not_there():
+    before = to_factored({"a": {"place": "table", "state": "clear"}, "b": {}})
+    after = to_factored({"a": {"place": "hand", "state": "clear"}, "b": {}, "c": {}, "d": {"place": "table"}})
+    assert new_facts(before, after) == ("a: place = hand", "c", "d: place = table")
 
 
 def test_its_prompts_tell_what_reacts_prompt_tells(tmp_path: Path):
