@@ -92,9 +92,18 @@ def encoder_of(method: ComparedMethod) -> str | None:
     return str(swaps["route"].args["encoder"]) if "route" in swaps and "encoder" in swaps["route"].args else None
 
 
+UNAVAILABLE: Mapping[str, str] = {
+    "vlwm": "the weights of its critic (a Llama-3.2-1B) cannot be installed; train a model of that kind on your pairs: "
+    "certigraph rewards tune DATA --base MODEL",
+}
+"""Predictors of StateFactory's tables that cannot be had, with what to use instead."""
+
+
 def _parse_predictor(spec: str) -> ComparedMethod:
     head, _, swaps = spec.partition(":")
     name, _, graph = head.partition("=")
+    if (graph or name) in UNAVAILABLE:
+        raise UnknownName(f"{graph or name}: {UNAVAILABLE[graph or name]}")
     if (graph or name) not in REWARD_GRAPHS:
         raise UnknownName(f"{graph or name} predicts no rewards; {', '.join(REWARD_GRAPHS)} do")
     methods = parse_methods([f"v={graph or name}"], [f"v:{swap}" for swap in swaps.split("+") if swap])

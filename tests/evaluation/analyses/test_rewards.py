@@ -47,7 +47,7 @@ from certigraph.evaluation.analyses.rewards_report import (
     write_transfer,
 )
 from certigraph.graphs import monotonic
-from certigraph.state.records import Fault, Interrupted
+from certigraph.state.records import Fault, Interrupted, UnknownName
 
 
 @pytest.fixture
@@ -140,6 +140,11 @@ def ids(pairs: Path) -> list[str]:
 
 @pytest.mark.usefixtures("generated")
 @pytest.mark.slow
+def test_a_predictor_without_weights_is_refused_with_what_to_use():
+    with pytest.raises(UnknownName, match="rewards tune"):
+        parse_predictors(["vlwm"])
+
+
 def test_baselines_land_where_they_are_known_to(pairs: Path, tmp_path: Path):
     assert measure_rewards(parse_predictors(BASELINES), Context(data=str(pairs)), tmp_path / "out", as_json=True) == 0
     rows = read_rated_pairs(tmp_path / "out" / ROWS_FILE)
