@@ -89,10 +89,13 @@ class CrossEncoder:
             return importlib.import_module("numpy").empty(0)
         if self._model is None:
             self._model = load_model(self.folder, self.name, self.remedy, "CrossEncoder")
-        identity = importlib.import_module("torch.nn").Identity()
         return self._model.predict(
-            list(pairs), batch_size=BATCH_PAIRS, activation_fn=identity, show_progress_bar=False, convert_to_numpy=True
+            list(pairs), batch_size=BATCH_PAIRS, activation_fn=_keep_logits, show_progress_bar=False
         )
+
+
+def _keep_logits(logits: Any) -> Any:
+    return logits
 
 
 def find_reranker(name: str = DEFAULT_RERANKER) -> CrossEncoder | None:
