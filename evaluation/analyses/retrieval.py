@@ -145,6 +145,22 @@ MEASURES: dict[str, Callable[[HitFunction, frozenset[str]], float]] = {
 """Measures of recall: share of a question's supporting passages among k hits, and whether all are among ten hits."""
 
 
+class CachedReranker:
+    """A reranker that scores each pair of query and text once. Different retrievers find many of the same passages."""
+
+    def __init__(self, reranker: Reranker) -> None:
+        self.name = reranker.name
+        self._reranker = reranker
+        self._scores: dict[tuple[str, str], float] = {}
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return one score for each text: higher is better. Raises Fault as the reranker does."""
+        new = [text for text in dict.fromkeys(texts) if (query, text) not in self._scores]
+        scores = self._reranker.score(query, new)
+        self._scores |= {(query, text): score for text, score in zip(new, scores, strict=True)}
+        return [self._scores[query, text] for text in texts]
+
+
 RERANKED_METHODS = (BASE_METHOD, "hybrid 0.5")
 """Retrieval methods that are also measured with a reranker, in rows such as "bm25 + reranker"."""
 
@@ -168,8 +184,9 @@ def create_retrievers(
         created |= {"dense": dense, **mixed}
     if reranker is None:
         return created
+    cached = CachedReranker(reranker)
     reranked = [method for method in RERANKED_METHODS if method in created]
-    return created | {f"{method} + reranker": Reranked(created[method], reranker) for method in reranked}
+    return created | {f"{method} + reranker": Reranked(created[method], cached) for method in reranked}
 
 
 def score_questions(questions: Iterable[EvidenceQuestion], retrievers: dict[str, Retriever]) -> RecallScores:

@@ -18,6 +18,7 @@ from certigraph.evaluation.analyses.retrieval import (
     MEASURES,
     ONCE,
     SPLIT_FILES,
+    CachedReranker,
     EvidenceQuestion,
     RecallStudy,
     create_retrievers,
@@ -224,6 +225,14 @@ class TestReranker:
         assert next(path.name for path in write_recall(study, tmp_path / "out")) == "recall.json"
         left_out = recall_study(tmp_path, splits=("hotpotqa dev",), dense=False, rerank="none")
         assert {one.method for one in left_out.recalls} == {"bm25", "two-stage"}
+
+    def test_a_pair_is_scored_once_whichever_retriever_found_it(self, tmp_path, monkeypatch):
+        model = counting_words(monkeypatch)
+        cached = CachedReranker(load_reranker(looking_like_one(tmp_path / "tiny")))
+        assert cached.score("boats", ["boats", "bread"]) == [1, 0]
+        assert cached.score("boats", ["bread", "boats boats", "boats"]) == [0, 2, 1]
+        assert cached.score("bread", ["bread"]) == [1] and cached.score("bread", []) == []
+        assert model.texts == ["boats", "bread", "boats boats", "bread"]
 
     def test_with_vectors_hybrid_retrieval_is_reranked_too(self, named, tmp_path):
         class Encoder:
