@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from cross_encoders import counting_words, looking_like_one
+from cross_encoders import counting_words, looking_like_one, tiny_random_one
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,7 +47,7 @@ def named(model, tmp_path):
 
 def observations(result):
     """The arguments of every action of a run, the passages that it showed, and the name of the retriever, if any."""
-    shown = [event.update for event in result.trajectory.events if "observation" in event.update]
+    shown = [event.update for event in result.trajectory.events if "observation" in (event.update or {})]
     return [
         (step["action"].get("args", {}), update["observation"].get("sources"), retriever_of(update["observation"]))
         for update in shown
@@ -145,6 +145,17 @@ class TestRuns:
         ended = resume(stopped.folder, budget=Budget())
         assert (ended.ending, ended.scores) == (whole.ending, whole.scores)
         assert observations(ended) == observations(whole)
+
+    @pytest.mark.slow
+    def test_a_resumed_run_is_equal_with_a_real_model_of_random_weights(self, tmp_path):
+        pytest.importorskip("sentence_transformers")
+        name = tiny_random_one(tmp_path / "models" / "tiny")
+        graph = pbai.build(decide=pursue(alpha=1.0, rerank=name))
+        whole = run(graph, "locomo", context=SCRIPT, out=tmp_path / "whole")
+        short = SCRIPT.model_copy(update={"budget": Budget(calls=2)})
+        stopped = run(graph, "locomo", context=short, out=tmp_path / "stopped")
+        assert stopped.ending == "limit:calls" and observations(stopped) != observations(whole)
+        assert observations(resume(stopped.folder, budget=Budget())) == observations(whole)
 
     def test_a_run_is_not_resumed_with_other_weights(self, named, tmp_path):
         short = SCRIPT.model_copy(update={"budget": Budget(calls=1)})
