@@ -404,10 +404,10 @@ def draw_recall(study: RecallStudy, path: Path) -> None:
             panel.set_title(f"{split}, {PANEL_TITLES[queries]}", fontsize=6.5)
             _format_axes(panel)
             for place, method in enumerate(colour):
-                shift = 0.15 * (place - (len(colour) - 1) / 2)
+                shift = min(0.15, 0.75 / len(colour)) * (place - (len(colour) - 1) / 2)
                 _draw_dots(panel, [one for one in shown if one.method == method], shift, colour[method])
         handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=len(colour), fontsize=7.5)
+        figure.legend(handles, labels, loc="outside upper left", ncols=5 * len(splits) // 4, fontsize=7.5)
         figure.supylabel("supporting passages found, %", fontsize=8)
 
 
