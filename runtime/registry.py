@@ -272,7 +272,7 @@ ENCODING_OPERATORS = ("route", "reward_guided")
 def check_retrieval(operators: Mapping[str, JsonValue], benchmark: Benchmark) -> None:
     """Check that a graph can search as its operators were set to: with their sentence vectors and cross-encoders.
 
-    A weight `alpha` that nobody set is no wish: without an encoder, such a search is BM25 alone.
+    An `alpha` that is only the default is not checked: without an encoder, such a search is BM25 alone.
 
     Args:
         operators: descriptions of the operators by slot, as `operators_of` returns them.
