@@ -92,7 +92,7 @@ class SentenceEncoder:
         if not texts:
             return ()
         if self._model is None:
-            self._model = _load_model(self.folder, self.name, self.remedy)
+            self._model = load_model(self.folder, self.name, self.remedy)
         return self._model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
 
     def _cache(self, used: dict[str, Any]) -> None:
@@ -110,14 +110,25 @@ def _to_matrix(vectors: Any) -> Any:
     return numpy.asarray(vectors, dtype=numpy.float32)
 
 
-def _load_model(folder: Path, name: str, remedy: str) -> Any:
+def load_model(folder: Path, name: str, remedy: str, kind: str = "SentenceTransformer") -> Any:
+    """Load a model of sentence-transformers from a folder, on the CPU, without the network and without output.
+
+    Args:
+        folder: folder of the model.
+        name: name of the model, for the error message.
+        remedy: command that installs the model again.
+        kind: class of sentence-transformers: SentenceTransformer or CrossEncoder.
+
+    Raises:
+        Fault: ("model") the library or the weights cannot be loaded.
+    """
     try:
         sentence_transformers = importlib.import_module("sentence_transformers")
         progress = importlib.import_module("transformers.utils.logging")
         was_enabled = progress.is_progress_bar_enabled()
         progress.disable_progress_bar()
         try:
-            return sentence_transformers.SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+            return getattr(sentence_transformers, kind)(str(folder), device="cpu", local_files_only=True)
         finally:
             if was_enabled:
                 progress.enable_progress_bar()
@@ -174,8 +185,7 @@ def find_weights(name: str = DEFAULT_ENCODER) -> Path | None:
         return Path(name)
     if name == DEFAULT_ENCODER and find_spec(WEIGHTS_PACKAGE):
         return Path(importlib.import_module(WEIGHTS_PACKAGE).get_model_path())
-    downloaded = REPOSITORY.fullmatch(_repository_of(name)) and find_spec("huggingface_hub")
-    return _cached_folder(_repository_of(name)) if downloaded else None
+    return find_downloaded(_repository_of(name), "modules.json")
 
 
 @lru_cache(maxsize=8)
@@ -188,12 +198,20 @@ def _repository_of(name: str) -> str:
     return name if "/" in name else f"{DEFAULT_OWNER}/{name}"
 
 
-def _cached_folder(repository: str) -> Path | None:
+def find_downloaded(repository: str, marker: str) -> Path | None:
+    """Return the folder of a model in the Hugging Face cache; None if it is not there, or its download was interrupted.
+
+    Args:
+        repository: owner and name of the model; any other text finds nothing.
+        marker: a small file that every model of the wanted kind has.
+    """
+    if not (REPOSITORY.fullmatch(repository) and find_spec("huggingface_hub")):
+        return None
     find_cached: Any = importlib.import_module("huggingface_hub").try_to_load_from_cache
-    modules = find_cached(repository, "modules.json")
+    path = find_cached(repository, marker)
     # An interrupted download has the small files only.
     complete = any(isinstance(find_cached(repository, file), str) for file in WEIGHT_FILES)
-    return Path(modules).parent if isinstance(modules, str) and complete else None
+    return Path(path).parent if isinstance(path, str) and complete else None
 
 
 # Matching of free text to the actions that the world accepts: exact matches first, then by words in common, re-ranked

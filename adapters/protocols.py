@@ -228,6 +228,8 @@ class Benchmark(Protocol):
     """Whether a world may wait for other runs to end, because the number of simulators is limited."""
     simulated: bool = False
     """Whether the world comes with its package and needs no data folder."""
+    reranks: bool = False
+    """Whether searches in the world take `rerank`, the name of a cross-encoder that reorders the first results."""
 
     @abstractmethod
     def tasks(self, split: str = "") -> Sequence[Task]:

@@ -54,7 +54,7 @@ from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
 from certigraph.evaluation.measures import ComparisonRow, comparison_row_of
 from certigraph.evaluation.published.matching import PUBLISHED_TITLE
 from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable, check_methods
-from certigraph.runtime.registry import GRAPHS, check_encoders, check_priced, load_settings
+from certigraph.runtime.registry import GRAPHS, check_encoders, check_priced, check_retrieval, load_settings
 from certigraph.runtime.texts import format_count, format_duration, shorten_text
 from certigraph.state.records import INTERRUPTED, Fault, Task
 from certigraph.state.trajectory import Trajectory
@@ -345,6 +345,7 @@ def build_job(
     live = load_benchmark(benchmark, context.data)
     for method in methods:
         check_encoders(method.operators)
+        check_retrieval(method.operators, live)
     check_methods(methods, live)
     models = (context.model, *context.roles.values()) if any(method.graph in GRAPHS for method in methods) else ()
     check_evaluable(live, models, episodes=len(methods) * choice.trials)

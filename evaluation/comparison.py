@@ -32,6 +32,7 @@ from certigraph.runtime.registry import (
     current_versions,
     parse_swap,
     rebuild_graph,
+    reranker_versions,
     save_settings,
     shareable_context,
     swaps_of,
@@ -170,7 +171,11 @@ def build_plan(
         budget=context.budget,
         limits=context.limits or Limits(),
         faults=context.faults,
-        versions={**current_versions(), "python": platform.python_version()},
+        versions={
+            **current_versions(),
+            **reranker_versions(*(method.operators for method in methods)),
+            "python": platform.python_version(),
+        },
         machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )

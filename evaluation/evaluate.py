@@ -23,7 +23,7 @@ from certigraph.evaluation.workers import check_worker_models, is_url, run_slots
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.files import check_output_folder
 from certigraph.runtime.graph_sources import slots_of
-from certigraph.runtime.registry import build_graph, check_encoders, parse_roles, parse_swap
+from certigraph.runtime.registry import build_graph, check_encoders, check_retrieval, parse_roles, parse_swap
 from certigraph.runtime.run import run_blocking
 from certigraph.runtime.storage import check_checkpoint_server
 from certigraph.state.records import Interrupted, UnknownName
@@ -219,6 +219,7 @@ def evaluate(
     check_ready(live)
     built = build_graph(graph, dict(map(parse_swap, swaps)))
     check_encoders(operators_of(built))
+    check_retrieval(operators_of(built), live)
     check_unattended(built)
     models = (model, *parse_roles(roles).values())
     check_evaluable(live, models if slots_of(built) else (), episodes=trials, shared=ray is not None)

@@ -51,6 +51,7 @@ from certigraph.state.run import (
     outline_view,
     outlined_decide_view,
     search,
+    search_settings,
     shown_advice,
     use_tool,
 )
@@ -351,14 +352,16 @@ class Move(BaseModel):
 
 
 @factory
-def pursue(*, alpha: float = PBAI_DEFAULTS.alpha) -> Operator:
+def pursue(*, alpha: float = PBAI_DEFAULTS.alpha, rerank: str | None = None) -> Operator:
     """Ask the model for a tool call that pursues the belief's first open question (CGDP Algorithm 1, line 4).
 
     Without an open question the task's question is pursued.
 
     Args:
         alpha: weight of BM25 in retrieval, from 0 (vectors only) to 1 (BM25 only).
+        rerank: cross-encoder that reorders the first results of every search; None for none.
     """
+    settings = search_settings(alpha=alpha, rerank=rerank)
 
     @prefer_benchmark_operator
     async def pursue(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -370,7 +373,7 @@ def pursue(*, alpha: float = PBAI_DEFAULTS.alpha) -> Operator:
         )
         prompt = build_prompt(runtime, instruction, cut=describe_rounds_cut(state["turns"], limits))
         move = await ask(prompt, with_tools(Move, state, runtime), role="executor", runtime=runtime)
-        return {"thought": unquote_line(move.thought), "action": to_tool_action(move.tool, move.text, alpha=alpha)}
+        return {"thought": unquote_line(move.thought), "action": to_tool_action(move.tool, move.text, settings)}
 
     return pursue
 
@@ -387,19 +390,16 @@ def _tool_form(form: type[M], tools: tuple[str, ...], most: int) -> type[M]:
     return create_model(form.__name__, __base__=form, tool=(Literal[tools], ...), text=(text, ...))  # type: ignore[arg-type]
 
 
-def to_tool_action(tool: str, text: str, *, alpha: float, k: int | None = None) -> Action:
+def to_tool_action(tool: str, text: str, settings: Arguments) -> Action:
     """Create the action of a tool call.
 
     Args:
         tool: name of the tool.
         text: input of the tool.
-        alpha: for searches, the weight of BM25 in retrieval, from 0 (vectors only) to 1 (BM25 only).
-        k: for searches, the number of passages.
+        settings: arguments of `search`, for searches (`search_settings`).
     """
     text = unquote_line(text)
-    if tool != SEARCH:
-        return use_tool(tool, text)
-    return search(text, alpha=alpha, k=k) if k else search(text, alpha=alpha)
+    return search(text, **settings) if tool == SEARCH else use_tool(tool, text)
 
 
 PURSUE_INSTRUCTION = """

@@ -44,7 +44,7 @@ from certigraph.nodes.react import (
 from certigraph.nodes.sdp import validate
 from certigraph.nodes.slots import RESET_KEYS, Slot, Update, factory, prefer_benchmark_operator
 from certigraph.state.records import Action, Task, UnknownName
-from certigraph.state.run import RETRIEVED, SEARCH, Belief, BelievedFact, DecideView, finish, search
+from certigraph.state.run import RETRIEVED, SEARCH, Belief, BelievedFact, DecideView, finish, search, search_settings
 from certigraph.state.sdp import ValidateView
 from certigraph.state.search import (
     AggregateView,
@@ -113,7 +113,11 @@ class Summary(BaseModel):
 
 @factory
 def manage(
-    *, alpha: float = MEMGPT_DEFAULTS.alpha, page: int = MAX_PAGE_PASSAGES, pressure: float = MEMORY_PRESSURE
+    *,
+    alpha: float = MEMGPT_DEFAULTS.alpha,
+    page: int = MAX_PAGE_PASSAGES,
+    pressure: float = MEMORY_PRESSURE,
+    rerank: str | None = None,
 ) -> Operator:
     """Ask the model for a tool call and a note for core memory (MemGPT).
 
@@ -123,7 +127,9 @@ def manage(
         alpha: weight of BM25 in retrieval, from 0 (vectors only) to 1 (BM25 only).
         page: maximum number of passages that a search returns.
         pressure: share of `Limits.context` above which the context counts as nearly full.
+        rerank: cross-encoder that reorders the first results of every search; None for none.
     """
+    settings = search_settings(alpha=alpha, rerank=rerank)
 
     async def manage(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         base = limits_of(state["task"], runtime)
@@ -142,7 +148,7 @@ def manage(
         belief = add_core_note(state["belief"], move.remember, len(state["turns"])) if native else state["belief"]
         return {
             "thought": unquote_line(move.thought),
-            "action": to_tool_action(move.tool, move.text, alpha=alpha, k=min(page, limits.passages)),
+            "action": to_tool_action(move.tool, move.text, {**settings, "k": min(page, limits.passages)}),
             "belief": await _flush_queue(belief, state, limits, runtime) if flush else belief,
         }
 
@@ -212,17 +218,21 @@ class Sentence(BaseModel):
 
 
 @factory
-def reason(*, alpha: float = IRCOT_DEFAULTS.alpha, paragraphs: int = MAX_PARAGRAPHS) -> Operator:
+def reason(
+    *, alpha: float = IRCOT_DEFAULTS.alpha, paragraphs: int = MAX_PARAGRAPHS, rerank: str | None = None
+) -> Operator:
     """Ask the model for one more sentence of reasoning, and search with it (IRCoT). The first query is the question.
 
     Args:
         alpha: weight of BM25 in retrieval, from 0 (vectors only) to 1 (BM25 only).
         paragraphs: maximum number of different paragraphs in the prompt; the latest ones are shown.
+        rerank: cross-encoder that reorders the first results of every search; None for none.
     """
+    settings = search_settings(alpha=alpha, rerank=rerank)
 
     async def reason(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         if is_first_round(state):
-            return {"thought": "", "action": search(state["assignment"], alpha=alpha)}
+            return {"thought": "", "action": search(state["assignment"], **settings)}
         limits = limits_of(state["task"], runtime)
         rounds = format_rounds(state, limits, paragraphs=paragraphs)
         cut = describe_rounds_cut(state["turns"], limits, paragraphs=paragraphs)
@@ -237,7 +247,7 @@ def reason(*, alpha: float = IRCOT_DEFAULTS.alpha, paragraphs: int = MAX_PARAGRA
         answer = await ask(request, Sentence, role="executor", runtime=runtime)
         sentence = unquote_line(answer.sentence)
         answered = ANSWER_PATTERN.search(sentence)
-        return {"thought": sentence, "action": finish(answered[1]) if answered else search(sentence, alpha=alpha)}
+        return {"thought": sentence, "action": finish(answered[1]) if answered else search(sentence, **settings)}
 
     return reason
 
@@ -259,7 +269,7 @@ class Generation(BaseModel):
 
 
 @factory
-def generate(*, alpha: float = ITER_RETGEN_DEFAULTS.alpha) -> Operator:
+def generate(*, alpha: float = ITER_RETGEN_DEFAULTS.alpha, rerank: str | None = None) -> Operator:
     """Search for the question, then for the question and the model's last generation (Iter-RetGen). Never stops.
 
     Iter-RetGen remembers only the latest passages and gives the final answer from them. So the belief shows only one
@@ -267,21 +277,23 @@ def generate(*, alpha: float = ITER_RETGEN_DEFAULTS.alpha) -> Operator:
 
     Args:
         alpha: weight of BM25 in retrieval, from 0 (vectors only) to 1 (BM25 only).
+        rerank: cross-encoder that reorders the first results of every search; None for none.
     """
+    settings = search_settings(alpha=alpha, rerank=rerank)
 
     async def generate(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         belief = state["belief"]
         if belief.form == "native":
             belief = belief.model_copy(update={"window": 1})
         if is_first_round(state):
-            return {"thought": "", "action": search(state["assignment"], alpha=alpha), "belief": belief}
+            return {"thought": "", "action": search(state["assignment"], **settings), "belief": belief}
         limits = limits_of(state["task"], runtime)
         instruction = GENERATE_INSTRUCTION.format(task=state["assignment"])
         cut = describe_rounds_cut(state["turns"], limits)
         request = build_prompt(runtime, format_rounds(state, limits) + instruction, cut=cut)
         answer = await ask(request, Generation, role="executor", runtime=runtime)
         text = unquote_line(answer.generation)
-        return {"thought": text, "action": search(f"{state['assignment']} {text}", alpha=alpha), "belief": belief}
+        return {"thought": text, "action": search(f"{state['assignment']} {text}", **settings), "belief": belief}
 
     return generate
 
@@ -297,15 +309,27 @@ the next query, so name what it still depends on.
 
 
 @factory
-def retrieving(*, decide: Operator, alpha: float | None = None, k: int | None = None) -> Operator:
-    """Wrap an agent's operator so that all its searches use the given retrieval settings.
+def retrieving(
+    *,
+    decide: Operator,
+    alpha: float | None = None,
+    k: int | None = None,
+    rerank: str | None = None,
+    candidates: int | None = None,
+) -> Operator:
+    """Wrap an operator that chooses actions, so that all its searches use the given retrieval settings.
 
     Args:
-        decide: the agent's operator for the slot `decide`.
+        decide: the operator: an agent's for the slot `decide`, or that of SDP for the slot `realize`.
         alpha: weight of BM25 in retrieval, from 0 (vectors only) to 1 (BM25 only); None keeps the agent's setting.
         k: number of passages that a search returns; None keeps the number in the limits.
+        rerank: cross-encoder that reorders the first results; None keeps the agent's setting, "" switches it off.
+        candidates: number of results that are reranked; None for the default, 50.
+
+    Raises:
+        Fault: ("data") `rerank` is no text, or `candidates` no positive whole number.
     """
-    settings = {name: value for name, value in (("alpha", alpha), ("k", k)) if value is not None}
+    settings = search_settings(alpha=alpha, k=k, rerank=rerank, candidates=candidates)
 
     async def retrieving(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         update = await call_operator(decide, state, runtime)

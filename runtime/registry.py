@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,12 +18,13 @@ from pydantic import JsonValue, ValidationError
 from certigraph.adapters.benchmarks import check_ready, load_benchmark
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
 from certigraph.adapters.imports import GRAPH_GROUP, warn_if_hidden
-from certigraph.adapters.matching import DEFAULT_ENCODER, find_encoder, load_encoder, matching_method
+from certigraph.adapters.matching import DEFAULT_ENCODER, find_encoder, install_advice, load_encoder, matching_method
 from certigraph.adapters.models.chat_models import chat_model, check_model_available, check_model_name, model_label
 from certigraph.adapters.models.profiles import check_profile_name
 from certigraph.adapters.models.usage import format_missing_price, price_of
 from certigraph.adapters.protocols import ROLES, Benchmark, Budget, Context, Limits
 from certigraph.adapters.redaction import MASK, show_address
+from certigraph.adapters.retrieval.reranker import load_reranker
 from certigraph.graphs.assembly import operators_of, slot_names, swapped_specs
 from certigraph.nodes.slots import Spec, build_operator
 from certigraph.runtime.files import SETTINGS_FILE
@@ -134,6 +136,7 @@ OPERATOR_MODULES: Mapping[str, Sequence[str]] = {
         "always_pass",
         "capped",
         "give_up",
+        "realize",
         "replan",
         "validate",
     ),
@@ -267,6 +270,70 @@ def check_encoders(operators: Mapping[str, JsonValue]) -> None:
 
 ENCODING_OPERATORS = ("route", "reward_guided")
 """Names of the operators that compare texts with a sentence encoder."""
+
+
+def check_retrieval(operators: Mapping[str, JsonValue], benchmark: Benchmark) -> None:
+    """Check that a graph can search as its operators were set to: with their sentence vectors and cross-encoders.
+
+    An `alpha` that is only the default is not checked: without an encoder, such a search is BM25 alone.
+
+    Args:
+        operators: descriptions of the operators by slot, as `operators_of` returns them.
+        benchmark: the benchmark.
+
+    Raises:
+        UnknownName: the benchmark does not rerank.
+        Fault: ("model") a cross-encoder is not installed, or no sentence encoder although an `alpha` below 1 was set;
+            the message has the command that installs it.
+    """
+    names = [name for name in _search_arguments(operators, "rerank") if name and isinstance(name, str)]
+    if names and not benchmark.reranks:
+        known = "hotpotqa, locomo, musique and swe_qa do"
+        raise UnknownName(f"{benchmark.name} does not rerank what it finds: leave out rerank={names[0]}; {known}")
+    for name in names:
+        load_reranker(name)
+    weights = [alpha for alpha in _search_arguments(operators, "alpha") if isinstance(alpha, int | float) and alpha < 1]
+    if weights and benchmark.reranks and find_encoder() is None:
+        fix = f"{install_advice()}, or set alpha=1, which is BM25 alone"
+        raise Fault("model", f"alpha={weights[0]:g} needs the sentence encoder {DEFAULT_ENCODER!r}: {fix}")
+
+
+def reranker_versions(*graphs: Mapping[str, JsonValue]) -> dict[str, str]:
+    """Return the cross-encoders of graphs, given by their operators, as `reranker` with the digests of their weights.
+
+    The result is empty if none reranks. Raises Fault as `check_retrieval` does.
+    """
+    named = dict.fromkeys(name for operators in graphs for name in _search_arguments(operators, "rerank"))
+    labels = [load_reranker(name).label for name in named if name and isinstance(name, str)]
+    return {"reranker": ", ".join(labels)} if labels else {}
+
+
+def check_same_rerankers(operators: Mapping[str, JsonValue], versions: Mapping[str, str]) -> None:
+    """Check that the cross-encoders here have the weights with which a run was started, before it is resumed.
+
+    Raises:
+        Fault: ("model") they have others, or are not installed.
+    """
+    here, started = reranker_versions(operators).get("reranker", ""), versions.get("reranker", "")
+    if here != started:
+        fix = "install those, or start the run again"
+        raise Fault("model", f"the run was started with the reranker {started or 'none'}, and here is {here}: {fix}")
+
+
+SEARCHING_OPERATORS = ("pursue", "reason", "generate", "manage", "retrieving")
+"""Names of the operators whose arguments `alpha` and `rerank` say how the world searches."""
+
+
+def _search_arguments(operators: Mapping[str, JsonValue], argument: str) -> list[Spec | JsonValue]:
+    specs = chain.from_iterable(_with_inner(Spec.model_validate(spec)) for spec in operators.values())
+    return [spec.args[argument] for spec in specs if spec.name in SEARCHING_OPERATORS and argument in spec.args]
+
+
+def _with_inner(spec: Spec) -> Iterator[Spec]:
+    yield spec
+    for value in spec.args.values():
+        if isinstance(value, Spec):
+            yield from _with_inner(value)
 
 
 def _build_operator(slot: str, spec: Spec) -> Any:

@@ -353,5 +353,7 @@ def _fact_line(header: Header) -> Markup:
         "started": header.created.replace("T", " "),
         "run": header.run_id,
     }
+    if reranker := header.versions.get("reranker"):
+        facts["reranker"] = reranker
     shown = (tag("span", tag("b", name), f" {text}") for name, text in facts.items())
     return tag("p", *shown, class_="facts")

@@ -48,9 +48,12 @@ from certigraph.runtime.registry import (
     LIVE_PREFIX,
     build_graph,
     check_priced,
+    check_retrieval,
+    check_same_rerankers,
     current_versions,
     load_settings,
     rebuild_graph,
+    reranker_versions,
     save_settings,
     shareable_context,
 )
@@ -129,6 +132,8 @@ async def arun(
         check_script(live, named_models)
     check_priced(named_models, context.budget)
     Faults.read(context.faults)
+    operators = operators_of(compiled)
+    check_retrieval(operators, live)
     check_output_folder(out)
     folder = Path(out) / (name or create_run_name(compiled.name, chosen))
     folder.mkdir(parents=True, exist_ok=bool(name))
@@ -137,10 +142,10 @@ async def arun(
         run_id=folder.name,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         graph=compiled.name,
-        operators=operators_of(compiled),
+        operators=operators,
         task=chosen,
         context=shareable_context(context),
-        versions=current_versions(),
+        versions={**current_versions(), **reranker_versions(operators)},
     )
     with Recorder(folder / TRAJECTORY_FILE, listener) as recorder:
         recorder.write(header)
@@ -253,6 +258,7 @@ async def aresume(
         )
     if answer is None:
         check_answered(trajectory.questions, folder)
+    check_same_rerankers(header.operators, header.versions)
     context = _attach_chat_model(load_settings(folder), header, chat)
     load = partial(load_benchmark, header.task.benchmark, context.data)
     live = complete_benchmark(benchmark or _load_named(header, "benchmark", load))

@@ -22,6 +22,7 @@ from certigraph.state.records import (
     WORLD_ENDED,
     Action,
     Arguments,
+    Fault,
     Observation,
     Record,
     Spent,
@@ -156,9 +157,26 @@ def search(query: str, **args: JsonValue) -> Action:
     Args:
         query: what to search for.
         args: `k`, the number of passages; `alpha`, the weight of BM25 in hybrid retrieval, from 0 (vectors only) to 1
-            (BM25 only). The world has a default for each.
+            (BM25 only); `rerank`, the cross-encoder that reorders the first results; `candidates`, their number. The
+            world has a default for each, and does not rerank by default.
     """
     return use_tool(SEARCH, query, **args)
+
+
+def search_settings(
+    *, alpha: float | None = None, k: int | None = None, rerank: str | None = None, candidates: int | None = None
+) -> dict[str, JsonValue]:
+    """Return the arguments of `search` that are set; None leaves one out.
+
+    Raises:
+        Fault: ("data") `rerank` is no text, or `candidates` no positive whole number.
+    """
+    if rerank is not None and not isinstance(rerank, str):
+        raise Fault("data", f"rerank={rerank!r} names no cross-encoder: write for example rerank=ms-marco-MiniLM-L6-v2")
+    if candidates is not None and (type(candidates) is not int or candidates < 1):
+        raise Fault("data", f"candidates={candidates!r} is no number of results to rerank: write 1 or more, such as 50")
+    settings: dict[str, JsonValue] = {"alpha": alpha, "k": k, "rerank": rerank, "candidates": candidates}
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def answer(text: str) -> Action:

@@ -410,6 +410,7 @@ class HotpotQA(QuestionBenchmark[HotpotQuestion]):
         super().__init__(folder, config)
         self.limits = PAPER_LIMITS.get(self.name, self.limits)
         titles = self.config == INTERACTIVE
+        self.reranks = not titles  # a page is opened by its title
         self.briefing, self.material = BRIEFING.format(search=TITLES if titles else WORDS), MATERIAL
         self.tools = (SEARCH, LOOKUP, FINISH) if titles else (SEARCH, FINISH)
 

