@@ -110,6 +110,10 @@ OPERATOR_MODULES: Mapping[str, Sequence[str]] = {
         "most_visited",
         "select",
     ),
+    "nodes.memgpt": (
+        "manage",
+        "use_memory",
+    ),
     "nodes.plans": (
         "plan",
         "supervise",
@@ -141,7 +145,6 @@ OPERATOR_MODULES: Mapping[str, Sequence[str]] = {
         "force_pass",
         "generate",
         "hypothesise",
-        "manage",
         "reason",
         "retrieving",
         "unforced",
