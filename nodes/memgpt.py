@@ -215,7 +215,7 @@ async def _ask_managed(state: Any, limits: Limits, runtime: Runtime[Context], wa
 
 
 async def _ask_tool(state: DecideView, limits: Limits, runtime: Runtime[Context], warning: str) -> _Choice:
-    prompt = _build_prompt(state, limits, runtime, warning)
+    prompt = _build_prompt(state, limits, runtime)  # without the warning: nothing can be kept now
     move = await ask(prompt, with_tools(Move, state, runtime), role="executor", runtime=runtime)
     return _Choice(unquote_line(move.thought), move.tool, move.text)
 
@@ -227,7 +227,7 @@ async def _ask_short(state: DecideView, limits: Limits, runtime: Runtime[Context
 
 
 def _build_prompt(
-    state: DecideView, limits: Limits, runtime: Runtime[Context], warning: str, memory: str = ""
+    state: DecideView, limits: Limits, runtime: Runtime[Context], warning: str = "", memory: str = ""
 ) -> Prompt:
     style = benchmark_of(state["task"], runtime).answer_style
     instruction = MANAGE_INSTRUCTION.format(task=state["assignment"], warning=warning, memory=memory, style=style)

@@ -1,12 +1,15 @@
-"""MemGPT's memory functions in its graph: what they change, what the agent sees next, and that nothing happens twice."""
+"""MemGPT's memory functions in its graph: what they change, what the agent sees next, and that all happens once."""
 
+import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import AsyncSqliteStore
 from seeking import Mind, Seeking, other, search, sought
 
 from certigraph.adapters.models.scripts import ScriptedChat
@@ -16,14 +19,20 @@ from certigraph.graphs.hypotheses import explore
 from certigraph.nodes.beliefs import grounded
 from certigraph.nodes.memgpt import MAX_MEMORY_CALLS, manage, use_memory
 from certigraph.runtime.registry import build_graph, parse_swap
+from certigraph.runtime.report import write_report
+from certigraph.runtime.run import run
 from certigraph.state.memgpt import MemoryTurn
 from certigraph.state.records import Fault
+from certigraph.state.trajectory import read_trajectory
 
 FINISH = {**search("Ada"), "tool": "finish"}
 
 
 def function(name: str, text: str, **more: Any) -> dict[str, Any]:
     return {"thought": "", "tool": name, "text": text, **more}
+
+
+KEPT_AND_FOUND = (function("archival_memory_insert", "RIVER"), function("archival_memory_search", "river"))
 
 
 def moves(*given: dict[str, Any]) -> Callable[[str, int], dict[str, Any]]:
@@ -102,7 +111,7 @@ def test_results_come_in_pages_of_bounded_size():
 
 
 def test_the_conversation_is_searched_beyond_what_is_still_shown():
-    """The queue of turns is flushed several times; what the first round found is in no prompt but that of the search."""
+    """The queue of turns is flushed; what the first round found is then in no prompt but that after the search."""
     found = [*(search(f"q{n} r{n}") for n in range(10)), function("conversation_search", "q0", page=1)]
     state, mind = acted(*found, world=Seeking(words=60, context=4_000))
     before, after = mind.prompts("tool")[10:12]
@@ -160,8 +169,7 @@ def test_a_small_model_has_one_field_for_notes():
 
 
 def test_the_final_answer_sees_what_the_memory_gave():
-    mind = Mind(tool=moves(function("archival_memory_insert", "RIVER"), function("archival_memory_search", "river"),
-                           search("Osk")), answer={"answer": "Ada"})  # fmt: skip
+    mind = Mind(tool=moves(*KEPT_AND_FOUND, search("Osk")), answer={"answer": "Ada"})
     sought(memgpt.build(), mind, Seeking(rounds=1))
     assert "- RIVER" in mind.prompts("answer")[0]
 
@@ -241,6 +249,20 @@ def test_nothing_of_another_run_on_the_same_store_is_found():
     assert "RIVER" not in answers(state)[0].observation
 
 
+def test_an_asynchronous_store_is_used_too(tmp_path: Path):
+    world, mind = Seeking(), Mind(tool=moves(*KEPT_AND_FOUND))
+    context = Context(benchmark=world, chat=ScriptedChat(responder=mind))
+
+    async def stored() -> tuple[dict[str, Any], list[Any]]:
+        async with AsyncSqliteStore.from_conn_string(str(tmp_path / "store.sqlite")) as store:
+            await store.setup()
+            state = await memgpt.build(store=store).ainvoke({"task": world.task("only")}, context=context)
+            return state, [item.value["text"] for item in await store.asearch(("memory",))]
+
+    state, kept = asyncio.run(stored())
+    assert (kept, answers(state)[1].observation.endswith("- RIVER")) == (["RIVER"], True)
+
+
 class Backwards(InMemoryStore):
     """A store with an index of its own, which ranks the shortest entry first."""
 
@@ -290,11 +312,7 @@ def crashed(given: Callable[[str, int], Any], crash: type[BaseException], store:
 
 def test_an_entry_that_was_written_before_a_crash_is_not_written_again():
     store = Breaking()
-    given = [
-        function("archival_memory_insert", "RIVER"),
-        function("archival_memory_search", "river"),
-        function("core_memory_append", "CORE"),
-    ]
+    given = [*KEPT_AND_FOUND, function("core_memory_append", "CORE")]
     state = crashed(moves(*given), Crash, store)
     assert [text for _, text in entries(store)] == state["archive"] == ["RIVER"]
     whole, _ = acted(*given, store=InMemoryStore())
@@ -322,8 +340,7 @@ def test_a_memory_call_before_a_model_failed_is_not_repeated():
 
 def test_a_resumed_run_keeps_its_memory_although_the_store_is_lost():
     saver = InMemorySaver()
-    given = [function("archival_memory_insert", "RIVER"), function("archival_memory_search", "river")]
-    world, mind = Seeking(), Mind(tool=moves(*given))
+    world, mind = Seeking(), Mind(tool=moves(*KEPT_AND_FOUND))
     context = Context(benchmark=world, chat=ScriptedChat(responder=mind))
     config: Any = {"configurable": {"thread_id": "one"}}
     first = memgpt.build(checkpointer=saver, store=InMemoryStore())
@@ -332,10 +349,21 @@ def test_a_resumed_run_keeps_its_memory_although_the_store_is_lost():
     assert "- RIVER" in answers(state)[1].observation
 
 
+def test_a_recorded_run_adds_up_to_its_memory_and_its_report_shows_the_calls(tmp_path: Path):
+    given = moves(search("Osk"), function("archival_memory_insert", "RIVER"), function("core_memory_append", "CORE"))
+    store = InMemoryStore()
+    context = Context(chat=ScriptedChat(responder=Mind(tool=given)))
+    result = run(memgpt.build(store=store), Seeking(), "only", context=context, out=tmp_path)
+    state = read_trajectory(result.folder).state()
+    assert (state["archive"], answers(state)) == (["RIVER"], answers(result.state))
+    assert [text for _, text in entries(store)] == ["RIVER"]
+    write_report(result.trajectory, result.folder / "report.html")
+    assert "archival_memory_insert" in (result.folder / "report.html").read_text(encoding="utf-8")
+
+
 def test_a_fork_of_a_thread_has_the_memory_of_its_checkpoint():
     graph, world = memgpt.build(checkpointer=InMemorySaver(), store=InMemoryStore()), Seeking()
-    given = moves(function("archival_memory_insert", "RIVER"), function("archival_memory_search", "river"))
-    context = Context(benchmark=world, chat=ScriptedChat(responder=Mind(tool=given)))
+    context = Context(benchmark=world, chat=ScriptedChat(responder=Mind(tool=moves(*KEPT_AND_FOUND))))
     config: Any = {"configurable": {"thread_id": "one"}}
     graph.invoke({"task": world.task("only")}, config, context=context)
     [start] = [s for s in graph.get_state_history(config) if s.next == ("decide",) and not s.values["memory_turns"]]
