@@ -1,15 +1,20 @@
 """MemGPT's memory functions in its graph: what they change, what the agent sees next, and that all happens once."""
 
 import asyncio
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from children import child_environment
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import AsyncSqliteStore
+from remembering import run_or_resume
 from seeking import Mind, Seeking, other, search, sought
 
 from certigraph.adapters.models.scripts import ScriptedChat
@@ -49,7 +54,7 @@ def answers(state: dict[str, Any]) -> list[MemoryTurn]:
     return list(state["memory_turns"])
 
 
-def test_what_is_appended_is_in_every_later_prompt_and_no_round_is_spent():
+def test_what_is_appended_is_in_every_later_prompt_and_no_round_is_spent() -> None:
     state, mind = acted(search("Osk"), function("core_memory_append", "CORE"), search("Ren"))
     assert ["CORE" in prompt for prompt in mind.prompts("tool")] == [False, False, True, True]
     assert state["belief"].notes == ("CORE",)
@@ -58,7 +63,7 @@ def test_what_is_appended_is_in_every_later_prompt_and_no_round_is_spent():
     assert len(state["history"]) == 3
 
 
-def test_a_passage_is_replaced_and_an_empty_text_removes_it():
+def test_a_passage_is_replaced_and_an_empty_text_removes_it() -> None:
     appended = function("core_memory_append", "Ada mapped it\nthe Ren is long")
     corrected = function("core_memory_replace", "Ada mapped", new="Eve mapped")
     removed = function("core_memory_replace", "the Ren is long", new="")
@@ -66,7 +71,7 @@ def test_a_passage_is_replaced_and_an_empty_text_removes_it():
     assert acted(appended, corrected, removed)[0]["belief"].notes == ("Eve mapped it",)
 
 
-def test_replacing_what_is_not_there_is_an_error_that_the_agent_reads():
+def test_replacing_what_is_not_there_is_an_error_that_the_agent_reads() -> None:
     state, mind = acted(function("core_memory_append", "CORE"), function("core_memory_replace", "ELSE", new="x"))
     [_, refused] = answers(state)
     assert (refused.accepted, "'ELSE'" in refused.observation) == (False, True)
@@ -74,14 +79,14 @@ def test_replacing_what_is_not_there_is_an_error_that_the_agent_reads():
     assert state["belief"].notes == ("CORE",)
 
 
-def test_core_memory_that_would_be_too_large_is_refused():
+def test_core_memory_that_would_be_too_large_is_refused() -> None:
     state, _ = acted(function("core_memory_append", "x" * 90), function("core_memory_append", "y" * 20),
                      use_memory=use_memory(core=100))  # fmt: skip
     assert [turn.accepted for turn in answers(state)] == [True, False]
     assert state["belief"].notes == ("x" * 90,)
 
 
-def test_a_search_of_archival_memory_finds_what_was_inserted_and_nothing_else_shows_it():
+def test_a_search_of_archival_memory_finds_what_was_inserted_and_nothing_else_shows_it() -> None:
     state, mind = acted(
         function("archival_memory_insert", "The Ren rises near Tor."),
         function("archival_memory_insert", "The library opens at nine."),
@@ -94,12 +99,12 @@ def test_a_search_of_archival_memory_finds_what_was_inserted_and_nothing_else_sh
     assert first in mind.prompts("tool")[3]
 
 
-def test_an_entry_is_kept_once():
+def test_an_entry_is_kept_once() -> None:
     state, _ = acted(*[function("archival_memory_insert", "The Ren rises near Tor.")] * 3)
     assert state["archive"] == ["The Ren rises near Tor."]
 
 
-def test_results_come_in_pages_of_bounded_size():
+def test_results_come_in_pages_of_bounded_size() -> None:
     inserts = [function("archival_memory_insert", f"note {n} about the river") for n in range(3)]
     pages = [function("archival_memory_search", "river", page=page) for page in (1, 2, 3)]
     state, _ = acted(*inserts, search("Osk"), *pages, use_memory=use_memory(page=2))
@@ -110,7 +115,7 @@ def test_results_come_in_pages_of_bounded_size():
     assert (third.accepted, "1 to 2" in third.observation) == (False, True)
 
 
-def test_the_conversation_is_searched_beyond_what_is_still_shown():
+def test_the_conversation_is_searched_beyond_what_is_still_shown() -> None:
     """The queue of turns is flushed; what the first round found is then in no prompt but that after the search."""
     found = [*(search(f"q{n} r{n}") for n in range(10)), function("conversation_search", "q0", page=1)]
     state, mind = acted(*found, world=Seeking(words=60, context=4_000))
@@ -121,7 +126,7 @@ def test_the_conversation_is_searched_beyond_what_is_still_shown():
     assert "round 1" in answers(state)[0].observation
 
 
-def test_memory_calls_in_a_row_are_bounded_and_then_only_tools_are_offered():
+def test_memory_calls_in_a_row_are_bounded_and_then_only_tools_are_offered() -> None:
     """A model that would edit its memory forever is left no other choice than a tool of the world."""
     offered = []
 
@@ -140,7 +145,7 @@ def test_memory_calls_in_a_row_are_bounded_and_then_only_tools_are_offered():
     assert [turn.after for turn in answers(state)] == [0] * MAX_MEMORY_CALLS + [1] * MAX_MEMORY_CALLS
 
 
-def test_the_bound_is_an_option_and_none_offers_no_function():
+def test_the_bound_is_an_option_and_none_offers_no_function() -> None:
     _, mind = acted(search("Osk"), decide=manage(calls=0))
     assert not any(fields & {"new", "page"} for fields, _ in mind.asked)
 
@@ -154,12 +159,12 @@ def test_another_memory_offers_no_function_in_any_round(memory: str):
     assert state.get("archive", []) == []
 
 
-def test_a_wrapper_of_the_own_memory_keeps_the_functions():
+def test_a_wrapper_of_the_own_memory_keeps_the_functions() -> None:
     state, _ = acted(function("core_memory_append", "CORE"), search("Osk"), memory=grounded("native"))
     assert state["belief"].notes == ("CORE",)
 
 
-def test_a_small_model_has_one_field_for_notes():
+def test_a_small_model_has_one_field_for_notes() -> None:
     mind = Mind(tool=lambda prompt, times: {**other(prompt, times), "remember": "CORE"}, answer={"answer": "Ada"})
     state = sought(memgpt.build(), mind, Seeking(rounds=2), profile="small")
     assert {fields for fields, _ in mind.asked if "tool" in fields} == {
@@ -168,13 +173,13 @@ def test_a_small_model_has_one_field_for_notes():
     assert state["belief"].notes == ("CORE",)
 
 
-def test_the_final_answer_sees_what_the_memory_gave():
+def test_the_final_answer_sees_what_the_memory_gave() -> None:
     mind = Mind(tool=moves(*KEPT_AND_FOUND, search("Osk")), answer={"answer": "Ada"})
     sought(memgpt.build(), mind, Seeking(rounds=1))
     assert "- RIVER" in mind.prompts("answer")[0]
 
 
-def test_a_new_episode_of_a_thread_begins_with_an_empty_memory():
+def test_a_new_episode_of_a_thread_begins_with_an_empty_memory() -> None:
     graph, world = memgpt.build(checkpointer=InMemorySaver()), Seeking()
     config: Any = {"configurable": {"thread_id": "one"}}
     given = moves(function("archival_memory_insert", "RIVER"), function("core_memory_append", "CORE"))
@@ -194,7 +199,7 @@ def test_operators_are_swapped_by_name(slot: str, operator: str):
     assert sought(graph, Mind(tool=moves(search("Osk"))))["action"].kind == "finish"
 
 
-def test_an_own_operator_takes_the_place_of_the_functions():
+def test_an_own_operator_takes_the_place_of_the_functions() -> None:
     async def forgetful(state: Any, runtime: Any) -> dict[str, Any]:
         return {"belief": state["belief"], "archive": [], "answer": {"text": "FORGOTTEN"}}
 
@@ -203,7 +208,7 @@ def test_an_own_operator_takes_the_place_of_the_functions():
     assert "FORGOTTEN" in mind.prompts("tool")[1]
 
 
-def test_parallel_searches_have_memories_of_their_own():
+def test_parallel_searches_have_memories_of_their_own() -> None:
     kept = lambda prompt: "up" if "Direction to take: up" in prompt else "down"  # noqa: E731
 
     def tool(prompt: str, times: int) -> dict[str, Any]:
@@ -231,7 +236,7 @@ def entries(store: BaseStore) -> list[tuple[tuple[str, ...], str]]:
     return [(item.namespace, item.value["text"]) for item in store.search(("memory",), limit=100)]
 
 
-def test_a_store_gets_the_entries_in_a_namespace_of_thread_and_episode():
+def test_a_store_gets_the_entries_in_a_namespace_of_thread_and_episode() -> None:
     store, world = InMemoryStore(), Seeking()
     graph = memgpt.build(checkpointer=InMemorySaver(), store=store)
     for thread in ("a.b", "c"):
@@ -241,7 +246,7 @@ def test_a_store_gets_the_entries_in_a_namespace_of_thread_and_episode():
     assert sorted((space[1], text) for space, text in entries(store)) == [("a_b", "of a.b"), ("c", "of c")]
 
 
-def test_nothing_of_another_run_on_the_same_store_is_found():
+def test_nothing_of_another_run_on_the_same_store_is_found() -> None:
     store = InMemoryStore()
     graph: Any = memgpt.build(store=store)
     sought(graph, Mind(tool=moves(function("archival_memory_insert", "RIVER one"))))
@@ -275,7 +280,7 @@ class Backwards(InMemoryStore):
         return items
 
 
-def test_the_index_of_a_store_ranks_the_results():
+def test_the_index_of_a_store_ranks_the_results() -> None:
     inserts = [function("archival_memory_insert", text) for text in ("a river that is long", "hill", "the dale")]
     state, _ = acted(*inserts, function("archival_memory_search", "river"), store=Backwards())
     assert answers(state)[3].observation.splitlines()[1:] == ["- hill", "- the dale", "- a river that is long"]
@@ -310,7 +315,7 @@ def crashed(given: Callable[[str, int], Any], crash: type[BaseException], store:
     return dict(graph.invoke(None, config, context=context))
 
 
-def test_an_entry_that_was_written_before_a_crash_is_not_written_again():
+def test_an_entry_that_was_written_before_a_crash_is_not_written_again() -> None:
     store = Breaking()
     given = [*KEPT_AND_FOUND, function("core_memory_append", "CORE")]
     state = crashed(moves(*given), Crash, store)
@@ -319,7 +324,7 @@ def test_an_entry_that_was_written_before_a_crash_is_not_written_again():
     assert (answers(state), state["belief"], state["archive"]) == (answers(whole), whole["belief"], whole["archive"])
 
 
-def test_a_memory_call_before_a_model_failed_is_not_repeated():
+def test_a_memory_call_before_a_model_failed_is_not_repeated() -> None:
     given = [
         function("archival_memory_insert", "RIVER"),
         function("core_memory_append", "CORE"),
@@ -338,7 +343,7 @@ def test_a_memory_call_before_a_model_failed_is_not_repeated():
     assert answers(state)[-1].observation.endswith("- RIVER")
 
 
-def test_a_resumed_run_keeps_its_memory_although_the_store_is_lost():
+def test_a_resumed_run_keeps_its_memory_although_the_store_is_lost() -> None:
     saver = InMemorySaver()
     world, mind = Seeking(), Mind(tool=moves(*KEPT_AND_FOUND))
     context = Context(benchmark=world, chat=ScriptedChat(responder=mind))
@@ -361,7 +366,7 @@ def test_a_recorded_run_adds_up_to_its_memory_and_its_report_shows_the_calls(tmp
     assert "archival_memory_insert" in (result.folder / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_fork_of_a_thread_has_the_memory_of_its_checkpoint():
+def test_a_fork_of_a_thread_has_the_memory_of_its_checkpoint() -> None:
     graph, world = memgpt.build(checkpointer=InMemorySaver(), store=InMemoryStore()), Seeking()
     context = Context(benchmark=world, chat=ScriptedChat(responder=Mind(tool=moves(*KEPT_AND_FOUND))))
     config: Any = {"configurable": {"thread_id": "one"}}
@@ -371,3 +376,28 @@ def test_a_fork_of_a_thread_has_the_memory_of_its_checkpoint():
     state = graph.invoke(None, start.config, context=Context(benchmark=world, chat=ScriptedChat(responder=searching)))
     assert "RIVER" not in answers(state)[0].observation
     assert state["archive"] == []
+
+
+CHILD = """
+import sys
+from pathlib import Path
+from remembering import run_or_resume
+run_or_resume(Path(sys.argv[1]), sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deaths", [["put"], *([str(number)] for number in range(1, 8)), ["put", "2", "put", "5"]])
+def test_a_killed_process_continues_with_exactly_its_memory(deaths: list[str], tmp_path: Path) -> None:
+    """The process dies after a write to the store or before a move, and another one goes on."""
+    for name in ("killed", "whole"):
+        (tmp_path / name).mkdir()
+    for death in deaths:
+        command = [sys.executable, "-c", CHILD, str(tmp_path / "killed"), death]
+        done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, check=False)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+    killed, whole = (run_or_resume(tmp_path / name) for name in ("killed", "whole"))
+    for key in ("archive", "belief", "memory_turns", "turns"):
+        assert killed[key] == whole[key]
+    assert sorted(killed["kept"]) == sorted(whole["archive"])
+    assert len(whole["memory_turns"]) == 6
