@@ -9,7 +9,7 @@ the form `native` is MemGPT's own: any other condition of CGDP section 6.2 repla
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
@@ -199,8 +199,8 @@ class _Choice(NamedTuple):
     remember: str = ""
 
 
-async def _ask_managed(state: Any, limits: Limits, runtime: Runtime[Context], warning: str) -> _Choice:
-    view: ManageView = state
+async def _ask_managed(state: DecideView, limits: Limits, runtime: Runtime[Context], warning: str) -> _Choice:
+    view = cast(ManageView, state)
     functions = MEMORY_FUNCTIONS.format(
         core=core_size(view["belief"].notes),
         archived=view["archived"],
@@ -286,14 +286,16 @@ matters in your memory now.
 
 
 def add_core_note(belief: Belief, note: str, turns: int) -> Belief:
-    """Add a note to core memory, whose oldest notes are dropped if it becomes too long; an empty note adds nothing.
+    """Add a note to core memory, whose oldest notes are dropped if it becomes too long; an empty note changes nothing.
 
     The window of visible turns becomes `turns` + 1, so that it includes the turn that follows.
     """
-    notes = tuple(filter(None, (*belief.notes, unquote_line(note))))
-    while core_size(notes) > MemorySizes().core:
-        notes = notes[1:]
-    return belief.model_copy(update={"notes": tuple(dict.fromkeys(notes)), "window": turns + 1})
+    notes, added = belief.notes, unquote_line(note)
+    if added:
+        notes = tuple(dict.fromkeys((*notes, added)))
+        while core_size(notes) > MemorySizes().core:
+            notes = notes[1:]
+    return belief.model_copy(update={"notes": notes, "window": turns + 1})
 
 
 def _world_turns(turns: Sequence[Turn]) -> list[Turn]:
