@@ -265,9 +265,9 @@ Question: {task}
 """
 
 MEMORY_FUNCTIONS = """\
-Your memory: {core:,} characters of core memory, which are the notes above; {archived} entries in archival memory;
-{flushed} earlier rounds that are no longer shown. In place of a tool of the world you may use one of these functions,
-whose answer you see before you choose again:
+Characters in core memory, which are the notes above: {core:,}. Entries in archival memory: {archived}. Earlier rounds
+that are no longer shown: {flushed}. In place of a tool of the world you may use one of these functions, whose answer
+you see before you choose again:
 {functions}
 """
 

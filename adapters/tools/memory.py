@@ -175,7 +175,7 @@ def _words_of(text: str) -> set[str]:
 
 
 def format_page(found: Sequence[str], page: Any, sizes: MemorySizes) -> str:
-    """Format one page of the results of a search, one result a line, under a line such as `Page 2 of 5 (23 results)`.
+    """Format one page of the results of a search, one result a line, under a line such as `Page 2 of 5 (23 found):`.
 
     Raises:
         MemoryRefusal: there is no page of that number.
@@ -189,7 +189,7 @@ def format_page(found: Sequence[str], page: Any, sizes: MemorySizes) -> str:
         )
     shown = found[(page - 1) * sizes.page : page * sizes.page]
     lines = (f"- {clip(one_line(text), sizes.characters)}" for text in shown)
-    return "\n".join([f"Page {page} of {last} ({len(found)} results):", *lines])
+    return "\n".join([f"Page {page} of {last} ({len(found)} found):", *lines])
 
 
 # Archival memory in a LangGraph store: one item an entry, under a key that the text determines.

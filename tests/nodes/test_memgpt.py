@@ -109,8 +109,8 @@ def test_results_come_in_pages_of_bounded_size() -> None:
     pages = [function("archival_memory_search", "river", page=page) for page in (1, 2, 3)]
     state, _ = acted(*inserts, search("Osk"), *pages, use_memory=use_memory(page=2))
     first, second, third = answers(state)[3:]
-    assert first.observation.splitlines()[0] == "Page 1 of 2 (3 results):"
-    assert second.observation.splitlines()[0] == "Page 2 of 2 (3 results):"
+    assert first.observation.splitlines()[0] == "Page 1 of 2 (3 found):"
+    assert second.observation.splitlines()[0] == "Page 2 of 2 (3 found):"
     assert [len(turn.observation.splitlines()) for turn in (first, second)] == [3, 2]
     assert (third.accepted, "1 to 2" in third.observation) == (False, True)
 

@@ -87,7 +87,7 @@ def test_an_entry_is_stored_once_and_found_page_by_page(store: BaseStore) -> Non
             call(store, "archival_memory_insert", content=f"note {number} about the river")
     assert len(texts(store)) == 12
     page = str(call(store, "archival_memory_search", query="river", page=3).content)
-    assert (page.splitlines()[0], len(page.splitlines())) == ("Page 3 of 3 (12 results):", 3)
+    assert (page.splitlines()[0], len(page.splitlines())) == ("Page 3 of 3 (12 found):", 3)
     assert call(store, "archival_memory_search", query="river", page=4).status == "error"
     assert "note 7 " in str(call(store, "archival_memory_search", query="7", page=1).content).splitlines()[1]
 
