@@ -204,8 +204,9 @@ ITEMS_PER_REQUEST = 1_000
 
 
 def memory_namespace(*labels: str) -> Namespace:
-    """Return the namespace of a memory. LangGraph forbids labels that are empty or contain dots."""
-    return ("memory", *(label.replace(".", "_") or "_" for label in labels))
+    """Return the namespace of a memory; other labels have another namespace."""
+    # LangGraph forbids labels that are empty or contain dots.
+    return ("memory", *(label.replace("%", "%25").replace(".", "%2E") or "%" for label in labels))
 
 
 def store_entry(store: BaseStore, space: Namespace, text: str) -> bool:
@@ -367,4 +368,4 @@ def _space_of(namespace: Sequence[str] | None) -> Namespace:
     if not thread:
         fix = "give memory_tools(namespace=(...,)), or invoke the graph with a thread_id"
         raise ValueError(f"memory_tools found neither a namespace nor a thread: {fix}")
-    return memory_namespace(str(thread))
+    return memory_namespace("thread", str(thread))

@@ -243,7 +243,7 @@ def test_a_store_gets_the_entries_in_a_namespace_of_thread_and_episode() -> None
         mind = Mind(tool=moves(function("archival_memory_insert", f"of {thread}"), search("Osk")))
         context = Context(benchmark=world, chat=ScriptedChat(responder=mind))
         graph.invoke({"task": world.task("only")}, {"configurable": {"thread_id": thread}}, context=context)
-    assert sorted((space[1], text) for space, text in entries(store)) == [("a_b", "of a.b"), ("c", "of c")]
+    assert sorted((space[1], text) for space, text in entries(store)) == [("a%2Eb", "of a.b"), ("c", "of c")]
 
 
 def test_nothing_of_another_run_on_the_same_store_is_found() -> None:

@@ -23,6 +23,7 @@ from certigraph.adapters.tools.memory import (
     MemorySizes,
     append_to_core,
     format_page,
+    memory_namespace,
     memory_tools,
     rank_texts,
     replace_in_core,
@@ -99,6 +100,13 @@ def test_memories_under_other_labels_stay_apart(store: BaseStore) -> None:
     found = str(call(store, "archival_memory_search", query="river").content)
     assert [name in found for name in ("of Ada\n", "below", "Adam")] == [False] * 3
     assert found.endswith("RIVER of Ada")
+
+
+def test_no_two_namespaces_are_the_same() -> None:
+    labels = [("a.b",), ("a_b",), ("a%2Eb",), ("a", "b"), ("",), ("%",), ("a%b",), ("a",)]
+    assert len({memory_namespace(*given) for given in labels}) == len(labels)
+    for given in labels:
+        call(InMemoryStore(), "archival_memory_insert", content="RIVER", namespace=given)
 
 
 def tool_graph(tools: Sequence[Any], **compiled: Any) -> Any:
