@@ -21,8 +21,9 @@ from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import assemble
 from certigraph.nodes import search as slots
 from certigraph.nodes.beliefs import DELIVER
+from certigraph.nodes.memgpt import manage
 from certigraph.nodes.react import decide, pursue
-from certigraph.nodes.search import aggregate, generate, hypothesise, manage, reason, with_direction
+from certigraph.nodes.search import aggregate, generate, hypothesise, reason, with_direction
 from certigraph.nodes.slots import factory, share_context
 from certigraph.nodes.world import act, reset
 from certigraph.state.records import Action, LimitReached, UnknownName

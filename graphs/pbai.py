@@ -6,7 +6,7 @@ are this graph with another `decide`.
 """
 
 from collections.abc import Mapping
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
@@ -25,6 +25,7 @@ from certigraph.nodes.search import answer
 from certigraph.nodes.slots import Slot
 from certigraph.nodes.tools import APPROVE
 from certigraph.nodes.world import act, reset
+from certigraph.state.memgpt import MEMORY
 from certigraph.state.records import LimitReached
 from certigraph.state.run import ReActState as State
 from certigraph.state.run import RunInput
@@ -72,7 +73,7 @@ def build_search_loop(
     deciding: Slot = react.DECIDE,
 ) -> SearchGraph:
     """Build the graph of a search agent; arguments are those of `search_loop_builder`."""
-    graph = search_loop_builder(decide, swaps, rounds=rounds, deciding=deciding)
+    graph = search_loop_builder(decide, swaps, rounds=rounds, slots={"decide": deciding})
     return graph.compile(checkpointer=checkpointer, name=name)
 
 
@@ -81,7 +82,8 @@ def search_loop_builder(
     swaps: Mapping[str, object],
     *,
     rounds: int,
-    deciding: Slot = react.DECIDE,
+    slots: Mapping[str, Slot] = {},
+    state: type[Any] = State,
     schemas: Schemas = UNEXTENDED,
 ) -> Assembly:
     """Return the loop of a search agent before it is compiled.
@@ -92,7 +94,9 @@ def search_loop_builder(
         decide: the agent's operator for the slot `decide`.
         swaps: operators by slot that replace the defaults.
         rounds: maximum number of rounds in worlds that take an answer, unless `Limits.rounds` is set.
-        deciding: the slot `decide`; `DECIDE_WITH_BELIEF` if the agent writes its memory itself.
+        slots: slots of the agent that replace those of the loop, such as `DECIDE_WITH_BELIEF` for `decide` if it writes
+            its memory itself. The slot `use_memory`, which only MemGPT has, is added.
+        state: schema of the graph's state.
         schemas: schemas with which the graph is extended.
     """
 
@@ -116,27 +120,39 @@ def search_loop_builder(
         if limit and taken >= limit:
             raise LimitReached("rounds", limit, taken)
 
-    slots = (
-        react.RESET.filled(reset),
+    nodes = (
+        slots.get("reset", react.RESET).filled(reset),
         COMMIT,
         beliefs.GATE.filled(no_gate),
-        deciding.filled(decide)._replace(skip=require_rounds),
+        slots.get("decide", react.DECIDE).filled(decide)._replace(skip=require_rounds),
         APPROVE,
         react.ACT.filled(act),
         beliefs.MEMORY.filled(native),
-        beliefs.ANSWER.filled(answer),
+        slots.get("answer", beliefs.ANSWER).filled(answer),
         beliefs.DELIVER.filled(act),
+        *(slot for name, slot in slots.items() if name == "use_memory"),
     )
-    graph = assemble(State, RunInput, slots, with_memory(swaps), schemas)
+    graph = assemble(state, RunInput, nodes, with_memory(swaps), schemas)
     graph.add_edge(START, "reset")
     add_path(graph, "reset", "commit", "gate")
     graph.add_conditional_edges("gate", after_gate, {"continue": "decide", "stop": "answer", "unanswered": END})
-    add_path(graph, "decide", "approve", "act")
+    if "use_memory" in slots:
+        chosen = {"memory_call": "use_memory", "world_action": "approve" if "approve" in graph.nodes else "act"}
+        graph.add_conditional_edges("decide", after_decide, chosen)
+        graph.add_edge("use_memory", "decide")
+        add_path(graph, "approve", "act")
+    else:
+        add_path(graph, "decide", "approve", "act")
     graph.add_conditional_edges("act", after_act, {"observed": "memory", "over": END})
     graph.add_edge("memory", "gate")
     graph.add_edge("answer", "deliver")
     graph.add_edge("deliver", END)
     return graph
+
+
+def after_decide(state: State) -> str:
+    """Return `memory_call` if the agent chose a memory function (MemGPT), else `world_action`."""
+    return "memory_call" if state["action"].kind == MEMORY else "world_action"
 
 
 def after_act(state: State) -> str:

@@ -94,21 +94,6 @@ MAX_PARAGRAPHS = 15
 The latest ones are shown, as in CGDP Eq. 2. If the first ones were shown, new paragraphs would soon never appear.
 """
 
-MAX_PAGE_PASSAGES = 5
-"""MemGPT: maximum number of passages that one search returns; `Limits.passages` may allow fewer."""
-
-MAX_QUEUE_OBSERVATION = 3_000
-"""MemGPT: maximum number of characters of one observation in its queue."""
-
-MAX_CORE_MEMORY = 2_000
-"""MemGPT: maximum number of characters of core memory; the oldest note is dropped first."""
-
-MEMORY_PRESSURE = 0.75
-"""MemGPT: share of `Limits.context` above which the agent is warned and its queue of turns then summarised."""
-
-KEPT_TURNS = 3
-"""MemGPT: number of latest turns that stay in the queue when the others are summarised."""
-
 
 # The queries of ReAct's shortlist of actions, and what a written action means.
 

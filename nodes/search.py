@@ -1,4 +1,4 @@
-"""Operators of search agents: the steps of IRCoT, MemGPT and Iter-RetGen, hypotheses, and the final answer.
+"""Operators of search agents: the steps of IRCoT and Iter-RetGen, hypotheses, and the final answer.
 
 The last section has the policies that give an uncertified answer, and the operators that switch them off.
 """
@@ -18,7 +18,7 @@ from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote, unquote_line
 from certigraph.adapters.models.schemas import Truncated
-from certigraph.adapters.protocols import Context, Limits, Operator
+from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.qa.planning import load_page
 from certigraph.adapters.research.operators import REJECTIONS, force_accept, pass_refused
 from certigraph.nodes.beliefs import accepts_answer
@@ -26,25 +26,15 @@ from certigraph.nodes.operators import call_operator
 from certigraph.nodes.react import (
     IRCOT_DEFAULTS,
     ITER_RETGEN_DEFAULTS,
-    KEPT_TURNS,
-    MAX_CORE_MEMORY,
-    MAX_PAGE_PASSAGES,
     MAX_PARAGRAPHS,
-    MAX_QUEUE_OBSERVATION,
-    MEMGPT_DEFAULTS,
-    MEMORY_PRESSURE,
     describe_rounds_cut,
     format_rounds,
-    format_transcript,
     is_first_round,
-    to_tool_action,
-    transcript_length,
-    with_tools,
 )
 from certigraph.nodes.sdp import validate
 from certigraph.nodes.slots import RESET_KEYS, Slot, Update, factory, prefer_benchmark_operator
 from certigraph.state.records import Action, Task, UnknownName
-from certigraph.state.run import RETRIEVED, SEARCH, Belief, BelievedFact, DecideView, finish, search, search_settings
+from certigraph.state.run import RETRIEVED, SEARCH, DecideView, finish, search, search_settings
 from certigraph.state.sdp import ValidateView
 from certigraph.state.search import (
     AggregateView,
@@ -81,128 +71,6 @@ RESET = Slot("reset", RESET_KEYS, record=_clear_branches, starts_run=True)
 HYPOTHESISE = Slot("hypothesise", {"hypotheses": Sequence[str]}, hypothesise_view, skip=_skip_without_answer)
 EXPLORE = Slot("explore", {"branches": Sequence[Branch]})
 AGGREGATE = Slot("aggregate", {"action": Action}, aggregate_view, _attach_sources)
-
-
-# MemGPT's step: act, note in core memory, and flush the queue when the context fills (Packer et al., 2310.08560).
-#
-# MemGPT's memory is stored in the belief while that is native: `notes` are core memory, the only fact is the summary
-# of what left the queue, and `window` is the number of turns in the queue. Under another memory condition the belief
-# has another form, and MemGPT keeps no memory.
-
-SUMMARY_SOURCE = "rounds no longer shown"
-"""Source of the fact that holds MemGPT's summary of earlier turns."""
-
-
-class ManagedMove(BaseModel):
-    """Answer schema of MemGPT's step, before `with_tools` restricts it to the tools of a world.
-
-    An empty `remember` leaves core memory as it is.
-    """
-
-    thought: Annotated[str, Truncated(120)]
-    remember: Annotated[str, Truncated(200)]
-    tool: str
-    text: str
-
-
-class Summary(BaseModel):
-    """The model's answer."""
-
-    summary: Annotated[str, Field(min_length=1), Truncated(800)]
-
-
-@factory
-def manage(
-    *,
-    alpha: float = MEMGPT_DEFAULTS.alpha,
-    page: int = MAX_PAGE_PASSAGES,
-    pressure: float = MEMORY_PRESSURE,
-    rerank: str | None = None,
-) -> Operator:
-    """Ask the model for a tool call and a note for core memory (MemGPT).
-
-    When the context is nearly full, the prompt warns the model, and all but the latest turns are then summarised.
-
-    Args:
-        alpha: weight of BM25 in retrieval, from 0 (vectors only) to 1 (BM25 only).
-        page: maximum number of passages that a search returns.
-        pressure: share of `Limits.context` above which the context counts as nearly full.
-        rerank: cross-encoder that reorders the first results of every search; None for none.
-    """
-    settings = search_settings(alpha=alpha, rerank=rerank)
-
-    async def manage(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-        base = limits_of(state["task"], runtime)
-        limits = base.model_copy(update={"excerpt": min(base.excerpt, MAX_QUEUE_OBSERVATION // page)})
-        native, threshold = state["belief"].form == "native", pressure * limits.context
-        flush = native and len(state["turns"]) > KEPT_TURNS and transcript_length(state["turns"], limits) > threshold
-        instruction = MANAGE_INSTRUCTION.format(
-            task=state["assignment"],
-            warning=PRESSURE_WARNING if flush else "",
-            style=benchmark_of(state["task"], runtime).answer_style,
-        )
-        form = with_tools(ManagedMove, state, runtime)
-        cut = describe_rounds_cut(state["turns"], limits)
-        prompt = build_prompt(runtime, format_rounds(state, limits) + instruction, cut=cut)
-        move = await ask(prompt, form, role="executor", runtime=runtime)
-        belief = add_core_note(state["belief"], move.remember, len(state["turns"])) if native else state["belief"]
-        return {
-            "thought": unquote_line(move.thought),
-            "action": to_tool_action(move.tool, move.text, {**settings, "k": min(page, limits.passages)}),
-            "belief": await _flush_queue(belief, state, limits, runtime) if flush else belief,
-        }
-
-    return manage
-
-
-def add_core_note(belief: Belief, note: str, turns: int) -> Belief:
-    """Add a note to MemGPT's core memory, whose oldest notes are dropped if it becomes too long.
-
-    The window of visible turns becomes `turns` + 1, so that it includes the turn that follows.
-    """
-    notes = tuple(filter(None, (*belief.notes, unquote_line(note))))
-    while _notes_length(notes) > MAX_CORE_MEMORY:
-        notes = notes[1:]
-    return belief.model_copy(update={"notes": tuple(dict.fromkeys(notes)), "window": turns + 1})
-
-
-def _notes_length(notes: Sequence[str]) -> int:
-    return sum(map(len, notes)) + len(notes)
-
-
-async def _flush_queue(belief: Belief, state: DecideView, limits: Limits, runtime: Runtime[Context]) -> Belief:
-    """Summarise all turns but the latest ones in MemGPT's queue, and remove them from it."""
-    leaving = format_transcript(state["turns"][:-KEPT_TURNS], limits)
-    before = belief.facts[0].text if belief.facts else "(none)"
-    instruction = SUMMARISE_INSTRUCTION.format(
-        before=quote(before), turns=quote(leaving, limits.context), task=state["assignment"]
-    )
-    answer = await ask(build_prompt(runtime, instruction), Summary, role="memory", runtime=runtime)
-    summary = BelievedFact(text=unquote_line(answer.summary), source=SUMMARY_SOURCE)
-    changes = {"facts": (summary,), "window": KEPT_TURNS + 1, "reorganised": belief.reorganised + 1}
-    return belief.model_copy(update=changes)
-
-
-MANAGE_INSTRUCTION = """{warning}
-Question: {task}
-Think in one short sentence. In `remember`, write what you must not lose sight of, or leave it empty: it stays in your
-notes when rounds are no longer shown. Then use one tool. Finish with {style} once the question is settled.
-"""
-
-PRESSURE_WARNING = """
-Your context is nearly full: after this round only a summary of the older rounds is left. Remember what matters now.
-"""
-
-SUMMARISE_INSTRUCTION = """\
-Summary so far:
-{before}
-
-Rounds that are about to leave the context:
-{turns}
-
-They were made to answer: {task}
-Write one summary in place of both, in a few sentences: what was found, with names, and what led nowhere.
-"""
 
 
 # IRCoT's step: write one more sentence of reasoning, which is the next query (Trivedi et al., arXiv 2212.10509).

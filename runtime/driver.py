@@ -208,7 +208,7 @@ async def drive_run(
     """
     async with keep_worlds_open():
         async with open_storage(graph, folder, context, resuming=resuming) as (saver, store):
-            ready = graph.copy({"checkpointer": saver, "store": store})
+            ready = graph.copy({"checkpointer": saver, "store": graph.store if store is None else store})
             if not _is_shipped(graph):
                 ready = meter_own_nodes(ready, lambda: recorder.trajectory.usage.spent())  # noqa: PLW0108 - grows
             outcome = await _run_graph(ready, task, context, folder.name, recorder, resuming=resuming, answer=answer)

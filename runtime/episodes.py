@@ -31,6 +31,7 @@ class BeliefHistory:
         self.rounds: dict[int, SearchRound] = {}
         self.gates: dict[int, Stagnation] = {}
         self.branches: list[Branch] = []
+        self.memory_calls: dict[int, list[str]] = {}
 
     def fold(self, step: int, update: Mapping[str, Any]) -> None:
         """Add the state update of one event; `step` is the number of world steps before it."""
@@ -41,9 +42,17 @@ class BeliefHistory:
         if "stagnation" in update:
             self.gates[step] = Stagnation.model_validate(update["stagnation"])
         self.branches += map(Branch.model_validate, update.get("branches", ()))
+        for turn in update.get("memory_turns", ()):  # calls before the first step are shown with that step
+            self.memory_calls.setdefault(max(step, 1), []).append(f"memory: {turn['action']}")
 
     def changes(self, step: int) -> list[str]:
-        """List the changes of the belief in a step: + a new item, ? a new question, ✓ a question that was answered."""
+        """List the changes of the belief in a step: + a new item, ? a new question, ✓ a question that was answered.
+
+        The calls of memory functions (MemGPT) come first.
+        """
+        return [*self.memory_calls.get(step, ()), *self._belief_changes(step)]
+
+    def _belief_changes(self, step: int) -> list[str]:
         after = self.beliefs.get(step)
         if after is None:
             return []

@@ -115,6 +115,10 @@ OPERATOR_MODULES: Mapping[str, Sequence[str]] = {
         "most_visited",
         "select",
     ),
+    "nodes.memgpt": (
+        "manage",
+        "use_memory",
+    ),
     "nodes.plans": (
         "plan",
         "supervise",
@@ -147,7 +151,6 @@ OPERATOR_MODULES: Mapping[str, Sequence[str]] = {
         "force_pass",
         "generate",
         "hypothesise",
-        "manage",
         "reason",
         "retrieving",
         "unforced",

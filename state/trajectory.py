@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 from certigraph.state.channels import (
     list_channels_of,
 )
+from certigraph.state.memgpt import MemGPTState
 from certigraph.state.records import (
     INTERRUPTED,
     Fault,
@@ -46,7 +47,7 @@ GRAPH_STATES: dict[str, Any] = {
     "clin": TrialState,
     "pbai": ReActState,
     "ircot": ReActState,
-    "memgpt": ReActState,
+    "memgpt": MemGPTState,
     "iter_retgen": ReActState,
     "hypotheses": HypothesesState,
     "tdp": TDPState,

@@ -14,6 +14,7 @@ from certigraph.adapters.protocols import MIN_NODES
 from certigraph.adapters.qa.questions import GoldHop, MultiHopQuestion, substitute_answers
 from certigraph.adapters.qa.scoring import exact_match
 from certigraph.adapters.retrieval.bm25 import Retriever
+from certigraph.adapters.tools.memory import CORE_APPEND
 from certigraph.state.records import Fault, Task
 from certigraph.state.run import FINISH, SEARCH, Belief, parse_action, query_of
 from certigraph.state.search import Passage
@@ -408,11 +409,22 @@ def _answer_generation(position: QuestionPosition) -> ExpertAnswer:
 
 
 def _answer_move(position: QuestionPosition) -> ExpertAnswer:
+    if kept := _findings_to_keep(position):
+        return {"thought": "it must not be lost", "tool": CORE_APPEND, "text": kept}
     query = _next_query(position)
     tool, text = (SEARCH, query) if query else (FINISH, position.answer)
     thought = "a paragraph is missing" if query else "all that is needed was found"
     move = {"thought": thought, "tool": tool, "text": text, "action": f"{tool}[{text}]"}
     return {**move, "remember": format_notes(position)}
+
+
+def _findings_to_keep(position: QuestionPosition) -> str:
+    """Return the findings that MemGPT's core memory lacks; empty if no memory function is offered, or it refused."""
+    calls = position.state.get("memory_turns", ())
+    if CORE_APPEND not in position.form.get("tool", {}).get("enum", ()) or (calls and not calls[-1].accepted):
+        return ""
+    notes = _belief_at(position).notes
+    return "\n".join(text for hop in position.seen if (text := one_line(hop.finding)) not in notes)
 
 
 def _next_query(position: QuestionPosition) -> str | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from certigraph.adapters.protocols import Environment as Environment
     from certigraph.adapters.protocols import Limits as Limits
     from certigraph.adapters.protocols import Operator as Operator
+    from certigraph.adapters.tools.memory import memory_tools as memory_tools
     from certigraph.adapters.tools.world import Case as Case
     from certigraph.adapters.tools.world import Episode as Episode
     from certigraph.adapters.tools.world import Tools as Tools
@@ -85,6 +86,7 @@ _PUBLIC = {
         "Limits",
         "Operator",
     ),
+    "adapters.tools.memory": ("memory_tools",),
     "adapters.tools.world": (
         "Case",
         "Episode",

@@ -17,9 +17,18 @@ from certigraph.adapters.redaction import redact, redact_record
 from certigraph.adapters.research.operators import join_answers
 from certigraph.adapters.research.plans import Decomposition, Found, ResearchTools
 from certigraph.adapters.research.scoring import score_answer
+from certigraph.adapters.tools.memory import (
+    MemoryRefusal,
+    MemorySizes,
+    append_to_core,
+    format_page,
+    rank_texts,
+    replace_in_core,
+)
 from certigraph.adapters.travelplanner.written_plans import MalformedPlanError, read_plan, read_turn
 from certigraph.nodes.beliefs import Findings
 from certigraph.nodes.factored_answers import ChangedObjects, apply_changes
+from certigraph.nodes.memgpt import ManagedMove
 from certigraph.nodes.notes import parse_notes
 from certigraph.nodes.tdp import Subtasks, to_nodes
 from certigraph.runtime.texts import split_answer
@@ -31,6 +40,7 @@ ANSWER = b'{"reason": "it is", "holds": 1}'
 STEPS = b'{"steps": [{"kind": "collect", "goal": "List the gyms."}]}'
 NODES = b'{"nodes": [{"id": "n1", "task": "go", "needs": []}, {"id": "n2", "task": "come", "needs": ["n1"]}]}'
 FACTS = b'{"facts": [{"fact": "A is B", "source": "A"}], "resolved": [], "questions": ["who?"]}'
+MOVE = b'{"thought": "so", "tool": "core_memory_replace", "text": "a", "new": "b", "page": 1}'
 OBJECTS = b'{"objects": [{"object": "egg 1", "attributes": [{"name": "location", "value": "table"}]}]}'
 DAY = b'[{"days": 1, "current_city": "from A to B", "lunch": "-", "accommodation": "Inn, B"}]'
 
@@ -38,7 +48,10 @@ CALLS = b'{"thought": "so", "calls": [{"name": "pay", "args": {"amount": 3}}]}'
 
 OFFERED = [OfferedTool("pay", "", {"type": "object", "properties": {"amount": {"type": "number"}}})]
 
-FORMS: tuple[type[BaseModel], ...] = (Holds, Decomposition, Found, ResearchTools, Subtasks, Findings, ChangedObjects)
+FORMS: tuple[type[BaseModel], ...] = (
+    *(Holds, Decomposition, Found, ResearchTools, Subtasks, Findings, ChangedObjects),
+    ManagedMove,
+)
 """Forms of every shape that models are asked for: numbers, literals, lists, objects in lists and in objects."""
 
 PIECE = {"type": "object", "properties": {"choice": {"type": "string", "enum": ["go", "stay"]}}}
@@ -79,6 +92,15 @@ def _deliver(text: str) -> None:
     _stored(read_plan(read_turn(text).plan))
 
 
+def _remembered(text: str, old: str, new: str) -> None:
+    """No edit makes core memory longer than it may be, and a page has a line for each result."""
+    sizes = MemorySizes(core=60, page=2)
+    assert len(format_page(rank_texts(old, [text, new]), 1, sizes).splitlines()) <= 3
+    edited = replace_in_core(append_to_core((), text, sizes.core), old, new, sizes.core)
+    assert sum(map(len, edited)) <= sizes.core
+    assert all(len(line.splitlines()) == 1 for line in edited)
+
+
 def _quoted(text: str) -> None:
     assert quote(text).count("</world>") == 1
     unquote_line(text)
@@ -101,7 +123,10 @@ TARGETS = (
         "model.array", of_text(lambda t: _stored(parse_reply(t, {"type": "array"}))), (ParseError,), (b"[1, {}]", DAY)
     ),
     Target(
-        "model.forms", of_text(_form), (), (ANSWER, STEPS, NODES, FACTS, OBJECTS, b"<think>x</think>```json\n{}```")
+        "model.forms",
+        of_text(_form),
+        (),
+        (ANSWER, STEPS, NODES, FACTS, OBJECTS, MOVE, b"<think>x</think>```json\n{}```"),
     ),
     Target("model.tool_calls", of_text(_tool_calls), (ParseError,), (CALLS,)),
     Target("model.task_graph", of_text(_task_graph), (ParseError, ValidationError), (NODES,)),
@@ -118,6 +143,12 @@ TARGETS = (
         of_texts(lambda t, *known: rank_actions(t, known), 4),
         (),
         (several("I will go north", "go north", "take egg", "go to fridge 1"),),
+    ),
+    Target(
+        "model.memory",
+        of_texts(_remembered, 3),
+        (MemoryRefusal,),
+        (several("Ada likes tea\nShe lives in Tor", "tea\nShe", "milk"), several("a b", "b", "")),
     ),
     Target("model.quoted", of_text(_quoted), (), (b"<world> is < / world >",)),
     Target(

@@ -16,7 +16,8 @@ from certigraph.graphs import hypotheses, ircot, iter_retgen, memgpt, pbai, reac
 from certigraph.graphs.hypotheses import explore
 from certigraph.nodes.beliefs import lobotomized
 from certigraph.nodes.gates import exhaustion_gate, no_gate
-from certigraph.nodes.search import add_core_note, hypothesise, majority_answer
+from certigraph.nodes.memgpt import add_core_note
+from certigraph.nodes.search import hypothesise, majority_answer
 from certigraph.runtime.registry import GRAPHS, build_graph, parse_swap
 from certigraph.runtime.run import run
 from certigraph.state.records import Fault, LimitReached, UnknownName

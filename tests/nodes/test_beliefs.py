@@ -252,17 +252,17 @@ def test_the_belief_and_its_first_question_reach_the_agent_and_the_answer():
 
 
 @pytest.mark.parametrize("memory", ["lobotomized", "structured", "freeform"])
-def test_memory_wipes_what_memgpt_keeps_itself(memory: str):
+@pytest.mark.parametrize("profile", ["full", "small"])
+def test_memory_takes_the_place_of_what_memgpt_keeps_itself(memory: str, profile: str):
     remembering = Mind(tool=lambda prompt, times: {**other(prompt, times), "remember": "CORE"})
-    state = sought(memgpt.build(memory=memory), remembering, Seeking(rounds=4))
+    state = sought(memgpt.build(memory=memory), remembering, Seeking(rounds=4), profile=profile)
     assert not any("CORE" in prompt for prompt in remembering.prompts("tool"))
     assert (state["belief"].notes, state["belief"].window) == ((), 1)
 
 
-def test_memgpt_reads_in_every_later_round_what_it_remembered():
-    remembering = Mind(tool=lambda prompt, times: {**other(prompt, times), "remember": "CORE"})
-    own = Mind(**remembering.answers)
-    sought(memgpt.build(), own, Seeking(rounds=4))
+def test_small_memgpt_reads_in_every_later_round_what_it_remembered():
+    own = Mind(tool=lambda prompt, times: {**other(prompt, times), "remember": "CORE"})
+    sought(memgpt.build(), own, Seeking(rounds=4), profile="small")
     assert ["CORE" in prompt for prompt in own.prompts("tool")] == [False, True, True, True]
 
 

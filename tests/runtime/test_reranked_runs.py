@@ -15,9 +15,10 @@ from certigraph.adapters.retrieval.reranker import load_reranker
 from certigraph.evaluation.compare import Choice, ComparedMethod, build_job
 from certigraph.graphs import ircot, iter_retgen, memgpt, pbai, sdp
 from certigraph.graphs.assembly import operators_of
+from certigraph.nodes.memgpt import manage
 from certigraph.nodes.react import pursue
 from certigraph.nodes.sdp import realize
-from certigraph.nodes.search import generate, manage, reason, retrieving
+from certigraph.nodes.search import generate, reason, retrieving
 from certigraph.runtime.registry import build_graph, check_retrieval, parse_swap, rebuild_graph, reranker_versions
 from certigraph.runtime.report import write_report
 from certigraph.state.records import Fault, UnknownName

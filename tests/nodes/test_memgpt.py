@@ -1,0 +1,403 @@
+"""MemGPT's memory functions in its graph: what they change, what the agent sees next, and that all happens once."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from children import child_environment
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import AsyncSqliteStore
+from remembering import run_or_resume
+from seeking import Mind, Seeking, other, search, sought
+
+from certigraph.adapters.models.scripts import ScriptedChat
+from certigraph.adapters.protocols import Context
+from certigraph.graphs import hypotheses, memgpt
+from certigraph.graphs.hypotheses import explore
+from certigraph.nodes.belief_checks import grounded
+from certigraph.nodes.memgpt import MAX_MEMORY_CALLS, manage, use_memory
+from certigraph.runtime.registry import build_graph, parse_swap
+from certigraph.runtime.report import write_report
+from certigraph.runtime.run import run
+from certigraph.state.memgpt import MemoryTurn
+from certigraph.state.records import Fault
+from certigraph.state.trajectory import read_trajectory
+
+FINISH = {**search("Ada"), "tool": "finish"}
+
+
+def function(name: str, text: str, **more: Any) -> dict[str, Any]:
+    return {"thought": "", "tool": name, "text": text, **more}
+
+
+KEPT_AND_FOUND = (function("archival_memory_insert", "RIVER"), function("archival_memory_search", "river"))
+
+
+def moves(*given: dict[str, Any]) -> Callable[[str, int], dict[str, Any]]:
+    """These moves one after another, then the answer."""
+    return lambda prompt, times: given[times] if times < len(given) else FINISH
+
+
+def acted(*given: dict[str, Any], world: Seeking | None = None, **graph: Any) -> tuple[dict[str, Any], Mind]:
+    mind = Mind(tool=moves(*given), answer={"answer": "Ada"}, summary={"summary": "SUMMARY"})
+    return sought(memgpt.build(**graph), mind, world), mind
+
+
+def answers(state: dict[str, Any]) -> list[MemoryTurn]:
+    return list(state["memory_turns"])
+
+
+def test_what_is_appended_is_in_every_later_prompt_and_no_round_is_spent() -> None:
+    state, mind = acted(search("Osk"), function("core_memory_append", "CORE"), search("Ren"))
+    assert ["CORE" in prompt for prompt in mind.prompts("tool")] == [False, False, True, True]
+    assert state["belief"].notes == ("CORE",)
+    assert [turn.action for turn in state["turns"]] == ["search[Osk]", "search[Ren]", "finish[Ada]"]
+    assert len(state["rounds"]) == 2  # the gate sees actions in the world alone
+    assert len(state["history"]) == 3
+
+
+def test_a_passage_is_replaced_and_an_empty_text_removes_it() -> None:
+    appended = function("core_memory_append", "Ada mapped it\nthe Ren is long")
+    corrected = function("core_memory_replace", "Ada mapped", new="Eve mapped")
+    removed = function("core_memory_replace", "the Ren is long", new="")
+    assert acted(appended, corrected)[0]["belief"].notes == ("Eve mapped it", "the Ren is long")
+    assert acted(appended, corrected, removed)[0]["belief"].notes == ("Eve mapped it",)
+
+
+def test_replacing_what_is_not_there_is_an_error_that_the_agent_reads() -> None:
+    state, mind = acted(function("core_memory_append", "CORE"), function("core_memory_replace", "ELSE", new="x"))
+    [_, refused] = answers(state)
+    assert (refused.accepted, "'ELSE'" in refused.observation) == (False, True)
+    assert refused.observation in mind.prompts("tool")[2]
+    assert state["belief"].notes == ("CORE",)
+
+
+def test_core_memory_that_would_be_too_large_is_refused() -> None:
+    state, _ = acted(function("core_memory_append", "x" * 90), function("core_memory_append", "y" * 20),
+                     use_memory=use_memory(core=100))  # fmt: skip
+    assert [turn.accepted for turn in answers(state)] == [True, False]
+    assert state["belief"].notes == ("x" * 90,)
+
+
+def test_a_search_of_archival_memory_finds_what_was_inserted_and_nothing_else_shows_it() -> None:
+    state, mind = acted(
+        function("archival_memory_insert", "The Ren rises near Tor."),
+        function("archival_memory_insert", "The library opens at nine."),
+        function("archival_memory_search", "where does the Ren rise?", page=1),
+    )
+    assert state["archive"] == ["The Ren rises near Tor.", "The library opens at nine."]
+    first, *_ = answers(state)[2].observation.splitlines()[1:]
+    assert "rises near Tor" in first
+    assert "rises near Tor" not in mind.prompts("tool")[0]
+    assert first in mind.prompts("tool")[3]
+
+
+def test_an_entry_is_kept_once() -> None:
+    state, _ = acted(*[function("archival_memory_insert", "The Ren rises near Tor.")] * 3)
+    assert state["archive"] == ["The Ren rises near Tor."]
+
+
+def test_results_come_in_pages_of_bounded_size() -> None:
+    inserts = [function("archival_memory_insert", f"note {n} about the river") for n in range(3)]
+    pages = [function("archival_memory_search", "river", page=page) for page in (1, 2, 3)]
+    state, _ = acted(*inserts, search("Osk"), *pages, use_memory=use_memory(page=2))
+    first, second, third = answers(state)[3:]
+    assert first.observation.splitlines()[0] == "Page 1 of 2 (3 found):"
+    assert second.observation.splitlines()[0] == "Page 2 of 2 (3 found):"
+    assert [len(turn.observation.splitlines()) for turn in (first, second)] == [3, 2]
+    assert (third.accepted, "1 to 2" in third.observation) == (False, True)
+
+
+def test_the_conversation_is_searched_beyond_what_is_still_shown() -> None:
+    """The queue of turns is flushed; what the first round found is then in no prompt but that after the search."""
+    found = [*(search(f"q{n} r{n}") for n in range(10)), function("conversation_search", "q0", page=1)]
+    state, mind = acted(*found, world=Seeking(words=60, context=4_000))
+    before, after = mind.prompts("tool")[10:12]
+    assert state["belief"].reorganised >= 1
+    assert "about q0 r0 one" not in before
+    assert "about q0 r0 one" in after
+    assert "round 1" in answers(state)[0].observation
+
+
+def test_memory_calls_in_a_row_are_bounded_and_then_only_tools_are_offered() -> None:
+    """A model that would edit its memory forever is left no other choice than a tool of the world."""
+    offered = []
+
+    def responder(prompt: str, schema: Any) -> dict[str, Any]:
+        tools = schema["properties"].get("tool", {}).get("enum", ())
+        if not tools:
+            return {"answer": "Ada"}
+        offered.append(tools)
+        endless = function("archival_memory_insert", f"entry {len(offered)}")
+        return endless if "archival_memory_insert" in tools else search(f"q{len(offered)}")
+
+    world = Seeking(rounds=2)
+    context = Context(benchmark=world, chat=ScriptedChat(responder=responder))
+    state = memgpt.build().invoke({"task": world.task("only")}, context=context)
+    assert [len(tools) for tools in offered] == ([7] * MAX_MEMORY_CALLS + [2]) * 2
+    assert [turn.after for turn in answers(state)] == [0] * MAX_MEMORY_CALLS + [1] * MAX_MEMORY_CALLS
+
+
+def test_the_bound_is_an_option_and_none_offers_no_function() -> None:
+    _, mind = acted(search("Osk"), decide=manage(calls=0))
+    assert not any(fields & {"new", "page"} for fields, _ in mind.asked)
+
+
+@pytest.mark.parametrize("memory", ["lobotomized", "structured", "freeform"])
+def test_another_memory_offers_no_function_in_any_round(memory: str):
+    mind = Mind(tool=other, answer={"answer": "Ada"}, text="Ada mapped it")
+    state = sought(memgpt.build(memory=memory), mind, Seeking(rounds=3))
+    assert {fields for fields, _ in mind.asked if "tool" in fields} == {frozenset({"thought", "tool", "text"})}
+    assert "archival_memory" not in "".join(mind.prompts("tool"))
+    assert state.get("archive", []) == []
+
+
+def test_a_wrapper_of_the_own_memory_keeps_the_functions() -> None:
+    state, _ = acted(function("core_memory_append", "CORE"), search("Osk"), memory=grounded("native"))
+    assert state["belief"].notes == ("CORE",)
+
+
+def test_a_small_model_has_one_field_for_notes() -> None:
+    mind = Mind(tool=lambda prompt, times: {**other(prompt, times), "remember": "CORE"}, answer={"answer": "Ada"})
+    state = sought(memgpt.build(), mind, Seeking(rounds=2), profile="small")
+    assert {fields for fields, _ in mind.asked if "tool" in fields} == {
+        frozenset({"thought", "remember", "tool", "text"})
+    }
+    assert state["belief"].notes == ("CORE",)
+
+
+def test_the_final_answer_sees_what_the_memory_gave() -> None:
+    mind = Mind(tool=moves(*KEPT_AND_FOUND, search("Osk")), answer={"answer": "Ada"})
+    sought(memgpt.build(), mind, Seeking(rounds=1))
+    assert "- RIVER" in mind.prompts("answer")[0]
+
+
+def test_a_new_episode_of_a_thread_begins_with_an_empty_memory() -> None:
+    graph, world = memgpt.build(checkpointer=InMemorySaver()), Seeking()
+    config: Any = {"configurable": {"thread_id": "one"}}
+    given = moves(function("archival_memory_insert", "RIVER"), function("core_memory_append", "CORE"))
+    for expected in (["RIVER"], []):
+        mind = Mind(tool=given if expected else moves())
+        context = Context(benchmark=world, chat=ScriptedChat(responder=mind))
+        state = graph.invoke({"task": world.task("only")}, config, context=context)
+        assert (state["archive"], bool(state["belief"].notes), bool(answers(state))) == (
+            expected, bool(expected), bool(expected))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("slot", "operator"), [("decide", "manage:calls=1,pressure=0.5"), ("use_memory", "use_memory:page=3,core=500")]
+)
+def test_operators_are_swapped_by_name(slot: str, operator: str):
+    graph = build_graph("memgpt", dict([parse_swap(f"{slot}={operator}")]))
+    assert sought(graph, Mind(tool=moves(search("Osk"))))["action"].kind == "finish"
+
+
+def test_an_own_operator_takes_the_place_of_the_functions() -> None:
+    async def forgetful(state: Any, runtime: Any) -> dict[str, Any]:
+        return {"belief": state["belief"], "archive": [], "answer": {"text": "FORGOTTEN"}}
+
+    state, mind = acted(function("archival_memory_insert", "RIVER"), use_memory=forgetful)
+    assert state["archive"] == []
+    assert "FORGOTTEN" in mind.prompts("tool")[1]
+
+
+def test_parallel_searches_have_memories_of_their_own() -> None:
+    kept = lambda prompt: "up" if "Direction to take: up" in prompt else "down"  # noqa: E731
+
+    def tool(prompt: str, times: int) -> dict[str, Any]:
+        inserted = f"- {kept(prompt)} ENTRY" in prompt
+        if inserted:
+            return FINISH
+        names = ("archival_memory_insert", f"{kept(prompt)} ENTRY"), ("archival_memory_search", "ENTRY")
+        return function(*names["Kept" in prompt])
+
+    mind = Mind(tool=tool, hypotheses={"hypotheses": ["up the river", "down the river"]})
+    graph = hypotheses.build(explore=explore(harness="memgpt", memory="native"))
+    store = InMemoryStore()
+    graph.store = store
+    state = sought(graph, mind)
+    assert [branch.answer for branch in state["branches"]] == ["Ada", "Ada"]
+    spaces = {item.namespace: item.value["text"] for item in store.search((), limit=10)}
+    assert sorted(spaces.values()) == ["down ENTRY", "up ENTRY"]
+    assert len(spaces) == 2
+
+
+# A store of the user.
+
+
+def entries(store: BaseStore) -> list[tuple[tuple[str, ...], str]]:
+    return [(item.namespace, item.value["text"]) for item in store.search(("memory",), limit=100)]
+
+
+def test_a_store_gets_the_entries_in_a_namespace_of_thread_and_episode() -> None:
+    store, world = InMemoryStore(), Seeking()
+    graph = memgpt.build(checkpointer=InMemorySaver(), store=store)
+    for thread in ("a.b", "c"):
+        mind = Mind(tool=moves(function("archival_memory_insert", f"of {thread}"), search("Osk")))
+        context = Context(benchmark=world, chat=ScriptedChat(responder=mind))
+        graph.invoke({"task": world.task("only")}, {"configurable": {"thread_id": thread}}, context=context)
+    assert sorted((space[1], text) for space, text in entries(store)) == [("a%2Eb", "of a.b"), ("c", "of c")]
+
+
+def test_nothing_of_another_run_on_the_same_store_is_found() -> None:
+    store = InMemoryStore()
+    graph: Any = memgpt.build(store=store)
+    sought(graph, Mind(tool=moves(function("archival_memory_insert", "RIVER one"))))
+    state = sought(graph, Mind(tool=moves(function("archival_memory_search", "river"))))
+    assert "RIVER" not in answers(state)[0].observation
+
+
+def test_an_asynchronous_store_is_used_too(tmp_path: Path):
+    world, mind = Seeking(), Mind(tool=moves(*KEPT_AND_FOUND))
+    context = Context(benchmark=world, chat=ScriptedChat(responder=mind))
+
+    async def stored() -> tuple[dict[str, Any], list[Any]]:
+        async with AsyncSqliteStore.from_conn_string(str(tmp_path / "store.sqlite")) as store:
+            await store.setup()
+            state = await memgpt.build(store=store).ainvoke({"task": world.task("only")}, context=context)
+            return state, [item.value["text"] for item in await store.asearch(("memory",))]
+
+    state, kept = asyncio.run(stored())
+    assert (kept, answers(state)[1].observation.endswith("- RIVER")) == (["RIVER"], True)
+
+
+class Backwards(InMemoryStore):
+    """A store with an index of its own, which ranks the shortest entry first."""
+
+    def search(self, namespace: Any, /, *, query: str | None = None, **rest: Any) -> Any:
+        items = super().search(namespace, query=None, **rest)
+        if query:
+            items.sort(key=lambda item: len(item.value["text"]))
+            for item in items:
+                item.score = 1.0
+        return items
+
+
+def test_the_index_of_a_store_ranks_the_results() -> None:
+    inserts = [function("archival_memory_insert", text) for text in ("a river that is long", "hill", "the dale")]
+    state, _ = acted(*inserts, function("archival_memory_search", "river"), store=Backwards())
+    assert answers(state)[3].observation.splitlines()[1:] == ["- hill", "- the dale", "- a river that is long"]
+
+
+# Crashes: the process dies after the store was written and before the state was saved.
+
+
+class Crash(BaseException):
+    """Nothing catches it, as nothing catches the end of the process."""
+
+
+class Breaking(InMemoryStore):
+    """A store whose first write succeeds and is the last thing that the process does."""
+
+    broken = False
+
+    def put(self, *args: Any, **kwargs: Any) -> None:
+        super().put(*args, **kwargs)
+        if not self.broken:
+            self.broken = True
+            raise Crash
+
+
+def crashed(given: Callable[[str, int], Any], crash: type[BaseException], store: BaseStore | None) -> dict[str, Any]:
+    """Run until the process dies; then go on from the last checkpoint, as another process would."""
+    graph, world = memgpt.build(checkpointer=InMemorySaver(), store=store), Seeking()
+    context = Context(benchmark=world, chat=ScriptedChat(responder=Mind(tool=given, answer={"answer": "Ada"})))
+    config: Any = {"configurable": {"thread_id": "one"}}
+    with pytest.raises(crash):
+        graph.invoke({"task": world.task("only")}, config, context=context)
+    return dict(graph.invoke(None, config, context=context))
+
+
+def test_an_entry_that_was_written_before_a_crash_is_not_written_again() -> None:
+    store = Breaking()
+    given = [*KEPT_AND_FOUND, function("core_memory_append", "CORE")]
+    state = crashed(moves(*given), Crash, store)
+    assert [text for _, text in entries(store)] == state["archive"] == ["RIVER"]
+    whole, _ = acted(*given, store=InMemoryStore())
+    assert (answers(state), state["belief"], state["archive"]) == (answers(whole), whole["belief"], whole["archive"])
+
+
+def test_a_memory_call_before_a_model_failed_is_not_repeated() -> None:
+    given = [
+        function("archival_memory_insert", "RIVER"),
+        function("core_memory_append", "CORE"),
+        None,
+        function("archival_memory_search", "river"),
+    ]
+
+    def failing(prompt: str, times: int) -> Any:
+        if times < len(given) and given[times] is None:
+            raise Fault("model", "the endpoint is gone")
+        return moves(*given)(prompt, times)  # type: ignore[arg-type]
+
+    state = crashed(failing, Fault, None)
+    assert (state["archive"], state["belief"].notes) == (["RIVER"], ("CORE",))
+    assert ["RIVER" in turn.action for turn in answers(state)] == [True, False, False]
+    assert answers(state)[-1].observation.endswith("- RIVER")
+
+
+def test_a_resumed_run_keeps_its_memory_although_the_store_is_lost() -> None:
+    saver = InMemorySaver()
+    world, mind = Seeking(), Mind(tool=moves(*KEPT_AND_FOUND))
+    context = Context(benchmark=world, chat=ScriptedChat(responder=mind))
+    config: Any = {"configurable": {"thread_id": "one"}}
+    first = memgpt.build(checkpointer=saver, store=InMemoryStore())
+    first.invoke({"task": world.task("only")}, config, context=context, interrupt_after=["use_memory"])
+    state = memgpt.build(checkpointer=saver, store=InMemoryStore()).invoke(None, config, context=context)
+    assert "- RIVER" in answers(state)[1].observation
+
+
+def test_a_recorded_run_adds_up_to_its_memory_and_its_report_shows_the_calls(tmp_path: Path):
+    given = moves(search("Osk"), function("archival_memory_insert", "RIVER"), function("core_memory_append", "CORE"))
+    store = InMemoryStore()
+    context = Context(chat=ScriptedChat(responder=Mind(tool=given)))
+    result = run(memgpt.build(store=store), Seeking(), "only", context=context, out=tmp_path)
+    state = read_trajectory(result.folder).state()
+    assert (state["archive"], answers(state)) == (["RIVER"], answers(result.state))
+    assert [text for _, text in entries(store)] == ["RIVER"]
+    write_report(result.trajectory, result.folder / "report.html")
+    assert "archival_memory_insert" in (result.folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_fork_of_a_thread_has_the_memory_of_its_checkpoint() -> None:
+    graph, world = memgpt.build(checkpointer=InMemorySaver(), store=InMemoryStore()), Seeking()
+    context = Context(benchmark=world, chat=ScriptedChat(responder=Mind(tool=moves(*KEPT_AND_FOUND))))
+    config: Any = {"configurable": {"thread_id": "one"}}
+    graph.invoke({"task": world.task("only")}, config, context=context)
+    [start] = [s for s in graph.get_state_history(config) if s.next == ("decide",) and not s.values["memory_turns"]]
+    searching = Mind(tool=moves(function("archival_memory_search", "river")))
+    state = graph.invoke(None, start.config, context=Context(benchmark=world, chat=ScriptedChat(responder=searching)))
+    assert "RIVER" not in answers(state)[0].observation
+    assert state["archive"] == []
+
+
+CHILD = """
+import sys
+from pathlib import Path
+from remembering import run_or_resume
+run_or_resume(Path(sys.argv[1]), sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deaths", [["put"], *([str(number)] for number in range(1, 8)), ["put", "2", "put", "5"]])
+def test_a_killed_process_continues_with_exactly_its_memory(deaths: list[str], tmp_path: Path) -> None:
+    """The process dies after a write to the store or before a move, and another one goes on."""
+    for name in ("killed", "whole"):
+        (tmp_path / name).mkdir()
+    for death in deaths:
+        command = [sys.executable, "-c", CHILD, str(tmp_path / "killed"), death]
+        done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, check=False)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+    killed, whole = (run_or_resume(tmp_path / name) for name in ("killed", "whole"))
+    for key in ("archive", "belief", "memory_turns", "turns"):
+        assert killed[key] == whole[key]
+    assert sorted(killed["kept"]) == sorted(whole["archive"])
+    assert len(whole["memory_turns"]) == 6
