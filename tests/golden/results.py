@@ -70,7 +70,10 @@ def _named(found: Any) -> dict[str, Any]:
 def search() -> str:
     """The tables of CGDP's study, from its episodes and rounds; without `gate_replay`, whose rows are not committed."""
     read = [
-        pd.read_csv(RESULTS / "search-qwen" / f"{name}.csv", keep_default_na=False, na_values=[""]).astype(columns)
+        # columns that later versions added are empty
+        pd.read_csv(RESULTS / "search-qwen" / f"{name}.csv", keep_default_na=False, na_values=[""])
+        .reindex(columns=list(columns))
+        .astype(columns)
         for name, columns in (("episodes", EPISODE_COLUMNS), ("rounds", ROUND_COLUMNS))
     ]
     replays = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in REPLAY_COLUMNS.items()})
