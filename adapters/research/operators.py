@@ -19,6 +19,12 @@ from certigraph.adapters.models.prompts import (
 )
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.research import plans
+from certigraph.adapters.research.findings import (
+    format_failures,
+    format_findings,
+    format_partial_findings,
+    partial_findings,
+)
 from certigraph.adapters.research.plans import (
     FORCE_ACCEPT,
     FORCE_PASS,
@@ -30,13 +36,9 @@ from certigraph.adapters.research.plans import (
     Shown,
     closing_predicates,
     create_decomposition_form,
-    format_failures,
-    format_findings,
-    format_partial_findings,
     format_results,
     goal_of,
     is_step,
-    partial_findings,
     step_predicate,
     unread_urls,
 )
@@ -44,9 +46,9 @@ from certigraph.adapters.research.verdicts import (
     answer_weakness,
     build_research_prompt,
     evidence_characters,
-    finding_weakness,
     judge_observation,
     prompt_sizes,
+    weakness_of,
 )
 from certigraph.state.records import Action, Attempt, Observation, Predicate, Verdict, parse_json
 from certigraph.state.run import ANSWER, shown_advice
@@ -113,7 +115,7 @@ async def _ask_alternatives(
     results = format_results(state["evidence"], sizes.results, small=sizes.small)
     instruction = plans.RETHINK.format(
         task=state["task"].goal,
-        known=format_findings(state["certified"].known, sizes.findings),
+        known=format_findings(state["certified"].known, sizes.findings, quotes=False),
         kind=target.kind,
         goal=goal_of(target),
         failed=format_failures(failed_attempts, small=sizes.small),
@@ -257,7 +259,7 @@ async def _ask_searches(state: RealizeView, runtime: Runtime[Context]) -> tuple[
         failed = f"In an earlier plan:\n{earlier}\nSince then:\n{failed}"
     instruction = plans.TOOLS.format(
         task=state["task"].goal,
-        known=format_findings(state["certified"].known, sizes.findings),
+        known=format_findings(state["certified"].known, sizes.findings, quotes=False),
         view=results.text,
         failed=failed,
         notes=_format_notes(state),
@@ -291,7 +293,7 @@ def pass_refused(verdict: Verdict, observation: Observation, rejections: int) ->
     before, finding = observation.data.get("rejected"), verdict.finding
     if verdict.depth or finding is None or not isinstance(before, int) or before + 1 < rejections:
         return verdict
-    if not finding.sources or not finding.text or finding_weakness(finding.text):
+    if not finding.sources or weakness_of(finding):
         return verdict
     return verdict.model_copy(update={"depth": 1, "forced": FORCE_PASS, "decided_by": ""})
 
@@ -317,7 +319,8 @@ async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str
         transcript = Shown(quote_history(history), history.cut)
     text = await ask_answer(state, transcript, runtime, closest=True)
     if answer_weakness(text) and known:
-        text = known[-1].finding.text
+        last = known[-1].finding
+        text = join_answers([item.name for item in last.items]) or last.text
     return {"action": submit_answer(text, known, policy=FORCE_ACCEPT)}
 
 
@@ -325,9 +328,9 @@ async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str
 #
 # A plan has at most five steps, each of which narrows down what the one before left, then the answer and the goal.
 # Realize chooses a step's searches and pages, the world carries them out, and Validate asks for a finding from the
-# results and judges it. After two refusals a second search provider is used too; after a third the finding passes
-# uncertified (`pass_refused`). After three weak answers the closest one is submitted, also uncertified
-# (`force_accept`). Replan tries other words and unread pages.
+# results and judges it. The second refusal in a row lets the finding pass uncertified (`pass_refused`); if it has no
+# content, the next try uses a second search provider too. After three weak answers the closest one is submitted, also
+# uncertified (`force_accept`). Replan tries other words and unread pages.
 
 
 def create_operators(*, checks_answers: bool = True) -> Mapping[str, Operator]:

@@ -6,15 +6,25 @@ from itertools import accumulate, zip_longest
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from certigraph.adapters.models.prompts import clip, numbered_list
+from certigraph.adapters.models.prompts import numbered_list
 from certigraph.adapters.protocols import Environment
-from certigraph.adapters.research.plans import UNREAD_MARK, partial_sources
+from certigraph.adapters.research.findings import partial_sources
+from certigraph.adapters.research.plans import UNREAD_MARK
 from certigraph.adapters.retrieval.bm25 import PassagePool, terms
 from certigraph.adapters.web.protocol import SearchHit, SearchProvider, Unreadable, WebPage
 from certigraph.adapters.web.sources import Web
 from certigraph.state.records import Action, Arguments, Observation, Scores
 from certigraph.state.run import ANSWER, FINISH, SEARCH, parse_action
-from certigraph.state.search import OPEN, RESEARCH, Passage, create_refusal, findings_of, to_line, unique_texts
+from certigraph.state.search import (
+    OPEN,
+    RESEARCH,
+    Passage,
+    clip_words,
+    create_refusal,
+    findings_of,
+    to_line,
+    unique_texts,
+)
 
 # Excerpts of long pages: the paragraphs that match the queries best, in their original order.
 
@@ -25,19 +35,42 @@ GAP_MARK = "[...]"
 def excerpt_of(text: str, queries: Sequence[str], most: int) -> str:
     """Return a text, or if it is longer than `most` characters, the paragraphs that match the queries best.
 
-    In a long block such as a table, each line counts as a paragraph, so that the table is shortened too.
+    In a long block such as a table, each line counts as a paragraph, so that the table is shortened too; in a long
+    line, every few sentences do. No part is cut.
     """
     if len(text) <= most:
         return text
-    parts = [
-        part for block in text.split("\n\n") for part in (block.split("\n") if len(block) > most // 4 else [block])
-    ]
+    parts = [part for block in text.split("\n\n") for part in _divide_block(block, most // 4)]
     chosen, remaining = set[int](), most
     for index in _rank_paragraphs(parts, queries):
         if (length := len(parts[index]) + len(GAP_MARK) + 2) <= remaining:
             chosen.add(index)
             remaining -= length
-    return _join_paragraphs(parts, chosen) if chosen else clip(text, most)
+    return _join_paragraphs(parts, chosen) if chosen else clip_words(text, most)
+
+
+_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+")
+
+MIN_PART_CHARACTERS = 200
+"""Minimum characters of a part of a long line, except for the last one."""
+
+
+def _divide_block(block: str, most: int) -> list[str]:
+    """Divide a block into its lines if it is longer than `most` characters, and lines of that length into sentences."""
+    if len(block) <= most:
+        return [block]
+    lines = block.split("\n")
+    return [part for line in lines for part in (_divide_line(line) if len(line) > most else [line])]
+
+
+def _divide_line(line: str) -> list[str]:
+    parts = [""]
+    for sentence in _SENTENCE_END.split(line):
+        if len(parts[-1]) < MIN_PART_CHARACTERS:
+            parts[-1] = f"{parts[-1]} {sentence}".strip()
+        else:
+            parts.append(sentence)
+    return parts
 
 
 def _rank_paragraphs(parts: Sequence[str], queries: Sequence[str]) -> list[int]:
