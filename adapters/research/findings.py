@@ -155,18 +155,21 @@ def resolve_items(
     Args:
         listed: the items of the answer, which name sources by number.
         sources: URLs of the sources, in order.
-        known: the findings so far. An item without a source of its own keeps that of the latest item of the same name.
+        known: the findings so far. An item without a source of its own keeps that of the item of the same name and
+            detail, else of the latest one of the name.
     """
     earlier = _known_items(known)
     found = (_resolve_item(item, sources, earlier) for item in listed if words(item.name))
     return tuple(dict.fromkeys(found))
 
 
-def _resolve_item(item: ListedItem, sources: Sequence[str], earlier: Mapping[str, FoundItem]) -> FoundItem:
+def _resolve_item(item: ListedItem, sources: Sequence[str], earlier: Mapping[str, Sequence[FoundItem]]) -> FoundItem:
     name, detail = unquote_line(item.name), unquote_line(item.detail)
     if 1 <= item.source <= len(sources):
         return FoundItem(name=name, detail=detail, source=sources[item.source - 1], quote=one_line(item.words))
-    before = earlier.get(_key_of(name), FoundItem(name=name))
+    namesakes = earlier.get(_key_of(name), [FoundItem(name=name)])
+    same = (one for one in reversed(namesakes) if _key_of(one.detail) == _key_of(detail))
+    before = next(same, namesakes[-1])
     return FoundItem(name=name, detail=detail or before.detail, source=before.source, quote=before.quote)
 
 
@@ -193,8 +196,11 @@ def items_problem(
     return f"of {len(listed)} items: {'; '.join(problems)}" if problems else ""
 
 
-def _known_items(known: Sequence[KnownFinding]) -> dict[str, FoundItem]:
-    return {_key_of(item.name): item for one in known for item in one.finding.items}
+def _known_items(known: Sequence[KnownFinding]) -> dict[str, list[FoundItem]]:
+    by_name: dict[str, list[FoundItem]] = {}
+    for item in (item for one in known for item in one.finding.items):
+        by_name.setdefault(_key_of(item.name), []).append(item)
+    return by_name
 
 
 def _key_of(name: str) -> str:
