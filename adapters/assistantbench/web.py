@@ -223,8 +223,12 @@ def _answer_adequacy(position: ResearchPosition) -> ExpertAnswer:
     Small models are not asked for items; the text has them too.
     """
     gold, judged = position.step.finding if position.step else None, position.view["finding"]
-    right = gold is not None and judged.text == gold.text and gold.dispute in ("", judged.dispute)
-    right = right and (not judged.items or judged.items == gold.items)
+    right = (
+        gold is not None
+        and judged.text == gold.text
+        and judged.items in ((), gold.items)
+        and gold.dispute in ("", judged.dispute)
+    )
     return {"reason": "held against the way to the answer", "adequate": right}
 
 

@@ -126,9 +126,14 @@ class EpisodeMemory:
         """URLs of the pages that were read so far for each goal, in order."""
 
     def add_hits(self, hits: Iterable[SearchHit]) -> None:
-        """Add search results; if a URL is already known, its first result is kept."""
+        """Add search results as the latest ones, those that are known already too.
+
+        A prompt without space for all results has the latest, which belong to the current step. The snippet of a new
+        search fits its query.
+        """
         for hit in hits:
-            self.hits.setdefault(hit.url, hit)
+            self.hits.pop(hit.url, None)
+            self.hits[hit.url] = hit
 
     def add_page(self, page: WebPage | Unreadable) -> None:
         """Add a page that was read, or one that could not be read. After a lasting failure its domain is avoided."""
@@ -157,7 +162,7 @@ class EpisodeMemory:
         return [self._result_line(self.hits[url]) for url in self.known()]
 
     def known(self) -> Sequence[str]:
-        """Return the URLs of the known search results in the order in which they were found, at most MAX_RESULTS."""
+        """Return the URLs of the known search results in the order of their latest search, at most MAX_RESULTS."""
         return list(self.hits)[-MAX_RESULTS:]
 
     def _result_line(self, hit: SearchHit) -> str:

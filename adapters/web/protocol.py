@@ -10,7 +10,7 @@ from certigraph.adapters.redaction import redact
 from certigraph.adapters.retrieval.bm25 import PassagePool, terms
 from certigraph.adapters.web.addresses import parse_url
 from certigraph.state.records import Record
-from certigraph.state.search import to_line
+from certigraph.state.search import clip_words, to_line
 
 # Protocols and results. Any class with these methods will do.
 
@@ -106,8 +106,8 @@ def to_hits(results: Iterable[ServiceResult], k: int) -> list[SearchHit]:
 
 
 def clip_line(text: str, most: int) -> str:
-    """Return a text as one line of at most `most` characters."""
-    return to_line(text)[:most].rstrip()
+    """Return a text as one line of at most `most` characters, cut between words."""
+    return clip_words(to_line(text), most)
 
 
 def _is_web_url(url: str) -> bool:

@@ -65,7 +65,6 @@ def test_the_items_of_each_step_are_on_several_pages_with_the_words_quoted(case)
     assert [item.name for item in ordered] == case.question.answer.split("\n")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.question.id)
 def test_every_item_goes_through_all_five_steps_into_the_answer(case):
     scores, state, prompts, _ = ran(sdp, case.question)
