@@ -22,7 +22,7 @@ from certigraph.adapters.research.plans import MAX_PAGES, MAX_QUERIES, ResearchQ
 from certigraph.adapters.research.plans import unread_urls as unread
 from certigraph.adapters.research.verdicts import source_texts
 from certigraph.adapters.retrieval.bm25 import PassagePool, Retriever
-from certigraph.adapters.web.addresses import allowed_hosts
+from certigraph.adapters.web.page_sources import create_page_source
 from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import PageSource, SearchProvider
 from certigraph.adapters.web.sources import LocalPages, Web, create_providers, web_cache
@@ -419,7 +419,7 @@ class OwnQuestion(ResearchBenchmark):
         On the live web, pages that were cached at most a day before the question was asked are not fetched again.
 
         Raises:
-            Fault, UnknownName: as `create_providers` raises.
+            Fault, UnknownName: as `create_providers` and `create_page_source` raise.
         """
         named = str(task.constants.get("search") or "")
         if self.folder is not None:
@@ -429,7 +429,7 @@ class OwnQuestion(ResearchBenchmark):
         since = datetime.datetime.fromisoformat(str(task.constants["asked"])) - MAX_PAGE_AGE
         cache = None if self._search or self._pages else web_cache(since=since.timestamp())
         engines = [self._search] if self._search else create_providers(named)
-        return Web(engines, self._pages or Fetcher(allowed=allowed_hosts()), cache)
+        return Web(engines, self._pages or create_page_source(), cache)
 
     @cached_property
     def _local(self) -> Web:

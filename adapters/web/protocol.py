@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from certigraph.adapters.http import AddressRefused
+from certigraph.adapters.http import AddressRefused, PageRefused
 from certigraph.adapters.redaction import redact
 from certigraph.adapters.retrieval.bm25 import PassagePool, terms
 from certigraph.adapters.web.addresses import parse_url
@@ -41,6 +41,13 @@ class Unreadable(Record):
     reason: str
     lasting: bool = False
     """Whether other pages of the domain will probably fail as well, as after a timeout or a denial."""
+    forbidden: bool = False
+    """Whether no other page source may read it either: robots.txt forbids it, or its address is private."""
+
+    @classmethod
+    def of(cls, url: str, refused: PageRefused) -> "Unreadable":
+        """Create it from the error with which a page was refused."""
+        return cls(url=url, reason=refused.reason, lasting=refused.lasting, forbidden=refused.forbidden)
 
 
 class SearchProvider(Protocol):
