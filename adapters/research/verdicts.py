@@ -218,18 +218,19 @@ def _to_finding(answer: Found, about: str, shown: Sequence[str], known: Sequence
         answer: the answer, which names sources by number.
         about: goal of the step.
         shown: URLs of the sources, in order.
-        known: the findings so far. If the answer cites no source, their sources are taken.
+        known: the findings so far. If the answer cites no source, those of its items are taken, else all of theirs.
     """
     cited = _sources_by_number([*answer.supported_by, *(item.source for item in answer.items)], shown)
     against = [url for url in _sources_by_number(answer.contradicted_by, shown) if url not in cited]
+    items = resolve_items(answer.items, shown, known)
+    kept = dict.fromkeys(item.source for item in items if item.source and item.source not in against)
     earlier = dict.fromkeys(url for one in known for url in one.finding.sources if url not in against)
     text, missing = unquote_line(answer.finding), unquote_line(answer.missing)
-    items = resolve_items(answer.items, shown, known)
     text = text or (f"A list of {len(items)} items" if items else "")
     return Finding(
         about=about,
         text=f"{text} (not established: {missing})" if text and missing else text,
-        sources=tuple(cited or earlier),
+        sources=tuple(cited or kept or earlier),
         against=tuple(against),
         dispute=unquote_line(answer.dispute) if against else "",
         quotes=_format_quotes(answer.quotes, shown),
