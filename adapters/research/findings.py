@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from certigraph.adapters.models.prompts import bullet_list, numbered_list, one_line, quote, unquote_line
 from certigraph.adapters.qa.operators import find_unseen_quotes
-from certigraph.adapters.research.plans import ListedItem
+from certigraph.adapters.research.plans import ListedItem, Shown
 from certigraph.adapters.retrieval.bm25 import words
 from certigraph.state.certified_states import KnownFinding
 from certigraph.state.records import Arguments, Attempt, Finding, FoundItem
@@ -22,21 +22,35 @@ MAX_FAILURES, MAX_SMALL_FAILURE = 3, 600
 """Maximum number of failed attempts, and maximum characters of each, in a small model's prompt."""
 
 
-def format_findings(known: Sequence[KnownFinding], most: int | None = None, *, quotes: bool = True) -> str:
-    """Format findings for a prompt, in at most `most` characters; None for whole findings with their sources.
+def format_findings(known: Sequence[KnownFinding], most: int, *, small: bool = False, quotes: bool = True) -> Shown:
+    """Format findings for a prompt, in at most `most` characters: whole ones with their sources, unless it is `small`.
 
-    They are quoted, because they come from pages. Forced findings are marked as uncertain.
+    They are quoted, because they come from pages. Forced findings are marked as uncertain. If they are too long, the
+    words of their sources are left out, then what earlier steps say of their items, then the end.
 
     Args:
         known: the findings.
         most: maximum characters.
+        small: whether they are for a small model, which gets the same number of characters of each.
         quotes: whether whole findings have the words of their sources.
     """
-    if most is None:
-        text = bullet_list(_format_whole(one, quotes=quotes) for one in known)
-        return quote(text, len(text))
-    share = most // max(len(known), 1)
-    return quote(bullet_list(clip_words(_format_finding(one), share) for one in known), most)
+    if small:
+        share = most // max(len(known), 1)
+        return Shown(quote(bullet_list(clip_words(_format_finding(one), share) for one in known), most))
+    # whole as long as they fit
+    forms = [(quotes, True, ""), (False, True, "words of the sources of findings"), (False, False, "details of items")]
+    for with_quotes, with_details, left_out in forms:
+        text = _format_all(known, quotes=with_quotes, details=with_details)
+        if len(text) <= most:
+            return Shown(quote(text, most), (left_out,) if left_out and (quotes or not with_details) else ())
+    return Shown(quote(clip_words(text, most), most), ("the end of findings",))
+
+
+def _format_all(known: Sequence[KnownFinding], *, quotes: bool, details: bool) -> str:
+    latest = len(known) - 1
+    return bullet_list(
+        _format_whole(one, quotes=quotes, details=details or index == latest) for index, one in enumerate(known)
+    )
 
 
 def _format_finding(known: KnownFinding) -> str:
@@ -44,12 +58,13 @@ def _format_finding(known: KnownFinding) -> str:
     return f"{finding.about} -> {finding.whole}{_format_marks(known)}"
 
 
-def _format_whole(known: KnownFinding, *, quotes: bool) -> str:
+def _format_whole(known: KnownFinding, *, quotes: bool, details: bool) -> str:
     finding = known.finding
+    items = format_items(finding.items, quotes=quotes) if details else [", ".join(one.name for one in finding.items)]
     lines = [
         f"{finding.about} -> {finding.text}{_format_marks(known)} [from {', '.join(finding.sources)}]",
         *([f"  words of the sources: {' | '.join(finding.quotes)}"] if quotes and finding.quotes else []),
-        *(f"  {line}" for line in format_items(finding.items, quotes=quotes)),
+        *(f"  {line}" for line in items if line),
     ]
     return "\n".join(lines)
 

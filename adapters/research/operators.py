@@ -113,9 +113,10 @@ async def _ask_alternatives(
     sizes = await prompt_sizes("planner", 4, state["task"], runtime)
     failed_attempts = [attempt for attempt in state["attempts"] if attempt.position == state["head"]]
     results = format_results(state["evidence"], sizes.results, small=sizes.small)
+    known = format_findings(state["certified"].known, sizes.findings, small=sizes.small, quotes=False)
     instruction = plans.RETHINK.format(
         task=state["task"].goal,
-        known=format_findings(state["certified"].known, sizes.findings, quotes=False),
+        known=known.text,
         kind=target.kind,
         goal=goal_of(target),
         failed=format_failures(failed_attempts, small=sizes.small),
@@ -123,7 +124,7 @@ async def _ask_alternatives(
         queries=MAX_QUERIES,
         pages=MAX_PAGES,
     )
-    prompt = build_research_prompt(runtime, instruction, plans.PLANNER, cut=results.cut)
+    prompt = build_research_prompt(runtime, instruction, plans.PLANNER, cut=(*known.cut, *results.cut))
     answer = await ask(prompt, ResearchTools, role="planner", runtime=runtime)
     used = {query for attempt in failed_attempts for query in unique_texts(attempt.action.args.get("queries"))}
     unread_pages = unread_urls(state["evidence"])
@@ -213,15 +214,17 @@ async def ask_answer(
     if sizes.small or closest or not known:
         shown = format_results(state["evidence"], sizes.results, small=sizes.small)
         results = Shown(plans.RESULTS.format(view=shown.text), shown.cut)
+    findings = format_findings(known, sizes.findings, small=sizes.small)
     instruction = plans.CONCLUDE.format(
         task=state["task"].goal,
-        known=format_findings(known, sizes.findings),
+        known=findings.text,
         results=results.text,
         failed=failed.text,
         notes=_format_notes(state),
     )
     instruction += plans.CLOSEST if closest else ""
-    request = build_research_prompt(runtime, instruction, plans.CONCLUDER, cut=(*results.cut, *failed.cut))
+    cut = (*findings.cut, *results.cut, *failed.cut)
+    request = build_research_prompt(runtime, instruction, plans.CONCLUDER, cut=cut)
     temperature = RETRY_TEMPERATURE if closest else None
     answer = await ask(request, Answers, role="executor", runtime=runtime, temperature=temperature)
     return join_answers(answer.answers)
@@ -257,9 +260,10 @@ async def _ask_searches(state: RealizeView, runtime: Runtime[Context]) -> tuple[
     failed = format_failures(state["attempts"], small=sizes.small)
     if earlier and not sizes.small:
         failed = f"In an earlier plan:\n{earlier}\nSince then:\n{failed}"
+    known = format_findings(state["certified"].known, sizes.findings, small=sizes.small, quotes=False)
     instruction = plans.TOOLS.format(
         task=state["task"].goal,
-        known=format_findings(state["certified"].known, sizes.findings, quotes=False),
+        known=known.text,
         view=results.text,
         failed=failed,
         notes=_format_notes(state),
@@ -270,7 +274,7 @@ async def _ask_searches(state: RealizeView, runtime: Runtime[Context]) -> tuple[
         queries=MAX_QUERIES,
         pages=MAX_PAGES,
     )
-    prompt = build_research_prompt(runtime, instruction, plans.SEARCHER, cut=results.cut)
+    prompt = build_research_prompt(runtime, instruction, plans.SEARCHER, cut=(*known.cut, *results.cut))
     answer = await ask(prompt, ResearchTools, role="executor", runtime=runtime)
     return chosen_queries(answer, set()), chosen_pages(answer, state["evidence"].sources)
 
@@ -313,9 +317,10 @@ async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str
         limit = limits_of(state["task"], runtime).context // 3
         transcript = Shown(quote(format_turns(state["turns"], characters=limit // 6, within=limit)))
     else:
-        history = format_history(
-            state["turns"], format_findings(known), profile, most_tokens=profile.prompt_tokens // HISTORY_SHARE
-        )
+        sizes = await prompt_sizes("executor", 3, state["task"], runtime)
+        findings = format_findings(known, sizes.findings, quotes=False).text
+        most_tokens = profile.prompt_tokens // HISTORY_SHARE
+        history = format_history(state["turns"], findings, profile, most_tokens=most_tokens)
         transcript = Shown(quote_history(history), history.cut)
     text = await ask_answer(state, transcript, runtime, closest=True)
     if answer_weakness(text) and known:

@@ -49,15 +49,15 @@ from certigraph.state.search import COMPUTE, FILTER, clip_words, findings_of
 
 # Sizes of the parts of prompts, by the profile of the model.
 
-RESULTS_SHARE, EVIDENCE_SHARE = 4, 2
-"""One part in so many of a prompt may be search results, and one in so many the evidence of one step."""
+RESULTS_SHARE, EVIDENCE_SHARE, FINDINGS_SHARE = 4, 2, 4
+"""One part in so many of a prompt may be search results, the evidence of one step, and earlier findings."""
 
 
 class PromptSizes(NamedTuple):
-    """Maximum characters of the findings (None: whole) and of the search results in a prompt."""
+    """Maximum characters of the findings and of the search results in a prompt."""
 
     small: bool
-    findings: int | None
+    findings: int
     results: int
 
 
@@ -67,7 +67,8 @@ async def prompt_sizes(role: str, share: int, task: Task, runtime: Runtime[Conte
     if profile.is_small:
         most = limits_of(task, runtime).context // share
         return PromptSizes(True, most, most)
-    return PromptSizes(False, None, int(profile.prompt_tokens * CHARACTERS_PER_TOKEN) // RESULTS_SHARE)
+    characters = int(profile.prompt_tokens * CHARACTERS_PER_TOKEN)
+    return PromptSizes(False, characters // FINDINGS_SHARE, characters // RESULTS_SHARE)
 
 
 async def evidence_characters(runtime: Runtime[Context]) -> int | None:
@@ -190,19 +191,21 @@ async def _ask_finding(
     A model that is not small quotes the sources that it cites: a source counts only with words that are in it. Of a
     list it gives every item with a source and words of that.
     """
-    context, small = limits_of(task, runtime).context, (await profile_of("extractor", runtime)).is_small
+    context, sizes = limits_of(task, runtime).context, await prompt_sizes("extractor", 4, task, runtime)
+    small, earlier = sizes.small, format_findings(known, sizes.findings, small=sizes.small)
     evidence, shown = _cut_observation(observation, context // 2) if small else (observation.text, observation.sources)
     partial = "" if small else format_partial_findings(observation.data.get("partial"))
     instruction = plans.FIND.format(
         task=task.goal,
-        known=format_findings(known, context // 4 if small else None),
+        known=earlier.text,
         evidence=quote(evidence, max(context, len(evidence))),
         kind=target.kind,
         goal=goal_of(target),
         partial=partial and plans.PARTIAL.format(partial=partial),
         order=plans.SMALL_FIND_ORDER if small else plans.FIND_ORDER,
     )
-    prompt = build_research_prompt(runtime, instruction, plans.EXTRACTOR, cut=_page_cuts(observation))
+    cut = (*earlier.cut, *_page_cuts(observation))
+    prompt = build_research_prompt(runtime, instruction, plans.EXTRACTOR, cut=cut)
     answer = await ask(prompt, Found, role="extractor", runtime=runtime)
     if small:
         return _Extracted(_to_finding(answer, goal_of(target), shown, known), "")
@@ -279,25 +282,27 @@ async def _ask_adequacy(
     task: Task, target: Predicate, finding: Finding, observation: Observation, runtime: Runtime[Context]
 ) -> Adequacy:
     """Ask the model whether a finding settles a step; one that is not small sees the sources themselves."""
-    known, small = findings_of(observation.data), (await profile_of("validator", runtime)).is_small
+    known, sizes = findings_of(observation.data), await prompt_sizes("validator", 4, task, runtime)
+    small, earlier = sizes.small, format_findings(known, sizes.findings, small=sizes.small)
     shown = [task.goal, goal_of(target), observation.text, *(one.finding.whole for one in known)]
     # a list is counted, which no source does
     shown += [str(len(finding.items))] if finding.items else []
     unseen = [] if target.kind == COMPUTE else find_unseen_numbers(finding.whole, shown)
     evidence, judged = quote(observation.text, len(observation.text)), format_judged(finding)
+    rests_on = bullet_list(finding.sources)
     instruction = plans.JUDGE.format(
         task=task.goal,
         kind=target.kind,
         goal=goal_of(target),
-        known=format_findings(known, limits_of(task, runtime).context // 4 if small else None),
+        known=earlier.text,
         evidence="" if small else plans.JUDGED_EVIDENCE.format(evidence=evidence),
         finding=quote(judged, len(judged)),
         unseen=f"Numbers in it that nothing shown has: {', '.join(unseen)}\n" if unseen else "",
-        sources=quote(bullet_list(finding.sources)),
+        sources=quote(rests_on, len(rests_on)),
         dispute=f"Some sources say otherwise: {quote(finding.dispute)}\n" if finding.dispute else "",
         order="" if small else plans.JUDGE_ORDER,
     )
-    cut = () if small else _page_cuts(observation)
+    cut = () if small else (*earlier.cut, *_page_cuts(observation))
     prompt, about = build_research_prompt(runtime, instruction, plans.VALIDATOR, cut=cut), {"finding": finding}
     return await ask(prompt, Adequacy, role="validator", runtime=runtime, about=about)
 
@@ -316,8 +321,10 @@ async def _judge_answer(state: ValidateView, checks_answers: bool, runtime: Runt
     if not checks_answers or (await profile_of("validator", runtime)).is_small:
         verdict = Verdict(depth=depth, reason="no check speaks against it", decided_by="code")
         return _mark_forced(verdict, known)
-    instruction = plans.CHECK_ANSWER.format(task=task.goal, known=format_findings(known), answer=quote(answer))
-    prompt = build_research_prompt(runtime, instruction, plans.VALIDATOR)
+    sizes = await prompt_sizes("validator", 4, task, runtime)
+    findings, shown = format_findings(known, sizes.findings), quote(answer, len(answer))
+    instruction = plans.CHECK_ANSWER.format(task=task.goal, known=findings.text, answer=shown)
+    prompt = build_research_prompt(runtime, instruction, plans.VALIDATOR, cut=findings.cut)
     check = await ask(prompt, AnswerCheck, role="validator", runtime=runtime)
     if not check.consistent:
         reason = check.reason or "it does not follow from what was found"

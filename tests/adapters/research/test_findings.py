@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from small_web import RIGHT, Mind, SmallResearch, SmallWeb
 
 import certigraph
-from certigraph.adapters.models.profiles import ProfileName
+from certigraph.adapters.models.profiles import ProfileName, estimate_tokens
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.research.findings import (
     MAX_NAMED_ITEMS,
@@ -196,5 +197,33 @@ def test_items_without_a_problem_have_a_source_or_a_name_that_was_found(answer: 
 
 @pytest.mark.parametrize("most", [20, 60, 200])
 def test_short_findings_end_between_words(most: int):
-    shown = format_findings(EARLIER, most)
+    shown = format_findings(EARLIER, most, small=True).text
     assert "10 " not in shown.replace("107 ", "") and "107 s " not in shown
+
+
+def test_findings_that_do_not_fit_lose_words_first_and_names_of_items_last():
+    items = tuple(FoundItem(name=name, detail=seats, source=FIRST, quote="words " * 9) for name, seats in HALLS.items())
+    known = [KnownFinding(finding=Finding(about="a", text="halls", sources=(FIRST,), items=items))] * 2
+    lengths = [100_000, 4_000, 1_700, 600]
+    whole, without_words, without_details, cut = (format_findings(known, most) for most in lengths)
+    assert whole.cut == () and "words words" in whole.text
+    assert without_words.cut and "words words" not in without_words.text
+    assert all(without_words.text.count(f"{name}: {seats}") == 2 for name, seats in HALLS.items())
+    assert without_details.cut and all(
+        without_details.text.count(f"{name}: {seats}") == 1 for name, seats in HALLS.items()
+    )
+    assert all(without_details.text.count(name) == 2 for name in HALLS)
+    assert cut.cut == ("the end of findings",) and len(cut.text) < 650
+    assert format_findings(known, 4_000, quotes=False).cut == ()
+
+
+def test_every_prompt_with_long_lists_fits_a_small_window(tmp_path: Path):
+    kinds = ("collect", "extract", "extract", "extract", "extract")
+    mind = list_mind(*[finding_of(all_listed()) for _ in kinds], kinds=kinds)
+    benchmark = SmallResearch(SmallWeb(PAGES), mind)
+    chat = ScriptedChat(responder=benchmark.expert(), profile={"max_input_tokens": 16_000})
+    result = certigraph.run(sdp.build(), benchmark, context=Context(chat=chat), out=tmp_path)
+    assert [len(c.finding.items) for c in result.certificates if c.finding] == [40] * 5
+    assert max(map(estimate_tokens, benchmark.prompts)) < 12_000
+    calls = [call for event in result.trajectory.events for call in event.calls]
+    assert any("words of the sources" in str(call.get("cut")) for call in calls)
