@@ -271,6 +271,7 @@ async def _ask_searches(state: RealizeView, runtime: Runtime[Context]) -> tuple[
         goal=goal_of(state["target"]),
         ahead=f"Steps after it:\n{bullet_list(ahead)}\n" if ahead and not sizes.small else "",
         kept=plans.KEPT if keeps else "",
+        style=plans.SMALL_QUERY_STYLE if sizes.small else plans.QUERY_STYLE,
         queries=MAX_QUERIES,
         pages=MAX_PAGES,
     )

@@ -269,17 +269,22 @@ Search results so far, by number; [read] ones were read, [blocked] ones cannot b
 {view}
 
 Think first: what does the step still lack, and which kind of page tells it? Then choose what to look up for this step:
-- queries: at most {queries} searches. Write what the title or the text of a fitting page would contain: the name first,
-  then the one thing to find out, then what sets it apart, such as a place or a year; three to eight words, no sentence.
-  Each query looks for another kind of page: the thing's own site, a list or table of all such things, a register, a
-  report. For a list, look for one page that has all of it, and for its further pages. Use other words than those tried:
-  drop or replace the rarest word where nothing fitted, add what sets it apart where another thing of the same name came
-  up, and use names, former names and names in the language of the place from what was found.
+- queries: at most {queries} searches{style}
 - pages: at most {pages} numbers of results worth reading: unread ones, and those that were read for another step and
   are needed again for this one.
 {kept}The best result of each search is read anyway, the next one where it cannot be. If what was found so far settles
 the step, as it should for compute, give empty lists.
 """
+
+SMALL_QUERY_STYLE = ", in a few words each, names first; other words than those tried."
+
+QUERY_STYLE = """\
+. Write what the title or the text of a fitting page would contain: the name first,
+  then the one thing to find out, then what sets it apart, such as a place or a year; three to eight words, no sentence.
+  Each query looks for another kind of page: the thing's own site, a list or table of all such things, a register, a
+  report. For a list, look for one page that has all of it, and for its further pages. Use other words than those tried:
+  drop or replace the rarest word where nothing fitted, add what sets it apart where another thing of the same name came
+  up, and use names, former names and names in the language of the place from what was found."""
 
 KEPT = """\
 What was read in the tries above is shown again together with what you look up now, and counts like it: look up what is
@@ -333,7 +338,8 @@ Give, in this order:
 """
 
 PARTIAL = """
-Established for it in earlier tries, whose sources are shown again; build on it, and mend what was objected to:
+Established for it in earlier tries, whose sources are shown again; build on it, and mend what was objected to. Give
+again all of it that still holds, every item too, for this finding takes its place:
 {partial}
 """
 
