@@ -20,15 +20,20 @@ class PageRefused(Exception):
     Attributes:
         reason: why, as a part of a sentence.
         lasting: whether other pages of the same domain will fail as well.
+        forbidden: whether no other page source may read the page either.
     """
 
-    def __init__(self, reason: str, *, lasting: bool = False) -> None:
-        self.reason, self.lasting = reason, lasting
+    forbidden = False
+
+    def __init__(self, reason: str, *, lasting: bool = False, forbidden: bool = False) -> None:
+        self.reason, self.lasting, self.forbidden = reason, lasting, self.forbidden or forbidden
         super().__init__(reason)
 
 
 class AddressRefused(PageRefused):
     """Address that must not be requested. `reason` contains the address, so that callers can prefix `redirects to`."""
+
+    forbidden = True
 
 
 # Decompression that stops at a maximum size: a few compressed bytes may expand to gigabytes.

@@ -149,7 +149,7 @@ def _verdict_columns(part: RunRound) -> dict[str, Any]:
         "predicates": [predicate.text for predicate in earned.targets] if earned else [],
         "restores": certificate.restores if certificate else None,
         "reason": attempt.verdict.reason if attempt else None,
-        "finding": finding.text if finding else None,
+        "finding": finding.whole if finding else None,
         "sources": list(finding.sources) if finding else [],
         "against": list(finding.against) if finding else [],
     }

@@ -130,7 +130,8 @@ def _certificate_lines(run: RunHistory, certificate: Certificate) -> Iterator[st
 def _format_short_finding(finding: Finding) -> str:
     # The text is cut so that the sources fit on the line.
     cut = {
-        "text": clip_text(finding.text, MAX_FINDING_CHARACTERS),
+        "text": clip_text(finding.whole, MAX_FINDING_CHARACTERS),
+        "items": (),
         "dispute": clip_text(finding.dispute, MAX_FINDING_CHARACTERS),
     }
     return format_finding(finding.model_copy(update=cut))

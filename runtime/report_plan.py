@@ -37,7 +37,21 @@ def finding_block(finding: Finding) -> Markup:
     """Show a finding with its sources and the sources that contradict it. URLs of web pages are links."""
     text = tag("p", shorten_text(finding.text, MAX_FINDING_CHARACTERS))
     by = [tag("p", "by ", _links(finding.sources), class_="sources")] if finding.sources else []
-    return tag("div", text, *by, *_contradiction_parts(finding), class_="found")
+    return tag("div", text, *_item_list(finding), *by, *_contradiction_parts(finding), class_="found")
+
+
+def _item_list(finding: Finding) -> list[Markup]:
+    if not finding.items:
+        return []
+    items = (
+        tag(
+            "li",
+            shorten_text(item.text, MAX_FINDING_CHARACTERS),
+            *([" by ", _link(item.source)] if item.source else []),
+        )
+        for item in finding.items
+    )
+    return [tag("ol", *items, class_="items")]
 
 
 def _contradiction_parts(finding: Finding) -> list[Markup]:

@@ -98,7 +98,7 @@ def format_contradiction(finding: Finding) -> str:
 def format_finding(finding: Finding) -> str:
     """Format a finding with its sources on one line."""
     sources = f" ({', '.join(finding.sources)})" if finding.sources else ""
-    return "; ".join(filter(None, [f"{finding.text}{sources}", format_contradiction(finding)]))
+    return "; ".join(filter(None, [f"{finding.whole}{sources}", format_contradiction(finding)]))
 
 
 def add_passed_count(text: str, passed: int) -> str:

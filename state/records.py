@@ -113,6 +113,27 @@ class Observation(Record):
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
 
+class FoundItem(Record):
+    """One item of a list that a research step found, with the source that names it.
+
+    Attributes:
+        name: the item alone.
+        detail: what the step asks for of the item, such as a number or a date; empty if only the name was asked for.
+        source: URL of the source; empty if it is unknown.
+        quote: words of the source that show the item.
+    """
+
+    name: str
+    detail: str = ""
+    source: str = ""
+    quote: str = ""
+
+    @property
+    def text(self) -> str:
+        """The item and its detail on one line."""
+        return f"{self.name}: {self.detail}" if self.detail else self.name
+
+
 class Finding(Record):
     """What a research step found out, in words, with the sources that support it and those that contradict it."""
 
@@ -122,6 +143,15 @@ class Finding(Record):
     against: tuple[str, ...] = ()
     dispute: str = ""
     """What the sources in `against` claim instead."""
+    quotes: tuple[str, ...] = ()
+    """Words of the sources that show it, each with its URL."""
+    items: tuple[FoundItem, ...] = ()
+    """The items of a list, if the finding is one. `text` describes the list, and need not repeat them."""
+
+    @property
+    def whole(self) -> str:
+        """The text, followed by all items."""
+        return f"{self.text} [{'; '.join(item.text for item in self.items)}]" if self.items else self.text
 
 
 Decider = Literal["", "code", "model", "oracle"]

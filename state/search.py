@@ -2,7 +2,9 @@
 
 import datetime
 import hashlib
+import re
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
@@ -90,6 +92,25 @@ def to_line(text: str) -> str:
 def to_storable_line(text: str) -> str:
     """Join the lines of a text to one line and drop unpaired surrogates, which UTF-8 cannot encode."""
     return to_line(text.encode(errors="ignore").decode())
+
+
+_VALUE_BREAK = re.compile(r"(?<!\d)\s+|\s+(?!\d)")
+"""Blanks at which a text may be cut: not those inside a number such as `1 250`."""
+
+CLIP_MARK = " ..."
+
+
+def clip_words(text: str, most: int) -> str:
+    """Return a text, or its beginning with ` ...` if it is longer than `most` characters.
+
+    It is cut between words, and never inside a number. A text without any blank to cut at is cut at the limit.
+    """
+    if len(text) <= most:
+        return text
+    limit = max(most - len(CLIP_MARK), 0)
+    breaks = takewhile(lambda match: match.start() <= limit, _VALUE_BREAK.finditer(text))
+    ends = [match.start() for match in breaks if match.start()]
+    return text[: ends[-1] if ends else limit].rstrip() + CLIP_MARK
 
 
 # The user's own question as a task: `certigraph ask`.

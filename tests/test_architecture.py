@@ -47,6 +47,7 @@ HEAVY = (
     "spacy",
     "trafilatura",
     "protego",
+    "playwright",
     "psycopg",
 )
 

@@ -18,8 +18,7 @@ from certigraph.adapters.research.benchmark import PAPER, ResearchBenchmark
 from certigraph.adapters.research.plans import ResearchQuestion
 from certigraph.adapters.research.scoring import ScoredResearch, official_scores, research_figures
 from certigraph.adapters.retrieval.bm25 import PassagePool
-from certigraph.adapters.web.addresses import allowed_hosts
-from certigraph.adapters.web.pages import Fetcher
+from certigraph.adapters.web.page_sources import create_page_source
 from certigraph.adapters.web.protocol import (
     MAX_TITLE_CHARACTERS,
     SearchHit,
@@ -328,22 +327,23 @@ class AssistantBench(ResearchBenchmark):
         """Return the web for a task: recorded, generated, or live. Results and pages of the last two are cached.
 
         Raises:
-            UnknownName, Fault: as `create_providers` and `load_recorded_web` raise.
+            UnknownName, Fault: as `create_providers`, `create_page_source` and `load_recorded_web` raise.
         """
         if self.config == RECORDED:
             return self._recorded
         if self.folder is None:
             return self._generated.web(task)
-        return Web(create_providers(), Fetcher(allowed=allowed_hosts()), web_cache())
+        return Web(create_providers(), create_page_source(), web_cache())
 
     def ready(self) -> None:
-        """Check, before any run starts, that a search provider is available if the live web is needed.
+        """Check, before any run starts, that a search provider and the page source are available for the live web.
 
         Raises:
-            UnknownName, Fault: as `create_providers` raises.
+            UnknownName, Fault: as `create_providers` and `create_page_source` raise.
         """
         if self.folder is not None and self.config != RECORDED:
             create_providers()
+            create_page_source()
 
     def expert(self) -> Responder | None:
         """Return the scripted expert, which knows the generated web; None for the live and the recorded web."""

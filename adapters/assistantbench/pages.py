@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from certigraph.adapters.research.plans import ResearchQuestion, SolutionStep
-from certigraph.state.records import Finding, Record
+from certigraph.state.records import Finding, FoundItem, Record
 
 # The pages of a generated web: their content, and how their server answers a request.
 
@@ -264,6 +264,7 @@ class CaseBuilder:
         *,
         against: Sequence[str] = (),
         dispute: str = "",
+        items: Sequence[FoundItem] = (),
     ) -> None:
         """Add a solution step.
 
@@ -275,8 +276,17 @@ class CaseBuilder:
             text: the finding.
             against: URLs of pages that contradict the finding.
             dispute: what these pages say instead.
+            items: the items of the finding, if it is a list. Those whose source is none of `sources` come from earlier
+                steps.
         """
-        finding = Finding(about=goal, text=text, sources=tuple(sources), against=tuple(against), dispute=dispute)
+        finding = Finding(
+            about=goal,
+            text=text,
+            sources=tuple(sources),
+            against=tuple(against),
+            dispute=dispute,
+            items=tuple(items),
+        )
         self._solution.append(
             SolutionStep(kind=kind, queries=tuple(queries), pages=(*sources, *against), finding=finding)
         )

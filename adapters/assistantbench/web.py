@@ -8,6 +8,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from certigraph.adapters.assistantbench.list_questions import generate_lists
+from certigraph.adapters.assistantbench.pages import GeneratedCase
 from certigraph.adapters.assistantbench.price_questions import FAMILIES, all_pages, generate_all
 from certigraph.adapters.assistantbench.server import FIRST_ENGINE, SECOND_ENGINE, GeneratedWebServer, create_provider
 from certigraph.adapters.models.scripts import REPEATED_SUFFIX, current_situation, is_impossible
@@ -20,11 +22,11 @@ from certigraph.adapters.research.plans import MAX_PAGES, MAX_QUERIES, ResearchQ
 from certigraph.adapters.research.plans import unread_urls as unread
 from certigraph.adapters.research.verdicts import source_texts
 from certigraph.adapters.retrieval.bm25 import PassagePool, Retriever
-from certigraph.adapters.web.addresses import allowed_hosts
+from certigraph.adapters.web.page_sources import create_page_source
 from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import PageSource, SearchProvider
 from certigraph.adapters.web.sources import LocalPages, Web, create_providers, web_cache
-from certigraph.state.records import Fault, Task, UnknownName
+from certigraph.state.records import Fault, FoundItem, Task, UnknownName
 from certigraph.state.run import FINISH, SEARCH, parse_action, query_of
 from certigraph.state.search import GENERATED_WEB, OPEN, Passage, create_question_task
 
@@ -111,7 +113,7 @@ class StepsAsHops:
     def gold(self, task: Task) -> MultiHopQuestion:
         """Return the question of a task as a multi-hop question, with its answer as it would be submitted."""
         question = self._benchmark.question(task.id)
-        hops = tuple(self._hop(step) for step in question.solution)
+        hops = tuple(self._hop(question, index) for index in range(len(question.solution)))
         answers = (join_answers((question.answer or "").split("\n")),)
         return MultiHopQuestion(
             id=question.id, text=question.text, answers=answers, kind=question.difficulty, passages=(), hops=hops
@@ -119,20 +121,34 @@ class StepsAsHops:
 
     def library(self, task: Task) -> Retriever:
         """Return the retriever over all pages of the generated web; the id of a page is its URL."""
-        return self._pages
+        return self._lists if task.id in self._list_ids else self._pages
 
     def key(self, passage: Passage) -> str:
         """Return the URL of a page, which is its passage's id."""
         return passage.id
 
-    def _hop(self, step: SolutionStep) -> GoldHop:
-        page = self._pages.passage(step.pages[0])
+    def _hop(self, question: ResearchQuestion, index: int) -> GoldHop:
+        step = question.solution[index]
+        # a step that looks nothing up goes by the page of the step before
+        url = next(page for one in reversed(question.solution[: index + 1]) for page in one.pages[:1])
+        page = (self._lists if question.id in self._list_ids else self._pages).passage(url)
         return GoldHop(question=step.finding.about, answer=step.finding.text, passage=page, finding=step.finding.text)
 
     @cached_property
     def _pages(self) -> PassagePool:
-        pages = all_pages(generate_all()).values()
-        return PassagePool([Passage(id=page.url, title=page.title, text=page.text) for page in pages])
+        return _page_pool(generate_all())
+
+    @cached_property
+    def _lists(self) -> PassagePool:
+        return _page_pool(generate_lists())
+
+    @cached_property
+    def _list_ids(self) -> frozenset[str]:
+        return frozenset(case.question.id for case in generate_lists())
+
+
+def _page_pool(cases: Sequence[GeneratedCase]) -> PassagePool:
+    return PassagePool([Passage(id=page.url, title=page.title, text=page.text) for page in all_pages(cases).values()])
 
 
 # The scripted model `scripted:expert` on the generated web.
@@ -192,13 +208,27 @@ def _answer_finding(position: ResearchPosition) -> ExpertAnswer:
     quotes = [
         {"source": number, "words": " ".join(shown.get(number, "").split()[:QUOTED_WORDS])} for number in supported
     ]
-    return {**texts, "quotes": quotes, "supported_by": supported, "contradicted_by": contradicted}
+    items = [_list_item(item, numbers.get(item.source, 0)) for item in step.finding.items]
+    return {**texts, "items": items, "quotes": quotes, "supported_by": supported, "contradicted_by": contradicted}
+
+
+def _list_item(item: FoundItem, number: int) -> ExpertAnswer:
+    """Return an item as it is found in source `number`, or 0 if an earlier step found it."""
+    return {"name": item.name, "detail": item.detail, "source": number, "words": item.quote if number else ""}
 
 
 def _answer_adequacy(position: ResearchPosition) -> ExpertAnswer:
-    """Return the verdict on a finding: adequate if it is the gold finding, with the dispute if that has one."""
+    """Return the verdict on a finding: adequate if it is the gold finding, with the dispute if that has one.
+
+    Small models are not asked for items; the text has them too.
+    """
     gold, judged = position.step.finding if position.step else None, position.view["finding"]
-    right = gold is not None and judged.text == gold.text and gold.dispute in ("", judged.dispute)
+    right = (
+        gold is not None
+        and judged.text == gold.text
+        and judged.items in ((), gold.items)
+        and gold.dispute in ("", judged.dispute)
+    )
     return {"reason": "held against the way to the answer", "adequate": right}
 
 
@@ -241,7 +271,7 @@ _ANSWERS: Mapping[frozenset[str], Callable[[ResearchPosition], ExpertAnswer]] = 
 TIMEOUT = 3.0
 """Maximum seconds for loading a page. All pages are on this machine, which may be busy; some never answer."""
 
-DEV, SMALL = "dev", "small"
+DEV, SMALL, LISTS = "dev", "small", "lists"
 """Names of the splits, the default first."""
 
 
@@ -249,22 +279,27 @@ class GeneratedWeb(ResearchBenchmark):
     """The benchmark `web`: generated questions on generated web sites, which need no network.
 
     There are six families of questions with four questions each; the split `small` has the first one of each family.
+    The split `lists` has four questions whose answers are lists of 10 to 40 items. Their pages are a web of their own.
     """
 
     plain: ClassVar[str] = "web"
     id_pattern: ClassVar[str] = "FAMILY/NUMBER, a number from 1 to 4"
-    splits = (DEV, SMALL)
+    splits = (DEV, SMALL, LISTS)
     simulated = True
     """Whether the data are generated even if a data folder is given; no folder has data of this benchmark."""
 
     def read(self, split: str) -> Mapping[str, ResearchQuestion]:
         """Return the questions of a split by id."""
-        cases = generate_all()[: len(FAMILIES) if split == SMALL else None]
+        cases = _cases_of(split)[: len(FAMILIES) if split == SMALL else None]
         return {case.question.id: case.question for case in cases}
 
     def web(self, task: Task) -> Web:
-        """Return the generated web, which is the same for all tasks. Its first use starts a server in this process."""
-        return Web(_search_engines(), _page_source(), web_cache(f"generated-{_pages_digest()}"))
+        """Return the generated web of a task: that of the lists, or the one of all other questions.
+
+        Its first use starts a server in this process.
+        """
+        split = LISTS if task.id in self.questions(LISTS) else DEV
+        return Web(_search_engines(split), _page_source(split), web_cache(f"generated-{_pages_digest(split)}"))
 
     def expert(self) -> Responder:
         """Return the scripted expert, which knows the solution steps of each question. It is shared between callers."""
@@ -275,32 +310,39 @@ class GeneratedWeb(ResearchBenchmark):
         return ResearchExpert(self)
 
 
+def _cases_of(split: str) -> Sequence[GeneratedCase]:
+    return generate_lists() if split == LISTS else generate_all()
+
+
 @cache
-def start_server() -> GeneratedWebServer:
-    """Start the server of the generated web in this process, once; it stops when the process exits."""
-    running = GeneratedWebServer(all_pages(generate_all()))
+def start_server(split: str = DEV) -> GeneratedWebServer:
+    """Start the server of a generated web in this process, once; it stops when the process exits."""
+    running = GeneratedWebServer(all_pages(_cases_of(split)))
     atexit.register(running.close)
     return running
 
 
 @cache
-def _search_engines() -> Sequence[SearchProvider]:
-    return [
-        create_provider(f"web{path}", f"http://{start_server().address}{path}")
-        for path in (FIRST_ENGINE, SECOND_ENGINE)
-    ]
+def _search_engines(split: str) -> Sequence[SearchProvider]:
+    address = _server_of(split).address
+    return [create_provider(f"web{path}", f"http://{address}{path}") for path in (FIRST_ENGINE, SECOND_ENGINE)]
 
 
 @cache
-def _page_source() -> PageSource:
-    return Fetcher(timeout=TIMEOUT, hosts={".example": start_server().address})
+def _page_source(split: str) -> PageSource:
+    return Fetcher(timeout=TIMEOUT, hosts={".example": _server_of(split).address})
 
 
 @cache
-def _pages_digest() -> str:
+def _pages_digest(split: str) -> str:
     """Return a digest of the generated pages, so that each version of them has a cache file of its own."""
-    pages = "\n".join(page.model_dump_json() for page in start_server().pages.values())
+    pages = "\n".join(page.model_dump_json() for page in _server_of(split).pages.values())
     return hashlib.sha256(pages.encode()).hexdigest()[:8]
+
+
+def _server_of(split: str) -> GeneratedWebServer:
+    # the key of the cache, by which tests find the server, has no argument
+    return start_server(LISTS) if split == LISTS else start_server()
 
 
 # The user's own questions: there is no gold answer, so that they are answered and not scored.
@@ -377,7 +419,7 @@ class OwnQuestion(ResearchBenchmark):
         On the live web, pages that were cached at most a day before the question was asked are not fetched again.
 
         Raises:
-            Fault, UnknownName: as `create_providers` raises.
+            Fault, UnknownName: as `create_providers` and `create_page_source` raise.
         """
         named = str(task.constants.get("search") or "")
         if self.folder is not None:
@@ -387,7 +429,7 @@ class OwnQuestion(ResearchBenchmark):
         since = datetime.datetime.fromisoformat(str(task.constants["asked"])) - MAX_PAGE_AGE
         cache = None if self._search or self._pages else web_cache(since=since.timestamp())
         engines = [self._search] if self._search else create_providers(named)
-        return Web(engines, self._pages or Fetcher(allowed=allowed_hosts()), cache)
+        return Web(engines, self._pages or create_page_source(), cache)
 
     @cached_property
     def _local(self) -> Web:

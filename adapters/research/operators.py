@@ -19,6 +19,12 @@ from certigraph.adapters.models.prompts import (
 )
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.research import plans
+from certigraph.adapters.research.findings import (
+    format_failures,
+    format_findings,
+    format_partial_findings,
+    partial_findings,
+)
 from certigraph.adapters.research.plans import (
     FORCE_ACCEPT,
     FORCE_PASS,
@@ -30,13 +36,9 @@ from certigraph.adapters.research.plans import (
     Shown,
     closing_predicates,
     create_decomposition_form,
-    format_failures,
-    format_findings,
-    format_partial_findings,
     format_results,
     goal_of,
     is_step,
-    partial_findings,
     step_predicate,
     unread_urls,
 )
@@ -44,9 +46,9 @@ from certigraph.adapters.research.verdicts import (
     answer_weakness,
     build_research_prompt,
     evidence_characters,
-    finding_weakness,
     judge_observation,
     prompt_sizes,
+    weakness_of,
 )
 from certigraph.state.records import Action, Attempt, Observation, Predicate, Verdict, parse_json
 from certigraph.state.run import ANSWER, shown_advice
@@ -111,9 +113,10 @@ async def _ask_alternatives(
     sizes = await prompt_sizes("planner", 4, state["task"], runtime)
     failed_attempts = [attempt for attempt in state["attempts"] if attempt.position == state["head"]]
     results = format_results(state["evidence"], sizes.results, small=sizes.small)
+    known = format_findings(state["certified"].known, sizes.findings, small=sizes.small, quotes=False)
     instruction = plans.RETHINK.format(
         task=state["task"].goal,
-        known=format_findings(state["certified"].known, sizes.findings),
+        known=known.text,
         kind=target.kind,
         goal=goal_of(target),
         failed=format_failures(failed_attempts, small=sizes.small),
@@ -121,7 +124,7 @@ async def _ask_alternatives(
         queries=MAX_QUERIES,
         pages=MAX_PAGES,
     )
-    prompt = build_research_prompt(runtime, instruction, plans.PLANNER, cut=results.cut)
+    prompt = build_research_prompt(runtime, instruction, plans.PLANNER, cut=(*known.cut, *results.cut))
     answer = await ask(prompt, ResearchTools, role="planner", runtime=runtime)
     used = {query for attempt in failed_attempts for query in unique_texts(attempt.action.args.get("queries"))}
     unread_pages = unread_urls(state["evidence"])
@@ -211,15 +214,17 @@ async def ask_answer(
     if sizes.small or closest or not known:
         shown = format_results(state["evidence"], sizes.results, small=sizes.small)
         results = Shown(plans.RESULTS.format(view=shown.text), shown.cut)
+    findings = format_findings(known, sizes.findings, small=sizes.small)
     instruction = plans.CONCLUDE.format(
         task=state["task"].goal,
-        known=format_findings(known, sizes.findings),
+        known=findings.text,
         results=results.text,
         failed=failed.text,
         notes=_format_notes(state),
     )
     instruction += plans.CLOSEST if closest else ""
-    request = build_research_prompt(runtime, instruction, plans.CONCLUDER, cut=(*results.cut, *failed.cut))
+    cut = (*findings.cut, *results.cut, *failed.cut)
+    request = build_research_prompt(runtime, instruction, plans.CONCLUDER, cut=cut)
     temperature = RETRY_TEMPERATURE if closest else None
     answer = await ask(request, Answers, role="executor", runtime=runtime, temperature=temperature)
     return join_answers(answer.answers)
@@ -255,9 +260,10 @@ async def _ask_searches(state: RealizeView, runtime: Runtime[Context]) -> tuple[
     failed = format_failures(state["attempts"], small=sizes.small)
     if earlier and not sizes.small:
         failed = f"In an earlier plan:\n{earlier}\nSince then:\n{failed}"
+    known = format_findings(state["certified"].known, sizes.findings, small=sizes.small, quotes=False)
     instruction = plans.TOOLS.format(
         task=state["task"].goal,
-        known=format_findings(state["certified"].known, sizes.findings),
+        known=known.text,
         view=results.text,
         failed=failed,
         notes=_format_notes(state),
@@ -265,10 +271,11 @@ async def _ask_searches(state: RealizeView, runtime: Runtime[Context]) -> tuple[
         goal=goal_of(state["target"]),
         ahead=f"Steps after it:\n{bullet_list(ahead)}\n" if ahead and not sizes.small else "",
         kept=plans.KEPT if keeps else "",
+        style=plans.SMALL_QUERY_STYLE if sizes.small else plans.QUERY_STYLE,
         queries=MAX_QUERIES,
         pages=MAX_PAGES,
     )
-    prompt = build_research_prompt(runtime, instruction, plans.SEARCHER, cut=results.cut)
+    prompt = build_research_prompt(runtime, instruction, plans.SEARCHER, cut=(*known.cut, *results.cut))
     answer = await ask(prompt, ResearchTools, role="executor", runtime=runtime)
     return chosen_queries(answer, set()), chosen_pages(answer, state["evidence"].sources)
 
@@ -291,7 +298,7 @@ def pass_refused(verdict: Verdict, observation: Observation, rejections: int) ->
     before, finding = observation.data.get("rejected"), verdict.finding
     if verdict.depth or finding is None or not isinstance(before, int) or before + 1 < rejections:
         return verdict
-    if not finding.sources or not finding.text or finding_weakness(finding.text):
+    if not finding.sources or weakness_of(finding):
         return verdict
     return verdict.model_copy(update={"depth": 1, "forced": FORCE_PASS, "decided_by": ""})
 
@@ -311,13 +318,15 @@ async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str
         limit = limits_of(state["task"], runtime).context // 3
         transcript = Shown(quote(format_turns(state["turns"], characters=limit // 6, within=limit)))
     else:
-        history = format_history(
-            state["turns"], format_findings(known), profile, most_tokens=profile.prompt_tokens // HISTORY_SHARE
-        )
+        sizes = await prompt_sizes("executor", 3, state["task"], runtime)
+        findings = format_findings(known, sizes.findings, quotes=False).text
+        most_tokens = profile.prompt_tokens // HISTORY_SHARE
+        history = format_history(state["turns"], findings, profile, most_tokens=most_tokens)
         transcript = Shown(quote_history(history), history.cut)
     text = await ask_answer(state, transcript, runtime, closest=True)
     if answer_weakness(text) and known:
-        text = known[-1].finding.text
+        last = known[-1].finding
+        text = join_answers([item.name for item in last.items]) or last.text
     return {"action": submit_answer(text, known, policy=FORCE_ACCEPT)}
 
 
@@ -325,9 +334,9 @@ async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str
 #
 # A plan has at most five steps, each of which narrows down what the one before left, then the answer and the goal.
 # Realize chooses a step's searches and pages, the world carries them out, and Validate asks for a finding from the
-# results and judges it. After two refusals a second search provider is used too; after a third the finding passes
-# uncertified (`pass_refused`). After three weak answers the closest one is submitted, also uncertified
-# (`force_accept`). Replan tries other words and unread pages.
+# results and judges it. The second refusal in a row lets the finding pass uncertified (`pass_refused`); if it has no
+# content, the next try uses a second search provider too. After three weak answers the closest one is submitted, also
+# uncertified (`force_accept`). Replan tries other words and unread pages.
 
 
 def create_operators(*, checks_answers: bool = True) -> Mapping[str, Operator]:

@@ -1,18 +1,16 @@
 """Questions, plans, prompts and answer schemas for research on the web (SDP appendix A.4)."""
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, Field, JsonValue, create_model
+from pydantic import BaseModel, Field, create_model
 
-from certigraph.adapters.models.prompts import bullet_list, clip, numbered_list, quote
+from certigraph.adapters.models.prompts import quote
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
-from certigraph.state.certified_states import KnownFinding
-from certigraph.state.records import Arguments, Attempt, Finding, Predicate, Record
+from certigraph.state.records import Finding, Predicate, Record
 from certigraph.state.run import ANSWER, Evidence
-from certigraph.state.search import STEP_KINDS, unique_texts
+from certigraph.state.search import STEP_KINDS, clip_words
 
 
 class SolutionStep(Record):
@@ -48,7 +46,7 @@ class ResearchQuestion(Record):
         return (self.answer,) if self.answer else ()
 
 
-# The plan of a research task: one predicate per step, one for the answer, one for the goal. Formatting of prompts.
+# The plan of a research task: one predicate per step, one for the answer, one for the goal. Search results in prompts.
 
 GOAL = "goal"
 """Kind of the last predicate of a plan."""
@@ -59,8 +57,8 @@ FORCE_PASS = "force_pass"
 FORCE_ACCEPT = "force_accept"
 """Name of the policy that submits the closest answer after three weak answers (SDP, appendix A.4)."""
 
-MAX_FAILURES, MAX_SMALL_RESULT = 3, 400
-"""Maximum number of failed attempts, and maximum characters of a search result, in a small model's prompt."""
+MAX_SMALL_RESULT = 400
+"""Maximum characters of a search result in a small model's prompt."""
 
 UNREAD_MARK = "[unread]"
 """Mark at the beginning of a line in the list of search results: the page was not read and can still be read."""
@@ -104,26 +102,6 @@ class Shown(NamedTuple):
     cut: tuple[str, ...] = ()
 
 
-def format_findings(known: Sequence[KnownFinding], most: int | None = None) -> str:
-    """Format findings for a prompt, in at most `most` characters; None for whole findings with their sources.
-
-    They are quoted, because they come from pages. Forced findings are marked as uncertain.
-    """
-    if most is None:
-        text = bullet_list(f"{_format_finding(one)} [from {', '.join(one.finding.sources)}]" for one in known)
-        return quote(text, len(text))
-    return quote(bullet_list(clip(_format_finding(finding), most // max(len(known), 1)) for finding in known), most)
-
-
-def _format_finding(known: KnownFinding) -> str:
-    finding = known.finding
-    marks = [
-        *(["uncertain, not certified"] if known.forced else []),
-        *([f"some sources say otherwise: {finding.dispute}"] if finding.dispute else []),
-    ]
-    return f"{finding.about} -> {finding.text}" + (f" ({'; '.join(marks)})" if marks else "")
-
-
 _RESULT_LINE = re.compile(r"\d+\. ")
 
 
@@ -133,7 +111,7 @@ def format_results(evidence: Evidence, most: int, *, small: bool = False) -> Sho
     If they are longer, the oldest results are left out, and a line tells how many. For a small model each result is
     shortened.
     """
-    lines = [clip(line, MAX_SMALL_RESULT) if small else line for line in _result_lines(evidence)]
+    lines = [clip_words(line, MAX_SMALL_RESULT) if small else line for line in _result_lines(evidence)]
     count, length = len(lines), sum(map(len, lines)) + len(lines)
     while len(lines) > 1 and length > most:
         length -= len(lines.pop(0)) + 1
@@ -152,54 +130,6 @@ def unread_urls(evidence: Evidence) -> list[str]:
     """Return the URLs of the known search results that were not read and can still be read."""
     lines = zip(_result_lines(evidence), evidence.sources, strict=False)
     return [url for number, (line, url) in enumerate(lines, 1) if line.startswith(f"{number}. {UNREAD_MARK} ")]
-
-
-def format_failures(attempts: Sequence[Attempt], *, small: bool) -> str:
-    """Format attempts for a prompt: their findings, and why these were refused; the last ones for a small model.
-
-    The text is quoted, because it repeats pages.
-    """
-    if small:
-        lines = (
-            f"{a.action.text}: {a.verdict.finding.text if a.verdict.finding else 'nothing'} ({a.verdict.reason})"
-            for a in attempts[-MAX_FAILURES:]
-        )
-        return quote(bullet_list(clip(text, 600) for text in lines))
-    text = numbered_list(
-        f"{a.action.text}\n   established: {(a.verdict.finding and a.verdict.finding.text) or 'nothing'}\n"
-        f"   not accepted: {a.verdict.reason}"
-        for a in attempts
-    )
-    return quote(text, len(text))
-
-
-def partial_findings(attempts: Sequence[Attempt]) -> list[JsonValue]:
-    """Return what refused attempts at a step established, each with its sources and the reason of its refusal.
-
-    The next attempt at the step builds on them. They are JSON, because an action or a predicate carries them.
-    """
-    refused = ((a.verdict.finding, a.verdict.reason) for a in attempts if a.verdict.finding)
-    return [
-        {"finding": finding.text, "sources": [*finding.sources], "reason": reason}
-        for finding, reason in refused
-        if finding.text
-    ]
-
-
-def format_partial_findings(partial: JsonValue) -> str:
-    """Format the result of `partial_findings`, which an action carried."""
-    items = _items_of(partial)
-    text = bullet_list(f"{item.get('finding')} (not accepted: {item.get('reason')})" for item in items)
-    return quote(text, len(text)) if items else ""
-
-
-def partial_sources(args: Arguments) -> list[str]:
-    """Return the sources of the partial findings that an action carries."""
-    return [url for item in _items_of(args.get("partial")) for url in unique_texts(item.get("sources"))]
-
-
-def _items_of(partial: JsonValue) -> list[dict[str, JsonValue]]:
-    return [item for item in partial if isinstance(item, dict)] if isinstance(partial, list) else []
 
 
 # Answer schemas of the operators. A model names pages by the numbers with which the prompt lists them.
@@ -243,10 +173,27 @@ class Quotation(BaseModel):
     words: str
 
 
+MAX_ITEMS = 300
+"""Maximum number of items in the finding of one step."""
+
+
+class ListedItem(BaseModel):
+    """One item of a list that a step asks for, with words of the source that shows it.
+
+    The source is named by its number; 0 stands for an item of an earlier finding, whose source counts.
+    """
+
+    name: str
+    detail: str
+    source: int
+    words: str
+
+
 class Found(BaseModel):
     """What the evidence says on a step. Role: extractor."""
 
     reasoning: Annotated[str, FullOnly()] = ""
+    items: Annotated[list[ListedItem], FullOnly(), Truncated(MAX_ITEMS, full=MAX_ITEMS)] = []
     quotes: Annotated[list[Quotation], FullOnly()] = []
     finding: Annotated[str, Bounded(600)]
     missing: Annotated[str, FullOnly()] = ""
@@ -322,12 +269,22 @@ Search results so far, by number; [read] ones were read, [blocked] ones cannot b
 {view}
 
 Think first: what does the step still lack, and which kind of page tells it? Then choose what to look up for this step:
-- queries: at most {queries} searches, in a few words each, names first; other words than those tried.
+- queries: at most {queries} searches{style}
 - pages: at most {pages} numbers of results worth reading: unread ones, and those that were read for another step and
   are needed again for this one.
 {kept}The best result of each search is read anyway, the next one where it cannot be. If what was found so far settles
 the step, as it should for compute, give empty lists.
 """
+
+SMALL_QUERY_STYLE = ", in a few words each, names first; other words than those tried."
+
+QUERY_STYLE = """\
+. Write what the title or the text of a fitting page would contain: the name first,
+  then the one thing to find out, then what sets it apart, such as a place or a year; three to eight words, no sentence.
+  Each query looks for another kind of page: the thing's own site, a list or table of all such things, a register, a
+  report. For a list, look for one page that has all of it, and for its further pages. Use other words than those tried:
+  drop or replace the rarest word where nothing fitted, add what sets it apart where another thing of the same name came
+  up, and use names, former names and names in the language of the place from what was found."""
 
 KEPT = """\
 What was read in the tries above is shown again together with what you look up now, and counts like it: look up what is
@@ -364,12 +321,16 @@ FIND_ORDER = """\
 Give, in this order:
 - reasoning: which sources are about the very thing, and what each says on it. A source that was not read shows only
   what the search engine quotes of it.
-- quotes: for each fact of the finding, the words that show it, copied exactly, with the number of their source. Words
-  that are not in that source are refused, and the finding with them. Empty if the finding rests on what was found so
-  far alone.
-- finding: all that is established for the step, in as many sentences as it takes: of a list every item, each with the
-  value that the step asks for. Names, numbers, units and dates as the sources have them. For compute, the calculation.
-  Empty if nothing is established.
+- items: where the step asks for several things, each of them that is established, however many there are; else an
+  empty list. name: the thing alone; detail: what the step asks for of it, empty if that is the name only; source: the
+  number of the source that shows both; words: the words there that do, copied exactly. What rests on what was found so
+  far has source 0 and no words, and its name as it was found. A filter gives every item that meets its criterion.
+- quotes: for each other fact of the finding, the words that show it, copied exactly, with the number of their source.
+  Words that are not in that source are refused, and the finding with them. Empty if the finding rests on what was found
+  so far alone, or on its items.
+- finding: all that is established for the step, in as many sentences as it takes. With items, what they have in common,
+  how many they are and which part of the list may be lacking; they are not repeated. Names, numbers, units and dates as
+  the sources have them. For compute, the calculation. Empty if nothing is established.
 - missing: what the step asks for and no source tells; empty if nothing is missing. Do not fill a gap by a guess.
 - supported_by: the numbers of the sources that say so.
 - contradicted_by: the numbers of sources on the same thing that say otherwise, out of date or simply different.
@@ -377,7 +338,8 @@ Give, in this order:
 """
 
 PARTIAL = """
-Established for it in earlier tries, whose sources are shown again; build on it, and mend what was objected to:
+Established for it in earlier tries, whose sources are shown again; build on it, and mend what was objected to. Give
+again all of it that still holds, every item too, for this finding takes its place:
 {partial}
 """
 
@@ -412,8 +374,9 @@ JUDGE_ORDER = """\
 Look for these errors: a source about another thing of the same name, place or year; a value that belongs to another
 line of a table or to another item; an item of a list that the sources have and the finding lacks, or the reverse; an
 old source against a new one; a step of the calculation that does not follow; a condition of the step that no source
-confirms. A finding that only says what is missing does not settle the step, and is tried again; if no source can tell
-the rest, it goes on without your acceptance, marked as uncertain. More than was asked for speaks against nothing.
+confirms. Hold every item of a list against the words quoted for it. A finding that only says what is missing does not
+settle the step, and is tried again; if no source can tell the rest, it goes on without your acceptance, marked as
+uncertain. More than was asked for speaks against nothing.
 reason: what the sources say on it, and what is wrong or missing, so that the next try can mend it.
 """
 
@@ -432,7 +395,8 @@ Refused before, or done on the way:
 {notes}
 Think first: what exactly does the question ask for, in which form and unit, and which findings give it? Then answer
 from what was found, in the form that the question asks for: a number alone, a name alone, one text for each item of a
-list, or one JSON object a text where it asks for JSON. No sentence, no explanation, nothing that was not found.
+list, or one JSON object a text where it asks for JSON. Of a list, give every item that meets the question's conditions,
+however many they are. No sentence, no explanation, nothing that was not found.
 """
 
 RESULTS = """

@@ -17,7 +17,6 @@ from certigraph.adapters.models.prompts import (
     Prompt,
     build_prompt,
     bullet_list,
-    clip,
     one_line,
     quote,
     unquote_line,
@@ -25,14 +24,19 @@ from certigraph.adapters.models.prompts import (
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.qa.operators import answer_problem, find_unseen_quotes
 from certigraph.adapters.research import plans
+from certigraph.adapters.research.findings import (
+    format_findings,
+    format_judged,
+    format_partial_findings,
+    items_problem,
+    resolve_items,
+)
 from certigraph.adapters.research.plans import (
     GOAL,
     Adequacy,
     AnswerCheck,
     Found,
     Quotation,
-    format_findings,
-    format_partial_findings,
     goal_of,
     is_step,
 )
@@ -41,19 +45,19 @@ from certigraph.adapters.retrieval.bm25 import words
 from certigraph.state.certified_states import KnownFinding
 from certigraph.state.records import Finding, Observation, Predicate, Task, Verdict
 from certigraph.state.sdp import ValidateView
-from certigraph.state.search import COMPUTE, FILTER, findings_of
+from certigraph.state.search import COMPUTE, FILTER, clip_words, findings_of
 
 # Sizes of the parts of prompts, by the profile of the model.
 
-RESULTS_SHARE, EVIDENCE_SHARE = 4, 2
-"""One part in so many of a prompt may be search results, and one in so many the evidence of one step."""
+RESULTS_SHARE, EVIDENCE_SHARE, FINDINGS_SHARE = 4, 2, 4
+"""One part in so many of a prompt may be search results, the evidence of one step, and earlier findings."""
 
 
 class PromptSizes(NamedTuple):
-    """Maximum characters of the findings (None: whole) and of the search results in a prompt."""
+    """Maximum characters of the findings and of the search results in a prompt."""
 
     small: bool
-    findings: int | None
+    findings: int
     results: int
 
 
@@ -63,7 +67,8 @@ async def prompt_sizes(role: str, share: int, task: Task, runtime: Runtime[Conte
     if profile.is_small:
         most = limits_of(task, runtime).context // share
         return PromptSizes(True, most, most)
-    return PromptSizes(False, None, int(profile.prompt_tokens * CHARACTERS_PER_TOKEN) // RESULTS_SHARE)
+    characters = int(profile.prompt_tokens * CHARACTERS_PER_TOKEN)
+    return PromptSizes(False, characters // FINDINGS_SHARE, characters // RESULTS_SHARE)
 
 
 async def evidence_characters(runtime: Runtime[Context]) -> int | None:
@@ -137,16 +142,14 @@ async def judge_observation(state: ValidateView, runtime: Runtime[Context], *, c
 
 async def _judge_step(task: Task, target: Predicate, observation: Observation, runtime: Runtime[Context]) -> Verdict:
     known = findings_of(observation.data)
-    extracted = await _ask_finding(task, target, observation, known, runtime)
-    finding = extracted.finding
-    rejected = finding_weakness(finding.text) if finding.text else "nothing was established"
-    if rejected := rejected or extracted.problem or ("" if finding.sources else NO_SOURCE):
+    finding, problem = await _ask_finding(task, target, observation, known, runtime)
+    if rejected := weakness_of(finding) or problem or ("" if finding.sources else NO_SOURCE):
         return Verdict(depth=0, reason=rejected, finding=finding, decided_by="code")
     answer = await _ask_adequacy(task, target, finding, observation, runtime)
     verdict = Verdict(
         depth=int(answer.adequate),
         reason=answer.reason,
-        evidence=" | ".join(extracted.quotes) or finding.sources[0],
+        evidence=" | ".join(finding.quotes) or finding.sources[0],
         decided_by="model",
         finding=finding,
     )
@@ -166,12 +169,18 @@ def finding_weakness(text: str) -> str:
     return reasons[0] if reasons and all(reasons) else ""
 
 
+def weakness_of(finding: Finding) -> str:
+    """Return the reason why a finding establishes nothing; empty if it has an item, or a sentence that may."""
+    if finding.items:
+        return ""
+    return finding_weakness(finding.text) if finding.text else "nothing was established"
+
+
 class _Extracted(NamedTuple):
-    """A finding, the words of sources that show it, and the reason if its words are in no source."""
+    """A finding, and the reason if the words quoted for it are in no source."""
 
     finding: Finding
-    quotes: tuple[str, ...] = ()
-    problem: str = ""
+    problem: str
 
 
 async def _ask_finding(
@@ -179,36 +188,57 @@ async def _ask_finding(
 ) -> _Extracted:
     """Ask the model what the evidence establishes for a step, and return it as a finding.
 
-    If the model cites no source, the sources of the earlier findings (`known`) are taken. A model that is not small
-    quotes the sources that it cites: a source counts only with words that are in it.
+    A model that is not small quotes the sources that it cites: a source counts only with words that are in it. Of a
+    list it gives every item with a source and words of that.
     """
-    context, small = limits_of(task, runtime).context, (await profile_of("extractor", runtime)).is_small
+    context, sizes = limits_of(task, runtime).context, await prompt_sizes("extractor", 4, task, runtime)
+    small, earlier = sizes.small, format_findings(known, sizes.findings, small=sizes.small)
     evidence, shown = _cut_observation(observation, context // 2) if small else (observation.text, observation.sources)
     partial = "" if small else format_partial_findings(observation.data.get("partial"))
     instruction = plans.FIND.format(
         task=task.goal,
-        known=format_findings(known, context // 4 if small else None),
+        known=earlier.text,
         evidence=quote(evidence, max(context, len(evidence))),
         kind=target.kind,
         goal=goal_of(target),
         partial=partial and plans.PARTIAL.format(partial=partial),
         order=plans.SMALL_FIND_ORDER if small else plans.FIND_ORDER,
     )
-    prompt = build_research_prompt(runtime, instruction, plans.EXTRACTOR, cut=_page_cuts(observation))
+    cut = (*earlier.cut, *_page_cuts(observation))
+    prompt = build_research_prompt(runtime, instruction, plans.EXTRACTOR, cut=cut)
     answer = await ask(prompt, Found, role="extractor", runtime=runtime)
-    cited = _sources_by_number(answer.supported_by, shown)
-    problem = "" if small else _quotes_problem(answer, observation)
+    if small:
+        return _Extracted(_to_finding(answer, goal_of(target), shown, known), "")
+    finding = _to_finding(answer, goal_of(target), shown, known)
+    listed = items_problem(answer.items, source_texts(observation.text), known, derived=target.kind == COMPUTE)
+    return _Extracted(finding, listed or _quotes_problem(answer, observation))
+
+
+def _to_finding(answer: Found, about: str, shown: Sequence[str], known: Sequence[KnownFinding]) -> Finding:
+    """Convert an extractor's answer to a finding.
+
+    Args:
+        answer: the answer, which names sources by number.
+        about: goal of the step.
+        shown: URLs of the sources, in order.
+        known: the findings so far. If the answer cites no source, those of its items are taken, else all of theirs.
+    """
+    cited = _sources_by_number([*answer.supported_by, *(item.source for item in answer.items)], shown)
     against = [url for url in _sources_by_number(answer.contradicted_by, shown) if url not in cited]
-    earlier = dict.fromkeys(url for item in known for url in item.finding.sources if url not in against)
+    items = resolve_items(answer.items, shown, known)
+    kept = dict.fromkeys(item.source for item in items if item.source and item.source not in against)
+    earlier = dict.fromkeys(url for one in known for url in one.finding.sources if url not in against)
     text, missing = unquote_line(answer.finding), unquote_line(answer.missing)
-    finding = Finding(
-        about=goal_of(target),
+    text = text or (f"A list of {len(items)} items" if items else "")
+    return Finding(
+        about=about,
         text=f"{text} (not established: {missing})" if text and missing else text,
-        sources=tuple(cited or earlier),
+        sources=tuple(cited or kept or earlier),
         against=tuple(against),
         dispute=unquote_line(answer.dispute) if against else "",
+        quotes=_format_quotes(answer.quotes, shown),
+        items=items,
     )
-    return _Extracted(finding, () if small else _format_quotes(answer.quotes, shown), problem)
 
 
 def _quotes_problem(answer: Found, observation: Observation) -> str:
@@ -220,7 +250,9 @@ def _quotes_problem(answer: Found, observation: Observation) -> str:
             place = observation.sources[quoted.source - 1] if known else f"a source {quoted.source}"
             return f"the words {quoted.words!r}, quoted for it, are not in {place}"
     valid = {number for number in answer.supported_by if 1 <= number <= len(observation.sources)}
-    if valid and not valid & {quoted.source for quoted in answer.quotes if words(quoted.words)}:
+    quoted_sources = {one.source for one in answer.quotes if words(one.words)}
+    quoted_sources |= {item.source for item in answer.items if words(item.words)}
+    if valid and not valid & quoted_sources:
         return "no words of the sources that it cites were quoted for it"
     return ""
 
@@ -250,23 +282,27 @@ async def _ask_adequacy(
     task: Task, target: Predicate, finding: Finding, observation: Observation, runtime: Runtime[Context]
 ) -> Adequacy:
     """Ask the model whether a finding settles a step; one that is not small sees the sources themselves."""
-    known, small = findings_of(observation.data), (await profile_of("validator", runtime)).is_small
-    shown = [task.goal, goal_of(target), observation.text, *(item.finding.text for item in known)]
-    unseen = [] if target.kind == COMPUTE else find_unseen_numbers(finding.text, shown)
-    evidence = quote(observation.text, len(observation.text))
+    known, sizes = findings_of(observation.data), await prompt_sizes("validator", 4, task, runtime)
+    small, earlier = sizes.small, format_findings(known, sizes.findings, small=sizes.small)
+    shown = [task.goal, goal_of(target), observation.text, *(one.finding.whole for one in known)]
+    # a list is counted, which no source does
+    shown += [str(len(finding.items))] if finding.items else []
+    unseen = [] if target.kind == COMPUTE else find_unseen_numbers(finding.whole, shown)
+    evidence, judged = quote(observation.text, len(observation.text)), format_judged(finding)
+    rests_on = bullet_list(finding.sources)
     instruction = plans.JUDGE.format(
         task=task.goal,
         kind=target.kind,
         goal=goal_of(target),
-        known=format_findings(known, limits_of(task, runtime).context // 4 if small else None),
+        known=earlier.text,
         evidence="" if small else plans.JUDGED_EVIDENCE.format(evidence=evidence),
-        finding=quote(finding.text),
+        finding=quote(judged, len(judged)),
         unseen=f"Numbers in it that nothing shown has: {', '.join(unseen)}\n" if unseen else "",
-        sources=quote(bullet_list(finding.sources)),
+        sources=quote(rests_on, len(rests_on)),
         dispute=f"Some sources say otherwise: {quote(finding.dispute)}\n" if finding.dispute else "",
         order="" if small else plans.JUDGE_ORDER,
     )
-    cut = () if small else _page_cuts(observation)
+    cut = () if small else (*earlier.cut, *_page_cuts(observation))
     prompt, about = build_research_prompt(runtime, instruction, plans.VALIDATOR, cut=cut), {"finding": finding}
     return await ask(prompt, Adequacy, role="validator", runtime=runtime, about=about)
 
@@ -285,13 +321,15 @@ async def _judge_answer(state: ValidateView, checks_answers: bool, runtime: Runt
     if not checks_answers or (await profile_of("validator", runtime)).is_small:
         verdict = Verdict(depth=depth, reason="no check speaks against it", decided_by="code")
         return _mark_forced(verdict, known)
-    instruction = plans.CHECK_ANSWER.format(task=task.goal, known=format_findings(known), answer=quote(answer))
-    prompt = build_research_prompt(runtime, instruction, plans.VALIDATOR)
+    sizes = await prompt_sizes("validator", 4, task, runtime)
+    findings, shown = format_findings(known, sizes.findings), quote(answer, len(answer))
+    instruction = plans.CHECK_ANSWER.format(task=task.goal, known=findings.text, answer=shown)
+    prompt = build_research_prompt(runtime, instruction, plans.VALIDATOR, cut=findings.cut)
     check = await ask(prompt, AnswerCheck, role="validator", runtime=runtime)
     if not check.consistent:
         reason = check.reason or "it does not follow from what was found"
         return Verdict(depth=0, reason=reason, decided_by="model")
-    evidence = " | ".join(item.finding.text for item in known)
+    evidence = " | ".join(one.finding.whole for one in known)
     return _mark_forced(Verdict(depth=depth, reason=check.reason, evidence=evidence, decided_by="model"), known)
 
 
@@ -314,8 +352,8 @@ def _mark_forced(verdict: Verdict, known: Sequence[KnownFinding]) -> Verdict:
 
 
 def _cut_observation(observation: Observation, most: int) -> tuple[str, Sequence[str]]:
-    """Return the text of an observation, clipped to `most` characters, and the sources that are left in it."""
-    text = clip(observation.text, most)
+    """Return the text of an observation, cut to `most` characters, and the sources that are left in it."""
+    text = clip_words(observation.text, most)
     return text, observation.sources if text == observation.text else observation.sources[
         : len(SOURCE_NUMBER.findall(text))
     ]

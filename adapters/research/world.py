@@ -6,15 +6,25 @@ from itertools import accumulate, zip_longest
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from certigraph.adapters.models.prompts import clip, numbered_list
+from certigraph.adapters.models.prompts import numbered_list
 from certigraph.adapters.protocols import Environment
-from certigraph.adapters.research.plans import UNREAD_MARK, partial_sources
+from certigraph.adapters.research.findings import partial_sources
+from certigraph.adapters.research.plans import UNREAD_MARK
 from certigraph.adapters.retrieval.bm25 import PassagePool, terms
 from certigraph.adapters.web.protocol import SearchHit, SearchProvider, Unreadable, WebPage
 from certigraph.adapters.web.sources import Web
 from certigraph.state.records import Action, Arguments, Observation, Scores
 from certigraph.state.run import ANSWER, FINISH, SEARCH, parse_action
-from certigraph.state.search import OPEN, RESEARCH, Passage, create_refusal, findings_of, to_line, unique_texts
+from certigraph.state.search import (
+    OPEN,
+    RESEARCH,
+    Passage,
+    clip_words,
+    create_refusal,
+    findings_of,
+    to_line,
+    unique_texts,
+)
 
 # Excerpts of long pages: the paragraphs that match the queries best, in their original order.
 
@@ -25,19 +35,42 @@ GAP_MARK = "[...]"
 def excerpt_of(text: str, queries: Sequence[str], most: int) -> str:
     """Return a text, or if it is longer than `most` characters, the paragraphs that match the queries best.
 
-    In a long block such as a table, each line counts as a paragraph, so that the table is shortened too.
+    In a long block such as a table, each line counts as a paragraph, so that the table is shortened too; in a long
+    line, every few sentences do. No part is cut.
     """
     if len(text) <= most:
         return text
-    parts = [
-        part for block in text.split("\n\n") for part in (block.split("\n") if len(block) > most // 4 else [block])
-    ]
+    parts = [part for block in text.split("\n\n") for part in _divide_block(block, most // 4)]
     chosen, remaining = set[int](), most
     for index in _rank_paragraphs(parts, queries):
         if (length := len(parts[index]) + len(GAP_MARK) + 2) <= remaining:
             chosen.add(index)
             remaining -= length
-    return _join_paragraphs(parts, chosen) if chosen else clip(text, most)
+    return _join_paragraphs(parts, chosen) if chosen else clip_words(text, most)
+
+
+_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+")
+
+MIN_PART_CHARACTERS = 200
+"""Minimum characters of a part of a long line, except for the last one."""
+
+
+def _divide_block(block: str, most: int) -> list[str]:
+    """Divide a block into its lines if it is longer than `most` characters, and lines of that length into sentences."""
+    if len(block) <= most:
+        return [block]
+    lines = block.split("\n")
+    return [part for line in lines for part in (_divide_line(line) if len(line) > most else [line])]
+
+
+def _divide_line(line: str) -> list[str]:
+    parts = [""]
+    for sentence in _SENTENCE_END.split(line):
+        if len(parts[-1]) < MIN_PART_CHARACTERS:
+            parts[-1] = f"{parts[-1]} {sentence}".strip()
+        else:
+            parts.append(sentence)
+    return parts
 
 
 def _rank_paragraphs(parts: Sequence[str], queries: Sequence[str]) -> list[int]:
@@ -93,9 +126,14 @@ class EpisodeMemory:
         """URLs of the pages that were read so far for each goal, in order."""
 
     def add_hits(self, hits: Iterable[SearchHit]) -> None:
-        """Add search results; if a URL is already known, its first result is kept."""
+        """Add search results as the latest ones, those that are known already too.
+
+        A prompt without space for all results has the latest, which belong to the current step. The snippet of a new
+        search fits its query.
+        """
         for hit in hits:
-            self.hits.setdefault(hit.url, hit)
+            self.hits.pop(hit.url, None)
+            self.hits[hit.url] = hit
 
     def add_page(self, page: WebPage | Unreadable) -> None:
         """Add a page that was read, or one that could not be read. After a lasting failure its domain is avoided."""
@@ -124,7 +162,7 @@ class EpisodeMemory:
         return [self._result_line(self.hits[url]) for url in self.known()]
 
     def known(self) -> Sequence[str]:
-        """Return the URLs of the known search results in the order in which they were found, at most MAX_RESULTS."""
+        """Return the URLs of the known search results in the order of their latest search, at most MAX_RESULTS."""
         return list(self.hits)[-MAX_RESULTS:]
 
     def _result_line(self, hit: SearchHit) -> str:

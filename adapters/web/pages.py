@@ -182,10 +182,19 @@ def read_page(body: bytes, content_type: str) -> PageContent:
         raise PageRefused("its bytes are no text")
     source = UNPRINTABLE.sub("", source)
     title, text = _read_html(source) if content_kind.type in HTML_TYPES else ("", source)
+    return check_content(title, text)
+
+
+def check_content(title: str, text: str) -> PageContent:
+    """Return a page's title and text without control characters.
+
+    Raises:
+        PageRefused: there are less than MIN_CHARACTERS of text.
+    """
     text = UNPRINTABLE.sub("", text).strip()
     if len(text) < MIN_CHARACTERS:
         raise PageRefused(f"less than {MIN_CHARACTERS} characters of text", lasting=True)
-    return PageContent(UNPRINTABLE.sub("", title), text)
+    return PageContent(UNPRINTABLE.sub("", title)[:MAX_TITLE_CHARACTERS], text)
 
 
 def _read_html(source: str) -> PageContent:
@@ -324,7 +333,7 @@ class Fetcher:
             answer = self._answer(start)
             content = read_page(answer.body, answer.headers.get("Content-Type", ""))
         except PageRefused as refused:
-            return Unreadable(url=url, reason=refused.reason, lasting=refused.lasting)
+            return Unreadable.of(url, refused)
         moved = "" if answer.url == start else str(answer.url)
         return WebPage(url=url, title=content.title, text=content.text, moved=moved)
 

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from certigraph.adapters.http import AddressRefused
+from certigraph.adapters.http import AddressRefused, PageRefused
 from certigraph.adapters.redaction import redact
 from certigraph.adapters.retrieval.bm25 import PassagePool, terms
 from certigraph.adapters.web.addresses import parse_url
 from certigraph.state.records import Record
-from certigraph.state.search import to_line
+from certigraph.state.search import clip_words, to_line
 
 # Protocols and results. Any class with these methods will do.
 
@@ -41,6 +41,13 @@ class Unreadable(Record):
     reason: str
     lasting: bool = False
     """Whether other pages of the domain will probably fail as well, as after a timeout or a denial."""
+    forbidden: bool = False
+    """Whether no other page source may read it either: robots.txt forbids it, or its address is private."""
+
+    @classmethod
+    def of(cls, url: str, refused: PageRefused) -> "Unreadable":
+        """Create it from the error with which a page was refused."""
+        return cls(url=url, reason=refused.reason, lasting=refused.lasting, forbidden=refused.forbidden)
 
 
 class SearchProvider(Protocol):
@@ -106,8 +113,8 @@ def to_hits(results: Iterable[ServiceResult], k: int) -> list[SearchHit]:
 
 
 def clip_line(text: str, most: int) -> str:
-    """Return a text as one line of at most `most` characters."""
-    return to_line(text)[:most].rstrip()
+    """Return a text as one line of at most `most` characters, cut between words."""
+    return clip_words(to_line(text), most)
 
 
 def _is_web_url(url: str) -> bool:

@@ -157,6 +157,10 @@ REQUEST_HEADERS = {**ENCODING_HEADERS, "Accept": "application/json", "Connection
 SleepFunction = Callable[[float], None]
 
 
+class UndeliveredAnswer(Fault):
+    """A service did not answer one request in time, or with more than may be read; others may succeed."""
+
+
 class ServiceAnswer(BaseModel):
     """Base class of the parsed answers of services. Fields that a class does not declare are ignored."""
 
@@ -207,7 +211,7 @@ class ServiceClient:
         Raises:
             Fault: as `post` raises.
         """
-        return self.read(self._answer("GET", self._url.copy_merge_params(params), headers=headers), form)
+        return self.read(self.answer("GET", self._url.copy_merge_params(params), headers=headers), form)
 
     def post(self, form: type[T], body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> T:
         """Send a POST request with a JSON body, and return the answer parsed as the type `form`.
@@ -217,13 +221,14 @@ class ServiceClient:
                 try, or its answer is too long or cannot be parsed. The message repeats nothing that the service wrote,
                 because that could be the key.
         """
-        return self.read(self._answer("POST", self._url, json=body, headers=headers), form)
+        return self.read(self.answer("POST", json=body, headers=headers), form)
 
     def request(self, method: str, url: "httpx.URL | None" = None, **sent: Any) -> ServiceReply:
         """Send one request and return the response, whatever its status.
 
         Raises:
-            Fault: ("environment") there is no response, or it is too long.
+            Fault: ("environment") there is no response, or it is too long. After a timeout, and for a response that is
+                too long, it is an UndeliveredAnswer.
         """
         import httpx
 
@@ -235,9 +240,10 @@ class ServiceClient:
             message = (
                 f"{self._label} answered with more than {MAX_ANSWER_BYTES // 1_000_000} MB, or uses another encoding"
             )
-            raise Fault("environment", f"{message}: check {self._service.variable}") from None
+            raise UndeliveredAnswer("environment", f"{message}: check {self._service.variable}") from None
         except httpx.TimeoutException:
             problem = f"no answer within {self._timeout:g} s from {self._label}"
+            raise UndeliveredAnswer("environment", f"{problem}: {self._service.advise_unreachable()}") from None
         except httpx.HTTPError as error:
             problem = f"no answer from {self._label} ({type(error).__name__})"
         # not chained, because the original may contain the key
@@ -246,6 +252,10 @@ class ServiceClient:
     def should_retry(self, reply: ServiceReply, tried: int) -> bool:
         """Return whether to repeat a request: the service was busy, and fewer than MAX_TRIES requests were sent."""
         return _is_busy(reply) and tried < MAX_TRIES
+
+    def refuses_key(self, reply: ServiceReply) -> bool:
+        """Return whether a refusal speaks of the key or the quota."""
+        return is_spent(reply.status, reply.content) or _KEY_CODES.search(reply.content) is not None
 
     def wait(self, reply: ServiceReply, tried: int) -> None:
         """Wait before the request is repeated, as long as the service asks for, at most MAX_WAIT_SECONDS."""
@@ -263,7 +273,12 @@ class ServiceClient:
             message = f"{self._label} answered with {problem} (status {reply.status}, {len(reply.content)} bytes)"
             raise Fault("environment", f"{message}: {self._service.advise_wrong_form()}") from None
 
-    def _answer(self, method: str, url: "httpx.URL", **sent: Any) -> ServiceReply:
+    def answer(self, method: str, url: "httpx.URL | None" = None, **sent: Any) -> ServiceReply:
+        """Send a request, again while the service is busy, and return the response, whatever its status.
+
+        Raises:
+            Fault: as `request` raises.
+        """
         tries = 1
         while self.should_retry(reply := self.request(method, url, **sent), tries):
             self.wait(reply, tries)

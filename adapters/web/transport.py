@@ -185,7 +185,7 @@ class Transport:
                 self._check_redirect(target, seen)
                 answer = self.answer(target, settings)
             except AddressRefused as error:
-                raise PageRefused(f"redirects to {error.reason}") from None
+                raise PageRefused(f"redirects to {error.reason}", forbidden=True) from None
         return answer
 
     def _check_redirect(self, target: httpx.URL, seen: set[httpx.URL]) -> None:
@@ -260,7 +260,7 @@ class Robots:
         """
         rules = self._of(url.copy_with(raw_path=b"/robots.txt"), deadline)
         if not rules.can_fetch(str(url), ROBOTS_AGENT):
-            raise PageRefused("its robots.txt does not allow it")
+            raise PageRefused("its robots.txt does not allow it", forbidden=True)
 
     def _of(self, address: httpx.URL, deadline: Deadline) -> Any:
         with self._lock:

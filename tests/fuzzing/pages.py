@@ -13,6 +13,7 @@ from certigraph.adapters.retrieval.bm25 import PassagePool
 from certigraph.adapters.web.addresses import Addresses, is_public, parse_ip, parse_url
 from certigraph.adapters.web.pages import Fetcher, decode_body, parse_content_type, read_page
 from certigraph.adapters.web.protocol import search_pages
+from certigraph.adapters.web.proxies import parse_proxy_request
 from certigraph.adapters.web.sources import LOCAL_SCHEME, LocalPages
 from certigraph.adapters.web.transport import Deadline, PageResponse, Robots
 from certigraph.state.records import Fault
@@ -88,6 +89,12 @@ TARGETS = (
         of_texts(lambda a, b: parse_url(a, HERE) and parse_url(b), 2),
         (PageRefused,),
         (several("../b#c", "http://a.org:80/x?y=1"), several("/b?c", "https://xn--mnchen-3ya.de")),
+    ),
+    Target(
+        "web.proxy_request",
+        parse_proxy_request,
+        (PageRefused,),
+        (b"CONNECT a.org:443 HTTP/1.1\r\n\r\n", b"GET http://a.org/x?y HTTP/1.1\r\nHost: a.org\r\nProxy-X: 1\r\n\r\n"),
     ),
     Target(
         "web.host",

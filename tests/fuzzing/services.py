@@ -17,6 +17,7 @@ from certigraph.adapters.retrieval.opensearch import (
     _describe_failure,
     _retry_after,
 )
+from certigraph.adapters.web.page_services import SerperPages
 from certigraph.adapters.web.protocol import to_hits
 from certigraph.adapters.web.search import (
     SEARXNG,
@@ -42,6 +43,10 @@ CITED = (
     b' {"title": "A", "url": "https://a.org/?utm_source=openai", "start_index": 9, "end_index": 28}}]}}],'
     b' "usage": {"prompt_tokens": 3, "completion_tokens": 2}}'
 )
+SCRAPED = (
+    b'{"text": "Open till 6. Open till 6. Open till 6. Open till 6. Open till 6. Open till 6. Open till 6. Open till",'
+    b' "markdown": null, "metadata": {"og:title": "Gym"}}'
+)
 SCORED = b'{"hits": {"hits": [{"_score": 1.5, "_source": {"id": "1", "title": "t", "text": "x"}}]}}'
 
 
@@ -59,6 +64,17 @@ def _searched(make: Callable[..., HttpProvider]) -> Read:
             return _provider(make).search("open gym", 5)
 
     return searched
+
+
+@cache
+def _scraper() -> SerperPages:
+    with patch.dict(os.environ, KEYS):
+        return SerperPages(sleep=lambda seconds: None, resolve=lambda host, port: ["93.184.216.34"])
+
+
+def _scraped(data: bytes) -> object:
+    with patch.object(ServiceClient, "request", lambda *a, **k: ServiceReply(200, data, "")):
+        return _scraper().page("https://a.org/")
 
 
 def _refused(data: bytes) -> object:
@@ -109,6 +125,7 @@ TARGETS = (
     Target("service.serper", _searched(Serper), (Fault,), (ORGANIC,)),
     Target("service.brave", _searched(Brave), (Fault,), (WEB,)),
     Target("service.searxng", _searched(SearXNG), (Fault,), (LISTED,)),
+    Target("service.scraped", _scraped, (Fault,), (SCRAPED, SCRAPED.replace(b"null", b'"# Gym"'))),
     Target("service.refusal", _refused, (Fault,), (several("200", "", ORGANIC.decode()),)),
     Target("service.citations", _cited, (ValueError,), (CITED,)),
     Target("service.address", of_text(_addressed), (Fault,), (b"https://example.org/x",)),

@@ -242,6 +242,7 @@ def _finding_lines(known: KnownFinding) -> Iterator[str]:
     finding = known.finding
     mark = f"uncertified ({known.forced})" if known.forced else "certified"
     yield clean_line(f"{mark}: {finding.about} → {finding.text}", MAX_LINE_LENGTH)
+    yield from (f"  - {clean_line(item.text, MAX_LINE_LENGTH)}" for item in finding.items)
     yield from (f"  {clean_line(url, MAX_LINE_LENGTH)}" for url in finding.sources)
     if dispute := format_contradiction(finding):
         yield f"  {clean_line(dispute, MAX_LINE_LENGTH)}"

@@ -415,7 +415,9 @@ texts = st.sampled_from(
 numbers = st.lists(st.integers(-3, 9), max_size=3)
 kinds = st.sampled_from([*STEP_KINDS])
 steps = st.lists(st.fixed_dictionaries({"kind": kinds, "goal": texts.filter(bool)}), max_size=5)
+item = st.fixed_dictionaries({"name": texts, "detail": texts, "source": st.integers(-3, 9), "words": texts})
 found = {"finding": texts, "supported_by": numbers, "contradicted_by": numbers, "dispute": texts}
+found |= {"items": st.lists(item, max_size=3), "missing": texts}
 ANSWERS = {
     "steps": st.fixed_dictionaries({"steps": steps}),
     "queries": st.fixed_dictionaries({"queries": st.lists(texts, max_size=3), "pages": numbers}),
@@ -444,6 +446,8 @@ def test_whatever_a_model_answers_only_known_pages_are_fetched_and_cited(data: s
     assert len(web.fetched) == len({*web.fetched})
     assert {*web.fetched} <= {*PAGES}
     cited = [a.verdict.finding for a in result.state["attempts"] if a.verdict.finding]
+    listed = [item for certificate in result.certificates if certificate.finding for item in certificate.finding.items]
+    assert {item.source for item in listed} <= {*PAGES, ""}
     assert {url for one in cited for url in (*one.sources, *one.against)} <= {*PAGES}
     assert not any({*one.sources} & {*one.against} for one in cited)
 

@@ -4,12 +4,12 @@ import pytest
 from small_web import TEXT, SmallResearch, SmallWeb
 
 from certigraph.adapters.research.plans import format_results, unread_urls
-from certigraph.adapters.research.world import ResearchWorld, divide_characters
+from certigraph.adapters.research.world import GAP_MARK, ResearchWorld, divide_characters, excerpt_of
 from certigraph.adapters.web.protocol import SearchHit
 from certigraph.adapters.web.sources import Web
 from certigraph.state.records import Action, Observation, Scores
 from certigraph.state.run import Evidence, finish, search
-from certigraph.state.search import open_page, research_step
+from certigraph.state.search import clip_words, open_page, research_step
 
 HALL, HOUSE, DEAD, DEAD_TOO = (
     "http://a.example/hall",
@@ -225,6 +225,49 @@ def test_the_latest_results_are_shown_where_not_all_fit_by_the_numbers_that_they
     assert "20. [read]" in shown
     assert "\n1. " not in shown
     assert len(shown) < 1_000
+
+
+def test_results_of_other_steps_do_not_crowd_out_those_that_were_found_again():
+    web = SmallWeb({HALL: TEXT} | {f"http://site{n}.example/x": TEXT for n in range(20)})
+    one = world(web)
+    for query in ("a", *(f"site{n}" for n in range(20)), "a"):
+        one.step(step("seats", query))
+    shown, cut = format_results(Evidence(view=one.view(), sources=one.sources()), 600)
+    assert cut and HALL in shown
+    assert one.sources()[-1] == HALL
+
+
+def test_a_result_that_is_found_again_has_the_snippet_of_the_latest_search():
+    class Fitting(SmallWeb):
+        def search(self, query: str, k: int) -> list[SearchHit]:
+            return [SearchHit(title="t", url=HALL, snippet=f"fits {query}")]
+
+    one = world(Fitting({HALL: TEXT}))
+    one.step(step("seats", "seats"))
+    one.step(step("doors", "doors"))
+    assert "fits doors" in one.view() and "fits seats" not in one.view()
+
+
+@pytest.mark.parametrize("most", [300, 700, 1_500])
+def test_an_excerpt_has_whole_rows_and_whole_sentences(most: int):
+    rows = [f"| Gym {n} | opens at 06:{n:02} | {n} 250 USD |" for n in range(40)]
+    line = " ".join(f"Gym {n} opens at 06:{n:02} and takes {n} 250 USD." for n in range(40))
+    for text in ("\n".join(rows), line):
+        for part in excerpt_of(text, ["when does gym 17 open"], most).split("\n"):
+            whole = part in rows or part == GAP_MARK or (part in line and part.startswith("Gym") and part.endswith("."))
+            assert whole, part
+
+
+def test_a_text_is_cut_between_words_and_never_in_a_number():
+    text = "It takes 1 250 USD from 06:15 on."
+    for most in range(8, len(text)):
+        cut = clip_words(text, most)
+        assert len(cut) <= most
+        words = cut.removesuffix(" ...").split()
+        assert text.split()[: len(words)] == words
+        assert not cut.startswith("It takes 1 ...")
+    assert clip_words(text, 40) == text
+    assert len(clip_words("x" * 99, 20)) == 20
 
 
 def test_what_was_not_read_is_reported_by_the_world_and_not_by_a_title():

@@ -565,7 +565,7 @@ def test_the_host_of_a_redirect_is_queried_too():
     pages = {"a.example/x": redirect("http://b.example/private"), "/private": body(PAGE_FETCHER_ROBOTS)}
     with web({**pages, "b.example/robots.txt": body(ROBOTS)}) as site:
         found = reader(site).page("http://a.example/x")
-        assert found == Unreadable(url="http://a.example/x", reason=REFUSED)
+        assert found == Unreadable(url="http://a.example/x", reason=REFUSED, forbidden=True)
         assert "b.example/private" not in site.asked
 
 
