@@ -425,8 +425,9 @@ def test_the_task_is_the_last_of_the_open_questions_and_survives_a_reorganisatio
     many = {"facts": [{"fact": f"fact {n}", "source": "it"} for n in range(5)], "questions": ["when?", "where?"]}
     mind = Mind(
         tool=other,
-        resolved=lambda prompt, times: {**many, "facts": [{"fact": f"{times} {n}", "source": ""} for n in range(5)]}
-        | {"resolved": []},
+        resolved=lambda prompt, times: (
+            {**many, "facts": [{"fact": f"{times} {n}", "source": ""} for n in range(5)]} | {"resolved": []}
+        ),
         facts={"facts": [{"fact": "all of it", "source": "it"}], "questions": ["when?"]},
         answer=ANSWER,
     )
