@@ -153,6 +153,7 @@ def manage(
     page: int = MAX_PAGE_PASSAGES,
     pressure: float = MEMORY_PRESSURE,
     calls: int = MAX_MEMORY_CALLS,
+    core: int = MemorySizes().core,
     rerank: str | None = None,
 ) -> Operator:
     """Ask the model for a tool call or a memory function: core memory append and replace, archival insert, searches.
@@ -165,6 +166,7 @@ def manage(
         page: maximum number of passages that a search in the world returns.
         pressure: share of `Limits.context` above which the context counts as nearly full.
         calls: maximum number of memory functions in a row; only the world's tools are offered then. 0 for no function.
+        core: maximum number of characters of core memory, as in `use_memory`.
         rerank: cross-encoder that reorders the first results of every search in the world; None for none.
     """
     settings = search_settings(alpha=alpha, rerank=rerank)
@@ -173,12 +175,16 @@ def manage(
         base = limits_of(state["task"], runtime)
         limits = base.model_copy(update={"excerpt": min(base.excerpt, MAX_QUEUE_OBSERVATION // page)})
         own = state["belief"].form == "native" and "memory_calls" in state  # else a condition replaces MemGPT's memory
-        if own and not (await profile_of("executor", runtime)).is_small:
-            ask_choice = _ask_managed if state["memory_calls"] < calls else _ask_tool  # type: ignore[typeddict-item]
-        else:
-            ask_choice = _ask_short if own else _ask_tool
         full = own and _is_queue_full(state["turns"], limits, pressure)
-        choice = await ask_choice(state, limits, runtime, PRESSURE_WARNING if full else "")
+        warning = PRESSURE_WARNING if full else ""
+        if not own:
+            choice = await _ask_tool(state, limits, runtime)
+        elif (await profile_of("executor", runtime)).is_small:
+            choice = await _ask_short(state, limits, runtime, warning)
+        elif left := calls - cast(ManageView, state)["memory_calls"]:
+            choice = await _ask_managed(cast(ManageView, state), limits, runtime, warning, core=core, left=left)
+        else:
+            choice = await _ask_tool(state, limits, runtime, FUNCTIONS_USED if calls else "")
         belief, call = state["belief"], choice.call
         if call is not None:
             return {"thought": choice.thought, "action": create_memory_action(call), "belief": belief}
@@ -202,10 +208,15 @@ class _Choice(NamedTuple):
     remember: str = ""
 
 
-async def _ask_managed(state: DecideView, limits: Limits, runtime: Runtime[Context], warning: str) -> _Choice:
-    view = cast(ManageView, state)
+async def _ask_managed(
+    view: ManageView, limits: Limits, runtime: Runtime[Context], warning: str, *, core: int, left: int
+) -> _Choice:
+    """Ask for a tool or a memory function; `core` is the size of core memory, `left` the functions left in a row."""
     functions = MEMORY_FUNCTIONS.format(
-        core=core_size(view["belief"].notes),
+        notes="which are the notes above" if view["belief"].notes else "which is empty",
+        size=core_size(view["belief"].notes),
+        core=core,
+        left=left,
         archived=view["archived"],
         flushed=view["flushed"],
         functions=bullet_list(f"{name}: {DESCRIPTIONS[name]} {FIELDS[name]}" for name in FIELDS),
@@ -217,8 +228,8 @@ async def _ask_managed(state: DecideView, limits: Limits, runtime: Runtime[Conte
     return _Choice(unquote_line(move.thought), move.tool, move.text[: benchmark.longest_answer], call)
 
 
-async def _ask_tool(state: DecideView, limits: Limits, runtime: Runtime[Context], warning: str) -> _Choice:
-    prompt = _build_prompt(state, limits, runtime)  # without the warning: nothing can be kept now
+async def _ask_tool(state: DecideView, limits: Limits, runtime: Runtime[Context], memory: str = "") -> _Choice:
+    prompt = _build_prompt(state, limits, runtime, memory=memory)  # without a warning: nothing can be kept now
     move = await ask(prompt, with_tools(Move, state, runtime), role="executor", runtime=runtime)
     return _Choice(unquote_line(move.thought), move.tool, move.text)
 
@@ -264,14 +275,19 @@ FIELDS: Mapping[str, str] = {
 
 MANAGE_INSTRUCTION = """{warning}
 Question: {task}
-{memory}Think in one short sentence, then use one tool. Finish with {style} once the question is settled.
+{memory}Think in one short sentence, then make one choice. Finish with {style} once the question is settled.
 """
 
 MEMORY_FUNCTIONS = """\
-Characters in core memory, which are the notes above: {core:,}. Entries in archival memory: {archived}. Earlier rounds
-that are no longer shown: {flushed}. In place of a tool of the world you may use one of these functions, whose answer
-you see before you choose again:
+Core memory, {notes}: {size:,} of {core:,} characters. Entries in archival memory: {archived}. Earlier rounds that are
+no longer shown: {flushed}; as long as that is 0, nothing has to be kept.
+Use a tool of the world (`text` is its input, `new` stays empty and `page` 1), or in its place one of these functions,
+whose answer you see before you choose again ({left} more before the next tool):
 {functions}
+"""
+
+FUNCTIONS_USED = """\
+Now use a tool of the world; after it the memory functions can be used again.
 """
 
 REMEMBER_INSTRUCTION = """\
@@ -402,10 +418,11 @@ class _RunMemory:
         return [*found, *rank_texts(query, [text for text in entries if text not in found])]
 
     def conversation(self) -> Sequence[str]:
+        # Where a line is from stands behind it, without the words of the action, which would match every query like it.
         lines: dict[str, str] = {}
         for number, turn in enumerate(self._state["turns"], 1):
             if turn.thought:
-                lines.setdefault(turn.thought, f"round {number}, thought: {turn.thought}")
+                lines.setdefault(turn.thought, f"{turn.thought} (your thought, round {number})")
             for line in turn.observation.splitlines():
-                lines.setdefault(line, f"round {number}, {turn.action}: {line}")
+                lines.setdefault(line, f"{line} (round {number})")
         return [*lines.values()]

@@ -131,6 +131,7 @@ tried as it is.
 # The transcript of a search agent in its prompts. It grows only at the end, so that prefix caches hit.
 
 ELIDED_NOTE = "(shown above, or no longer)"
+ELIDED_MORE = "(and {count} shown above, or no longer)"
 
 
 def format_rounds(state: DecideView | AnswerView | GateView, limits: Limits, *, paragraphs: int | None = None) -> str:
@@ -214,7 +215,11 @@ def _observation_lines(turn: Turn, excerpt: int, seen: set[str]) -> list[str]:
         return [clip(" ".join(turn.observation.splitlines()), excerpt)]
     new = [line for source, line in listed if source not in seen]
     seen.update(turn.sources)
-    return [clip(line, excerpt) for line in new] or [ELIDED_NOTE]
+    if not new:
+        return [ELIDED_NOTE]
+    hidden = len(listed) - len(new)
+    more = [ELIDED_MORE.format(count=hidden)] if hidden else []
+    return [*(clip(line, excerpt) for line in new), *more]
 
 
 # The slots of the graphs that act without predicates, and the bookkeeping around their operators' updates.

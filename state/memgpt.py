@@ -27,12 +27,19 @@ CALL = "call"
 
 def create_memory_action(call: ToolCall) -> Action:
     """Create the action that calls a memory function."""
-    return Action(text=str(call), kind=MEMORY, args={CALL: call.as_json()})
+    return Action(text=format_memory_call(call), kind=MEMORY, args={CALL: call.as_json()})
 
 
 def memory_call_of(action: Action) -> ToolCall:
     """Return the call of an action of kind `MEMORY`."""
     return ToolCall.model_validate(action.args[CALL])
+
+
+def format_memory_call(call: ToolCall) -> str:
+    """Format a call as worlds' actions are written: the name of the function, and its arguments in brackets."""
+    texts = [str(value) for name, value in call.args.items() if name != "page"]
+    page = call.args.get("page", 1)
+    return f"{call.name}[{' -> '.join(texts)}{f', page {page}' if page != 1 else ''}]"
 
 
 class MemoryAnswer(Record):
@@ -136,7 +143,7 @@ def create_memory_turn(thought: str, call: ToolCall, answer: MemoryAnswer, *, af
     sources = tuple(f"memory {number}:{line}" for line in range(len(answer.text.splitlines())))
     return MemoryTurn(
         thought=thought,
-        action=str(call),
+        action=format_memory_call(call),
         observation=answer.text,
         accepted=not answer.failed,
         sources=sources,

@@ -147,7 +147,8 @@ def _add_list(
     pages = []
     for number, part in enumerate(parts, 1):
         table = PageTable(head=("Workshop", head), rows=tuple((one.name, cell(one)) for one in part))
-        text = f"{title}, page {number} of {len(parts)}. The list is kept by the office and goes on on the other pages."
+        others = " and goes on on the other pages" if len(parts) > 1 else ""
+        text = f"{title}, page {number} of {len(parts)}. The list is kept by the office{others}."
         path = f"/{to_slug(title)}/{number}"
         url = builder.add_page(host_of(site), path, f"{title} (page {number} of {len(parts)})", text, table)
         pages.append(ListPage(url, part))

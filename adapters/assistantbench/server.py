@@ -21,7 +21,7 @@ from certigraph.adapters.assistantbench.pages import (
 )
 from certigraph.adapters.retrieval.bm25 import PassagePool
 from certigraph.adapters.web.search import SearchService, Serper, SleepFunction
-from certigraph.state.search import Passage
+from certigraph.state.search import Passage, clip_words, to_line
 
 # The two search engines of the generated web: they rank differently, and the second one knows more pages.
 
@@ -62,7 +62,7 @@ class GeneratedSearchEngine:
 
     def _result(self, url: str, position: int) -> Mapping[str, Any]:
         page = self._pages[url]
-        snippet = " ".join(page.text.split())[:MAX_SNIPPET]
+        snippet = clip_words(to_line(page.text), MAX_SNIPPET)
         return {"title": page.title, "link": url, "snippet": snippet, "position": position}
 
 

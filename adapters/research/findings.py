@@ -89,8 +89,9 @@ def _format_source(item: FoundItem) -> str:
 
 
 def format_judged(finding: Finding) -> str:
-    """Format a finding for the model that judges it: its text, and all items with their sources."""
-    return "\n".join([finding.text, *format_items(finding.items)])
+    """Format a finding for the model that judges it: its text, all items, and the words quoted for both."""
+    quotes = [f"words of the sources: {' | '.join(finding.quotes)}"] if finding.quotes else []
+    return "\n".join([finding.text, *format_items(finding.items), *quotes])
 
 
 def format_failures(attempts: Sequence[Attempt], *, small: bool) -> str:

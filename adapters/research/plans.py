@@ -213,7 +213,7 @@ class Answers(BaseModel):
     """The final answer: one text, several of a list, or one JSON object a text. Role: executor."""
 
     reasoning: Annotated[str, FullOnly()] = ""
-    answers: Annotated[list[str], Truncated(30, full=100)]
+    answers: Annotated[list[str], Truncated(30, full=MAX_ITEMS)]
 
 
 class AnswerCheck(BaseModel):
@@ -247,7 +247,8 @@ compute: calculate or compare what was found, without looking anything up.
 Give each step's goal in one sentence that can be checked against a finding: what will be known once it is done, with
 the names, places, dates and limits of the question that it is about. Each condition of the question belongs to a step,
 and to one only. Where one page is likely to tell several things of the same candidates, one step asks for all of them;
-no step repeats another. Do not answer anything, and add no step that writes the answer: that comes by itself.
+no step repeats another. Do not answer anything, and add no step that counts, sorts or writes the answer: that comes by
+itself.
 """
 
 SEARCHER = """\
@@ -324,7 +325,8 @@ Give, in this order:
 - items: where the step asks for several things, each of them that is established, however many there are; else an
   empty list. name: the thing alone; detail: what the step asks for of it, empty if that is the name only; source: the
   number of the source that shows both; words: the words there that do, copied exactly. What rests on what was found so
-  far has source 0 and no words, and its name as it was found. A filter gives every item that meets its criterion.
+  far has source 0 and no words, and its name as it was found. A filter gives every item that meets its criterion; when
+  items are collected, one that a source speaks against stays in the list, and its detail says what does.
 - quotes: for each other fact of the finding, the words that show it, copied exactly, with the number of their source.
   Words that are not in that source are refused, and the finding with them. Empty if the finding rests on what was found
   so far alone, or on its items.
@@ -332,9 +334,11 @@ Give, in this order:
   how many they are and which part of the list may be lacking; they are not repeated. Names, numbers, units and dates as
   the sources have them. For compute, the calculation. Empty if nothing is established.
 - missing: what the step asks for and no source tells; empty if nothing is missing. Do not fill a gap by a guess.
-- supported_by: the numbers of the sources that say so.
-- contradicted_by: the numbers of sources on the same thing that say otherwise, out of date or simply different.
+- supported_by: the numbers of the sources that say so; what was found so far needs none.
+- contradicted_by: the numbers of sources on the same thing that say otherwise, out of date or simply different; a
+  source may be in both lists.
 - dispute: what those say instead; empty if none does.
+In sentences, name sources by their titles: later readers see other numbers.
 """
 
 PARTIAL = """
@@ -377,7 +381,8 @@ old source against a new one; a step of the calculation that does not follow; a 
 confirms. Hold every item of a list against the words quoted for it. A finding that only says what is missing does not
 settle the step, and is tried again; if no source can tell the rest, it goes on without your acceptance, marked as
 uncertain. More than was asked for speaks against nothing.
-reason: what the sources say on it, and what is wrong or missing, so that the next try can mend it.
+reason: what the sources say on it, and what is wrong or missing, so that the next try can mend it. Name sources by
+their titles: the next reader sees other numbers.
 """
 
 CONCLUDER = """\
@@ -390,13 +395,13 @@ Question: {task}
 Found, step by step:
 {known}
 {results}
-Refused before, or done on the way:
+Refused answers and their reasons, or what was done:
 {failed}
 {notes}
-Think first: what exactly does the question ask for, in which form and unit, and which findings give it? Then answer
-from what was found, in the form that the question asks for: a number alone, a name alone, one text for each item of a
-list, or one JSON object a text where it asks for JSON. Of a list, give every item that meets the question's conditions,
-however many they are. No sentence, no explanation, nothing that was not found.
+Think first: what exactly does the question ask for, in which form, unit and order, and which findings give it? Then
+answer from what was found, in the form that the question asks for: a number alone, a name alone, one text for each item
+of a list, or one JSON object a text where it asks for JSON. Of a list, give every item that meets the question's
+conditions, however many they are. No sentence, no explanation, nothing that was not found.
 """
 
 RESULTS = """
@@ -415,7 +420,7 @@ Proposed answer:
 
 Does the answer follow from what was found, and is it what the question asks for? It is not if a part of it is in no
 finding, if an item that meets the question's conditions by the findings is left out, if it fails a condition, or if it
-is in another form or unit than was asked for. That a finding is marked as uncertain is known and speaks against
+is in another form, unit or order than was asked for. That a finding is marked as uncertain is known and speaks against
 nothing. Give the reason first.
 """
 

@@ -148,7 +148,7 @@ async def _judge_step(task: Task, target: Predicate, observation: Observation, r
     answer = await _ask_adequacy(task, target, finding, observation, runtime)
     verdict = Verdict(
         depth=int(answer.adequate),
-        reason=answer.reason,
+        reason=name_sources(answer.reason, observation.sources),
         evidence=" | ".join(finding.quotes) or finding.sources[0],
         decided_by="model",
         finding=finding,
@@ -224,21 +224,37 @@ def _to_finding(answer: Found, about: str, shown: Sequence[str], known: Sequence
         known: the findings so far. If the answer cites no source, those of its items are taken, else all of theirs.
     """
     cited = _sources_by_number([*answer.supported_by, *(item.source for item in answer.items)], shown)
-    against = [url for url in _sources_by_number(answer.contradicted_by, shown) if url not in cited]
+    against = _sources_by_number(answer.contradicted_by, shown)
     items = resolve_items(answer.items, shown, known)
     kept = dict.fromkeys(item.source for item in items if item.source and item.source not in against)
     earlier = dict.fromkeys(url for one in known for url in one.finding.sources if url not in against)
-    text, missing = unquote_line(answer.finding), unquote_line(answer.missing)
+    text, missing, dispute = (
+        name_sources(unquote_line(part), shown) for part in (answer.finding, answer.missing, answer.dispute)
+    )
     text = text or (f"A list of {len(items)} items" if items else "")
     return Finding(
         about=about,
         text=f"{text} (not established: {missing})" if text and missing else text,
         sources=tuple(cited or kept or earlier),
         against=tuple(against),
-        dispute=unquote_line(answer.dispute) if against else "",
+        dispute=dispute if against else "",
         quotes=_format_quotes(answer.quotes, shown),
         items=items,
     )
+
+
+NUMBERED_SOURCE = re.compile(r"\[(\d{1,3})\]")
+"""Matches a source that a sentence names by its number, such as [3]."""
+
+
+def name_sources(text: str, sources: Sequence[str]) -> str:
+    """Replace the numbers of sources in a text, such as [3], by their URLs: other prompts number them differently."""
+
+    def name(found: re.Match[str]) -> str:
+        number = int(found[1])
+        return f"[{sources[number - 1]}]" if 1 <= number <= len(sources) else found[0]
+
+    return NUMBERED_SOURCE.sub(name, text)
 
 
 def _quotes_problem(answer: Found, observation: Observation) -> str:

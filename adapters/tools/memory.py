@@ -27,11 +27,12 @@ ARCHIVE_INSERT, ARCHIVE_SEARCH = "archival_memory_insert", "archival_memory_sear
 RECALL_SEARCH = "conversation_search"
 
 DESCRIPTIONS: Mapping[str, str] = {
-    CORE_APPEND: "Add a line to core memory, which you always see: what you must not lose sight of.",
+    CORE_APPEND: "Add a line to core memory, which is always shown to you. Use it for what you must not lose.",
     CORE_REPLACE: "Replace a passage of core memory, given word for word, by another text; an empty text removes it.",
     ARCHIVE_INSERT: "Keep a text in archival memory, which has no limit and which you see only when you search it.",
     ARCHIVE_SEARCH: "Search archival memory. The results come in pages, the most relevant first.",
-    RECALL_SEARCH: "Search all that happened before, also what you no longer see. The results come in pages.",
+    RECALL_SEARCH: "Search the answers of the world and your thoughts, also those no longer shown. The results come in "
+    "pages, the most relevant first.",
 }
 """What each memory function does, by its name, as models read it."""
 

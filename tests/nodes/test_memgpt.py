@@ -126,6 +126,14 @@ def test_the_conversation_is_searched_beyond_what_is_still_shown() -> None:
     assert "round 1" in answers(state)[0].observation
 
 
+def test_a_search_of_the_conversation_goes_by_what_was_found_and_not_by_the_words_of_the_action() -> None:
+    calls = [search("q0 r0"), search("q1 r1"), function("conversation_search", "q1 r1", page=1)]
+    state, _ = acted(*calls)
+    lines = answers(state)[0].observation.splitlines()[1:]
+    assert lines
+    assert all("q1 r1" in line for line in lines)
+
+
 def test_memory_calls_in_a_row_are_bounded_and_then_only_tools_are_offered() -> None:
     """A model that would edit its memory forever is left no other choice than a tool of the world."""
     offered = []

@@ -103,6 +103,22 @@ def test_sources_that_say_otherwise_are_kept_with_the_finding(tmp_path: Path):
     assert (found.sources, found.against, found.dispute) == ((HALL,), (HOUSE,), "350 seats")
 
 
+def test_a_source_that_supports_one_part_and_disputes_another_is_kept_for_both(tmp_path: Path):
+    pages = {HALL: TEXT, HOUSE: TEXT.replace("340", "350")}
+    split = {"finding": "340 seats.", "supported_by": [1, 2], "contradicted_by": [2], "dispute": "350 seats"}
+    found = run_research(research_sdp({"finding": split}, pages), tmp_path).certificates[0].finding
+    assert found is not None
+    assert (found.sources, found.against, found.dispute) == ((HALL, HOUSE), (HOUSE,), "350 seats")
+
+
+def test_numbers_of_sources_become_addresses_where_a_sentence_is_kept(tmp_path: Path):
+    told = {"finding": "340 seats by [1].", "supported_by": [1], "contradicted_by": [2], "dispute": "350 by [2] and [9]"}
+    pages = {HALL: TEXT, HOUSE: TEXT.replace("340", "350")}
+    found = run_research(research_sdp({"finding": told}, pages), tmp_path).certificates[0].finding
+    assert found is not None
+    assert (found.text, found.dispute) == (f"340 seats by [{HALL}].", f"350 by [{HOUSE}] and [9]")
+
+
 def test_the_second_refusal_in_a_row_is_let_pass_uncertified(tmp_path: Path):
     result = run_research(research_sdp(REFUSED), tmp_path)
     assert [attempt.verdict.forced for attempt in result.state["attempts"][:2]] == ["", "force_pass"]
