@@ -304,8 +304,8 @@ def _group_by_length(texts: Sequence[str], most_tokens: int) -> list[list[str]]:
 
 @lru_cache(maxsize=64)
 def _outcomes_form(count: int) -> type[BaseModel]:
-    kind: Any = list[Objects]
-    return create_model("Outcomes", states=(kind, Field(min_length=count, max_length=count)))
+    states: Any = Annotated[list[Objects], Field(min_length=count), Truncated(count, full=count)]
+    return create_model("Outcomes", states=(states, ...))
 
 
 OUTCOMES_INSTRUCTION = """\

@@ -224,20 +224,20 @@ def _to_finding(answer: Found, about: str, shown: Sequence[str], known: Sequence
         known: the findings so far. If the answer cites no source, those of its items are taken, else all of theirs.
     """
     cited = _sources_by_number([*answer.supported_by, *(item.source for item in answer.items)], shown)
-    against = _sources_by_number(answer.contradicted_by, shown)
+    # a source that supports a part may dispute another one, which is then said
+    disputed = unquote_line(answer.dispute)
+    against = [url for url in _sources_by_number(answer.contradicted_by, shown) if disputed or url not in cited]
     items = resolve_items(answer.items, shown, known)
     kept = dict.fromkeys(item.source for item in items if item.source and item.source not in against)
     earlier = dict.fromkeys(url for one in known for url in one.finding.sources if url not in against)
-    text, missing, dispute = (
-        name_sources(unquote_line(part), shown) for part in (answer.finding, answer.missing, answer.dispute)
-    )
+    text, missing = (name_sources(unquote_line(part), shown) for part in (answer.finding, answer.missing))
     text = text or (f"A list of {len(items)} items" if items else "")
     return Finding(
         about=about,
         text=f"{text} (not established: {missing})" if text and missing else text,
         sources=tuple(cited or kept or earlier),
         against=tuple(against),
-        dispute=dispute if against else "",
+        dispute=name_sources(disputed, shown) if against else "",
         quotes=_format_quotes(answer.quotes, shown),
         items=items,
     )

@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib
-import json
 import math
 import threading
 from collections.abc import Sequence
@@ -11,10 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
+from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
 from certigraph.adapters.matching import WEIGHT_FILES, find_downloaded, load_model
 from certigraph.adapters.retrieval.bm25 import PassageHit, Retriever
 from certigraph.adapters.retrieval.dense import encoded_text
-from certigraph.state.records import Fault
+from certigraph.state.records import Fault, parse_json
 from certigraph.state.search import Passage
 
 # Cross-encoders of sentence-transformers on this machine; nothing is downloaded.
@@ -154,8 +154,8 @@ def _check_architecture(folder: Path, name: str) -> None:
     found: list[object] = []
     for file, key in (("config.json", "architectures"), ("config_sentence_transformers.json", "model_type")):
         try:
-            value = json.loads((folder / file).read_bytes())[key]
-        except (OSError, ValueError, LookupError, TypeError):
+            value = parse_json(read_bytes(folder / file, MAX_SETTINGS_BYTES))[key]
+        except (Fault, ValueError, LookupError, TypeError):
             continue
         found += value if isinstance(value, list) else [value]
     if not any(str(kind).endswith("ForSequenceClassification") or kind == "CrossEncoder" for kind in found):

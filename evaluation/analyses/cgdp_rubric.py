@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from certigraph.adapters.files import replace_file
+from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, replace_file
 from certigraph.adapters.models.chat_models import check_model_available
 from certigraph.adapters.protocols import Benchmark, Budget, Context
 from certigraph.evaluation.analyses.cgdp_runs import StudyRun, read_study_runs
@@ -100,7 +100,7 @@ def choose_rubric(folder: Path, choice: RubricChoice | None) -> RubricChoice:
 
 def _read_choice(path: Path) -> RubricChoice:
     try:
-        return RubricChoice.model_validate_json(path.read_bytes())
+        return RubricChoice.model_validate_json(read_bytes(path, MAX_SETTINGS_BYTES))
     except ValidationError as error:
         fix = "name the rubric: --rubric cgdp, or --rubric own"
         raise Fault("data", f"{path}: no rubric in it ({error.errors()[0]['msg']}): {fix}") from error

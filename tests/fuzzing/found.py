@@ -12,6 +12,7 @@ HALF = b'"\\ud800"'
 LONG_WORD = b"a" * 8_000
 
 JSON_READERS = (
+    *("own.rubric", "own.cross_encoder"),
     *("trajectory.line", "trajectory.whole", "trajectory.header", "own.local", "own.counts", "own.pairs", "kept.reply"),
     *(
         "own.index_journal",

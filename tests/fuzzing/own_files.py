@@ -13,8 +13,10 @@ from certigraph.adapters.alfworld.benchmark import _cache_key
 from certigraph.adapters.matching import VECTOR_WIDTH
 from certigraph.adapters.retrieval.dense import _open_vectors
 from certigraph.adapters.retrieval.index import BuildJournal, Manifest, is_resumable, read_manifest
+from certigraph.adapters.retrieval.reranker import _check_architecture
 from certigraph.adapters.rewardprediction.dataset import read_pairs
 from certigraph.adapters.rewards import Head, HeadsMetadata, load_heads
+from certigraph.evaluation.analyses.cgdp_rubric import choose_rubric
 from certigraph.evaluation.analyses.reward_data import read_counts
 from certigraph.evaluation.analyses.rewards import read_rated_pairs
 from certigraph.evaluation.comparison import read_plan
@@ -83,6 +85,18 @@ def _samples(folder: Path) -> object:
 TARGETS = (
     Target("own.plan", of_folder(read_plan, "comparison.json"), (Fault,), (_json(PLAN),)),
     Target("own.local", of_folder(load_settings, "local.json"), (Fault,), (b"{}", b'{"model": "local", "budget": {}}')),
+    Target(
+        "own.rubric",
+        of_folder(partial(choose_rubric, choice=None), "rubric.json"),
+        (Fault,),
+        (b'{"rubric": "cgdp", "judge": "openai:a"}',),
+    ),
+    Target(
+        "own.cross_encoder",
+        of_folder(partial(_check_architecture, name="m"), "config.json"),
+        (Fault,),
+        (b'{"architectures": ["BertForSequenceClassification"]}',),
+    ),
     Target("own.judgements", of_file(read_judgements, "j.jsonl"), (Fault,), (_lines(JUDGED, JUDGED),)),
     Target("own.rated", of_file(read_rated_pairs, "r.jsonl"), (Fault,), (_lines(RATED, RATED),)),
     Target("own.counts", of_folder(read_counts, "counts.json"), (Fault,), (_json([COUNT]),)),

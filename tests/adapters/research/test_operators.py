@@ -112,7 +112,12 @@ def test_a_source_that_supports_one_part_and_disputes_another_is_kept_for_both(t
 
 
 def test_numbers_of_sources_become_addresses_where_a_sentence_is_kept(tmp_path: Path):
-    told = {"finding": "340 seats by [1].", "supported_by": [1], "contradicted_by": [2], "dispute": "350 by [2] and [9]"}
+    told = {
+        "finding": "340 seats by [1].",
+        "supported_by": [1],
+        "contradicted_by": [2],
+        "dispute": "350 by [2] and [9]",
+    }
     pages = {HALL: TEXT, HOUSE: TEXT.replace("340", "350")}
     found = run_research(research_sdp({"finding": told}, pages), tmp_path).certificates[0].finding
     assert found is not None
@@ -465,7 +470,7 @@ def test_whatever_a_model_answers_only_known_pages_are_fetched_and_cited(data: s
     listed = [item for certificate in result.certificates if certificate.finding for item in certificate.finding.items]
     assert {item.source for item in listed} <= {*PAGES, ""}
     assert {url for one in cited for url in (*one.sources, *one.against)} <= {*PAGES}
-    assert not any({*one.sources} & {*one.against} for one in cited)
+    assert not any({*one.sources} & {*one.against} for one in cited if not one.dispute)
 
 
 @pytest.mark.slow
