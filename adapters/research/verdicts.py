@@ -224,7 +224,7 @@ def _to_finding(answer: Found, about: str, shown: Sequence[str], known: Sequence
         known: the findings so far. If the answer cites no source, those of its items are taken, else all of theirs.
     """
     cited = _sources_by_number([*answer.supported_by, *(item.source for item in answer.items)], shown)
-    # a source that supports a part may dispute another one, which is then said
+    # a source that supports one part may dispute another one; `dispute` then tells what
     disputed = unquote_line(answer.dispute)
     against = [url for url in _sources_by_number(answer.contradicted_by, shown) if disputed or url not in cited]
     items = resolve_items(answer.items, shown, known)
