@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
-from certigraph.adapters.models.calls import ask
+from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote
 from certigraph.adapters.models.schemas import FullOnly, Truncated
 from certigraph.adapters.protocols import Context, Operator
@@ -22,7 +22,7 @@ from certigraph.nodes.react import describe_rounds_cut, format_rounds
 from certigraph.nodes.search import answer, ask_hypotheses
 from certigraph.nodes.slots import Spec, factory
 from certigraph.state.records import UnknownName
-from certigraph.state.run import SearchRound, Stagnation
+from certigraph.state.run import MAX_GLIMPSE, SearchRound, Stagnation
 from certigraph.state.search import GateView
 
 # The exhaustion gate (CGDP section 5.2) stops a search whose actions repeat and whose observations bring nothing new.
@@ -328,7 +328,9 @@ def judged_gate(*, stance: str = "conservative", window: int = 3) -> Operator:
         raise UnknownName(f"{call}: stance is one of {', '.join(STANCES)}, window at least 1")
 
     async def judged_gate(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        rounds = [f"{r.action} -> {r.glimpse}" for r in state["rounds"][-window:]]
+        small = (await profile_of("validator", runtime)).is_small
+        most = MAX_SMALL_GLIMPSE if small else MAX_GLIMPSE
+        rounds = [f"{r.action} -> {r.glimpse[:most]}" for r in state["rounds"][-window:]]
         investigation = INVESTIGATION_TEMPLATE.format(
             task=state["task"].goal,
             state=quote(format_investigation(state) or "(nothing)"),
@@ -352,13 +354,16 @@ def format_investigation(state: GateView) -> str:
     return "\n".join(known or [turn.thought for turn in state["turns"][-3:] if turn.thought])
 
 
+MAX_SMALL_GLIMPSE = 300
+"""Maximum characters of a round in the prompt of a small model."""
+
 INVESTIGATION_TEMPLATE = """\
 Question under investigation: {task}
 
 Where it stands:
 {state}
 
-Its last {count} searches, each with the beginning of what it brought up:
+Its last {count} searches, each with the beginnings of the passages that it brought up:
 {rounds}
 
 """

@@ -221,7 +221,7 @@ async def _ask_managed(
         flushed=view["flushed"],
         functions=bullet_list(f"{name}: {DESCRIPTIONS[name]} {FIELDS[name]}" for name in FIELDS),
     )
-    prompt = _build_prompt(view, limits, runtime, warning, functions)
+    prompt = await _build_prompt(view, limits, runtime, warning, functions)
     benchmark = benchmark_of(view["task"], runtime)
     move = await ask(prompt, _managed_form((*benchmark.tools, *FIELDS)), role="executor", runtime=runtime)
     call = None if move.tool in benchmark.tools else _to_memory_call(move)
@@ -229,22 +229,24 @@ async def _ask_managed(
 
 
 async def _ask_tool(state: DecideView, limits: Limits, runtime: Runtime[Context], memory: str = "") -> _Choice:
-    prompt = _build_prompt(state, limits, runtime, memory=memory)  # without a warning: nothing can be kept now
+    prompt = await _build_prompt(state, limits, runtime, memory=memory)  # without a warning: nothing can be kept now
     move = await ask(prompt, with_tools(Move, state, runtime), role="executor", runtime=runtime)
     return _Choice(unquote_line(move.thought), move.tool, move.text)
 
 
 async def _ask_short(state: DecideView, limits: Limits, runtime: Runtime[Context], warning: str) -> _Choice:
-    prompt = _build_prompt(state, limits, runtime, warning, REMEMBER_INSTRUCTION)
+    prompt = await _build_prompt(state, limits, runtime, warning, REMEMBER_INSTRUCTION)
     move = await ask(prompt, with_tools(ShortMove, state, runtime), role="executor", runtime=runtime)
     return _Choice(unquote_line(move.thought), move.tool, move.text, remember=move.remember)
 
 
-def _build_prompt(
+async def _build_prompt(
     state: DecideView, limits: Limits, runtime: Runtime[Context], warning: str = "", memory: str = ""
 ) -> Prompt:
     style = benchmark_of(state["task"], runtime).answer_style
-    instruction = MANAGE_INSTRUCTION.format(task=state["assignment"], warning=warning, memory=memory, style=style)
+    small = (await profile_of("executor", runtime)).is_small
+    order = (SMALL_MANAGE_ORDER if small else MANAGE_ORDER).format(style=style)
+    instruction = MANAGE_INSTRUCTION.format(task=state["assignment"], warning=warning, memory=memory, order=order)
     cut = describe_rounds_cut(state["turns"], limits)
     return build_prompt(runtime, format_rounds(state, limits) + instruction, cut=cut)
 
@@ -275,7 +277,15 @@ FIELDS: Mapping[str, str] = {
 
 MANAGE_INSTRUCTION = """{warning}
 Question: {task}
-{memory}Think in one short sentence, then make one choice. Finish with {style} once the question is settled.
+{memory}{order}"""
+
+MANAGE_ORDER = """\
+Think first: what does the question need to know, which of it was found, and what is the next thing to find out or to
+keep? Then make one choice. Finish with {style} once the question is settled.
+"""
+
+SMALL_MANAGE_ORDER = """\
+Think in one short sentence, then make one choice. Finish with {style} once the question is settled.
 """
 
 MEMORY_FUNCTIONS = """\

@@ -356,10 +356,11 @@ def pursue(*, alpha: float = PBAI_DEFAULTS.alpha, rerank: str | None = None) -> 
     @prefer_benchmark_operator
     async def pursue(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         questions, limits = state["belief"].questions[:1], limits_of(state["task"], runtime)
+        wording = SMALL_PURSUE_ORDER if (await profile_of("executor", runtime)).is_small else PURSUE_ORDER
         instruction = format_rounds(state, limits) + PURSUE_INSTRUCTION.format(
             task=state["assignment"],
             next=f"\nOpen, to be settled next: {questions[0]}" if questions else "",
-            style=benchmark_of(state["task"], runtime).answer_style,
+            order=wording.format(style=benchmark_of(state["task"], runtime).answer_style),
         )
         prompt = build_prompt(runtime, instruction, cut=describe_rounds_cut(state["turns"], limits))
         move = await ask(prompt, with_tools(Move, state, runtime), role="executor", runtime=runtime)
@@ -394,6 +395,15 @@ def to_tool_action(tool: str, text: str, settings: Arguments) -> Action:
 
 PURSUE_INSTRUCTION = """
 Question: {task}{next}
+{order}"""
+
+PURSUE_ORDER = """\
+Think first: what does the question need to know, which of it was found, in which words, and what is the next thing to
+find out? Then use one tool. Do not search for the same words again: use names that were found, or other words. Finish
+with {style} once what was found settles the question.
+"""
+
+SMALL_PURSUE_ORDER = """\
 Think in one short sentence, then use one tool. Do not search for the same words again. Finish with {style}
 once what was found settles the question.
 """

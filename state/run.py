@@ -233,8 +233,10 @@ BeliefForm = Literal["native", "lobotomized", "structured", "freeform"]
 COMPARED_ROUNDS = 3
 """Number of earlier rounds with which an action is compared, so that alternating between two queries is noticed."""
 
-MAX_GLIMPSE = 300
-"""Maximum number of characters of an observation that are stored in its round, for gates that ask a model."""
+MAX_GLIMPSE, MAX_GLIMPSE_LINE = 3_000, 150
+"""Maximum characters of an observation, and of each of its lines, that are stored in its round, for gates that ask a
+model. Worlds of passages write one a line.
+"""
 
 
 class BelievedFact(Record):
@@ -285,6 +287,7 @@ class SearchRound(Record):
     chunks: tuple[str, ...]
     """Ids of the passages that the round showed; digests of the observation's lines if the world names no ids."""
     glimpse: str = ""
+    """The beginning of each line of what the round showed."""
     jaccard: float
     """Highest token-level Jaccard similarity to an action of the `COMPARED_ROUNDS` previous rounds.
 
@@ -376,12 +379,16 @@ def round_of(
     return SearchRound(
         action=query,
         chunks=chunks,
-        glimpse=" ".join(observation.text.split())[:MAX_GLIMPSE],
+        glimpse=" | ".join(filter(None, map(_begin, observation.text.splitlines())))[:MAX_GLIMPSE],
         jaccard=max((jaccard(query, r.action) for r in before[-COMPARED_ROUNDS:]), default=0.0),
         upr=sum(chunk not in seen for chunk in chunks) / len(chunks) if chunks else 0.0,
         known=known,
         change=_share_of_new(known, before[-1].known if before else ()) if held else None,
     )
+
+
+def _begin(line: str) -> str:
+    return " ".join(line.split())[:MAX_GLIMPSE_LINE]
 
 
 def _share_of_new(texts: Sequence[str], earlier: Sequence[str]) -> float:

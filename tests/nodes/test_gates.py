@@ -223,6 +223,15 @@ def test_a_judged_gate_stops_at_exhausted_alone(verdict: str, stop: bool, streak
     assert GOAL in prompt
 
 
+def test_a_judged_gate_sees_the_beginning_of_each_passage_of_a_round():
+    mind, text = Mind(), "\n".join(f"title{n}: {'word ' * 100}" for n in range(10))
+    found = round_of(search("a"), Observation(text=text, sources=tuple(f"title{n}" for n in range(10))), [])
+    judged(judged_gate(), [found], mind=mind)
+    [prompt] = mind.prompts("verdict")
+    assert all(f"title{n}: word" in prompt for n in range(10))
+    assert len(found.glimpse) < len(text) / 2
+
+
 def test_the_two_stances_ask_differently():
     conservative, neutral = Mind(), Mind()
     rounds = [SearchRound(action="a", chunks=(), jaccard=0, upr=1)]
