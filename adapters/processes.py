@@ -6,9 +6,9 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
 from importlib import import_module, metadata
@@ -94,12 +94,31 @@ T = TypeVar("T")
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine from synchronous code: on the thread's own loop, or in a new thread if a loop is running here."""
+    with own_loop():
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return _run_on_thread_loop(coroutine)
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(copy_context().run, asyncio.run, coroutine).result()
+
+
+@contextmanager
+def own_loop() -> Iterator[None]:
+    """Mark the event loop that is started inside as one of ours, which serves a synchronous call (`is_own_loop`)."""
+    token = _OWN_LOOP.set(True)
     try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return _run_on_thread_loop(coroutine)
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(copy_context().run, asyncio.run, coroutine).result()
+        yield
+    finally:
+        _OWN_LOOP.reset(token)
+
+
+def is_own_loop() -> bool:
+    """Return whether the event loop serves a synchronous call, so that the next call may run on another one.
+
+    Clients whose connections belong to an event loop must not be used on such a loop.
+    """
+    return _OWN_LOOP.get()
 
 
 def wait_for_node(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -215,6 +234,8 @@ _WAITING_POOL = ThreadPoolExecutor(64, thread_name_prefix="certigraph-waiting")
 _THREAD_LOCAL = threading.local()
 
 _INVOKED: ContextVar[bool] = ContextVar("certigraph_invoked", default=False)
+
+_OWN_LOOP: ContextVar[bool] = ContextVar("certigraph_own_loop", default=False)
 
 
 def _loop_of_thread() -> asyncio.AbstractEventLoop:

@@ -215,7 +215,7 @@ def agent(
         checks: functions that decide conditions of a plan before a model judges them, by the form of the conditions:
             `{"Order {order} is refunded.": is_refunded}`. Each gets the values by name, and what the tools answered if
             it has a parameter `evidence`. It returns whether the condition holds, or that and a text that shows it.
-        state_schema: TypedDict with further keys of the graph's state.
+        state_schema: TypedDict with further keys of the graph's state, its input and its output.
         context_schema: class of the context that callers give to a run, if it is not certigraph's. Tools read it by
             `langgraph.runtime.get_runtime`, operators as `runtime.context.own`.
         budget: what a run may spend.
@@ -271,7 +271,7 @@ def agent(
 def _assemble_agent(method: Method, further: type[Any] | None, operators: Mapping[str, Any]) -> Assembly:
     module: Any = import_module(f"certigraph.graphs.{method}")
     keys = AgentKeys if "certificates" in module.State.__annotations__ else extend_state(AgentKeys, CertificateKeys)
-    schemas = Schemas(extend_state(keys, further), AgentInput, AgentOutput)
+    schemas = Schemas(*(extend_state(schema, further) for schema in (keys, AgentInput, AgentOutput)))
     graph: Assembly = module.builder(schemas, **operators)
     [first] = [target for source, target in graph.edges if source == START]
     graph.insert("receive", run_in_place(receive), between=(START, first))

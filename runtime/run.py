@@ -23,7 +23,7 @@ from certigraph.adapters.benchmarks import load_benchmark, name_task
 from certigraph.adapters.faults import Faults
 from certigraph.adapters.files import replace_file
 from certigraph.adapters.models.chat_models import check_model_name
-from certigraph.adapters.processes import wait_for
+from certigraph.adapters.processes import own_loop, wait_for
 from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits, complete_benchmark
 from certigraph.adapters.redaction import redact_record
 from certigraph.adapters.tools.world import Tools, check_script
@@ -182,7 +182,8 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(coroutine)
+        with own_loop():
+            return asyncio.run(coroutine)
     return wait_for(coroutine)  # a notebook already runs an event loop in this thread
 
 

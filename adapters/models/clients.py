@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
@@ -33,6 +33,9 @@ but a cached model is used from several."""
 
 class EndpointChat(ChatOpenAI):
     """ChatOpenAI that drops invalid token counts; the tokens of such a call are estimated from its texts."""
+
+    serves_any_loop: ClassVar[bool] = True
+    """Whether its asynchronous client works on every event loop: see `ONE_REQUEST`."""
 
     def _create_chat_result(self, response: Any, generation_info: dict[str, Any] | None = None) -> ChatResult:
         used = response.get("usage") if isinstance(response, dict) else getattr(response, "usage", None)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.constants import TAG_NOSTREAM
 
 from certigraph.adapters.http import UnboundedAnswer
@@ -34,6 +34,7 @@ from certigraph.adapters.models.chat_models import (
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.streams import ReplyStream
 from certigraph.adapters.models.usage import has_plausible_counts, usage_of
+from certigraph.adapters.processes import is_own_loop, run_in_lone_thread
 from certigraph.adapters.redaction import redact_message, show_address
 from certigraph.state.records import Fault, replace_surrogates
 
@@ -251,11 +252,15 @@ async def _invoke(
     """
     config: RunnableConfig = {} if streamed else {"tags": [TAG_NOSTREAM]}
     config |= {"callbacks": stream.callbacks} if stream else {}
-    if TOOLS not in parameters:
-        return await model.ainvoke(prompt, config, **parameters)
-    others = {name: value for name, value in parameters.items() if name not in (TOOLS, TOOL_CHOICE)}
-    choice = {TOOL_CHOICE: parameters[TOOL_CHOICE]} if TOOL_CHOICE in parameters else {}
-    return await model.bind_tools(parameters[TOOLS], **choice).ainvoke(prompt, config, **others)
+    caller: Runnable[Any, Any] = model
+    if TOOLS in parameters:
+        choice = {TOOL_CHOICE: parameters[TOOL_CHOICE]} if TOOL_CHOICE in parameters else {}
+        caller = model.bind_tools(parameters[TOOLS], **choice)
+        parameters = {name: value for name, value in parameters.items() if name not in (TOOLS, TOOL_CHOICE)}
+    if is_own_loop() and not getattr(type(unwrap_model(model)), "serves_any_loop", False):
+        # a model of the user's may keep connections that belong to the event loop of its first call
+        return await run_in_lone_thread(caller.invoke, prompt, config, **parameters)
+    return await caller.ainvoke(prompt, config, **parameters)
 
 
 def _native_calls(message: Any) -> list[Any]:
@@ -279,11 +284,13 @@ def disable_client_retries(model: BaseChatModel) -> BaseChatModel:
     if (wrapped := unwrap_model(model)) is not model:
         copy = disable_client_retries(wrapped)
         return model if copy is wrapped else model.model_copy(update={"chat": copy})
-    client: Any = getattr(model, "root_async_client", None)
-    if not getattr(client, "max_retries", 0) or not hasattr(client, "with_options"):
-        return model
-    single = client.with_options(max_retries=0)
-    return model.model_copy(update={"root_async_client": single, "async_client": single.chat.completions})
+    changes: dict[str, Any] = {}
+    for root, used in (("root_async_client", "async_client"), ("root_client", "client")):
+        client: Any = getattr(model, root, None)
+        if getattr(client, "max_retries", 0) and hasattr(client, "with_options"):
+            single = client.with_options(max_retries=0)
+            changes |= {root: single, used: single.chat.completions}
+    return model.model_copy(update=changes) if changes else model
 
 
 def format_schema(schema: Schema) -> str:

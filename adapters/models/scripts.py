@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
@@ -135,6 +135,9 @@ class ScriptedChat(BaseChatModel):
     prompt: they answer from the schema and the situation of the running node. Without a responder the answer is the
     minimal instance of the schema. If `replies` are given, they are returned verbatim, in order, for any request.
     """
+
+    serves_any_loop: ClassVar[bool] = True
+    """Whether it works on every event loop; it has no connections."""
 
     responder: Responder | None = Field(default=None, exclude=True)
     replies: tuple[str, ...] | None = None

@@ -10,7 +10,7 @@ from contextvars import copy_context
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackManager
+from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
 from langchain_core.messages import AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk, LLMResult
 from langchain_core.utils.json import parse_partial_json
@@ -27,7 +27,7 @@ class ArgumentOf(NamedTuple):
     argument: str
 
 
-class ReplyStream(AsyncCallbackHandler):
+class ReplyStream(BaseCallbackHandler):
     """Shows the thought of a reply as reasoning, and the answer that one of its calls hands in as a message.
 
     Args:
@@ -51,11 +51,11 @@ class ReplyStream(AsyncCallbackHandler):
         """Id of the message as which the answer was shown; empty if none was."""
         return self._answer.message_id if self._answer.shown else ""
 
-    async def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
+    def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
         """Forget an earlier reply, which could not be used."""
         self._begin()
 
-    async def on_llm_new_token(self, token: Any, *, chunk: Any = None, **kwargs: Any) -> None:
+    def on_llm_new_token(self, token: Any, *, chunk: Any = None, **kwargs: Any) -> None:
         """Show what has arrived of thought and answer, but for the last word."""
         message = chunk.message if isinstance(chunk, ChatGenerationChunk) else None
         if isinstance(message, AIMessageChunk):
@@ -66,7 +66,7 @@ class ReplyStream(AsyncCallbackHandler):
                 call["args"] += part.get("args") or ""
             self._show(complete=False)
 
-    async def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
+    def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
         """Show the rest."""
         if self._calls or self._text:
             self._show(complete=True)

@@ -1,18 +1,22 @@
 """Agents over the user's own tools, driven by every method."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
+from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
+from scripted_endpoint import scripted_endpoint
 from support_desk import CONDITIONS, GOAL, SCRIPT, Desk, mind
 
-from certigraph import LimitReached, Limits, Tools
+from certigraph import Context, LimitReached, Limits, Tools, run
 from certigraph.adapters.protocols import Budget
 from certigraph.graphs.agent import METHODS, AgentGraph, agent
 from certigraph.graphs.sdp import builder
@@ -90,9 +94,10 @@ class Ticket(TypedDict):
 def test_further_state_passes_through(desk: Desk) -> None:
     graph = build("sdp", desk, state_schema=Ticket)
     given: Any = {"goal": GOAL, "ticket": "T-1"}
-    graph.invoke({"goal": GOAL}, thread())
-    graph.update_state(thread(), {"ticket": given["ticket"]})
-    assert graph.get_state(thread()).values["ticket"] == "T-1"
+    assert graph.invoke(given, thread())["ticket"] == "T-1"
+    graph.update_state(thread(), {"ticket": "T-2"})
+    assert graph.get_state(thread()).values["ticket"] == "T-2"
+    assert graph.invoke({"goal": GOAL}, thread())["ticket"] == "T-2"
 
 
 def test_operators_are_exchanged_by_slot(desk: Desk) -> None:
@@ -250,3 +255,26 @@ def test_tools_is_a_world_of_its_own() -> None:
 def lambda_tool(text: str) -> str:
     """Repeat a text."""
     return text
+
+
+@pytest.fixture
+def keeping_model() -> Iterator[BaseChatModel]:
+    """A model object of LangChain's, whose asynchronous connections belong to the event loop that opened them."""
+    with scripted_endpoint("It is done.", [(name, args) for name, args in SCRIPT], "done") as endpoint:
+        yield ChatOpenAI(model="m", base_url=endpoint.url, api_key=SecretStr("none"))
+
+
+@pytest.mark.parametrize("method", ["tdp", "sdp"])
+def test_a_model_object_serves_one_invocation_after_the_other(method: Any, desk: Desk, keeping_model: BaseChatModel):
+    graph = build(method, desk, model=keeping_model)
+    for number in range(3):
+        assert graph.invoke({"goal": GOAL}, thread(str(number)))["ending"] == "goal"
+    assert asyncio.run(graph.ainvoke({"goal": GOAL}, thread("async")))["ending"] == "goal"
+    assert graph.invoke({"goal": GOAL}, thread("last"))["ending"] == "goal"
+
+
+def test_a_model_object_serves_one_run_after_the_other(desk: Desk, keeping_model: BaseChatModel, tmp_path: Path):
+    world = Tools(desk.tools, [GOAL], reset=lambda case: None)
+    for number in range(3):
+        context = Context(chat=keeping_model)
+        assert run("tdp", world, "1", context=context, out=tmp_path / str(number)).ending == "goal"

@@ -78,6 +78,15 @@ class TypingModel(BaseChatModel):
         message = AIMessage(first.content, tool_calls=first.tool_calls)
         return ChatResult(generations=[ChatGeneration(message=message)])
 
+    def _stream(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        for message in self._next(streamed=True):
+            chunk = ChatGenerationChunk(message=message)
+            if run_manager:
+                run_manager.on_llm_new_token(message.text, chunk=chunk)
+            yield chunk
+
     async def _astream(
         self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
