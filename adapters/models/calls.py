@@ -38,12 +38,13 @@ from certigraph.adapters.models.endpoint import (
     format_schema,
     send_request,
 )
+from certigraph.adapters.models.prices import ListPrice, Price, cached_tokens, cost_in_usd, price_of
 from certigraph.adapters.models.profiles import ModelProfile, profile_for
 from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.schemas import FULL_PROFILE, ParseError, Schema, parse_reply, schema_of
 from certigraph.adapters.models.scripts import ScriptedChat, use_about
 from certigraph.adapters.models.streams import ReplyStream
-from certigraph.adapters.models.usage import NO_USAGE, Call, Price, cached_tokens, cost_in_usd, current_meter, price_of
+from certigraph.adapters.models.usage import NO_USAGE, Call, current_meter
 from certigraph.adapters.protocols import Context, Responder
 from certigraph.adapters.redaction import redact, redact_message
 from certigraph.state.records import Fault, parse_json
@@ -333,7 +334,7 @@ def _read_answer(form: AnswerForm[A], reply: ModelReply) -> A:
     return form.read(reply.text)
 
 
-def _add_usage(call: Call, price: Price | None, reply: ModelReply, failure: str = "") -> Call:
+def _add_usage(call: Call, price: Price | ListPrice | None, reply: ModelReply, failure: str = "") -> Call:
     return call.model_copy(
         update={
             "input_tokens": reply.usage["input_tokens"],

@@ -11,7 +11,7 @@ from langgraph.store.memory import InMemoryStore
 
 from certigraph.adapters.alfworld.benchmark import _read_plan
 from certigraph.adapters.models.calls import ReplyCacheEntry, _cache_file
-from certigraph.adapters.models.usage import PRICES_EXAMPLE, _read_prices
+from certigraph.adapters.models.prices import PRICES_EXAMPLE, _read_prices
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.web.protocol import WebPage
 from certigraph.adapters.web.sources import PAGE_TYPE, WebCache
