@@ -29,16 +29,14 @@ from pydantic_core import to_jsonable_python
 from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of
 from certigraph.adapters.episodes import LiveEpisode, call_environment
 from certigraph.adapters.imports import GRAPH_GROUP, format_unknown, import_installed, import_named, installed
+from certigraph.adapters.models.prices import cached_tokens, cost_in_usd, price_of
 from certigraph.adapters.models.usage import (
     Call,
     CallOrigin,
     Meter,
     UsageReport,
-    cached_tokens,
-    cost_in_usd,
     is_call_open,
     metering,
-    price_of,
     report_usage,
     usage_of,
 )
@@ -436,7 +434,9 @@ class _ChatUsage(BaseCallbackHandler):
         details = {**(response.llm_output or {}), **getattr(message, "response_metadata", {})}
         model = str(details.get("model_name") or details.get("model") or "unknown")
         usage = usage_of(getattr(message, "usage_metadata", None), messages, reply.text if reply else "")
-        stand_in: Any = SimpleNamespace(model_name=model, metadata=None)  # prices are listed by a model's name
+        provider = details.get("model_provider")  # prices are listed by the names of provider and model
+        names = {"priced_as": f"{provider}/{model}"} if provider else {"model_name": model}
+        stand_in: Any = SimpleNamespace(metadata=None, **names)
         self._meter.charge(
             Call(
                 role="",

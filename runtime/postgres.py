@@ -540,12 +540,9 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 # Opening and deleting the thread of a run.
 
-DELETE_CHECKPOINTS = tuple(
-    f"DELETE FROM {table} WHERE thread_id = %s"
-    for table in ("checkpoints", "checkpoint_blobs", "checkpoint_writes", "certigraph_owners")
-)
+DELETE_OWNER = "DELETE FROM certigraph_owners WHERE thread_id = %s"
 DELETE_LESSONS = "DELETE FROM store WHERE prefix = %s OR starts_with(prefix, %s)"
-"""SQL statements that delete the checkpoints of a thread, and the lessons in a namespace of the store."""
+"""SQL statements that delete the owner of a thread, and the lessons in a namespace of the store."""
 
 
 @asynccontextmanager
@@ -590,8 +587,8 @@ async def delete_rows(thread: str, *, lessons: bool) -> None:
 
     async def run(connection: Connection) -> None:
         async with connection.transaction():
-            for statement in DELETE_CHECKPOINTS:
-                await connection.execute(statement, (thread,))
+            await AsyncPostgresSaver(connection).adelete_thread(thread)
+            await connection.execute(DELETE_OWNER, (thread,))
             if lessons:
                 await connection.execute(DELETE_LESSONS, (own, f"{own}."))
 

@@ -20,8 +20,8 @@ from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
 from certigraph.adapters.imports import GRAPH_GROUP, warn_if_hidden
 from certigraph.adapters.matching import DEFAULT_ENCODER, find_encoder, install_advice, load_encoder, matching_method
 from certigraph.adapters.models.chat_models import chat_model, check_model_available, check_model_name, model_label
+from certigraph.adapters.models.prices import format_missing_price, price_of
 from certigraph.adapters.models.profiles import check_profile_name
-from certigraph.adapters.models.usage import format_missing_price, price_of
 from certigraph.adapters.protocols import ROLES, Benchmark, Budget, Context, Limits
 from certigraph.adapters.redaction import MASK, show_address
 from certigraph.adapters.retrieval.reranker import load_reranker

@@ -36,6 +36,7 @@ HEAVY = (
     "xllamacpp",
     "sentence_transformers",
     "pandas",
+    "genai_prices",
     "matplotlib",
     "pyarrow",
     "scipy",

@@ -1,17 +1,13 @@
 """Calls of language models: from a prompt, an answer schema and a role to a validated answer.
 
 `ask`, `ask_text` and `choose` are the functions that operators call. The module also chooses the model of a role,
-caches replies, repeats requests, and formats parts of prompts.
+repeats requests, and formats parts of prompts.
 """
 
 import asyncio
-import hashlib
-import json
-import sqlite3
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel
@@ -21,7 +17,6 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.benchmarks import live_benchmark
-from certigraph.adapters.files import CacheFile, expand_path
 from certigraph.adapters.models.chat_models import (
     ParameterRefused,
     chat_model,
@@ -38,15 +33,17 @@ from certigraph.adapters.models.endpoint import (
     format_schema,
     send_request,
 )
+from certigraph.adapters.models.prices import ListPrice, Price, cached_tokens, cost_in_usd, price_of
 from certigraph.adapters.models.profiles import ModelProfile, profile_for
 from certigraph.adapters.models.prompts import Prompt
+from certigraph.adapters.models.reply_cache import ReplyCacheEntry, reply_cache_entry
 from certigraph.adapters.models.schemas import FULL_PROFILE, ParseError, Schema, parse_reply, schema_of
 from certigraph.adapters.models.scripts import ScriptedChat, use_about
 from certigraph.adapters.models.streams import ReplyStream
-from certigraph.adapters.models.usage import NO_USAGE, Call, Price, cached_tokens, cost_in_usd, current_meter, price_of
+from certigraph.adapters.models.usage import Call, current_meter
 from certigraph.adapters.protocols import Context, Responder
 from certigraph.adapters.redaction import redact, redact_message
-from certigraph.state.records import Fault, parse_json
+from certigraph.state.records import Fault
 
 # Choice of the model of a role.
 
@@ -114,82 +111,6 @@ async def _model_by_name(role: str, context: Context) -> BaseChatModel:
 def _expert_of(context: Context) -> Responder | None:
     benchmark = live_benchmark(context)
     return benchmark.expert() if benchmark else None
-
-
-# Cache of model replies on disk, so that the same request is sent and paid once.
-#
-# One SQLite file holds JSON texts; reading it runs no code. Several processes may use it at once: a reply is one
-# statement, and the first of two is kept.
-
-CACHE_FILE = "replies.sqlite"
-"""Name of the cache's file."""
-CACHE_VERSION = 1
-"""Version of the cache file's layout, stored as SQLite's user_version."""
-
-
-class ReplyCacheEntry(NamedTuple):
-    """Entry of one request in the cache of replies; without a file nothing is read or written."""
-
-    file: Path | None
-    key: str = ""
-
-    async def load(self) -> ModelReply | None:
-        """Return the cached reply, which costs nothing; None if the cache has none.
-
-        Raises:
-            Fault: ("data") the file is no cache of replies.
-        """
-        if self.file is None:
-            return None
-        return await asyncio.to_thread(_cache_file(self.file).use, lambda replies: _load_reply(replies, self.key))
-
-    async def store(self, reply: ModelReply) -> None:
-        """Store a usable reply. Raises as `load` does."""
-        if self.file is not None and not reply.cached:
-            await asyncio.to_thread(_cache_file(self.file).use, lambda replies: _store_reply(replies, self.key, reply))
-
-
-def reply_cache_entry(
-    context: Context, model: BaseChatModel, messages: Sequence[BaseMessage], name: str, schema: Schema | None
-) -> ReplyCacheEntry:
-    """Return the cache entry of a request: these messages and schema, sent to this model in this trial.
-
-    A model is identified by its name, its parameters and its endpoint. A local model, whose address changes, is
-    identified by its weights instead. Replies of scripted models, and of models with injected faults, are not cached.
-    """
-    if context.cache is None or isinstance(model, ScriptedChat) or getattr(type(model), "spoils", False):
-        return ReplyCacheEntry(None)
-    request = {
-        "model": [model_label(model), model._identifying_params],
-        "served": model.metadata or str(getattr(model, "openai_api_base", None)),
-        "messages": [[message.type, message.content] for message in messages],
-        "schema": [name, schema],
-        "trial": context.trial,
-    }
-    text = json.dumps(request, sort_keys=True, default=str)
-    return ReplyCacheEntry(expand_path(context.cache) / CACHE_FILE, hashlib.sha256(text.encode()).hexdigest())
-
-
-def _cache_file(path: Path) -> CacheFile:
-    return CacheFile(
-        path,
-        tables="CREATE TABLE replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL)",
-        version=CACHE_VERSION,
-        what="a cache of replies",
-        fix="delete it, or name another folder: --cache FOLDER",
-    )
-
-
-def _load_reply(replies: sqlite3.Connection, key: str) -> ModelReply | None:
-    row = replies.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
-    if row is None:
-        return None
-    reply: dict[str, Any] = parse_json(row[0])
-    return ModelReply(str(reply["text"]), NO_USAGE, 0.0, cut="", cached=True)
-
-
-def _store_reply(replies: sqlite3.Connection, key: str, reply: ModelReply) -> None:
-    replies.execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", (key, json.dumps({"text": reply.text})))
 
 
 # Requests for one answer until it is valid: invalid answers are shown to the model, transient failures are followed by
@@ -333,7 +254,7 @@ def _read_answer(form: AnswerForm[A], reply: ModelReply) -> A:
     return form.read(reply.text)
 
 
-def _add_usage(call: Call, price: Price | None, reply: ModelReply, failure: str = "") -> Call:
+def _add_usage(call: Call, price: Price | ListPrice | None, reply: ModelReply, failure: str = "") -> Call:
     return call.model_copy(
         update={
             "input_tokens": reply.usage["input_tokens"],

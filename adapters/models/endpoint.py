@@ -9,6 +9,8 @@ from email.utils import parsedate_to_datetime
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from langchain_core.caches import BaseCache
+from langchain_core.globals import get_llm_cache
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata
@@ -213,7 +215,7 @@ async def send_request(
         parameters[RESPONSE_FORMAT] = form
     parameters = {parameter: value for parameter, value in parameters.items() if parameter not in without}
     try:
-        sent = disable_client_retries(without_parameters(model, without))
+        sent = disable_client_cache(disable_client_retries(without_parameters(model, without)))
         message = await _invoke(sent, parameters, prompt, streamed=schema is None, stream=stream)
     except Exception as error:
         if (completion := getattr(error, "completion", None)) is not None:
@@ -291,6 +293,19 @@ def disable_client_retries(model: BaseChatModel) -> BaseChatModel:
             single = client.with_options(max_retries=0)
             changes |= {root: single, used: single.chat.completions}
     return model.model_copy(update=changes) if changes else model
+
+
+def langchain_cache(model: BaseChatModel) -> BaseCache | None:
+    """Return the cache that LangChain would use for a model: its own, else that of `set_llm_cache`; None if none."""
+    return model.cache if isinstance(model.cache, BaseCache) else None if model.cache is False else get_llm_cache()
+
+
+def disable_client_cache(model: BaseChatModel) -> BaseChatModel:
+    """Return the model, or a copy of it, for which LangChain uses no cache.
+
+    LangChain would store unusable replies too, and a meter would charge a cached reply.
+    """
+    return model if langchain_cache(model) is None else model.model_copy(update={"cache": False})
 
 
 def format_schema(schema: Schema) -> str:

@@ -1,167 +1,34 @@
-"""Usage of models: prices, token counts, budgets and the record of calls.
+"""Usage of models: token counts, budgets and the record of calls.
 
 A `Meter` counts the calls, tokens and dollars of one execution of a node, and enforces the budget of the run.
 `report_usage` passes these counts to the driver, which runs the graph.
 """
 
 import asyncio
-import os
-import tomllib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.utils import count_tokens_approximately
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel
 
-from certigraph.adapters.files import expand_path
+from certigraph.adapters.models.prices import (
+    FREE_PRICE,
+    ListPrice,
+    Price,
+    cache_writes,
+    cached_tokens,
+    format_missing_price,
+)
 from certigraph.adapters.protocols import Budget
 from certigraph.adapters.redaction import redact_message
 from certigraph.state.records import Fault, LimitKind, LimitReached, Record, Spent, Stopped, Usage, replace_surrogates
 from certigraph.state.trajectory import CallStarted
-
-# The user's price table: a TOML file with the prices of models.
-
-PRICES_VARIABLE = "CERTIGRAPH_PRICES"
-"""Environment variable with the path of a price table."""
-
-PRICES_EXAMPLE = '["gpt-4o-mini"]\nread = 0.15\ncached = 0.075\nwritten = 0.60'
-"""Example of an entry in a price table, in TOML."""
-
-MAX_PRICES_BYTES = 1_000_000
-"""Maximum size of a price table in bytes."""
-
-
-class Price(Record):
-    """Price of a model in US dollars per million tokens: `read` for input tokens, `written` for output tokens."""
-
-    read: float = Field(ge=0, allow_inf_nan=False)
-    cached: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """Price of input tokens that the endpoint read from its prefix cache; None means that it equals `read`."""
-    written: float = Field(ge=0, allow_inf_nan=False)
-
-    def of(self, usage: UsageMetadata) -> float:
-        """Return the cost in US dollars of one call with this token usage."""
-        cached_count = cached_tokens(usage)
-        cached_price = self.read if self.cached is None else self.cached
-        read_cost = (usage["input_tokens"] - cached_count) * self.read
-        return (read_cost + cached_count * cached_price + usage["output_tokens"] * self.written) / 1e6
-
-    @property
-    def minimum(self) -> float:
-        """Minimum cost of a call in US dollars: the price of one input or output token, whichever is cheaper."""
-        return min(self.read, self.written) / 1e6
-
-
-def load_user_prices() -> dict[str, Price]:
-    """Load the user's price table: prices by name of the model; empty if CERTIGRAPH_PRICES is unset.
-
-    Raises:
-        Fault: ("data") the file named by CERTIGRAPH_PRICES cannot be read, or is no price table.
-    """
-    filename = os.environ.get(PRICES_VARIABLE)
-    if not filename:
-        return {}
-    try:
-        path = expand_path(filename)
-        return _read_prices(path, path.stat().st_mtime_ns)
-    except OSError as error:
-        raise Fault(
-            "data", f"{PRICES_VARIABLE}={filename}: {error}; name a file of prices, or unset {PRICES_VARIABLE}"
-        ) from error
-
-
-@lru_cache(maxsize=4)
-def _read_prices(path: Path, changed: int) -> dict[str, Price]:
-    try:
-        if path.stat().st_size > MAX_PRICES_BYTES:
-            raise ValueError(f"it is larger than {MAX_PRICES_BYTES:,} bytes")
-        return _PRICES_TYPE.validate_python(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, RecursionError) as error:  # from tomllib, from UTF-8 and from pydantic
-        entry = f"an entry, in US dollars per million tokens:\n{PRICES_EXAMPLE}"
-        message = f"{path} is no price table: {_format_prices_error(error)}; {entry}"
-        raise Fault("data", message) from error
-
-
-_PRICES_TYPE = TypeAdapter(dict[str, Price])
-
-
-def _format_prices_error(error: Exception) -> str:
-    if not isinstance(error, ValidationError):
-        return str(error)
-    # a misspelt key explains more than the missing key that it causes
-    first = max(error.errors(include_url=False), key=lambda detail: detail["type"] == "extra_forbidden")
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-
-
-def format_missing_price(model: str, dollars: float) -> str:
-    """Format the message for a run with a limit in dollars whose model has no known price."""
-    entry = PRICES_EXAMPLE.replace("gpt-4o-mini", model)
-    return (
-        f"{model} has no known price, so that usd={dollars:g} cannot be enforced: remove usd, or set a price table, "
-        f"{PRICES_VARIABLE}=prices.toml; an entry of it, in US dollars per million tokens:\n{entry}"
-    )
-
-
-def cached_tokens(usage: UsageMetadata) -> int:
-    """Return the number of input tokens that the endpoint read from its prefix cache."""
-    return (usage.get("input_token_details") or {}).get("cache_read") or 0
-
-
-# Prices of models: the user's table first, then the few public prices that are known and stable.
-
-FREE_PRICE = Price(read=0, written=0)
-
-OPENAI_PRICES = {
-    "gpt-4o": Price(read=2.50, cached=1.25, written=10.00),
-    "gpt-4o-mini": Price(read=0.15, cached=0.075, written=0.60),
-    "gpt-4.1": Price(read=2.00, cached=0.50, written=8.00),
-    "gpt-4.1-mini": Price(read=0.40, cached=0.10, written=1.60),
-    "gpt-4.1-nano": Price(read=0.10, cached=0.025, written=0.40),
-}
-"""OpenAI's list prices. Dated snapshots of a model differ in price, so that only undated names are listed."""
-
-
-def price_of(model: BaseChatModel) -> Price | None:
-    """Return the price of a model, or None if it is unknown.
-
-    Scripted and local models cost nothing. Other prices come from the user's price table, else from OPENAI_PRICES if
-    requests go to OpenAI's own endpoint.
-
-    Raises:
-        Fault: ("data") the file named by CERTIGRAPH_PRICES cannot be read, or is no price table.
-    """
-    if getattr(model, "free", False) or "weights" in (model.metadata or {}):
-        return FREE_PRICE
-    user_table, name = load_user_prices(), str(getattr(model, "priced_as", None) or getattr(model, "model_name", ""))
-    public_table = {} if _is_other_endpoint(model) else OPENAI_PRICES
-    prices = (user_table.get(form) for form in _name_forms(name))
-    return next(filter(None, prices), None) or public_table.get(name.removeprefix("openai/"))
-
-
-def _name_forms(name: str) -> tuple[str, ...]:
-    """Return the names under which a price table may list a model: those of Inspect, the endpoint and certigraph."""
-    plain = name.rpartition("/")[2]
-    served = plain.removeprefix("openai:").partition("?")[0]
-    return name, plain, served, f"openai:{served}"
-
-
-def cost_in_usd(price: Price | None, usage: UsageMetadata) -> float:
-    """Return the cost of one call in US dollars; 0 if the price is unknown."""
-    return price.of(usage) if price else 0.0
-
-
-def _is_other_endpoint(model: BaseChatModel) -> bool:
-    return bool(getattr(model, "openai_api_base", None) or os.environ.get("OPENAI_BASE_URL"))
-
 
 # Token counts of a call: the endpoint's if they are plausible, else an estimate.
 
@@ -206,8 +73,9 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_plausible(reported: UsageMetadata) -> bool:
-    read, wrote, cached = reported.get("input_tokens"), reported.get("output_tokens"), cached_tokens(reported)
-    return _is_count(read) and _is_count(wrote) and _is_count(cached) and cached <= (read or 0)
+    read, wrote = reported.get("input_tokens"), reported.get("output_tokens")
+    cached, stored = cached_tokens(reported), cache_writes(reported)
+    return all(map(_is_count, (read, wrote, cached, stored))) and cached + stored <= (read or 0)
 
 
 # Log of calls, written before a request is sent, so that a killed process leaves a record of it.
@@ -316,7 +184,7 @@ class Meter:
     _running: int = 0
     _started: float = field(default_factory=perf_counter)
 
-    def check(self, calls: int = 0, price: Price = FREE_PRICE) -> None:
+    def check(self, calls: int = 0, price: Price | ListPrice = FREE_PRICE) -> None:
         """Check that the budget allows a world step, or `calls` more model calls.
 
         Raises:
@@ -330,7 +198,7 @@ class Meter:
 
     @contextmanager
     def open_call(
-        self, call: Call, price: Price | None, *, prompt_tokens: int = 0, logged: bool = True
+        self, call: Call, price: Price | ListPrice | None, *, prompt_tokens: int = 0, logged: bool = True
     ) -> Iterator[OpenCall]:
         """Check the budget for one call, and charge the call when the block ends, with or without an error.
 
@@ -365,7 +233,7 @@ class Meter:
             self._running -= 1
             self.charge(opened.call)
 
-    def _log_start(self, call: Call, price: Price, prompt_tokens: int) -> Call:
+    def _log_start(self, call: Call, price: Price | ListPrice, prompt_tokens: int) -> Call:
         cost = price.of(UsageMetadata(input_tokens=prompt_tokens, output_tokens=0, total_tokens=prompt_tokens))
         fields = {"role": call.role, "model": call.model, "schema_name": call.schema_name}
         start = CallStarted(node=self.node, input_tokens=prompt_tokens, usd=cost, **fields, **self.origin._asdict())

@@ -23,16 +23,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from certigraph.adapters.files import CacheFile, cache_folder, expand_path
 from certigraph.adapters.http import PageRefused
 from certigraph.adapters.models.chat_models import REQUEST_TIMEOUT, chat_model
-from certigraph.adapters.models.usage import (
-    Call,
-    Price,
-    cached_tokens,
-    cost_in_usd,
-    current_meter,
-    has_plausible_counts,
-    price_of,
-    usage_of,
-)
+from certigraph.adapters.models.prices import ListPrice, Price, cached_tokens, cost_in_usd, price_of
+from certigraph.adapters.models.usage import Call, current_meter, has_plausible_counts, usage_of
 from certigraph.adapters.redaction import redact_value
 from certigraph.adapters.retrieval.bm25 import PassagePool
 from certigraph.adapters.web.pages import PageContent, decode_body, read_page
@@ -218,7 +210,7 @@ class ModelSearch(HttpProvider):
             "usd": cost_in_usd(self._price(), usage),
         }
 
-    def _price(self) -> Price | None:
+    def _price(self) -> Price | ListPrice | None:
         return price_of(chat_model(self._label))
 
 

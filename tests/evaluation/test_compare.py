@@ -8,7 +8,7 @@ import pytest
 from postgres_server import Server
 
 from certigraph import cli
-from certigraph.adapters.models.usage import PRICES_VARIABLE
+from certigraph.adapters.models.prices import PRICES_VARIABLE
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.evaluation.compare import Choice, build_job, compare_logs, run_comparison
 from certigraph.evaluation.comparison import comparison_rows_of, parse_methods

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from fuzzing.target import Read, Target, of_file, of_text
+from langchain_core.outputs import Generation
 from langgraph.runtime import Runtime
 from langgraph.store.memory import InMemoryStore
 
 from certigraph.adapters.alfworld.benchmark import _read_plan
-from certigraph.adapters.models.calls import ReplyCacheEntry, _cache_file
-from certigraph.adapters.models.usage import PRICES_EXAMPLE, _read_prices
+from certigraph.adapters.models.prices import PRICES_EXAMPLE, _read_prices
+from certigraph.adapters.models.reply_cache import ReplyCache
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.web.protocol import WebPage
 from certigraph.adapters.web.sources import PAGE_TYPE, WebCache
@@ -41,14 +42,15 @@ def _priced(path: Path) -> object:
 
 
 def _reply(path: Path) -> object:
-    return asyncio.run(ReplyCacheEntry(path, "k").load())
+    return ReplyCache(path.parent).lookup("[]", "{}")
 
 
 def _reply_row(path: Path) -> object:
     """A reply whose text in the file these bytes are."""
-    row, file = path.read_text(errors="replace"), path.with_suffix(".sqlite")
-    _cache_file(file).use(lambda opened: opened.execute("REPLACE INTO replies VALUES ('k', ?)", (row,)))
-    return _reply(file)
+    row, cache = path.read_text(errors="replace"), ReplyCache(path.parent)
+    cache.update("[]", "{}", [Generation(text="")])
+    cache._file.use(lambda opened: opened.execute("UPDATE replies SET reply = ?", (row,)))
+    return _reply(path)
 
 
 def _page(path: Path) -> object:

@@ -13,8 +13,8 @@ from task_graphs import Jobs, Pondering
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import EPISODES
+from certigraph.adapters.models.prices import PRICES_VARIABLE
 from certigraph.adapters.models.scripts import ScriptedChat
-from certigraph.adapters.models.usage import PRICES_VARIABLE
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.graphs import tdp
 from certigraph.runtime.recorder import Recorder

@@ -1,6 +1,5 @@
 """Threat 1, files that run code when read: whatever is planted in what certigraph reads, nothing of it is called."""
 
-import asyncio
 import json
 import os
 import pickle
@@ -15,8 +14,8 @@ import pytest
 from doubles import Script
 
 from certigraph.adapters.files import cache_folder
-from certigraph.adapters.models.calls import CACHE_FILE as REPLIES
-from certigraph.adapters.models.calls import ReplyCacheEntry
+from certigraph.adapters.models.reply_cache import CACHE_FILE as REPLIES
+from certigraph.adapters.models.reply_cache import ReplyCache
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.web.sources import HITS_TYPE, web_cache
 from certigraph.evaluation.judges import read_judgements
@@ -145,7 +144,7 @@ def test_caches_that_are_pickles_are_plain_errors(tmp_path: Path, made: Path, mo
         web_cache().get("anybody", "anything", HITS_TYPE, tuple)
     (tmp_path / REPLIES).write_bytes(pickle.dumps(Payload(made)))
     with pytest.raises(Fault, match=r"replies\.sqlite"):
-        asyncio.run(ReplyCacheEntry(tmp_path / REPLIES, "a key").load())
+        ReplyCache(tmp_path).lookup("[]", "{}")
 
 
 def test_a_judgement_file_that_is_a_pickle_is_a_plain_error(tmp_path: Path, made: Path):

@@ -23,6 +23,7 @@ from certigraph import Context as Context_certigraph
 from certigraph import ScriptedModelWarning
 from certigraph.adapters.models.calls import ask, ask_text, choose, warn_scripted_default
 from certigraph.adapters.models.chat_models import chat_model, describe_model, describe_models
+from certigraph.adapters.models.prices import FREE_PRICE, cost_in_usd, price_of
 from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.schemas import (
     MAX_CHARS,
@@ -33,7 +34,7 @@ from certigraph.adapters.models.schemas import (
     schema_of,
 )
 from certigraph.adapters.models.scripts import ScriptedChat
-from certigraph.adapters.models.usage import FREE_PRICE, Call, Meter, cost_in_usd, current_meter, metering, price_of
+from certigraph.adapters.models.usage import Call, Meter, current_meter, metering
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.adapters.redaction import redact
 from certigraph.graphs import sdp

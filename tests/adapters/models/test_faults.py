@@ -19,10 +19,11 @@ from patient import CALL, GOOD, Patient, faulty, heard
 from pydantic import BaseModel, SecretStr
 
 from certigraph.adapters.faults import ANSWER_FAULTS, MODEL_FAULTS, REQUEST_FAULTS
-from certigraph.adapters.models.calls import CACHE_FILE, ask, ask_text, model_for
+from certigraph.adapters.models.calls import ask, ask_text, model_for
 from certigraph.adapters.models.chat_models import model_label
 from certigraph.adapters.models.faults import FaultyEndpoint, FaultyModel, faulty_endpoint
 from certigraph.adapters.models.prompts import Prompt
+from certigraph.adapters.models.reply_cache import CACHE_FILE
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.state.records import Fault

@@ -4,22 +4,26 @@ import asyncio
 import json
 import sqlite3
 import threading
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 from endpoint_stub import Stub, stub
+from langchain_core.caches import InMemoryCache
+from langchain_core.globals import set_llm_cache
+from langchain_core.outputs import Generation
 from langchain_openai import ChatOpenAI
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, SecretStr
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.models.calls import CACHE_FILE, ReplyCacheEntry, ask, ask_text
+from certigraph.adapters.models.calls import ask, ask_text
 from certigraph.adapters.models.clients import ONE_REQUEST
-from certigraph.adapters.models.endpoint import ModelReply
 from certigraph.adapters.models.prompts import Prompt
+from certigraph.adapters.models.reply_cache import CACHE_FILE, ReplyCache
 from certigraph.adapters.models.scripts import ScriptedChat
-from certigraph.adapters.models.usage import NO_USAGE, Call, Meter, metering
+from certigraph.adapters.models.usage import Call, Meter, metering
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.runtime.run import run
 from certigraph.state.records import Fault
@@ -95,6 +99,15 @@ def test_another_question_is_posed(change: dict[str, Any], tmp_path: Path):
         assert call_model(tmp_path, model, **change).cached
 
 
+def test_a_key_is_the_hash_of_the_whole_request(tmp_path: Path):
+    """Files of earlier versions have these keys: another hash would make their replies be paid again."""
+    messages, others = [["human", "What is it?"]], {"model": ["m", {}], "schema": ["s", None], "trial": 0}
+    ReplyCache(tmp_path).update(json.dumps(messages), json.dumps(others), [Generation(text="it")])
+    text = json.dumps({"messages": messages, **others})
+    with sqlite3.connect(tmp_path / CACHE_FILE) as replies:
+        assert replies.execute("SELECT key FROM replies").fetchall() == [(sha256(text.encode()).hexdigest(),)]
+
+
 def test_an_unusable_answer_is_not_kept(tmp_path: Path):
     with stub("no JSON at all", '{"value": 1}') as server:
         call_model(tmp_path, chat(server))
@@ -160,19 +173,68 @@ def test_a_row_that_somebody_changed_is_a_fault(tmp_path: Path):
 
 def test_many_writers_at_once_lose_nothing_and_the_first_reply_stays(tmp_path: Path):
     def write(number: int) -> None:
-        for key in ("shared", f"own-{number}"):
-            asyncio.run(ReplyCacheEntry(tmp_path / CACHE_FILE, key).store(ModelReply(f"{number}", NO_USAGE, 0.0, "")))
+        for prompt in ('"shared"', f'"own-{number}"'):
+            ReplyCache(tmp_path).update(prompt, "{}", [Generation(text=f"{number}")])
+
+    def read(prompt: str) -> str | None:
+        found = ReplyCache(tmp_path).lookup(f'"{prompt}"', "{}")
+        return found[0].text if found else None
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    found = [asyncio.run(ReplyCacheEntry(tmp_path / CACHE_FILE, f"own-{number}").load()) for number in range(8)]
-    assert [reply.text for reply in found if reply] == [str(number) for number in range(8)]
-    shared = asyncio.run(ReplyCacheEntry(tmp_path / CACHE_FILE, "shared").load())
-    asyncio.run(ReplyCacheEntry(tmp_path / CACHE_FILE, "shared").store(ModelReply("late", NO_USAGE, 0.0, "")))
-    assert shared and asyncio.run(ReplyCacheEntry(tmp_path / CACHE_FILE, "shared").load()) == shared
+    assert [read(f"own-{number}") for number in range(8)] == [str(number) for number in range(8)]
+    shared = read("shared")
+    ReplyCache(tmp_path).update('"shared"', "{}", [Generation(text="late")])
+    assert shared and read("shared") == shared
+    ReplyCache(tmp_path).clear()
+    assert read("shared") is None
+
+
+class TestCachesOfLangChain:
+    """A cache that the caller set in LangChain is used as the file of `--cache` is."""
+
+    def call(self, model: Any, **context: Any) -> Call:
+        runtime = Runtime(context=Context(chat=model, **context))
+        with metering(Meter("node", Budget())) as meter:
+            asyncio.run(ask(PROMPT, Answer, role="planner", runtime=runtime))
+        return meter.records[-1]
+
+    def test_an_unusable_answer_is_not_stored(self) -> None:
+        cache = InMemoryCache()
+        with stub("no JSON at all", '{"value": 1}', '{"value": 2}') as server:
+            self.call(chat(server, cache=cache))
+            assert not self.call(chat(server, cache=cache)).cached
+            assert len(server.requests) == 3
+
+    def test_a_hit_costs_nothing(self) -> None:
+        cache = InMemoryCache()
+        with stub('{"value": 1}') as server:
+            paid, free = self.call(chat(server, cache=cache)), self.call(chat(server, cache=cache))
+            assert len(server.requests) == 1
+            assert (paid.cached, free.cached, free.input_tokens) == (False, True, 0)
+            assert not self.call(chat(server, cache=cache), trial=1).cached
+            assert not self.call(chat(server, cache=False)).cached
+
+    def test_the_cache_of_the_process_is_used_but_a_folder_first(self, tmp_path: Path) -> None:
+        set_llm_cache(InMemoryCache())
+        try:
+            with stub('{"value": 1}') as server:
+                assert not self.call(chat(server)).cached and self.call(chat(server)).cached
+                assert not self.call(chat(server), cache=str(tmp_path)).cached
+                assert len(server.requests) == 2
+        finally:
+            set_llm_cache(None)
+
+    def test_an_error_of_the_cache_is_a_fault(self) -> None:
+        class Broken(InMemoryCache):
+            async def alookup(self, prompt: str, llm_string: str) -> Any:
+                raise ConnectionError("no route")
+
+        with stub('{"value": 1}') as server, pytest.raises(Fault, match="Broken, failed: ConnectionError: no route"):
+            self.call(chat(server, cache=Broken()))
 
 
 def test_a_run_again_sends_no_request_and_has_the_same_trajectory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
