@@ -1,18 +1,19 @@
 """Tables of the CGDP study: scores, differences, the gate, the Pareto frontier, beliefs, gaps and prompts.
 
-TABLES has a function for each table, which computes it from the data frames. `readable_table` prepares a table for
-printing. An arm is a combination of harness, memory condition, gate and settings; see `cgdp_runs`.
+`study_frames` reads the study's runs to data frames, from which each function of TABLES computes a table.
+`readable_table` prepares a table for printing.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from statistics import stdev
 from typing import Any, NamedTuple
 
 import pandas as pd
+from langgraph.runtime import Runtime
 
-from certigraph.evaluation.analyses.cgdp_frames import WITH_CHANGE, StudyFrames
-from certigraph.evaluation.analyses.cgdp_runs import (
+from certigraph.adapters.protocols import Context, Operator
+from certigraph.evaluation.analyses.cgdp_rubric import (
+    BELIEFS,
     FREEFORM,
     GAPS,
     LOBOTOMIZED,
@@ -22,10 +23,15 @@ from certigraph.evaluation.analyses.cgdp_runs import (
     SHADOW,
     STRUCTURED,
     StudyArm,
+    StudyRun,
+    is_no_evidence,
 )
 from certigraph.evaluation.comparison_summary import Difference, compute_difference
+from certigraph.evaluation.frame_rows import GATE_NODE, MEMORY_NODE, FrameRow, round_rows
+from certigraph.evaluation.frames import KEY_COLUMNS, ColumnTypes, build_frame
 from certigraph.evaluation.statistics import (
     STATISTIC_COLUMNS,
+    ScoresByTask,
     Statistic,
     adjust_p_values,
     average_of,
@@ -34,6 +40,209 @@ from certigraph.evaluation.statistics import (
     relative_change,
     share_interval,
 )
+from certigraph.nodes.gates import MAX_CHANGE, gate_grid
+from certigraph.nodes.operators import call_operator
+from certigraph.nodes.slots import build_operator
+from certigraph.runtime.registry import OPERATORS
+from certigraph.runtime.run import run_blocking
+from certigraph.state.run import Stagnation
+from certigraph.state.search import BY_GATE
+from certigraph.state.trajectory import Event
+
+# The frames, from which all tables of the study are computed.
+
+ARM_COLUMNS = ["method", "harness", "memory", "gate", "variant"]
+RUN_COLUMNS: ColumnTypes = {**dict.fromkeys(ARM_COLUMNS, "str"), **KEY_COLUMNS}
+EPISODE_COLUMNS: ColumnTypes = {
+    **RUN_COLUMNS,
+    "ending": "str",
+    **dict.fromkeys(("score", "benchmark_score"), "float64"),
+    **dict.fromkeys(("rounds", "calls", "tokens", "prompt_tokens", "fired"), "Int64"),
+    "blended_score": "float64",
+    **dict.fromkeys(("blended_tokens", "answer_tokens"), "Int64"),
+    **dict.fromkeys(("reorganisations", "reorganisation_calls", "reorganisation_tokens"), "Int64"),
+    "artefact": "boolean",
+    "hops": "Int64",
+    "answerable": "boolean",
+    **dict.fromkeys((gap.name for gap in GAPS), "boolean"),
+}
+ROUND_COLUMNS: ColumnTypes = {
+    **RUN_COLUMNS,
+    **dict.fromkeys(("round", "agent", "memory_node", "tokens"), "Int64"),
+    **dict.fromkeys(("jaccard", "upr", "change"), "float64"),
+}
+REPLAY_COLUMNS: ColumnTypes = {**RUN_COLUMNS, "setting": "str", **dict.fromkeys(("fired", "saved", "tokens"), "Int64")}
+
+
+class StudyFrames(NamedTuple):
+    """Three data frames about finished runs; each starts with the columns of RUN_COLUMNS.
+
+    episodes: one row per run. `score` is that of the recorded run, and `blended_score` the score if a shadow gate had
+        stopped it, both from 0 to 100 and by the rubric of the study; `benchmark_score` is the benchmark's own.
+        `tokens`, `calls` and `prompt_tokens` are without the requests of a shadow gate, `blended_tokens` up to where it
+        would have stopped the run, with the `answer_tokens` of the final answer that it requested. `fired` is the search
+        round, from 1, after which the gate fired; empty if it never fired. `rounds` is the number of search rounds.
+        `reorganisations` counts how often a model reorganised the belief, and `reorganisation_calls` and
+        `reorganisation_tokens` are what it took. `artefact`: an open question of the belief only says that nothing is
+        known. They are empty for memory conditions that cannot have them. `answerable` is whether the question has an
+        answer in the corpus.
+    rounds: one row per search round; see `evaluation.frames.Frames`. What gates look at is empty for the final answer.
+    replays: one row per run that no gate stopped and per other setting of the gate: the round after which the setting
+        would have fired, and the tokens saved: those of the later rounds and of the natural final answer. The final
+        answer that the gate would have requested is not subtracted, and a replay cannot know scores. A setting that ends
+        in WITH_CHANGE also checks how much the belief changed (CGDP, appendix G.4).
+    """
+
+    episodes: pd.DataFrame
+    rounds: pd.DataFrame
+    replays: pd.DataFrame
+
+
+def study_frames(runs: Iterable[StudyRun], gates: Mapping[str, Operator]) -> StudyFrames:
+    """Build the data frames from runs, one run at a time; `gates` are the gate settings to replay, by name."""
+    episodes: list[FrameRow] = []
+    rounds: list[FrameRow] = []
+    replays: list[FrameRow] = []
+    for seen in runs:
+        task = seen.trajectory.header.task
+        where = {"benchmark": task.benchmark, "task": task.id, "trial": seen.trial, "run": seen.run}
+        key = {"method": seen.arm.name, **seen.arm._asdict(), **where}
+        in_run = round_rows(seen.events)
+        episodes.append({**key, **_episode_fields(seen), **_gate_fields(seen), **belief_fields(seen)})
+        rounds += [{**key, **row} for row in in_run]
+        if seen.arm.gate != ON:
+            replays += [{**key, **row} for row in _replay_rows(seen, in_run, gates)]
+    return StudyFrames(
+        build_frame(episodes, EPISODE_COLUMNS), build_frame(rounds, ROUND_COLUMNS), build_frame(replays, REPLAY_COLUMNS)
+    )
+
+
+def tokens_of(events: Iterable[Event]) -> int:
+    """Sum the prompt and output tokens of several events."""
+    return sum(event.usage.spent().tokens for event in events)
+
+
+def _natural_events(seen: StudyRun) -> list[Event]:
+    return [event for event in seen.events if event.node != GATE_NODE or seen.arm.gate == ON]
+
+
+def _episode_fields(seen: StudyRun) -> FrameRow:
+    natural = _natural_events(seen)
+    return {
+        "ending": seen.trajectory.ending,
+        "score": 100 * seen.score,
+        "benchmark_score": 100 * seen.benchmark_score,
+        "rounds": len(seen.rounds),
+        "calls": sum(event.usage.calls for event in natural),
+        "tokens": tokens_of(natural),
+        "prompt_tokens": sum(event.usage.input_tokens for event in natural),
+        "hops": len(seen.truth.support) or None,
+        "answerable": seen.truth.answerable,
+        **{gap.name: gap.shows(seen) for gap in GAPS},
+    }
+
+
+# The blended counterfactual of the gate (CGDP, appendix G): its answer where it fired, else the natural one.
+#
+# One run with a shadow gate holds both: the run continues to its natural end, and where the gate would have stopped it,
+# the final answer was requested once. The cost of the gated run is the cost until then, with that request.
+
+ANSWER_ROLE = "executor"
+"""Model role that gives the final answer; a gate that asks a model uses another role."""
+
+
+def _gate_fields(seen: StudyRun) -> FrameRow:
+    fired, score, events, answer = None, seen.score, seen.events, 0
+    if seen.arm.gate == ON and seen.forced == BY_GATE:
+        fired = len(seen.rounds)
+    elif seen.arm.gate == SHADOW:
+        rounds = (_recorded_fire_round(event) for event in seen.events)
+        index, fired = next(((number, at) for number, at in enumerate(rounds) if at is not None), (None, None))
+        if index is not None:
+            score, events = seen.gate_score, seen.events[: index + 1]
+            answer = sum(_tokens_of_call(call) for call in events[-1].calls if call["role"] == ANSWER_ROLE)
+    blended = {"blended_score": 100 * score, "blended_tokens": tokens_of(events), "answer_tokens": answer}
+    return {"fired": fired, **blended}
+
+
+def _recorded_fire_round(event: Event) -> int | None:
+    """Return the round after which a shadow gate would have stopped the run, from an event; None if it would not."""
+    stagnation = (event.update or {}).get("stagnation")
+    number = stagnation.get("at") if event.node == GATE_NODE and isinstance(stagnation, dict) else None
+    return number if isinstance(number, int) else None
+
+
+# Cost and degradation of beliefs: reorganisation (CGDP, H.4) and 'no evidence' artefacts (table 4).
+
+EXTRACTOR_ROLE = "extractor"
+
+
+def belief_fields(seen: StudyRun) -> FrameRow:
+    """Compute the cost of reorganising the belief of a run, and whether the belief has an artefact; see `StudyFrames`.
+
+    A reorganisation takes the calls of the role `extractor` after the first successful one: that one extracts facts, and
+    failed attempts before it do not count.
+    """
+    if seen.arm.memory not in BELIEFS:
+        return {}
+    calls, questions, before = list[Mapping[str, Any]](), list[str](), 0
+    for event in seen.events:
+        belief: Any = (event.update or {}).get("belief", {}) if event.node == MEMORY_NODE else {}
+        questions += belief.get("questions", ())
+        count = belief.get("reorganised", before)
+        if count > before:
+            extracting = [call for call in event.calls if call["role"] == EXTRACTOR_ROLE]
+            first = next((n for n, call in enumerate(extracting) if not call.get("failure")), len(extracting))
+            calls += extracting[first + 1 :]
+        before = count
+    return {
+        "reorganisations": seen.belief.reorganised,
+        "reorganisation_calls": len(calls),
+        "reorganisation_tokens": sum(map(_tokens_of_call, calls)),
+        "artefact": any(map(is_no_evidence, questions)) if seen.arm.memory == STRUCTURED else None,
+    }
+
+
+def _tokens_of_call(call: Mapping[str, Any]) -> int:
+    return int(call.get("input_tokens", 0)) + int(call.get("output_tokens", 0))
+
+
+# Replay of gate settings on recorded rounds: when each would have fired.
+
+WITH_CHANGE = "_d"
+"""End of the labels of settings that also check how much the belief changed."""
+
+
+def create_replay_gates() -> dict[str, Operator]:
+    """Create a gate operator for each of the settings to replay (`certigraph.nodes.gates.gate_grid`), by label."""
+    grid = {**gate_grid(), **{f"{label}{WITH_CHANGE}": spec for label, spec in gate_grid(MAX_CHANGE).items()}}
+    return {label: build_operator(spec, OPERATORS) for label, spec in grid.items()}
+
+
+def _replay_rows(seen: StudyRun, rounds: Sequence[FrameRow], gates: Mapping[str, Operator]) -> Iterator[FrameRow]:
+    natural = tokens_of(_natural_events(seen))
+    after_opening = natural - tokens_of(event for event in seen.events if event.node == "reset")
+    has_changes = any(r.change is not None for r in seen.rounds)  # only a belief has
+    chosen = {label: gate for label, gate in gates.items() if has_changes or not label.endswith(WITH_CHANGE)}
+    for setting, fired in run_blocking(_fire_rounds(chosen, seen)).items():
+        saved = after_opening - sum(row["tokens"] for row in rounds[:fired]) if fired else 0
+        yield {"setting": setting, "fired": fired, "saved": saved, "tokens": natural}
+
+
+async def _fire_rounds(gates: Mapping[str, Operator], seen: StudyRun) -> dict[str, int | None]:
+    return {name: await _fire_round(gate, seen) for name, gate in gates.items()}
+
+
+async def _fire_round(gate: Operator, seen: StudyRun) -> int | None:
+    stagnation, task = Stagnation(), seen.trajectory.header.task
+    for number in range(1, len(seen.rounds) + 1):
+        # the part of the state that a gate without a model reads
+        view = {"task": task, "rounds": seen.rounds[:number], "stagnation": stagnation}
+        stagnation = (await call_operator(gate, view, Runtime(context=Context())))["stagnation"]
+        if stagnation.stop:
+            return number
+    return None
+
 
 # Differences between arms, paired over tasks (CGDP, tables 8, 15, 16, 20 to 22).
 
@@ -75,15 +284,16 @@ def pairs_of(arms: Sequence[StudyArm]) -> Iterator[ArmPair]:
 
 
 def difference_table(episodes: pd.DataFrame, measures: Sequence[str] = ("score", "tokens")) -> pd.DataFrame:
-    """Compute the paired differences between arms: one row per pair of arms and measure, left minus right.
+    """Compute the paired differences between arms (CGDP, tables 8, 15, 16 and 20 to 22): one row per pair of arms and measure, left minus right.
 
     Differences are over the tasks that both arms have, in the unit of the measure. `low` and `high` bound the 95 % BCa
     bootstrap interval over tasks, `p` is from the paired t-test, and `p_holm` is adjusted by Holm's method over all
     pairs of the family in that measure. `detectable` is the smallest difference that the test finds with a power of
     0.8.
     """
-    arms = _arms_in(episodes)
-    rows = [line for measure in measures for line in _family_rows(episodes, list(pairs_of(arms)), measure)]
+    names = episodes[ARM_COLUMNS[1:]].drop_duplicates().itertuples(index=False, name=None)
+    pairs = list(pairs_of([StudyArm(*arm) for arm in names]))
+    rows = [line for measure in measures for line in _difference_rows(episodes, pairs, measure)]
     return pd.DataFrame(rows, columns=EFFECT_COLUMNS)
 
 
@@ -109,56 +319,38 @@ def _differences_by(episodes: pd.DataFrame, column: str) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*EFFECT_COLUMNS, column])
 
 
-def paired_difference(left: Mapping[str, Sequence[float]], right: Mapping[str, Sequence[float]]) -> Difference:
-    """Compute the paired difference left minus right over common tasks; `n` is 0 if there is no common task."""
-    common = left.keys() & right.keys()
-    return compute_difference("left", "right", left if common else {}, right if common else {})
-
-
 def values_by_task(rows: pd.DataFrame, column: str) -> dict[str, list[float]]:
     """Group the values of a column by task, one value per run."""
     return {str(task): values.astype(float).tolist() for task, values in rows.groupby("task", sort=False)[column]}
 
 
-def _add_adjusted_p(differences: Sequence[Difference]) -> list[Difference]:
-    """Add p-values adjusted by Holm's method to the differences of one family of tests."""
-    values = adjust_p_values([difference.p for difference in differences])
-    return [difference.model_copy(update={"p_adjusted": p}) for difference, p in zip(differences, values, strict=True)]
-
-
-def _family_rows(episodes: pd.DataFrame, pairs: Sequence[ArmPair], measure: str) -> Iterator[dict[str, object]]:
-    rows = {
-        name: values_by_task(family_pairs, measure) for name, family_pairs in episodes.groupby("method", sort=False)
-    }
+def _difference_rows(episodes: pd.DataFrame, pairs: Sequence[ArmPair], measure: str) -> Iterator[FrameRow]:
+    values = {str(name): values_by_task(rows, measure) for name, rows in episodes.groupby("method", sort=False)}
     for family in dict.fromkeys(pair.family for pair in pairs):
-        family_pairs = [pair for pair in pairs if pair.family == family]
-        differences = _add_adjusted_p(
-            [paired_difference(rows[pair.left.name], rows[pair.right.name]) for pair in family_pairs]
-        )
-        for pair, one in zip(family_pairs, differences, strict=True):
-            named = one.model_copy(update={"method": pair.left.name, "against": pair.right.name})
-            yield {"family": family, "measure": measure, **_difference_row(named)}
+        names = [(pair.left.name, pair.right.name) for pair in pairs if pair.family == family]
+        differences = _family_of_tests([(values[left], values[right]) for left, right in names])
+        for (left, right), found in zip(names, differences, strict=True):
+            named = found.model_copy(update={"method": left, "against": right})
+            plain = found.model_dump(include={"n", "low", "high", "p", "detectable"})
+            figures = {**plain, "difference": found.mean, "p_holm": found.p_adjusted, "words": named.words}
+            yield {"family": family, "measure": measure, "left": left, "right": right, **figures}
 
 
-def _difference_row(difference: Difference) -> dict[str, object]:
-    plain = difference.model_dump(include={"n", "low", "high", "p", "detectable"})
-    named = {"left": difference.method, "right": difference.against, "difference": difference.mean}
-    return {**named, **plain, "p_holm": difference.p_adjusted, "words": difference.words}
-
-
-def _arms_in(episodes: pd.DataFrame) -> list[StudyArm]:
-    lines = episodes[["harness", "memory", "gate", "variant"]].drop_duplicates().itertuples(index=False)
-    return [StudyArm(*map(str, line)) for line in lines]
+def _family_of_tests(pairs: Iterable[tuple[ScoresByTask, ScoresByTask]]) -> list[Difference]:
+    # Differences left minus right over common tasks, with p-values adjusted by Holm's method.
+    common = [(left, right) if left.keys() & right.keys() else ({}, {}) for left, right in pairs]
+    differences = [compute_difference("left", "right", left, right) for left, right in common]
+    adjusted = adjust_p_values([found.p for found in differences])
+    return [found.model_copy(update={"p_adjusted": p}) for found, p in zip(differences, adjusted, strict=True)]
 
 
 # The gate and its counterfactual (CGDP, tables 5, 16, 17 and 19, and the sweep of appendix G).
 
-ARM_KEYS = ["method", "harness", "memory", "variant"]
 PERCENT = 100
 
 
 def gate_table(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Compute, for every arm with a shadow gate, what the gate would have changed in score and tokens.
+    """Compute for every arm with a shadow gate (CGDP, tables 5, 16 and 19) what the gate would have changed in score and tokens.
 
     `natural` is the mean score without the gate, and `blended` that with the gate's answer where it fired. `fire` is
     the share of runs in which the gate fired; `mean_round` and `median_round` are the rounds after which it fired.
@@ -167,11 +359,11 @@ def gate_table(episodes: pd.DataFrame) -> pd.DataFrame:
     that the gate saves, net of its final answers; a loss is negative.
     """
     shadowed = episodes[episodes["gate"] == SHADOW]
-    return _gate_rows(shadowed, ARM_KEYS)
+    return _gate_rows(shadowed, ["method", "harness", "memory", "variant"])
 
 
 def gate_table_by_memory(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Compute what the gate would have changed, as in `gate_table`, for each memory condition, pooled over harnesses.
+    """Compute what the gate would have changed, as in `gate_table`, for each memory condition (CGDP, table 17), pooled.
 
     The runs of all harnesses on a task count as trials of this task.
     """
@@ -186,29 +378,16 @@ def fire_round_table(episodes: pd.DataFrame) -> pd.DataFrame:
     return counts.sort_values(["method", "fired"], kind="stable", ignore_index=True)
 
 
+REPLAY_KEYS = ["setting", "method"]
+
+
 def replay_table(replays: pd.DataFrame) -> pd.DataFrame:
-    """Summarise the replay of other gate settings: share of runs in which the gate would have fired, and mean round.
+    """Summarise the replay of other gate settings (the sweep of CGDP, appendix G): share of runs that fire, mean round.
 
     `saving` is the percentage of tokens saved. It is too high by the cost of the gate's final answers, which a replay
     does not know.
     """
-    plain = replays[~replays["setting"].str.endswith(WITH_CHANGE)]
-    lines = [
-        {"setting": setting, "method": method, "n": len(rows), **_replay_fields(rows)}
-        for (setting, method), rows in plain.groupby(["setting", "method"], sort=False)
-    ]
-    return pd.DataFrame(lines, columns=["setting", "method", "n", *REPLAY_FIGURES])
-
-
-REPLAY_FIGURES = ("fire", "mean_round", "saving")
-
-
-def _replay_fields(rows: pd.DataFrame) -> dict[str, object]:
-    return {
-        "fire": float(rows["fired"].notna().mean()),
-        "mean_round": _mean(rows["fired"]),
-        "saving": PERCENT * float(rows["saved"].sum()) / max(float(rows["tokens"].sum()), 1.0),
-    }
+    return _replay_figures(replays[~replays["setting"].str.endswith(WITH_CHANGE)]).reset_index()
 
 
 def state_difference_table(replays: pd.DataFrame) -> pd.DataFrame:
@@ -219,17 +398,24 @@ def state_difference_table(replays: pd.DataFrame) -> pd.DataFrame:
     out.
     """
     checked = replays[replays["setting"].str.endswith(WITH_CHANGE)]
-    plain = replays.set_index(["setting", "method", "run"])
-    lines = []
-    for (setting, method), rows in checked.groupby(["setting", "method"], sort=False):
-        label = str(setting).removesuffix(WITH_CHANGE)
-        paired = plain.loc[[(label, method, run) for run in rows["run"]]]
-        same = paired["fired"].fillna(0).to_numpy() == rows["fired"].fillna(0).to_numpy()
-        changed = {f"{name}_changed": value for name, value in _replay_fields(rows).items()}
-        figures = {"n": len(rows), "same": float(same.mean()), **_replay_fields(paired), **changed}
-        lines.append({"setting": label, "method": method, **figures})
-    changed_figures = (f"{name}_changed" for name in REPLAY_FIGURES)
-    return pd.DataFrame(lines, columns=["setting", "method", "n", "same", *REPLAY_FIGURES, *changed_figures])
+    checked = checked.assign(setting=checked["setting"].str.removesuffix(WITH_CHANGE))
+    plain = checked[[*REPLAY_KEYS, "run"]].merge(replays, on=[*REPLAY_KEYS, "run"], how="left")
+    is_same = checked["fired"].fillna(0).to_numpy() == plain["fired"].fillna(0).to_numpy()
+    same = plain.assign(same=is_same).groupby(REPLAY_KEYS, sort=False)["same"].mean().astype(float)
+    figures, changed = _replay_figures(plain), _replay_figures(checked).drop(columns="n").add_suffix("_changed")
+    figures.insert(1, "same", same)
+    return figures.join(changed).reset_index()
+
+
+def _replay_figures(replays: pd.DataFrame) -> pd.DataFrame:
+    groups = replays.groupby(REPLAY_KEYS, sort=False)
+    sums = groups.agg(n=("run", "size"), fired=("fired", "count"), saved=("saved", "sum"), tokens=("tokens", "sum"))
+    figures = {
+        "fire": sums["fired"] / sums["n"],
+        "mean_round": groups["fired"].mean(),
+        "saving": PERCENT * sums["saved"] / sums["tokens"].clip(lower=1),
+    }
+    return sums[["n"]].assign(**{name: values.astype(float) for name, values in figures.items()})
 
 
 def saving_of(rows: pd.DataFrame) -> tuple[float, float | None, float | None]:
@@ -244,55 +430,39 @@ def saving_of(rows: pd.DataFrame) -> tuple[float, float | None, float | None]:
 
 
 def _gate_rows(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    groups = [(names, group) for names, group in rows.groupby(list(by), sort=False)]
-    changes = _add_adjusted_p(
-        [paired_difference(values_by_task(g, "blended_score"), values_by_task(g, "score")) for _, g in groups]
-    )
+    groups = list(rows.groupby(list(by), sort=False))
+    changes = _family_of_tests((values_by_task(g, "blended_score"), values_by_task(g, "score")) for _, g in groups)
     lines = [
-        {**dict(zip(by, names, strict=True)), **_fire_fields(group), **_change_fields(change, group)}
+        {**dict(zip(by, names, strict=True)), **_fire_figures(group), **_change_figures(change, group)}
         for (names, group), change in zip(groups, changes, strict=True)
     ]
-    return pd.DataFrame(lines, columns=[*by, *GATING_FIGURES])
+    return pd.DataFrame(lines, columns=[*by, *GATE_FIGURES])
 
 
-def _fire_fields(rows: pd.DataFrame) -> dict[str, object]:
-    fired = share_interval(rows, rows["fired"].notna())
-    return {
-        "n": len(rows),
-        "fire": fired.value,
-        "fire_low": fired.low,
-        "fire_high": fired.high,
-        "mean_round": _mean(rows["fired"]),
-        "median_round": _mean(rows["fired"], lambda known: float(known.median())),
-    }
+def _fire_figures(rows: pd.DataFrame) -> FrameRow:
+    fired, rounds = share_interval(rows, rows["fired"].notna()), rows["fired"].dropna().astype(float)
+    means = {"mean_round": rounds.mean(), "median_round": rounds.median()}
+    return {"n": len(rows), "fire": fired.value, "fire_low": fired.low, "fire_high": fired.high, **means}
 
 
-def _change_fields(change: Difference, rows: pd.DataFrame) -> dict[str, object]:
-    differences = (rows["blended_score"] - rows["score"]).tolist()
+def _change_figures(change: Difference, rows: pd.DataFrame) -> FrameRow:
     saving, low, high = saving_of(rows)
     return {
-        "natural": float(rows["score"].mean()),
-        "blended": float(rows["blended_score"].mean()),
+        "natural": rows["score"].mean(),
+        "blended": rows["blended_score"].mean(),
         "change": change.mean,
         "change_low": change.low,
         "change_high": change.high,
         "p": change.p,
         "p_holm": change.p_adjusted,
-        "spread": stdev(differences) if len(differences) > 1 else None,
+        "spread": (rows["blended_score"] - rows["score"]).std(),
         "saving": saving,
         "saving_low": low,
         "saving_high": high,
     }
 
 
-def _mean(values: "pd.Series[int]", statistic: Callable[["pd.Series[int]"], float] | None = None) -> float | None:
-    known = values.dropna()
-    if known.empty:
-        return None
-    return statistic(known) if statistic else float(known.mean())
-
-
-GATING_FIGURES = (
+GATE_FIGURES = (
     *("n", "fire", "fire_low", "fire_high", "mean_round", "median_round", "natural", "blended"),
     *("change", "change_low", "change_high", "p", "p_holm", "spread", "saving", "saving_low", "saving_high"),
 )
@@ -300,56 +470,40 @@ GATING_FIGURES = (
 
 # Quality against tokens, and the Pareto frontier of the conditions of each harness (CGDP, figure 2).
 
-PARETO_COLUMNS = ["harness", "variant", "memory", "gate", "n", "tokens", "score", "frontier"]
-
-
-class ParetoPoint(NamedTuple):
-    """Mean tokens and mean score (0 to 100) per run of a memory condition."""
-
-    tokens: float
-    score: float
-
 
 def pareto_table(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Compute mean score and tokens of every memory condition without the gate (`gate` off) and with it (on).
+    """Compute mean score and tokens of every memory condition without the gate (`gate` off) and with it (CGDP, figure 2).
 
     Runs with a shadow gate give both rows; the row with the gate has the scores and tokens with the gate's answer. The
-    column `frontier` marks the Pareto frontier: conditions that no other condition of the same harness, variant and
-    gate dominates in score and tokens.
+    column `frontier` marks the Pareto frontier of each harness, variant and gate: no other condition is at least as good
+    in score and tokens, and better in one of them.
     """
-    table = pd.DataFrame(list(_pareto_rows(episodes)), columns=PARETO_COLUMNS[:-1])
-    best: set[object] = set()
-    for _, rows in table.groupby(["harness", "variant", "gate"], sort=False):
-        points = [ParetoPoint(tokens, score) for tokens, score in zip(rows["tokens"], rows["score"], strict=True)]
-        best |= {index for index, optimal in zip(rows.index, frontier_flags(points), strict=True) if optimal}
-    return table.assign(frontier=[index in best for index in table.index])
+    columns = ["harness", "variant", "memory", "gate", "n", "tokens", "score"]
+    table = pd.DataFrame(list(_pareto_rows(episodes)), columns=columns)
+    best = [
+        index
+        for _, rows in table.groupby(["harness", "variant", "gate"], sort=False)
+        for index, row in rows.iterrows()
+        if not _is_dominated(row, rows)
+    ]
+    return table.assign(frontier=table.index.isin(best))
 
 
-def frontier_flags(points: Sequence[ParetoPoint]) -> list[bool]:
-    """Return, for each point, whether it is on the Pareto frontier.
-
-    A point is not on the frontier if another point is at least as good in score and tokens, and better in one of them.
-    """
-    return [not any(_dominates(other, point) for other in points) for point in points]
-
-
-def _dominates(one: ParetoPoint, other: ParetoPoint) -> bool:
-    return one.score >= other.score and one.tokens <= other.tokens and one != other
+def _is_dominated(row: "pd.Series[Any]", rows: pd.DataFrame) -> bool:
+    as_good = (rows["score"] >= row["score"]) & (rows["tokens"] <= row["tokens"])
+    better = (rows["score"] > row["score"]) | (rows["tokens"] < row["tokens"])
+    return bool((as_good & better).any())
 
 
 def _pareto_rows(episodes: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     by = ["harness", "variant", "memory", "gate"]
-    for (harness, variant, memory, gate), rows in episodes.groupby(by, sort=False):
-        natural = (len(rows), float(rows["tokens"].mean()), float(rows["score"].mean()))
-        yield harness, variant, memory, ON if gate == ON else OFF, *natural
+    for (*condition, gate), rows in episodes.groupby(by, sort=False):
+        yield *condition, ON if gate == ON else OFF, len(rows), float(rows["tokens"].mean()), rows["score"].mean()
         if gate == SHADOW:
-            blended = (len(rows), float(rows["blended_tokens"].mean()), float(rows["blended_score"].mean()))
-            yield harness, variant, memory, ON, *blended
+            yield *condition, ON, len(rows), float(rows["blended_tokens"].mean()), rows["blended_score"].mean()
 
 
 # All tables by name; each is written as CSV under its name.
-
-ARM_COLUMNS = ["method", "harness", "memory", "gate", "variant"]
 
 THOUSAND = 1_000
 

@@ -13,8 +13,13 @@ import pandas as pd
 from golden.normalise import ROOT, line
 from golden.tables import csv_lines, untimed
 
-from certigraph.evaluation.analyses.cgdp_frames import EPISODE_COLUMNS, REPLAY_COLUMNS, ROUND_COLUMNS, StudyFrames
-from certigraph.evaluation.analyses.cgdp_tables import tables_of
+from certigraph.evaluation.analyses.cgdp_tables import (
+    EPISODE_COLUMNS,
+    REPLAY_COLUMNS,
+    ROUND_COLUMNS,
+    StudyFrames,
+    tables_of,
+)
 from certigraph.evaluation.analyses.rewards import RatedPair, predictor_lines
 from certigraph.evaluation.analyses.tdp import slope_table, total_table
 from certigraph.evaluation.comparison import ComparisonOutline

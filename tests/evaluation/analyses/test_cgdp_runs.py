@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.analyses import cgdp_runs as rules
-from certigraph.evaluation.analyses.cgdp_runs import GAPS, GoldSupport, StudyArm, StudyRun, is_no_evidence
+from certigraph.evaluation.analyses import cgdp_rubric as rules
+from certigraph.evaluation.analyses.cgdp_rubric import GAPS, GoldSupport, StudyArm, StudyRun, is_no_evidence
 from certigraph.state.records import Observation, Scores, Task, Usage
 from certigraph.state.run import Belief, BelievedFact, Turn, finish, round_of, search
 from certigraph.state.trajectory import Footer, Header, Trajectory
