@@ -1,7 +1,7 @@
 """Judgement of the runs of the CGDP study: the gaps G1 to G7 that a run shows, and scores by a rubric.
 
-A run belongs to an arm: a combination of a harness (search agent), a memory condition, a gate and a variant of settings.
-Gaps are kinds of failure that the CGDP paper names. By a rubric (CGDP section 6.1) a judge grades the answers of runs
+A run belongs to an arm: a combination of harness (search agent), memory condition, gate and variant of settings. Gaps
+are kinds of failure that the CGDP paper names. By a rubric (CGDP section 6.1) a judge grades the answers of runs
 and of their gates. The judgements are lines of a file in the study's folder; no answer is judged twice.
 """
 
@@ -20,6 +20,7 @@ from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits
 from certigraph.adapters.retrieval.bm25 import terms, title_keys, words
 from certigraph.evaluation.compare import ComparisonJob
 from certigraph.evaluation.comparison import ComparedMethod, ComparisonPlan, finished_cells
+from certigraph.evaluation.frame_rows import MEMORY_NODE, FrameRow
 from certigraph.evaluation.judges import (
     MAX_SCORE,
     JudgeCase,
@@ -78,40 +79,28 @@ def is_arm(method: ComparedMethod) -> bool:
 
 def arm_of(method: ComparedMethod) -> StudyArm:
     """Convert a method back to its arm; the variant is read from the method's name, the rest from its operators."""
-    memory, gate = (_operator_name(method, slot) for slot in ("memory", "gate"))
+    memory, gate = (Spec.model_validate(method.operators[slot]).name for slot in ("memory", "gate"))
     known = {"no_gate": OFF, "shadow": SHADOW}
     return StudyArm(method.graph, memory, known.get(gate, ON), method.name.partition(" ")[2])
-
-
-def _operator_name(method: ComparedMethod, slot: str) -> str:
-    return Spec.model_validate(method.operators[slot]).name
 
 
 # Finished runs of a study, read one at a time.
 
 
-class GoldSupport(NamedTuple):
-    """Gold data of a question: titles of the supporting passages by id, and whether the corpus has an answer.
-
-    `support` is empty if the benchmark has no gold passages.
-    """
-
-    support: Mapping[str, str]
-    answerable: bool = True
-
-
 class StudyRun(NamedTuple):
-    """A finished run of the study. `state` is the graph's final state, and `truth` the gold data of the question.
+    """A finished run of the study. `state` is the graph's final state.
 
-    `judge` is a function that scores an answer to the question, 0 to 1. `judged` has the scores of the run's answers by
-    a rubric, 0 to 1; None: the benchmark scores them.
+    `support` has the titles of the passages that support the answer, by id; it is empty if the benchmark has no gold
+    passages. `answerable` is whether the corpus has an answer. `judge` is a function that scores an answer to the
+    question, 0 to 1. `judged` has the scores of the run's answers by a rubric, 0 to 1; None: the benchmark scores them.
     """
 
     arm: StudyArm
     trial: int
     trajectory: Trajectory
     state: Any
-    truth: GoldSupport
+    support: Mapping[str, str]
+    answerable: bool
     limits: Limits
     judge: Callable[[str], float]
     judged: Mapping[str, float] | None = None
@@ -120,6 +109,11 @@ class StudyRun(NamedTuple):
     def run(self) -> str:
         """The run's id."""
         return self.trajectory.header.run_id
+
+    @property
+    def task(self) -> Task:
+        """The question with its id and benchmark."""
+        return self.trajectory.header.task
 
     @property
     def events(self) -> Sequence[Event]:
@@ -211,13 +205,13 @@ def read_study_runs(
     for cell, trajectory in finished_cells(select_arms(plan), folder):
         task = trajectory.header.task
         gold = live.gold(task)
-        support = {hop.passage.id: hop.passage.title for hop in gold.hops}
         seen = StudyRun(
             arm=arm_of(cell.method),
             trial=cell.trial,
             trajectory=trajectory,
             state=trajectory.state(),
-            truth=GoldSupport(support, bool(getattr(gold, "answerable", True))),
+            support={hop.passage.id: hop.passage.title for hop in gold.hops},
+            answerable=bool(getattr(gold, "answerable", True)),
             limits=plan.limits,
             judge=lambda answer, task=task: live.score_answer(task, answer).value,  # type: ignore[misc]
             judged=None if judged is None else judged.get(trajectory.header.run_id, {}),
@@ -229,24 +223,18 @@ def read_study_runs(
 # Phrases that say that nothing is known, in the open questions of a belief and in abstentions.
 
 NO_EVIDENCE_PHRASES = (
-    "no evidence",
-    "no information",
-    "no relevant",
-    "no mention",
-    "no data",
-    "no answer",
-    "not found",
-    "not mentioned",
-    "not provided",
-    "not specified",
-    "not stated",
-    "not available",
-    "not enough information",
-    "insufficient",
-    "unanswerable",
-    "cannot be answered",
-    "cannot be determined",
-    "could not be determined",
+    *(
+        "no evidence",
+        "no information",
+        "no relevant",
+        "no mention",
+        "no data",
+        "no answer",
+        "not found",
+        "not mentioned",
+    ),
+    *("not provided", "not specified", "not stated", "not available", "not enough information", "insufficient"),
+    *("unanswerable", "cannot be answered", "cannot be determined", "could not be determined"),
 )
 """Phrases that say that nothing is known, matched as complete words in lower case. The list is certigraph's, not the
 CGDP paper's."""
@@ -261,6 +249,44 @@ def is_no_evidence(text: str) -> bool:
     """Return whether a text, which should be a question or an answer, only says that nothing is known."""
     plain = " ".join(text.lower().split())
     return plain.strip(" .?!-") in EMPTY_ANSWERS or _PHRASES.search(plain) is not None
+
+
+# Cost and degradation of beliefs: reorganisation (CGDP, H.4) and 'no evidence' artefacts (table 4).
+
+EXTRACTOR_ROLE = "extractor"
+
+
+def belief_fields(seen: StudyRun) -> FrameRow:
+    """Compute what reorganising the belief of a run took, and whether the belief has an artefact (CGDP, H.4, table 4).
+
+    `reorganisations` counts how often a model reorganised the belief. `artefact`: an open question of the belief only
+    says that nothing is known. Both are missing for memory conditions that cannot have them. A reorganisation takes the
+    calls of the role `extractor` after the first successful one, which extracts facts; failed attempts before it do not
+    count.
+    """
+    if seen.arm.memory not in BELIEFS:
+        return {}
+    calls, questions, before = list[Mapping[str, Any]](), list[str](), 0
+    for event in seen.events:
+        belief: Any = (event.update or {}).get("belief", {}) if event.node == MEMORY_NODE else {}
+        questions += belief.get("questions", ())
+        count = belief.get("reorganised", before)
+        if count > before:
+            extracting = [call for call in event.calls if call["role"] == EXTRACTOR_ROLE]
+            first = next((n for n, call in enumerate(extracting) if not call.get("failure")), len(extracting))
+            calls += extracting[first + 1 :]
+        before = count
+    return {
+        "reorganisations": seen.belief.reorganised,
+        "reorganisation_calls": len(calls),
+        "reorganisation_tokens": sum(map(tokens_of_call, calls)),
+        "artefact": any(map(is_no_evidence, questions)) if seen.arm.memory == STRUCTURED else None,
+    }
+
+
+def tokens_of_call(call: Mapping[str, Any]) -> int:
+    """Return the prompt and output tokens of a model call as an event records it."""
+    return int(call.get("input_tokens", 0)) + int(call.get("output_tokens", 0))
 
 
 # The rules that decide whether a run shows a gap of its harness; GAPS has their definitions. A rule returns True or
@@ -293,17 +319,17 @@ stagnation (CGDP, A.2)."""
 
 def has_lost_evidence(seen: StudyRun) -> bool | None:
     """Decide whether a run shows gap G1, "evidence not persisted"; None if the gold data does not allow a decision."""
-    if not seen.truth.support:
+    if not seen.support:
         return None
     early = _search_turns(seen)[: _early_rounds(len(seen.rounds))]
-    retrieved = {source for turn in early for source in turn.sources} & seen.truth.support.keys()
+    retrieved = {source for turn in early for source in turn.sources} & seen.support.keys()
     context = f" {' '.join(words(_final_context(seen)))} "
-    return _is_wrong(seen) and not all(_mentions(context, seen.truth.support[source]) for source in retrieved)
+    return _is_wrong(seen) and not all(_mentions(context, seen.support[source]) for source in retrieved)
 
 
 def has_displaced_goal(seen: StudyRun) -> bool | None:
     """Decide whether a run shows gap G2, "goal displacement"; None if the gold data does not allow a decision."""
-    if not seen.truth.support:
+    if not seen.support:
         return None
     if not _is_wrong(seen) or len(seen.rounds) < MIN_LATE_ROUNDS:
         return False
@@ -314,7 +340,7 @@ def has_displaced_goal(seen: StudyRun) -> bool | None:
 
 def is_parametric(seen: StudyRun) -> bool | None:
     """Decide whether a run shows gap G3, "parametric dominance": the answer is not based on retrieved text."""
-    own = set(terms(seen.answer)) - set(terms(seen.trajectory.header.task.goal))
+    own = set(terms(seen.answer)) - set(terms(seen.task.goal))
     if not own or is_no_evidence(seen.answer):
         return False
     retrieved = {word for turn in _search_turns(seen) for word in terms(turn.observation)}
@@ -337,7 +363,7 @@ def is_stagnant(seen: StudyRun) -> bool | None:
 
 def is_misaligned(seen: StudyRun) -> bool | None:
     """Decide whether a run shows gap G7, "evidence-action misalignment"; None if the question has an answer."""
-    return None if seen.truth.answerable else _is_wrong(seen)
+    return None if seen.answerable else _is_wrong(seen)
 
 
 def _is_wrong(seen: StudyRun) -> bool:
@@ -370,13 +396,13 @@ def _goal_overlap(seen: StudyRun, index: int) -> float:
     """Compute the share of an action's content words that occur in the question or in gold passages found before."""
     action_terms, turns = set(terms(seen.rounds[index].action)), _search_turns(seen)[:index]
     lines = [line for turn in turns for line in _gold_lines(turn, seen)]
-    known = {word for text in (seen.trajectory.header.task.goal, *lines) for word in terms(text)}
+    known = {word for text in (seen.task.goal, *lines) for word in terms(text)}
     return len(action_terms & known) / len(action_terms) if action_terms else 0.0
 
 
 def _gold_lines(turn: Turn, seen: StudyRun) -> list[str]:
     listed = lines_with_sources(turn.observation, turn.sources) or ()
-    return [line for source, line in listed if source in seen.truth.support]
+    return [line for source, line in listed if source in seen.support]
 
 
 # The gaps G1 to G7 of a search harness (CGDP, appendix A.2 and table 7). The paper defines G4 and G5/6; the other
@@ -491,8 +517,13 @@ def choose_rubric(folder: Path, choice: RubricChoice | None) -> RubricChoice:
         Fault: the file with the choice cannot be read.
     """
     path = folder / CHOICE
-    if choice is None:
-        return _read_choice(path) if path.is_file() else RubricChoice()
+    if choice is None and path.is_file():
+        try:
+            return RubricChoice.model_validate_json(read_bytes(path, MAX_SETTINGS_BYTES))
+        except ValidationError as error:
+            fix = "name the rubric: --rubric cgdp, or --rubric own"
+            raise Fault("data", f"{path}: no rubric in it ({error.errors()[0]['msg']}): {fix}") from error
+    choice = choice or RubricChoice()
     if not choice.is_own:
         rubric_by_name(choice.rubric)
     if not choice.is_own or path.is_file():
@@ -500,14 +531,6 @@ def choose_rubric(folder: Path, choice: RubricChoice | None) -> RubricChoice:
         with replace_file(path) as draft:
             draft.write_text(choice.model_dump_json() + "\n", encoding="utf-8")
     return choice
-
-
-def _read_choice(path: Path) -> RubricChoice:
-    try:
-        return RubricChoice.model_validate_json(read_bytes(path, MAX_SETTINGS_BYTES))
-    except ValidationError as error:
-        fix = "name the rubric: --rubric cgdp, or --rubric own"
-        raise Fault("data", f"{path}: no rubric in it ({error.errors()[0]['msg']}): {fix}") from error
 
 
 def score_study(
@@ -537,7 +560,7 @@ def score_study(
         return None
     context = choice.context(study.context)
     check_model_available(context.roles.get("judge", context.model))
-    cases = list(cases_of_study(read_study_runs(study.plan, folder, benchmark), benchmark))
+    cases = list(_cases_to_judge(read_study_runs(study.plan, folder, benchmark), benchmark))
     bounded = context.model_copy(update={"budget": _budget_of(len(cases), context.budget)})
     with judging_progress(len(cases), silent=silent) as listener:
         rubric = rubric_by_name(choice.rubric)
@@ -564,13 +587,9 @@ def read_scores(study: ComparisonJob, folder: Path, benchmark: Benchmark, choice
     return StudyScores(choice.rubric, name, scores, left)
 
 
-def cases_of_study(runs: Iterable[StudyRun], benchmark: Benchmark) -> Iterator[JudgeCase]:
-    """Yield the answers of a study to judge: those of the runs, and those at which a shadow gate would have stopped."""
+def _cases_to_judge(runs: Iterable[StudyRun], benchmark: Any) -> Iterator[JudgeCase]:
+    # The answers of the runs, and those at which a shadow gate would have stopped them.
     for seen in runs:
-        task = seen.trajectory.header.task
+        references = tuple(text for text in benchmark.gold(seen.task).answers if text.strip()) or (NO_ANSWER_EXISTS,)
         for answer in seen.answers:
-            yield JudgeCase(seen.run, seen.arm.name, task, seen.trial, _references_of(benchmark, task), answer)
-
-
-def _references_of(benchmark: Any, task: Task) -> Sequence[str]:
-    return tuple(text for text in benchmark.gold(task).answers if text.strip()) or (NO_ANSWER_EXISTS,)
+            yield JudgeCase(seen.run, seen.arm.name, seen.task, seen.trial, references, answer)
