@@ -312,7 +312,7 @@ def format_page(
 ) -> str:
     """Format the HTML page of the study. It loads no other files and has no scripts; text from runs is escaped.
 
-    `tables` and `drawings` (figures) are by name, and `done` is the number of finished runs. `notes` say who scored, and
+    `tables` and `drawings` (figures) are by name, `done` is the number of finished runs. `notes` say who scored, and
     what limits the meaning of the figures; empty ones are left out.
     """
     runs = sum(map(is_arm, plan.methods)) * len(plan.tasks) * plan.trials
