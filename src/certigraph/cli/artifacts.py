@@ -50,6 +50,10 @@ def figures_command(
     print_figures(draw_figures(folders, out, data=data, with_accidental=with_accidental), kept=with_accidental)
 
 
+MAX_READERS = 3
+"""Maximum number of processes that read trajectories; more would take over 1 GB of memory together."""
+
+
 def anatomy_command(
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders with runs, at any depth.")],
     out: Annotated[Path, typer.Option(help="Folder for the page, figures, CSV and Parquet.")] = Path("anatomy"),
@@ -62,9 +66,8 @@ def anatomy_command(
     runs = find_runs(folders)
     with_score = select_scored(runs)
     without_score = len(runs.runs) - len(with_score.runs)
-    print_anatomy(
-        write_anatomy(read_frames(with_score, workers=os.cpu_count() or 1), out), out, runs.unbegun, without_score
-    )
+    frames = read_frames(with_score, workers=min(os.cpu_count() or 1, MAX_READERS))
+    print_anatomy(write_anatomy(frames, out), out, runs.unbegun, without_score)
 
 
 def export_command(
