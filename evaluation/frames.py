@@ -1,242 +1,33 @@
 """Recorded runs as pandas data frames, and episodes as score curves.
 
-`find_runs` finds the runs below folders, `read_recorded_runs` reads them, and `frames_of` builds the four data frames
-that every analysis is computed from. `read_traces` reads episodes as score curves.
+This is the one reader of trajectories for analyses: `find_runs` finds the runs below folders, and `read_frames` builds
+the data frames from which analyses, comparisons, exports, figures and pages are computed. `read_traces` reads episodes
+as score curves.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import nan
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import groupby, islice
+from multiprocessing import get_context
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 from pydantic import Field
 
-from certigraph.adapters.scienceworld.splits import FAMILIES
+from certigraph.evaluation.frame_rows import MAX_SCORE, FrameRow, FrameRows, RecordedRun, frame_rows_of, step_rows
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.slots import Spec
 from certigraph.runtime.files import find_trajectories, translate_trajectory_errors
-from certigraph.runtime.progress import PlainRecord, PlanHistory, StepCost, count_steps, fold_graphs, is_return, kind_of
 from certigraph.runtime.registry import GRAPHS, graph_module
 from certigraph.runtime.result import is_user_question
-from certigraph.state.records import FAULT_ENDINGS, GOAL, Fault, Record, Task
-from certigraph.state.trajectory import (
-    Event,
-    Header,
-    Trajectory,
-    parse_line,
-    read_header_line,
-    read_trajectory,
-    state_type,
-    total_usage,
-)
-
-# Horizon of a task, which is known before any run (SDP, section 4.1).
-
-GROUP_HORIZONS = {"short": 1.0, "medium": 2.0, "long": 3.0}
-"""Horizon of the three groups into which the SwiftSage paper divides ScienceWorld tasks by length of the gold paths."""
-
-
-class Horizon(NamedTuple):
-    """Length of a task, by which tasks are ordered, and the label of this length, as in `7 days`."""
-
-    length: float
-    name: str
-
-
-UNKNOWN_HORIZON = Horizon(nan, "unknown")
-
-
-def horizon_of(task: Task, planned: int | None) -> Horizon:
-    """Compute the horizon (length) of a task from its constants; if they have none, from the number of predicates.
-
-    `planned` is the number of predicates in the plan of a run; None if its graph has no predicates.
-    """
-    measure = HORIZON_FUNCTIONS.get(task.benchmark.partition(":")[0], _unknown_horizon)
-    try:
-        horizon = measure(task)
-    except (KeyError, TypeError, ValueError):  # tasks of a user may lack the constants
-        horizon = UNKNOWN_HORIZON
-    return Horizon(planned, f"{planned} planned") if horizon is UNKNOWN_HORIZON and planned else horizon
-
-
-def _days_horizon(task: Task) -> Horizon:
-    days = float(str(task.constants["days"]))
-    return Horizon(days, f"{days:g} days")
-
-
-def _blocks_horizon(task: Task) -> Horizon:
-    blocks = task.constants["blocks"]
-    count = len(blocks) if isinstance(blocks, (list, tuple)) else int(str(blocks))
-    return Horizon(count, f"{count} blocks")
-
-
-def _gold_path_horizon(task: Task) -> Horizon:
-    group = FAMILIES[str(task.constants["task"])].group
-    return Horizon(GROUP_HORIZONS[group], f"{group} gold path")
-
-
-def _unknown_horizon(task: Task) -> Horizon:
-    return UNKNOWN_HORIZON
-
-
-HORIZON_FUNCTIONS: dict[str, Callable[[Task], Horizon]] = {
-    "travelplanner": _days_horizon,
-    "blocksworld": _blocks_horizon,
-    "scienceworld": _gold_path_horizon,
-}
-
-
-# Rows of one run: one for the run, and one for each attempt, predicate and node.
-
-EVIDENCE_PART = "evidence_found"
-"""Name of the part of a question's score that says whether the run found the evidence."""
-
-FrameRow = dict[str, Any]
-"""Row of a data frame: the value of each column."""
-
-
-class RecordedRun(NamedTuple):
-    """A recorded run with the name of its method, its task, and the number of the trial, from 0."""
-
-    method: str
-    task: str
-    trial: int
-    trajectory: Trajectory
-
-
-class RunRows(NamedTuple):
-    """Rows that one run adds to each of the four data frames."""
-
-    run: FrameRow
-    attempts: list[FrameRow]
-    predicates: list[FrameRow]
-    nodes: list[FrameRow]
-
-
-def frame_rows_of(recorded: RecordedRun) -> RunRows:
-    """Build the rows of one run. Raises Fault if the trajectory has contents that its graph cannot have written."""
-    with translate_trajectory_errors(recorded.trajectory.header.run_id):
-        return _build_rows(recorded)
-
-
-def _build_rows(recorded: RecordedRun) -> RunRows:
-    header, folds = recorded.trajectory.header, fold_graphs(recorded.trajectory.events)
-    predicated = "certificates" in state_type(header.graph).__annotations__ or any(f.plan for f in folds)
-    key = {
-        "method": recorded.method,
-        "benchmark": header.task.benchmark,
-        "task": recorded.task,
-        "trial": recorded.trial,
-        "run": header.run_id,
-    }
-    predicates = list(_predicate_rows(folds, recorded.trajectory.ending)) if predicated else []
-    progress = _progress_columns(folds, predicates) if predicated else {}
-    run = {**key, **_run_row(recorded.trajectory, progress.get("planned"))}
-    return RunRows(
-        run={**run, "steps": sum(f.steps for f in folds), **progress},
-        attempts=[{**key, **row} for folded in folds for row in _attempt_rows(folded)],
-        predicates=[{**key, **row} for row in predicates],
-        nodes=[{**key, **row} for row in _node_rows(recorded.trajectory)],
-    )
-
-
-def _run_row(trajectory: Trajectory, planned: int | None) -> FrameRow:
-    header, usage, horizon = trajectory.header, trajectory.usage, horizon_of(trajectory.header.task, planned)
-    scores = trajectory.footer.scores if trajectory.footer else None
-    value = scores.value if scores else 0.0
-    evidence_found = scores.parts.get(EVIDENCE_PART) if scores else None
-    return {
-        "graph": header.graph,
-        "model": str(header.context.get("model", "")),
-        "ending": trajectory.ending,
-        "score": value,
-        "solved": value >= 1,
-        "evidence_found": nan if evidence_found is None else evidence_found,
-        "horizon": horizon.length,
-        "horizon_name": horizon.name,
-        "calls": usage.calls,
-        "tokens": usage.input_tokens + usage.output_tokens,
-        "seconds": usage.seconds,
-    }
-
-
-def _progress_columns(folds: Sequence[PlanHistory], predicates: list[FrameRow]) -> FrameRow:
-    # Columns that only runs with predicates have.
-    statuses = Counter(row["status"] for row in predicates)
-    certificates = [certificate for folded in folds for certificate in folded.certificates if not certificate.forced]
-    moves = [certificate for certificate in certificates if not certificate.returns]
-    exhaustion = next((folded.exhaustion for folded in folds if folded.exhaustion), None)
-    return {
-        "certified": statuses["certified"],
-        "forced": statuses["forced"],
-        "planned": statuses["certified"] + statuses["forced"] + statuses["open"],
-        "replans": sum(folded.replans for folded in folds),
-        "attempts": sum(len(folded.attempts) for folded in folds),
-        "certificates": len(certificates),
-        "cascades": sum(len(certificate.targets) > 1 for certificate in moves),
-        "returns": len(certificates) - len(moves),
-        "first_exhaustion": exhaustion.head if exhaustion else None,
-        "planned_then": exhaustion.planned if exhaustion else None,
-    }
-
-
-def _attempt_rows(folded: PlanHistory) -> Iterator[FrameRow]:
-    for attempt in folded.attempts:
-        yield {
-            "position": attempt.position,
-            "kind": kind_of(attempt.target),
-            "number": attempt.number,
-            "depth": attempt.depth,
-            "certified": attempt.certified,
-            "step": attempt.step,
-        }
-
-
-def _predicate_rows(folds: Sequence[PlanHistory], ending: str) -> Iterator[FrameRow]:
-    # A run stops at one target: the open one of the sub-task that was started last.
-    last = next((folded for folded in reversed(folds) if folded.head < len(folded.plan)), None)
-    for folded in folds:
-        yield from _graph_predicate_rows(folded, ending if folded is last else GOAL)
-
-
-def _graph_predicate_rows(folded: PlanHistory, ending: str) -> Iterator[FrameRow]:
-    valid = folded.valid_indices()
-    for index, certificate in enumerate(folded.certificates):
-        depth, position = len(certificate.targets), certificate.record["position"]
-        status = certificate.status(valid=index in valid)
-        share = [amount / depth for amount in certificate.cost]
-        for nth, target in enumerate(certificate.targets):
-            spent = dict(zip(StepCost._fields, share, strict=True))
-            rejected = certificate.rejected if nth == 0 else 0
-            state = "undone" if (index, nth) in folded.invalidated else status
-            more = {"status": state, "leads": nth == 0, "depth": depth, "rejected": rejected, **spent}
-            yield {**_predicate_columns(target, position + nth, len(folded.plan)), **more}
-    for position, target in enumerate(folded.plan[folded.head :], folded.head):
-        stopped = position == folded.head and ending != GOAL
-        rejected = sum(t.target == target for t in folded.open_attempts()) if position == folded.head else 0
-        status = "return" if is_return(target) else "open"
-        more = {"status": status, "leads": False, "rejected": rejected, "stopped": stopped}
-        yield {**_predicate_columns(target, position, len(folded.plan)), **more}
-
-
-def _predicate_columns(target: PlainRecord, position: int, length: int) -> FrameRow:
-    place = position / max(length, 1)
-    return {"position": position, "place": place, "kind": kind_of(target), "text": target["text"], "stopped": False}
-
-
-def _node_rows(trajectory: Trajectory) -> Iterator[FrameRow]:
-    # Superseded work is included, since it was paid for.
-    events = [*trajectory.events, *trajectory.superseded]
-    for node in dict.fromkeys(event.node for event in events):
-        usages = [event.usage for event in events if event.node == node]
-        yield {**total_usage(usages, node).model_dump(), "executions": len(usages)}
-
+from certigraph.state.records import FAULT_ENDINGS, Fault, Record, Task
+from certigraph.state.trajectory import Header, Trajectory, parse_line, read_header_line, read_trajectory
 
 # Frames.
 
-__all__ = ["Frames", "RecordedRun", "frames_of"]
+__all__ = ["MAX_SCORE", "Frames", "RecordedRun", "frames_of", "read_frames"]
 
 ColumnTypes = Mapping[str, str]
 """Pandas type of each column, by name of the column."""
@@ -284,14 +75,45 @@ NODE_COLUMNS: ColumnTypes = {
     **dict.fromkeys(("executions", "calls", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
     **dict.fromkeys(("usd", "seconds"), "float64"),
 }
+STEP_COLUMNS: ColumnTypes = {
+    **KEY_COLUMNS,
+    **dict.fromkeys(("episode", "step"), "Int64"),
+    **dict.fromkeys(("scope", "subtask"), "str"),
+    "actions": "Int64",
+    "action": "str",
+    "accepted": "bool",
+    **dict.fromkeys(("reward", "score"), "float64"),
+}
+CALL_COLUMNS: ColumnTypes = {
+    **KEY_COLUMNS,
+    **dict.fromkeys(("node", "scope", "subtask", "role"), "str"),
+    **dict.fromkeys(("steps", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
+    **dict.fromkeys(("failed", "superseded"), "bool"),
+}
+FINDING_COLUMNS: ColumnTypes = {
+    **KEY_COLUMNS,
+    **dict.fromkeys(("position", "number"), "Int64"),
+    "certified": "bool",
+    **dict.fromkeys(("about", "text", "dispute"), "str"),
+    **dict.fromkeys(("sources", "against", "items"), "Int64"),
+}
+ROUND_COLUMNS: ColumnTypes = {
+    **KEY_COLUMNS,
+    "round": "Int64",
+    "query": "str",
+    **dict.fromkeys(("agent", "memory_node", "tokens", "gate_tokens"), "Int64"),
+    **dict.fromkeys(("jaccard", "upr", "change"), "float64"),
+    "streak": "Int64",
+    "stop": "boolean",
+}
 
 
 class Frames(NamedTuple):
-    """Four data frames about recorded runs; each begins with KEY_COLUMNS, which identify the run of a row.
+    """Data frames about recorded runs; each begins with KEY_COLUMNS, which identify the run of a row.
 
-    For graphs without predicates, `attempts` and `predicates` have no rows, and the columns of `runs` about predicates
-    are missing values. "Forced" predicates are those that a policy accepted without a certificate. An agent can go back
-    to an earlier certified state, which takes back what was certified or forced after it.
+    For graphs without predicates, `attempts`, `predicates` and `findings` have no rows, and the columns of `runs` about
+    predicates are missing values. "Forced" predicates are those that a policy accepted without a certificate. An agent
+    can go back to an earlier certified state, which takes back what was certified or forced after it.
 
     runs: one row per run. `score` is 0 to 1, and `solved` means a score of 1. `ending` is `interrupted` for a run
         without a footer. `certified` counts the predicates that are certified at the end, `forced` the forced ones, and
@@ -300,6 +122,10 @@ class Frames(NamedTuple):
         in the plan when all attempts at a target were used up for the first time, `planned_then` the length of the plan
         at that time. `steps` counts world steps, `seconds` wall-clock time inside nodes, `tokens` input and output
         tokens. `horizon` is the length of the task, and `horizon_name` the label of this length.
+    steps: one row per execution of the node that acts. `episode` and `step` count from 1, and episodes without a step
+        do not count. `actions` is the number of actions that the node executed at once, `action` the text of the last
+        one. `score` is the latest positive score, 0 to 100: a fatal action, which ScienceWorld scores with -100, does
+        not change it (STEP, section 4.1). `scope` and `subtask` name the graph inside a node that acted.
     attempts: one row per attempt. `number` counts the attempts at one target from 1, `depth` is the cascade depth in
         the verdict, `step` the number of world steps so far.
     predicates: one row per predicate. `status` is `certified`, `undone` (certified, then invalidated or taken back),
@@ -310,12 +136,38 @@ class Frames(NamedTuple):
         predicate, divided evenly in a cascade. `stopped` marks the target at which a run ended without its goal.
     nodes: one row per run and node: the cost of the node, including work that was repeated after a crash. `executions`
         counts how often the node ran.
+    calls: one row per model call. `steps` is the number of world steps before it. `superseded` marks calls of work that
+        was repeated after a crash.
+    findings: one row per finding in the verdict of an attempt: its text, and the numbers of its sources, of the sources
+        against it, and of its items.
+    rounds: one row per round of a graph with a node `decide`, from one decision to the next. `agent` and `memory_node`
+        are the prompt tokens of the nodes that decide and that update the memory, `tokens` all tokens but those of the
+        gate, `gate_tokens`. `query`, `jaccard`, `upr` and `change` are what gates look at (`state.run.SearchRound`).
+        `streak` and `stop` are the reading of the gate: stagnant rounds in a row, and whether it stops the search or,
+        as a shadow, would have stopped it in this round or before.
     """
 
     runs: pd.DataFrame
+    steps: pd.DataFrame
     attempts: pd.DataFrame
     predicates: pd.DataFrame
     nodes: pd.DataFrame
+    calls: pd.DataFrame
+    findings: pd.DataFrame
+    rounds: pd.DataFrame
+
+
+FRAME_COLUMNS: Mapping[str, ColumnTypes] = dict(
+    zip(
+        Frames._fields,
+        (
+            *(RUN_COLUMNS, STEP_COLUMNS, ATTEMPT_COLUMNS, PREDICATE_COLUMNS),
+            *(NODE_COLUMNS, CALL_COLUMNS, FINDING_COLUMNS, ROUND_COLUMNS),
+        ),
+        strict=True,
+    )
+)
+"""Columns of each frame, by name of the frame."""
 
 
 def without_faults(frames: Frames) -> Frames:
@@ -324,27 +176,8 @@ def without_faults(frames: Frames) -> Frames:
     return Frames(*(frame[~frame["run"].isin(faulty)] for frame in frames)) if faulty else frames
 
 
-def frames_of(recorded: Iterable[RecordedRun]) -> Frames:
-    """Build the four data frames from recorded runs. Only one trajectory is in memory at a time."""
-    runs: list[FrameRow] = []
-    attempts: list[FrameRow] = []
-    predicates: list[FrameRow] = []
-    nodes: list[FrameRow] = []
-    for rows in map(frame_rows_of, recorded):
-        runs.append(rows.run)
-        attempts += rows.attempts
-        predicates += rows.predicates
-        nodes += rows.nodes
-    return Frames(
-        _build_frame(runs, RUN_COLUMNS),
-        _build_frame(attempts, ATTEMPT_COLUMNS),
-        _build_frame(predicates, PREDICATE_COLUMNS),
-        _build_frame(nodes, NODE_COLUMNS),
-    )
-
-
-def _build_frame(rows: list[FrameRow], columns: ColumnTypes) -> pd.DataFrame:
-    # All columns in a fixed order, also without any row.
+def build_frame(rows: Sequence[FrameRow], columns: ColumnTypes) -> pd.DataFrame:
+    """Build a data frame with typed columns in a fixed order, also without any row; a missing `bool` is False."""
     series: dict[str, Any] = {name: pd.Series([row.get(name) for row in rows], dtype="object") for name in columns}
     blank = {name: False for name, kind in columns.items() if kind == "bool"}
     return (
@@ -352,10 +185,58 @@ def _build_frame(rows: list[FrameRow], columns: ColumnTypes) -> pd.DataFrame:
     )
 
 
-# Episodes as score curves.
+# Reading runs to frames: rows of a batch of runs become frames before the next batch is read, because rows take many
+# times the memory of frames.
 
-MAX_SCORE = 100.0
-"""The score of a solved task."""
+BATCH_RUNS = 100
+"""Number of runs whose rows are in memory together."""
+
+MIN_PARALLEL_RUNS = 500
+"""Number of runs from which several processes are used. A process takes a second or two to start."""
+
+
+def frames_of(recorded: Iterable[RecordedRun]) -> Frames:
+    """Build the data frames from recorded runs, one trajectory at a time."""
+    rows = map(frame_rows_of, recorded)
+    batches = iter(lambda: list(islice(rows, BATCH_RUNS)), [])
+    return _join_frames([_frames_of_rows(batch) for batch in batches])
+
+
+def read_frames(found_runs: "FoundRuns", *, workers: int = 1) -> Frames:
+    """Read runs to data frames.
+
+    Args:
+        found_runs: the runs.
+        workers: number of processes, which are used from MIN_PARALLEL_RUNS runs on. Each one imports the main module
+            (`spawn`), so a script that asks for several needs the guard `if __name__ == "__main__":`.
+
+    Raises:
+        Fault: a line other than the last of a trajectory cannot be read.
+    """
+    runs = _named_runs(found_runs)
+    batches = [runs[start : start + BATCH_RUNS] for start in range(0, len(runs), BATCH_RUNS)]
+    if workers == 1 or len(runs) < MIN_PARALLEL_RUNS:
+        return _join_frames([_read_batch(batch) for batch in batches])
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        return _join_frames(list(pool.map(_read_batch, batches)))
+
+
+def _read_batch(batch: Sequence["_NamedRun"]) -> Frames:
+    return _frames_of_rows([frame_rows_of(run.read()) for run in batch])
+
+
+def _frames_of_rows(runs: Sequence[FrameRows]) -> Frames:
+    return Frames(
+        *(build_frame([row for rows in runs for row in rows[name]], kinds) for name, kinds in FRAME_COLUMNS.items())
+    )
+
+
+def _join_frames(parts: Sequence[Frames]) -> Frames:
+    columns = zip(*(parts or [_frames_of_rows([])]), strict=True)
+    return Frames(*(pd.concat(frames, ignore_index=True) for frames in columns))
+
+
+# Episodes as score curves.
 
 
 class TracedMethod(Record):
@@ -434,7 +315,7 @@ def traces_of(trajectory: Trajectory) -> list[EpisodeTrace]:
 
 def _episode_traces(trajectory: Trajectory) -> list[EpisodeTrace]:
     header = trajectory.header
-    episodes = [steps for steps in _split_episodes(trajectory.events) if steps]
+    episodes = [list(steps) for _, steps in groupby(step_rows(trajectory), key=itemgetter("episode"))]
     return [
         EpisodeTrace(
             run=header.run_id,
@@ -443,8 +324,8 @@ def _episode_traces(trajectory: Trajectory) -> list[EpisodeTrace]:
             task_id=header.task.id,
             episode=number,
             last=number == len(episodes),
-            actions=tuple(step["history"][-1]["action"]["text"] for step in steps),
-            scores=tuple(_running_scores(step["observation"] for step in steps)),
+            actions=tuple(step["action"] for step in steps),
+            scores=tuple(step["score"] for step in steps),
         )
         for number, steps in enumerate(episodes, 1)
     ]
@@ -462,28 +343,6 @@ def method_of_header(header: Header) -> TracedMethod:
     return TracedMethod(
         graph=header.graph, swaps=tuple(f"{s}={spec}" for s, spec in swapped.items()), model=_model_names(header)
     )
-
-
-def _split_episodes(events: Iterable[Event]) -> Iterator[list[dict[str, Any]]]:
-    # The updates of `act` by episode. A replaced log starts an episode, except in a graph inside a node.
-    steps: list[dict[str, Any]] = []
-    for event in events:
-        if "history" in event.replaced and not event.scope:
-            yield steps
-            steps = []
-        elif event.update and count_steps(event) and "observation" in event.update:
-            steps.append(event.update)
-    yield steps
-
-
-def _running_scores(observations: Iterable[dict[str, Any]]) -> Iterator[float]:
-    # The score that the world reports, else the sum of its rewards in percent.
-    latest = earned = 0.0
-    for observation in observations:
-        earned = min(MAX_SCORE, earned + MAX_SCORE * observation.get("reward", 0.0))
-        score = float(observation.get("data", {}).get("score", earned))
-        latest = score if score > 0 else latest
-        yield latest
 
 
 def _task_name(task: Task) -> str:
@@ -533,6 +392,18 @@ def select_scored(found_runs: FoundRuns) -> FoundRuns:
     return found_runs._replace(runs=runs)
 
 
+class _NamedRun(NamedTuple):
+    """A trajectory file with the name of the method, the task and the trial of its run."""
+
+    path: Path
+    method: str
+    task: str
+    trial: int
+
+    def read(self) -> RecordedRun:
+        return RecordedRun(self.method, self.task, self.trial, read_trajectory(self.path))
+
+
 def read_recorded_runs(found_runs: FoundRuns) -> Iterator[RecordedRun]:
     """Read the runs one at a time, each with the name of its method.
 
@@ -541,9 +412,12 @@ def read_recorded_runs(found_runs: FoundRuns) -> Iterator[RecordedRun]:
     Raises:
         Fault: a line other than the last of a trajectory cannot be read.
     """
+    return (run.read() for run in _named_runs(found_runs))
+
+
+def _named_runs(found_runs: FoundRuns) -> list[_NamedRun]:
     names = _method_names([header for _, header in found_runs.runs])
-    for path, header in found_runs.runs:
-        yield RecordedRun(names[_name_parts(header)], header.task.id, _trial_of(header), read_trajectory(path))
+    return [_NamedRun(path, names[_name_parts(h)], h.task.id, _trial_of(h)) for path, h in found_runs.runs]
 
 
 def _read_header(path: Path) -> Header | None:

@@ -5,7 +5,9 @@ which makes no more progress.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
@@ -15,6 +17,7 @@ import pandas as pd
 import typer
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
+from pydantic import JsonValue
 from rich.console import Console
 from rich.table import Table
 
@@ -22,38 +25,45 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.files import replace_file
 from certigraph.adapters.protocols import Benchmark
 from certigraph.adapters.qa.benchmark import CORPUS, QuestionBenchmark
-from certigraph.evaluation.analyses.cgdp_frames import StudyFrames, create_replay_gates, frames_of
 from certigraph.evaluation.analyses.cgdp_rubric import (
-    OWN,
-    RubricChoice,
-    StudyScores,
-    choose_rubric,
-    read_scores,
-    score_study,
-)
-from certigraph.evaluation.analyses.cgdp_runs import (
-    ABLATIONS,
+    BELIEFS,
     GAPS,
-    GATE,
+    GATES,
     HARNESSES,
+    ITER_RETGEN,
+    LOBOTOMIZED,
     MEMORIES,
     MIN_CORRECT_SCORE,
+    OFF,
     ON,
+    OWN,
     SHADOW,
-    apply_ablation,
-    combine_arms,
-    error_table,
+    RubricChoice,
+    StudyArm,
+    StudyScores,
+    choose_rubric,
     is_arm,
-    method_of,
+    read_scores,
     read_study_runs,
+    score_study,
+    select_arms,
 )
-from certigraph.evaluation.analyses.cgdp_tables import Tables, format_cell, readable_table, tables_of
+from certigraph.evaluation.analyses.cgdp_tables import (
+    StudyFrames,
+    Tables,
+    create_replay_gates,
+    format_cell,
+    readable_table,
+    study_frames,
+    tables_of,
+)
 from certigraph.evaluation.compare import PIPED_WIDTH, ComparisonJob, print_tables, run_comparison
 from certigraph.evaluation.comparison import (
     MODEL_SEPARATOR,
     ComparedMethod,
     ComparisonPlan,
     cells_of,
+    ended_cells,
     parse_methods,
     unfinished_cells,
 )
@@ -67,11 +77,136 @@ from certigraph.evaluation.comparison_report import (
 from certigraph.evaluation.comparison_report import comparison_to_json as plain_comparison
 from certigraph.evaluation.comparison_report import write_comparison_report as report_comparison
 from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
+from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.gates import MAX_CHANGE
+from certigraph.nodes.slots import Spec
 from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, html_table, join_markup, tag
-from certigraph.runtime.registry import check_takes_answers, parse_swap
+from certigraph.runtime.registry import build_graph, check_takes_answers, parse_swap
 from certigraph.runtime.texts import format_count
 from certigraph.state.records import UnknownName
+
+# The arms of a study, as methods of a comparison.
+
+GATE = "exhaustion_gate"
+
+MEMORYLESS = (ITER_RETGEN,)
+"""Harnesses without a memory, for which the condition `lobotomized` (memory taken away) does not exist."""
+
+VARIANTS: Mapping[str, Mapping[str, Mapping[str, JsonValue]]] = {
+    "": {},
+    "alpha=0": {"decide": {"alpha": 0.0}},
+    "alpha=1": {"decide": {"alpha": 1.0}},
+    "K=12": {"memory": {"target": 12, "trigger": 20}},
+    "depth=3": {"decide": {"k": 3}},
+    "depth=5": {"decide": {"k": 5}},
+    "depth=10": {"decide": {"k": 10}},
+}
+"""Settings of each variant: name of the variant -> slot -> arguments of the operator.
+
+With K = 12 a belief is reorganised when it has 20 items, in proportion to the default (K = 6, 10 items); the CGDP paper
+does not give the 20.
+"""
+
+
+class Ablation(NamedTuple):
+    """Harnesses, variants of settings and memory conditions of an ablation.
+
+    The empty variant is the default setting; empty `memories` mean all memory conditions.
+    """
+
+    harnesses: tuple[str, ...]
+    variants: tuple[str, ...]
+    memories: tuple[str, ...] = ()
+
+
+ABLATIONS: Mapping[str, Ablation] = {
+    "alpha": Ablation(("react", "memgpt"), ("", "alpha=0", "alpha=1")),
+    "k": Ablation(("ircot", "react"), ("", "K=12"), memories=("structured",)),
+    "depth": Ablation(("ircot",), ("depth=3", "depth=5", "depth=10")),
+}
+"""Ablations by name. Harnesses and memory conditions are those of the CGDP paper (H.1 to H.3).
+
+`alpha`, the weight of BM25 in retrieval, is varied to both ends of its range.
+"""
+
+
+class StudySelection(NamedTuple):
+    """Selection of the arms of a study, which are combinations of harness, memory condition and gate.
+
+    Empty `harnesses` or `memories` mean those of the ablation that `ablate` names, or all if there is none.
+    """
+
+    harnesses: Sequence[str] = ()
+    memories: Sequence[str] = ()
+    gates: Sequence[str] = (SHADOW,)
+    ablate: str = ""
+    other_graphs: Sequence[str] = ()
+    """Other graphs to run on the same tasks, such as `sdp`; only the page of the comparison shows them."""
+    gate: str = GATE
+    """The gate operator, in the notation of `--swap`; `gates` say whether it stops runs."""
+
+
+def methods_of(selection: StudySelection) -> tuple[ComparedMethod, ...]:
+    """Convert the selected arms of the study, and the other graphs, to methods of one comparison.
+
+    Raises:
+        UnknownName: a harness, memory condition, gate, operator or ablation is unknown.
+    """
+    ablation = ABLATIONS.get(selection.ablate)
+    if selection.ablate and not ablation:
+        raise UnknownName(f"unknown ablation {selection.ablate!r}; known: {', '.join(ABLATIONS)}")
+    harnesses, memories = (ablation.harnesses, ablation.memories) if ablation else ((), ())
+    arms = combine_arms(
+        selection.harnesses or harnesses or HARNESSES, selection.memories or memories or MEMORIES, selection.gates
+    )
+    _, gate = parse_swap(f"gate={selection.gate}")
+    methods = (method_of(arm, gate) for arm in (apply_ablation(arms, ablation) if ablation else arms))
+    return (*methods, *parse_methods(selection.other_graphs))
+
+
+def combine_arms(harnesses: Sequence[str], memories: Sequence[str], gates: Sequence[str]) -> list[StudyArm]:
+    """Combine harnesses x memory conditions x gates into arms, without the conditions that a harness does not have.
+
+    Raises:
+        UnknownName: a name is unknown, or no combination is left.
+    """
+    for what, names, known in (
+        ("harness", harnesses, HARNESSES),
+        ("memory", memories, MEMORIES),
+        ("gate", gates, GATES),
+    ):
+        if unknown := [name for name in names if name not in known]:
+            raise UnknownName(f"unknown {what} {unknown[0]!r}; known: {', '.join(known)}")
+    if {OFF, SHADOW} <= set(gates):
+        raise UnknownName("--gate off and --gate shadow make the same runs twice: shadow has both, omit off")
+    crossed = [StudyArm(*cell) for cell in product(harnesses, memories, gates)]
+    arms = [arm for arm in crossed if not (arm.harness in MEMORYLESS and arm.memory == LOBOTOMIZED)]
+    if not arms:
+        raise UnknownName(f"{', '.join(MEMORYLESS)} has no memory to take away: name another --memory or --harness")
+    return arms
+
+
+def apply_ablation(arms: Sequence[StudyArm], ablation: Ablation) -> list[StudyArm]:
+    """Combine every arm with the variants of an ablation that fit the memory condition of the arm."""
+    varied = [arm._replace(variant=variant) for arm in arms for variant in ablation.variants]
+    return [arm for arm in varied if arm.memory in BELIEFS or "memory" not in VARIANTS[arm.variant]]
+
+
+def method_of(arm: StudyArm, gate: Spec) -> ComparedMethod:
+    """Convert an arm to a method of a comparison; `gate` is the gate operator.
+
+    Raises:
+        UnknownName: a graph, slot or operator is unknown.
+    """
+    settings = VARIANTS[arm.variant]
+    swaps = {"memory": Spec(name=arm.memory, args={**settings.get("memory", {})})}
+    if arm.gate != OFF:
+        swaps["gate"] = gate if arm.gate == ON else Spec(name="shadow", args={"gate": gate})
+    if retrieval := settings.get("decide"):
+        decide = Spec.model_validate(operators_of(build_graph(arm.harness))["decide"])
+        swaps["decide"] = Spec(name="retrieving", args={"decide": decide, **retrieval})
+    return ComparedMethod(name=arm.name, graph=arm.harness, operators=operators_of(build_graph(arm.harness, swaps)))
+
 
 # The page: one self-contained HTML file with the tables and their captions.
 
@@ -177,12 +312,8 @@ def format_page(
 ) -> str:
     """Format the HTML page of the study. It loads no other files and has no scripts; text from runs is escaped.
 
-    Args:
-        plan: the plan of the study.
-        tables: the tables by name.
-        drawings: the figures by name.
-        done: number of finished runs.
-        notes: who scored, and what limits the meaning of the figures; empty ones are left out.
+    `tables` and `drawings` (figures) are by name, `done` is the number of finished runs. `notes` say who scored, and
+    what limits the meaning of the figures; empty ones are left out.
     """
     runs = sum(map(is_arm, plan.methods)) * len(plan.tasks) * plan.trials
     model = plan.outline.model
@@ -262,7 +393,8 @@ def _draw_panels(table: pd.DataFrame, draw: Callable[[Any, pd.DataFrame], None],
     if groups:
         panels[0].set_ylim(bottom=0)  # after drawing: the panels share the axis, and a limit stops its autoscaling
         panels[0].set_ylabel(up)
-        handles = _legend_handles(panels[0], table["memory"])
+        shown = {memory: colour for memory, colour in COLOURS.items() if memory in set(table["memory"])}
+        handles = [panels[0].plot([], [], "o", color=colour, label=memory)[0] for memory, colour in shown.items()]
         figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), frameon=False)
     return figure
 
@@ -288,12 +420,6 @@ def _draw_growth(panel: Any, rows: pd.DataFrame) -> None:
     panel.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _legend_handles(panel: Any, memories: pd.Series) -> Sequence[Any]:
-    """Build the legend handles of the memory conditions that were run."""
-    shown = {memory: colour for memory, colour in COLOURS.items() if memory in set(memories)}
-    return [panel.plot([], [], "o", color=colour, label=memory)[0] for memory, colour in shown.items()]
-
-
 # The files of a study: frames and tables as CSV, figures, and the page.
 
 STUDY_PAGE = "study.html"
@@ -316,21 +442,30 @@ def write_report(
     and CSV files are replaced only when they are complete.
     """
     judged = scores.by_answer if scores else None
-    frames = frames_of(read_study_runs(plan, folder, benchmark, judged), create_replay_gates())
+    frames = study_frames(read_study_runs(plan, folder, benchmark, judged), create_replay_gates())
     study = StudyReport(frames, {**tables_of(frames), "errors": error_table(plan, folder)})
     for name, frame in {**frames._asdict(), **study.tables}.items():
         with replace_file(folder / f"{name}.csv") as draft:
             frame.map(escape_formula).to_csv(draft, index=False)
+    with mpl.rc_context(CHART_STYLE):
+        drawings = {name: save_drawing(draw(study.tables), folder / name) for name, draw in STUDY_FIGURES.items()}
     with replace_file(folder / STUDY_PAGE) as draft:
         notes = (score_note(scores), small_corpus_note(benchmark, plan.tasks))
-        page = format_page(plan, study.tables, _draw_figures(study.tables, folder), len(frames.episodes), notes)
+        page = format_page(plan, study.tables, drawings, len(frames.episodes), notes)
         draft.write_text(page, encoding="utf-8")
     return study
 
 
-def _draw_figures(tables: Tables, folder: Path) -> dict[str, Markup]:
-    with mpl.rc_context(CHART_STYLE):
-        return {name: save_drawing(draw(tables), folder / name) for name, draw in STUDY_FIGURES.items()}
+def error_table(plan: ComparisonPlan, folder: Path) -> pd.DataFrame:
+    """Count the runs of each arm that ended in an error.
+
+    There is one row per arm and `ending`: `count` runs of all `runs` of the arm. No other table has these runs; the
+    next call of the command repeats them.
+    """
+    ended = [(cell.method.name, trajectory.ending) for cell, trajectory in ended_cells(select_arms(plan), folder)]
+    runs, counts = Counter(method for method, _ in ended), Counter(ended)
+    lines = [(*key, count, runs[key[0]]) for key, count in counts.items() if key[1].startswith("error:")]
+    return pd.DataFrame(lines, columns=["method", "ending", "count", "runs"])
 
 
 def score_note(scores: StudyScores | None) -> str:
@@ -354,10 +489,8 @@ def small_corpus_note(benchmark: Benchmark, tasks: Sequence[str]) -> str:
     """
     if not isinstance(benchmark, QuestionBenchmark) or benchmark.retrieves:
         return ""
-    passages, found = (
-        max((len(benchmark.gold(benchmark.task(id_)).passages) for id_ in tasks), default=0),
-        benchmark.limits.passages,
-    )
+    passages = max((len(benchmark.gold(benchmark.task(id_)).passages) for id_ in tasks), default=0)
+    found = benchmark.limits.passages
     if not passages or passages >= MIN_SEARCHES * found:
         return ""
     few = f"{benchmark.name} searches the {passages} passages given with a question, {found} at a time"
@@ -368,50 +501,37 @@ def small_corpus_note(benchmark: Benchmark, tasks: Sequence[str]) -> str:
 # The tables for a terminal, or as one JSON object.
 
 PRINTED_TABLES = {
+    "scores": "means a run, with 95 % intervals",
     "differences": "left minus right, paired over tasks",
     "gate": "the gate's answer where it fired, else the natural one",
     "reorganisation": "curating the belief",
     "errors": "runs that an error ended: left out above, tried again by the next call",
     "artefacts": "open questions that say that nothing is known, share of runs",
+    "gaps": "gaps: runs that show them, of those that can tell",
 }
-"""Titles of the tables that are printed between scores and gaps if they have rows; page and CSV files have all tables.
-"""
+"""Titles of the tables that are printed; the page and the CSV files have all tables."""
+
+ALWAYS_PRINTED = {"scores", "gaps"}
+"""Tables that are printed also without rows."""
 
 HIDDEN_COLUMNS = {"tasks", "spread"}
 """Columns that are not printed in a terminal, because it is too narrow."""
 
 
-def to_json(tables: Tables) -> dict[str, Any]:
-    """Convert all tables to lists of rows for JSON, by name of the table."""
-    return {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
-
-
 def print_study(tables: Tables, scores: StudyScores | None = None) -> None:
-    """Print the scores, the tables in PRINTED_TABLES and the table of gaps (kinds of failure) of the study."""
+    """Print the tables in PRINTED_TABLES, and who scored the answers."""
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
     console.print(f"\n{score_note(scores)}", markup=False)
-    for title, table in _terminal_tables(tables):
+    for name, title in PRINTED_TABLES.items():
+        if tables[name].empty and name not in ALWAYS_PRINTED:
+            continue
+        frame = readable_table(name, tables[name]).drop(columns=HIDDEN_COLUMNS, errors="ignore")
+        table = Table(*(str(column).replace("_", " ") for column in frame.columns), box=None)
+        for line in frame.itertuples(index=False, name=None):
+            table.add_row(*map(format_cell, line))
         console.print(f"\n{title}", style="bold", markup=False)
         console.print(table, markup=False)
-
-
-def _terminal_tables(tables: Tables) -> Iterator[tuple[str, Table]]:
-    yield "means a run, with 95 % intervals", _terminal_table(readable_table("scores", tables["scores"]))
-    for name, title in PRINTED_TABLES.items():
-        if not tables[name].empty:
-            yield (
-                title,
-                _terminal_table(readable_table(name, tables[name]).drop(columns=HIDDEN_COLUMNS, errors="ignore")),
-            )
-    yield "gaps: runs that show them, of those that can tell", _terminal_table(readable_table("gaps", tables["gaps"]))
-
-
-def _terminal_table(frame: pd.DataFrame) -> Table:
-    table = Table(*(str(name).replace("_", " ") for name in frame.columns), box=None)
-    for line in frame.itertuples(index=False, name=None):
-        table.add_row(*map(format_cell, line))
-    return table
 
 
 # The command `certigraph study cgdp`.
@@ -420,42 +540,6 @@ COMMAND = "certigraph study cgdp"
 
 DEFAULT_BENCHMARK = f"musique:{CORPUS}"
 """A corpus that is large enough for gates: the passages of all questions are searched together."""
-
-
-class StudySelection(NamedTuple):
-    """Selection of the arms of a study, which are combinations of harness, memory condition and gate.
-
-    Empty `harnesses` or `memories` mean those of the ablation that `ablate` names, or all if there is none.
-    """
-
-    harnesses: Sequence[str] = ()
-    memories: Sequence[str] = ()
-    gates: Sequence[str] = (SHADOW,)
-    ablate: str = ""
-    other_graphs: Sequence[str] = ()
-    """Other graphs to run on the same tasks, such as `sdp`; only the page of the comparison shows them."""
-    gate: str = GATE
-    """The gate operator, in the notation of `--swap`; `gates` say whether it stops runs or only records when it would.
-    """
-
-
-def methods_of(selection: StudySelection) -> tuple[ComparedMethod, ...]:
-    """Convert the selected arms of the study, and the other graphs, to methods of one comparison.
-
-    Raises:
-        UnknownName: a harness, memory condition, gate, operator or ablation is unknown; the message lists the known
-            ones.
-    """
-    ablation = ABLATIONS.get(selection.ablate)
-    if selection.ablate and not ablation:
-        raise UnknownName(f"unknown ablation {selection.ablate!r}; known: {', '.join(ABLATIONS)}")
-    harnesses, memories = (ablation.harnesses, ablation.memories) if ablation else ((), ())
-    arms = combine_arms(
-        selection.harnesses or harnesses or HARNESSES, selection.memories or memories or MEMORIES, selection.gates
-    )
-    _, gate = parse_swap(f"gate={selection.gate}")
-    methods = (method_of(arm, gate) for arm in (apply_ablation(arms, ablation) if ablation else arms))
-    return (*methods, *parse_methods(selection.other_graphs))
 
 
 def run_command(
@@ -470,15 +554,8 @@ def run_command(
     """Execute the unfinished runs of a CGDP study (not with `report_only`), write the report and print it.
 
     The JSON output is one object: the tables by name, `scored` (who scored), and under `comparison` the comparison with
-    other graphs, if any.
-
-    Args:
-        order: the study.
-        folder: its folder.
-        at_once: number of runs, or of judgements, at a time.
-        report_only: whether to start no run and ask no judge.
-        as_json: whether to print JSON.
-        rubric: the rubric by which answers are scored, and who judges; None: as in the call before.
+    other graphs, if any. `at_once` is the number of runs, or of judgements, at a time. With `report_only`, no run is
+    started and no judge is asked. `rubric` is as in the call before if it is None.
 
     Returns:
         The exit status: 1 while runs are unfinished or answers not scored, else 0.
@@ -505,7 +582,8 @@ def run_command(
     if as_json:
         compared = {"comparison": plain_comparison(findings.comparison, findings.estimates)} if findings else {}
         scored = {"scored": scores.words if scores else OWN}
-        typer.echo(json.dumps({**to_json(tables), **scored, **compared}, ensure_ascii=False))
+        rows = {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
+        typer.echo(json.dumps({**rows, **scored, **compared}, ensure_ascii=False))
     else:
         _print_report(tables, scores, findings, folder)
     return 1 if unfinished_cells(cells_of(order.plan, folder)) or (scores and scores.left) else 0

@@ -1,18 +1,17 @@
 """Tables of the CGDP study: scores, differences, the gate, the Pareto frontier, beliefs, gaps and prompts.
 
-TABLES has a function for each table, which computes it from the data frames. `readable_table` prepares a table for
-printing. An arm is a combination of harness, memory condition, gate and settings; see `cgdp_runs`.
+`study_frames` reads the study's runs to data frames, from which each function of TABLES computes a table.
+`readable_table` prepares a table for printing.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from statistics import stdev
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
+from langgraph.runtime import Runtime
 
-from certigraph.evaluation.analyses.cgdp_frames import WITH_CHANGE, StudyFrames
-from certigraph.evaluation.analyses.cgdp_runs import (
+from certigraph.adapters.protocols import Context, Operator
+from certigraph.evaluation.analyses.cgdp_rubric import (
     FREEFORM,
     GAPS,
     LOBOTOMIZED,
@@ -22,10 +21,16 @@ from certigraph.evaluation.analyses.cgdp_runs import (
     SHADOW,
     STRUCTURED,
     StudyArm,
+    StudyRun,
+    belief_fields,
+    tokens_of_call,
 )
 from certigraph.evaluation.comparison_summary import Difference, compute_difference
+from certigraph.evaluation.frame_rows import GATE_NODE, FrameRow, round_rows
+from certigraph.evaluation.frames import KEY_COLUMNS, ColumnTypes, build_frame
 from certigraph.evaluation.statistics import (
     STATISTIC_COLUMNS,
+    ScoresByTask,
     Statistic,
     adjust_p_values,
     average_of,
@@ -34,64 +39,211 @@ from certigraph.evaluation.statistics import (
     relative_change,
     share_interval,
 )
+from certigraph.nodes.gates import MAX_CHANGE, gate_grid
+from certigraph.nodes.operators import call_operator
+from certigraph.nodes.slots import build_operator
+from certigraph.runtime.registry import OPERATORS
+from certigraph.runtime.run import run_blocking
+from certigraph.state.run import Stagnation
+from certigraph.state.search import BY_GATE
+from certigraph.state.trajectory import Event
+
+# The frames, from which all tables of the study are computed.
+
+ARM_COLUMNS = ["method", "harness", "memory", "gate", "variant"]
+RUN_COLUMNS: ColumnTypes = {**dict.fromkeys(ARM_COLUMNS, "str"), **KEY_COLUMNS}
+EPISODE_COLUMNS: ColumnTypes = {
+    **RUN_COLUMNS,
+    "ending": "str",
+    **dict.fromkeys(("score", "benchmark_score"), "float64"),
+    **dict.fromkeys(("rounds", "calls", "tokens", "prompt_tokens", "fired"), "Int64"),
+    "blended_score": "float64",
+    **dict.fromkeys(("blended_tokens", "answer_tokens"), "Int64"),
+    **dict.fromkeys(("reorganisations", "reorganisation_calls", "reorganisation_tokens"), "Int64"),
+    "artefact": "boolean",
+    "hops": "Int64",
+    "answerable": "boolean",
+    **dict.fromkeys((gap.name for gap in GAPS), "boolean"),
+}
+ROUND_COLUMNS: ColumnTypes = {
+    **RUN_COLUMNS,
+    **dict.fromkeys(("round", "agent", "memory_node", "tokens"), "Int64"),
+    **dict.fromkeys(("jaccard", "upr", "change"), "float64"),
+}
+REPLAY_COLUMNS: ColumnTypes = {**RUN_COLUMNS, "setting": "str", **dict.fromkeys(("fired", "saved", "tokens"), "Int64")}
+
+
+class StudyFrames(NamedTuple):
+    """Three data frames about finished runs; each starts with the columns of RUN_COLUMNS.
+
+    episodes: one row per run. `score` is that of the recorded run, and `blended_score` the score if a shadow gate had
+        stopped it, both from 0 to 100 and by the rubric of the study; `benchmark_score` is the benchmark's own.
+        `tokens`, `calls` and `prompt_tokens` leave out the requests of a shadow gate; `blended_tokens` are those until
+        it would have stopped the run, with the `answer_tokens` of the answer that it requested. `fired` is the search
+        round, from 1, after which the gate fired, if it did; `rounds` is their number. `reorganisations` to `artefact`
+        are described at `belief_fields`. `answerable` is whether the corpus has an answer.
+    rounds: one row per search round; see `evaluation.frames.Frames`.
+    replays: one row per run that no gate stopped and per other setting of the gate: the round after which the setting
+        would have fired, and the tokens of all that came later (`saved`), from which the answer that the gate would
+        have requested is not subtracted. A label that ends in WITH_CHANGE: the setting also checks how much the belief
+        changed (CGDP, appendix G.4).
+    """
+
+    episodes: pd.DataFrame
+    rounds: pd.DataFrame
+    replays: pd.DataFrame
+
+
+def study_frames(runs: Iterable[StudyRun], gates: Mapping[str, Operator]) -> StudyFrames:
+    """Build the data frames from runs, one run at a time; `gates` are the gate settings to replay, by name."""
+    episodes: list[FrameRow] = []
+    rounds: list[FrameRow] = []
+    replays: list[FrameRow] = []
+    for seen in runs:
+        where = {"benchmark": seen.task.benchmark, "task": seen.task.id, "trial": seen.trial, "run": seen.run}
+        key = {"method": seen.arm.name, **seen.arm._asdict(), **where}
+        in_run = round_rows(seen.events)
+        episodes.append({**key, **_episode_fields(seen), **_gate_fields(seen), **belief_fields(seen)})
+        rounds += [{**key, **row} for row in in_run]
+        if seen.arm.gate != ON:
+            replays += [{**key, **row} for row in _replay_rows(seen, in_run, gates)]
+    return StudyFrames(
+        build_frame(episodes, EPISODE_COLUMNS), build_frame(rounds, ROUND_COLUMNS), build_frame(replays, REPLAY_COLUMNS)
+    )
+
+
+def tokens_of(events: Iterable[Event]) -> int:
+    """Sum the prompt and output tokens of several events."""
+    return sum(event.usage.spent().tokens for event in events)
+
+
+def _natural_events(seen: StudyRun) -> list[Event]:
+    return [event for event in seen.events if event.node != GATE_NODE or seen.arm.gate == ON]
+
+
+def _episode_fields(seen: StudyRun) -> FrameRow:
+    natural = _natural_events(seen)
+    return {
+        "ending": seen.trajectory.ending,
+        "score": 100 * seen.score,
+        "benchmark_score": 100 * seen.benchmark_score,
+        "rounds": len(seen.rounds),
+        "calls": sum(event.usage.calls for event in natural),
+        "tokens": tokens_of(natural),
+        "prompt_tokens": sum(event.usage.input_tokens for event in natural),
+        "hops": len(seen.support) or None,
+        "answerable": seen.answerable,
+        **{gap.name: gap.shows(seen) for gap in GAPS},
+    }
+
+
+# The blended counterfactual of the gate (CGDP, appendix G): its answer where it fired, else the natural one. One run
+# with a shadow gate holds both: it continues to its natural end, and where the gate would have stopped it, the final
+# answer was requested once. The cost of the gated run is the cost until then, with that request.
+
+ANSWER_ROLE = "executor"
+"""Model role that gives the final answer; a gate that asks a model uses another role."""
+
+
+def _gate_fields(seen: StudyRun) -> FrameRow:
+    fired, score, events, answer = None, seen.score, seen.events, 0
+    if seen.arm.gate == ON and seen.forced == BY_GATE:
+        fired = len(seen.rounds)
+    for number, event in enumerate(seen.events, 1):
+        stagnation: Any = (event.update or {}).get("stagnation")
+        if (
+            seen.arm.gate == SHADOW
+            and event.node == GATE_NODE
+            and isinstance(stagnation, dict)
+            and stagnation.get("at")
+        ):
+            fired, score, events = stagnation["at"], seen.gate_score, seen.events[:number]
+            answer = sum(tokens_of_call(call) for call in event.calls if call["role"] == ANSWER_ROLE)
+            break
+    blended = {"blended_score": 100 * score, "blended_tokens": tokens_of(events), "answer_tokens": answer}
+    return {"fired": fired, **blended}
+
+
+# Replay of gate settings on recorded rounds: when each would have fired.
+
+WITH_CHANGE = "_d"
+"""End of the labels of settings that also check how much the belief changed."""
+
+
+def create_replay_gates() -> dict[str, Operator]:
+    """Create a gate operator for each of the settings to replay (`certigraph.nodes.gates.gate_grid`), by label."""
+    grid = {**gate_grid(), **{f"{label}{WITH_CHANGE}": spec for label, spec in gate_grid(MAX_CHANGE).items()}}
+    return {label: build_operator(spec, OPERATORS) for label, spec in grid.items()}
+
+
+def _replay_rows(seen: StudyRun, rounds: Sequence[FrameRow], gates: Mapping[str, Operator]) -> Iterator[FrameRow]:
+    natural = tokens_of(_natural_events(seen))
+    after_opening = natural - tokens_of(event for event in seen.events if event.node == "reset")
+    has_changes = any(r.change is not None for r in seen.rounds)  # only a belief has
+    chosen = {label: gate for label, gate in gates.items() if has_changes or not label.endswith(WITH_CHANGE)}
+    for setting, fired in run_blocking(_fire_rounds(chosen, seen)).items():
+        saved = after_opening - sum(row["tokens"] for row in rounds[:fired]) if fired else 0
+        yield {"setting": setting, "fired": fired, "saved": saved, "tokens": natural}
+
+
+async def _fire_rounds(gates: Mapping[str, Operator], seen: StudyRun) -> dict[str, int | None]:
+    fired: dict[str, int | None] = dict.fromkeys(gates)
+    for name, gate in gates.items():
+        stagnation, number = Stagnation(), 0
+        while not stagnation.stop and number < len(seen.rounds):
+            number += 1
+            # the part of the state that a gate without a model reads
+            view = {"task": seen.task, "rounds": seen.rounds[:number], "stagnation": stagnation}
+            stagnation = (await call_operator(gate, view, Runtime(context=Context())))["stagnation"]
+        fired[name] = number if stagnation.stop else None
+    return fired
+
 
 # Differences between arms, paired over tasks (CGDP, tables 8, 15, 16, 20 to 22).
 
 MEMORY_PAIRS = (
-    (STRUCTURED, NATIVE),
-    (FREEFORM, NATIVE),
-    (STRUCTURED, LOBOTOMIZED),
-    (FREEFORM, LOBOTOMIZED),
-    (LOBOTOMIZED, NATIVE),
-    (FREEFORM, STRUCTURED),
+    *((STRUCTURED, NATIVE), (FREEFORM, NATIVE), (STRUCTURED, LOBOTOMIZED)),
+    *((FREEFORM, LOBOTOMIZED), (LOBOTOMIZED, NATIVE), (FREEFORM, STRUCTURED)),
 )
 """Pairs of memory conditions that are compared; a difference is the left one minus the right one."""
 
-DIFFERENCE_FIGURES = ("n", "difference", "low", "high", "p", "p_holm", "detectable")
-EFFECT_COLUMNS = ["family", "measure", "left", "right", *DIFFERENCE_FIGURES, "words"]
+DIFFERENCE_COLUMNS = [
+    *("family", "measure", "left", "right"),
+    *("n", "difference", "low", "high", "p", "p_holm", "detectable", "words"),
+]
 
 
-class ArmPair(NamedTuple):
-    """Two arms that differ in one respect: `memory`, `gate` or `setting`.
+def pairs_of(arms: Sequence[StudyArm]) -> Iterator[tuple[str, StudyArm, StudyArm]]:
+    """Yield the pairs of arms that the study compares: they differ in `memory`, a real `gate`, or the `setting`.
 
-    This respect is the `family` within which p-values are adjusted for multiple tests.
+    This respect comes first: it is the family within which p-values are adjusted for multiple tests.
     """
-
-    family: str
-    left: StudyArm
-    right: StudyArm
-
-
-def pairs_of(arms: Sequence[StudyArm]) -> Iterator[ArmPair]:
-    """Yield the pairs of arms that the study compares: they differ in memory, in a real gate, or in the settings."""
     for left in arms:
         for right in arms:
             if left._replace(memory=right.memory) == right and (left.memory, right.memory) in MEMORY_PAIRS:
-                yield ArmPair("memory", left, right)
+                yield "memory", left, right
             elif left._replace(gate=right.gate) == right and left.gate == ON and right.gate != ON:
-                yield ArmPair("gate", left, right)
+                yield "gate", left, right
             elif left._replace(variant="") == right and left.variant:
-                yield ArmPair("setting", left, right)
+                yield "setting", left, right
 
 
 def difference_table(episodes: pd.DataFrame, measures: Sequence[str] = ("score", "tokens")) -> pd.DataFrame:
-    """Compute the paired differences between arms: one row per pair of arms and measure, left minus right.
+    """Compute the paired differences between arms, left minus right (CGDP, tables 8, 15, 16 and 20 to 22).
 
-    Differences are over the tasks that both arms have, in the unit of the measure. `low` and `high` bound the 95 % BCa
-    bootstrap interval over tasks, `p` is from the paired t-test, and `p_holm` is adjusted by Holm's method over all
-    pairs of the family in that measure. `detectable` is the smallest difference that the test finds with a power of
-    0.8.
+    There is one row per pair of arms and measure, over the tasks that both arms have, in the unit of the measure. `low`
+    and `high` bound the 95 % BCa bootstrap interval over tasks, `p` is from the paired t-test, and `p_holm` is adjusted
+    by Holm's method over all pairs of the family in that measure. `detectable` is the smallest difference that the test
+    finds with a power of 0.8.
     """
-    arms = _arms_in(episodes)
-    rows = [line for measure in measures for line in _family_rows(episodes, list(pairs_of(arms)), measure)]
-    return pd.DataFrame(rows, columns=EFFECT_COLUMNS)
+    arms = episodes[ARM_COLUMNS[1:]].drop_duplicates().itertuples(index=False, name=None)
+    pairs = list(pairs_of([StudyArm(*arm) for arm in arms]))
+    rows = [line for measure in measures for line in _difference_rows(episodes, pairs, measure)]
+    return pd.DataFrame(rows, columns=DIFFERENCE_COLUMNS)
 
 
 def difference_table_by_hops(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Compute the differences in score separately for each number of hops (passages that an answer needs).
-
-    P-values are adjusted within each number of hops.
-    """
+    """Compute the differences in score for each number of hops (passages that an answer needs), a family of tests."""
     return _differences_by(episodes.dropna(subset=["hops"]), "hops")
 
 
@@ -106,13 +258,7 @@ def difference_table_by_answerable(episodes: pd.DataFrame) -> pd.DataFrame:
 
 def _differences_by(episodes: pd.DataFrame, column: str) -> pd.DataFrame:
     tables = [difference_table(rows, ["score"]).assign(**{column: value}) for value, rows in episodes.groupby(column)]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*EFFECT_COLUMNS, column])
-
-
-def paired_difference(left: Mapping[str, Sequence[float]], right: Mapping[str, Sequence[float]]) -> Difference:
-    """Compute the paired difference left minus right over common tasks; `n` is 0 if there is no common task."""
-    common = left.keys() & right.keys()
-    return compute_difference("left", "right", left if common else {}, right if common else {})
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*DIFFERENCE_COLUMNS, column])
 
 
 def values_by_task(rows: pd.DataFrame, column: str) -> dict[str, list[float]]:
@@ -120,45 +266,34 @@ def values_by_task(rows: pd.DataFrame, column: str) -> dict[str, list[float]]:
     return {str(task): values.astype(float).tolist() for task, values in rows.groupby("task", sort=False)[column]}
 
 
-def _add_adjusted_p(differences: Sequence[Difference]) -> list[Difference]:
-    """Add p-values adjusted by Holm's method to the differences of one family of tests."""
-    values = adjust_p_values([difference.p for difference in differences])
-    return [difference.model_copy(update={"p_adjusted": p}) for difference, p in zip(differences, values, strict=True)]
+def _difference_rows(
+    episodes: pd.DataFrame, pairs: Sequence[tuple[str, StudyArm, StudyArm]], measure: str
+) -> Iterator[tuple[Any, ...]]:
+    values = {str(name): values_by_task(rows, measure) for name, rows in episodes.groupby("method", sort=False)}
+    for family in dict.fromkeys(family for family, _, _ in pairs):
+        names = [(left.name, right.name) for of_pair, left, right in pairs if of_pair == family]
+        differences = _family_of_tests((values[left], values[right]) for left, right in names)
+        for (left, right), found in zip(names, differences, strict=True):
+            words = found.model_copy(update={"method": left, "against": right}).words
+            tests = (found.p, found.p_adjusted, found.detectable)
+            yield family, measure, left, right, found.n, found.mean, found.low, found.high, *tests, words
 
 
-def _family_rows(episodes: pd.DataFrame, pairs: Sequence[ArmPair], measure: str) -> Iterator[dict[str, object]]:
-    rows = {
-        name: values_by_task(family_pairs, measure) for name, family_pairs in episodes.groupby("method", sort=False)
-    }
-    for family in dict.fromkeys(pair.family for pair in pairs):
-        family_pairs = [pair for pair in pairs if pair.family == family]
-        differences = _add_adjusted_p(
-            [paired_difference(rows[pair.left.name], rows[pair.right.name]) for pair in family_pairs]
-        )
-        for pair, one in zip(family_pairs, differences, strict=True):
-            named = one.model_copy(update={"method": pair.left.name, "against": pair.right.name})
-            yield {"family": family, "measure": measure, **_difference_row(named)}
-
-
-def _difference_row(difference: Difference) -> dict[str, object]:
-    plain = difference.model_dump(include={"n", "low", "high", "p", "detectable"})
-    named = {"left": difference.method, "right": difference.against, "difference": difference.mean}
-    return {**named, **plain, "p_holm": difference.p_adjusted, "words": difference.words}
-
-
-def _arms_in(episodes: pd.DataFrame) -> list[StudyArm]:
-    lines = episodes[["harness", "memory", "gate", "variant"]].drop_duplicates().itertuples(index=False)
-    return [StudyArm(*map(str, line)) for line in lines]
+def _family_of_tests(pairs: Iterable[tuple[ScoresByTask, ScoresByTask]]) -> list[Difference]:
+    # Differences left minus right over common tasks, with p-values adjusted by Holm's method.
+    common = [(left, right) if left.keys() & right.keys() else ({}, {}) for left, right in pairs]
+    differences = [compute_difference("left", "right", left, right) for left, right in common]
+    adjusted = adjust_p_values([found.p for found in differences])
+    return [found.model_copy(update={"p_adjusted": p}) for found, p in zip(differences, adjusted, strict=True)]
 
 
 # The gate and its counterfactual (CGDP, tables 5, 16, 17 and 19, and the sweep of appendix G).
 
-ARM_KEYS = ["method", "harness", "memory", "variant"]
 PERCENT = 100
 
 
 def gate_table(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Compute, for every arm with a shadow gate, what the gate would have changed in score and tokens.
+    """Compute what the gate would have changed, for every arm with a shadow gate (CGDP, tables 5, 16, 18 and 19).
 
     `natural` is the mean score without the gate, and `blended` that with the gate's answer where it fired. `fire` is
     the share of runs in which the gate fired; `mean_round` and `median_round` are the rounds after which it fired.
@@ -166,12 +301,11 @@ def gate_table(episodes: pd.DataFrame) -> pd.DataFrame:
     the arms; `spread` is its standard deviation over runs (CGDP, table 18). `saving` is the percentage of all tokens
     that the gate saves, net of its final answers; a loss is negative.
     """
-    shadowed = episodes[episodes["gate"] == SHADOW]
-    return _gate_rows(shadowed, ARM_KEYS)
+    return _gate_rows(episodes[episodes["gate"] == SHADOW], ["method", "harness", "memory", "variant"])
 
 
 def gate_table_by_memory(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Compute what the gate would have changed, as in `gate_table`, for each memory condition, pooled over harnesses.
+    """Compute what the gate would have changed, as in `gate_table`, for each memory condition (CGDP, table 17).
 
     The runs of all harnesses on a task count as trials of this task.
     """
@@ -186,29 +320,16 @@ def fire_round_table(episodes: pd.DataFrame) -> pd.DataFrame:
     return counts.sort_values(["method", "fired"], kind="stable", ignore_index=True)
 
 
+REPLAY_KEYS = ["setting", "method"]
+
+
 def replay_table(replays: pd.DataFrame) -> pd.DataFrame:
-    """Summarise the replay of other gate settings: share of runs in which the gate would have fired, and mean round.
+    """Summarise the replay of other gate settings (the sweep of CGDP, appendix G): share of runs that fire, mean round.
 
     `saving` is the percentage of tokens saved. It is too high by the cost of the gate's final answers, which a replay
     does not know.
     """
-    plain = replays[~replays["setting"].str.endswith(WITH_CHANGE)]
-    lines = [
-        {"setting": setting, "method": method, "n": len(rows), **_replay_fields(rows)}
-        for (setting, method), rows in plain.groupby(["setting", "method"], sort=False)
-    ]
-    return pd.DataFrame(lines, columns=["setting", "method", "n", *REPLAY_FIGURES])
-
-
-REPLAY_FIGURES = ("fire", "mean_round", "saving")
-
-
-def _replay_fields(rows: pd.DataFrame) -> dict[str, object]:
-    return {
-        "fire": float(rows["fired"].notna().mean()),
-        "mean_round": _mean(rows["fired"]),
-        "saving": PERCENT * float(rows["saved"].sum()) / max(float(rows["tokens"].sum()), 1.0),
-    }
+    return _replay_figures(replays[~replays["setting"].str.endswith(WITH_CHANGE)]).reset_index()
 
 
 def state_difference_table(replays: pd.DataFrame) -> pd.DataFrame:
@@ -219,80 +340,51 @@ def state_difference_table(replays: pd.DataFrame) -> pd.DataFrame:
     out.
     """
     checked = replays[replays["setting"].str.endswith(WITH_CHANGE)]
-    plain = replays.set_index(["setting", "method", "run"])
-    lines = []
-    for (setting, method), rows in checked.groupby(["setting", "method"], sort=False):
-        label = str(setting).removesuffix(WITH_CHANGE)
-        paired = plain.loc[[(label, method, run) for run in rows["run"]]]
-        same = paired["fired"].fillna(0).to_numpy() == rows["fired"].fillna(0).to_numpy()
-        changed = {f"{name}_changed": value for name, value in _replay_fields(rows).items()}
-        figures = {"n": len(rows), "same": float(same.mean()), **_replay_fields(paired), **changed}
-        lines.append({"setting": label, "method": method, **figures})
-    changed_figures = (f"{name}_changed" for name in REPLAY_FIGURES)
-    return pd.DataFrame(lines, columns=["setting", "method", "n", "same", *REPLAY_FIGURES, *changed_figures])
+    checked = checked.assign(setting=checked["setting"].str.removesuffix(WITH_CHANGE))
+    plain = checked[[*REPLAY_KEYS, "run"]].merge(replays, on=[*REPLAY_KEYS, "run"], how="left")
+    is_same = checked["fired"].fillna(0).to_numpy() == plain["fired"].fillna(0).to_numpy()
+    same = plain.assign(same=is_same).groupby(REPLAY_KEYS, sort=False)["same"].mean().astype(float)
+    figures, changed = _replay_figures(plain), _replay_figures(checked).drop(columns="n").add_suffix("_changed")
+    figures.insert(1, "same", same)
+    return figures.join(changed).reset_index()
+
+
+def _replay_figures(replays: pd.DataFrame) -> pd.DataFrame:
+    groups = replays.groupby(REPLAY_KEYS, sort=False)
+    sums = groups.agg(n=("run", "size"), fired=("fired", "count"), saved=("saved", "sum"), tokens=("tokens", "sum"))
+    figures = {
+        "fire": sums["fired"] / sums["n"],
+        "mean_round": groups["fired"].mean(),
+        "saving": PERCENT * sums["saved"] / sums["tokens"].clip(lower=1),
+    }
+    return sums[["n"]].assign(**{name: values.astype(float) for name, values in figures.items()})
 
 
 def saving_of(rows: pd.DataFrame) -> tuple[float, float | None, float | None]:
-    """Compute the tokens that the gate saves, in percent of the tokens without it, with a BCa bootstrap over tasks.
-
-    Returns:
-        Value, lower and upper bound.
-    """
+    """Compute the tokens that the gate saves, in percent of those without it, and the bounds of its 95 % interval."""
     change = relative_change(values_by_task(rows, "tokens"), values_by_task(rows, "blended_tokens"))
     saving, low, high = (None if percent is None else -percent for percent in (change.percent, change.high, change.low))
     return saving or 0.0, low, high
 
 
-def _gate_rows(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    groups = [(names, group) for names, group in rows.groupby(list(by), sort=False)]
-    changes = _add_adjusted_p(
-        [paired_difference(values_by_task(g, "blended_score"), values_by_task(g, "score")) for _, g in groups]
-    )
-    lines = [
-        {**dict(zip(by, names, strict=True)), **_fire_fields(group), **_change_fields(change, group)}
-        for (names, group), change in zip(groups, changes, strict=True)
-    ]
-    return pd.DataFrame(lines, columns=[*by, *GATING_FIGURES])
+def _gate_rows(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    groups = list(rows.groupby(by, sort=False))
+    changes = _family_of_tests((values_by_task(g, "blended_score"), values_by_task(g, "score")) for _, g in groups)
+    lines = [(*names, *_gate_figures(g, change)) for (names, g), change in zip(groups, changes, strict=True)]
+    return pd.DataFrame(lines, columns=[*by, *GATE_FIGURES])
 
 
-def _fire_fields(rows: pd.DataFrame) -> dict[str, object]:
-    fired = share_interval(rows, rows["fired"].notna())
-    return {
-        "n": len(rows),
-        "fire": fired.value,
-        "fire_low": fired.low,
-        "fire_high": fired.high,
-        "mean_round": _mean(rows["fired"]),
-        "median_round": _mean(rows["fired"], lambda known: float(known.median())),
-    }
+def _gate_figures(rows: pd.DataFrame, change: Difference) -> Iterator[Any]:
+    # In the order of GATE_FIGURES.
+    yield from (len(rows), *share_interval(rows, rows["fired"].notna())[2:])
+    fired = rows["fired"].dropna().astype(float)
+    yield from (fired.mean(), fired.median(), rows["score"].mean(), rows["blended_score"].mean())
+    yield from (change.mean, change.low, change.high, change.p, change.p_adjusted)
+    yield (rows["blended_score"] - rows["score"]).std()
+    yield from saving_of(rows)
 
 
-def _change_fields(change: Difference, rows: pd.DataFrame) -> dict[str, object]:
-    differences = (rows["blended_score"] - rows["score"]).tolist()
-    saving, low, high = saving_of(rows)
-    return {
-        "natural": float(rows["score"].mean()),
-        "blended": float(rows["blended_score"].mean()),
-        "change": change.mean,
-        "change_low": change.low,
-        "change_high": change.high,
-        "p": change.p,
-        "p_holm": change.p_adjusted,
-        "spread": stdev(differences) if len(differences) > 1 else None,
-        "saving": saving,
-        "saving_low": low,
-        "saving_high": high,
-    }
-
-
-def _mean(values: "pd.Series[int]", statistic: Callable[["pd.Series[int]"], float] | None = None) -> float | None:
-    known = values.dropna()
-    if known.empty:
-        return None
-    return statistic(known) if statistic else float(known.mean())
-
-
-GATING_FIGURES = (
+GATE_FIGURES = (
     *("n", "fire", "fire_low", "fire_high", "mean_round", "median_round", "natural", "blended"),
     *("change", "change_low", "change_high", "p", "p_holm", "spread", "saving", "saving_low", "saving_high"),
 )
@@ -300,79 +392,69 @@ GATING_FIGURES = (
 
 # Quality against tokens, and the Pareto frontier of the conditions of each harness (CGDP, figure 2).
 
-PARETO_COLUMNS = ["harness", "variant", "memory", "gate", "n", "tokens", "score", "frontier"]
-
-
-class ParetoPoint(NamedTuple):
-    """Mean tokens and mean score (0 to 100) per run of a memory condition."""
-
-    tokens: float
-    score: float
-
 
 def pareto_table(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Compute mean score and tokens of every memory condition without the gate (`gate` off) and with it (on).
+    """Compute mean score and tokens of every memory condition without the gate and with it (CGDP, figure 2).
 
     Runs with a shadow gate give both rows; the row with the gate has the scores and tokens with the gate's answer. The
-    column `frontier` marks the Pareto frontier: conditions that no other condition of the same harness, variant and
-    gate dominates in score and tokens.
+    column `frontier` marks the Pareto frontier of each harness, variant and gate: no other condition is at least as
+    good in score and tokens, and better in one of them.
     """
-    table = pd.DataFrame(list(_pareto_rows(episodes)), columns=PARETO_COLUMNS[:-1])
-    best: set[object] = set()
+    columns = ["harness", "variant", "memory", "gate", "n", "tokens", "score"]
+    table = pd.DataFrame(list(_pareto_rows(episodes)), columns=columns)
+    best = []
     for _, rows in table.groupby(["harness", "variant", "gate"], sort=False):
-        points = [ParetoPoint(tokens, score) for tokens, score in zip(rows["tokens"], rows["score"], strict=True)]
-        best |= {index for index, optimal in zip(rows.index, frontier_flags(points), strict=True) if optimal}
-    return table.assign(frontier=[index in best for index in table.index])
-
-
-def frontier_flags(points: Sequence[ParetoPoint]) -> list[bool]:
-    """Return, for each point, whether it is on the Pareto frontier.
-
-    A point is not on the frontier if another point is at least as good in score and tokens, and better in one of them.
-    """
-    return [not any(_dominates(other, point) for other in points) for point in points]
-
-
-def _dominates(one: ParetoPoint, other: ParetoPoint) -> bool:
-    return one.score >= other.score and one.tokens <= other.tokens and one != other
+        for row in rows.itertuples():
+            as_good = rows[(rows["score"] >= row.score) & (rows["tokens"] <= row.tokens)]
+            if len(as_good[["score", "tokens"]].drop_duplicates()) == 1:  # its equals alone
+                best.append(row.Index)
+    return table.assign(frontier=table.index.isin(best))
 
 
 def _pareto_rows(episodes: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     by = ["harness", "variant", "memory", "gate"]
-    for (harness, variant, memory, gate), rows in episodes.groupby(by, sort=False):
-        natural = (len(rows), float(rows["tokens"].mean()), float(rows["score"].mean()))
-        yield harness, variant, memory, ON if gate == ON else OFF, *natural
+    for (*condition, gate), rows in episodes.groupby(by, sort=False):
+        yield *condition, ON if gate == ON else OFF, len(rows), float(rows["tokens"].mean()), rows["score"].mean()
         if gate == SHADOW:
-            blended = (len(rows), float(rows["blended_tokens"].mean()), float(rows["blended_score"].mean()))
-            yield harness, variant, memory, ON, *blended
+            yield *condition, ON, len(rows), float(rows["blended_tokens"].mean()), rows["blended_score"].mean()
 
 
 # All tables by name; each is written as CSV under its name.
 
-ARM_COLUMNS = ["method", "harness", "memory", "gate", "variant"]
-
-THOUSAND = 1_000
-
 Tables = dict[str, pd.DataFrame]
+
+
+Measure = Callable[[pd.DataFrame], Statistic]
+
+
+def _average(column: str, top: float | None = None) -> Measure:
+    return lambda rows: average_of(rows, rows[column], top=top)
+
+
+def _ratio(above: str, below: str) -> Measure:
+    return lambda rows: ratio_of(rows, rows[above], rows[below])
+
+
+def _measure_rows(rows: pd.DataFrame, measures: Mapping[str, Measure]) -> pd.DataFrame:
+    tables = [compute_by_group(rows, ARM_COLUMNS, compute).assign(measure=name) for name, compute in measures.items()]
+    return pd.concat(tables, ignore_index=True)[[*ARM_COLUMNS, "measure", *STATISTIC_COLUMNS]]
 
 
 def score_table(frames: StudyFrames) -> pd.DataFrame:
     """Compute the mean score (0 to 100), tokens, calls and search rounds per run of each arm, with 95 % intervals."""
     tops = {"score": 100.0, "tokens": None, "calls": None, "rounds": None}
-    return _measure_rows(
-        frames.episodes, ARM_COLUMNS, {name: partial(_average, name, top) for name, top in tops.items()}
-    )
+    return _measure_rows(frames.episodes, {name: _average(name, top) for name, top in tops.items()})
 
 
 def hops_table(frames: StudyFrames) -> pd.DataFrame:
     """Compute the mean score of each arm by the number of gold passages that a question needs."""
     known = frames.episodes.dropna(subset=["hops"]).sort_values("hops", kind="stable")
-    return compute_by_group(known, [*ARM_COLUMNS, "hops"], partial(_average, "score", 100.0))
+    return compute_by_group(known, [*ARM_COLUMNS, "hops"], _average("score", 100.0))
 
 
 def round_table(frames: StudyFrames) -> pd.DataFrame:
     """Compute the mean search rounds of each arm with their interval, and the median (CGDP, table 14)."""
-    means = compute_by_group(frames.episodes, ARM_COLUMNS, partial(_average, "rounds", None))
+    means = compute_by_group(frames.episodes, ARM_COLUMNS, _average("rounds"))
     medians = frames.episodes.groupby("method", sort=False)["rounds"].median().astype(float)
     return means.assign(median=means["method"].map(medians))
 
@@ -385,35 +467,24 @@ def reorganisation_table(frames: StudyFrames) -> pd.DataFrame:
     """
     applicable = frames.episodes.dropna(subset=["reorganisations"])
     reorganised = applicable[applicable["reorganisations"] > 0]
-    parts = (
-        _measure_rows(
-            applicable, ARM_COLUMNS, {"share of runs": lambda rows: share_interval(rows, rows["reorganisations"] > 0)}
-        ),
-        _measure_rows(
-            reorganised,
-            ARM_COLUMNS,
-            {
-                "calls": partial(_average, "reorganisation_calls", None),
-                "tokens": partial(_average, "reorganisation_tokens", None),
-                "tokens a call": partial(_ratio, "reorganisation_tokens", "reorganisation_calls"),
-                "share of tokens": partial(_ratio, "reorganisation_tokens", "tokens"),
-            },
-        ),
-    )
-    return pd.concat(parts, ignore_index=True)
+    share = {"share of runs": lambda rows: share_interval(rows, rows["reorganisations"] > 0)}
+    costs = {
+        "calls": _average("reorganisation_calls"),
+        "tokens": _average("reorganisation_tokens"),
+        "tokens a call": _ratio("reorganisation_tokens", "reorganisation_calls"),
+        "share of tokens": _ratio("reorganisation_tokens", "tokens"),
+    }
+    return pd.concat([_measure_rows(applicable, share), _measure_rows(reorganised, costs)], ignore_index=True)
 
 
 def artefact_table(frames: StudyFrames) -> pd.DataFrame:
-    """Compute the share of runs whose belief has an open question which only says that nothing is known.
-
-    Only structured beliefs have open questions. See CGDP, table 4.
-    """
+    """Compute the share of runs whose structured belief has an open question without content (CGDP, table 4)."""
     applicable = frames.episodes.dropna(subset=["artefact"])
     return compute_by_group(applicable, ARM_COLUMNS, lambda rows: share_interval(rows, rows["artefact"].astype(bool)))
 
 
 def gap_table(frames: StudyFrames) -> pd.DataFrame:
-    """Count the runs of each arm that show each gap G1 to G7 (kind of failure).
+    """Count the runs of each arm that show each gap G1 to G7, a kind of failure (CGDP, table 7).
 
     `shown` is their number, `n` the number of runs for which the gap can be decided, and `value` the share.
     """
@@ -421,9 +492,15 @@ def gap_table(frames: StudyFrames) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)[["gap", *ARM_COLUMNS, "shown", *STATISTIC_COLUMNS]]
 
 
+def _gap_rows(episodes: pd.DataFrame, name: str) -> pd.DataFrame:
+    decidable = episodes.dropna(subset=[name])
+    lines = compute_by_group(decidable, ARM_COLUMNS, lambda rows: share_interval(rows, rows[name].astype(bool)))
+    return lines.assign(gap=name, shown=(lines["n"] * lines["value"]).astype(float).round().astype("Int64"))
+
+
 def prompt_table(frames: StudyFrames) -> pd.DataFrame:
     """Compute the mean prompt tokens of the agent's decisions by search round, over the runs that reached the round."""
-    return compute_by_group(frames.rounds, [*ARM_COLUMNS, "round"], partial(_average, "agent", None))
+    return compute_by_group(frames.rounds, [*ARM_COLUMNS, "round"], _average("agent"))
 
 
 STALE_UPR, SIMILAR_ACTION = 0.3, 0.6
@@ -437,7 +514,7 @@ def signal_table(frames: StudyFrames) -> pd.DataFrame:
     repeat an action.
     """
     known = frames.rounds.dropna(subset=["upr"])
-    means = compute_by_group(known, [*ARM_COLUMNS, "round"], partial(_average, "upr", None))
+    means = compute_by_group(known, [*ARM_COLUMNS, "round"], _average("upr"))
     flags = known.assign(stale=known["upr"] <= STALE_UPR, repeated=known["jaccard"] >= SIMILAR_ACTION)
     shares = flags.groupby([*ARM_COLUMNS, "round"], sort=False, as_index=False)[["stale", "repeated"]].mean()
     return means.merge(shares, on=[*ARM_COLUMNS, "round"], how="left") if len(means) else means
@@ -470,11 +547,7 @@ def tables_of(frames: StudyFrames) -> Tables:
 
 
 def format_cell(value: Any) -> str:
-    """Format a table value as text.
-
-    Floats get three significant digits, or none after the point from a thousand on; a missing value is `-`, and a truth
-    value yes or no.
-    """
+    """Format a table value: floats with three significant digits, whole from a thousand on; `-` if it is missing."""
     if isinstance(value, str):
         return value
     if value is True or value is False:
@@ -483,59 +556,10 @@ def format_cell(value: Any) -> str:
         return "-"
     if not isinstance(value, float):
         return f"{value:,}"
-    return f"{value:,.0f}" if abs(value) >= THOUSAND else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
 
 
-def _measure_rows(
-    rows: pd.DataFrame, by: list[str], measures: dict[str, Callable[[pd.DataFrame], Statistic]]
-) -> pd.DataFrame:
-    tables = [
-        compute_by_group(rows, by, measure_function).assign(measure=measure)
-        for measure, measure_function in measures.items()
-    ]
-    return pd.concat(tables, ignore_index=True)[[*by, "measure", *STATISTIC_COLUMNS]]
-
-
-def _gap_rows(episodes: pd.DataFrame, name: str) -> pd.DataFrame:
-    decidable = episodes.dropna(subset=[name])
-    lines = compute_by_group(decidable, ARM_COLUMNS, lambda rows: share_interval(rows, rows[name].astype(bool)))
-    return lines.assign(gap=name, shown=(lines["n"] * lines["value"]).astype(float).round().astype("Int64"))
-
-
-def _average(column: str, top: float | None, rows: pd.DataFrame) -> Statistic:
-    return average_of(rows, rows[column], top=top)
-
-
-def _ratio(above: str, below: str, rows: pd.DataFrame) -> Statistic:
-    return ratio_of(rows, rows[above], rows[below])
-
-
-# Tables for people: measures and gaps in columns, without redundant columns.
-
-
-def readable_table(name: str, table: pd.DataFrame) -> pd.DataFrame:
-    """Prepare the table with this name for printing; some columns are joined or left out, which the CSV file has."""
-    if table.empty:
-        return table
-    pivoted = PIVOTS[name](table) if name in PIVOTS else _join_bounds(table)
-    shortened = pivoted.drop(columns=ARM_COLUMNS[1:], errors="ignore") if "method" in pivoted else pivoted
-    return shortened.loc[:, [column for column in shortened.columns if not (shortened[column] == "").all()]]
-
-
-def pivot_by_arm(scores: pd.DataFrame) -> pd.DataFrame:
-    """Convert the table of scores to one row per arm of the study, with the measures in columns."""
-    texts = scores.assign(text=[_interval_of_row(line) for line in scores.itertuples(index=False)])
-    return _pivot(texts, ["method", "n"], "measure")
-
-
-def pivot_by_gap(gaps: pd.DataFrame) -> pd.DataFrame:
-    """Convert the table of gaps (kinds of failure) to one row per arm of the study, with a column for each gap.
-
-    Cells have the number of runs that show the gap / the number of runs for which it can be decided.
-    """
-    texts = gaps.assign(text=[f"{line.shown}/{line.n}" for line in gaps.itertuples(index=False)])
-    return _pivot(texts, ["method"], "gap")
-
+# Tables for people: measures and gaps in columns, values with their bounds, no redundant columns.
 
 BOUNDED_FIGURES = (
     *((figure, "low", "high") for figure in ("value", "difference")),
@@ -543,24 +567,30 @@ BOUNDED_FIGURES = (
 )
 """Columns with a value, each with the two columns that bound its interval."""
 
-PIVOTS: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]] = {"scores": pivot_by_arm, "gaps": pivot_by_gap}
+PIVOTS = {"scores": (["method", "n"], "measure"), "gaps": (["method"], "gap")}
+"""Tables of which one column is spread over columns: the columns that stay, and the column that is spread."""
 
 
-def _join_bounds(table: pd.DataFrame) -> pd.DataFrame:
-    """Join each value and the bounds of its interval in one column."""
+def readable_table(name: str, table: pd.DataFrame) -> pd.DataFrame:
+    """Prepare the table with this name for printing; some columns are joined or left out, which the CSV file has.
+
+    A gap is shown as the number of runs that show it / the number of runs for which it can be decided.
+    """
+    if table.empty:
+        return table
+    if name == "gaps":
+        table = table.assign(
+            value=[f"{shown}/{n}" for shown, n in zip(table["shown"], table["n"], strict=True)], low=None
+        )
     for figure, low, high in BOUNDED_FIGURES:
         if {figure, low, high} <= set(table.columns):
             texts = list(map(_format_interval, table[figure], table[low], table[high]))
             table = table.assign(**{figure: texts}).drop(columns=[low, high])
-    return table
-
-
-def _pivot(texts: pd.DataFrame, lines: list[str], columns: str) -> pd.DataFrame:
-    return texts.pivot_table("text", lines, columns, aggfunc="first", sort=False).reset_index()
-
-
-def _interval_of_row(line: Any) -> str:
-    return _format_interval(line.value, line.low, line.high)
+    if name in PIVOTS:
+        lines, column = PIVOTS[name]
+        table = table.pivot_table("value", lines, column, aggfunc="first", sort=False).reset_index()
+    shortened = table.drop(columns=ARM_COLUMNS[1:], errors="ignore") if "method" in table else table
+    return shortened.loc[:, [column for column in shortened.columns if not (shortened[column] == "").all()]]
 
 
 def _format_interval(value: Any, low: Any, high: Any) -> str:

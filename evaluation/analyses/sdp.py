@@ -3,7 +3,7 @@
 The analyses are computed in `evaluation/anatomy.py`; this module writes page, figures and tables, and prints a summary.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from string import Template
@@ -18,7 +18,7 @@ from rich.table import Table
 from certigraph.evaluation.anatomy import ANATOMY_FIGURES, AnalysisTables, analyse, build_sections, methods_of
 from certigraph.evaluation.comparison_report import COMPARISON_STYLE as LOOKS
 from certigraph.evaluation.comparison_report import escape_formula, format_model_note
-from certigraph.evaluation.frames import Frames, RecordedRun, frames_of
+from certigraph.evaluation.frames import Frames
 from certigraph.evaluation.plots import CHART_STYLE as INK
 from certigraph.evaluation.plots import find_line, to_svg
 from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, join_markup, tag
@@ -31,7 +31,7 @@ ANATOMY_PAGE = "anatomy.html"
 
 
 class AnatomyReport(NamedTuple):
-    """Result of the analyses: data frames, tables by name, written files, and runs without a recorded ending."""
+    """Result of the analyses: the data frames, tables by name, written files, and runs without a recorded ending."""
 
     frames: Frames
     tables: AnalysisTables
@@ -39,15 +39,14 @@ class AnatomyReport(NamedTuple):
     interrupted: tuple[str, ...]
 
 
-def write_anatomy(recorded: Iterable[RecordedRun], out: Path) -> AnatomyReport:
-    """Analyse recorded runs and write the report to the folder `out`.
+def write_anatomy(frames: Frames, out: Path) -> AnatomyReport:
+    """Compute all analyses of the runs in `frames` and write the report to the folder `out`.
 
     Writes `anatomy.html`, a .csv for each analysis, a .png and .svg for each figure, and `frames/*.parquet`.
 
     Each file is written under another name and renamed when it is complete, so that a killed process leaves no partial
     file.
     """
-    frames = frames_of(recorded)
     tables = analyse(frames)
     (out / "frames").mkdir(parents=True, exist_ok=True)
     cells = {name: table.map(escape_formula) for name, table in tables.items()}

@@ -5,13 +5,13 @@ A scripted agent walks along a generated corridor of rooms with several graphs, 
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
+import pandas as pd
 import typer
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
@@ -25,7 +25,6 @@ from certigraph.adapters.protocols import Benchmark, Context, Environment, Limit
 from certigraph.evaluation.compare import PIPED_WIDTH, ComparisonJob, run_comparison
 from certigraph.evaluation.comparison import (
     PLAN_FILE,
-    ComparisonCell,
     ComparisonPlan,
     build_plan,
     cells_of,
@@ -34,17 +33,17 @@ from certigraph.evaluation.comparison import (
     read_plan,
     unfinished_cells,
 )
-from certigraph.evaluation.comparison_report import COMPARISON_STYLE, format_model_note, write_csv
+from certigraph.evaluation.comparison_report import COMPARISON_STYLE, escape_formula, format_model_note
+from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.evaluation.plots import CHART_STYLE as INK
 from certigraph.evaluation.plots import GREY, SERIES_COLOURS, save_drawing
 from certigraph.evaluation.statistics import MIN_POINTS, fit_slope
 from certigraph.runtime.html import PAGE_STYLE, Markup, html_table, join_markup, tag
 from certigraph.runtime.html import PAGE_TEMPLATE as LAYOUT
-from certigraph.runtime.progress import count_steps
 from certigraph.runtime.texts import format_count
 from certigraph.state.records import Action, Observation, Scores, Task, UnknownName
 from certigraph.state.run import FINISH, SEARCH, parse_action
-from certigraph.state.trajectory import Footer, Trajectory
+from certigraph.state.trajectory import Footer
 
 # The scripted agent of the corridor, which answers in the schema of any graph's prompts.
 
@@ -208,85 +207,29 @@ class CorridorWorld(Environment):
 WHOLE_TASK, SUBTASK, TASK_GRAPH = "whole task", "sub-task", "task graph"
 """Scope of a prompt: the complete task, one subtask, or TDP's task graph."""
 
+EPISODE = ["kind", "rooms", "method"]
+SIZE_COLUMNS = [*EPISODE, "about", "operator", "subtask", "steps", "tokens", "characters", "written"]
 
-class PromptSize(NamedTuple):
-    """Size of one prompt of a run.
 
-    `rooms` is the number of world steps that the task needs, and `steps` the number of world steps before the prompt.
-    `about` is the scope of the prompt: the whole task, a sub-task or TDP's task graph. A scripted model counts one
-    token per four characters, rounded down.
+def size_table(calls: pd.DataFrame) -> pd.DataFrame:
+    """Convert model calls (`frames.Frames.calls`) to the sizes of their prompts, in the order in which they were sent.
+
+    `rooms` is the number of world steps that the task needs, `steps` the number of world steps before the prompt, and
+    `written` the number of tokens of the reply. `about` is the scope of the prompt. A scripted model counts one token
+    per four characters, rounded down.
     """
-
-    kind: str
-    rooms: int
-    method: str
-    about: str
-    operator: str
-    subtask: str
-    steps: int
-    tokens: int
-    characters: int
-    written: int
-    """Tokens of the reply."""
+    calls = calls[~calls["superseded"]]
+    tasks = calls["task"].str.split("-")
+    inner = calls["scope"] != ""
+    about = inner.groupby(calls["run"]).transform("any").map({True: TASK_GRAPH, False: WHOLE_TASK}).mask(inner, SUBTASK)
+    columns = {"node": "operator", "input_tokens": "tokens", "output_tokens": "written"}
+    characters = calls["input_tokens"] * CHARS_PER_TOKEN
+    sizes = calls.rename(columns=columns).assign(kind=tasks.str[0], rooms=tasks.str[-1].astype(int), about=about)
+    return sizes.assign(characters=characters)[SIZE_COLUMNS]
 
 
-def read_sizes(plan: ComparisonPlan, folder: Path) -> list[PromptSize]:
-    """Read the sizes of all prompts of all finished runs, in the order in which they were sent."""
-    return [size for cell, trajectory in finished_cells(plan, folder) for size in sizes_of(cell, trajectory)]
-
-
-def sizes_of(cell: ComparisonCell, trajectory: Trajectory) -> Iterator[PromptSize]:
-    """Yield the size of every prompt of one run."""
-    kind, _, rooms = cell.task.partition("-")
-    nested, steps = any(event.scope for event in trajectory.events), 0
-    for event in trajectory.events:
-        about = SUBTASK if event.scope else TASK_GRAPH if nested else WHOLE_TASK
-        where = (kind, int(rooms), cell.method.name, about, event.node, event.subtask, steps)
-        for call in event.calls:
-            tokens = int(str(call.get("input_tokens", 0)))
-            yield PromptSize(*where, tokens, tokens * CHARS_PER_TOKEN, int(str(call.get("output_tokens", 0))))
-        steps += count_steps(event)
-
-
-# The cost of complete episodes by method: calls, prompt tokens and output tokens.
-
-
-class EpisodeTotal(NamedTuple):
-    """Cost of one episode of a task that needs `rooms` world steps.
-
-    `read` is the number of prompt tokens, `written` the number of output tokens.
-    """
-
-    kind: str
-    rooms: int
-    method: str
-    calls: int
-    read: int
-    written: int
-
-
-TOTAL_COLUMNS = ("task", "steps", "method", "calls", "prompt tokens", "output tokens")
-
-
-def totals_of(sizes: Sequence[PromptSize]) -> list[EpisodeTotal]:
-    """Sum the calls and tokens of every episode, ordered by kind of task, length, and method."""
-    methods = list(dict.fromkeys(size.method for size in sizes))
-    ordered = sorted(sizes, key=lambda size: (size.kind, size.rooms, methods.index(size.method)))
-    return list(_group_totals(ordered))
-
-
-def total_cells(total: EpisodeTotal) -> tuple[str, ...]:
-    """Format the cost of an episode as table cells, in the order of TOTAL_COLUMNS."""
-    return total.kind, str(total.rooms), total.method, str(total.calls), f"{total.read:,}", f"{total.written:,}"
-
-
-def _group_totals(ordered: Sequence[PromptSize]) -> Iterator[EpisodeTotal]:
-    for where, prompts in groupby(ordered, key=lambda size: (size.kind, size.rooms, size.method)):
-        calls = list(prompts)
-        yield EpisodeTotal(*where, len(calls), sum(call.tokens for call in calls), sum(call.written for call in calls))
-
-
-# Slopes: whether the largest prompt of an episode grows with the number of world steps.
+# The tables: the cost of complete episodes by method, and slopes, which show whether the largest prompt of an episode
+# grows with the number of world steps.
 
 ANY_OPERATOR = "largest of all"
 """Text in place of an operator's name for the largest prompt of all operators; prompts about TDP's task graph are left
@@ -298,42 +241,40 @@ ROUNDING_SLOPE = 1e-6
 MAX_BOUNDED_SLOPE = 1.0
 """Characters per step below which the whole interval of a slope must lie so that prompts count as bounded."""
 
-SlopeGroup = tuple[str, str, str, str]
-"""Prompts for which a slope is computed: kind of task, method, scope of the prompt, operator."""
+SLOPE_KEYS = ["kind", "method", "about", "operator"]
+SLOPE_FIGURES = ["episodes", "shortest", "longest", "slope", "low", "high", "words"]
 
 
-class Slope(NamedTuple):
-    """Growth of prompts: slope of the least-squares line through the largest prompts of `episodes` episodes.
+def total_table(sizes: pd.DataFrame) -> pd.DataFrame:
+    """Sum the `calls`, prompt tokens (`read`) and output tokens (`written`) of every episode.
 
-    The episodes have different lengths. `shortest` and `longest` are the largest prompts, in characters, of the
-    shortest and of the longest episode. `slope` is in characters per world step, and `low` and `high` bound its 95 % t
-    interval.
+    Episodes are ordered by kind of task, length, and method in the order of the study.
     """
-
-    kind: str
-    method: str
-    about: str
-    operator: str
-    episodes: int
-    shortest: int
-    longest: int
-    slope: float | None
-    low: float | None
-    high: float | None
-    words: str
+    methods = pd.Categorical(sizes["method"], sizes["method"].unique())
+    episodes = sizes.assign(method=methods).groupby(EPISODE, observed=True)
+    totals = episodes.agg(calls=("tokens", "size"), read=("tokens", "sum"), written=("written", "sum")).reset_index()
+    return totals.astype({"method": "str"})
 
 
-def slopes_of(sizes: Iterable[PromptSize]) -> list[Slope]:
-    """Compute how prompts grow, for every method and operator on each kind of task.
+def slope_table(sizes: pd.DataFrame) -> pd.DataFrame:
+    """Compute how prompts grow with the length of an episode, by kind of task, method, scope and operator.
 
-    For each method the slope over all operators comes first.
+    It is a test of TDP's claim that decoupled prompts are bounded. For each method the slope over all operators comes
+    first. `slope` is that of the least-squares line through the largest prompts of `episodes` episodes of different
+    lengths, in characters per world step; `low` and `high` bound its 95 % t interval. `shortest` and `longest` are the
+    largest prompts, in characters, of the shortest and of the longest episode.
     """
-    largest: dict[SlopeGroup, dict[int, int]] = {}
-    for size in sizes:
-        for group in _groups(size):
-            by_rooms = largest.setdefault(group, {})
-            by_rooms[size.rooms] = max(by_rooms.get(size.rooms, 0), size.characters)
-    return [_slope_of_group(group, largest[group]) for group in sorted(largest, key=_group_order)]
+    about_work = sizes[sizes["about"] != TASK_GRAPH].assign(operator=ANY_OPERATOR)
+    largest = (
+        pd.concat([about_work, sizes]).groupby([*SLOPE_KEYS, "rooms"], sort=False)["characters"].max().reset_index()
+    )
+    order = largest.assign(graph=largest["about"] == TASK_GRAPH, single=largest["operator"] != ANY_OPERATOR)
+    ordered = order.sort_values(["kind", "method", "graph", "about", "single"], kind="stable")
+    lines = [
+        (*names, *_slope_figures(points.sort_values("rooms")))
+        for names, points in ordered.groupby(SLOPE_KEYS, sort=False)
+    ]
+    return pd.DataFrame(lines, columns=[*SLOPE_KEYS, *SLOPE_FIGURES])
 
 
 def describe_slope(low: float | None, high: float | None) -> str:
@@ -345,22 +286,10 @@ def describe_slope(low: float | None, high: float | None) -> str:
     return "bounded" if high < MAX_BOUNDED_SLOPE else "cannot be told"
 
 
-def _groups(size: PromptSize) -> Iterator[SlopeGroup]:
-    if size.about != TASK_GRAPH:
-        yield size.kind, size.method, size.about, ANY_OPERATOR
-    yield size.kind, size.method, size.about, size.operator
-
-
-def _group_order(group: SlopeGroup) -> tuple[str, str, bool, str, bool]:
-    kind, method, about, operator = group
-    return kind, method, about == TASK_GRAPH, about, operator != ANY_OPERATOR
-
-
-def _slope_of_group(group: SlopeGroup, largest: Mapping[int, int]) -> Slope:
-    rooms = sorted(largest)
-    characters = [largest[length] for length in rooms]
-    slope, low, high = fit_slope(rooms, characters)
-    return Slope(*group, len(rooms), characters[0], characters[-1], slope, low, high, describe_slope(low, high))
+def _slope_figures(points: pd.DataFrame) -> tuple[Any, ...]:
+    characters = points["characters"].tolist()
+    slope, low, high = fit_slope(points["rooms"].tolist(), characters)
+    return len(points), characters[0], characters[-1], slope, low, high, describe_slope(low, high)
 
 
 # The figure: prompts over the world steps of the longest episode, a panel per kind of task, a line per method.
@@ -368,13 +297,13 @@ def _slope_of_group(group: SlopeGroup, largest: Mapping[int, int]) -> Slope:
 PANEL_TITLES = {DEEP: "one sub-task of all steps", WIDE: f"sub-tasks of {SUBTASK_ROOMS} steps"}
 
 
-def draw_prompt_growth(sizes: Sequence[PromptSize]) -> Figure:
+def draw_prompt_growth(sizes: pd.DataFrame) -> Figure:
     """Draw the largest prompt of each method by world step; the line for prompts about TDP's task graph is dashed."""
     figure = Figure(figsize=(10, 3.6), layout="constrained")
     panels = figure.subplots(1, len(PANEL_TITLES), sharey=True)
     for panel, (kind, title) in zip(panels, PANEL_TITLES.items(), strict=True):
-        of_kind = [size for size in sizes if size.kind == kind]
-        _draw_panel(panel, [size for size in of_kind if size.rooms == max(size.rooms for size in of_kind)])
+        of_kind = sizes[sizes["kind"] == kind]
+        _draw_panel(panel, of_kind[of_kind["rooms"] == of_kind["rooms"].max()])
         panel.set_title(title, fontsize=9, loc="left")
     panels[0].set_ylim(bottom=0)  # after drawing: the panels share the axis, and a limit stops its autoscaling
     panels[0].set_ylabel("characters of the largest prompt")
@@ -383,42 +312,23 @@ def draw_prompt_growth(sizes: Sequence[PromptSize]) -> Figure:
     return figure
 
 
-def _draw_panel(panel: Any, sizes: Sequence[PromptSize]) -> None:
-    for number, method in enumerate(dict.fromkeys(size.method for size in sizes)):
-        of_method = [size for size in sizes if size.method == method]
-        _draw_line(
-            panel,
-            _largest_prompts(s for s in of_method if s.about != TASK_GRAPH),
-            color=SERIES_COLOURS[number],
-            label=method,
-        )
-        graph = list(_largest_prompts(s for s in of_method if s.about == TASK_GRAPH))
-        if graph:
-            _draw_line(
-                panel, graph, color=SERIES_COLOURS[number], label=f"{method}, task graph", linestyle="--", marker="."
-            )
+def _draw_panel(panel: Any, sizes: pd.DataFrame) -> None:
+    colours = dict(zip(sizes["method"].unique(), SERIES_COLOURS, strict=False))
+    is_graph = sizes["about"] == TASK_GRAPH
+    for (method, graph), prompts in sizes.groupby([sizes["method"], is_graph], sort=False):
+        largest = prompts.groupby("steps")["characters"].max()
+        style = {"label": f"{method}, task graph", "linestyle": "--", "marker": "."} if graph else {"label": method}
+        panel.plot(largest.index, largest.tolist(), linewidth=1.4, color=colours[method], **style)
     panel.set_xlabel("world steps taken", color=GREY)
     panel.yaxis.set_major_formatter(EngFormatter(sep=""))
     panel.spines[["top", "right"]].set_visible(False)
-
-
-def _draw_line(panel: Any, points: Iterable[tuple[int, int]], **style: Any) -> None:
-    steps, characters = zip(*points, strict=True)
-    panel.plot(steps, characters, linewidth=1.4, **style)
-
-
-def _largest_prompts(sizes: Iterable[PromptSize]) -> Iterator[tuple[int, int]]:
-    by_step: dict[int, int] = {}
-    for size in sizes:
-        by_step[size.steps] = max(by_step.get(size.steps, 0), size.characters)
-    yield from sorted(by_step.items())
 
 
 # The files of the study: sizes, slopes and totals as CSV, the figure, and the page.
 
 STUDY_PAGE = "study.html"
 PAGE_TITLE = "Prompts of TDP and of others as episodes grow"
-SLOPE_COLUMNS = (
+SLOPE_TITLES = (
     "task",
     "method",
     "prompts about",
@@ -429,6 +339,7 @@ SLOPE_COLUMNS = (
     "95 % interval",
     "in words",
 )
+TOTAL_TITLES = ("task", "steps", "method", "calls", "prompt tokens", "output tokens")
 
 SLOPE_NOTE = (
     "A line is the largest prompt of an episode against the world steps that its task takes, over episodes of "
@@ -446,24 +357,25 @@ TOTAL_NOTE = (
 
 
 class PromptStudy(NamedTuple):
-    """Results of the study of prompt sizes so far."""
+    """Tables of the study of prompt sizes so far: `size_table`, `slope_table` and `total_table`."""
 
-    sizes: list[PromptSize]
-    slopes: list[Slope]
-    totals: list[EpisodeTotal]
+    prompts: pd.DataFrame
+    slopes: pd.DataFrame
+    totals: pd.DataFrame
 
 
 def write_report(plan: ComparisonPlan, folder: Path) -> PromptStudy:
-    """Write the report of the study so far, and return the results.
+    """Write the report of the study so far, and return the tables.
 
     Writes `study.html`, `prompts.csv` with a row per prompt, `slopes.csv`, `totals.csv` with a row per episode,
     `prompts.png` and `prompts.svg`.
     """
-    sizes = read_sizes(plan, folder)
-    study = PromptStudy(sizes, slopes_of(sizes), totals_of(sizes))
-    for name, lines in (("prompts", study.sizes), ("slopes", study.slopes), ("totals", study.totals)):
+    runs = (RecordedRun(cell.method.name, cell.task, cell.trial, run) for cell, run in finished_cells(plan, folder))
+    sizes = size_table(frames_of(runs).calls)
+    study = PromptStudy(sizes, slope_table(sizes), total_table(sizes))
+    for name, table in study._asdict().items():
         with replace_file(folder / f"{name}.csv") as draft:
-            write_csv(draft, [line._asdict() for line in lines])
+            table.map(escape_formula).to_csv(draft, index=False)
     with mpl.rc_context(INK):
         drawing = save_drawing(draw_prompt_growth(sizes), folder / "prompts")
     with replace_file(folder / STUDY_PAGE) as draft:
@@ -471,22 +383,29 @@ def write_report(plan: ComparisonPlan, folder: Path) -> PromptStudy:
     return study
 
 
-def slope_cells(slope: Slope) -> tuple[str, ...]:
-    """Format a slope as table cells, in the order of SLOPE_COLUMNS."""
-    text = "-" if slope.slope is None else f"{slope.slope:+.1f}"
-    between = "-" if slope.low is None or slope.high is None else f"{slope.low:+.1f} to {slope.high:+.1f}"
-    sizes = f"{slope.shortest:,}", f"{slope.longest:,}"
-    return slope.kind, slope.method, slope.about, slope.operator, *sizes, text, between, slope.words
+def slope_cells(slopes: pd.DataFrame) -> Iterator[tuple[str, ...]]:
+    """Format the slopes as rows of a table with the titles SLOPE_TITLES."""
+    for line in slopes.itertuples():
+        known = not pd.isna(line.slope)
+        figures = f"{line.slope:+.1f}" if known else "-", f"{line.low:+.1f} to {line.high:+.1f}" if known else "-"
+        sizes = f"{line.shortest:,}", f"{line.longest:,}"
+        yield line.kind, line.method, line.about, line.operator, *sizes, *figures, line.words
+
+
+def total_cells(totals: pd.DataFrame) -> Iterator[tuple[str, ...]]:
+    """Format the costs of episodes as rows of a table with the titles TOTAL_TITLES."""
+    for line in totals.itertuples():
+        yield line.kind, str(line.rooms), line.method, str(line.calls), f"{line.read:,}", f"{line.written:,}"
 
 
 def _format_page(plan: ComparisonPlan, study: PromptStudy, drawing: Markup) -> str:
     """Format the HTML page of the study. It loads no other files and has no scripts; text from runs is escaped."""
     planned = len(plan.methods) * len(plan.tasks)
-    done = len({(size.method, size.kind, size.rooms) for size in study.sizes})
+    done = len(study.totals)
     missing = f"; {format_count(planned - done, 'run')} not finished" if done < planned else ""
     scope = f"{format_count(done, 'scripted run')}{missing}{format_model_note([plan.model])}"
-    lines = html_table(SLOPE_COLUMNS, map(slope_cells, study.slopes), looks="comparison worded")
-    totals = html_table(TOTAL_COLUMNS, map(total_cells, study.totals), looks="comparison worded")
+    lines = html_table(SLOPE_TITLES, slope_cells(study.slopes), looks="comparison worded")
+    totals = html_table(TOTAL_TITLES, total_cells(study.totals), looks="comparison worded")
     body = join_markup(
         tag("header", tag("p", scope, class_="overline"), tag("h1", PAGE_TITLE)),
         tag("section", tag("h2", "Longest episodes"), tag("div", drawing, class_="drawing wide")),
@@ -546,9 +465,9 @@ def run_command(order: ComparisonJob, folder: Path, *, report_only: bool, as_jso
         run_comparison(order, folder, silent=as_json)
     study = write_report(order.plan, folder)
     if as_json:
-        typer.echo(
-            json.dumps({name: [line._asdict() for line in getattr(study, name)] for name in ("slopes", "totals")})
-        )
+        tables = {"slopes": study.slopes, "totals": study.totals}
+        rows = {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
+        typer.echo(json.dumps(rows))
     else:
         _print_report(study, folder)
     return 1 if unfinished_cells(cells_of(order.plan, folder)) else 0
@@ -567,15 +486,14 @@ def _task_ids(longest: int) -> list[str]:
 def _print_report(study: PromptStudy, folder: Path) -> None:
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
-    table = Table(*SLOPE_COLUMNS, box=None)
-    for slope in study.slopes:  # the page has a row for every operator
-        if slope.operator == ANY_OPERATOR or slope.about == TASK_GRAPH:
-            table.add_row(*slope_cells(slope))
-    console.print(table, markup=False)
-    totals = Table(*TOTAL_COLUMNS, box=None)
-    longest = max((total.rooms for total in study.totals), default=0)
-    for total in study.totals:
-        if total.rooms in (LENGTH_STEP, longest):  # the shortest episodes and the longest
-            totals.add_row(*total_cells(total))
-    console.print(totals, markup=False)
+    slopes, totals = study.slopes, study.totals
+    shown = slopes[
+        (slopes["operator"] == ANY_OPERATOR) | (slopes["about"] == TASK_GRAPH)
+    ]  # the page has every operator
+    ends = totals[totals["rooms"].isin([LENGTH_STEP, totals["rooms"].max()])]  # the shortest episodes and the longest
+    for titles, rows in ((SLOPE_TITLES, slope_cells(shown)), (TOTAL_TITLES, total_cells(ends))):
+        table = Table(*titles, box=None)
+        for row in rows:
+            table.add_row(*row)
+        console.print(table, markup=False)
     Console(highlight=False, soft_wrap=True).print(f"report: {folder / STUDY_PAGE}", style="dim", markup=False)

@@ -22,8 +22,8 @@ from certigraph.evaluation.anatomy import ANALYSES, CAUSES, analyse, anatomy_sec
 from certigraph.evaluation.atif import to_atif
 from certigraph.evaluation.comparison_summary import replay_of
 from certigraph.evaluation.export import rows_of
-from certigraph.evaluation.frames import RecordedRun, find_runs, frames_of, read_recorded_runs
-from certigraph.evaluation.frames import frame_rows_of as anatomy_rows
+from certigraph.evaluation.frame_rows import frame_rows_of as anatomy_rows
+from certigraph.evaluation.frames import Frames, RecordedRun, find_runs, frames_of, read_frames, read_recorded_runs
 from certigraph.runtime.history import read_history
 from certigraph.runtime.run import run
 from certigraph.state.certified_states import certified_state
@@ -333,14 +333,17 @@ def tapes(draw):
 def test_frames_and_shares_add_up(recorded):
     found = frames_of(recorded)
     for made in recorded:
-        mine = [frame[frame["run"] == made.trajectory.header.run_id] for frame in found]
-        counts = mine[2]["status"].value_counts()
-        assert counts.get("certified", 0) + counts.get("open", 0) == mine[0]["planned"].iloc[0]
-        assert mine[3]["calls"].sum() == made.trajectory.usage.calls == mine[0]["calls"].iloc[0]
-        assert mine[3]["seconds"].sum() == pytest.approx(made.trajectory.usage.seconds)
+        mine = Frames(*(frame[frame["run"] == made.trajectory.header.run_id] for frame in found))
+        counts = mine.predicates["status"].value_counts()
+        assert counts.get("certified", 0) + counts.get("open", 0) == mine.runs["planned"].iloc[0]
+        assert mine.nodes["calls"].sum() == made.trajectory.usage.calls == mine.runs["calls"].iloc[0]
+        assert mine.nodes["seconds"].sum() == pytest.approx(made.trajectory.usage.seconds)
         # folding the state gives the same result as reading the events
         state = made.trajectory.state()
-        assert (len(state["attempts"]), len(state["certificates"])) == (len(mine[1]), mine[0]["certificates"].iloc[0])
+        assert (len(state["attempts"]), len(state["certificates"])) == (
+            len(mine.attempts),
+            mine.runs["certificates"].iloc[0],
+        )
     analysis = analyse(found)
     for name, table in analysis.items():
         if name in ("credit", "node_costs", "certified_costs", "compression"):
@@ -363,7 +366,7 @@ def test_hostile_names_are_inert_and_many_long_ones_are_drawn(tmp_path):
     plan = [{"text": HOSTILE, "kind": HOSTILE}, *PLAN]
     names = [HOSTILE, *(f"_method {n} with a name that goes on and on over several lines of text" for n in range(7))]
     runs = [Tape(plan=plan, task=HOSTILE, run_id=HOSTILE).tries(1, 0).ended("", method=name) for name in names]
-    page = write_anatomy(runs, tmp_path).files[-1].read_text(encoding="utf-8")
+    page = write_anatomy(frames_of(runs), tmp_path).files[-1].read_text(encoding="utf-8")
     assert "<script" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "_method 6" in page
@@ -387,7 +390,7 @@ def test_everything_is_written_whole(tmp_path, capsys):
     (tmp_path / "runs" / "c" / "trajectory.jsonl").write_text('{"type":"hea')
     found = find_runs([tmp_path / "runs"])
     out = tmp_path / "out"
-    anatomy = write_anatomy(read_recorded_runs(found), out)
+    anatomy = write_anatomy(read_frames(found), out)
     written = {file.relative_to(out).as_posix() for file in out.rglob("*") if file.is_file()}
     assert written == {file.relative_to(out).as_posix() for file in anatomy.files}
     assert {f"{name}.csv" for name in ANALYSES} | {"anatomy.html", "frames/runs.parquet", "rates.svg"} <= written
@@ -410,7 +413,7 @@ def test_bad_folders_say_what_to_do(tmp_path):
     lines = path.read_text().splitlines()
     path.write_text("\n".join([lines[0], '{"torn', *lines[2:]]))
     with pytest.raises(Fault, match=r"trajectory.jsonl:2: not a trajectory line"):
-        list(read_recorded_runs(find_runs([tmp_path])))
+        read_frames(find_runs([tmp_path]))
     path.write_text("\n".join([lines[1], *lines]))
     with pytest.raises(Fault, match=r"trajectory.jsonl:1: not a header"):
         find_runs([tmp_path])
@@ -432,7 +435,7 @@ def test_methods_are_distinguished_by_what_differs(tmp_path):
     context = Context(model="scripted:expert")
     for graph in ("sdp", "react"):
         run(graph, "blocksworld", "4-0", context=context, out=tmp_path)
-    found = frames_of(read_recorded_runs(find_runs([tmp_path])))
+    found = read_frames(find_runs([tmp_path]))
     assert sorted(found.runs["method"]) == ["react", "sdp"]
     by_method = found.runs.set_index("method")
     assert by_method.loc["sdp", ["certified", "planned", "horizon_name"]].tolist() == [4, 4, "4 blocks"]
@@ -474,10 +477,10 @@ def test_credit_and_transitions_leave_forced_passes_out(result):
 
 def test_anatomy_counts_forced_passes_apart(result):
     rows = anatomy_rows(RecordedRun("sdp", "only", 0, result.trajectory))
-    counts = {name: rows.run[name] for name in ("certified", "forced", "planned", "certificates", "cascades")}
+    counts = {name: rows["runs"][0][name] for name in ("certified", "forced", "planned", "certificates", "cascades")}
     assert counts == {"certified": 3, "forced": 1, "planned": 4, "certificates": 3, "cascades": 0}
-    assert [row["status"] for row in rows.predicates] == ["certified", "forced", "certified", "certified"]
-    assert [row["certified"] for row in rows.attempts] == [True, False, False, True, True]
+    assert [row["status"] for row in rows["predicates"]] == ["certified", "forced", "certified", "certified"]
+    assert [row["certified"] for row in rows["attempts"]] == [True, False, False, True, True]
 
 
 @pytest.mark.slow
@@ -537,7 +540,7 @@ def test_a_return_takes_a_forced_pass_back_too(tmp_path):
     assert result.uncertified == []
     assert result.findings == []
     rows = anatomy_rows(RecordedRun("sdp", "only", 0, result.trajectory))
-    assert [row["status"] for row in rows.predicates] == ["certified", "dropped", "return", "certified", "certified"]
+    assert [row["status"] for row in rows["predicates"]] == ["certified", "dropped", "return", "certified", "certified"]
     assert 'class="row undone' in page(result, tmp_path)
 
 

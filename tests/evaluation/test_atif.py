@@ -9,7 +9,8 @@ from task_graphs import ACTIONS, GRAPHS, Jobs, Pondering, SerialJobs, dag_of
 from certigraph.adapters.protocols import Context
 from certigraph.evaluation.atif import to_atif
 from certigraph.evaluation.export import to_parquet
-from certigraph.evaluation.frames import RecordedRun, frame_rows_of, frames_of, traces_of
+from certigraph.evaluation.frame_rows import RecordedRun, frame_rows_of
+from certigraph.evaluation.frames import frames_of, traces_of
 from certigraph.evaluation.inspect_log import to_inspect
 from certigraph.evaluation.measures import comparison_row_of
 from certigraph.graphs import tdp
@@ -101,7 +102,7 @@ def test_steps_are_those_that_the_nodes_took(result):
     taken = sum(outcome.taken for outcome in result.state["outcomes"])
     recorded = RecordedRun("tdp", "1", 0, result.trajectory)
     assert (
-        frame_rows_of(recorded).run["steps"]
+        frame_rows_of(recorded)["runs"][0]["steps"]
         == comparison_row_of("tdp", "1", result.trajectory).steps
         == taken
         == len(acts(result))

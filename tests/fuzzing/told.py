@@ -10,7 +10,8 @@ from fuzzing.trajectories import EVENT, FILE, FOOTER, HEADER, RUN
 
 from certigraph.evaluation.atif import write_atif
 from certigraph.evaluation.export import rows_of as transitions
-from certigraph.evaluation.frames import find_runs, frame_rows_of, read_recorded_runs, traces_of
+from certigraph.evaluation.frame_rows import frame_rows_of
+from certigraph.evaluation.frames import find_runs, read_recorded_runs, traces_of
 from certigraph.evaluation.measures import comparison_row_of
 from certigraph.runtime.report import write_report
 from certigraph.state.records import Fault

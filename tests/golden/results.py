@@ -13,10 +13,15 @@ import pandas as pd
 from golden.normalise import ROOT, line
 from golden.tables import csv_lines, untimed
 
-from certigraph.evaluation.analyses.cgdp_frames import EPISODE_COLUMNS, REPLAY_COLUMNS, ROUND_COLUMNS, StudyFrames
-from certigraph.evaluation.analyses.cgdp_tables import tables_of
+from certigraph.evaluation.analyses.cgdp_tables import (
+    EPISODE_COLUMNS,
+    REPLAY_COLUMNS,
+    ROUND_COLUMNS,
+    StudyFrames,
+    tables_of,
+)
 from certigraph.evaluation.analyses.rewards import RatedPair, predictor_lines
-from certigraph.evaluation.analyses.tdp import PromptSize, slopes_of, totals_of
+from certigraph.evaluation.analyses.tdp import slope_table, total_table
 from certigraph.evaluation.comparison import ComparisonOutline
 from certigraph.evaluation.comparison_summary import comparison_of
 from certigraph.evaluation.measures import ComparisonRow
@@ -88,12 +93,9 @@ def _frames(tables: Any) -> Iterator[str]:
 
 def prompts() -> str:
     """Slopes and totals of TDP's prompt sizes."""
-    rows = csv.DictReader(io.StringIO(_text(RESULTS / "tdp-prompts/prompts.csv")))
-    sizes = [
-        PromptSize(**{key: int(value) if value.isdigit() else value for key, value in row.items()}) for row in rows
-    ]
-    found = [*slopes_of(sizes), *totals_of(sizes)]
-    return "".join(f"{line(untimed(one._asdict(), {}))}\n" for one in found)
+    sizes = pd.read_csv(RESULTS / "tdp-prompts/prompts.csv", keep_default_na=False)
+    found = [*slope_table(sizes).to_dict("records"), *total_table(sizes).to_dict("records")]
+    return "".join(f"{line(untimed(one, {}))}\n" for one in found)
 
 
 def results() -> dict[str, Callable[[], str]]:

@@ -1,6 +1,7 @@
 """Commands that draw, list, export and index: graph, figures, anatomy, export, list, published, index, rewards."""
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -49,6 +50,10 @@ def figures_command(
     print_figures(draw_figures(folders, out, data=data, with_accidental=with_accidental), kept=with_accidental)
 
 
+MAX_READERS = 3
+"""Maximum number of processes that read trajectories; more would take over 1 GB of memory together."""
+
+
 def anatomy_command(
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders with runs, at any depth.")],
     out: Annotated[Path, typer.Option(help="Folder for the page, figures, CSV and Parquet.")] = Path("anatomy"),
@@ -56,12 +61,13 @@ def anatomy_command(
     """Analyse where runs succeed, stall and spend: one page, plots, and a table for each analysis."""
     check_evaluation_packages("analyses", "pyarrow", *TABLE_PACKAGES)
     from certigraph.evaluation.analyses.sdp import print_anatomy, write_anatomy
-    from certigraph.evaluation.frames import find_runs, read_recorded_runs, select_scored
+    from certigraph.evaluation.frames import find_runs, read_frames, select_scored
 
     runs = find_runs(folders)
     with_score = select_scored(runs)
     without_score = len(runs.runs) - len(with_score.runs)
-    print_anatomy(write_anatomy(read_recorded_runs(with_score), out), out, runs.unbegun, without_score)
+    frames = read_frames(with_score, workers=min(os.cpu_count() or 1, MAX_READERS))
+    print_anatomy(write_anatomy(frames, out), out, runs.unbegun, without_score)
 
 
 def export_command(

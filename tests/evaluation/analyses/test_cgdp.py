@@ -22,20 +22,14 @@ from certigraph.evaluation import compare as comparing
 from certigraph.evaluation.analyses.cgdp import (
     StudyReport,
     StudySelection,
+    combine_arms,
     methods_of,
     run_command,
     small_corpus_note,
     write_report,
 )
-from certigraph.evaluation.analyses.cgdp_frames import frames_of
-from certigraph.evaluation.analyses.cgdp_runs import (
-    HARNESSES,
-    MEMORIES,
-    StudyArm,
-    arm_of,
-    combine_arms,
-    read_study_runs,
-)
+from certigraph.evaluation.analyses.cgdp_rubric import HARNESSES, MEMORIES, StudyArm, arm_of, read_study_runs
+from certigraph.evaluation.analyses.cgdp_tables import study_frames
 from certigraph.evaluation.compare import ComparisonJob
 from certigraph.evaluation.comparison import build_plan
 from certigraph.nodes.slots import Spec
@@ -58,7 +52,7 @@ def study_job(*, tasks: Sequence[str] = tuple(QUESTIONS), world: Riddles | None 
 def studied(given: ComparisonJob, folder: Path) -> pd.DataFrame:
     """The episodes of a study that is carried out to its end."""
     comparing.run_comparison(given, folder, silent=True)
-    return frames_of(read_study_runs(given.plan, folder, given.benchmark), {}).episodes
+    return study_frames(read_study_runs(given.plan, folder, given.benchmark), {}).episodes
 
 
 @pytest.fixture(scope="module")

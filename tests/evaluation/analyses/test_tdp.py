@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from certigraph.adapters.models.scripts import ScriptedChat
@@ -13,22 +14,21 @@ from certigraph.adapters.protocols import Context
 from certigraph.cli.evaluations import study_app
 from certigraph.evaluation.analyses.tdp import (
     ANY_OPERATOR,
+    SIZE_COLUMNS,
     SUBTASK,
     TASK_GRAPH,
     WHOLE_TASK,
     Corridor,
-    EpisodeTotal,
-    PromptSize,
     PromptStudy,
-    Slope,
     build_order,
     run_command,
-    sizes_of,
-    slopes_of,
-    totals_of,
+    size_table,
+    slope_table,
+    total_table,
     write_report,
 )
-from certigraph.evaluation.comparison import ComparisonCell, comparison_rows_of, parse_methods
+from certigraph.evaluation.comparison import comparison_rows_of, parse_methods
+from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.evaluation.statistics import fit_slope
 from certigraph.runtime.run import run
 from certigraph.state.records import Action, Fault, UnknownName
@@ -48,13 +48,17 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[PromptStudy, Path]:
     return write_report(given.plan, folder), folder
 
 
-def slope(study: PromptStudy, kind: str, method: str, operator: str = ANY_OPERATOR) -> Slope:
-    [found] = [s for s in study.slopes if (s.kind, s.method, s.operator) == (kind, method, operator)]
+def slope(study: PromptStudy, kind: str, method: str, operator: str = ANY_OPERATOR) -> Any:
+    [found] = study.slopes.query("kind == @kind and method == @method and operator == @operator").itertuples()
     return found
 
 
-def size(rooms: int, characters: int, about: str = SUBTASK, operator: str = "execute") -> PromptSize:
-    return PromptSize("wide", rooms, "tdp", about, operator, "n", 0, characters // 4, characters, 10)
+def size(rooms: int, characters: int, about: str = SUBTASK, operator: str = "execute", method: str = "tdp") -> tuple:
+    return ("wide", rooms, method, about, operator, "n", 0, characters // 4, characters, 10)
+
+
+def slopes_of(*sizes: tuple) -> list[Any]:
+    return list(slope_table(pd.DataFrame(sizes, columns=SIZE_COLUMNS)).itertuples())
 
 
 # --- slopes
@@ -67,20 +71,21 @@ def test_the_slope_by_hand():
 
 
 def test_a_slope_is_called_by_its_interval():
-    growing = slopes_of([size(rooms, 10 * rooms) for rooms in (8, 16, 24)])[0]
-    level = slopes_of([size(rooms, 400) for rooms in (8, 16, 24)])[0]
-    uncertain = slopes_of([size(rooms, value) for rooms, value in ((8, 100), (16, 100), (24, 124))])[0]
+    growing = slopes_of(*(size(rooms, 10 * rooms) for rooms in (8, 16, 24)))[0]
+    level = slopes_of(*(size(rooms, 400) for rooms in (8, 16, 24)))[0]
+    uncertain = slopes_of(*(size(rooms, value) for rooms, value in ((24, 124), (8, 100), (16, 100))))[0]
     assert [found.words for found in (growing, level, uncertain)] == ["growing", "bounded", "cannot be told"]
     assert (level.slope, level.low, level.high) == (0, 0, 0)
+    assert (uncertain.shortest, uncertain.longest, uncertain.slope) == (100, 124, pytest.approx(1.5))
 
 
 def test_two_lengths_do_not_tell():
-    assert slopes_of([size(8, 100), size(16, 900)])[0].words.startswith("too few lengths")
+    assert slopes_of(size(8, 100), size(16, 900))[0].words.startswith("too few lengths")
 
 
 def test_only_the_largest_prompt_counts_and_the_task_graph_apart():
     sizes = [size(8, 100), size(8, 40), size(8, 60, operator="plan"), size(8, 999, TASK_GRAPH, "revise")]
-    found = {(s.about, s.operator): s.longest for s in slopes_of(sizes)}
+    found = {(s.about, s.operator): s.longest for s in slopes_of(*sizes)}
     graph = {(TASK_GRAPH, "revise"): 999}
     assert found == {(SUBTASK, ANY_OPERATOR): 100, (SUBTASK, "execute"): 100, (SUBTASK, "plan"): 60, **graph}
 
@@ -94,8 +99,8 @@ def test_a_longer_episode_needs_larger_prompts_unless_it_is_decoupled(graph: str
     largest = []
     for task in ("wide-08", "wide-12"):
         done = run(method.build(), corridor, task, context=Context(limits=corridor.limits), out=tmp_path)
-        sizes = sizes_of(ComparisonCell(method, task, 0, tmp_path), done.trajectory)
-        largest.append(max(size.characters for size in sizes if size.about != TASK_GRAPH))
+        sizes = size_table(frames_of([RecordedRun(method.name, task, 0, done.trajectory)]).calls)
+        largest.append(sizes[sizes["about"] != TASK_GRAPH]["characters"].max())
     assert (largest[1] > largest[0] + 400) == grows
     assert (largest[1] == largest[0]) != grows
 
@@ -104,11 +109,11 @@ def test_a_longer_episode_needs_larger_prompts_unless_it_is_decoupled(graph: str
 def test_prompts_of_sub_tasks_are_bounded_and_those_of_others_grow(whole: tuple[PromptStudy, Path]):
     for method in ("react", "cot", "plan_and_act"):
         assert slope(whole[0], "wide", method).words == "growing"
-        assert slope(whole[0], "wide", method).low > 50  # type: ignore[operator]
+        assert slope(whole[0], "wide", method).low > 50
     for operator in (ANY_OPERATOR, "plan", "execute", "supervise"):
         found = slope(whole[0], "wide", "tdp", operator)
         assert found.words == "bounded"
-        assert abs(found.slope) < 1  # type: ignore[arg-type]
+        assert abs(found.slope) < 1
 
 
 @pytest.mark.slow
@@ -126,10 +131,11 @@ def test_every_episode_reaches_its_goal_in_its_steps(whole: tuple[PromptStudy, P
 
 @pytest.mark.slow
 def test_prompts_are_distinguished_by_what_they_are_about(whole: tuple[PromptStudy, Path]):
-    about = {(s.method, s.operator): s.about for s in whole[0].sizes}
+    prompts = list(whole[0].prompts.itertuples())
+    about = {(s.method, s.operator): s.about for s in prompts}
     assert about["react", "decide"] == WHOLE_TASK
     assert (about["tdp", "decompose"], about["tdp", "execute"]) == (TASK_GRAPH, SUBTASK)
-    last = [s for s in whole[0].sizes if (s.kind, s.rooms, s.method, s.operator) == ("wide", 24, "tdp", "plan")]
+    last = [s for s in prompts if (s.kind, s.rooms, s.method, s.operator) == ("wide", 24, "tdp", "plan")]
     assert [(s.subtask, s.steps) for s in last] == [(f"n{n:02}", 4 * n) for n in range(6)]
 
 
@@ -137,7 +143,7 @@ def test_prompts_are_distinguished_by_what_they_are_about(whole: tuple[PromptStu
 def test_everything_is_written(whole: tuple[PromptStudy, Path]):
     study, folder = whole
     with (folder / "prompts.csv").open() as file:
-        assert len(list(csv.DictReader(file))) == len(study.sizes)
+        assert len(list(csv.DictReader(file))) == len(study.prompts)
     assert (folder / "prompts.png").read_bytes().startswith(b"\x89PNG")
     page = (folder / "study.html").read_text(encoding="utf-8")
     assert "a script answers for the model" in page
@@ -199,10 +205,10 @@ def test_the_scripted_agent_answers_inside_a_run_only():
 
 
 def test_the_calls_of_an_episode_are_added_up_and_methods_keep_their_order():
-    sizes = [size(8, 100), size(8, 300), size(16, 40)]
-    sizes.insert(1, size(8, 60)._replace(method="react"))
-    assert totals_of(sizes) == [
-        EpisodeTotal("wide", 8, "tdp", 2, 100, 20),
-        EpisodeTotal("wide", 8, "react", 1, 15, 10),
-        EpisodeTotal("wide", 16, "tdp", 1, 10, 10),
+    sizes = [size(8, 100), size(8, 60, method="react"), size(8, 300), size(16, 40)]
+    totals = total_table(pd.DataFrame(sizes, columns=SIZE_COLUMNS))
+    assert list(totals.itertuples(index=False, name=None)) == [
+        ("wide", 8, "tdp", 2, 100, 20),
+        ("wide", 8, "react", 1, 15, 10),
+        ("wide", 16, "tdp", 1, 10, 10),
     ]

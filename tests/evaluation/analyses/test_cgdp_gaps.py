@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from certigraph.adapters.protocols import Limits
-from certigraph.evaluation.analyses import cgdp_runs as rules
-from certigraph.evaluation.analyses.cgdp_runs import GAPS, GoldSupport, StudyArm, StudyRun, is_no_evidence
+from certigraph.evaluation.analyses import cgdp_rubric as rules
+from certigraph.evaluation.analyses.cgdp_rubric import GAPS, StudyArm, StudyRun, is_no_evidence
 from certigraph.state.records import Observation, Scores, Task, Usage
 from certigraph.state.run import Belief, BelievedFact, Turn, finish, round_of, search
 from certigraph.state.trajectory import Footer, Header, Trajectory
@@ -47,8 +47,8 @@ def run(
     header = Header(run_id="r", created="", graph="ircot", operators={}, task=task, context={}, versions={})
     footer = Footer(ending="world_ended", scores=Scores(value=score, answer=answer), usage=Usage(node="all"))
     trajectory = Trajectory(header=header, events=[], footer=footer)
-    truth = GoldSupport(support, answerable)
-    return StudyRun(StudyArm("ircot", "native"), 0, trajectory, state, truth, limits or Limits(), lambda text: 0.0)
+    arm, known = StudyArm("ircot", "native"), (support, answerable, limits or Limits())
+    return StudyRun(arm, 0, trajectory, state, *known, lambda text: 0.0)
 
 
 FOUR = [("WarGames screenwriter", "w"), ("Lawrence Lasker", "l"), ("chess kings", "x"), ("chess game", "x")]
