@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import mean
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import matplotlib as mpl
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -19,10 +20,6 @@ from matplotlib.ticker import EngFormatter
 from certigraph.adapters.benchmarks import standard_error
 from certigraph.runtime.html import Markup
 from certigraph.state.trajectory import Event, Trajectory
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 # Figures for print, as PNG and SVG.
 
@@ -57,7 +54,7 @@ PRINT_STYLE: dict[Any, Any] = {
 
 
 @contextmanager
-def open_figure(path: Path, width: float, height: float) -> Iterator["Figure"]:
+def open_figure(path: Path, width: float, height: float) -> Iterator[Figure]:
     """Yield an empty figure, which is saved as `path`.png and `path`.svg when the block ends.
 
     No window is opened and no global state of matplotlib is changed. The same drawing always gives the same files.
@@ -67,24 +64,25 @@ def open_figure(path: Path, width: float, height: float) -> Iterator["Figure"]:
         width: in inches.
         height: in inches.
     """
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context(PRINT_STYLE):
+    with mpl.rc_context(PRINT_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
-        FigureCanvasAgg(figure)
         yield figure
         figure.savefig(path.with_suffix(".png"), dpi=200)
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
 
 
-def add_panels(figure: "Figure", panels: int, columns: int) -> list["Axes"]:
+def add_panels(figure: Figure, panels: int, columns: int) -> list[Axes]:
     """Add panels with a common y axis to a figure, in rows of `columns` panels."""
     axes = list(figure.subplots(-(-panels // columns), columns, sharey=True, squeeze=False).flat)
     for spare in axes[panels:]:
         spare.remove()
     return axes[:panels]
+
+
+def draw_grid(panel: Axes, axis: Literal["x", "y"]) -> None:
+    """Draw faint grid lines behind the data, at the ticks of one axis."""
+    panel.grid(axis=axis, color=FAINT, linewidth=0.4)
+    panel.set_axisbelow(True)
 
 
 def assign_colours(names: Sequence[str]) -> dict[str, str]:
