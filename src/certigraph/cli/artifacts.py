@@ -44,7 +44,7 @@ def figures_command(
     data: Data = None,
 ) -> None:
     """Draw plots of runs: reward by step, the best traces side by side, and what STEP scores without its Planner."""
-    check_evaluation_packages("figures", "matplotlib", *TABLE_PACKAGES)
+    check_evaluation_packages("figures", *TABLE_PACKAGES)
     from certigraph.evaluation.analyses.step_figures import draw_figures, print_figures
 
     print_figures(draw_figures(folders, out, data=data, with_accidental=with_accidental), kept=with_accidental)
