@@ -6,12 +6,13 @@ the answers that are not in the file yet.
 
 import json
 from asyncio import gather
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated, Any, NamedTuple
 
+import pandas as pd
 import typer
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, ValidationError
@@ -513,15 +514,10 @@ def judging_progress(total: int, *, silent: bool = False) -> Iterator[JudgementL
 
 def mean_scores(judgements: Sequence[RubricJudgement]) -> dict[str, MeanEstimate]:
     """Compute the mean score of each method, 0 to 100, with a t interval clustered by task."""
-    return {
-        method: mean_of([j.score for j in group], [j.task for j in group], top=MAX_SCORE)
-        for method, group in judgements_by_method(judgements).items()
-    }
-
-
-def judgements_by_method(judgements: Sequence[RubricJudgement]) -> dict[str, list[RubricJudgement]]:
-    """Group judgements by method, in the order in which the methods first occur."""
-    return {m: [j for j in judgements if j.method == m] for m in dict.fromkeys(j.method for j in judgements)}
+    groups = defaultdict[str, list[RubricJudgement]](list)
+    for judgement in judgements:
+        groups[judgement.method].append(judgement)
+    return {m: mean_of([j.score for j in g], [j.task for j in g], top=MAX_SCORE) for m, g in groups.items()}
 
 
 def print_judging_result(judged: JudgingResult, cases: JudgeCases, out: str, *, as_json: bool) -> None:
@@ -536,18 +532,14 @@ def print_judging_result(judged: JudgingResult, cases: JudgeCases, out: str, *, 
 
 def _score_table(judgements: Sequence[RubricJudgement]) -> Table:
     criteria = list(dict.fromkeys(name for j in judgements for name in j.parts))
+    parts = pd.DataFrame([{"method": j.method, **j.parts} for j in judgements], columns=["method", *criteria])
+    means = parts.fillna(0.0).groupby("method").mean()  # a missing criterion counts as 0
     table = Table(Column("method", no_wrap=True), "n", "score", "95 % interval", *criteria, box=None)
-    for method, group in judgements_by_method(judgements).items():
-        mean = mean_scores(group)[method]
+    for method, mean in mean_scores(judgements).items():
         between = "" if mean.low is None else f"{mean.low:.1f} to {mean.high:.1f}"
-        parts = [f"{value:.2f}" for value in _mean_criteria(group, criteria).values()]
-        table.add_row(method, str(mean.n), f"{mean.mean:.1f}", between, *parts)
+        cells = (f"{value:.2f}" for value in means.loc[method])
+        table.add_row(method, str(mean.n), f"{mean.mean:.1f}", between, *cells)
     return table
-
-
-def _mean_criteria(group: Sequence[RubricJudgement], criteria: Sequence[str]) -> Mapping[str, float]:
-    """Compute the mean of each criterion over a method's judgements; a missing criterion counts as 0."""
-    return {name: fmean(j.parts.get(name, 0.0) for j in group) for name in criteria}
 
 
 def _format_notes(judged: JudgingResult, cases: JudgeCases, out: str) -> Iterator[str]:

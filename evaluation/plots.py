@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import mean
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import matplotlib as mpl
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -19,10 +20,6 @@ from matplotlib.ticker import EngFormatter
 from certigraph.adapters.benchmarks import standard_error
 from certigraph.runtime.html import Markup
 from certigraph.state.trajectory import Event, Trajectory
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 # Figures for print, as PNG and SVG.
 
@@ -57,7 +54,7 @@ PRINT_STYLE: dict[Any, Any] = {
 
 
 @contextmanager
-def open_figure(path: Path, width: float, height: float) -> Iterator["Figure"]:
+def open_figure(path: Path, width: float, height: float) -> Iterator[Figure]:
     """Yield an empty figure, which is saved as `path`.png and `path`.svg when the block ends.
 
     No window is opened and no global state of matplotlib is changed. The same drawing always gives the same files.
@@ -67,24 +64,25 @@ def open_figure(path: Path, width: float, height: float) -> Iterator["Figure"]:
         width: in inches.
         height: in inches.
     """
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context(PRINT_STYLE):
+    with mpl.rc_context(PRINT_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
-        FigureCanvasAgg(figure)
         yield figure
         figure.savefig(path.with_suffix(".png"), dpi=200)
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
 
 
-def add_panels(figure: "Figure", panels: int, columns: int) -> list["Axes"]:
+def add_panels(figure: Figure, panels: int, columns: int) -> list[Axes]:
     """Add panels with a common y axis to a figure, in rows of `columns` panels."""
     axes = list(figure.subplots(-(-panels // columns), columns, sharey=True, squeeze=False).flat)
     for spare in axes[panels:]:
         spare.remove()
     return axes[:panels]
+
+
+def draw_grid(panel: Axes, axis: Literal["x", "y"]) -> None:
+    """Draw faint grid lines behind the data, at the ticks of one axis."""
+    panel.grid(axis=axis, color=FAINT, linewidth=0.4)
+    panel.set_axisbelow(True)
 
 
 def assign_colours(names: Sequence[str]) -> dict[str, str]:
@@ -154,9 +152,11 @@ def mean_curve(runs: Sequence[Sequence[BudgetPoint]], axis: str) -> list[CurvePo
         runs: the points of each run.
         axis: field of `BudgetPoint` for the horizontal axis.
     """
-    steps = [_curve_steps(run, axis) for run in runs]
-    positions = _thin_out(sorted({0}.union(*(xs for xs, _ in steps))))
-    scores = ([_score_at(x, xs, ys) for xs, ys in steps] for x in positions)
+    steps = [([getattr(point, axis) for point in run], [0.0, *(point.score for point in run)]) for run in runs]
+    positions = sorted({0}.union(*(xs for xs, _ in steps)))
+    every = -(-len(positions) // MAX_CURVE_POINTS)
+    positions = sorted({*positions[::every], positions[-1]})
+    scores = ([ys[bisect_right(xs, x)] for xs, ys in steps] for x in positions)
     return [
         CurvePoint(x, mean(each), standard_error(each), len(each)) for x, each in zip(positions, scores, strict=True)
     ]
@@ -189,20 +189,6 @@ def _score_after(event: Event, score: float) -> float:
     if reported is None:
         return before + 100 * float(observation.get("reward", 0.0))
     return float(reported) if reported >= 0 else before
-
-
-def _curve_steps(run: Sequence[BudgetPoint], axis: str) -> tuple[list[int], list[float]]:
-    return [getattr(point, axis) for point in run], [point.score for point in run]
-
-
-def _score_at(x: int, xs: Sequence[int], ys: Sequence[float]) -> float:
-    known = bisect_right(xs, x)
-    return ys[known - 1] if known else 0.0
-
-
-def _thin_out(xs: list[int]) -> list[int]:
-    every = -(-len(xs) // MAX_CURVE_POINTS)
-    return sorted({*xs[::every], xs[-1]})
 
 
 # Drawing of these curves: a step function for each method, with a band of one standard error on each side.
@@ -288,10 +274,7 @@ def _draw_curve_panel(panel: Any, methods: Any, label: str) -> None:
 
 
 def _draw_curve_line(panel: Any, method: str, knots: Sequence[CurvePoint], end: float, number: int) -> None:
-    ink, dash = (
-        SERIES_COLOURS[number % len(SERIES_COLOURS)],
-        LINE_STYLES[number // len(SERIES_COLOURS) % len(LINE_STYLES)],
-    )
+    ink, dash = series_colour(number), LINE_STYLES[number // len(SERIES_COLOURS) % len(LINE_STYLES)]
     positions = [*(knot.x for knot in knots), end]
     means, errors = ([getattr(knot, part) for knot in [*knots, knots[-1]]] for part in ("mean", "stderr"))
     low, high = ([m + sign * error for m, error in zip(means, errors, strict=True)] for sign in (-1, 1))
@@ -326,13 +309,10 @@ MIN_FILLED_ROWS = 5
 def wrap_label(name: str, width: int = LABEL_WIDTH) -> str:
     """Wrap a name to at most MAX_LABEL_LINES lines for an axis, and shorten it if it is longer."""
     lines = wrap(name, width, break_on_hyphens=False) or ["(no name)"]
-    fitting = (
-        lines
-        if len(lines) <= MAX_LABEL_LINES
-        else [*lines[: MAX_LABEL_LINES - 1], f"{lines[MAX_LABEL_LINES - 1][:-1]}…"]
-    )
+    if len(lines) > MAX_LABEL_LINES:
+        lines[MAX_LABEL_LINES - 1 :] = [f"{lines[MAX_LABEL_LINES - 1][:-1]}…"]
     # matplotlib leaves labels that begin with an underscore out of legends
-    return "\n".join(fitting).replace("_", "\u200a_", 1) if fitting[0].startswith("_") else "\n".join(fitting)
+    return ("\u200a" if lines[0].startswith("_") else "") + "\n".join(lines)
 
 
 def series_marker(index: int) -> str:
@@ -345,26 +325,14 @@ def series_colour(index: int) -> str:
     return SERIES_COLOURS[index % len(SERIES_COLOURS)]
 
 
-def set_rows(panel: Any, names: Sequence[str], *, coloured: bool = False) -> None:
-    """Set up a panel with a row for each name, the first on top; `coloured` gives each name the colour of its row."""
-    panel.set_yticks(range(len(names)), [wrap_label(name) for name in names])
-    panel.set_ylim(len(names) - 0.4, -0.6)
-    panel.tick_params(axis="y", length=0)
-    panel.spines[["top", "right", "left"]].set_visible(False)
-    panel.grid(axis="x", color=GREY, alpha=0.2, linewidth=0.6)
-    panel.set_axisbelow(True)
-    for index, label in enumerate(panel.get_yticklabels() if coloured else ()):
-        label.set_color(series_colour(index))
-
-
 def find_line(table: pd.DataFrame, method: str, **where: str) -> "pd.Series[Any] | None":
     """Find the first row of a method in a table whose columns have the values in `where`.
 
     Returns:
         The row; None if there is none or its column `value` is empty.
     """
-    lines = table[table["method"] == method]
-    for column, value in where.items():
+    lines = table
+    for column, value in {"method": method, **where}.items():
         lines = lines[lines[column] == value]
     return None if lines.empty or pd.isna(lines.iloc[0]["value"]) else lines.iloc[0]
 
@@ -414,20 +382,12 @@ def draw_lines(panel: Any, table: pd.DataFrame, names: Sequence[str], column: st
     """
     shift = min(MAX_METHOD_SHIFT, MAX_TOTAL_SHIFT / max(len(names) - 1, 1))
     for number, name in enumerate(names):
-        method_lines = table[table["method"] == name].set_index(column)
-        values = [value for value in places if value in method_lines.index]
-        positions = [places.index(value) + shift * (number - (len(names) - 1) / 2) for value in values]
-        points = method_lines.loc[values]
-        panel.vlines(positions, points["low"], points["high"], color=series_colour(number), linewidth=1.2, alpha=0.5)
-        panel.plot(
-            positions,
-            points["value"],
-            f"-{series_marker(number)}",
-            color=series_colour(number),
-            markersize=5,
-            linewidth=1.2,
-            alpha=0.9,
-        )
+        points = table[table["method"] == name].set_index(column)
+        points = points.loc[[value for value in places if value in points.index]]
+        positions = [places.index(value) + shift * (number - (len(names) - 1) / 2) for value in points.index]
+        style: dict[str, Any] = {"color": series_colour(number), "linewidth": 1.2}
+        panel.vlines(positions, points["low"], points["high"], alpha=0.5, **style)
+        panel.plot(positions, points["value"], f"-{series_marker(number)}", markersize=5, alpha=0.9, **style)
     panel.set_xlim(-0.5, max(len(places), 1) - 0.5)
     panel.set_ylim(-0.03, 1.03)
     panel.spines[["top", "right"]].set_visible(False)
@@ -482,7 +442,7 @@ TICK_LABEL_WIDTH = 12
 
 
 def create_panels(
-    count: int, names: MethodNames, below: float = 0.4, *, coloured: bool = True
+    count: int, names: Sequence[str], below: float = 0.4, *, coloured: bool = True
 ) -> tuple[Figure, list[Any]]:
     """Create a figure with panels side by side, each with a row for each name.
 
@@ -496,7 +456,14 @@ def create_panels(
     figure = Figure(figsize=(FIGURE_WIDTH, height + 1.0 + below), layout="constrained")
     panels = list(figure.subplots(1, count, sharey=True, squeeze=False)[0])
     for panel in panels:
-        set_rows(panel, names, coloured=coloured and panel is panels[0])
+        panel.set_yticks(range(len(names)), [wrap_label(name) for name in names])
+        panel.set_ylim(len(names) - 0.4, -0.6)
+        panel.tick_params(axis="y", length=0)
+        panel.spines[["top", "right", "left"]].set_visible(False)
+        panel.grid(axis="x", color=GREY, alpha=0.2, linewidth=0.6)
+        panel.set_axisbelow(True)
+    for index, label in enumerate(panels[0].get_yticklabels() if coloured else ()):
+        label.set_color(series_colour(index))
     return figure, panels
 
 
@@ -521,7 +488,7 @@ def finish_panel(panel: Any, title: str, *, share: bool = True, counted: bool = 
     panel.locator_params(axis="x", nbins=4)
 
 
-def draw_pairs(panel: Any, table: pd.DataFrame, names: MethodNames, marks: Mapping[str, str]) -> None:
+def draw_pairs(panel: Any, table: pd.DataFrame, names: Sequence[str], marks: Mapping[str, str]) -> None:
     """Draw two measures for each method, one above the other; `marks` has the marker of each measure."""
     for shift, (measure, mark) in zip((-0.16, 0.16), marks.items(), strict=True):
         for row, name in enumerate(names):
@@ -535,7 +502,7 @@ def draw_pairs(panel: Any, table: pd.DataFrame, names: MethodNames, marks: Mappi
 
 
 def draw_labelled_lines(
-    panel: Any, table: pd.DataFrame, names: MethodNames, column: str, places: Sequence[Any]
+    panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, places: Sequence[Any]
 ) -> None:
     """Draw a line for each method over the values of a column, and label at most eight of the values on the axis."""
     draw_lines(panel, table, names, column, places)
@@ -547,7 +514,7 @@ def draw_labelled_lines(
         panel.text(0.5, 0.5, "no data", transform=panel.transAxes, ha="center", style="italic")
 
 
-def draw_kinds(panel: Any, table: pd.DataFrame, names: MethodNames, kinds: Sequence[str]) -> None:
+def draw_kinds(panel: Any, table: pd.DataFrame, names: Sequence[str], kinds: Sequence[str]) -> None:
     """Draw a dot for each kind of predicate and method, with the methods of a kind next to each other."""
     for number, name in enumerate(names):
         shift = 0.7 * ((number + 0.5) / len(names) - 0.5)
@@ -557,7 +524,7 @@ def draw_kinds(panel: Any, table: pd.DataFrame, names: MethodNames, kinds: Seque
                 draw_dot(panel, line, row + shift, series_colour(number), series_marker(number))
 
 
-def draw_figure_legend(figure: Figure, names: MethodNames) -> None:
+def draw_figure_legend(figure: Figure, names: Sequence[str]) -> None:
     """Draw the legend below a figure: the colour and marker of each method."""
     handles = marker_handles({name: (series_marker(index), series_colour(index)) for index, name in enumerate(names)})
     if handles:

@@ -6,23 +6,23 @@ also with a reranker, with the whole question as one query, and with one query p
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain, groupby, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from matplotlib.axes import Axes
 from rich.console import Console
 from rich.table import Table
 
 from certigraph.adapters.files import cache_folder, read_rows
 from certigraph.adapters.matching import Encoder, find_encoder, install_advice
-from certigraph.adapters.processes import TABLE_PACKAGES, check_evaluation_packages
 from certigraph.adapters.retrieval.bm25 import PassagePool, Retriever
 from certigraph.adapters.retrieval.dense import Dense, Hybrid
 from certigraph.adapters.retrieval.reranker import (
     DEFAULT_CANDIDATES,
     DEFAULT_RERANKER,
-    CrossEncoder,
     Reranked,
     Reranker,
     find_reranker,
@@ -31,15 +31,11 @@ from certigraph.adapters.retrieval.reranker import (
 )
 from certigraph.adapters.retrieval.sources import question_paragraphs, read_passages
 from certigraph.evaluation.measures import RECALL_METHODS
-from certigraph.evaluation.plots import FAINT, add_panels, assign_colours, open_figure
+from certigraph.evaluation.plots import add_panels, assign_colours, draw_grid, open_figure
 from certigraph.evaluation.statistics import adjust_p_values, compare_paired, is_significant, mean_of
 from certigraph.runtime.texts import format_count
 from certigraph.state.records import Fault, Record, UnknownName
 from certigraph.state.search import Passage
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 # Multi-hop questions with their evidence, and the queries of their hops as if every intermediate answer were known.
 
@@ -93,30 +89,23 @@ def _parse_question(row: dict[str, Any], where: str) -> EvidenceQuestion:
 
 
 def _parse_musique(row: dict[str, Any]) -> EvidenceQuestion:
+    def fill(query: str) -> str:
+        return re.sub(r"#(\d+)", lambda match: answers[int(match[1]) - 1], query)
+
     passages = zip(question_paragraphs(row), row["paragraphs"], strict=True)
     gold = frozenset(passage.id for passage, paragraph in passages if paragraph["is_supporting"])
     steps = row["question_decomposition"]
     answers = [step["answer"] for step in steps]
-    return EvidenceQuestion(
-        row["id"], row["question"], gold, tuple(_fill_answers(step["question"], answers) for step in steps)
-    )
-
-
-def _fill_answers(query: str, answers: Sequence[str]) -> str:
-    return re.sub(r"#(\d+)", lambda match: answers[int(match[1]) - 1], query)
+    return EvidenceQuestion(row["id"], row["question"], gold, tuple(fill(step["question"]) for step in steps))
 
 
 def _parse_hotpotqa(row: dict[str, Any]) -> EvidenceQuestion:
     titles = list(dict.fromkeys(title for title, _ in row["supporting_facts"]))
     gold = frozenset(passage.id for passage in question_paragraphs(row) if passage.title in titles)
     question = row["question"]
-    hops = tuple(titles) if row["type"] == "comparison" else (question, f"{question} {_bridge_title(question, titles)}")
-    return EvidenceQuestion(row["_id"], question, gold, hops)
-
-
-def _bridge_title(question: str, titles: Sequence[str]) -> str:
     unnamed = [title for title in titles if title.partition(" (")[0].lower() not in question.lower()]
-    return (unnamed or titles)[-1]
+    bridge = (question, f"{question} {(unnamed or titles)[-1]}")
+    return EvidenceQuestion(row["_id"], question, gold, tuple(titles) if row["type"] == "comparison" else bridge)
 
 
 # The hits of a retriever, with one query or hop by hop, and the share of the evidence in them.
@@ -191,15 +180,13 @@ def create_retrievers(
 
 def score_questions(questions: Iterable[EvidenceQuestion], retrievers: dict[str, Retriever]) -> RecallScores:
     """Compute every measure of every retrieval method, with every kind of queries, on every question."""
-    scores: RecallScores = {}
+    scores = defaultdict[tuple[str, str, str], dict[str, list[float]]](dict)
     for question in questions:
         for method, retriever in retrievers.items():
             for queries, hits in hits_of(retriever, question).items():
-                for measure, measure_function in MEASURES.items():
-                    scores.setdefault((method, queries, measure), {})[question.id] = [
-                        measure_function(hits, question.gold)
-                    ]
-    return scores
+                for measure, measure_hits in MEASURES.items():
+                    scores[method, queries, measure][question.id] = [measure_hits(hits, question.gold)]
+    return dict(scores)
 
 
 def hits_of(retriever: Retriever, question: EvidenceQuestion) -> dict[str, HitFunction]:
@@ -208,8 +195,9 @@ def hits_of(retriever: Retriever, question: EvidenceQuestion) -> dict[str, HitFu
     Returns:
         For each kind of queries, the function that takes k and returns the ids of the hits.
     """
-    once = _search_ids(retriever, question.text)
-    hops = [_search_ids(retriever, query) for query in question.hops]
+    once, *hops = (
+        [hit.passage.id for hit in retriever.search(query, MAX_HITS)] for query in (question.text, *question.hops)
+    )
     interleaved = list(dict.fromkeys(id for id in chain.from_iterable(zip_longest(*hops)) if id is not None))
     return {
         ONCE: lambda k: once[:k],
@@ -221,10 +209,6 @@ def hits_of(retriever: Retriever, question: EvidenceQuestion) -> dict[str, HitFu
 def compute_recall(hits: Collection[str], gold: frozenset[str]) -> float:
     """Compute the share of `gold` among the hits."""
     return len(gold.intersection(hits)) / len(gold)
-
-
-def _search_ids(retriever: Retriever, query: str) -> list[str]:
-    return [hit.passage.id for hit in retriever.search(query, MAX_HITS)]
 
 
 # The results of a recall study.
@@ -289,19 +273,13 @@ def recalls_of_split(split: str, scores: RecallScores) -> list[Recall]:
 def _recall(split: str, key: tuple[str, str, str], scores: RecallScores) -> Recall:
     method, queries, measure = key
     mean = mean_of([score for [score] in scores[key].values()], top=1.0)
-    result = Recall(
-        split=split, method=method, queries=queries, measure=measure, mean=mean.mean, low=mean.low, high=mean.high
-    )
-    if (method, queries) == (BASE_METHOD, ONCE):
-        return result
-    difference = compare_paired(scores[BASE_METHOD, ONCE, measure], scores[key])
-    update = {
-        "difference": difference.mean,
-        "difference_low": difference.low,
-        "difference_high": difference.high,
-        "p": difference.p,
-    }
-    return result.model_copy(update=update)
+    about = {"split": split, "method": method, "queries": queries, "measure": measure}
+    figures = {"mean": mean.mean, "low": mean.low, "high": mean.high}
+    if (method, queries) != (BASE_METHOD, ONCE):
+        change = compare_paired(scores[BASE_METHOD, ONCE, measure], scores[key])
+        figures |= {"difference": change.mean, "difference_low": change.low, "difference_high": change.high}
+        figures["p"] = change.p
+    return Recall.model_validate({**about, **figures})
 
 
 # Output of the command `study retrieval`.
@@ -315,11 +293,8 @@ def print_recall(study: RecallStudy) -> None:
     console = Console(width=TABLE_WIDTH, highlight=False, soft_wrap=True)
     for corpus in study.corpora:
         of_split = [one for one in study.recalls if one.split == corpus.split]
-        sizes = [
-            format_count(corpus.questions, "question"),
-            format_count(corpus.hops, "hop"),
-            format_count(corpus.passages, "passage"),
-        ]
+        counts = ((corpus.questions, "question"), (corpus.hops, "hop"), (corpus.passages, "passage"))
+        sizes = [format_count(n, name) for n, name in counts]
         console.print(f"{corpus.split}: {', '.join(sizes)}", style="bold")
         console.print(_table(of_split, corpus.questions))
     console.print(
@@ -376,16 +351,11 @@ PANEL_TITLES = {ONCE: "asked once", INTERLEAVED: "hop by hop, k in all"}
 
 
 def write_recall(study: RecallStudy, out: Path) -> tuple[Path, ...]:
-    """Write the results to recall.json, and draw recall.png and recall.svg from this file.
-
-    Raises:
-        Fault: matplotlib is missing.
-    """
-    check_evaluation_packages("figures", "matplotlib")
+    """Write the results to recall.json, and draw them as recall.png and recall.svg."""
     out.mkdir(parents=True, exist_ok=True)
     path = out / RECALL_FILE
     path.write_text(json.dumps(study.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
-    draw_recall(RecallStudy.model_validate_json(path.read_bytes()), path.with_suffix(""))
+    draw_recall(study, path.with_suffix(""))
     return path, path.with_suffix(".png"), path.with_suffix(".svg")
 
 
@@ -402,7 +372,9 @@ def draw_recall(study: RecallStudy, path: Path) -> None:
         for (queries, split), panel in zip(places, panels, strict=True):
             shown = [one for one in study.recalls if (one.queries, one.split) == (queries, split)]
             panel.set_title(f"{split}, {PANEL_TITLES[queries]}", fontsize=6.5)
-            _format_axes(panel)
+            panel.set(ylim=(0, 103), xlim=(-0.6, len(MEASURES) - 0.4))
+            panel.set_xticks(range(len(MEASURES)), list(MEASURES), fontsize=7)
+            draw_grid(panel, "y")
             for place, method in enumerate(colour):
                 shift = min(0.15, 0.75 / len(colour)) * (place - (len(colour) - 1) / 2)
                 _draw_dots(panel, [one for one in shown if one.method == method], shift, colour[method])
@@ -411,21 +383,13 @@ def draw_recall(study: RecallStudy, path: Path) -> None:
         figure.supylabel("supporting passages found, %", fontsize=8)
 
 
-def _format_axes(panel: "Axes") -> None:
-    panel.set(ylim=(0, 103), xlim=(-0.6, len(MEASURES) - 0.4))
-    panel.set_xticks(range(len(MEASURES)), list(MEASURES), fontsize=7)
-    panel.grid(axis="y", color=FAINT, linewidth=0.4)
-    panel.set_axisbelow(True)
-
-
-def _draw_dots(panel: "Axes", recalls: Sequence[Recall], shift: float, colour: str) -> None:
+def _draw_dots(panel: Axes, recalls: Sequence[Recall], shift: float, colour: str) -> None:
     places = [list(MEASURES).index(one.measure) + shift for one in recalls]
     means = [100 * one.mean for one in recalls]
     lows = [100 * (one.mean - (one.mean if one.low is None else one.low)) for one in recalls]
     highs = [100 * ((one.mean if one.high is None else one.high) - one.mean) for one in recalls]
-    panel.errorbar(
-        places, means, (lows, highs), fmt="o", markersize=3, elinewidth=0.8, color=colour, label=recalls[0].method
-    )
+    style: dict[str, Any] = {"fmt": "o", "markersize": 3, "elinewidth": 0.8, "label": recalls[0].method}
+    panel.errorbar(places, means, (lows, highs), color=colour, **style)
 
 
 # The study.
@@ -461,22 +425,17 @@ def recall_study(
         UnknownName: there is no such split.
         Fault: a file is missing or malformed, or a library or a named model is missing.
     """
-    check_evaluation_packages("studies", *TABLE_PACKAGES)
     if unknown := [split for split in splits if split not in SPLIT_FILES]:
         raise UnknownName(f"no split {unknown[0]!r}; there are {', '.join(SPLIT_FILES)}")
     model = _load_encoder() if dense else None
-    reranker = _choose_reranker(rerank)
-    corpora: list[StudyCorpus] = []
-    figures: list[Recall] = []
+    reranker = None if rerank == NO_RERANKER else find_reranker() if rerank is None else load_reranker(rerank)
+    corpora, figures = list[StudyCorpus](), list[Recall]()
     for split in splits:
         path = data / SPLIT_FILES[split]
         questions, passages = read_questions(path), list(read_passages(path))
         hops = sum(len(question.hops) for question in questions)
-        corpora.append(
-            StudyCorpus(
-                split=split, file=SPLIT_FILES[split], questions=len(questions), hops=hops, passages=len(passages)
-            )
-        )
+        sizes = {"questions": len(questions), "hops": hops, "passages": len(passages)}
+        corpora.append(StudyCorpus(split=split, file=SPLIT_FILES[split], **sizes))
         if progress:
             progress(corpora[-1])
         retrievers = create_retrievers(passages, model, vectors or cache_folder() / "vectors", reranker)
@@ -488,12 +447,6 @@ def recall_study(
         reranker=reranker.label if reranker else None,
         candidates=DEFAULT_CANDIDATES if reranker else None,
     )
-
-
-def _choose_reranker(name: str | None) -> CrossEncoder | None:
-    if name == NO_RERANKER:
-        return None
-    return find_reranker() if name is None else load_reranker(name)
 
 
 def _load_encoder() -> Encoder:

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -96,6 +96,7 @@ def take_balanced(left: TaskQueues, have: Mapping[str, int], missing: int) -> li
 
 # Work in several processes; a process that dies loses only its own item.
 
+RecordT = TypeVar("RecordT", bound=BaseModel)
 WorkInput = TypeVar("WorkInput")
 WorkResult = TypeVar("WorkResult")
 
@@ -119,14 +120,10 @@ def map_in_processes(
         workers.close()
 
 
-def _limit_threads() -> None:
-    # must be set before torch is imported; with more threads several processes would mostly wait for each other
-    os.environ["OMP_NUM_THREADS"] = "1"
-
-
 def _initialize_worker(lifeline: Connection) -> None:
     """Initialise a worker process: one computing thread, and a thread that ends the process with its parent."""
-    _limit_threads()
+    # before torch is imported; with more threads several processes would mostly wait for each other
+    os.environ["OMP_NUM_THREADS"] = "1"
     threading.Thread(target=_exit_with_parent, args=(lifeline,), daemon=True).start()
 
 
@@ -196,11 +193,14 @@ class DroppedTask(Record):
     reason: str
 
 
+PairOutcome = TrajectoryPair | DroppedTask
+
+
 class TaskTimeout(Exception):
     """Building the pair of a task took more than MAX_SECONDS."""
 
 
-def build_pair(benchmark: str, data: str | None, seed: int, task: Task) -> TrajectoryPair | DroppedTask:
+def build_pair(benchmark: str, data: str | None, seed: int, task: Task) -> PairOutcome:
     """Build the pair of trajectories of a task; if that fails, return the task with the reason."""
     try:
         return require_pair(cast(DemonstratedBenchmark, load_benchmark(benchmark, data)), task, seed)
@@ -212,7 +212,7 @@ def build_pair(benchmark: str, data: str | None, seed: int, task: Task) -> Traje
 
 def build_pairs(
     benchmark: str, data: str | None, seed: int, tasks: Sequence[Task], at_once: int = 1
-) -> Iterator[TrajectoryPair | DroppedTask]:
+) -> Iterator[PairOutcome]:
     """Build the pairs of trajectories of several tasks; yield each pair or dropped task as soon as it is finished.
 
     Benchmarks with a simulator run in processes of their own, because a simulator may crash or hang.
@@ -225,19 +225,16 @@ def build_pairs(
         yield outcome if outcome is not None else _dropped_task(benchmark, task, "its process died")
 
 
-def _call_with_timeout(
-    work: Callable[[Task], TrajectoryPair | DroppedTask], task: Task
-) -> TrajectoryPair | DroppedTask:
-    signal.signal(signal.SIGALRM, _raise_timeout)
+def _call_with_timeout(work: Callable[[Task], PairOutcome], task: Task) -> PairOutcome:
+    def stop(*_: Any) -> None:
+        raise TaskTimeout(f"not done after {MAX_SECONDS} s")
+
+    signal.signal(signal.SIGALRM, stop)
     signal.alarm(MAX_SECONDS)
     try:
         return work(task)
     finally:
         signal.alarm(0)
-
-
-def _raise_timeout(*_: Any) -> None:
-    raise TaskTimeout(f"not done after {MAX_SECONDS} s")
 
 
 def _dropped_task(benchmark: str, task: Task, reason: str) -> DroppedTask:
@@ -247,8 +244,6 @@ def _dropped_task(benchmark: str, task: Task, reason: str) -> DroppedTask:
 
 
 # The files of a dataset: pairs and dropped tasks as JSON lines, and the counts.
-
-RecordT = TypeVar("RecordT", bound=BaseModel)
 
 COUNTS_FILE, DROPPED_FILE = "counts.json", "dropped.jsonl"
 
@@ -285,23 +280,10 @@ def read_dropped(folder: Path, domain: str) -> list[DroppedTask]:
     return [one for one in read_lines(folder / DROPPED_FILE, DroppedTask) if one.domain == domain]
 
 
-def append_outcome(folder: Path, outcome: TrajectoryPair | DroppedTask) -> None:
-    """Append a pair to the file of its domain, or a dropped task to the file of dropped tasks."""
-    name = f"{outcome.domain}.jsonl" if isinstance(outcome, TrajectoryPair) else DROPPED_FILE
-    append_line(folder / name, outcome)
-
-
 def append_line(path: Path, line: BaseModel) -> None:
     """Append a record to a file as a JSON line, in one write."""
     with path.open("a", encoding="utf-8") as file:
         file.write(line.model_dump_json() + "\n")
-
-
-def sort_pairs(folder: Path, domain: str, pairs: Iterable[TrajectoryPair]) -> None:
-    """Write the pairs of a domain sorted by task, so that the file does not depend on which was finished first."""
-    with replace_file(folder / f"{domain}.jsonl") as draft:
-        lines = (pair.model_dump_json() + "\n" for pair in sorted(pairs, key=lambda pair: pair.task))
-        draft.write_text("".join(lines), encoding="utf-8")
 
 
 def read_counts(folder: Path) -> dict[str, DomainCount]:
@@ -344,11 +326,6 @@ def start_domain(folder: Path, count: DomainCount) -> None:
             raise Fault("data", f"{difference}: continue with that value, or build in another folder")
 
 
-def count_reasons(dropped: Sequence[DroppedTask]) -> dict[str, int]:
-    """Count the reasons why tasks were dropped, the most frequent first."""
-    return dict(Counter(one.reason for one in dropped).most_common())
-
-
 def read_lines(path: Path, model: type[RecordT]) -> list[RecordT]:
     """Read the records in a file of JSON lines.
 
@@ -361,8 +338,6 @@ def read_lines(path: Path, model: type[RecordT]) -> list[RecordT]:
 
 
 # The pairs of a domain, by default as many as published, in a folder that a later call resumes.
-
-PairOutcome = TrajectoryPair | DroppedTask
 
 CountListener = Callable[[DomainCount], None]
 """Function that is called after each task with the domain's counts so far."""
@@ -392,10 +367,11 @@ def build_domain(
         UnknownName: the benchmark or split is unknown, or the benchmark has no demonstrations.
         Fault: the folder has the domain with other settings.
     """
-    domain = _domain_of(request)
-    count = DomainCount(
-        domain=request.domain, seed=request.seed, splits=domain.splits, published=_published_pairs(request)
-    )
+    known = PUBLISHED_DOMAINS.get(request.domain)
+    domain = known or RewardDomain(0)
+    domain = domain._replace(splits=request.splits or domain.splits)
+    published = known.pairs if known else None
+    count = DomainCount(domain=request.domain, seed=request.seed, splits=domain.splits, published=published)
     try:
         tasks = _tasks_of(request, domain)
     except Fault as fault:
@@ -409,7 +385,10 @@ def build_domain(
         count = _update_count(count, outcomes, kinds)
         if progress:
             progress(count)
-    sort_pairs(folder, request.domain, _pairs(outcomes))
+    # sorted, so that the file does not depend on which was finished first
+    pairs = sorted(_pairs(outcomes), key=lambda pair: pair.task)
+    with replace_file(folder / f"{request.domain}.jsonl") as draft:
+        draft.write_text("".join(pair.model_dump_json() + "\n" for pair in pairs), encoding="utf-8")
     write_count(folder, count)
     return count
 
@@ -428,21 +407,12 @@ def _outcomes(
     while batch := take_balanced(left, have, wanted - have.total()):
         new = [task for task in batch if task.id not in known]
         for outcome in build_pairs(request.domain, request.data, request.seed, new, at_once):
-            append_outcome(folder, outcome)
+            file = f"{request.domain}.jsonl" if isinstance(outcome, TrajectoryPair) else DROPPED_FILE
+            append_line(folder / file, outcome)
             known[outcome.task] = outcome
             yield outcome
         yield from (known[task.id] for task in batch if task not in new)
         have.update(kinds[task.id] for task in batch if isinstance(known[task.id], TrajectoryPair))
-
-
-def _domain_of(request: BuildRequest) -> RewardDomain:
-    known = PUBLISHED_DOMAINS.get(request.domain, RewardDomain(0))
-    return known._replace(splits=request.splits or known.splits)
-
-
-def _published_pairs(request: BuildRequest) -> int | None:
-    known = PUBLISHED_DOMAINS.get(request.domain)
-    return known.pairs if known else None
 
 
 def _tasks_of(request: BuildRequest, domain: RewardDomain) -> list[Task]:
@@ -459,8 +429,8 @@ def _tasks_of(request: BuildRequest, domain: RewardDomain) -> list[Task]:
 def _update_count(count: DomainCount, outcomes: Sequence[PairOutcome], kinds: dict[str, str]) -> DomainCount:
     built = _pairs(outcomes)
     spread = dict(sorted(Counter(kinds[pair.task] for pair in built).items()))
-    dropped = count_reasons([one for one in outcomes if isinstance(one, DroppedTask)])
-    return count.model_copy(update={"built": len(built), "kinds": spread, "dropped": dropped})
+    dropped = Counter(one.reason for one in outcomes if isinstance(one, DroppedTask))
+    return count.model_copy(update={"built": len(built), "kinds": spread, "dropped": dict(dropped.most_common())})
 
 
 def _pairs(outcomes: Sequence[PairOutcome]) -> list[TrajectoryPair]:
@@ -540,7 +510,10 @@ def build_datasets(requests: Sequence[BuildRequest], folder: Path, *, at_once: i
     if as_json:
         typer.echo(json.dumps([count.model_dump() for count in counts]))
     else:
-        print_counts(counts)
+        table = Table(*COUNT_COLUMNS, box=None)
+        for count in counts:
+            table.add_row(*map(escape, count_cells(count)))
+        Console(highlight=False).print(table, markup=False)
     return 1 if any(count.failed or count.built < count.wanted for count in counts) else 0
 
 
@@ -558,25 +531,14 @@ def count_cells(count: DomainCount) -> tuple[str, ...]:
     named = [f"{kind} {n}" for kind, n in count.kinds.items() if kind]
     kinds = ", ".join(named) if len(named) <= MAX_PRINTED_KINDS else f"{len(named)} kinds"
     reasons = [f"{clip_text(reason, MAX_PRINTED_CHARACTERS)} ({n})" for reason, n in count.dropped.items()]
-    more = (
-        [f"and {format_count(len(reasons) - MAX_PRINTED_REASONS, 'more reason')}"]
-        if len(reasons) > MAX_PRINTED_REASONS
-        else []
-    )
-    text = count.failed or "; ".join([*reasons[:MAX_PRINTED_REASONS], *more])
+    if (more := len(reasons) - MAX_PRINTED_REASONS) > 0:
+        reasons[MAX_PRINTED_REASONS:] = [f"and {format_count(more, 'more reason')}"]
+    text = count.failed or "; ".join(reasons)
     published = "none" if count.published is None else str(count.published)
     return count.domain, published, str(count.wanted), str(count.built), kinds, str(count.out), text
 
 
 COUNT_COLUMNS = ("domain", "published", "wanted", "built", "by kind", "dropped", "why")
-
-
-def print_counts(counts: Sequence[DomainCount]) -> None:
-    """Print the counts of several domains as a table."""
-    table = Table(*COUNT_COLUMNS, box=None)
-    for count in counts:
-        table.add_row(*map(escape, count_cells(count)))
-    Console(highlight=False).print(table, markup=False)
 
 
 def _build_with_progress(request: BuildRequest, folder: Path, *, at_once: int, silent: bool) -> DomainCount:

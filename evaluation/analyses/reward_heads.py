@@ -5,7 +5,7 @@ tunes a language model instead, as in the StateFactory paper (appendix C.2). `me
 heads predict rewards in domains that they were not trained on (StateFactory, Table 1).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from itertools import product
@@ -14,11 +14,12 @@ from random import Random
 from statistics import fmean
 from typing import Any, NamedTuple, cast
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.matching import DEFAULT_ENCODER, Encoder, load_encoder
+from certigraph.adapters.matching import Encoder
 from certigraph.adapters.rewardprediction.benchmark import RewardPrediction, epic_distance
 from certigraph.adapters.rewardprediction.dataset import RewardTrajectory, TrajectoryPair
 from certigraph.adapters.rewards import (
@@ -30,7 +31,6 @@ from certigraph.adapters.rewards import (
     fold_of,
     format_steps,
     prefix_features,
-    save_heads,
 )
 from certigraph.state.records import Fault, Record, UnknownName
 from certigraph.state.rewards import RecordedStep
@@ -55,10 +55,9 @@ class PrefixSample(NamedTuple):
 
 def create_sample(pair: TrajectoryPair, encoder: Encoder) -> PrefixSample:
     """Compute the features and rewards of all prefixes of a pair's two recorded trajectories."""
-    numpy = import_module("numpy")
     features = [prefix_features(one.goal_description, unrewarded_steps(one), encoder) for one in pair.recordings]
     rewards = tuple(row.reward.shaped for one in pair.recordings for row in one.trajectory)
-    return PrefixSample(pair.id, pair.domain, numpy.concatenate(features).astype(numpy.float16), rewards)
+    return PrefixSample(pair.id, pair.domain, np.concatenate(features).astype(np.float16), rewards)
 
 
 def unrewarded_steps(one: RewardTrajectory) -> list[RecordedStep]:
@@ -138,10 +137,10 @@ def train_heads(
 
 def train_head(samples: Sequence[PrefixSample], seed: int) -> Head:
     """Train a reward head to rank prefixes of the same task by their true rewards."""
-    numpy, torch = import_module("numpy"), import_module("torch")
+    torch = import_module("torch")
     rows, better, worse = _stack_samples(samples, seed)
-    mean, spread = rows.mean(axis=0, dtype=numpy.float32), rows.std(axis=0, dtype=numpy.float32) + 1e-4
-    features = torch.from_numpy(((rows - mean) / spread).astype(numpy.float16))
+    mean, spread = rows.mean(axis=0, dtype=np.float32), rows.std(axis=0, dtype=np.float32) + 1e-4
+    features = torch.from_numpy(((rows - mean) / spread).astype(np.float16))
     with torch.random.fork_rng(devices=[]), _single_thread():
         torch.manual_seed(seed)
         network = _train_network(features, torch.tensor(better), torch.tensor(worse))
@@ -149,7 +148,7 @@ def train_head(samples: Sequence[PrefixSample], seed: int) -> Head:
         scores = network.eval()(features.float())[:, 0]
     first, _, _, last = network
     hidden, bias, out = [one.detach().numpy().copy() for one in (first.weight.T, first.bias, last.weight[0])]
-    scale = numpy.array([float(scores.mean() - last.bias[0].detach()), float(scores.std()) + 1e-6], dtype=numpy.float32)
+    scale = np.array([float(scores.mean() - last.bias[0].detach()), float(scores.std()) + 1e-6], dtype=np.float32)
     return Head(mean, spread, hidden, bias, out, scale)
 
 
@@ -184,16 +183,27 @@ def _train_network(features: Any, better: Any, worse: Any) -> Any:
     network = nn.Sequential(
         nn.Linear(features.shape[1], HIDDEN_UNITS), nn.ReLU(), nn.Dropout(DROPOUT), nn.Linear(HIDDEN_UNITS, 1)
     )
-    optimiser = torch.optim.AdamW(network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, TRAINING_STEPS)
-    for _ in range(TRAINING_STEPS):
-        batch = torch.randint(len(better), (BATCH_SIZE,))
-        scores = network(features[torch.cat([better[batch], worse[batch]])].float())[:, 0]
+
+    def losses() -> Iterator[Any]:
+        for _ in range(TRAINING_STEPS):
+            batch = torch.randint(len(better), (BATCH_SIZE,))
+            scores = network(features[torch.cat([better[batch], worse[batch]])].float())[:, 0]
+            yield ranking_loss(*scores.split(BATCH_SIZE))
+
+    _minimise(losses(), network.parameters(), TRAINING_STEPS, lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+    return network
+
+
+def _minimise(losses: Iterator[Any], parameters: Iterable[Any], updates: int, **settings: float) -> None:
+    # AdamW with a cosine schedule; the next loss is computed after the update by the one before.
+    torch = import_module("torch")
+    optimiser = torch.optim.AdamW(parameters, **settings)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, updates)
+    for loss in losses:
         optimiser.zero_grad()
-        ranking_loss(*scores.split(BATCH_SIZE)).backward()
+        loss.backward()
         optimiser.step()
         schedule.step()
-    return network
 
 
 def _stack_samples(samples: Sequence[PrefixSample], seed: int) -> tuple[Any, list[int], list[int]]:
@@ -212,7 +222,7 @@ def _stack_samples(samples: Sequence[PrefixSample], seed: int) -> tuple[Any, lis
             "data",
             f"{problem} for a reward head: give more tasks, with negative trajectories too, or fewer folds: --folds 2",
         )
-    stacked = import_module("numpy").concatenate([one.features for one in samples])
+    stacked = np.concatenate([one.features for one in samples])
     return stacked, [a for a, _ in orders], [b for _, b in orders]
 
 
@@ -254,24 +264,22 @@ def train_lora(
         Fault: a library is missing, no two prefixes have different rewards, or the base model is not on this machine.
     """
     check_tuning_packages()
-    torch = import_module("torch")
     model, tokenizer = _load_adapted_model(base, recipe)
     orders = [order for pair in pairs for order in _ranked_texts(pair, recipe.seed)]
     if not orders:
         raise Fault("data", "no two steps of these pairs have different rewards: give positive trajectories")
-    optimiser = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=recipe.rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, recipe.epochs * -(-len(orders) // recipe.batch))
-    for epoch in range(recipe.epochs):
-        Random(f"{recipe.seed}:{epoch}").shuffle(orders)
-        for start in range(0, len(orders), recipe.batch):
-            batch = orders[start : start + recipe.batch]
-            scores = _score_texts(model, tokenizer, [text for side in zip(*batch, strict=True) for text in side])
-            loss = ranking_loss(*scores.split(len(batch)))
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            schedule.step()
-        progress(f"epoch {epoch + 1} of {recipe.epochs}: loss {loss.item():.3f}")
+
+    def losses() -> Iterator[Any]:
+        for epoch in range(recipe.epochs):
+            Random(f"{recipe.seed}:{epoch}").shuffle(orders)
+            for start in range(0, len(orders), recipe.batch):
+                batch = orders[start : start + recipe.batch]
+                scores = _score_texts(model, tokenizer, [text for side in zip(*batch, strict=True) for text in side])
+                yield (loss := ranking_loss(*scores.split(len(batch))))
+            progress(f"epoch {epoch + 1} of {recipe.epochs}: loss {loss.item():.3f}")
+
+    parameters = [one for one in model.parameters() if one.requires_grad]
+    _minimise(losses(), parameters, recipe.epochs * -(-len(orders) // recipe.batch), lr=recipe.rate)
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
     return out
@@ -372,91 +380,13 @@ def mean_epic_distance(samples: Sequence[PrefixSample], heads: Heads) -> float:
 
     The distance is pooled: it is computed over both recorded trajectories of a task together.
     """
-    return fmean(epic_distance(_predict_rewards(one, heads), one.rewards) for one in samples)
-
-
-def _predict_rewards(one: PrefixSample, heads: Heads) -> list[float]:
-    return [float(reward) for reward in heads.of(one.task).rewards(one.features.astype("float32"))]
-
-
-# The commands `certigraph rewards train`, `tune` and `transfer`, on RewardPrediction's recordings.
-
-LineListener = Callable[[str], None]
-
-
-def train_command(
-    data: str | None,
-    out: Path,
-    *,
-    domains: Sequence[str] = (),
-    encoder: str = DEFAULT_ENCODER,
-    folds: int = DEFAULT_FOLDS,
-    limit: int | None = None,
-    seed: int = 0,
-    progress: LineListener = print,
-) -> HeadsMetadata:
-    """Train one reward head per fold on the pairs of trajectories of some domains, and write the heads to `out`.
-
-    Args:
-        data: folder of the pairs; None: CERTIGRAPH_DATA, else generated pairs.
-        out: the .npz file to write.
-        domains: the training domains; none: all.
-        encoder: name of the sentence encoder whose vectors are the features.
-        folds: number of folds. A task is rated by the head of its own fold, which was not trained on it; 1: one head
-            for all tasks.
-        limit: maximum number of pairs of each domain.
-        seed: seed of the random draws.
-        progress: called with each line of progress.
-
-    Raises:
-        UnknownName: there is no such domain.
-        Fault: there are too few pairs, or the encoder or the data are missing.
-    """
-    source = load_encoder(encoder)
-    prefixes = create_samples(select_pairs(data, domains, limit), source, progress)
-    heads = train_heads(prefixes, encoder, folds=folds, seed=seed, progress=progress)
-    save_heads(out, heads)
-    return heads.card
-
-
-def transfer_command(
-    data: str | None,
-    *,
-    domains: Sequence[str] = (),
-    encoder: str = DEFAULT_ENCODER,
-    folds: int = DEFAULT_FOLDS,
-    limit: int | None = None,
-    seed: int = 0,
-    progress: LineListener = print,
-) -> TransferResult:
-    """Train reward heads on each domain and on all together, and measure all of them on each domain.
-
-    Arguments and errors are as in `train_command`.
-    """
-    prefixes = create_samples(select_pairs(data, domains, limit), load_encoder(encoder), progress)
-    return measure_transfer(prefixes, encoder, folds=folds, seed=seed, progress=progress)
-
-
-def tune_command(
-    data: str | None,
-    out: Path,
-    *,
-    base: str = DEFAULT_BASE_MODEL,
-    domains: Sequence[str] = (),
-    limit: int | None = None,
-    seed: int = 0,
-    progress: LineListener = print,
-) -> Path:
-    """Tune a language model to predict rewards on the pairs of some domains, and write it to the folder `out`.
-
-    The recipe is that of the StateFactory paper. Further arguments and errors are as in `train_command`.
-
-    Args:
-        base: name of the model on the Hugging Face hub, or its folder; it is never downloaded automatically.
-    """
-    return train_lora(
-        select_pairs(data, domains, limit), out, base=base, recipe=PAPER_RECIPE._replace(seed=seed), progress=progress
+    predicted = (heads.of(one.task).rewards(one.features.astype("float32")) for one in samples)
+    return fmean(
+        epic_distance(list(map(float, rewards)), one.rewards) for rewards, one in zip(predicted, samples, strict=True)
     )
+
+
+# Input and output of the commands `certigraph rewards train`, `tune` and `transfer`.
 
 
 def select_pairs(data: str | None, domains: Sequence[str], limit: int | None) -> list[TrajectoryPair]:

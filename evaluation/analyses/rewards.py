@@ -17,6 +17,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from certigraph.adapters import rewards as routing_code
 from certigraph.adapters.benchmarks import load_benchmark
@@ -337,103 +338,73 @@ OVERALL = "overall"
 EPIC_FIGURE = FIGURE_NAMES[0]
 """Name of the main measure: the EPIC distance over both trajectories of a task together (pooled)."""
 
+BOUNDS = ("", "_low", "_high")
+"""Suffixes of the columns of a mean and of the bounds of its 95 % interval."""
 
-class MeanInterval(NamedTuple):
-    """A mean and the bounds of its 95 % interval; the bounds are None if there is no interval."""
-
-    mean: float
-    low: float | None = None
-    high: float | None = None
-
-
-class PredictorLine(NamedTuple):
-    """Mean of each measure (`figures`) of a predictor in one domain, or over all domains, for `n` pairs."""
-
-    predictor: str
-    domain: str
-    n: int
-    figures: Mapping[str, MeanInterval]
-    difference: MeanInterval | None = None
-    """Pooled EPIC distance of the predictor minus that of the first predictor on the same tasks; negative is better."""
-    read_by: str = ""
-    """What read the factored states, as in `RatedPair`."""
-    spent: Spent = Spent()
-    """What the calls of models cost, for all pairs together."""
+PREDICTOR_COLUMNS = [
+    *("predictor", "domain", "n", "read_by", "calls", "tokens", "usd"),
+    *(f"{name}{bound}" for name in (*FIGURE_NAMES, "difference") for bound in BOUNDS),
+]
 
 
-DomainValues = Mapping[str, Sequence[float]]
-"""Values of a measure by domain, one value per task."""
+def predictor_table(rows: Sequence[RatedPair], names: Sequence[str]) -> pd.DataFrame:
+    """Compute StateFactory's table of EPIC distances by domain, with all measures of `reward_figures`.
 
+    Args:
+        rows: the predictions.
+        names: the predictors in order; the first one is the reference for differences.
 
-def predictor_lines(rows: Sequence[RatedPair], names: Sequence[str]) -> list[PredictorLine]:
-    """Compute the means of all measures for each predictor in each domain, and `overall` if there are several domains.
-
-    `names` are the predictors in order; the first one is the reference for differences.
+    Returns:
+        PREDICTOR_COLUMNS, with a row for each predictor and domain, and a row `overall` if a predictor has several
+        domains. `n` counts pairs. Each measure has its mean and the bounds of its interval, empty if there is none.
+        `difference` is the pooled EPIC distance minus that of the first predictor on the same tasks; negative is
+        better. `read_by` is what read the factored states, and `calls`, `tokens` and `usd` are the cost of models.
     """
-    by_predictor = {name: [row for row in rows if row.predictor == name] for name in names}
-    return [line for name in names for line in _lines_of_predictor(name, by_predictor[name], by_predictor[names[0]])]
+    lines: list[dict[str, object]] = []
+    for name in names:
+        part = [row for row in rows if row.predictor == name]
+        differences = distance_differences(rows, name, names[0]) if name != names[0] else {}
+        by_domain = {domain: [row for row in part if row.domain == domain] for domain in _domains_of(part)}
+        for domain, chosen in by_domain.items():
+            line = _describe_origin(name, domain, chosen)
+            for figure in FIGURE_NAMES:
+                estimate = mean_of([row.figures[figure] for row in chosen], top=1.0)
+                line |= _bound_columns(figure, estimate.mean, (estimate.low, estimate.high))
+            if values := differences.get(domain):
+                line |= _bound_columns("difference", float(np.mean(values)), paired_interval(values))
+            lines.append(line)
+        if len(by_domain) > 1:
+            line = _describe_origin(name, OVERALL, part)
+            for figure in FIGURE_NAMES:
+                values_of = {domain: [row.figures[figure] for row in chosen] for domain, chosen in by_domain.items()}
+                line |= _bound_columns(figure, *stratified_mean(values_of))
+            lines.append(line | (_bound_columns("difference", *stratified_mean(differences)) if differences else {}))
+    return pd.DataFrame(lines, columns=PREDICTOR_COLUMNS)
 
 
-def distance_differences(rows: Sequence[RatedPair], others: Sequence[RatedPair]) -> dict[str, list[float]]:
-    """Compute, pair by pair, the pooled EPIC distance of one predictor minus that of another, by domain.
-
-    `rows` are the predictions of the one predictor, `others` those of the other one.
-    """
-    before = {row.pair: row.figures[EPIC_FIGURE] for row in others}
-    both = [row for row in rows if row.pair in before]
-    return _values_by_domain(both, [row.figures[EPIC_FIGURE] - before[row.pair] for row in both])
-
-
-def mean_over_domains(values: DomainValues) -> MeanInterval:
-    """Compute the mean of the domains' means, with a bootstrap interval that resamples tasks within each domain."""
-    mean, bounds = stratified_mean(values)
-    return MeanInterval(mean, *(bounds or ()))
+def distance_differences(rows: Sequence[RatedPair], name: str, other: str) -> dict[str, list[float]]:
+    """Compute, pair by pair, the pooled EPIC distance of the predictor `name` minus that of `other`, by domain."""
+    before = {row.pair: row.figures[EPIC_FIGURE] for row in rows if row.predictor == other}
+    both = [row for row in rows if row.predictor == name and row.pair in before]
+    return {
+        domain: [row.figures[EPIC_FIGURE] - before[row.pair] for row in both if row.domain == domain]
+        for domain in _domains_of(both)
+    }
 
 
-def _lines_of_predictor(name: str, rows: Sequence[RatedPair], first: Sequence[RatedPair]) -> list[PredictorLine]:
-    figures = {figure: _values_by_domain(rows, [row.figures[figure] for row in rows]) for figure in FIGURE_NAMES}
-    differences = distance_differences(rows, first) if rows and rows[0].predictor != first[0].predictor else {}
-    lines = [
-        PredictorLine(
-            name,
-            domain,
-            len(domain_values),
-            {f: _mean_of_values(by[domain]) for f, by in figures.items()},
-            _mean_difference(differences.get(domain)),
-            *_origin_of([row for row in rows if row.domain == domain]),
-        )
-        for domain, domain_values in figures[EPIC_FIGURE].items()
-    ]
-    if len(lines) > 1:
-        over = {figure: mean_over_domains(by) for figure, by in figures.items()}
-        difference = mean_over_domains(differences) if differences else None
-        lines.append(PredictorLine(name, OVERALL, len(rows), over, difference, *_origin_of(rows)))
-    return lines
+def _domains_of(rows: Sequence[RatedPair]) -> list[str]:
+    return sorted({row.domain for row in rows})
 
 
-def _origin_of(rows: Sequence[RatedPair]) -> tuple[str, Spent]:
-    """Return what read the states of these pairs, and what the calls of models cost."""
-    readers = sorted({row.read_by for row in rows} - {""})
-    return " and ".join(readers), sum((row.spent for row in rows), Spent())
+def _describe_origin(predictor: str, domain: str, rows: Sequence[RatedPair]) -> dict[str, object]:
+    spent, readers = sum((row.spent for row in rows), Spent()), sorted({row.read_by for row in rows} - {""})
+    cost = {"calls": spent.calls, "tokens": spent.tokens, "usd": spent.usd}
+    return {"predictor": predictor, "domain": domain, "n": len(rows), "read_by": " and ".join(readers), **cost}
 
 
-def _mean_of_values(values: Sequence[float]) -> MeanInterval:
-    estimate = mean_of(values, top=1.0)
-    return MeanInterval(estimate.mean, estimate.low, estimate.high)
-
-
-def _mean_difference(differences: Sequence[float] | None) -> MeanInterval | None:
-    if not differences:
-        return None
-    low, high = paired_interval(differences) or (None, None)
-    return MeanInterval(float(np.mean(differences)), low, high)
-
-
-def _values_by_domain(rows: Sequence[RatedPair], values: Sequence[float]) -> dict[str, list[float]]:
-    by_domain: dict[str, list[float]] = {domain: [] for domain in sorted({row.domain for row in rows})}
-    for row, value in zip(rows, values, strict=True):
-        by_domain[row.domain].append(value)
-    return by_domain
+def _bound_columns(name: str, mean: float, bounds: tuple[float | None, float | None] | None) -> dict[str, object]:
+    low, high = bounds or (None, None)
+    return {name: mean, f"{name}_low": low, f"{name}_high": high}
 
 
 # Triplet accuracy: how well an encoder distinguishes a paraphrase from a contradiction (StateFactory, appendix C.5.3,
@@ -561,13 +532,9 @@ def probe_encoders(
     return [known[name] for name in names]
 
 
-def format_probes(
-    methods: Sequence[ComparedMethod], lines: Sequence[PredictorLine], probes: Sequence[ProbedEncoder]
-) -> list[str]:
+def format_probes(methods: Sequence[ComparedMethod], table: pd.DataFrame, probes: Sequence[ProbedEncoder]) -> list[str]:
     """Format a sentence for each predictor that names a sentence encoder, with EPIC distance and triplet accuracy."""
-    epic = {
-        line.predictor: line.figures[EPIC_FIGURE].mean for line in lines
-    }  # the last line of each: `overall`, if any
+    epic = dict(zip(table["predictor"], table[EPIC_FIGURE], strict=True))  # the last line of each: `overall`, if any
     accuracy = {one.encoder: one for one in probes}
     return [
         f"{method.name}: EPIC {epic[method.name]:.3f}, triplet accuracy {one.accuracy:.3f} of {one.triplets}, whose "

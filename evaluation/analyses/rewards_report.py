@@ -12,6 +12,7 @@ from string import Template
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
+import pandas as pd
 import typer
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -22,7 +23,6 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.files import read_json, replace_file
 from certigraph.adapters.matching import load_encoder
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.rewardprediction.benchmark import FIGURE_NAMES
 from certigraph.adapters.rewardprediction.dataset import TrajectoryPair
 from certigraph.evaluation.analyses.reward_data import (
     COUNT_COLUMNS,
@@ -35,34 +35,33 @@ from certigraph.evaluation.analyses.reward_data import (
 )
 from certigraph.evaluation.analyses.reward_heads import TransferResult
 from certigraph.evaluation.analyses.rewards import (
+    BOUNDS,
     EPIC_FIGURE,
     OVERALL,
     REWARD_BENCHMARK,
     FailedPair,
-    MeanInterval,
-    PredictorLine,
     PredictorSpeed,
     ProbedEncoder,
     RatedPair,
     RatingJob,
     distance_differences,
     encoder_of,
+    format_probes,
     granularity_of,
     has_known_goal,
     job_digest,
-    mean_over_domains,
     measure_speed,
-    predictor_lines,
+    predictor_table,
     probe_encoders,
     rate_pairs,
     rating_digest,
     read_rated_pairs,
 )
-from certigraph.evaluation.analyses.rewards import format_probes as encoders
 from certigraph.evaluation.comparison import ComparedMethod
 from certigraph.evaluation.comparison_report import COMPARISON_STYLE as LOOKS
-from certigraph.evaluation.comparison_report import write_csv
+from certigraph.evaluation.comparison_report import escape_formula
 from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
+from certigraph.evaluation.statistics import stratified_mean
 from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, html_table, join_markup, tag
 from certigraph.runtime.registry import current_versions, model_name
 from certigraph.runtime.texts import format_count
@@ -71,36 +70,48 @@ from certigraph.state.rewards import GRANULARITIES
 
 # Findings of the StateFactory paper, checked: the order of granularities, and the small loss by goals read online.
 
+RULES = "rules"
+"""What read the states of a predictor that asks no model for them."""
 
-def describe_findings(
-    methods: Sequence[ComparedMethod], lines: Sequence[PredictorLine], rows: Sequence[RatedPair]
-) -> list[str]:
+
+def describe_findings(methods: Sequence[ComparedMethod], table: pd.DataFrame, rows: Sequence[RatedPair]) -> list[str]:
     """Format findings about the predictors, one sentence each, compared with those of the StateFactory paper.
 
     Findings about predictors that were not measured are left out.
+
+    Args:
+        methods: the predictors.
+        table: their measures by domain, as `predictor_table` returns them.
+        rows: the predictions.
     """
+    first = table["predictor"].iloc[0]
+    shown = table[(table["predictor"] == first) & (table["domain"] != OVERALL)]
+    wrong = ", ".join(shown.loc[shown["final_positive"] <= shown["final_negative"], "domain"])
+    where = f"not in {wrong}" if wrong else "in every domain"
+    by_rules = ", ".join(name for name, line in overall_lines(table).iterrows() if RULES in line["read_by"])
+    what = "states and goals were read by rules that people wrote for these worlds, not by a language model"
     return [
-        *_granularity_finding(methods, lines),
+        *_granularity_finding(methods, table),
         *_goal_finding(methods, rows),
-        *_final_reward_finding(lines),
-        *_reader_findings(lines),
+        f"{first}: mean final reward of positive trajectories above that of negative ones {where}.",
+        *([f"{by_rules}: {what}."] if by_rules else []),
     ]
 
 
-def format_mean(mean: MeanInterval, form: str = ".3f") -> str:
-    """Format a mean with its interval, as in `0.412 (0.401 to 0.423)`."""
-    bounds = f" ({mean.low:{form}} to {mean.high:{form}})" if mean.low is not None and mean.high is not None else ""
-    return f"{mean.mean:{form}}{bounds}"
+def format_mean(mean: float, low: float | None, high: float | None, form: str = ".3f") -> str:
+    """Format a mean with its interval, as in `0.412 (0.401 to 0.423)`; empty if there is no mean."""
+    bounds = "" if pd.isna(low) or pd.isna(high) else f" ({low:{form}} to {high:{form}})"
+    return "" if pd.isna(mean) else f"{mean:{form}}{bounds}"
 
 
-def overall_lines(lines: Sequence[PredictorLine]) -> dict[str, PredictorLine]:
-    """Return the results of each predictor over all domains, or in its only domain, by predictor."""
-    return {line.predictor: line for line in lines}  # later lines replace earlier ones, and `overall_lines` is the last
+def overall_lines(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the table over all domains, or of the only domain, with the predictors as index."""
+    return table.drop_duplicates("predictor", keep="last").set_index("predictor")  # `overall` is the last
 
 
-def _granularity_finding(methods: Sequence[ComparedMethod], lines: Sequence[PredictorLine]) -> list[str]:
-    by_name, names = overall_lines(lines), {granularity_of(method): method.name for method in methods}
-    distances = {g: by_name[names[g]].figures[EPIC_FIGURE].mean for g in GRANULARITIES if names.get(g) in by_name}
+def _granularity_finding(methods: Sequence[ComparedMethod], table: pd.DataFrame) -> list[str]:
+    epic, names = overall_lines(table)[EPIC_FIGURE], {granularity_of(method): method.name for method in methods}
+    distances = {g: epic[names[g]] for g in GRANULARITIES if names.get(g) in epic.index}
     if len(distances) < 2:
         return []
     expected, ranked = list(distances), sorted(distances, key=distances.__getitem__, reverse=True)
@@ -109,37 +120,16 @@ def _granularity_finding(methods: Sequence[ComparedMethod], lines: Sequence[Pred
 
 
 def _goal_finding(methods: Sequence[ComparedMethod], rows: Sequence[RatedPair]) -> list[str]:
-    online = next((method.name for method in methods if granularity_of(method) == "attribute"), None)
-    offline = next((method.name for method in methods if has_known_goal(method)), None)
-    by_name: Mapping[str | None, list[RatedPair]] = {
-        name: [row for row in rows if row.predictor == name] for name in (online, offline)
-    }
-    if not by_name[online] or not by_name[offline]:
+    online = next((method.name for method in methods if granularity_of(method) == "attribute"), "")
+    offline = next((method.name for method in methods if has_known_goal(method)), "")
+    differences = distance_differences(rows, online, offline)
+    if not differences:
         return []
-    gap = format_mean(mean_over_domains(distance_differences(by_name[online], by_name[offline])), "+.3f")
-    text = "EPIC with goals interpreted online minus with goals read off the expert's end"
-    return [f"{text}: {gap}; the paper has +0.02."]
-
-
-def _final_reward_finding(lines: Sequence[PredictorLine]) -> list[str]:
-    """Format whether the first predictor gives positive trajectories higher final rewards than negative ones."""
-    first = [line for line in lines if line.predictor == lines[0].predictor and line.domain != OVERALL]
-    wrong = [
-        line.domain for line in first if line.figures["final_positive"].mean <= line.figures["final_negative"].mean
+    mean, bounds = stratified_mean(differences)
+    gap = format_mean(mean, *(bounds or (None, None)), "+.3f")
+    return [
+        f"EPIC with goals interpreted online minus with goals read off the expert's end: {gap}; the paper has +0.02."
     ]
-    where = f"not in {', '.join(wrong)}" if wrong else "in every domain"
-    return [f"{lines[0].predictor}: mean final reward of positive trajectories above that of negative ones {where}."]
-
-
-RULES = "rules"
-"""What read the states of a predictor that asks no model for them."""
-
-
-def _reader_findings(lines: Sequence[PredictorLine]) -> list[str]:
-    """Say of which predictors the states were read by rules, which is not the paper's setting."""
-    names = [name for name, line in overall_lines(lines).items() if RULES in line.read_by]
-    what = "states and goals were read by rules that people wrote for these worlds, not by a language model"
-    return [f"{', '.join(names)}: {what}."] if names else []
 
 
 # The figures: distances as bars, rewards along examples, and the transfer of supervised heads.
@@ -148,22 +138,19 @@ MAX_CURVES = 3
 """Maximum number of predictors in the plots of rewards along examples."""
 
 
-def draw_bars(lines: Sequence[PredictorLine]) -> Figure:
+def draw_bars(table: pd.DataFrame) -> Figure:
     """Draw the mean pooled EPIC distance by domain: one bar with its 95 % interval per predictor."""
-    names, domains = _unique(line.predictor for line in lines), _unique(line.domain for line in lines)
+    names, domains = list(table["predictor"].unique()), list(table["domain"].unique())
     figure = Figure(figsize=(max(6.0, 0.22 * len(names) * len(domains) + 1), 3.4), layout="constrained")
     panel: Any = figure.subplots()
     width = 0.85 / len(names)
     for index, name in enumerate(names):
-        of_predictor = [line for line in lines if line.predictor == name]
-        positions = [domains.index(line.domain) + (index - (len(names) - 1) / 2) * width for line in of_predictor]
-        means = [line.figures[EPIC_FIGURE] for line in of_predictor]
-        errors = [[m.mean - (m.mean if m.low is None else m.low) for m in means]]
-        errors.append([(m.mean if m.high is None else m.high) - m.mean for m in means])
+        part = table[table["predictor"] == name]
+        positions = part["domain"].map(domains.index) + (index - (len(names) - 1) / 2) * width
+        mean, low, high = (part[f"{EPIC_FIGURE}{bound}"].astype(float) for bound in BOUNDS)
+        errors = [(mean - low).fillna(0), (high - mean).fillna(0)]
         ink, hatch = SERIES_COLOURS[index % len(SERIES_COLOURS)], "//" if index >= len(SERIES_COLOURS) else None
-        panel.bar(
-            positions, [m.mean for m in means], width, yerr=errors, color=ink, hatch=hatch, label=name, ecolor=GREY
-        )
+        panel.bar(positions, mean, width, yerr=errors, color=ink, hatch=hatch, label=name, ecolor=GREY)
     panel.set_xticks(range(len(domains)), domains)
     panel.set_ylabel("EPIC distance, pooled")
     panel.spines[["top", "right"]].set_visible(False)
@@ -198,6 +185,13 @@ def draw_curves(rows: Sequence[RatedPair], pairs: Mapping[str, TrajectoryPair], 
     return figure
 
 
+def _select_examples(rows: Sequence[RatedPair]) -> dict[str, str]:
+    by_domain: dict[str, list[tuple[float, str]]] = {}
+    for row in sorted(rows, key=lambda row: (row.domain, row.figures[EPIC_FIGURE], row.pair)):
+        by_domain.setdefault(row.domain, []).append((row.figures[EPIC_FIGURE], row.pair))
+    return {domain: ranked[len(ranked) // 2][1] for domain, ranked in by_domain.items()}
+
+
 def draw_heat_map(transfer: TransferResult) -> Figure:
     """Draw the EPIC distances of supervised reward heads as a heat map.
 
@@ -215,18 +209,6 @@ def draw_heat_map(transfer: TransferResult) -> Figure:
     panel.set_yticks(range(len(transfer.trained)), transfer.trained)
     panel.set(xlabel="rated", ylabel="trained on")
     return figure
-
-
-def _select_examples(rows: Sequence[RatedPair]) -> dict[str, str]:
-    examples = {}
-    for domain in sorted({row.domain for row in rows}):
-        ranked = sorted((row.figures[EPIC_FIGURE], row.pair) for row in rows if row.domain == domain)
-        examples[domain] = ranked[len(ranked) // 2][1]
-    return examples
-
-
-def _unique(names: Any) -> list[str]:
-    return list(dict.fromkeys(names))
 
 
 # The page: one self-contained HTML file.
@@ -258,9 +240,9 @@ SPEED_NOTE = (
 
 
 class RewardFindings(NamedTuple):
-    """Results of a reward measurement so far: a line per predictor and domain, findings as sentences, and details."""
+    """Results of a reward measurement so far: `predictor_table`, findings as sentences, and details."""
 
-    lines: Sequence[PredictorLine]
+    table: pd.DataFrame
     findings: Sequence[str]
     speeds: Sequence[PredictorSpeed] = ()
     failed: Sequence[FailedPair] = ()
@@ -269,94 +251,77 @@ class RewardFindings(NamedTuple):
     """Notes about the data, such as the number of tasks without a pair of trajectories."""
 
 
-def distance_cells(lines: Sequence[PredictorLine]) -> tuple[list[str], list[list[str]]]:
-    """Format the pooled EPIC distances as a table: column names, and one row per predictor with a column per domain."""
-    domains = list(dict.fromkeys(line.domain for line in lines))
-    cells = {(line.predictor, line.domain): format_mean(line.figures[EPIC_FIGURE]) for line in lines}
-    names = list(dict.fromkeys(line.predictor for line in lines))
-    return ["predictor", *domains], [[name, *(cells.get((name, d), "") for d in domains)] for name in names]
+Cells = tuple[list[str], list[list[str]]]
+"""Column names and rows of a table, as text."""
+
+
+def distance_cells(table: pd.DataFrame) -> Cells:
+    """Format the pooled EPIC distances as a table with one row per predictor and a column per domain."""
+    shown = table.assign(cell=_format_column(table, EPIC_FIGURE))
+    domains, names = table["domain"].unique(), table["predictor"].unique()
+    wide = shown.pivot(index="predictor", columns="domain", values="cell").reindex(index=names, columns=domains)
+    return ["predictor", *domains], wide.fillna("").reset_index().to_numpy().tolist()
+
+
+def cost_cells(table: pd.DataFrame) -> Cells:
+    """Format what read the states of each predictor and the cost of its models, one row per predictor."""
+    lines = overall_lines(table).reset_index()
+    cells = [
+        [line.predictor, line.read_by, f"{line.calls:,}", f"{line.tokens:,}", f"${line.usd:.2f}"]
+        for line in lines.itertuples()
+    ]
+    return ["predictor", "states read by", "calls of models", "tokens", "cost"], cells
+
+
+def figure_cells(table: pd.DataFrame) -> Cells:
+    """Format all measures with their intervals, one row per predictor and domain."""
+    titles = [*FIGURE_TITLES.values(), "pooled EPIC minus the first's"]
+    columns = [table["predictor"], table["domain"], table["n"].astype(str)]
+    columns += [_format_column(table, name) for name in FIGURE_TITLES]
+    columns.append(_format_column(table, "difference", "+.3f"))
+    return ["predictor", "domain", "tasks", *titles], [list(cells) for cells in zip(*columns, strict=True)]
+
+
+def _format_column(table: pd.DataFrame, name: str, form: str = ".3f") -> list[str]:
+    bounds = (table[f"{name}{bound}"] for bound in BOUNDS)
+    return [format_mean(*mean, form) for mean in zip(*bounds, strict=True)]
 
 
 def format_page(findings: RewardFindings, drawings: Mapping[str, Markup]) -> str:
     """Format the HTML page of a reward measurement. It loads no other files and has no scripts; text is escaped."""
     title = join_markup("How well rewards are predicted")
-    n = max((line.n for line in findings.lines), default=0)
+    n = max(findings.table["n"], default=0)
     over = tag("p", f"RewardPrediction, {format_count(n, 'pair')} of trajectories", class_="overline")
-    facts = tag("div", *(tag("p", one, class_="key") for one in (*findings.findings, *findings.notes)))
-    distances = join_markup(
-        _drawing(drawings, "bars"),
-        html_table(*distance_cells(findings.lines)),
-        tag("p", DISTANCE_NOTE, class_="key"),
-        facts,
-    )
-    sections = [
-        _section("EPIC distance", distances),
-        _section("Along examples", _drawing(drawings, "curves")),
-        _section("Predictors", _predictor_table(findings.lines)),
-        _section("All figures", join_markup(_figures_table(findings.lines), tag("p", FIGURES_NOTE, class_="key"))),
-        *([_section("How far supervised heads carry", _drawing(drawings, "heat"))] if "heat" in drawings else []),
-        *([_section("Speed", _speed_table(findings.speeds))] if findings.speeds else []),
-        *([_section("Not rated", _failure_table(findings.failed))] if findings.failed else []),
-        *(
-            [_section("The data", html_table(COUNT_COLUMNS, map(count_cells, findings.counts)))]
-            if findings.counts
-            else []
-        ),
-    ]
-    body = join_markup(tag("header", over, tag("h1", title)), *sections)
+    notes = [tag("p", one, class_="key") for one in (*findings.findings, *findings.notes)]
+    note = tag("p", DISTANCE_NOTE, class_="key")
+    distances = (_drawing(drawings, "bars"), html_table(*distance_cells(findings.table)), note, tag("div", *notes))
+    figures = (html_table(*figure_cells(findings.table)), tag("p", FIGURES_NOTE, class_="key"))
+    speeds = [[one.predictor, str(one.trajectories), f"{one.cold:g}", f"{one.warm:g}"] for one in findings.speeds]
+    speed_table = html_table(["predictor", "trajectories", "cold", "warm"], speeds)
+    failed = [[one.predictor, one.pair, one.reason] for one in findings.failed]
+    counts = map(count_cells, findings.counts)
+    sections = {
+        "EPIC distance": distances,
+        "Along examples": (_drawing(drawings, "curves"),),
+        "Predictors": (html_table(*cost_cells(findings.table)),),
+        "All figures": figures,
+        "How far supervised heads carry": (_drawing(drawings, "heat"),) if "heat" in drawings else (),
+        "Speed": (speed_table, tag("p", SPEED_NOTE, class_="key")) if speeds else (),
+        "Not rated": (html_table(["predictor", "pair", "why"], failed),) if failed else (),
+        "The data": (html_table(COUNT_COLUMNS, counts),) if findings.counts else (),
+    }
+    shown = [tag("section", tag("h2", name), *parts) for name, parts in sections.items() if parts]
+    body = join_markup(tag("header", over, tag("h1", title)), *shown)
     return Template(PAGE_TEMPLATE).substitute(title=title, style=PAGE_STYLE + LOOKS, body=body)
-
-
-def _predictor_table(lines: Sequence[PredictorLine]) -> Markup:
-    heads = ["predictor", "states read by", "calls of models", "tokens", "cost"]
-    return html_table(heads, ([name, *_cost_cells(line)] for name, line in overall_lines(lines).items()))
-
-
-def _cost_cells(line: PredictorLine) -> list[str]:
-    spent = line.spent
-    return [line.read_by, f"{spent.calls:,}", f"{spent.tokens:,}", f"${spent.usd:.2f}"]
-
-
-def _figures_table(lines: Sequence[PredictorLine]) -> Markup:
-    heads = ["predictor", "domain", "tasks", *(FIGURE_TITLES[f] for f in FIGURE_NAMES), "pooled EPIC minus the first's"]
-    cells = (
-        [
-            line.predictor,
-            line.domain,
-            str(line.n),
-            *(format_mean(line.figures[f]) for f in FIGURE_NAMES),
-            format_mean(line.difference, "+.3f") if line.difference else "",
-        ]
-        for line in lines
-    )
-    return html_table(heads, cells)
-
-
-def _speed_table(speeds: Sequence[PredictorSpeed]) -> Markup:
-    cells = ([one.predictor, str(one.trajectories), f"{one.cold:g}", f"{one.warm:g}"] for one in speeds)
-    return join_markup(
-        html_table(["predictor", "trajectories", "cold", "warm"], cells), tag("p", SPEED_NOTE, class_="key")
-    )
-
-
-def _failure_table(failed: Sequence[FailedPair]) -> Markup:
-    return html_table(["predictor", "pair", "why"], ([one.predictor, one.pair, one.reason] for one in failed))
 
 
 def _drawing(drawings: Mapping[str, Markup], name: str) -> Markup:
     return tag("div", drawings[name], class_="drawing wide") if name in drawings else Markup("")
 
 
-def _section(title: str, inside: Markup) -> Markup:
-    return tag("section", tag("h2", title), inside)
-
-
 # The files and the output of a measurement.
 
 TRANSFER_FILE, REWARDS_PAGE = "transfer.json", "rewards.html"
-
-COLUMN_SUFFIXES = ("", "_low", "_high")
-"""Suffixes of the CSV columns of a mean, its lower and its upper bound."""
 
 TABLE_WIDTH = 200
 """Width of the table in characters if the output is not a terminal."""
@@ -379,23 +344,23 @@ def write_report(
     names = [method.name for method in methods if any(row.predictor == method.name for row in rows)]
     if not names:
         raise Fault("data", f"no pair could be rated: {failed[0].reason if failed else 'there are none'}")
-    lines = predictor_lines(rows, names)
+    table = predictor_table(rows, names)
     counts = list(read_counts(benchmark.data).values()) if benchmark.data else []
     notes = [f"{format_count(n, 'task')} of {domain} left out: no pair" for domain, n in benchmark.unpaired.items()]
-    sentences = [*describe_findings(methods, lines, rows), *encoders(methods, lines, probes)]
-    findings = RewardFindings(lines, sentences, speeds, failed, counts, notes)
-    write_csv(out / "table.csv", [_to_row(line) for line in lines])
+    sentences = [*describe_findings(methods, table, rows), *format_probes(methods, table, probes)]
+    findings = RewardFindings(table, sentences, speeds, failed, counts, notes)
+    table.map(escape_formula).to_csv(out / "table.csv", index=False, lineterminator="\r\n")
     with mpl.rc_context(CHART_STYLE):
-        drawings = _draw_figures(lines, rows, benchmark, names, out)
+        drawings = _draw_figures(table, rows, benchmark, names, out)
     with replace_file(out / REWARDS_PAGE) as draft:
         draft.write_text(format_page(findings, drawings), encoding="utf-8")
     return findings
 
 
 def _draw_figures(
-    lines: Sequence[PredictorLine], rows: Sequence[RatedPair], benchmark: Any, names: Sequence[str], out: Path
+    table: pd.DataFrame, rows: Sequence[RatedPair], benchmark: Any, names: Sequence[str], out: Path
 ) -> dict[str, Markup]:
-    figures = {"bars": draw_bars(lines), "curves": draw_curves(rows, benchmark.pairs, names)}
+    figures = {"bars": draw_bars(table), "curves": draw_curves(rows, benchmark.pairs, names)}
     if (out / TRANSFER_FILE).is_file():
         figures["heat"] = draw_heat_map(TransferResult.model_validate(read_json(out / TRANSFER_FILE)))
     return {name: save_drawing(figure, out / name) for name, figure in figures.items()}
@@ -413,29 +378,24 @@ def write_transfer(done: TransferResult, out: Path) -> None:
         save_drawing(draw_heat_map(done), out / "heat")
 
 
-def _to_row(line: PredictorLine) -> dict[str, Any]:
-    means = {**line.figures, **({"difference": line.difference} if line.difference else {})}
-    parts = {f"{name}{end}": value for name, m in means.items() for end, value in zip(COLUMN_SUFFIXES, m, strict=True)}
-    cost = {"calls": line.spent.calls, "tokens": line.spent.tokens, "usd": line.spent.usd}
-    return {"predictor": line.predictor, "domain": line.domain, "n": line.n, "read_by": line.read_by, **cost, **parts}
-
-
 def print_findings(findings: RewardFindings, out: Path, *, as_json: bool) -> None:
     """Print the pooled EPIC distances and the findings, or one JSON object."""
     if as_json:
+        lines = [
+            {name: None if pd.isna(cell) else cell for name, cell in line.items()}
+            for line in findings.table.to_dict("records")
+        ]
         speeds = [one.model_dump() for one in findings.speeds]
-        typer.echo(
-            json.dumps({"lines": list(map(_to_row, findings.lines)), "findings": findings.findings, "speeds": speeds})
-        )
+        typer.echo(json.dumps({"lines": lines, "findings": findings.findings, "speeds": speeds}))
         return
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=TABLE_WIDTH)
-    heads, cells = distance_cells(findings.lines)
-    table = Table(*heads, box=None)
+    heads, cells = distance_cells(findings.table)
+    shown = Table(*heads, box=None)
     for line in cells:
-        table.add_row(*map(escape, line))
+        shown.add_row(*map(escape, line))
     console.print("EPIC distance, pooled, with 95 % intervals", style="bold")
-    console.print(table)
+    console.print(shown)
     fast = [f"{one.predictor}: {one.cold:g} trajectories/s cold, {one.warm:g} warm" for one in findings.speeds]
     for sentence in (*findings.findings, *findings.notes, *fast):
         console.print(sentence, markup=False)

@@ -1,20 +1,15 @@
-"""Data of the STEP paper's figures and tables.
-
-Contents: accidental wins, the best episode of each run, the effect of STEP's Planner, and curves of the score by step.
-"""
+"""Tables of the STEP paper as data frames: accidental wins, scores by step, best episodes, and the Planner's effect."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product
-from pathlib import Path
-from statistics import fmean, stdev
-from typing import Literal
+from itertools import zip_longest
+from math import nan
+
+import pandas as pd
 
 from certigraph.adapters.benchmarks import data_folder
-from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
+from certigraph.adapters.scienceworld.recordings import read_recordings
 from certigraph.adapters.scienceworld.splits import STEP_LONG, STEP_SHORT
-from certigraph.evaluation.comparison_report import write_rows
 from certigraph.evaluation.frames import MAX_SCORE, EpisodeTrace, TracedMethod
-from certigraph.state.records import Record
 
 # Order and titles of methods and tasks, and STEP's groups of tasks.
 
@@ -34,28 +29,46 @@ TASK_GROUPS = {**dict.fromkeys(STEP_SHORT.values(), "S"), **dict.fromkeys(STEP_L
 """Group of each of the STEP paper's nine short (S) and nine long (L) tasks, in the order of the paper's table."""
 
 
-def methods_of(traces: Iterable[EpisodeTrace]) -> list[TracedMethod]:
-    """Return the methods of episodes, those without swapped operators first."""
-    graphs = list(GRAPH_TITLES)
+def episode_frame(traces: Sequence[EpisodeTrace]) -> pd.DataFrame:
+    """Build a data frame with a row for each episode.
 
-    def rank(method: TracedMethod) -> tuple[bool, int, str, str]:
-        index = graphs.index(method.graph) if method.graph in graphs else len(graphs)
-        return bool(method.swaps), index, str(method), method.model
-
-    return sorted({trace.method for trace in traces}, key=rank)
-
-
-def tasks_of(traces: Iterable[EpisodeTrace]) -> list[str]:
-    """Return the tasks of episodes: those of the STEP paper in the order of its table, then the others by name."""
-    indices = {task: index for index, task in enumerate(TASK_GROUPS)}
-    return sorted({trace.task for trace in traces}, key=lambda task: (indices.get(task, len(indices)), task))
-
-
-def method_titles(methods: Iterable[TracedMethod]) -> dict[TracedMethod, str]:
-    """Return the title of each method, with the name of its model if there are several models."""
-    methods = list(methods)
+    `method` and `task` are ordered categories: methods without swapped operators come first, tasks are in the order of
+    the STEP paper's table. `title` is the method's name for figures, with its model if there are several models.
+    `final` is the final score (0 to 100), `solved` 0 or 1, and `scores` the tuple of scores after each action.
+    """
+    methods = sorted({trace.method for trace in traces}, key=_method_rank)
     several = len({method.model for method in methods}) > 1
-    return {method: _title(method) + (f", {method.model}" if several else "") for method in methods}
+    tasks = sorted({trace.task for trace in traces}, key=lambda task: (_rank(task, TASK_GROUPS), task))
+    rows = [
+        {
+            "method": str(trace.method),
+            "model": trace.method.model,
+            "title": _title(trace.method) + (f", {trace.method.model}" if several else ""),
+            "graph": trace.method.graph,
+            "swaps": trace.method.swaps,
+            "task": trace.task,
+            "run": trace.run,
+            "episode": trace.episode,
+            "last": trace.last,
+            "final": trace.final,
+            "solved": float(trace.solved),
+            "steps": len(trace.scores),
+            "scores": trace.scores,
+        }
+        for trace in traces
+    ]
+    order = {"method": list(dict.fromkeys(map(str, methods))), "task": tasks}
+    frame = pd.DataFrame(rows)
+    return frame.assign(**{name: pd.Categorical(frame[name], known, ordered=True) for name, known in order.items()})
+
+
+def _rank(name: str, known: Iterable[str]) -> int:
+    order = list(known)
+    return order.index(name) if name in order else len(order)
+
+
+def _method_rank(method: TracedMethod) -> tuple[bool, int, str, str]:
+    return bool(method.swaps), _rank(method.graph, GRAPH_TITLES), str(method), method.model
 
 
 def _title(method: TracedMethod) -> str:
@@ -77,47 +90,33 @@ MIN_GOLD_SHARE = 0.5
 DEFAULT_MILESTONES = 50.0
 """Milestone score that is assumed for a task that ends in a focus action and has no gold path."""
 
+ACCIDENT_COLUMNS = ["run", "method", "task_id", "episode", "step", "action", "before", "gold"]
 
-class AccidentalWin(Record):
-    """An episode that won by accident: a lucky focus action reached the goal without the task's procedure.
 
-    `before` is the score before the winning step, and `gold` the score of the gold path before its last focus action.
+def find_accidents(traces: Sequence[EpisodeTrace], golds: Mapping[str, float]) -> pd.DataFrame:
+    """Find the episodes that won by accident: a lucky focus action reached the goal without the task's procedure.
+
+    Args:
+        traces: the episodes.
+        golds: score of the gold path before its last focus action, by task, as `read_gold_scores` returns it.
+
+    Returns:
+        A row for each accidental win, with ACCIDENT_COLUMNS and the index of the episode in `traces`. `step` and
+        `action` are the winning ones, `before` is the score before the winning step, and `gold` that of the gold path.
     """
-
-    run: str
-    method: str
-    task_id: str
-    episode: int
-    step: int
-    action: str
-    before: float
-    gold: float
-
-
-def find_accident(trace: EpisodeTrace, golds: Mapping[str, float]) -> AccidentalWin | None:
-    """Return the accidental win of an episode; None if it did not win, or not by accident.
-
-    `golds` has, by task, the score of the gold path before its last focus action, as `gold_scores` returns it.
-    """
-    if not trace.solved:
-        return None
-    won = next(index for index, score in enumerate(trace.scores) if score >= MAX_SCORE)
-    before, gold = trace.at(won), golds.get(trace.task, DEFAULT_MILESTONES)
-    if before >= MIN_GOLD_SHARE * gold or not is_focus(trace.actions, won):
-        return None
-    return AccidentalWin(
-        run=trace.run,
-        method=str(trace.method),
-        task_id=trace.task_id,
-        episode=trace.episode,
-        step=won + 1,
-        action=trace.actions[won],
-        before=before,
-        gold=gold,
-    )
+    rows = {}
+    for index, trace in enumerate(traces):
+        won = next((step for step, score in enumerate(trace.scores) if score >= MAX_SCORE), None)
+        gold = golds.get(trace.task, DEFAULT_MILESTONES)
+        if not trace.solved or won is None or not is_focus(trace.actions, won):
+            continue
+        if (before := trace.at(won)) < MIN_GOLD_SHARE * gold:
+            win = (won + 1, trace.actions[won], before, gold)
+            rows[index] = (trace.run, str(trace.method), trace.task_id, trace.episode, *win)
+    return pd.DataFrame.from_dict(rows, orient="index", columns=ACCIDENT_COLUMNS)
 
 
-def gold_scores(data: str | None = None) -> dict[str, float]:
+def read_gold_scores(data: str | None = None) -> dict[str, float]:
     """Read the score of each gold path before its winning action, by task.
 
     Only gold paths that end in a focus action are included. The result is empty if there is no ScienceWorld data.
@@ -125,7 +124,8 @@ def gold_scores(data: str | None = None) -> dict[str, float]:
     folder = data_folder("scienceworld", data)
     path = folder / "gold_var0.jsonl.gz" if folder else None
     recordings = read_recordings(path) if path and path.is_file() else ()
-    return {r.task: _score_before_win(r) for r in recordings if is_focus(r.gold, r.firstdone - 1)}
+    wins = ((gold, gold.firstdone - 1) for gold in recordings)
+    return {gold.task: float(gold.scores[won - 1]) if won else 0.0 for gold, won in wins if is_focus(gold.gold, won)}
 
 
 def is_focus(actions: Sequence[str], index: int) -> bool:
@@ -138,244 +138,105 @@ def is_focus(actions: Sequence[str], index: int) -> bool:
     return actions[index].strip().lower().startswith("focus")
 
 
-def _score_before_win(recording: GoldRecording) -> float:
-    won = recording.firstdone - 1
-    return float(recording.scores[won - 1]) if won else 0.0
+# Scores by step. An episode that has ended keeps its score; otherwise the mean of later steps would cover only the slow
+# episodes.
+
+SERIES = ["method", "model", "title", "task"]
+"""Columns that identify a curve."""
+
+CURVE_COLUMNS = [*SERIES, "episodes", "n", "step", "mean", "sd"]
 
 
-# Data of figure 5: the best episode of each run.
+def reward_curves(episodes: pd.DataFrame) -> pd.DataFrame:
+    """Compute the data of figure 4: the mean score by step of each task and method, over all episodes of all runs.
 
-
-class BestTraceRow(Record):
-    """Mean score (0 to 100) after step 1, 2, ... over the best episodes of `runs` runs of a method on a task.
-
-    It is as long as the longest of these episodes; a shorter episode keeps its final score.
+    Returns:
+        CURVE_COLUMNS: mean score (0 to 100) after `step` actions, from 0, over `n` episodes, with the sample standard
+        deviation `sd`, 0 for one episode. `episodes` is "all".
     """
-
-    method: TracedMethod
-    task: str
-    runs: int
-    scores: tuple[float, ...]
+    return _curves(("all", part) for part in _series(episodes, "task", "method", "model"))
 
 
-def select_best_traces(traces: Sequence[EpisodeTrace]) -> list[EpisodeTrace]:
+def learning_curves(episodes: pd.DataFrame) -> pd.DataFrame:
+    """Compute the curves of `reward_curves` separately over the first and over the last episode of each run.
+
+    `episodes` is "first" or "last". Only tasks and methods whose runs have several episodes are included.
+    """
+    several = [part for part in _series(episodes, "task", "method", "model") if part["episode"].max() > 1]
+    return _curves(
+        (name, chosen)
+        for part in several
+        for name, chosen in (("first", part[part["episode"] == 1]), ("last", part[part["last"]]))
+        if len(chosen)
+    )
+
+
+def best_curves(episodes: pd.DataFrame) -> pd.DataFrame:
+    """Compute the data of figure 5: the mean score by step, from 1, over the best episode of each of `runs` runs."""
+    curves = _curves(("best", part) for part in _series(select_best(episodes), "method", "model", "task"))
+    shown = curves[curves["step"] > 0].rename(columns={"n": "runs", "mean": "score"})
+    return shown[[*SERIES, "runs", "step", "score"]]
+
+
+def select_best(episodes: pd.DataFrame) -> pd.DataFrame:
     """Select the episode with the highest final score of each run; of several, the shortest one."""
-    best: dict[str, EpisodeTrace] = {}
-    for trace in traces:
-        rival = best.setdefault(trace.run, trace)
-        if (trace.final, -len(trace.scores)) > (rival.final, -len(rival.scores)):
-            best[trace.run] = trace
-    return list(best.values())
+    ranked = episodes.sort_values(["final", "steps"], ascending=[False, True], kind="stable")
+    return ranked.drop_duplicates("run").sort_index()
 
 
-def best_trace_rows(traces: Sequence[EpisodeTrace]) -> list[BestTraceRow]:
-    """Compute the mean score by step of the best episodes, one row per method and task."""
-    best = select_best_traces(traces)
-    cells = [(method, task) for method in methods_of(best) for task in tasks_of(best)]
-    groups = ((m, t, [trace for trace in best if (trace.method, trace.task) == (m, t)]) for m, t in cells)
-    return [
-        BestTraceRow(method=m, task=t, runs=len(group), scores=_mean_scores(group)) for m, t, group in groups if group
-    ]
+def _series(episodes: pd.DataFrame, *order: str) -> Iterator[pd.DataFrame]:
+    return (part for _, part in episodes.groupby(list(order), observed=True))
 
 
-def _mean_scores(traces: Sequence[EpisodeTrace]) -> tuple[float, ...]:
-    longest = max(len(trace.scores) for trace in traces)
-    return tuple(fmean(trace.at(step) for trace in traces) for step in range(1, longest + 1))
+def _curves(parts: Iterable[tuple[str, pd.DataFrame]]) -> pd.DataFrame:
+    curves = [_curve(name, part) for name, part in parts]
+    return pd.concat(curves, ignore_index=True) if curves else pd.DataFrame(columns=CURVE_COLUMNS)
 
 
-# Data of table 2: STEP with and without its Planner.
+def _curve(name: str, part: pd.DataFrame) -> pd.DataFrame:
+    scores = zip_longest(*((0.0, *scores) for scores in part["scores"]), fillvalue=nan)
+    held = pd.DataFrame(scores).ffill()  # a row per step, a column per episode
+    figures = {"step": held.index, "mean": held.mean(axis=1), "sd": held.std(axis=1).fillna(0.0)}
+    return pd.DataFrame({**part.iloc[0][SERIES], "episodes": name, "n": len(part), **figures})
+
+
+# STEP with and without its Planner.
 
 WITHOUT_PLANNER = ("planner=none",)
 
 
-class PlannerPair(Record):
-    """Results of STEP on one task with and without its Planner, over the best episode of each run.
-
-    `score` is the mean score (0 to 100), and `success` the percentage of solved runs. `group` is S or L (short or
-    long), or empty if the task is not one of the STEP paper's eighteen.
-    """
-
-    model: str
-    task: str
-    group: str
-    score: float
-    score_without: float
-    success: float
-    success_without: float
-
-
-class PlannerChange(Record):
-    """Mean results of STEP over the tasks of a group with and without its Planner.
-
-    A change is without minus with the Planner, in points: a loss is negative.
-    """
-
-    model: str
-    group: str
-    tasks: int
-    score: float
-    score_without: float
-    score_change: float
-    success: float
-    success_without: float
-    success_change: float
-
-
-def planner_pairs(traces: Sequence[EpisodeTrace]) -> list[PlannerPair]:
-    """Compare STEP with and without its Planner on every task that was run with both.
+def planner_tasks(episodes: pd.DataFrame) -> pd.DataFrame:
+    """Compare STEP with and without its Planner on every task that was run with both (STEP, table 2, by task).
 
     Without its Planner means with `planner=none` as the only swapped operator.
+
+    Returns:
+        A row for each model and task. `score` is the mean score (0 to 100) and `success` the percentage of solved runs
+        with the Planner, over the best episode of each run; `score_without` and `success_without` are those without
+        it. `group` is S or L (short or long), or empty if the task is not one of the STEP paper's eighteen.
     """
-    best = [trace for trace in select_best_traces(traces) if trace.method.graph == "step"]
-    result = []
-    for model in sorted({trace.method.model for trace in best}):
-        for task in tasks_of(best):
-            task_traces = [trace for trace in best if (trace.method.model, trace.task) == (model, task)]
-            unchanged = [trace for trace in task_traces if not trace.method.swaps]
-            without = [trace for trace in task_traces if trace.method.swaps == WITHOUT_PLANNER]
-            if unchanged and without:
-                result.append(_planner_pair(model, task, unchanged, without))
-    return result
-
-
-def planner_changes(paired: Sequence[PlannerPair]) -> list[PlannerChange]:
-    """Compute the Planner's effect over the short, the long and all tasks of each model.
-
-    Every task has the same weight.
-    """
-    models = dict.fromkeys(pair.model for pair in paired)
-    parts = [
-        (m, group, [p for p in paired if p.model == m and group in (p.group, "All")])
-        for m in models
-        for group in ("S", "L", "All")
-    ]
-    return [_planner_change(model, group, part) for model, group, part in parts if part]
-
-
-def _planner_pair(
-    model: str, task: str, unchanged: Sequence[EpisodeTrace], without: Sequence[EpisodeTrace]
-) -> PlannerPair:
-    return PlannerPair(
-        model=model,
-        task=task,
-        group=TASK_GROUPS.get(task, ""),
-        score=fmean(trace.final for trace in unchanged),
-        score_without=fmean(trace.final for trace in without),
-        success=fmean(100.0 * trace.solved for trace in unchanged),
-        success_without=fmean(100.0 * trace.solved for trace in without),
+    best = select_best(episodes[episodes["graph"] == "step"])
+    part = best.assign(
+        swapped=best["swaps"].map({(): "", WITHOUT_PLANNER: "_without"}.get), success=100 * best["solved"]
     )
+    part = part.dropna(subset="swapped").rename(columns={"final": "score"})
+    means = part.groupby(["model", "task", "swapped"], observed=True)[["score", "success"]].mean().unstack("swapped")
+    means.columns = ["".join(parts) for parts in means.columns]
+    table = means.reindex(columns=["score", "score_without", "success", "success_without"]).dropna().reset_index()
+    table.insert(2, "group", [TASK_GROUPS.get(task, "") for task in table["task"]])
+    return table
 
 
-def _planner_change(model: str, group: str, part: Sequence[PlannerPair]) -> PlannerChange:
-    score, score_without = fmean(p.score for p in part), fmean(p.score_without for p in part)
-    success, success_without = fmean(p.success for p in part), fmean(p.success_without for p in part)
-    return PlannerChange(
-        model=model,
-        group=group,
-        tasks=len(part),
-        score=score,
-        score_without=score_without,
-        score_change=score_without - score,
-        success=success,
-        success_without=success_without,
-        success_change=success_without - success,
-    )
+def planner_changes(tasks: pd.DataFrame) -> pd.DataFrame:
+    """Compute STEP's table 2: the means of `planner_tasks` over the short, the long and all tasks of each model.
 
-
-# Data of figure 4: reward by step with its standard deviation.
-
-Episodes = Literal["all", "first", "last"]
-
-
-class RewardCurve(Record):
-    """Mean score (0 to 100) by step, from step 0, over `n` episodes of a method on a task.
-
-    `sd` is the sample standard deviation, 0 for one episode. An episode that has ended keeps its score; otherwise the
-    mean of later steps would cover only the slow episodes. `episodes` says which episodes of each run are included.
+    Every task has the same weight. A change is without minus with the Planner, in points: a loss is negative.
     """
-
-    method: TracedMethod
-    task: str
-    episodes: Episodes
-    n: int
-    mean: tuple[float, ...]
-    sd: tuple[float, ...]
-
-
-def reward_curves(traces: Sequence[EpisodeTrace]) -> list[RewardCurve]:
-    """Compute the mean score by step for each task and method, over all episodes of all runs."""
-    return [_reward_curve(method, task, "all", part) for method, task, part in _group_traces(traces)]
-
-
-def learning_curves(traces: Sequence[EpisodeTrace]) -> list[RewardCurve]:
-    """Compute the mean score by step separately over the first and over the last episode of each run.
-
-    Only tasks and methods whose runs have several episodes are included.
-    """
-    result: list[RewardCurve] = []
-    for method, task, part in _group_traces(traces):
-        if any(trace.episode > 1 for trace in part):
-            result.append(_reward_curve(method, task, "first", [trace for trace in part if trace.episode == 1]))
-            result.append(_reward_curve(method, task, "last", [trace for trace in part if trace.last]))
-    return [curve for curve in result if curve.n]
-
-
-def _group_traces(traces: Sequence[EpisodeTrace]) -> Iterator[tuple[TracedMethod, str, list[EpisodeTrace]]]:
-    for task, method in product(tasks_of(traces), methods_of(traces)):
-        if part := [trace for trace in traces if (trace.method, trace.task) == (method, task)]:
-            yield method, task, part
-
-
-def _reward_curve(method: TracedMethod, task: str, episodes: Episodes, traces: Sequence[EpisodeTrace]) -> RewardCurve:
-    length = max((len(trace.scores) for trace in traces), default=0)
-    columns = [[trace.at(step) for trace in traces] for step in range(length + 1)] if traces else []
-    return RewardCurve(
-        method=method,
-        task=task,
-        episodes=episodes,
-        n=len(traces),
-        mean=tuple(map(fmean, columns)),
-        sd=tuple(stdev(column) if len(column) > 1 else 0.0 for column in columns),
-    )
-
-
-# The data of the figures as CSV.
-
-CsvLine = Mapping[str, object]
-
-SERIES_COLUMNS = ("method", "model", "task")
-
-
-def write_rounded_csv(path: Path, columns: Sequence[str], lines: Sequence[CsvLine]) -> None:
-    """Write a CSV file with a header; floats are rounded to four decimals."""
-    plain = ({name: _round_float(value) for name, value in line.items()} for line in lines)
-    write_rows(path, columns, plain, ends="\n")
-
-
-def curve_lines(curves: Sequence[RewardCurve]) -> Iterator[CsvLine]:
-    """Convert curves of the mean score to CSV lines, one per curve and step."""
-    for curve in curves:
-        for step, (mean, sd) in enumerate(zip(curve.mean, curve.sd, strict=True)):
-            yield {
-                **_series_fields(curve.method, curve.task),
-                "episodes": curve.episodes,
-                "n": curve.n,
-                "step": step,
-                "mean": mean,
-                "sd": sd,
-            }
-
-
-def best_trace_lines(rows: Sequence[BestTraceRow]) -> Iterator[CsvLine]:
-    """Convert the scores of best episodes to CSV lines, one per row and step."""
-    for row in rows:
-        for step, score in enumerate(row.scores, 1):
-            yield {**_series_fields(row.method, row.task), "runs": row.runs, "step": step, "score": score}
-
-
-def _series_fields(method: TracedMethod, task: str) -> CsvLine:
-    return {"method": str(method), "model": method.model, "task": task}
-
-
-def _round_float(value: object) -> object:
-    return f"{round(value, 4):g}" if isinstance(value, float) else value
+    both = pd.concat([tasks[tasks["group"] != ""], tasks.assign(group="All")])
+    both["group"] = pd.Categorical(both["group"], ["S", "L", "All"])
+    grouped = both.groupby(["model", "group"], observed=True)
+    table = grouped[["score", "score_without", "success", "success_without"]].mean()
+    table.insert(0, "tasks", grouped.size())
+    table.insert(3, "score_change", table["score_without"] - table["score"])
+    table["success_change"] = table["success_without"] - table["success"]
+    return table.reset_index()

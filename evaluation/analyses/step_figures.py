@@ -1,46 +1,32 @@
 """Figures of the STEP paper, and the command `certigraph figures`."""
 
 from collections.abc import Iterable, Sequence
-from math import nan
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import pandas as pd
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from rich.console import Console
 from rich.table import Table
 
-from certigraph.adapters.processes import check_evaluation_packages
 from certigraph.evaluation.analyses.step import (
-    SERIES_COLUMNS,
     TASK_GROUPS,
-    AccidentalWin,
-    BestTraceRow,
-    Episodes,
-    PlannerChange,
-    PlannerPair,
-    RewardCurve,
-    best_trace_lines,
-    best_trace_rows,
-    curve_lines,
-    find_accident,
-    gold_scores,
+    best_curves,
+    episode_frame,
+    find_accidents,
     learning_curves,
-    method_titles,
     planner_changes,
-    planner_pairs,
+    planner_tasks,
+    read_gold_scores,
     reward_curves,
-    tasks_of,
-    write_rounded_csv,
 )
-from certigraph.evaluation.frames import EpisodeTrace, read_traces
-from certigraph.evaluation.plots import BLANK, FAINT, INK, PALETTE, SOFT, add_panels, assign_colours, open_figure
-from certigraph.state.records import Fault, Record
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.image import AxesImage
-
+from certigraph.evaluation.comparison_report import escape_formula
+from certigraph.evaluation.frames import read_traces
+from certigraph.evaluation.plots import BLANK, INK, PALETTE, SOFT, add_panels, assign_colours, draw_grid, open_figure
+from certigraph.state.records import Fault
 
 # Figure 5: the best episodes, one heat map per method.
 
@@ -52,52 +38,41 @@ HEAT_MAP_COLOURS = "viridis"
 """Colour map that is readable in greyscale and with colour blindness: dark is low, yellow is high."""
 
 
-def draw_best(rows: Sequence[BestTraceRow], tasks: Sequence[str], path: Path) -> None:
+def draw_best(curves: pd.DataFrame, tasks: Sequence[str], path: Path) -> None:
     """Draw the mean scores of the best episodes as one heat map per method, with a row per task and a column per step.
 
     Cells are blank after the end of an episode and for tasks without runs.
     """
-    names = {
-        method: fill(name, MAX_TITLE_CHARACTERS)
-        for method, name in method_titles(dict.fromkeys(row.method for row in rows)).items()
-    }
-    columns = min(MAX_HEAT_MAP_COLUMNS, len(names))
-    lines = -(-len(names) // columns)
-    longest = max(len(row.scores) for row in rows)
+    titles = {title: fill(title, MAX_TITLE_CHARACTERS) for title in curves["title"].unique()}
+    columns = min(MAX_HEAT_MAP_COLUMNS, len(titles))
+    lines = -(-len(titles) // columns)
     margin = 0.055 * max(map(len, tasks)) + 0.9
-    heading = 0.2 + 0.15 * max(name.count("\n") + 1 for name in names.values())
+    heading = 0.2 + 0.15 * max(title.count("\n") + 1 for title in titles.values())
+    steps = range(1, curves["step"].max() + 1)
+    shades = colormaps[HEAT_MAP_COLOURS].with_extremes(bad=BLANK)
+    extent = (0.5, len(steps) + 0.5, len(tasks) - 0.5, -0.5)
     with open_figure(path, margin + 2.5 * columns, lines * (max(0.9, 0.17 * len(tasks)) + heading) + 0.45) as figure:
-        panels = add_panels(figure, len(names), columns)
-        for method, panel in zip(names, panels, strict=True):
-            scores = {row.task: row.scores for row in rows if row.method == method}
-            image = _draw_heat_map(panel, [_pad_scores(scores.get(task, ()), longest) for task in tasks])
+        panels = add_panels(figure, len(titles), columns)
+        for title, panel in zip(titles, panels, strict=True):
+            wide = curves[curves["title"] == title].pivot(index="task", columns="step", values="score")
+            scores = wide.reindex(index=tasks, columns=steps)
+            image = panel.imshow(
+                scores, aspect="auto", interpolation="none", cmap=shades, vmin=0, vmax=100, extent=extent
+            )
+            panel.tick_params(axis="y", length=0)
+            panel.spines[:].set_visible(False)
             _separate_groups(panel, tasks)
-            panel.set_title(names[method])
+            panel.set_title(titles[title])
             panel.set_yticks(range(len(tasks)), tasks, fontsize=7)
         figure.supxlabel("environment step", fontsize=8)
         figure.colorbar(image, ax=panels, label="score so far", shrink=0.9, aspect=30, pad=0.01)
 
 
-def _draw_heat_map(panel: "Axes", scores: Sequence[Sequence[float]]) -> "AxesImage":
-    from matplotlib import colormaps
-
-    extent = (0.5, len(scores[0]) + 0.5, len(scores) - 0.5, -0.5)
-    shades = colormaps[HEAT_MAP_COLOURS].with_extremes(bad=BLANK)
-    image = panel.imshow(scores, aspect="auto", interpolation="none", cmap=shades, vmin=0, vmax=100, extent=extent)
-    panel.tick_params(axis="y", length=0)
-    panel.spines[:].set_visible(False)
-    return image
-
-
-def _separate_groups(panel: "Axes", tasks: Sequence[str]) -> None:
+def _separate_groups(panel: Axes, tasks: Sequence[str]) -> None:
     groups = [TASK_GROUPS.get(task) for task in tasks]
     for line in range(1, len(tasks)):
         wide = 3.0 if groups[line] != groups[line - 1] else 0.7
         panel.axhline(line - 0.5, color="white", linewidth=wide)
-
-
-def _pad_scores(scores: Sequence[float], length: int) -> list[float]:
-    return [*scores, *[nan] * (length - len(scores))]
 
 
 # Table 2 as a figure: STEP with and without its Planner, by task.
@@ -106,154 +81,99 @@ WITH_COLOUR, WITHOUT_COLOUR = PALETTE[0], PALETTE[1]
 GROUP_NAMES = {"S": "mean of short tasks", "L": "mean of long tasks", "All": "mean of all tasks"}
 
 
-class _PlannerSpan(NamedTuple):
-    """A row of the figure about STEP's Planner: scores on a task, or the means over a group of tasks."""
-
-    name: str
-    model: str
-    score: float
-    without: float
-    mean: bool = False
-
-
-def draw_planner(paired: Sequence[PlannerPair], changed: Sequence[PlannerChange], path: Path) -> None:
+def draw_planner(tasks: pd.DataFrame, changes: pd.DataFrame, path: Path) -> None:
     """Draw a line per task from STEP's score with its Planner to the score without, then the means of the groups."""
-    spans = [_PlannerSpan(p.task, p.model, p.score, p.score_without) for p in paired]
-    spans += [
-        _PlannerSpan(f"{GROUP_NAMES[c.group]} ({c.tasks})", c.model, c.score, c.score_without, mean=True)
-        for c in changed
-    ]
-    several = len({span.model for span in spans}) > 1
+    means = [f"{GROUP_NAMES[group]} ({n})" for group, n in zip(changes["group"], changes["tasks"], strict=True)]
+    spans = pd.concat([tasks.assign(name=tasks["task"].astype(str)), changes.assign(name=means)], ignore_index=True)
+    names = spans["name"] + (", " + spans["model"] if spans["model"].nunique() > 1 else "")
     with open_figure(path, 5.6, 0.19 * len(spans) + 0.85) as figure:
         panel = figure.subplots()
-        _format_planner_axes(panel, [f"{span.name}, {span.model}" if several else span.name for span in spans])
-        panel.axhline(len(paired) - 0.5, color=SOFT, linewidth=0.6)
-        for row, span in enumerate(spans):
-            _draw_span(panel, row, span)
+        panel.set_yticks(range(len(names)), names, fontsize=7)
+        panel.set(xlim=(-3, 103), ylim=(len(names) - 0.4, -0.6), xlabel="mean score of the best episode")
+        panel.text(1.09, 1.0, "change", transform=panel.transAxes, ha="right", va="bottom", fontsize=7, color=SOFT)
+        panel.tick_params(axis="y", length=0)
+        draw_grid(panel, "x")
+        panel.axhline(len(tasks) - 0.5, color=SOFT, linewidth=0.6)
+        for row, (score, without) in enumerate(zip(spans["score"], spans["score_without"], strict=True)):
+            _draw_span(panel, row, score, without, mean=row >= len(tasks))
         figure.legend(loc="outside upper right", ncols=2, fontsize=7.5, handletextpad=0.2)
 
 
-def _format_planner_axes(panel: "Axes", names: Sequence[str]) -> None:
-    panel.set_yticks(range(len(names)), names, fontsize=7)
-    panel.set(xlim=(-3, 103), ylim=(len(names) - 0.4, -0.6), xlabel="mean score of the best episode")
-    panel.text(1.09, 1.0, "change", transform=panel.transAxes, ha="right", va="bottom", fontsize=7, color=SOFT)
-    panel.tick_params(axis="y", length=0)
-    panel.grid(axis="x", color=FAINT, linewidth=0.4)
-    panel.set_axisbelow(True)
-
-
-def _draw_span(panel: "Axes", row: int, span: _PlannerSpan) -> None:
-    size, marker = (34, "D") if span.mean else (24, "o")
-    ends, heights = (span.score, span.without), (row, row)
-    panel.plot(ends, heights, color=INK if span.mean else SOFT, linewidth=1.6 if span.mean else 0.9, zorder=1)
+def _draw_span(panel: Axes, row: int, score: float, without: float, *, mean: bool) -> None:
+    marks: dict[str, Any] = {"s": 34 if mean else 24, "marker": "D" if mean else "o"}
+    panel.plot((score, without), (row, row), color=INK if mean else SOFT, linewidth=1.6 if mean else 0.9, zorder=1)
     labels = ("STEP", "STEP (planner=none)") if row == 0 else ("", "")
-    panel.scatter(span.score, row, s=size, color=WITH_COLOUR, marker=marker, linewidths=0, zorder=2, label=labels[0])
+    panel.scatter(score, row, color=WITH_COLOUR, linewidths=0, zorder=2, label=labels[0], **marks)
     # a ring, so that both of two equal scores are visible
-    panel.scatter(
-        span.without,
-        row,
-        s=size,
-        marker=marker,
-        facecolors="none" if span.score == span.without else "white",
-        edgecolors=WITHOUT_COLOUR,
-        linewidths=1.2,
-        zorder=3,
-        label=labels[1],
-    )
-    change = f"{span.without - span.score:+.1f}" if span.without != span.score else "0.0"
+    inside = "none" if score == without else "white"
+    ring = {"facecolors": inside, "edgecolors": WITHOUT_COLOUR, "linewidths": 1.2}
+    panel.scatter(without, row, zorder=3, label=labels[1], **ring, **marks)
+    change = f"{without - score:+.1f}" if without != score else "0.0"
     panel.annotate(change, (1.09, row), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=7)
 
 
 # Figure 4: reward by step with its standard deviation, one panel per task.
 
 MAX_REWARD_COLUMNS = 4
-LINE_STYLES: dict[Episodes, Any] = {
-    "all": "solid",
-    "first": (0, (1.2, 1.2)),
-    "last": "solid",
+EPISODE_STYLES: dict[str, tuple[Any, str]] = {
+    "all": ("solid", "all episodes, mean ± SD"),
+    "first": ((0, (1.2, 1.2)), "first episode"),
+    "last": ("solid", "last episode"),
 }
-EPISODE_LABELS: dict[Episodes, str] = {
-    "all": "all episodes, mean ± SD",
-    "first": "first episode",
-    "last": "last episode",
-}
+"""Line style and label of the curves over these episodes of each run."""
 
 
-def draw_rewards(curves: Sequence[RewardCurve], path: Path) -> None:
+def draw_rewards(curves: pd.DataFrame, path: Path) -> None:
     """Draw the mean score by step, one panel per task and one line per method.
 
     Curves over all episodes have a band of one standard deviation.
     """
-    tasks = list(dict.fromkeys(curve.task for curve in curves))
+    tasks = curves["task"].unique()
     columns = min(MAX_REWARD_COLUMNS, len(tasks))
-    names = method_titles(dict.fromkeys(curve.method for curve in curves))
-    colour = assign_colours(list(names.values()))
-    kinds = list(dict.fromkeys(curve.episodes for curve in curves))
+    colour = assign_colours(list(curves["title"].unique()))
+    handles = [Line2D([], [], color=shade, linewidth=1.3, label=title) for title, shade in colour.items()]
+    for line, label in map(EPISODE_STYLES.__getitem__, curves["episodes"].unique()):
+        handles.append(Line2D([], [], color=SOFT, linewidth=1.3, linestyle=line, label=label))
     width = max(3.6, 2.0 * columns + 0.3)
-    legend_columns, legend_rows = _legend_shape([*colour, *(EPISODE_LABELS[kind] for kind in kinds)], width)
-    with open_figure(path, width, 1.5 * -(-len(tasks) // columns) + 0.5 + 0.16 * legend_rows) as figure:
+    # every column of the legend is as wide as its longest label
+    longest = max(len(str(handle.get_label())) for handle in handles)
+    legend_columns = max(1, min(len(handles), int(width / (0.5 + 0.065 * longest))))
+    legend_height = 0.16 * -(-len(handles) // legend_columns)
+    with open_figure(path, width, 1.5 * -(-len(tasks) // columns) + 0.5 + legend_height) as figure:
         for task, panel in zip(tasks, add_panels(figure, len(tasks), columns), strict=True):
-            shown = [curve for curve in curves if curve.task == task]
-            _format_reward_axes(panel, task, max(len(curve.mean) for curve in shown) - 1)
-            for curve in shown:
-                _draw_curve(panel, curve, colour[names[curve.method]])
+            shown = curves[curves["task"] == task]
+            panel.set_title(task, fontsize=6.5)
+            panel.set(xlim=(0, shown["step"].max()), ylim=(0, 103), yticks=(0, 25, 50, 75, 100))
+            panel.locator_params(axis="x", integer=True, nbins=5)
+            draw_grid(panel, "y")
+            for (title, episodes), curve in shown.groupby(["title", "episodes"], sort=False):
+                _draw_curve(panel, curve, str(episodes), colour[title])
         figure.supxlabel("environment step", fontsize=8)
         figure.supylabel("score so far", fontsize=8)
-        _draw_legend(figure, colour, kinds, legend_columns)
+        figure.legend(handles=handles, loc="outside upper left", ncols=legend_columns, fontsize=7.5)
 
 
-def _format_reward_axes(panel: "Axes", task: str, last: int) -> None:
-    panel.set_title(task, fontsize=6.5)
-    panel.set(xlim=(0, last), ylim=(0, 103), yticks=(0, 25, 50, 75, 100))
-    panel.locator_params(axis="x", integer=True, nbins=5)
-    panel.grid(axis="y", color=FAINT, linewidth=0.4)
-    panel.set_axisbelow(True)
-
-
-def _draw_curve(panel: "Axes", curve: RewardCurve, colour: str) -> None:
-    steps = range(len(curve.mean))
-    panel.plot(steps, curve.mean, color=colour, linestyle=LINE_STYLES[curve.episodes], linewidth=1.3)
-    if curve.episodes == "all":
-        spread = list(zip(curve.mean, curve.sd, strict=True))
-        low, high = [max(0.0, mean - sd) for mean, sd in spread], [min(100.0, mean + sd) for mean, sd in spread]
-        panel.fill_between(steps, low, high, color=colour, alpha=0.13, linewidth=0)
-
-
-def _legend_shape(names: Sequence[str], width: float) -> tuple[int, int]:
-    """Return the number of columns and rows of a legend that fits into `width` inches.
-
-    Each column is as wide as the longest name.
-    """
-    columns = max(1, min(len(names), int(width / (0.5 + 0.065 * max(map(len, names))))))
-    return columns, -(-len(names) // columns)
-
-
-def _draw_legend(figure: "Figure", colour: dict[str, str], kinds: Sequence[Episodes], columns: int) -> None:
-    from matplotlib.lines import Line2D
-
-    methods = [Line2D([], [], color=shade, linewidth=1.3, label=name) for name, shade in colour.items()]
-    lines = [
-        Line2D([], [], color=SOFT, linewidth=1.3, linestyle=LINE_STYLES[k], label=EPISODE_LABELS[k]) for k in kinds
-    ]
-    handles = [*methods, *lines]
-    figure.legend(handles=handles, loc="outside upper left", ncols=columns, fontsize=7.5)
+def _draw_curve(panel: Axes, curve: pd.DataFrame, episodes: str, colour: str) -> None:
+    panel.plot(curve["step"], curve["mean"], color=colour, linestyle=EPISODE_STYLES[episodes][0], linewidth=1.3)
+    if episodes == "all":
+        low, high = (curve["mean"] - curve["sd"]).clip(lower=0), (curve["mean"] + curve["sd"]).clip(upper=100)
+        panel.fill_between(curve["step"], low, high, color=colour, alpha=0.13, linewidth=0)
 
 
 # All figures of several runs, with their data as CSV.
 
 
-class DrawnFigures(Record):
-    """Result of drawing the figures.
+class DrawnFigures(NamedTuple):
+    """The written files, the number of episodes, and the data frames of `find_accidents` and `planner_changes`.
 
-    It has the written files, the number of episodes, the accidental wins, the runs left out, and the effect of STEP's
-    Planner (`changes`).
+    `left_out` has the folders of runs that are unfinished or ended by an error.
     """
 
-    files: tuple[Path, ...]
+    files: Sequence[Path]
     episodes: int
-    accidents: tuple[AccidentalWin, ...]
-    left_out: tuple[Path, ...]
-    changes: tuple[PlannerChange, ...]
+    accidents: pd.DataFrame
+    left_out: Sequence[Path]
+    changes: pd.DataFrame
 
 
 def draw_figures(
@@ -273,70 +193,40 @@ def draw_figures(
         with_accidental: include the episodes that were won by accident; accidental.csv lists them in any case.
 
     Raises:
-        Fault: there is no episode to draw, or matplotlib is missing.
+        Fault: there is no episode to draw.
     """
-    check_evaluation_packages("figures", "matplotlib")
     traces, left_out = read_traces(folders)
-    golds = gold_scores(data)
-    results = [(trace, find_accident(trace, golds)) for trace in traces]
-    accidents = tuple(accident for _, accident in results if accident)
-    included = [trace for trace, accident in results if with_accidental or not accident]
+    accidents = find_accidents(traces, read_gold_scores(data))
+    included = [trace for index, trace in enumerate(traces) if with_accidental or index not in accidents.index]
     if not included:
         raise Fault("data", f"all {len(traces)} episodes were won by accident: add --with-accidental to keep them")
     out.mkdir(parents=True, exist_ok=True)
-    write_rounded_csv(
-        out / "accidental.csv", list(AccidentalWin.model_fields), [accident.model_dump() for accident in accidents]
-    )
-    planner = planner_pairs(included)
-    files = [
-        *_write_rewards(reward_curves(included), out / "rewards"),
-        *_write_rewards(learning_curves(included), out / "learning"),
-        *_write_best(included, out),
-        *_write_planner(planner, out),
-        out / "accidental.csv",
-    ]
-    return DrawnFigures(
-        files=tuple(files),
-        episodes=len(traces),
-        accidents=accidents,
-        left_out=tuple(left_out),
-        changes=tuple(planner_changes(planner)),
-    )
+    episodes, files = episode_frame(included), list[Path]()
+    for name, curves in (("rewards", reward_curves(episodes)), ("learning", learning_curves(episodes))):
+        if len(curves):
+            draw_rewards(curves, out / name)
+            files += _write_data(curves.drop(columns="title"), out / name)
+    best = best_curves(episodes)
+    draw_best(best, list(episodes["task"].cat.categories), out / "best")
+    files += _write_data(best.drop(columns="title"), out / "best")
+    tasks = planner_tasks(episodes)
+    changes = planner_changes(tasks)
+    if len(tasks):
+        draw_planner(tasks, changes, out / "planner")
+        files += [*_write_data(changes, out / "planner"), _write_csv(tasks, out / "planner_tasks.csv")]
+    files.append(_write_csv(accidents, out / "accidental.csv"))
+    return DrawnFigures(files, len(traces), accidents, left_out, changes)
 
 
-def _write_rewards(curves_to_draw: Sequence[RewardCurve], path: Path) -> list[Path]:
-    if not curves_to_draw:
-        return []
-    draw_rewards(curves_to_draw, path)
-    write_rounded_csv(
-        path.with_suffix(".csv"),
-        [*SERIES_COLUMNS, "episodes", "n", "step", "mean", "sd"],
-        list(curve_lines(curves_to_draw)),
-    )
-    return _figure_files(path)
+def _write_data(table: pd.DataFrame, path: Path) -> list[Path]:
+    """Write the data of a figure; return the figure's files and the file of the data."""
+    return [path.with_suffix(".png"), path.with_suffix(".svg"), _write_csv(table, path.with_suffix(".csv"))]
 
 
-def _write_best(traces: Sequence[EpisodeTrace], out: Path) -> list[Path]:
-    rows = best_trace_rows(traces)
-    draw_best(rows, tasks_of(traces), out / "best")
-    write_rounded_csv(out / "best.csv", [*SERIES_COLUMNS, "runs", "step", "score"], list(best_trace_lines(rows)))
-    return _figure_files(out / "best")
-
-
-def _write_planner(paired: Sequence[PlannerPair], out: Path) -> list[Path]:
-    if not paired:
-        return []
-    changed = planner_changes(paired)
-    draw_planner(paired, changed, out / "planner")
-    write_rounded_csv(
-        out / "planner.csv", list(PlannerChange.model_fields), [change.model_dump() for change in changed]
-    )
-    write_rounded_csv(out / "planner_tasks.csv", list(PlannerPair.model_fields), [pair.model_dump() for pair in paired])
-    return [*_figure_files(out / "planner"), out / "planner_tasks.csv"]
-
-
-def _figure_files(path: Path) -> list[Path]:
-    return [path.with_suffix(suffix) for suffix in (".png", ".svg", ".csv")]
+def _write_csv(table: pd.DataFrame, path: Path) -> Path:
+    cells = table.astype(object).map(escape_formula)
+    cells.map(lambda cell: f"{round(cell, 4):g}" if isinstance(cell, float) else cell).to_csv(path, index=False)
+    return path
 
 
 # Output of the command `figures`.
@@ -350,7 +240,7 @@ def print_figures(drawn: DrawnFigures, *, kept: bool) -> None:
         kept: whether accidental wins are included.
     """
     console = Console(highlight=False, soft_wrap=True)
-    if drawn.changes:
+    if len(drawn.changes):
         console.print(_planner_table(drawn.changes))
     treated = "kept" if kept else "left out; --with-accidental keeps them"
     console.print(f"{drawn.episodes} episodes, {len(drawn.accidents)} of them won by accident ({treated})")
@@ -360,11 +250,10 @@ def print_figures(drawn: DrawnFigures, *, kept: bool) -> None:
         console.print(str(file), markup=False)
 
 
-def _planner_table(changes: tuple[PlannerChange, ...]) -> Table:
+def _planner_table(changes: pd.DataFrame) -> Table:
     table = Table("tasks", "n", "score", "planner=none", "change", "solved %", "planner=none", "change", box=None)
-    several = len({change.model for change in changes}) > 1
-    for c in changes:
-        figures = (c.score, c.score_without, c.score_change, c.success, c.success_without, c.success_change)
+    several = changes["model"].nunique() > 1
+    for model, group, n, *figures in changes.itertuples(index=False):
         shown = (f"{value:+.1f}" if index in (2, 5) else f"{value:.1f}" for index, value in enumerate(figures))
-        table.add_row(f"{c.group}, {c.model}" if several else c.group, str(c.tasks), *shown)
+        table.add_row(f"{group}, {model}" if several else group, str(n), *shown)
     return table

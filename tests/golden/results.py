@@ -20,7 +20,7 @@ from certigraph.evaluation.analyses.cgdp_tables import (
     StudyFrames,
     tables_of,
 )
-from certigraph.evaluation.analyses.rewards import RatedPair, predictor_lines
+from certigraph.evaluation.analyses.rewards import FIGURE_NAMES, RatedPair, predictor_table
 from certigraph.evaluation.analyses.tdp import slope_table, total_table
 from certigraph.evaluation.comparison import ComparisonOutline
 from certigraph.evaluation.comparison_summary import comparison_of
@@ -63,13 +63,20 @@ def rewards() -> str:
     """EPIC distances by predictor and domain, from the rated pairs."""
     rows = [RatedPair.model_validate_json(row) for row in _text(RESULTS / "rewards/rows.jsonl").splitlines()]
     names = list(dict.fromkeys(row.predictor for row in rows))
-    return "".join(f"{line(untimed(_named(one), {}))}\n" for one in predictor_lines(rows, names))
+    table = predictor_table(rows, names).astype(object)
+    found = table.where(table.notna(), None).to_dict("records")
+    return "".join(f"{line(untimed(_named(one), {}))}\n" for one in found)
 
 
-def _named(found: Any) -> dict[str, Any]:
-    figures = {name: list(mean) for name, mean in found.figures.items()}
-    difference = found.difference and list(found.difference)
-    return {**found._asdict(), "figures": figures, "difference": difference, "spent": found.spent.model_dump()}
+def _named(found: dict[str, Any]) -> dict[str, Any]:
+    bounded = {
+        name: [found[f"{name}{bound}"] for bound in ("", "_low", "_high")] for name in (*FIGURE_NAMES, "difference")
+    }
+    difference = bounded.pop("difference")
+    about = {name: found[name] for name in ("predictor", "domain", "n", "read_by")}
+    spent = {name: found[name] for name in ("calls", "tokens", "usd")}
+    known = None if difference[0] is None else difference
+    return {**about, "figures": bounded, "difference": known, "spent": spent}
 
 
 def search() -> str:

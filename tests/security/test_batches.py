@@ -11,7 +11,7 @@ pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Budget, Context
-from certigraph.evaluation.analyses.rewards import FailedPair
+from certigraph.evaluation.analyses.rewards import FailedPair, predictor_table
 from certigraph.evaluation.analyses.rewards_report import RewardFindings, format_page
 from certigraph.evaluation.compare import Choice, build_job
 from certigraph.evaluation.comparison import compare, parse_methods
@@ -75,4 +75,5 @@ def test_a_comparison_of_hostile_tasks_stays_in_its_folder_and_is_text(hostile: 
 
 def test_a_measurement_of_hostile_pairs_is_text() -> None:
     failed = [FailedPair(predictor=HOSTILE, pair=HOSTILE, reason=HOSTILE)]
-    assert_inert(format_page(RewardFindings(lines=(), findings=[HOSTILE], failed=failed, notes=[HOSTILE]), {}))
+    findings = RewardFindings(predictor_table((), ()), findings=[HOSTILE], failed=failed, notes=[HOSTILE])
+    assert_inert(format_page(findings, {}))

@@ -45,6 +45,7 @@ def figures_command(
     data: Data = None,
 ) -> None:
     """Draw plots of runs: reward by step, the best traces side by side, and what STEP scores without its Planner."""
+    check_evaluation_packages("figures", *TABLE_PACKAGES)
     from certigraph.evaluation.analyses.step_figures import draw_figures, print_figures
 
     print_figures(draw_figures(folders, out, data=data, with_accidental=with_accidental), kept=with_accidental)
@@ -274,10 +275,13 @@ def train_command(
     Use them with the graph `reward_head` and --swap rate=supervised:head=FILE.
     """
     check_evaluation_packages("reward heads", *TABLE_PACKAGES)
-    from certigraph.evaluation.analyses.reward_heads import train_command as train
+    from certigraph.adapters.matching import load_encoder
+    from certigraph.adapters.rewards import save_heads
+    from certigraph.evaluation.analyses.reward_heads import create_samples, select_pairs, train_heads
 
-    domains, maximum = domain or (), limit or None
-    train(data, out, domains=domains, encoder=encoder, folds=folds, limit=maximum, seed=seed, progress=typer.echo)
+    source = load_encoder(encoder)
+    samples = create_samples(select_pairs(data, domain or (), limit or None), source, typer.echo)
+    save_heads(out, train_heads(samples, encoder, folds=folds, seed=seed, progress=typer.echo))
 
 
 @rewards_app.command("tune")
@@ -295,9 +299,10 @@ def tune_command(
 
     Use it on other domains, with the graph `reward_head` and --swap rate=supervised:head=DIR.
     """
-    from certigraph.evaluation.analyses.reward_heads import tune_command as tune
+    from certigraph.evaluation.analyses.reward_heads import PAPER_RECIPE, select_pairs, train_lora
 
-    tune(data, out, base=base, domains=domain or (), limit=limit or None, seed=seed, progress=typer.echo)
+    pairs = select_pairs(data, domain or (), limit or None)
+    train_lora(pairs, out, base=base, recipe=PAPER_RECIPE._replace(seed=seed), progress=typer.echo)
 
 
 @rewards_app.command("transfer")
@@ -314,13 +319,18 @@ def transfer_command(
 ) -> None:
     """Train a reward head on each domain and one on all domains together, and score each head on each domain."""
     check_evaluation_packages("reward heads", *TABLE_PACKAGES)
-    from certigraph.evaluation.analyses.reward_heads import print_transfer
-    from certigraph.evaluation.analyses.reward_heads import transfer_command as transfer
+    from certigraph.adapters.matching import load_encoder
+    from certigraph.evaluation.analyses.reward_heads import (
+        create_samples,
+        measure_transfer,
+        print_transfer,
+        select_pairs,
+    )
     from certigraph.evaluation.analyses.rewards_report import write_transfer
 
-    results = transfer(
-        data, domains=domain or (), encoder=encoder, folds=folds, limit=limit or None, seed=seed, progress=typer.echo
-    )
+    pairs = select_pairs(data, domain or (), limit or None)
+    samples = create_samples(pairs, load_encoder(encoder), typer.echo)
+    results = measure_transfer(samples, encoder, folds=folds, seed=seed, progress=typer.echo)
     print_transfer(results)
     write_transfer(results, out)
 

@@ -6,6 +6,7 @@ from collections import Counter
 from multiprocessing import active_children
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from certigraph.adapters.rewardprediction.dataset import RewardDomain
@@ -31,9 +32,8 @@ from certigraph.evaluation.analyses.rewards import (
     RatedPair,
     granularity_of,
     has_known_goal,
-    mean_over_domains,
     parse_predictors,
-    predictor_lines,
+    predictor_table,
 )
 from certigraph.evaluation.analyses.rewards_report import describe_findings
 from certigraph.state.records import Fault, Task, UnknownName
@@ -173,28 +173,28 @@ def row(predictor: str, pair: str, epic: float, **more: float) -> RatedPair:
 def test_overall_is_the_mean_of_domains_and_differences_are_paired():
     first = [row("a", "x/1", 0.2), row("a", "x/2", 0.4), row("a", "x/3", 0.3), row("a", "y/1", 0.9)]
     other = [row("b", one.pair, one.figures["epic"] + 0.1) for one in first]
-    lines = {(line.predictor, line.domain): line for line in predictor_lines([*first, *other], ["a", "b"])}
-    assert lines["a", OVERALL].figures[EPIC_FIGURE].mean == pytest.approx(0.6)
-    low, high = lines["a", OVERALL].figures[EPIC_FIGURE][1:]
-    assert low is not None and high is not None and low < 0.6 < high
-    gap = lines["b", OVERALL].difference
-    assert gap is not None and gap == pytest.approx((0.1, 0.1, 0.1))
-    assert lines["a", "x"].difference is None
+    lines = predictor_table([*first, *other], ["a", "b"]).set_index(["predictor", "domain"])
+    overall = lines.loc[("a", OVERALL)]
+    assert overall[EPIC_FIGURE] == pytest.approx(0.6)
+    assert overall["epic_low"] < 0.6 < overall["epic_high"]
+    gap = lines.loc[("b", OVERALL), ["difference", "difference_low", "difference_high"]]
+    assert list(gap) == pytest.approx([0.1, 0.1, 0.1])
+    assert pd.isna(lines.loc[("a", "x"), "difference"])
 
 
 def test_equal_domains_are_resampled_apart():
-    values = [0.0, 1.0] * 20
-    one, two = (mean_over_domains({f"d{n}": values for n in range(many)}) for many in (1, 4))
-    assert one.low is not None and two.low is not None
-    assert two.low - 0.5 == pytest.approx((one.low - 0.5) / 2, abs=0.03)
+    rows = [row("a", f"d{domain}/{pair}", float(pair % 2)) for domain in range(4) for pair in range(40)]
+    one = predictor_table([r for r in rows if r.domain in ("d0", "d1")], ["a"])["epic_low"].iloc[-1]
+    two = predictor_table(rows, ["a"])["epic_low"].iloc[-1]
+    assert two - 0.5 == pytest.approx((one - 0.5) / 2**0.5, abs=0.03)
 
 
 def test_findings_say_whether_the_papers_order_holds():
     methods = parse_predictors(["statefactory", "raw=statefactory:route=route:granularity=raw"])
     rows = [row("statefactory", "x/1", 0.3), row("raw", "x/1", 0.8)]
-    text = describe_findings(methods, predictor_lines(rows, ["statefactory", "raw"]), rows)
+    text = describe_findings(methods, predictor_table(rows, ["statefactory", "raw"]), rows)
     assert "raw 0.800 > attribute 0.300; the paper's order" in text[0]
     assert "in every domain" in text[-1]
     worse = [row("statefactory", "x/1", 0.9, final_positive=0.0), row("raw", "x/1", 0.8)]
-    text = describe_findings(methods, predictor_lines(worse, ["statefactory", "raw"]), worse)
+    text = describe_findings(methods, predictor_table(worse, ["statefactory", "raw"]), worse)
     assert "not the paper's order" in text[0] and "not in x" in text[-1]

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from children import child_environment
 
@@ -20,15 +21,13 @@ from certigraph.evaluation.analyses.rewards import (
     EPIC_FIGURE,
     MAX_CONSECUTIVE_FAULTS,
     OVERALL,
-    MeanInterval,
-    PredictorLine,
     Triplet,
     code_digest,
     create_triplets,
     encoder_of,
     format_probes,
     parse_predictors,
-    predictor_lines,
+    predictor_table,
     probe_encoders,
     rate_pair,
     rate_pairs,
@@ -108,12 +107,12 @@ def test_encoders_that_are_named_are_probed_once_and_reported_next_to_their_dist
     assert [(one.encoder, one.accuracy) for one in found] == [("wide", 0.0), ("narrow", 0.0)]
     assert probe_encoders(methods, pairs, tmp_path / "encoders.jsonl") == found and len(calls) == 6
     assert found[0].triplets == calls[0] == len(create_triplets([blocks])) > 0
-    lines = [
-        PredictorLine(name, where, 1, {EPIC_FIGURE: MeanInterval(0.25)})
+    table = pd.DataFrame(
+        {"predictor": name, "domain": where, EPIC_FIGURE: epic}
         for name in ("statefactory", "wide")
-        for where in ("x", OVERALL)
-    ]
-    assert format_probes(methods, lines, found) == [
+        for where, epic in (("x", 0.75), (OVERALL, 0.25))
+    )
+    assert format_probes(methods, table, found) == [
         f"wide: EPIC 0.250, triplet accuracy 0.000 of {calls[0]}, whose paraphrases are made by rules."
     ]
     assert probe_encoders(methods[:1], pairs, tmp_path / "none.jsonl") == [] and not (tmp_path / "none.jsonl").exists()
@@ -148,10 +147,10 @@ def test_a_predictor_without_weights_is_refused_with_what_to_use():
 def test_baselines_land_where_they_are_known_to(pairs: Path, tmp_path: Path):
     assert measure_rewards(parse_predictors(BASELINES), Context(data=str(pairs)), tmp_path / "out", as_json=True) == 0
     rows = read_rated_pairs(tmp_path / "out" / ROWS_FILE)
-    monotonic, constant = predictor_lines(rows, ["monotonic", "constant"])
-    assert constant.figures[EPIC_FIGURE].mean == pytest.approx(0.7071, abs=1e-4)
-    assert 0.5 < monotonic.figures[EPIC_FIGURE].mean < 0.65
-    assert constant.difference is not None and constant.difference.mean > 0
+    table = predictor_table(rows, ["monotonic", "constant"]).set_index("predictor")
+    assert table[EPIC_FIGURE]["constant"] == pytest.approx(0.7071, abs=1e-4)
+    assert 0.5 < table[EPIC_FIGURE]["monotonic"] < 0.65
+    assert table["difference"]["constant"] > 0
     page = (tmp_path / "out" / REWARDS_PAGE).read_text()
     assert "0.707 " in page and "<svg" in page and "<script" not in page
     assert {"table.csv", "bars.png", "curves.svg", "rows.jsonl"} <= {p.name for p in (tmp_path / "out").iterdir()}

@@ -9,13 +9,14 @@ from typer.testing import CliRunner
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.cli import app
 from certigraph.evaluation.analyses.step import (
-    best_trace_rows,
-    find_accident,
-    gold_scores,
+    best_curves,
+    episode_frame,
+    find_accidents,
     is_focus,
     learning_curves,
     planner_changes,
-    planner_pairs,
+    planner_tasks,
+    read_gold_scores,
     reward_curves,
 )
 from certigraph.evaluation.analyses.step_figures import draw_figures
@@ -96,20 +97,21 @@ def test_methods_are_named_by_what_was_swapped():
 
 
 def test_curves_keep_the_score_of_episodes_that_are_over():
-    both = traces([20, 60], [40, 40, 40, 80])
-    [curve] = reward_curves(both)
-    assert (curve.n, curve.mean) == (2, (0, 30, 50, 50, 70))
-    assert curve.sd[:2] == pytest.approx((0, 200**0.5))
-    first, last = learning_curves(both)
-    assert (first.mean, last.mean) == ((0, 20, 60), (0, 40, 40, 40, 80))
-    assert learning_curves(traces([20], graph="react")) == []
+    both = episode_frame(traces([20, 60], [40, 40, 40, 80]))
+    curve = reward_curves(both)
+    assert list(curve["n"]) == [2] * 5
+    assert list(curve["mean"]) == [0, 30, 50, 50, 70]
+    assert list(curve["sd"][:2]) == pytest.approx([0, 200**0.5])
+    means = learning_curves(both).groupby("episodes")["mean"].agg(list)
+    assert means.to_dict() == {"first": [0, 20, 60], "last": [0, 40, 40, 40, 80]}
+    assert learning_curves(episode_frame(traces([20], graph="react"))).empty
 
 
 def test_best_row_is_the_best_episode_and_ends_with_it():
-    [row] = best_trace_rows(traces([50, 70, 70, 70], [10, 90], [10, 10, 90]))
-    assert (row.scores, row.runs) == ((10, 90), 1)
-    [mean] = best_trace_rows([*traces([10, 90], run_id="a"), *traces([50], task="boil:2", run_id="b")])
-    assert (mean.scores, mean.runs) == ((30, 70), 2)
+    best = best_curves(episode_frame(traces([50, 70, 70, 70], [10, 90], [10, 10, 90])))
+    assert (list(best["step"]), list(best["score"]), list(best["runs"])) == ([1, 2], [10, 90], [1, 1])
+    mean = best_curves(episode_frame([*traces([10, 90], run_id="a"), *traces([50], task="boil:2", run_id="b")]))
+    assert (list(mean["score"]), list(mean["runs"])) == ([30, 70], [2, 2])
 
 
 def test_planner_is_paired_by_task_within_its_group():
@@ -119,15 +121,16 @@ def test_planner_is_paired_by_task_within_its_group():
         *traces([40], task="use-thermometer:1", run_id="c", planner="none"),
         *traces([70], run_id="d", planner="none"),
     ]
-    short, long, everything = planner_changes(planner_pairs([*whole, *without]))
-    assert [(c.group, c.tasks) for c in (short, long, everything)] == [("S", 1), ("L", 1), ("All", 2)]
-    assert (short.score_change, long.score_change, everything.score_change) == (-60, 10, -25)
-    assert (short.success_change, long.success_change, everything.success_change) == (-100, 0, -50)
+    changes = planner_changes(planner_tasks(episode_frame([*whole, *without])))
+    assert list(zip(changes["group"], changes["tasks"], strict=True)) == [("S", 1), ("L", 1), ("All", 2)]
+    assert list(changes["score_change"]) == [-60, 10, -25]
+    assert list(changes["success_change"]) == [-100, 0, -50]
 
 
 def test_another_swap_is_no_ablation_of_the_planner():
     other = traces([40], run_id="b", planner="none", memory="gain_insights")
-    assert planner_pairs([*traces([90], run_id="a"), *other]) == []
+    tasks = planner_tasks(episode_frame([*traces([90], run_id="a"), *other]))
+    assert tasks.empty and planner_changes(tasks).empty
 
 
 @pytest.mark.parametrize(
@@ -142,23 +145,21 @@ def test_another_swap_is_no_ablation_of_the_planner():
     ],
 )
 def test_a_win_is_accidental_when_a_focus_skips_the_milestones(episode, accidental):
-    [trace] = traces(episode, task=f"{FRICTION}:1")
-    found = find_accident(trace, {FRICTION: 50.0})
-    assert bool(found) == accidental
-    assert found is None or (found.step, found.before) == (len(episode), 10)
+    found = find_accidents(traces(episode, task=f"{FRICTION}:1"), {FRICTION: 50.0})
+    assert found[["step", "before"]].values.tolist() == [[len(episode), 10]] * accidental
 
 
 def test_no_gold_path_of_the_real_recordings_is_accidental():
     from certigraph.adapters.scienceworld.recordings import read_recordings
 
     recordings = read_recordings(real_data.data_folder("scienceworld") / "gold_var0.jsonl.gz")
-    golds = gold_scores(real_data.ROOT)
+    golds = read_gold_scores(real_data.ROOT)
     assert golds[FRICTION] == 50
     assert "use-thermometer" not in golds  # its last action puts an object into a box
     for gold in recordings:
         [trace] = traces(list(zip(gold.gold, gold.scores, strict=True))[: gold.firstdone], task=f"{gold.task}:0")
         assert trace.solved
-        assert find_accident(trace, golds) is None
+        assert find_accidents([trace], golds).empty
 
 
 def test_number_after_another_action_is_no_focus():
@@ -174,14 +175,14 @@ def test_figures_leave_out_accidents_and_unfinished_runs(tmp_path):
     write(runs / "broken", [90], ending="error:environment")
     drawn = draw_figures([runs], tmp_path / "figures")
     assert {folder.name for folder in drawn.left_out} == {"stopped", "broken"}
-    assert [(a.run, a.step, a.before) for a in drawn.accidents] == [("lucky", 2, 5)]
+    assert drawn.accidents[["run", "step", "before"]].values.tolist() == [["lucky", 2, 5]]
     assert all(file.stat().st_size for file in drawn.files)
     assert {f.stem for f in drawn.files} == {"rewards", "learning", "best", "planner", "planner_tasks", "accidental"}
-    assert drawn.changes[-1].score_change == 5
+    assert drawn.changes["score_change"].iloc[-1] == 5
     best = [row["score"] for row in table(tmp_path / "figures" / "best.csv") if row["method"] == "step"]
     assert best == ["30", "40"]
     kept = draw_figures([runs], tmp_path / "figures", with_accidental=True)
-    assert kept.changes[-1].score_change == 45 - 100
+    assert kept.changes["score_change"].iloc[-1] == 45 - 100
 
 
 def test_same_runs_make_the_same_files(tmp_path):
