@@ -144,8 +144,6 @@ def _folder_of(log: Path | str) -> str:
 
 # Run a graph over a benchmark's tasks under Inspect.
 
-__all__ = ["Evaluation", "evaluate", "evaluate_retry", "read_evaluation"]
-
 MAX_SCRIPTED_SAMPLES = 4
 """Default number of concurrent runs with a scripted model; more runs would only wait for each other."""
 

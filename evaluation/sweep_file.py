@@ -42,7 +42,7 @@ class SweepLoader(yaml.BaseLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         """Compose a node; refuse aliases and deep nesting before anything is built from them."""
-        event = self.peek_event()
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent):
             raise self._mistake(event, f"aliases (*{event.anchor}) are not read: write the value out")
         self._depth += 1

@@ -446,7 +446,8 @@ def worker_pool(
     if connected_here:
         _connect_ray(ray, address, workers)
     count = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
-    pool = WorkerPool(ray, count, math.ceil(at_once / count) if at_once else runs_per_worker(model))
+    usual = SCRIPTED_RUNS if is_scripted(model) else LOCAL_MODEL_RUNS if model.startswith("local") else ENDPOINT_RUNS
+    pool = WorkerPool(ray, count, math.ceil(at_once / count) if at_once else usual)
     token = _ACTIVE.set(pool)
     try:
         yield pool
@@ -460,13 +461,6 @@ def worker_pool(
 def active_pool() -> WorkerPool | None:
     """Return the pool of workers that executes runs; None if runs are executed in this process."""
     return _ACTIVE.get()
-
-
-def runs_per_worker(model: str) -> int:
-    """Return the default number of concurrent runs of a worker for the name of a model."""
-    if is_scripted(model):
-        return SCRIPTED_RUNS
-    return LOCAL_MODEL_RUNS if model.startswith("local") else ENDPOINT_RUNS
 
 
 def check_worker_models(*names: str) -> None:
