@@ -81,8 +81,10 @@ def inspect_model(name: str) -> Model | None:
         # not memoized, because the address of an endpoint may change
         if not name:
             return None
-        inspect_name = _inspect_name(name)
-        return get_model(inspect_name, memoize=False, **_client_arguments(inspect_name))
+        inspect_name, options = _inspect_name(name), dict[str, Any]()
+        if inspect_name.startswith("openai/"):
+            options = {**_NO_RETRIES, "http_client": async_openai_client()}
+        return get_model(inspect_name, memoize=False, **options)
     except PrerequisiteError as missing:
         message = re.sub(r"\[/?[a-z]+\]", "", str(missing.message))
         raise Fault("model", f"{name}: {' '.join(message.split())}") from missing
@@ -108,12 +110,15 @@ class Endpoint(ModelAPI):
         config = config or GenerateConfig()
         super().__init__(model_name, base_url, api_key, [], config)
         self._local = model_name.startswith("local")
-        address = _endpoint_address(model_name, base_url)
-        self.served = address.model
-        inspect_name = f"openai-api/certigraph/{address.model}"
+        url, self.served, key = _endpoint_address(model_name, base_url)
         arguments = {**_NO_RETRIES, "http_client": async_openai_client(), **model_args}
         self._api = get_model(
-            inspect_name, base_url=address.url, api_key=address.key, config=config, memoize=False, **arguments
+            f"openai-api/certigraph/{self.served}",
+            base_url=url,
+            api_key=key,
+            config=config,
+            memoize=False,
+            **arguments,
         ).api
 
     async def generate(
@@ -147,11 +152,6 @@ class Endpoint(ModelAPI):
 
 _NO_RETRIES = {"max_retries": 0}
 """Setting of OpenAI's client under Inspect: no automatic retries, because a run's budget would not count them."""
-
-
-def _client_arguments(name: str) -> dict[str, Any]:
-    """Return the keyword arguments of Inspect's `get_model` for an Inspect model name."""
-    return {**_NO_RETRIES, "http_client": async_openai_client()} if name.startswith("openai/") else {}
 
 
 @modelapi(name="certigraph")
@@ -188,20 +188,15 @@ def _inspect_name(name: str) -> str:
     return f"certigraph/{name}"
 
 
-class _Address(NamedTuple):
-    url: str
-    model: str
-    key: str
-
-
-def _endpoint_address(name: str, base_url: str | None) -> _Address:
+def _endpoint_address(name: str, base_url: str | None) -> tuple[str, str, str]:
+    """Return address, name of the served model, and API key of an endpoint."""
     kind, _, rest = check_model_name(name).partition(":")
     if kind == "local":
-        return _Address(local_endpoint(name), find_weights(name).stem, "none")
+        return local_endpoint(name), find_weights(name).stem, "none"
     url = base_url or os.environ.get("CERTIGRAPH_BASE_URL")
     if kind != "openai" or not url:
         raise Fault("model", f"certigraph/{name} needs an endpoint: export CERTIGRAPH_BASE_URL=http://host/v1")
-    return _Address(url, rest, os.environ.get("OPENAI_API_KEY") or "none")
+    return url, rest, os.environ.get("OPENAI_API_KEY") or "none"
 
 
 # Inspect's models as LangChain chat models, inside Inspect's agent bridge.
@@ -384,13 +379,10 @@ def _parse_entry(line: bytes) -> tuple[SampleRun, str] | None:
         task, trial, run = json.loads(line.decode(errors="replace"))
     except (ValueError, TypeError, RecursionError):
         return None
-    valid = isinstance(task, str) and isinstance(trial, int) and isinstance(run, str)
-    return (SampleRun(task, trial), run) if valid and _is_folder_name(run) else None
-
-
-def _is_folder_name(name: str) -> bool:
-    """Return whether a name is a plain folder name. A path in the journal could point anywhere on the disk."""
-    return Path(name).name == name and name not in ("", "..")
+    if not (isinstance(task, str) and isinstance(trial, int) and isinstance(run, str)):
+        return None
+    # a path in the journal could point anywhere on the disk
+    return (SampleRun(task, trial), run) if Path(run).name == run and run not in ("", "..") else None
 
 
 # Execution of one run: in this process behind Inspect's bridge, or by a worker.
@@ -458,9 +450,9 @@ def _model_name(name: str) -> str:
 
 def _log_line(line: TrajectoryLine) -> None:
     """Log the verdicts and certificates of a trajectory line in Inspect's transcript."""
-    if isinstance(line, Event) and line.update and (fields := _transcript_fields(line.update)):
-        transcript().info(fields, source=f"certigraph.{line.node}")
-
-
-def _transcript_fields(update: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    return {key: update[key] for key in ("verdict", "certificates") if update.get(key)}
+    if isinstance(line, Event) and line.update:
+        fields: dict[str, JsonValue] = {
+            key: line.update[key] for key in ("verdict", "certificates") if line.update.get(key)
+        }
+        if fields:
+            transcript().info(fields, source=f"certigraph.{line.node}")

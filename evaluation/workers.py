@@ -14,7 +14,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
@@ -218,12 +218,10 @@ async def _wait_until_unlocked(trajectory: Path) -> None:
 def _is_unlocked(trajectory: Path) -> bool:
     if not trajectory.is_file():
         return True
-    with trajectory.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-    return True
+    with trajectory.open("a") as file, suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
 
 
 # The pool, which assigns jobs to workers; the jobs of a lost worker are resumed by others.
