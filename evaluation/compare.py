@@ -59,10 +59,10 @@ from certigraph.runtime.registry import (
     load_settings,
     save_settings,
 )
+from certigraph.runtime.result import BenchmarkRow
 from certigraph.runtime.run import run_blocking
 from certigraph.runtime.texts import format_count, format_duration, shorten_text
 from certigraph.state.records import INTERRUPTED, Fault, Interrupted
-from certigraph.state.trajectory import Trajectory
 
 # Progress messages: the amount of work, the outcome of each run, and the time that is left.
 
@@ -83,29 +83,27 @@ def show_progress(plan: ComparisonPlan, waiting: Sequence[ComparisonCell], *, si
     console.print(_format_opening(plan, len(waiting)), markup=False)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=silent or not console.is_terminal) as progress:
-        bar = progress.add_task("", total=len(waiting))
+        bar = progress.add_task(_label_of(waiting[0]) if waiting else "", total=len(waiting))
         began = printed = time.monotonic()
         done = 0
 
-        def listener(cell: ComparisonCell, trajectory: Trajectory) -> None:
+        def listener(cell: ComparisonCell, row: BenchmarkRow) -> None:
             nonlocal done, printed
             done, now = done + 1, time.monotonic()
-            left, failed = len(waiting) - done, not has_final_ending(trajectory.footer)
+            left, failed = len(waiting) - done, not has_final_ending(row.footer)
             # long runs, failed runs and the last one; of short ones, which may be thousands, one now and then
-            if trajectory.usage.seconds >= LONG_RUN_SECONDS or now - printed > MAX_SILENT_SECONDS or failed or not left:
+            if row.seconds >= LONG_RUN_SECONDS or now - printed > MAX_SILENT_SECONDS or failed or not left:
                 printed = now
                 time_left = format_time_left((now - began) / done * left)
                 ahead = f"{left} to go, {time_left}" if left else "none left"
-                console.print(f"{_format_outcome(cell, trajectory)} · {ahead}", markup=False)
-            progress.update(bar, advance=1, description=_label_of(cell))
+                console.print(f"{_format_outcome(cell, row)} · {ahead}", markup=False)
+            progress.update(bar, advance=1, description=_label_of(waiting[done]) if left else "")
 
         yield listener
 
 
-def format_time_left(seconds: float | None) -> str:
+def format_time_left(seconds: float) -> str:
     """Format the time that is left: "about 1 h 40 min left"."""
-    if seconds is None:
-        return "time left unknown"
     hours, minutes = divmod(round(seconds / 60), 60)
     if hours:
         return f"about {hours} h {minutes:02} min left"
@@ -123,15 +121,16 @@ def _format_opening(plan: ComparisonPlan, waiting: int) -> str:
     return f"{line}, {most}, at most {format_count(waiting * plan.budget.calls, 'call')} to go"
 
 
-def _format_outcome(cell: ComparisonCell, trajectory: Trajectory) -> str:
-    usage, footer = trajectory.usage, trajectory.footer
-    score = 100 * footer.scores.value if footer and footer.scores else 0.0
+def _format_outcome(cell: ComparisonCell, row: BenchmarkRow) -> str:
+    usage = row.footer.usage
     tokens = f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens"
-    figures = f"score {score:.4g}, {format_count(usage.calls, 'call')}, {tokens}, {format_duration(usage.seconds)}"
-    line = f"{_label_of(cell)}: {trajectory.ending}, {figures}"
-    if has_final_ending(footer):
+    figures = (
+        f"score {100 * row.value:.4g}, {format_count(usage.calls, 'call')}, {tokens}, {format_duration(row.seconds)}"
+    )
+    line = f"{_label_of(cell)}: {row.ending}, {figures}"
+    if has_final_ending(row.footer):
         return line
-    message = footer.message if footer else "it waits for an answer"
+    message = row.footer.message or "it waits for an answer"
     return f"{line}; tried again next time: {shorten_text(' '.join(message.split()), MAX_MESSAGE_CHARACTERS)}"
 
 
@@ -233,7 +232,7 @@ def run_comparison(
     at_once: int = 1,
     silent: bool = False,
     resume: str = "",
-    listener: CellListener = lambda cell, trajectory: None,
+    listener: CellListener = lambda cell, row: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> None:
     """Execute the run of every cell that is not finished. The next call tries runs again that ended in an error.
@@ -271,9 +270,8 @@ def _stop_on_equal_failures(resume: str) -> CellListener:
     # If the first runs all fail alike outside the method, thousands of others would fail as well.
     messages: list[str] = []
 
-    def listener(cell: ComparisonCell, trajectory: Trajectory) -> None:
-        footer = trajectory.footer
-        messages.append(footer.message if footer and footer.ending in OUTSIDE_FAILURES else "")
+    def listener(cell: ComparisonCell, row: BenchmarkRow) -> None:
+        messages.append(row.footer.message if row.ending in OUTSIDE_FAILURES else "")
         if len(messages) == MAX_EQUAL_FAILURES and messages[0] and len(set(messages)) == 1:
             failure = f"the first {MAX_EQUAL_FAILURES} runs failed alike ({messages[0]})"
             raise Fault("data", f"{failure}: fix the cause and resume with: {resume}")

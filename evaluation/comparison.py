@@ -24,7 +24,7 @@ from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Budget, Context, Limits
 from certigraph.evaluation.measures import ComparisonRow, comparison_row_of
 from certigraph.evaluation.published.matching import RunSetting
-from certigraph.evaluation.workers import RunJob, WorkerPool, active_pool
+from certigraph.evaluation.workers import RunJob, active_pool, execute_run
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.files import check_output_folder, has_header, read_last_footer, slug_of
 from certigraph.runtime.graph_sources import AnyGraph
@@ -38,8 +38,9 @@ from certigraph.runtime.registry import (
     shareable_context,
     swaps_of,
 )
-from certigraph.runtime.run import complete_run, create_run_name
-from certigraph.state.records import Fault, Record, Task, UnknownName
+from certigraph.runtime.result import BenchmarkRow
+from certigraph.runtime.run import create_run_name
+from certigraph.state.records import INTERRUPTED, Fault, Record, Task, UnknownName
 from certigraph.state.trajectory import Footer, Trajectory, read_trajectory
 
 # The plan of a comparison.
@@ -334,7 +335,7 @@ def read_cell_trajectory(cell: ComparisonCell) -> Trajectory | None:
 
 def has_final_ending(footer: Footer | None) -> bool:
     """Return whether a run ended and need not be repeated. A used-up budget is a final ending; an error is not."""
-    return footer is not None and not footer.ending.startswith("error:")
+    return footer is not None and not footer.ending.startswith(("error:", INTERRUPTED))
 
 
 def unfinished_cells(cells: Sequence[ComparisonCell]) -> list[ComparisonCell]:
@@ -380,8 +381,8 @@ class ClusterWorkers(NamedTuple):
     processes: int | None = None
 
 
-CellListener = Callable[[ComparisonCell, Trajectory], None]
-"""Function that is called with every cell whose run was executed, and the trajectory, whatever the ending."""
+CellListener = Callable[[ComparisonCell, BenchmarkRow], None]
+"""Function that is called with every cell whose run was executed, and the summary of the run, whatever the ending."""
 
 
 async def run_cells(
@@ -394,32 +395,24 @@ async def run_cells(
     at_once: int = 1,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Execute or resume the runs of cells, `at_once` at the same time, until `should_stop` returns True.
-
-    Inside `workers.run_slots` with a cluster, its workers execute them; they must have access to the folders.
-    """
-    waiting, pool = takewhile(lambda _: not should_stop(), cells), active_pool()
+    """Execute or resume the runs of cells, `at_once` at the same time, until `should_stop` returns True."""
+    waiting = takewhile(lambda _: not should_stop(), cells)
 
     async def work() -> None:
         for cell in waiting:
-            run = _run_on_worker(pool, plan, cell, context, benchmark) if pool else run_cell(cell, context, benchmark)
-            trajectory = await run
+            row = await run_cell(plan, cell, context, benchmark)
             for listener in listeners:
-                listener(cell, trajectory)
+                listener(cell, row)
 
     await asyncio.gather(*(work() for _ in range(at_once)))
 
 
-async def run_cell(cell: ComparisonCell, context: Context, benchmark: Benchmark) -> Trajectory:
-    """Execute the run of a cell in this process, or resume it from the last checkpoint, and return the trajectory."""
-    trial_context = context.model_copy(update={"trial": cell.trial})
-    folder = cell.folder / _run_name(cell, benchmark)
-    return (await complete_run(folder, cell.method.build(), benchmark, cell.task, trial_context)).trajectory
+async def run_cell(plan: ComparisonPlan, cell: ComparisonCell, context: Context, benchmark: Benchmark) -> BenchmarkRow:
+    """Execute the run of a cell, or resume it from the last checkpoint, and return its summary.
 
-
-async def _run_on_worker(
-    pool: WorkerPool, plan: ComparisonPlan, cell: ComparisonCell, context: Context, benchmark: Benchmark
-) -> Trajectory:
+    Inside `workers.worker_pool` a worker of the cluster executes it, which must have access to the folder.
+    """
+    folder, pool = cell.run_folder, active_pool()
     job = RunJob(
         graph=cell.method.graph,
         operators=cell.method.operators,
@@ -427,14 +420,6 @@ async def _run_on_worker(
         task=cell.task,
         context=context.model_copy(update={"trial": cell.trial}),
         out=str(cell.folder),
-        run=_run_name(cell, benchmark),
+        run=folder.name if folder else create_run_name(cell.method.graph, benchmark.task(cell.task)),
     )
-    row = await pool.done(job)
-    if trajectory := read_cell_trajectory(cell):
-        return trajectory
-    raise Fault("environment", row.footer.message)
-
-
-def _run_name(cell: ComparisonCell, benchmark: Benchmark) -> str:
-    folder = cell.run_folder
-    return folder.name if folder else create_run_name(cell.method.graph, benchmark.task(cell.task))
+    return await (pool.done(job) if pool else execute_run(job, cell.method.build(), benchmark))

@@ -50,11 +50,10 @@ from certigraph.adapters.models.chat_models import (
 from certigraph.adapters.models.clients import ANSWER_TOKENS, find_weights, local_endpoint
 from certigraph.adapters.protocols import ROLES, Benchmark, Context
 from certigraph.adapters.redaction import mask_logs, redact_message, redact_record
-from certigraph.evaluation.workers import RunJob, RunStorage, WorkerPool
-from certigraph.graphs.assembly import operators_of
+from certigraph.evaluation.workers import RunJob, RunStorage, active_pool, execute_run
 from certigraph.runtime.graph_sources import AnyGraph
-from certigraph.runtime.result import BenchmarkRow, benchmark_row_of
-from certigraph.runtime.run import complete_run, create_run_name, has_run, needs_restart
+from certigraph.runtime.result import BenchmarkRow
+from certigraph.runtime.run import create_run_name, has_run, needs_restart
 from certigraph.state.records import Fault, LimitKind, LimitReached, Task, UnknownName, read_bounded_lines
 from certigraph.state.trajectory import Event, TrajectoryLine
 
@@ -399,46 +398,22 @@ class SampleResult(NamedTuple):
     limit: LimitExceededError | None = None
 
 
-class SampleRunner(NamedTuple):
-    """Executes the runs of an evaluation. With an empty `model`, Inspect chooses the model."""
+async def run_sample(job: RunJob, model: str, graph: AnyGraph, live: Benchmark, state: TaskState) -> SampleResult:
+    """Execute the run of a sample: by a worker if there are any, else in this process through Inspect's agent bridge.
 
-    graph: AnyGraph
-    benchmark: str
-    live: Benchmark
-    model: str
-    context: Context
-    out: str
-
-    async def run_on_worker(self, pool: WorkerPool, cell: SampleRun, run: str) -> SampleResult:
-        """Execute a run on a worker process, which sends its requests to the model without Inspect."""
-        context = self.context.model_copy(update={"model": self.model or DEFAULT_MODEL, "trial": cell.trial})
-        job = RunJob(
-            graph=self.graph.name,
-            operators=operators_of(self.graph),
-            benchmark=self.benchmark,
-            task=cell.task,
-            context=context,
-            out=self.out,
-            run=run,
-        )
-        row = await pool.done(job)
-        RunStorage(self.out).drop_copy(run)  # the copy that the journal fetched to see the run's progress
+    Workers send requests to the model without Inspect. With an empty `model`, Inspect chooses the model.
+    """
+    if pool := active_pool():
+        context = job.context.model_copy(update={"model": model or DEFAULT_MODEL})
+        row = await pool.done(job.model_copy(update={"context": context}))
+        RunStorage(job.out).drop_copy(job.run)  # the copy that the journal fetched to see the run's progress
         return SampleResult(row, context.model)
-
-    async def run_here(self, state: TaskState, cell: SampleRun, run: str) -> SampleResult:
-        """Execute a run in this process, with Inspect's model through its agent bridge."""
-        context = self.context.model_copy(update={"model": _model_name(self.model), "trial": cell.trial})
-        models = create_chat_models(context, self.live)
-        run_context = context.model_copy(update={"chat": models})
-        shared = RunStorage(self.out)
-        # scripted models need no bridge
-        async with agent_bridge(AgentState(messages=state.messages)) if models else nullcontext():
-            result = await complete_run(
-                shared.fetch_run(run), self.graph, self.live, cell.task, run_context, listener=_log_line
-            )
-        row = benchmark_row_of(cell.task, result, cell.trial)
-        shared.upload(run)
-        return SampleResult(row, context.model, models.limit if models else None)
+    context = job.context.model_copy(update={"model": _model_name(model)})
+    models = create_chat_models(context, live)
+    # scripted models need no bridge
+    async with agent_bridge(AgentState(messages=state.messages)) if models else nullcontext():
+        row = await execute_run(job, graph, live, context.model_copy(update={"chat": models}), _log_line)
+    return SampleResult(row, context.model, models.limit if models else None)
 
 
 def _model_name(name: str) -> str:

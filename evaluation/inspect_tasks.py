@@ -22,9 +22,9 @@ from certigraph.adapters.models.chat_models import is_scripted
 from certigraph.adapters.models.profiles import check_profile_name
 from certigraph.adapters.protocols import ROLES, Context
 from certigraph.evaluation.comparison import select_stratified_tasks
-from certigraph.evaluation.inspect_runs import RunJournal, SampleRun, SampleRunner, certigraph, inspect_model
+from certigraph.evaluation.inspect_runs import RunJournal, SampleRun, certigraph, inspect_model, run_sample
 from certigraph.evaluation.tool_worlds import check_evaluable, check_unattended
-from certigraph.evaluation.workers import active_pool
+from certigraph.evaluation.workers import RunJob
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.registry import build_graph, check_priced, parse_budget, parse_roles, parse_swap
@@ -203,7 +203,7 @@ def certified_run(benchmark: str, options: dict[str, Any]) -> Solver:
         cache=given.cache or None,
         faults=given.faults,
     )
-    runs = SampleRunner(compiled, benchmark, live, given.model, context, given.out)
+    operators = operators_of(compiled)
     journal = RunJournal(given.out, given.journal)
     failed: list[BenchmarkRow] = []
 
@@ -215,9 +215,17 @@ def certified_run(benchmark: str, options: dict[str, Any]) -> Solver:
             row = BenchmarkRow(id=cell.task, trial=cell.trial, footer=footer)
             state.store.set(ROW_KEY, row.model_dump(mode="json"))
             raise RunError(reason)
-        run, pool = journal.find_or_name_run(cell, given.graph, live.task(cell.task)), active_pool()
-        runner = runs._replace(context=restarted_context(context, journal.restarts(cell)))
-        result = await (runner.run_on_worker(pool, cell, run) if pool else runner.run_here(state, cell, run))
+        run = journal.find_or_name_run(cell, given.graph, live.task(cell.task))
+        job = RunJob(
+            graph=compiled.name,
+            operators=operators,
+            benchmark=benchmark,
+            task=cell.task,
+            context=restarted_context(context, journal.restarts(cell)).model_copy(update={"trial": cell.trial}),
+            out=given.out,
+            run=run,
+        )
+        result = await run_sample(job, given.model, compiled, live, state)
         row = result.row
         state.store.set(ROW_KEY, row.model_dump(mode="json"))
         state.output = ModelOutput.from_content(result.model, row.ending)

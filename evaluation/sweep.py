@@ -58,8 +58,7 @@ from certigraph.evaluation.workers import run_slots
 from certigraph.runtime.files import check_output_folder
 from certigraph.runtime.registry import check_priced, swaps_of
 from certigraph.runtime.texts import format_compact, format_count
-from certigraph.state.records import GOAL, Fault, Record
-from certigraph.state.trajectory import Trajectory
+from certigraph.state.records import GOAL, Fault, Record, Usage
 
 # The total budget of a sweep.
 
@@ -87,11 +86,10 @@ class TotalBudget:
         self.by_run: dict[Path, SweepUsage] = {}
         for cell in cells:
             if trajectory := read_cell_trajectory(cell):
-                self.record(cell, trajectory)
+                self.record(cell, trajectory.usage)
 
-    def record(self, cell: ComparisonCell, trajectory: Trajectory) -> None:
+    def record(self, cell: ComparisonCell, used: Usage) -> None:
         """Record the cost of a cell's run, in place of the cost recorded earlier."""
-        used = trajectory.usage
         tokens = used.input_tokens + used.output_tokens
         self.by_run[cell.folder] = SweepUsage(usd=used.usd, tokens=tokens, calls=used.calls)
 
@@ -253,7 +251,7 @@ def _run_arm(given: PreparedSweep, arm: SweepArm, budget: TotalBudget, at_once: 
             at_once=at_once,
             silent=silent,
             resume=given.resume_command,
-            listener=budget.record,
+            listener=lambda cell, row: budget.record(cell, row.footer.usage),
             should_stop=lambda: bool(budget.exhausted()),
         )
     except Fault as fault:
@@ -362,7 +360,7 @@ def _findings_of_arm(given: PreparedSweep, arm: SweepArm, budget: TotalBudget) -
                 tokens = row.prompt_tokens + row.output_tokens
                 budget.by_run[cell.folder] = SweepUsage(usd=row.usd, tokens=tokens, calls=row.calls)
             elif trajectory := read_cell_trajectory(cell):  # cut off
-                budget.record(cell, trajectory)
+                budget.record(cell, trajectory.usage)
     page = os.path.relpath(arm.folder / COMPARISON_PAGE, given.out)
     return BenchmarkFindings(arm.title, comparison, len(arm.cells), page, folders)
 

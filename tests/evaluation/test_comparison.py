@@ -186,7 +186,7 @@ def test_a_run_that_died_before_its_first_line_begins_again(tmp_path: Path):
     (cell.folder / "20200101-dead").mkdir(parents=True)
     (cell.folder / "20200101-dead" / "trajectory.jsonl").write_text('{"type": "hea')
     assert read_cell_trajectory(cell) is None
-    carried = asyncio.run(run_cell(cell, given.context, given.benchmark))
+    carried = asyncio.run(run_cell(given.plan, cell, given.context, given.benchmark))
     assert carried.footer == read_cell_trajectory(cell).footer  # type: ignore[union-attr]
 
 
