@@ -209,7 +209,7 @@ def _score_of(run: Trajectory, footer: Footer) -> Score:
     planned = len(state.get("plan", []))
     header = run.header
     row = BenchmarkRow(id=header.task.id, run=header.run_id, certified=len(certified), planned=planned, footer=footer)
-    about = {"explanation": row.ending, "metadata": row.model_dump(mode="json")}
+    about: dict[str, Any] = {"explanation": row.ending, "metadata": row.model_dump(mode="json")}
     return Score(value=row.value, **about) if row.scored else Score.unscored(reason=row.ending, **about)
 
 
