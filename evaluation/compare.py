@@ -2,8 +2,7 @@
 
 import json
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -16,22 +15,20 @@ from certigraph.adapters.benchmarks import is_own, load_benchmark, split_name
 from certigraph.adapters.models.chat_models import check_model_available, describe_models, is_scripted
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.evaluation.comparison import (
-    COMPARE_COMMAND,
-    DEFAULT_OPTIONS,
     MODEL_SEPARATOR,
     CellListener,
     ComparedMethod,
     ComparisonCell,
-    ComparisonOptions,
     ComparisonOutline,
     ComparisonPlan,
     build_plan,
     cells_of,
-    compare,
-    comparison_rows_of,
-    is_finished,
+    has_final_ending,
+    lock_folder,
     read_plan,
+    run_cells,
     save_or_check_plan,
+    select_stratified_tasks,
     unfinished_cells,
 )
 from certigraph.evaluation.comparison_report import (
@@ -51,61 +48,26 @@ from certigraph.evaluation.comparison_summary import (
     comparison_of,
 )
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
-from certigraph.evaluation.measures import ComparisonRow, comparison_row_of
+from certigraph.evaluation.measures import ComparisonRow
 from certigraph.evaluation.published.matching import PUBLISHED_TITLE
 from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable, check_methods
-from certigraph.runtime.registry import GRAPHS, check_encoders, check_priced, check_retrieval, load_settings
+from certigraph.runtime.registry import (
+    GRAPHS,
+    check_encoders,
+    check_priced,
+    check_retrieval,
+    load_settings,
+    save_settings,
+)
+from certigraph.runtime.result import BenchmarkRow
+from certigraph.runtime.run import run_blocking
 from certigraph.runtime.texts import format_count, format_duration, shorten_text
-from certigraph.state.records import INTERRUPTED, Fault, Task
-from certigraph.state.trajectory import Trajectory
-
-# Estimates of the time that is left.
-
-
-def seconds_per_call(rows: Sequence[ComparisonRow]) -> float | None:
-    """Compute wall-clock seconds per model call over all runs; None if there was no call."""
-    calls = sum(row.calls for row in rows)
-    return sum(row.seconds for row in rows) / calls if calls else None
-
-
-def seconds_left(
-    rows: Sequence[ComparisonRow], waiting: Iterable[str], budget: int, pace: float | None
-) -> float | None:
-    """Estimate how many seconds the unfinished runs will take; None if `pace` is None.
-
-    Args:
-        rows: the finished runs. A run is assumed to make as many calls as the mean of its method's finished runs, or of
-            all finished runs if its method has none.
-        waiting: the method of each unfinished run.
-        budget: number of calls that is assumed for a run if no run has finished.
-        pace: seconds per model call.
-    """
-    if pace is None:
-        return None
-    return pace * sum(n * _expected_calls(rows, method, budget) for method, n in Counter(waiting).items())
-
-
-def format_time_left(seconds: float | None) -> str:
-    """Format the time that is left: "about 1 h 40 min left"."""
-    if seconds is None:
-        return "time left unknown"
-    minutes = round(seconds / 60)
-    if minutes < 1:
-        return "less than a minute left"
-    hours, minutes = divmod(minutes, 60)
-    return f"about {hours} h {minutes:02} min left" if hours else f"about {minutes} min left"
-
-
-def _expected_calls(rows: Sequence[ComparisonRow], method: str, budget: int) -> float:
-    counts = [row.calls for row in rows if row.method == method] or [row.calls for row in rows]
-    return sum(counts) / len(counts) if counts else budget
-
+from certigraph.state.records import INTERRUPTED, Fault, Interrupted
 
 # Progress messages: the amount of work, the outcome of each run, and the time that is left.
 
 MAX_MESSAGE_CHARACTERS = 200
 """Maximum number of characters of a failed run's message."""
-
 
 LONG_RUN_SECONDS = 0.5
 """Duration in seconds from which the outcome of a run is always printed; of shorter runs only some are."""
@@ -115,195 +77,71 @@ MAX_SILENT_SECONDS = 10.0
 
 
 @contextmanager
-def show_progress(
-    plan: ComparisonPlan,
-    waiting: Sequence[ComparisonCell],
-    rows: Sequence[ComparisonRow],
-    *,
-    at_once: int = 1,
-    silent: bool = False,
-) -> Iterator[CellListener]:
-    """Yield a listener that prints the progress of a comparison.
-
-    `waiting` are the cells (method, task and trial) whose runs are not finished; `rows` are those of finished runs.
-    """
+def show_progress(plan: ComparisonPlan, waiting: Sequence[ComparisonCell], *, silent: bool) -> Iterator[CellListener]:
+    """Print the amount of work and yield a listener that prints the progress; `waiting` are the unfinished cells."""
     console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=silent)
-    console.print(format_opening(plan, waiting, rows, at_once), markup=False)
+    console.print(_format_opening(plan, len(waiting)), markup=False)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=silent or not console.is_terminal) as progress:
-        yield _ProgressListener(plan, waiting, rows, progress)
+        bar = progress.add_task(_label_of(waiting[0]) if waiting else "", total=len(waiting))
+        began = printed = time.monotonic()
+        done = 0
+
+        def listener(cell: ComparisonCell, row: BenchmarkRow) -> None:
+            nonlocal done, printed
+            done, now = done + 1, time.monotonic()
+            left, failed = len(waiting) - done, not has_final_ending(row.footer)
+            # long runs, failed runs and the last one; of short ones, which may be thousands, one now and then
+            if row.seconds >= LONG_RUN_SECONDS or now - printed > MAX_SILENT_SECONDS or failed or not left:
+                printed = now
+                time_left = format_time_left((now - began) / done * left)
+                ahead = f"{left} to go, {time_left}" if left else "none left"
+                console.print(f"{_format_outcome(cell, row)} · {ahead}", markup=False)
+            progress.update(bar, advance=1, description=_label_of(waiting[done]) if left else "")
+
+        yield listener
 
 
-def format_opening(
-    plan: ComparisonPlan, waiting: Sequence[ComparisonCell], rows: Sequence[ComparisonRow], at_once: int = 1
-) -> str:
-    """Format the first line of the progress: models, number of runs and calls, and the time that is left."""
+def format_time_left(seconds: float) -> str:
+    """Format the time that is left: "about 1 h 40 min left"."""
+    hours, minutes = divmod(round(seconds / 60), 60)
+    if hours:
+        return f"about {hours} h {minutes:02} min left"
+    return f"about {minutes} min left" if minutes else "less than a minute left"
+
+
+def _format_opening(plan: ComparisonPlan, waiting: int) -> str:
     cells = len(plan.methods) * len(plan.tasks) * plan.trials
     size = f"{format_count(len(plan.methods), 'method')} x {format_count(len(plan.tasks), 'task')}"
     size += f" x {plan.trials} trials" if plan.trials > 1 else ""
-    line = f"{format_count(cells, 'run')} ({size}): {cells - len(waiting)} done"
-    if not is_scripted(plan.model):
-        most = f"at most {format_count(plan.budget.calls, 'call')} each"
-        line = f"{line}, {most}, at most {format_count(len(waiting) * plan.budget.calls, 'call')} to go"
-    line = f"{describe_models(plan.model, plan.roles)}; {line}"
-    pace = seconds_per_call(rows)
-    return line + (f", {_format_left(plan, waiting, rows, pace and pace / at_once)}" if rows and waiting else "")
-
-
-class _ProgressListener:
-    def __init__(
-        self, plan: ComparisonPlan, waiting: Sequence[ComparisonCell], rows: Sequence[ComparisonRow], progress: Progress
-    ) -> None:
-        self.plan, self.waiting, self.rows, self.progress = plan, list(waiting), list(rows), progress
-        self.bar = progress.add_task(_cell_label(waiting[0]) if waiting else "", total=len(waiting))
-        self.began = self.printed = time.monotonic()
-        self.calls = 0
-
-    def __call__(self, cell: ComparisonCell, trajectory: Trajectory) -> None:
-        self.waiting.remove(cell)
-        row = comparison_row_of(cell.method.name, cell.task, trajectory, cell.trial)
-        self.calls += row.calls
-        if is_finished(trajectory):
-            self.rows.append(row)
-        if self._should_print(row, trajectory):
-            self.printed = time.monotonic()
-            self.progress.console.print(f"{format_outcome(row, trajectory)} · {self._left()}", markup=False)
-        self.progress.update(self.bar, advance=1, description=_cell_label(self.waiting[0]) if self.waiting else "")
-
-    def _should_print(self, row: ComparisonRow, trajectory: Trajectory) -> bool:
-        # Long runs, failed runs and the last one; of short ones, which may be thousands, one every MAX_SILENT_SECONDS.
-        late = time.monotonic() - self.printed > MAX_SILENT_SECONDS
-        return row.seconds >= LONG_RUN_SECONDS or late or not is_finished(trajectory) or not self.waiting
-
-    def _left(self) -> str:
-        pace = (time.monotonic() - self.began) / self.calls if self.calls else None
-        return _format_left(self.plan, self.waiting, self.rows, pace)
-
-
-def format_outcome(row: ComparisonRow, trajectory: Trajectory) -> str:
-    """Format the outcome of a run on one line, with the error message if the run will be tried again."""
-    tokens = f"{row.prompt_tokens:,} + {row.output_tokens:,} tokens"
-    figures = f"score {row.score:.4g}, {format_count(row.calls, 'call')}, {tokens}, {format_duration(row.seconds)}"
-    number = f" trial {row.trial}" if row.trial else ""
-    line = f"{row.method} {row.task}{number}: {row.ending}, {figures}"
-    if is_finished(trajectory):
+    line = f"{describe_models(plan.model, plan.roles)}; {format_count(cells, 'run')} ({size}): {cells - waiting} done"
+    if is_scripted(plan.model):
         return line
-    message = trajectory.footer.message if trajectory.footer else "it waits for an answer"
+    most = f"at most {format_count(plan.budget.calls, 'call')} each"
+    return f"{line}, {most}, at most {format_count(waiting * plan.budget.calls, 'call')} to go"
+
+
+def _format_outcome(cell: ComparisonCell, row: BenchmarkRow) -> str:
+    usage = row.footer.usage
+    tokens = f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens"
+    figures = (
+        f"score {100 * row.value:.4g}, {format_count(usage.calls, 'call')}, {tokens}, {format_duration(row.seconds)}"
+    )
+    line = f"{_label_of(cell)}: {row.ending}, {figures}"
+    if has_final_ending(row.footer):
+        return line
+    message = row.footer.message or "it waits for an answer"
     return f"{line}; tried again next time: {shorten_text(' '.join(message.split()), MAX_MESSAGE_CHARACTERS)}"
 
 
-def _format_left(
-    plan: ComparisonPlan, waiting: Sequence[ComparisonCell], rows: Sequence[ComparisonRow], pace: float | None
-) -> str:
-    if not waiting:
-        return "none left"
-    seconds = seconds_left(rows, [cell.method.name for cell in waiting], plan.budget.calls, pace)
-    return f"{len(waiting)} to go, {format_time_left(seconds)}" + (
-        f" at {format_duration(pace)} a call" if pace is not None else ""
-    )
-
-
-def _cell_label(cell: ComparisonCell) -> str:
+def _label_of(cell: ComparisonCell) -> str:
     return f"{cell.method.name} {cell.task}" + (f" trial {cell.trial}" if cell.trial else "")
 
 
-# Comparison of Inspect logs that `certigraph eval` wrote.
+# A comparison that can be executed.
 
-MAX_SHOWN_TASKS = 5
-"""Maximum number of tasks in a message about tasks that two evaluations do not share."""
-
-
-def compare_logs(paths: Sequence[Path]) -> Comparison:
-    """Compare several evaluations of one benchmark on the same tasks; the first one is the reference.
-
-    Args:
-        paths: Inspect logs that `certigraph eval` wrote.
-
-    Raises:
-        Fault: a file is not a log or is given twice, or the evaluations are of different benchmarks or tasks.
-    """
-    _check_distinct(paths)
-    evaluations = [read_evaluation(path) for path in paths]
-    names = _evaluation_names(evaluations)
-    rows = [row for name, one in zip(names, evaluations, strict=True) for row in _evaluation_rows(name, one)]
-    first = evaluations[0]
-    for path, other in zip(paths[1:], evaluations[1:], strict=True):
-        _check_same_tasks(paths[0], first, path, other)
-    models = MODEL_SEPARATOR.join(dict.fromkeys(one.model for one in evaluations))
-    tasks = tuple(dict.fromkeys(row.id for row in first.rows))
-    outline = ComparisonOutline(first.benchmark, models, names, tasks, first.trials)
-    settings = {name: one.setting for name, one in zip(names, evaluations, strict=True)}
-    return add_published(comparison_of(outline, rows), outline, settings)
-
-
-def _evaluation_names(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
-    # Graphs with their swaps, and model, configuration and budget if these differ; equal names are numbered.
-    others = [(one.model, one.benchmark, " ".join(one.budget) or "usual budget") for one in evaluations]
-    differ = [len(set(values)) > 1 for values in zip(*others, strict=True)]
-    more = [[part for part, shown in zip(parts, differ, strict=True) if shown] for parts in others]
-    names = [", ".join([_method_name(one), *rest]) for one, rest in zip(evaluations, more, strict=True)]
-    return tuple(name if names.count(name) == 1 else f"{name} no. {n}" for n, name in enumerate(names, 1))
-
-
-def _method_name(one: Evaluation) -> str:
-    return " ".join([one.graph, *(f"{slot}={operator}" for slot, operator in one.swaps.items())])
-
-
-def _evaluation_rows(name: str, one: Evaluation) -> list[ComparisonRow]:
-    return [
-        ComparisonRow(
-            method=name,
-            task=row.id,
-            trial=row.trial,
-            ending=row.ending,
-            score=100 * row.value,
-            solved=row.value >= 1,
-            scored=row.footer.scores is not None,
-            run=row.run,
-            usd=row.footer.usage.usd,
-            calls=row.footer.usage.calls,
-            prompt_tokens=row.footer.usage.input_tokens,
-            cached_tokens=row.footer.usage.cached_tokens,
-            output_tokens=row.footer.usage.output_tokens,
-            steps=row.steps,
-            seconds=row.seconds,
-            roles={},
-        )
-        for row in one.rows
-        if row.ending != INTERRUPTED
-    ]
-
-
-def _check_distinct(paths: Sequence[Path]) -> None:
-    resolved = [path.resolve() for path in paths]
-    if twice := [path for path, target in zip(paths, resolved, strict=True) if resolved.count(target) > 1]:
-        raise Fault("data", f"{twice[0]} is given twice: give each log once")
-
-
-def _check_same_tasks(path: Path, first: Evaluation, other_path: Path, other: Evaluation) -> None:
-    if split_name(first.benchmark)[0] != split_name(other.benchmark)[0]:
-        reason = f"{path} is about {first.benchmark}, {other_path} about {other.benchmark}"
-        raise Fault("data", f"{reason}: compare evaluations of one benchmark")
-    one, two = {(r.id, r.trial) for r in first.rows}, {(r.id, r.trial) for r in other.rows}
-    if one == two:
-        return
-    parts = [(path, sorted(one - two)), (other_path, sorted(two - one))]
-    differing = "; ".join(f"only in {log}: {_list_tasks(tasks)}" for log, tasks in parts if tasks)
-    fix = "evaluate both with the same --split, --limit, --task and --trials"
-    raise Fault("data", f"these were run on different tasks and cannot be compared ({differing}): {fix}")
-
-
-def _list_tasks(tasks: Sequence[tuple[str, int]]) -> str:
-    names = [f"{task} trial {trial}" if trial else task for task, trial in tasks]
-    return ", ".join(names[:MAX_SHOWN_TASKS]) + (
-        f" and {len(names) - MAX_SHOWN_TASKS} more" if len(names) > MAX_SHOWN_TASKS else ""
-    )
-
-
-# Execution of the command.
-
-PIPED_WIDTH = 200
-"""Width of a table that is written to a file or pipe, in columns."""
+COMPARE_COMMAND = "certigraph compare"
+"""Command that messages name by default as the one that continues a comparison."""
 
 
 class ComparisonJob(NamedTuple):
@@ -340,30 +178,22 @@ def build_job(
         UnknownName: a benchmark, split or task is unknown, or the runs would need a person or undo nothing.
         Fault: the budget limits the dollars of a run, and the price of a model is not known.
     """
-    check_priced((context.model, *context.roles.values()), context.budget)
+    models = (context.model, *context.roles.values())
+    check_priced(models, context.budget)
     benchmark = benchmark_name(benchmark, context.data)
     live = load_benchmark(benchmark, context.data)
     for method in methods:
         check_encoders(method.operators)
         check_retrieval(method.operators, live)
     check_methods(methods, live)
-    models = (context.model, *context.roles.values()) if any(method.graph in GRAPHS for method in methods) else ()
-    check_evaluable(live, models, episodes=len(methods) * choice.trials)
-    for task in choice.ids:
-        live.task(task)
-    chosen = choice.ids or [task.id for task in _tasks_of_split(live, choice)]
-    return ComparisonJob(
-        build_plan(benchmark, methods, chosen[: choice.limit or None], context, choice.trials), context, live
-    )
-
-
-def _tasks_of_split(live: Benchmark, choice: Choice) -> Sequence[Task]:
-    tasks = live.tasks(choice.split)
-    if not (choice.stratify and choice.limit):
-        return tasks
-    from certigraph.evaluation.inspect_tasks import select_stratified_tasks
-
-    return select_stratified_tasks(tasks, choice.limit)
+    shipped = any(method.graph in GRAPHS for method in methods)
+    check_evaluable(live, models if shipped else (), episodes=len(methods) * choice.trials)
+    tasks = [live.task(task) for task in choice.ids] or live.tasks(choice.split)
+    if choice.stratify and choice.limit and not choice.ids:
+        tasks = select_stratified_tasks(tasks, choice.limit)
+    chosen = choice.ids or [task.id for task in tasks]
+    plan = build_plan(benchmark, methods, chosen[: choice.limit or None], context, choice.trials)
+    return ComparisonJob(plan, context, live)
 
 
 def load_job(folder: Path, *, report_only: bool = False) -> ComparisonJob:
@@ -383,20 +213,16 @@ def load_job(folder: Path, *, report_only: bool = False) -> ComparisonJob:
     return ComparisonJob(plan, context, None if keeps_out else load_benchmark(plan.benchmark, context.data))
 
 
-def print_logs(paths: Sequence[Path], *, as_json: bool) -> None:
-    """Compare evaluations by their Inspect logs and print the tables. Raises Fault as `compare_logs` does."""
-    print_tables(compare_logs(paths), as_json=as_json)
+# Execution and output.
 
+PIPED_WIDTH = 200
+"""Width of a table that is written to a file or pipe, in columns."""
 
-def finish_comparison(job: ComparisonJob, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
-    """Execute the unfinished runs of a comparison, unless `report_only` is set, and print the report.
+MAX_EQUAL_FAILURES = 3
+"""Number of runs at the start that stop the comparison if all of them fail with the same message."""
 
-    Returns:
-        The exit status: 1 while runs are unfinished, else 0.
-    """
-    if not report_only:
-        run_comparison(job, folder, at_once=at_once, silent=as_json)
-    return print_comparison(job, folder, as_json=as_json)
+OUTSIDE_FAILURES = ("error:data", "error:environment", "error:model")
+"""Endings of runs by a failure outside the method: of the data, the world or the model."""
 
 
 def run_comparison(
@@ -405,21 +231,62 @@ def run_comparison(
     *,
     at_once: int = 1,
     silent: bool = False,
-    part: ComparisonOptions = DEFAULT_OPTIONS,
+    resume: str = "",
+    listener: CellListener = lambda cell, row: None,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Execute the unfinished runs of a comparison and print the progress. Raises the same errors as `compare`."""
-    plan, context, benchmark, command = job
-    benchmark = benchmark or load_benchmark(plan.benchmark, context.data)
-    save_or_check_plan(plan, folder, command)
-    cells = cells_of(plan, folder)
-    waiting = unfinished_cells(cells)
-    rows = comparison_rows_of(plan, folder) if 0 < len(waiting) < len(cells) else []
-    with show_progress(plan, waiting, rows, at_once=at_once, silent=silent) as listener:
-        compare(plan, context, benchmark, folder, listener=listener, at_once=at_once, command=command, part=part)
+    """Execute the run of every cell that is not finished. The next call tries runs again that ended in an error.
+
+    Args:
+        job: methods, tasks, and what their runs need. If the folder holds a plan already, both must be the same.
+        folder: the folder for plan and runs.
+        at_once: maximum number of runs at the same time; more than one saves time if they wait for an endpoint.
+        silent: do not print the progress on stderr.
+        resume: shell command that continues the comparison; by default that of the job.
+        listener: called after each cell.
+        should_stop: called before each run; if it returns True, no further runs are started.
+
+    Raises:
+        Fault: the folder holds another plan, another process is using it, or the first runs all failed with the same
+            message.
+        Interrupted: Ctrl-C was pressed; the message has the command that continues the comparison.
+    """
+    plan, context, live, command = job
+    resume = resume or f"{command} --out {folder}"
+    live = live or load_benchmark(plan.benchmark, context.data)
+    save_or_check_plan(plan, folder, resume)
+    with lock_folder(folder):
+        save_settings(folder, context)
+        cells = unfinished_cells(cells_of(plan, folder))
+        try:
+            with show_progress(plan, cells, silent=silent) as progress:
+                listeners = (progress, listener, _stop_on_equal_failures(resume))
+                run_blocking(run_cells(plan, cells, context, live, listeners, at_once=at_once, should_stop=should_stop))
+        except KeyboardInterrupt:
+            raise Interrupted(f"interrupted; resume with: {resume}") from None
 
 
-def print_comparison(job: ComparisonJob, folder: Path, *, as_json: bool) -> int:
-    """Write the report of a comparison, print its tables and return the exit status, which is 1 while runs are left."""
+def _stop_on_equal_failures(resume: str) -> CellListener:
+    # If the first runs all fail alike outside the method, thousands of others would fail as well.
+    messages: list[str] = []
+
+    def listener(cell: ComparisonCell, row: BenchmarkRow) -> None:
+        messages.append(row.footer.message if row.ending in OUTSIDE_FAILURES else "")
+        if len(messages) == MAX_EQUAL_FAILURES and messages[0] and len(set(messages)) == 1:
+            failure = f"the first {MAX_EQUAL_FAILURES} runs failed alike ({messages[0]})"
+            raise Fault("data", f"{failure}: fix the cause and resume with: {resume}")
+
+    return listener
+
+
+def finish_comparison(job: ComparisonJob, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
+    """Execute the unfinished runs of a comparison, unless `report_only` is set, and write and print the report.
+
+    Returns:
+        The exit status: 1 while runs are unfinished, else 0.
+    """
+    if not report_only:
+        run_comparison(job, folder, at_once=at_once, silent=as_json)
     findings = write_comparison_report(job.plan, folder)
     print_tables(findings.comparison, findings.estimates, as_json=as_json)
     if not as_json:
@@ -440,6 +307,88 @@ def print_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = (
         console.print(*view.terminal_tables(), sep="\n")
     for warning in comparison.warnings:
         console.print(f"\nwarning: {warning}", markup=False, soft_wrap=True)
+
+
+# Comparison of Inspect logs that `certigraph eval` wrote.
+
+MAX_SHOWN_TASKS = 5
+"""Maximum number of tasks in a message about tasks that two evaluations do not share."""
+
+
+def compare_logs(paths: Sequence[Path]) -> Comparison:
+    """Compare several evaluations of one benchmark on the same tasks; the first one is the reference.
+
+    Args:
+        paths: Inspect logs that `certigraph eval` wrote.
+
+    Raises:
+        Fault: a file is not a log or is given twice, or the evaluations are of different benchmarks or tasks.
+    """
+    resolved = [path.resolve() for path in paths]
+    if twice := [path for path, target in zip(paths, resolved, strict=True) if resolved.count(target) > 1]:
+        raise Fault("data", f"{twice[0]} is given twice: give each log once")
+    evaluations = [read_evaluation(path) for path in paths]
+    first = evaluations[0]
+    for path, other in zip(paths[1:], evaluations[1:], strict=True):
+        _check_same_tasks(paths[0], first, path, other)
+    by_name = dict(zip(_evaluation_names(evaluations), evaluations, strict=True))
+    models = MODEL_SEPARATOR.join(dict.fromkeys(one.model for one in evaluations))
+    tasks = tuple(dict.fromkeys(row.id for row in first.rows))
+    outline = ComparisonOutline(first.benchmark, models, tuple(by_name), tasks, first.trials)
+    rows = [row for name, one in by_name.items() for row in _evaluation_rows(name, one)]
+    return add_published(comparison_of(outline, rows), outline, {name: one.setting for name, one in by_name.items()})
+
+
+def _evaluation_names(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
+    # Graphs with their swaps, and model, configuration and budget if these differ; equal names are numbered.
+    others = [(one.model, one.benchmark, " ".join(one.budget) or "usual budget") for one in evaluations]
+    differ = [len(set(values)) > 1 for values in zip(*others, strict=True)]
+    names = []
+    for one, parts in zip(evaluations, others, strict=True):
+        method = " ".join([one.graph, *(f"{slot}={operator}" for slot, operator in one.swaps.items())])
+        names.append(", ".join([method, *(part for part, shown in zip(parts, differ, strict=True) if shown)]))
+    return tuple(name if names.count(name) == 1 else f"{name} no. {n}" for n, name in enumerate(names, 1))
+
+
+def _evaluation_rows(name: str, one: Evaluation) -> Iterator[ComparisonRow]:
+    for row in one.rows:
+        if row.ending != INTERRUPTED:
+            usage = row.footer.usage
+            yield ComparisonRow(
+                method=name,
+                task=row.id,
+                trial=row.trial,
+                ending=row.ending,
+                score=100 * row.value,
+                solved=row.value >= 1,
+                scored=row.footer.scores is not None,
+                run=row.run,
+                usd=usage.usd,
+                calls=usage.calls,
+                prompt_tokens=usage.input_tokens,
+                cached_tokens=usage.cached_tokens,
+                output_tokens=usage.output_tokens,
+                steps=row.steps,
+                seconds=row.seconds,
+                roles={},
+            )
+
+
+def _check_same_tasks(path: Path, first: Evaluation, other_path: Path, other: Evaluation) -> None:
+    if split_name(first.benchmark)[0] != split_name(other.benchmark)[0]:
+        reason = f"{path} is about {first.benchmark}, {other_path} about {other.benchmark}"
+        raise Fault("data", f"{reason}: compare evaluations of one benchmark")
+    one, two = ({(row.id, row.trial) for row in evaluation.rows} for evaluation in (first, other))
+    parts = [(path, sorted(one - two)), (other_path, sorted(two - one))]
+    if differing := "; ".join(f"only in {log}: {_list_tasks(tasks)}" for log, tasks in parts if tasks):
+        fix = "evaluate both with the same --split, --limit, --task and --trials"
+        raise Fault("data", f"these were run on different tasks and cannot be compared ({differing}): {fix}")
+
+
+def _list_tasks(tasks: Sequence[tuple[str, int]]) -> str:
+    names = [f"{task} trial {trial}" if trial else task for task, trial in tasks]
+    more = f" and {len(names) - MAX_SHOWN_TASKS} more" if len(names) > MAX_SHOWN_TASKS else ""
+    return ", ".join(names[:MAX_SHOWN_TASKS]) + more
 
 
 # The Python function for ablations.
@@ -478,8 +427,6 @@ def ablate(
     context = context or Context(model="simulated")
     benchmark = benchmark_name(benchmark, context.data)
     limits = context.limits or load_benchmark(benchmark, context.data).limits
-    context = context.model_copy(update={"limits": limits})
-    plan = build_job(ablation_methods(graph, swaps), benchmark, choice, context).plan
-    live = load_benchmark(benchmark, context.data)
-    compare(plan, context, live, Path(out), listener=lambda cell, trajectory: None, at_once=at_once)
-    return write_comparison_report(plan, Path(out))
+    job = build_job(ablation_methods(graph, swaps), benchmark, choice, context.model_copy(update={"limits": limits}))
+    run_comparison(job, Path(out), at_once=at_once, silent=True)
+    return write_comparison_report(job.plan, Path(out))

@@ -1,6 +1,7 @@
-"""Comparisons of methods on the same tasks: the plan, its cells (one run per task, trial and method), and execution.
+"""Comparisons of methods on the same tasks: the plan, its file, its cells (one run per task, trial and method), runs.
 
-`compare` runs every cell that is not finished, so that a comparison may be interrupted and started again at any time.
+The folders of the runs are the journal of a comparison: a cell whose trajectory has a final ending is never run again,
+and any other run resumes inside its LangGraph thread. docs/design-notes.md has why these are no eval sets of Inspect.
 """
 
 import asyncio
@@ -9,12 +10,12 @@ import fcntl
 import json
 import os
 import platform
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
-from itertools import takewhile
+from itertools import chain, islice, takewhile, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import JsonValue, ValidationError
 
@@ -23,6 +24,7 @@ from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Budget, Context, Limits
 from certigraph.evaluation.measures import ComparisonRow, comparison_row_of
 from certigraph.evaluation.published.matching import RunSetting
+from certigraph.evaluation.workers import RunJob, active_pool, execute_run
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.files import check_output_folder, has_header, read_last_footer, slug_of
 from certigraph.runtime.graph_sources import AnyGraph
@@ -33,17 +35,13 @@ from certigraph.runtime.registry import (
     parse_swap,
     rebuild_graph,
     reranker_versions,
-    save_settings,
     shareable_context,
     swaps_of,
 )
-from certigraph.runtime.run import complete_run, create_run_name, run_blocking
-from certigraph.state.records import Fault, Interrupted, Record, UnknownName
+from certigraph.runtime.result import BenchmarkRow
+from certigraph.runtime.run import create_run_name
+from certigraph.state.records import INTERRUPTED, Fault, Record, Task, UnknownName
 from certigraph.state.trajectory import Footer, Trajectory, read_trajectory
-
-if TYPE_CHECKING:
-    from certigraph.evaluation.workers import WorkerPool
-
 
 # The plan of a comparison.
 
@@ -190,13 +188,29 @@ def _model_name(model: str) -> str:
     return f"local:{find_weights(model).name}"
 
 
+# Selection of tasks.
+
+STRATUM_CONSTANTS = ("level", "days", "task")
+"""Task constants whose values define the strata of a stratified sample; a benchmark may lack some of them."""
+
+
+def select_stratified_tasks(tasks: Sequence[Task], n: int) -> list[Task]:
+    """Select `n` tasks, spread evenly over difficulty level, number of days and kind of task.
+
+    The selection is deterministic and keeps the order of `tasks`.
+    """
+    groups = defaultdict(list)
+    for task in tasks:
+        groups[tuple(str(task.constants.get(name)) for name in STRATUM_CONSTANTS)].append(task)
+    rounds = chain.from_iterable(zip_longest(*(groups[key] for key in sorted(groups))))
+    chosen = {task.id for task in islice(filter(None, rounds), n)}
+    return [task for task in tasks if task.id in chosen]
+
+
 # The saved plan: written before the first run, and compared with the plan of every later call.
 
 PLAN_FILE = "comparison.json"
 """Name of the file with the plan."""
-
-COMPARE_COMMAND = "certigraph compare"
-"""Command that messages name by default as the one that continues a comparison."""
 
 MAX_SHOWN_DIFFERENCES = 5
 """Maximum number of differences between two plans in a message."""
@@ -225,41 +239,31 @@ def read_plan(folder: Path) -> ComparisonPlan:
         ) from error
 
 
-def save_or_check_plan(plan: ComparisonPlan, folder: Path, command: str = COMPARE_COMMAND) -> None:
-    """Save the plan in its folder, or check that the folder holds the same plan.
-
-    Args:
-        plan: the plan.
-        folder: the folder of the comparison.
-        command: the command that continues the comparison, for messages.
+def save_or_check_plan(plan: ComparisonPlan, folder: Path, resume: str) -> None:
+    """Save the plan in its folder, or check that the folder holds the same plan; `resume` continues that comparison.
 
     Raises:
         Fault: the folder holds another comparison, and the message names the differences; or `check_output_folder`
-        refuses it.
+            refuses it.
     """
     check_output_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / PLAN_FILE).is_file():
+    if not has_plan(folder):
         draft = folder / f"{PLAN_FILE}.tmp"  # renamed when complete, so that a killed process leaves no partial plan
         draft.write_text(plan.model_dump_json(indent=1), encoding="utf-8")
         draft.replace(folder / PLAN_FILE)
     elif differing := format_differences(read_plan(folder), plan):
-        fix = f"continue that one with `{command} --out {folder}`, or start this one in another --out"
+        fix = f"continue that one with `{resume}`, or start this one in another --out"
         raise Fault("data", f"{folder} holds another comparison ({differing}): {fix}")
 
 
 def format_differences(saved: ComparisonPlan, new: ComparisonPlan) -> str:
-    """Format the first differences between two plans on one line; empty if the plans are equal."""
-    lines = list_differences(saved, new)
-    more = f"; and {len(lines) - MAX_SHOWN_DIFFERENCES} more" if len(lines) > MAX_SHOWN_DIFFERENCES else ""
-    return "; ".join(lines[:MAX_SHOWN_DIFFERENCES]) + more
-
-
-def list_differences(saved: ComparisonPlan, new: ComparisonPlan) -> list[str]:
-    """List the differences between a saved plan and a new one; IGNORED_FIELDS such as the machine are left out."""
+    """Format the first differences between two plans on one line; empty if only IGNORED_FIELDS differ."""
     one, other = (dict(_flatten(plan.model_dump(mode="json", exclude=IGNORED_FIELDS))) for plan in (saved, new))
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
-    return [f"{key}: {_format_value(one.get(key))} there, {_format_value(other.get(key))} here" for key in keys]
+    lines = [f"{key}: {_format_value(one.get(key))} there, {_format_value(other.get(key))} here" for key in keys]
+    more = f"; and {len(lines) - MAX_SHOWN_DIFFERENCES} more" if len(lines) > MAX_SHOWN_DIFFERENCES else ""
+    return "; ".join(lines[:MAX_SHOWN_DIFFERENCES]) + more
 
 
 def _flatten(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:
@@ -274,10 +278,18 @@ def _format_value(value: Any) -> str:
     return "nothing" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-# Cells.
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Inside the block, lock a folder for this process. The operating system releases the lock if the process dies."""
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Fault("data", f"another process is using {folder}: wait until it ends, or stop it") from None
+        yield
 
-RUNS_FOLDER = "runs"
-"""Name of the folder with the runs of a comparison."""
+
+# Cells, and the runs in their folders.
 
 
 class ComparisonCell(NamedTuple):
@@ -291,49 +303,50 @@ class ComparisonCell(NamedTuple):
     trial: int
     folder: Path
 
+    @property
+    def run_folder(self) -> Path | None:
+        """The folder of the run; None if there is no run whose header was completely written."""
+        folders = (path.parent for path in sorted(self.folder.glob("*/trajectory.jsonl")) if has_header(path))
+        return next(folders, None)
+
 
 def cells_of(plan: ComparisonPlan, folder: Path) -> list[ComparisonCell]:
     """List the cells (one run per task, trial and method) of a comparison, task by task.
 
     With this order an unfinished comparison has about as many runs of each method.
     """
+    # methods are numbered, since the slugs of two names may be equal
+    slugs = [f"{number}-{slug_of(method.name, 60, kept='-_')}" for number, method in enumerate(plan.methods, 1)]
     return [
         ComparisonCell(
-            method,
-            task,
-            trial,
-            folder / RUNS_FOLDER / f"{number:03}-{_slug_of(task)}" / str(trial) / _folder_name(plan, method),
+            method, task, trial, folder / "runs" / f"{number:03}-{slug_of(task, 60, kept='-_')}" / str(trial) / slug
         )
         for number, task in enumerate(plan.tasks, 1)
         for trial in range(plan.trials)
-        for method in plan.methods
+        for method, slug in zip(plan.methods, slugs, strict=True)
     ]
 
 
 def read_cell_trajectory(cell: ComparisonCell) -> Trajectory | None:
     """Read the trajectory of a cell; None if its run was not started."""
-    folder = run_folder_of(cell)
-    return read_trajectory(folder) if folder else None
-
-
-def is_finished(trajectory: Trajectory | None) -> bool:
-    """Return whether a run is finished: it ended, and not in an error."""
-    return has_final_ending(trajectory.footer if trajectory else None)
+    run = cell.run_folder
+    return read_trajectory(run) if run else None
 
 
 def has_final_ending(footer: Footer | None) -> bool:
     """Return whether a run ended and need not be repeated. A used-up budget is a final ending; an error is not."""
-    return footer is not None and not footer.ending.startswith("error:")
+    return footer is not None and not footer.ending.startswith(("error:", INTERRUPTED))
 
 
 def unfinished_cells(cells: Sequence[ComparisonCell]) -> list[ComparisonCell]:
     """List the cells whose runs are not finished, in order."""
-    return [cell for cell in cells if not has_final_ending(_footer_of(cell))]
+    folders = ((cell, cell.run_folder) for cell in cells)
+    return [cell for cell, run in folders if not (run and has_final_ending(read_last_footer(run / "trajectory.jsonl")))]
 
 
 def finished_cells(plan: ComparisonPlan, folder: Path) -> Iterator[tuple[ComparisonCell, Trajectory]]:
     """Yield the cells whose runs are finished, with their trajectories, in the order of the plan."""
-    return ((cell, trajectory) for cell, trajectory in ended_cells(plan, folder) if is_finished(trajectory))
+    return ((cell, run) for cell, run in ended_cells(plan, folder) if has_final_ending(run.footer))
 
 
 def ended_cells(plan: ComparisonPlan, folder: Path) -> Iterator[tuple[ComparisonCell, Trajectory]]:
@@ -347,137 +360,6 @@ def ended_cells(plan: ComparisonPlan, folder: Path) -> Iterator[tuple[Comparison
             yield cell, trajectory
 
 
-async def run_cell(cell: ComparisonCell, context: Context, benchmark: Benchmark) -> Trajectory:
-    """Execute the run of a cell, or resume it from the last checkpoint, and return the trajectory."""
-    trial_context = context.model_copy(update={"trial": cell.trial})
-    folder = cell.folder / run_name_of(cell, benchmark)
-    return (await complete_run(folder, cell.method.build(), benchmark, cell.task, trial_context)).trajectory
-
-
-def run_name_of(cell: ComparisonCell, benchmark: Benchmark) -> str:
-    """Return the name of a cell's run, or a new name if the run was not started."""
-    folder = run_folder_of(cell)
-    return folder.name if folder else create_run_name(cell.method.graph, benchmark.task(cell.task))
-
-
-def _footer_of(cell: ComparisonCell) -> Footer | None:
-    folder = run_folder_of(cell)
-    return read_last_footer(folder / "trajectory.jsonl") if folder else None
-
-
-def run_folder_of(cell: ComparisonCell) -> Path | None:
-    """Find the folder of a cell's run; None if there is no run whose header was completely written."""
-    folders = (path.parent for path in sorted(cell.folder.glob("*/trajectory.jsonl")) if has_header(path))
-    return next(folders, None)
-
-
-def _folder_name(plan: ComparisonPlan, method: ComparedMethod) -> str:
-    # Numbered, since the slugs of two methods may be equal.
-    return f"{plan.methods.index(method) + 1}-{_slug_of(method.name)}"
-
-
-def _slug_of(name: str) -> str:
-    return slug_of(name, 60, kept="-_")
-
-
-# Execution.
-
-MAX_EQUAL_FAILURES = 3
-"""Number of runs at the start that stop the comparison if all of them fail with the same message."""
-
-OUTSIDE_FAILURES = ("error:data", "error:environment", "error:model")
-"""Endings of runs by a failure outside the method: of the data, the world or the model."""
-
-CellListener = Callable[[ComparisonCell, Trajectory], None]
-"""Function that is called with every cell whose run was executed, and the trajectory, whatever the ending."""
-
-CellRunner = Callable[[ComparisonCell, Context, Benchmark], Awaitable[Trajectory]]
-"""Function that executes or resumes the run of a cell, in this process or on a worker."""
-
-
-class ComparisonOptions(NamedTuple):
-    """Further options of a comparison, for one that is part of a sweep or is executed on other machines."""
-
-    shown_folder: Path | None = None
-    """Folder that messages name in the command that continues the comparison; None: the folder of the comparison."""
-    listener: CellListener = lambda cell, trajectory: None
-    should_stop: Callable[[], bool] = lambda: False
-    """Function that is called before each run; if it returns True, no further runs are started."""
-    runner: CellRunner = run_cell
-
-
-DEFAULT_OPTIONS = ComparisonOptions()
-"""Options of a comparison that is not part of a sweep and is executed in this process."""
-
-
-def compare(
-    plan: ComparisonPlan,
-    context: Context,
-    benchmark: Benchmark,
-    folder: Path,
-    *,
-    listener: CellListener,
-    at_once: int = 1,
-    command: str = COMPARE_COMMAND,
-    part: ComparisonOptions = DEFAULT_OPTIONS,
-) -> None:
-    """Execute the run of every cell that is not finished. The next call tries runs again that ended in an error.
-
-    Args:
-        plan: methods and tasks. If the folder holds a plan already, both must be the same.
-        context: model, budget and limits of every run.
-        benchmark: the benchmark of the tasks.
-        folder: the folder for plan and runs.
-        listener: called after each cell.
-        at_once: maximum number of runs at the same time; more than one saves time if they wait for an endpoint.
-        command: the command that continues the comparison, for messages.
-        part: further options, for a comparison that is part of a sweep or is executed on other machines.
-
-    Raises:
-        Fault: the folder holds another plan, another process is using it, or the first runs all failed with the same
-            message.
-        Interrupted: Ctrl-C was pressed; the message has the command that continues the comparison.
-    """
-    resume = f"resume with: {command} --out {part.shown_folder or folder}"
-    save_or_check_plan(plan, folder, command)
-    with lock_folder(folder):
-        save_settings(folder, context)
-        try:
-            part = part._replace(listener=_stop_on_equal_failures((listener, part.listener), resume))
-            run_blocking(_run_cells(unfinished_cells(cells_of(plan, folder)), context, benchmark, at_once, part))
-        except KeyboardInterrupt:
-            raise Interrupted(f"interrupted; {resume}") from None
-
-
-def _stop_on_equal_failures(listeners: Sequence[CellListener], resume: str) -> CellListener:
-    # If the first runs all fail alike outside the method, thousands of others would fail as well.
-    messages: list[str] = []
-
-    def listener(cell: ComparisonCell, trajectory: Trajectory) -> None:
-        for inner in listeners:
-            inner(cell, trajectory)
-        footer = trajectory.footer
-        messages.append(footer.message if footer and footer.ending in OUTSIDE_FAILURES else "")
-        if len(messages) == MAX_EQUAL_FAILURES and messages[0] and len(set(messages)) == 1:
-            raise Fault(
-                "data", f"the first {MAX_EQUAL_FAILURES} runs failed alike ({messages[0]}): fix the cause and {resume}"
-            )
-
-    return listener
-
-
-async def _run_cells(
-    cells: Sequence[ComparisonCell], context: Context, benchmark: Benchmark, at_once: int, part: ComparisonOptions
-) -> None:
-    waiting = takewhile(lambda _: not part.should_stop(), cells)
-
-    async def work() -> None:
-        for cell in waiting:
-            part.listener(cell, await part.runner(cell, context, benchmark))
-
-    await asyncio.gather(*(work() for _ in range(at_once)))
-
-
 def comparison_rows_of(plan: ComparisonPlan, folder: Path) -> list[ComparisonRow]:
     """Build the rows of the finished runs, in the order of the plan."""
     return [
@@ -486,18 +368,7 @@ def comparison_rows_of(plan: ComparisonPlan, folder: Path) -> list[ComparisonRow
     ]
 
 
-@contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
-    """Inside the block, lock a folder for this process. The operating system releases the lock if the process dies."""
-    with (folder / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Fault("data", f"another process is using {folder}: wait until it ends, or stop it") from None
-        yield
-
-
-# Execution on the workers of a Ray cluster.
+# Execution, in this process or on the workers of a Ray cluster.
 
 
 class ClusterWorkers(NamedTuple):
@@ -510,41 +381,45 @@ class ClusterWorkers(NamedTuple):
     processes: int | None = None
 
 
-@contextmanager
-def cell_runner(plan: ComparisonPlan, workers: ClusterWorkers | None, at_once: int) -> Iterator[tuple[CellRunner, int]]:
-    """Yield the function that executes the run of a cell, and the number of cells to execute at the same time.
+CellListener = Callable[[ComparisonCell, BenchmarkRow], None]
+"""Function that is called with every cell whose run was executed, and the summary of the run, whatever the ending."""
 
-    Without `workers`, cells are executed in this process. Workers must have access to the comparison's folder; an
-    `at_once` of 1 then means as many cells as the workers can take.
 
-    Raises:
-        Fault: Ray is missing, or there is no such cluster.
+async def run_cells(
+    plan: ComparisonPlan,
+    cells: Sequence[ComparisonCell],
+    context: Context,
+    benchmark: Benchmark,
+    listeners: Sequence[CellListener],
+    *,
+    at_once: int = 1,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Execute or resume the runs of cells, `at_once` at the same time, until `should_stop` returns True."""
+    waiting = takewhile(lambda _: not should_stop(), cells)
+
+    async def work() -> None:
+        for cell in waiting:
+            row = await run_cell(plan, cell, context, benchmark)
+            for listener in listeners:
+                listener(cell, row)
+
+    await asyncio.gather(*(work() for _ in range(at_once)))
+
+
+async def run_cell(plan: ComparisonPlan, cell: ComparisonCell, context: Context, benchmark: Benchmark) -> BenchmarkRow:
+    """Execute the run of a cell, or resume it from the last checkpoint, and return its summary.
+
+    Inside `workers.worker_pool` a worker of the cluster executes it, which must have access to the folder.
     """
-    if workers is None:
-        yield run_cell, at_once
-        return
-    from certigraph.evaluation.workers import worker_pool
-
-    limit = at_once if at_once > 1 else None
-    with worker_pool(workers.address, plan.model, workers=workers.processes, at_once=limit) as pool:
-        yield partial(_run_on_workers, pool, plan.benchmark), limit or pool.workers * pool.at_once
-
-
-async def _run_on_workers(
-    pool: "WorkerPool", name: str, cell: ComparisonCell, context: Context, benchmark: Benchmark
-) -> Trajectory:
-    from certigraph.evaluation.workers import RunJob
-
+    folder, pool = cell.run_folder, active_pool()
     job = RunJob(
         graph=cell.method.graph,
         operators=cell.method.operators,
-        benchmark=name,
+        benchmark=plan.benchmark,
         task=cell.task,
         context=context.model_copy(update={"trial": cell.trial}),
         out=str(cell.folder),
-        run=run_name_of(cell, benchmark),
+        run=folder.name if folder else create_run_name(cell.method.graph, benchmark.task(cell.task)),
     )
-    row = await pool.done(job)
-    if trajectory := read_cell_trajectory(cell):
-        return trajectory
-    raise Fault("environment", row.footer.message)
+    return await (pool.done(job) if pool else execute_run(job, cell.method.build(), benchmark))

@@ -125,7 +125,7 @@ def evaluate_retry(
 
     previous = read_log(log)
     previous.eval.task_registry_name = registered_name(previous.eval.task)
-    arguments, folder = previous.eval.task_args_passed, _folder_of(log)
+    arguments, folder = previous.eval.task_args_passed, str(log).rpartition("/")[0] or "."
     if arguments.get("journal"):
         # the runs are in the folder of their log, which may have been moved or be named by another relative path
         arguments["out"] = folder
@@ -137,14 +137,7 @@ def evaluate_retry(
     return read_finished_evaluation(logs, folder, ray)
 
 
-def _folder_of(log: Path | str) -> str:
-    before, slash, _ = str(log).rpartition("/")
-    return before if slash else "."
-
-
 # Run a graph over a benchmark's tasks under Inspect.
-
-__all__ = ["Evaluation", "evaluate", "evaluate_retry", "read_evaluation"]
 
 MAX_SCRIPTED_SAMPLES = 4
 """Default number of concurrent runs with a scripted model; more runs would only wait for each other."""
@@ -223,7 +216,11 @@ def evaluate(
     check_unattended(built)
     models = (model, *parse_roles(roles).values())
     check_evaluable(live, models if slots_of(built) else (), episodes=trials, shared=ray is not None)
-    _check_models(ray, *models)
+    if ray:
+        check_worker_models(*models)
+    for one in models:
+        if one.startswith(("openai:", "local")):
+            check_model_available(one)
     run_blocking(check_checkpoint_server())
     name, config = split_name(benchmark)
     create = partial(TASKS[name], config=config) if name in TASKS else partial(own_task, benchmark)
@@ -259,14 +256,6 @@ def evaluate(
             **display_options(quiet),
         )
     return read_finished_evaluation(logs, str(out), ray)
-
-
-def _check_models(ray: str | None, *models: str) -> None:
-    if ray:
-        check_worker_models(*models)
-    for model in models:
-        if model.startswith(("openai:", "local")):
-            check_model_available(model)
 
 
 def _max_failures(fail_on: float | None, planned: Callable[[], int]) -> int:

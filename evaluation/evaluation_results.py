@@ -48,27 +48,27 @@ if TYPE_CHECKING:
 
 # Intervals of a benchmark's figures (metrics) by resampling tasks, whatever a figure computes.
 
-TaskFooters = Sequence[tuple[str, Footer]]
-FigureFunction = Callable[[TaskFooters], dict[str, float]]
+FigureFunction = Callable[[Sequence[tuple[str, Footer]]], dict[str, float]]
+"""Type of the method `figures` of a benchmark, which computes its figures from pairs of task id and footer."""
+
+
+def has_interval(name: str) -> bool:
+    """Return whether a figure has an interval and a row in tables: all except the count and standard errors."""
+    return name != "n" and not name.endswith("_stderr")
 
 
 def intervals_of(
     figures: Mapping[str, float], rows: Sequence[BenchmarkRow], compute: FigureFunction
 ) -> dict[str, Interval | None]:
-    """Compute the 95 % bootstrap interval of every figure (metric) except counts and standard errors.
+    """Compute the 95 % bootstrap interval of every figure (metric) over all `rows`, except counts and standard errors.
 
-    All runs of a task are resampled together (cluster bootstrap), because they share its difficulty. The benchmark
-    computes its figures again from each resample; see `statistics.figure_intervals`.
-
-    Args:
-        figures: the value of each figure over all rows, by name.
-        rows: the runs.
-        compute: the method `figures` of the benchmark.
+    All runs of a task are resampled together (cluster bootstrap), because they share its difficulty. `compute`
+    calculates the figures again from each resample; see `statistics.figure_intervals`.
     """
     tasks: dict[str, list[tuple[str, Footer]]] = defaultdict(list)
     for row in rows:
         tasks[row.id].append((row.id, row.footer))
-    wanted = {name: value for name, value in figures.items() if name != "n" and not name.endswith("_stderr")}
+    wanted = {name: value for name, value in figures.items() if has_interval(name)}
     return figure_intervals(wanted, list(tasks.values()), compute)
 
 
@@ -239,7 +239,10 @@ def evaluation_of(log: "EvalLog") -> Evaluation:
         figures={**figures, **{name: estimate.mean for name, estimate in estimates.items()}},
         intervals={
             **_intervals(log, figures, scored),
-            **{name: _interval_of(estimate) for name, estimate in estimates.items()},
+            **{
+                name: None if one.low is None or one.high is None else (one.low, one.high)
+                for name, one in estimates.items()
+            },
         },
         rows=rows,
         log=log.location,
@@ -256,10 +259,6 @@ def _explain_missing_results(log: "EvalLog") -> tuple[str, Boundary]:
     return f"the log ends with the status {log.status!r}, as after a crash", "operator"
 
 
-def _interval_of(estimate: MeanEstimate) -> Interval | None:
-    return None if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
-
-
 def _intervals(
     log: "EvalLog", figures: Mapping[str, float], rows: Sequence[BenchmarkRow]
 ) -> dict[str, Interval | None]:
@@ -267,7 +266,7 @@ def _intervals(
     try:  # the log may be somebody else's, so that no code which it names is imported
         benchmark = load_benchmark(metadata["benchmark"], log.eval.task_args.get("data") or None, import_own=False)
     except UnknownName:
-        return {name: None for name in figures if name != "n" and not name.endswith("_stderr")}
+        return dict.fromkeys(filter(has_interval, figures))
     return intervals_of(figures, rows, benchmark.figures)
 
 
@@ -281,24 +280,19 @@ MAX_MESSAGE_CHARACTERS = 300
 
 
 def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
-    """Print the figures (metrics) of evaluations as a table, with two columns for each evaluation.
-
-    Args:
-        done: the evaluations.
-        as_json: print one JSON object instead of a table.
-    """
+    """Print the figures (metrics) of evaluations as a table, with two columns for each, or as one JSON object."""
     if as_json:
         typer.echo(json.dumps(_to_json(done)))
         return
+    plain = Console(highlight=False, soft_wrap=True, emoji=False)
     for evaluation in done:
         about = f"{evaluation.graph} on {evaluation.benchmark}, model {describe_model(evaluation.model)}"
-        Console(highlight=False, soft_wrap=True, emoji=False).print(about, markup=False)
-    names = dict.fromkeys(name for evaluation in done for name in evaluation.figures if not _is_not_a_row(name))
+        plain.print(about, markup=False)
     table = Table("figure", box=None)
     for evaluation in done:
         table.add_column(evaluation.benchmark, justify="right")
         table.add_column("95 % interval")
-    for name in names:
+    for name in dict.fromkeys(name for evaluation in done for name in evaluation.figures if has_interval(name)):
         table.add_row(name, *(cell for evaluation in done for cell in _figure_cells(evaluation, name)))
     table.add_row("goal precision", *(cell for evaluation in done for cell in _goal_precision_cells(evaluation.goals)))
     table.add_row("n", *(cell for evaluation in done for cell in (str(evaluation.n), _format_counts(evaluation))))
@@ -311,11 +305,11 @@ def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
         endings = ", ".join(f"{count} {ending}" for ending, count in evaluation.endings.items())
         typer.echo(f"{evaluation.benchmark}, {evaluation.model}: {endings}")
         for warning in evaluation.warnings:
-            Console(highlight=False, soft_wrap=True).print(f"warning: {warning}", markup=False)
+            plain.print(f"warning: {warning}", markup=False)
         for reason in _failure_messages(evaluation):
-            Console(highlight=False, soft_wrap=True).print(f"  {reason}", markup=False)
+            plain.print(f"  {reason}", markup=False)
         label = "resume or repeat what failed: certigraph eval --retry" if evaluation.failed else "log:"
-        Console(highlight=False, soft_wrap=True).print(f"{label} {evaluation.log}", style="dim", markup=False)
+        plain.print(f"{label} {evaluation.log}", style="dim", markup=False)
 
 
 def _figure_cells(evaluation: Evaluation, name: str) -> tuple[str, str]:
@@ -344,11 +338,6 @@ def _goal_precision_cells(goals: GoalPrecision) -> tuple[str, str]:
     return f"{goals.value:.1%}", f"{goals.low:.1%} to {goals.high:.1%} of {format_count(goals.n, 'run')} ending goal"
 
 
-def _is_not_a_row(name: str) -> bool:
-    """Return whether a figure has no row like the others: the number of runs, and standard errors."""
-    return name == "n" or name.endswith("_stderr")
-
-
 def _failure_messages(evaluation: Evaluation) -> Iterator[str]:
     """Yield the error messages of failed runs with their counts, the most frequent first."""
     messages = Counter(
@@ -358,8 +347,8 @@ def _failure_messages(evaluation: Evaluation) -> Iterator[str]:
 
 
 def _format_counts(evaluation: Evaluation) -> str:
-    tasks = f"{evaluation.tasks} task{'s' if evaluation.tasks != 1 else ''}"
-    return f"runs, {tasks}, {evaluation.trials} trials each" if evaluation.trials > 1 else f"runs, {tasks}"
+    trials = f", {evaluation.trials} trials each" if evaluation.trials > 1 else ""
+    return f"runs, {format_count(evaluation.tasks, 'task')}{trials}"
 
 
 def _to_json(done: Sequence[Evaluation]) -> dict[str, object]:

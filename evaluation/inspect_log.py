@@ -27,7 +27,6 @@ from inspect_ai.log import (
     EvalScore,
     EvalSpec,
     EvalStats,
-    EvalStatus,
 )
 from inspect_ai.model import (
     ChatMessage,
@@ -60,7 +59,7 @@ from certigraph.evaluation.rounds import (
 )
 from certigraph.runtime.files import translate_trajectory_errors
 from certigraph.runtime.registry import model_name, swaps_of
-from certigraph.runtime.result import ROW_KEY, BenchmarkRow, unfinished_footer
+from certigraph.runtime.result import ROW_KEY, BenchmarkRow
 from certigraph.state.certified_states import certified_state
 from certigraph.state.records import INTERRUPTED, Fault
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory
@@ -102,17 +101,13 @@ def _conversation(graph: GraphEvents, name: str, parts: EventsByGraph) -> Iterat
         for subtask in solved_subtasks(part):
             if inner_graph := inner.pop(subtask, None):
                 yield from _conversation(inner_graph, f"{name}-{subtask}", parts)
-        yield from _messages(part, f"{name}-{number}")
+        if part.resets and part.observation:
+            goal = part.update.get("task", {}).get("goal") if part.events[0].scope else None
+            yield ChatMessageUser(id=f"{name}-{number}", content="\n".join(filter(None, [goal, part.observation.text])))
+        elif not is_bookkeeping(part):
+            yield from _action_messages(part, f"{name}-{number}")
     for unfinished in inner.values():
         yield from _conversation(unfinished, f"{name}-{unfinished.subtask}", parts)
-
-
-def _messages(part: RunRound, name: str) -> Iterator[ChatMessage]:
-    if part.resets and part.observation:
-        goal = part.update.get("task", {}).get("goal") if part.events[0].scope else None
-        yield ChatMessageUser(id=name, content="\n".join(filter(None, [goal, part.observation.text])))
-    elif not is_bookkeeping(part):
-        yield from _action_messages(part, name)
 
 
 def _action_messages(part: RunRound, name: str) -> Iterator[ChatMessage]:
@@ -172,7 +167,7 @@ def sample_of(run: Trajectory, epoch: int) -> EvalSample:
         target=header.task.condition,
         messages=list(messages_of(run)),
         output=ModelOutput.from_content(model_name(str(header.context.get("model", "none"))), run.ending),
-        scores={ROW_KEY: _score_of(run)} if footer and footer.scores else {},
+        scores={ROW_KEY: _score_of(run, footer)} if footer and footer.scores else {},
         metadata={"ending": run.ending, "trial": header.context.get("trial", 0), **run_metadata(header)},
         events=list(events_of(run, start)),
         model_usage=usage_by("model", [*run.events, *run.superseded]),
@@ -180,7 +175,9 @@ def sample_of(run: Trajectory, epoch: int) -> EvalSample:
         started_at=start.isoformat(),
         completed_at=(start + timedelta(seconds=usage.seconds)).isoformat() if footer else None,
         working_time=usage.seconds,
-        error=_error_of(footer),
+        error=EvalError(message=f"{run.ending}: {footer.message}", traceback="", traceback_ansi="")
+        if footer and run.ending.startswith("error:")
+        else None,
         limit=_limit_of(footer),
     )
 
@@ -205,25 +202,15 @@ def _model_usage(call: dict[str, Any]) -> ModelUsage:
     )
 
 
-def _score_of(run: Trajectory) -> Score:
-    """Return the score of a run, the same as the scorer of `certigraph eval` gives."""
+def _score_of(run: Trajectory, footer: Footer) -> Score:
+    """Return the score of a run, the same as the scorer of `certigraph eval` gives, without its explanation."""
     state = run.state()
-    row = BenchmarkRow(
-        id=run.header.task.id,
-        run=run.header.run_id,
-        certified=len(certified_state(state.get("certificates", []), state.get("invalidations", [])).predicates),
-        planned=len(state.get("plan", [])),
-        footer=run.footer or unfinished_footer(),
-    )
-    if not row.scored:
-        return Score.unscored(reason=row.ending, explanation=row.ending, metadata=row.model_dump(mode="json"))
-    return Score(value=row.value, explanation=row.ending, metadata=row.model_dump(mode="json"))
-
-
-def _error_of(footer: Footer | None) -> EvalError | None:
-    if footer is None or not footer.ending.startswith("error:"):
-        return None
-    return EvalError(message=f"{footer.ending}: {footer.message}", traceback="", traceback_ansi="")
+    certified = certified_state(state.get("certificates", []), state.get("invalidations", [])).predicates
+    planned = len(state.get("plan", []))
+    header = run.header
+    row = BenchmarkRow(id=header.task.id, run=header.run_id, certified=len(certified), planned=planned, footer=footer)
+    about: dict[str, Any] = {"explanation": row.ending, "metadata": row.model_dump(mode="json")}
+    return Score(value=row.value, **about) if row.scored else Score.unscored(reason=row.ending, **about)
 
 
 def _limit_of(footer: Footer | None) -> EvalSampleLimit | None:
@@ -272,13 +259,21 @@ def to_inspect(trajectories: Sequence[Trajectory]) -> EvalLog:
         raise Fault(
             "data", f"{problem}: group them by log_key_of(run.header), or have export(...) write a log for each"
         )
-    samples = list(_samples(runs))
+    samples, endings = _samples(runs), [run.ending for run in runs]
+    failed = any(ending.startswith("error:") for ending in endings)
+    events = [event for run in runs for event in (*run.events, *run.superseded)]
+    times = sorted(start_time(run.header) for run in runs)
     return EvalLog(
-        status=_status(runs),
-        eval=_spec(runs, samples),
+        status="cancelled" if INTERRUPTED in endings else "error" if failed else "success",
+        eval=_spec(runs, samples, times[0].isoformat()),
         plan=EvalPlan(steps=[EvalPlanStep(solver=runs[0].header.graph, params=run_metadata(runs[0].header))]),
         results=_results(samples),
-        stats=_stats(runs),
+        stats=EvalStats(
+            started_at=times[0].isoformat(),
+            completed_at=times[-1].isoformat(),
+            model_usage=usage_by("model", events),
+            role_usage=usage_by("role", events),
+        ),
         samples=samples,
     )
 
@@ -288,67 +283,44 @@ def _sort_key(run: Trajectory) -> tuple[str, int, str]:
     return run.header.task.id, trial if isinstance(trial, int) else 0, run.header.run_id
 
 
-def _samples(runs: Iterable[Trajectory]) -> Iterable[EvalSample]:
-    epochs = Counter[str]()
+def _samples(runs: Iterable[Trajectory]) -> list[EvalSample]:
+    epochs, samples = Counter[str](), []
     for run in runs:
         epochs[run.header.task.id] += 1
         with translate_trajectory_errors(run.header.run_id):
-            sample = sample_of(run, epochs[run.header.task.id])
-        yield sample
+            samples.append(sample_of(run, epochs[run.header.task.id]))
+    return samples
 
 
-def _status(runs: Sequence[Trajectory]) -> EvalStatus:
-    endings = [run.ending for run in runs]
-    if INTERRUPTED in endings:
-        return "cancelled"
-    return "error" if any(ending.startswith("error:") for ending in endings) else "success"
-
-
-def _spec(runs: Sequence[Trajectory], samples: Sequence[EvalSample]) -> EvalSpec:
-    kind = log_key_of(runs[0].header)
-    name = hashlib.sha256("\n".join(run.header.run_id for run in runs).encode()).hexdigest()[:22]
-    ids = list(dict.fromkeys(str(sample.id) for sample in samples))
+def _spec(runs: Sequence[Trajectory], samples: Sequence[EvalSample], created: str) -> EvalSpec:
+    header, names = runs[0].header, [run.header.run_id for run in runs]
+    kind, key = log_key_of(header), hashlib.sha256("\n".join(names).encode()).hexdigest()[:22]
+    ids: list[str | int] = list(dict.fromkeys(str(sample.id) for sample in samples))
+    swaps = {slot: cut_folders(str(spec)) for slot, spec in swaps_of(header.graph, header.operators).items()}
     return EvalSpec(
-        eval_id=name,
-        run_id=name,
-        task_id=name,
-        created=min(start_time(run.header) for run in runs).isoformat(),
+        eval_id=key,
+        run_id=key,
+        task_id=key,
+        created=created,
         task=f"certigraph/{kind.benchmark}",
-        task_args=_arguments(runs[0].header),
-        solver=method_name(runs[0].header),
-        dataset=EvalDataset(name=kind.benchmark, samples=len(ids), sample_ids=list(ids)),
+        task_args={"graph": header.graph, **swaps},
+        solver=method_name(header),
+        dataset=EvalDataset(name=kind.benchmark, samples=len(ids), sample_ids=ids),
         model=kind.model,
         config=EvalConfig(epochs=max(sample.epoch for sample in samples)),
-        metadata={"runs": [run.header.run_id for run in runs]},
+        metadata={"runs": names},
     )
-
-
-def _arguments(header: Header) -> dict[str, str]:
-    swaps = swaps_of(header.graph, header.operators)
-    return {"graph": header.graph, **{slot: cut_folders(str(spec)) for slot, spec in swaps.items()}}
 
 
 def _results(samples: Sequence[EvalSample]) -> EvalResults:
     scores = [score.as_float() for sample in samples for score in (sample.scores or {}).values()]
     values = [score for score in scores if not math.isnan(score)]
-    mean = EvalMetric(name="mean", value=sum(values) / len(values) if values else 0.0)
     scored = EvalScore(
         name=ROW_KEY,
         scorer=ROW_KEY,
         scored_samples=len(values),
         unscored_samples=len(scores) - len(values),
-        metrics={"mean": mean},
+        metrics={"mean": EvalMetric(name="mean", value=sum(values) / len(values) if values else 0.0)},
     )
     finished = sum(sample.completed_at is not None for sample in samples)
     return EvalResults(total_samples=len(samples), completed_samples=finished, scores=[scored] if values else [])
-
-
-def _stats(runs: Sequence[Trajectory]) -> EvalStats:
-    events = [event for run in runs for event in (*run.events, *run.superseded)]
-    times = sorted(start_time(run.header) for run in runs)
-    return EvalStats(
-        started_at=times[0].isoformat(),
-        completed_at=times[-1].isoformat(),
-        model_usage=usage_by("model", events),
-        role_usage=usage_by("role", events),
-    )

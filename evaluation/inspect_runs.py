@@ -50,11 +50,10 @@ from certigraph.adapters.models.chat_models import (
 from certigraph.adapters.models.clients import ANSWER_TOKENS, find_weights, local_endpoint
 from certigraph.adapters.protocols import ROLES, Benchmark, Context
 from certigraph.adapters.redaction import mask_logs, redact_message, redact_record
-from certigraph.evaluation.workers import RunJob, RunStorage, WorkerPool
-from certigraph.graphs.assembly import operators_of
+from certigraph.evaluation.workers import RunJob, RunStorage, active_pool, execute_run
 from certigraph.runtime.graph_sources import AnyGraph
-from certigraph.runtime.result import BenchmarkRow, benchmark_row_of
-from certigraph.runtime.run import complete_run, create_run_name, has_run, needs_restart
+from certigraph.runtime.result import BenchmarkRow
+from certigraph.runtime.run import create_run_name, has_run, needs_restart
 from certigraph.state.records import Fault, LimitKind, LimitReached, Task, UnknownName, read_bounded_lines
 from certigraph.state.trajectory import Event, TrajectoryLine
 
@@ -81,8 +80,10 @@ def inspect_model(name: str) -> Model | None:
         # not memoized, because the address of an endpoint may change
         if not name:
             return None
-        inspect_name = _inspect_name(name)
-        return get_model(inspect_name, memoize=False, **_client_arguments(inspect_name))
+        inspect_name, options = _inspect_name(name), dict[str, Any]()
+        if inspect_name.startswith("openai/"):
+            options = {**_NO_RETRIES, "http_client": async_openai_client()}
+        return get_model(inspect_name, memoize=False, **options)
     except PrerequisiteError as missing:
         message = re.sub(r"\[/?[a-z]+\]", "", str(missing.message))
         raise Fault("model", f"{name}: {' '.join(message.split())}") from missing
@@ -108,12 +109,15 @@ class Endpoint(ModelAPI):
         config = config or GenerateConfig()
         super().__init__(model_name, base_url, api_key, [], config)
         self._local = model_name.startswith("local")
-        address = _endpoint_address(model_name, base_url)
-        self.served = address.model
-        inspect_name = f"openai-api/certigraph/{address.model}"
+        url, self.served, key = _endpoint_address(model_name, base_url)
         arguments = {**_NO_RETRIES, "http_client": async_openai_client(), **model_args}
         self._api = get_model(
-            inspect_name, base_url=address.url, api_key=address.key, config=config, memoize=False, **arguments
+            f"openai-api/certigraph/{self.served}",
+            base_url=url,
+            api_key=key,
+            config=config,
+            memoize=False,
+            **arguments,
         ).api
 
     async def generate(
@@ -147,11 +151,6 @@ class Endpoint(ModelAPI):
 
 _NO_RETRIES = {"max_retries": 0}
 """Setting of OpenAI's client under Inspect: no automatic retries, because a run's budget would not count them."""
-
-
-def _client_arguments(name: str) -> dict[str, Any]:
-    """Return the keyword arguments of Inspect's `get_model` for an Inspect model name."""
-    return {**_NO_RETRIES, "http_client": async_openai_client()} if name.startswith("openai/") else {}
 
 
 @modelapi(name="certigraph")
@@ -188,20 +187,15 @@ def _inspect_name(name: str) -> str:
     return f"certigraph/{name}"
 
 
-class _Address(NamedTuple):
-    url: str
-    model: str
-    key: str
-
-
-def _endpoint_address(name: str, base_url: str | None) -> _Address:
+def _endpoint_address(name: str, base_url: str | None) -> tuple[str, str, str]:
+    """Return address, name of the served model, and API key of an endpoint."""
     kind, _, rest = check_model_name(name).partition(":")
     if kind == "local":
-        return _Address(local_endpoint(name), find_weights(name).stem, "none")
+        return local_endpoint(name), find_weights(name).stem, "none"
     url = base_url or os.environ.get("CERTIGRAPH_BASE_URL")
     if kind != "openai" or not url:
         raise Fault("model", f"certigraph/{name} needs an endpoint: export CERTIGRAPH_BASE_URL=http://host/v1")
-    return _Address(url, rest, os.environ.get("OPENAI_API_KEY") or "none")
+    return url, rest, os.environ.get("OPENAI_API_KEY") or "none"
 
 
 # Inspect's models as LangChain chat models, inside Inspect's agent bridge.
@@ -384,13 +378,10 @@ def _parse_entry(line: bytes) -> tuple[SampleRun, str] | None:
         task, trial, run = json.loads(line.decode(errors="replace"))
     except (ValueError, TypeError, RecursionError):
         return None
-    valid = isinstance(task, str) and isinstance(trial, int) and isinstance(run, str)
-    return (SampleRun(task, trial), run) if valid and _is_folder_name(run) else None
-
-
-def _is_folder_name(name: str) -> bool:
-    """Return whether a name is a plain folder name. A path in the journal could point anywhere on the disk."""
-    return Path(name).name == name and name not in ("", "..")
+    if not (isinstance(task, str) and isinstance(trial, int) and isinstance(run, str)):
+        return None
+    # a path in the journal could point anywhere on the disk
+    return (SampleRun(task, trial), run) if Path(run).name == run and run not in ("", "..") else None
 
 
 # Execution of one run: in this process behind Inspect's bridge, or by a worker.
@@ -407,46 +398,22 @@ class SampleResult(NamedTuple):
     limit: LimitExceededError | None = None
 
 
-class SampleRunner(NamedTuple):
-    """Executes the runs of an evaluation. With an empty `model`, Inspect chooses the model."""
+async def run_sample(job: RunJob, model: str, graph: AnyGraph, live: Benchmark, state: TaskState) -> SampleResult:
+    """Execute the run of a sample: by a worker if there are any, else in this process through Inspect's agent bridge.
 
-    graph: AnyGraph
-    benchmark: str
-    live: Benchmark
-    model: str
-    context: Context
-    out: str
-
-    async def run_on_worker(self, pool: WorkerPool, cell: SampleRun, run: str) -> SampleResult:
-        """Execute a run on a worker process, which sends its requests to the model without Inspect."""
-        context = self.context.model_copy(update={"model": self.model or DEFAULT_MODEL, "trial": cell.trial})
-        job = RunJob(
-            graph=self.graph.name,
-            operators=operators_of(self.graph),
-            benchmark=self.benchmark,
-            task=cell.task,
-            context=context,
-            out=self.out,
-            run=run,
-        )
-        row = await pool.done(job)
-        RunStorage(self.out).drop_copy(run)  # the copy that the journal fetched to see the run's progress
+    Workers send requests to the model without Inspect. With an empty `model`, Inspect chooses the model.
+    """
+    if pool := active_pool():
+        context = job.context.model_copy(update={"model": model or DEFAULT_MODEL})
+        row = await pool.done(job.model_copy(update={"context": context}))
+        RunStorage(job.out).drop_copy(job.run)  # the copy that the journal fetched to see the run's progress
         return SampleResult(row, context.model)
-
-    async def run_here(self, state: TaskState, cell: SampleRun, run: str) -> SampleResult:
-        """Execute a run in this process, with Inspect's model through its agent bridge."""
-        context = self.context.model_copy(update={"model": _model_name(self.model), "trial": cell.trial})
-        models = create_chat_models(context, self.live)
-        run_context = context.model_copy(update={"chat": models})
-        shared = RunStorage(self.out)
-        # scripted models need no bridge
-        async with agent_bridge(AgentState(messages=state.messages)) if models else nullcontext():
-            result = await complete_run(
-                shared.fetch_run(run), self.graph, self.live, cell.task, run_context, listener=_log_line
-            )
-        row = benchmark_row_of(cell.task, result, cell.trial)
-        shared.upload(run)
-        return SampleResult(row, context.model, models.limit if models else None)
+    context = job.context.model_copy(update={"model": _model_name(model)})
+    models = create_chat_models(context, live)
+    # scripted models need no bridge
+    async with agent_bridge(AgentState(messages=state.messages)) if models else nullcontext():
+        row = await execute_run(job, graph, live, context.model_copy(update={"chat": models}), _log_line)
+    return SampleResult(row, context.model, models.limit if models else None)
 
 
 def _model_name(name: str) -> str:
@@ -458,9 +425,9 @@ def _model_name(name: str) -> str:
 
 def _log_line(line: TrajectoryLine) -> None:
     """Log the verdicts and certificates of a trajectory line in Inspect's transcript."""
-    if isinstance(line, Event) and line.update and (fields := _transcript_fields(line.update)):
-        transcript().info(fields, source=f"certigraph.{line.node}")
-
-
-def _transcript_fields(update: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    return {key: update[key] for key in ("verdict", "certificates") if update.get(key)}
+    if isinstance(line, Event) and line.update:
+        fields: dict[str, JsonValue] = {
+            key: line.update[key] for key in ("verdict", "certificates") if line.update.get(key)
+        }
+        if fields:
+            transcript().info(fields, source=f"certigraph.{line.node}")

@@ -10,7 +10,6 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,11 +24,7 @@ from certigraph.evaluation.comparison import (
     MODEL_SEPARATOR,
     PLAN_FILE,
     ClusterWorkers,
-    ComparedMethod,
     ComparisonCell,
-    ComparisonOptions,
-    ComparisonPlan,
-    cell_runner,
     cells_of,
     format_differences,
     lock_folder,
@@ -59,15 +54,13 @@ from certigraph.evaluation.comparison_summary import (
 from certigraph.evaluation.measures import ComparisonRow, format_fault_share
 from certigraph.evaluation.statistics import adjust_p_values
 from certigraph.evaluation.sweep_file import Sweep, TotalLimits, expand_sweep, folder_name, order_of, read_sweep
+from certigraph.evaluation.workers import run_slots
 from certigraph.runtime.files import check_output_folder
 from certigraph.runtime.registry import check_priced, swaps_of
 from certigraph.runtime.texts import format_compact, format_count
-from certigraph.state.records import GOAL, Fault, Record
-from certigraph.state.trajectory import Trajectory
+from certigraph.state.records import GOAL, Fault, Record, Usage
 
 # The total budget of a sweep.
-
-SECONDS_PER_HOUR = 3_600
 
 
 class SweepUsage(Record):
@@ -76,12 +69,6 @@ class SweepUsage(Record):
     usd: float = 0.0
     tokens: int = 0
     calls: int = 0
-
-
-def total_usage(several: Iterable[SweepUsage]) -> SweepUsage:
-    """Sum the cost of several runs."""
-    runs = list(several)
-    return SweepUsage(**{name: sum(getattr(run, name) for run in runs) for name in SweepUsage.model_fields})
 
 
 class TotalBudget:
@@ -99,44 +86,32 @@ class TotalBudget:
         self.by_run: dict[Path, SweepUsage] = {}
         for cell in cells:
             if trajectory := read_cell_trajectory(cell):
-                self.record(cell, trajectory)
+                self.record(cell, trajectory.usage)
 
-    def record(self, cell: ComparisonCell, trajectory: Trajectory) -> None:
+    def record(self, cell: ComparisonCell, used: Usage) -> None:
         """Record the cost of a cell's run, in place of the cost recorded earlier."""
-        used = trajectory.usage
         tokens = used.input_tokens + used.output_tokens
         self.by_run[cell.folder] = SweepUsage(usd=used.usd, tokens=tokens, calls=used.calls)
 
     def spent(self) -> SweepUsage:
         """Return the cost of all runs so far."""
-        return total_usage(self.by_run.values())
+        runs = self.by_run.values()
+        return SweepUsage(**{name: sum(getattr(run, name) for run in runs) for name in SweepUsage.model_fields})
 
     def exhausted(self) -> str:
         """Return a message that names the limit that is reached; empty if no limit is reached."""
         spent, limits = self.spent(), self.limits
-        hours = (time.monotonic() - self.started) / SECONDS_PER_HOUR
         if limits.usd and spent.usd >= limits.usd:
             return f"{spent.usd:.4g} of {limits.usd:g} usd are spent"
         if limits.tokens and spent.tokens >= limits.tokens:
             return f"{spent.tokens:,} of {limits.tokens:,} tokens are spent"
         if limits.calls and spent.calls >= limits.calls:
             return f"{spent.calls:,} of {limits.calls:,} calls are made"
+        hours = (time.monotonic() - self.started) / 3_600
         return f"{limits.hours:g} hours are over" if limits.hours and hours >= limits.hours else ""
 
 
-def check_prices(limits: TotalLimits, models: Iterable[str]) -> None:
-    """Check that the price of every model is known if the total budget limits dollars.
-
-    Raises:
-        Fault: a price is unknown, so that the limit would never be reached.
-    """
-    if limits.usd is not None:
-        check_priced(models, Budget(usd=limits.usd))
-
-
 # Execution of a sweep, comparison by comparison. It may be interrupted or killed at any time and started again.
-
-COMMAND = "certigraph sweep"
 
 PLAN_FIX = "benchmarks may be added, nothing else changed: restore the file, or start again with another --out"
 
@@ -166,20 +141,15 @@ class PreparedSweep(NamedTuple):
     """Worker processes that execute the runs; None: this process."""
 
     @property
-    def command(self) -> str:
-        """The shell command that resumes the sweep, without the option --out."""
-        ray = f" --ray {self.workers.address}" if self.workers else ""
-        return f"{COMMAND} {shlex.quote(str(self.file))}{ray}"
-
-    @property
     def resume_command(self) -> str:
         """The shell command that resumes the sweep."""
-        return f"{self.command} --out {shlex.quote(str(self.out))}"
+        ray = f" --ray {self.workers.address}" if self.workers else ""
+        return f"certigraph sweep {shlex.quote(str(self.file))}{ray} --out {shlex.quote(str(self.out))}"
 
     @property
-    def cells(self) -> list[ComparisonCell]:
-        """The cells of all benchmarks of the sweep, one per run (method, task and trial)."""
-        return [cell for arm in self.arms for cell in arm.cells]
+    def waiting(self) -> int:
+        """Number of unfinished runs."""
+        return sum(len(unfinished_cells(arm.cells)) for arm in self.arms)
 
 
 def prepare_sweep(
@@ -194,20 +164,22 @@ def prepare_sweep(
         import_own: whether a user's own operators, graphs and benchmarks are imported, which executes their code.
 
     Raises:
-        Fault: the file, or something that it names, is missing or unusable.
+        Fault: the file, or something that it names, is missing or unusable; or `most` limits dollars and the price of a
+            model is not known, so that the limit would never be reached.
         UnknownName: a name in the file is unknown.
     """
     check_evaluation_packages("sweeps", "yaml", *TABLE_PACKAGES)
     sweep = read_sweep(file)
     Faults.read(sweep.faults)
-    check_prices(sweep.most, {sweep.model, *sweep.roles.values()})
+    if sweep.most.usd is not None:
+        check_priced({sweep.model, *sweep.roles.values()}, Budget(usd=sweep.most.usd))
     methods, left_out = expand_sweep(sweep, import_own=import_own)
     out = out or Path(file.stem)
     check_output_folder(out)
     folder = file.resolve().parent
     orders = [(case, order_of(sweep, case, methods, folder, import_own=import_own)) for case in sweep.benchmarks]
     arms = [SweepArm(case.title, order, out / folder_name(case)) for case, order in orders]
-    return PreparedSweep(file, sweep, tuple(arms), left_out, out, workers)
+    return PreparedSweep(file, sweep, tuple(arms), tuple(left_out), out, workers)
 
 
 def run_sweep(given: PreparedSweep, *, silent: bool = False) -> list[str]:
@@ -219,16 +191,23 @@ def run_sweep(given: PreparedSweep, *, silent: bool = False) -> list[str]:
         The reasons why runs are unfinished; empty if all are finished.
 
     Raises:
-        Fault: the folder was started with another file, or another process is using it.
+        Fault: the folder was started with another file, another process is using it, or there is no such cluster.
         Interrupted: by Ctrl-C; the message has the command that resumes the sweep.
     """
     given.out.mkdir(parents=True, exist_ok=True)
-    console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=silent)
+    sweep = given.sweep
+    at_once = sweep.at_once if sweep.at_once > 1 else None
     with lock_folder(given.out):
         write_plans(given)
-        budget = TotalBudget(given.sweep.most, given.cells if given.sweep.most != TotalLimits() else ())
-        failed = list(filter(None, (_run_comparison(given, arm, budget, console) for arm in given.arms)))
-        return [*_budget_message(given, budget), *failed]
+        cells = [cell for arm in given.arms for cell in arm.cells]
+        budget = TotalBudget(sweep.most, cells if sweep.most != TotalLimits() else ())
+        needed = given.waiting and not budget.exhausted()
+        address, processes = (needed and given.workers) or (None, None)
+        with run_slots(address, sweep.model, processes, at_once) as concurrent:
+            failed = [_run_arm(given, arm, budget, concurrent or 1, silent) for arm in given.arms]
+        reason, runs = budget.exhausted(), given.waiting
+        stopped = [_explain_stop(given, reason, runs)] if reason and runs else []
+        return [*stopped, *filter(None, failed)]
 
 
 def comparison_folders(out: Path) -> set[Path]:
@@ -240,7 +219,7 @@ def write_plans(given: PreparedSweep) -> None:
     """Write the plan of every comparison, or check that the folder was started with the same plans."""
     check_unchanged(given)
     for arm in given.arms:
-        save_or_check_plan(arm.order.plan, arm.folder, given.command)
+        save_or_check_plan(arm.order.plan, arm.folder, given.resume_command)
 
 
 def check_unchanged(given: PreparedSweep) -> None:
@@ -259,27 +238,30 @@ def check_unchanged(given: PreparedSweep) -> None:
             raise Fault("data", f"{arm.folder} was started with another {given.file.name} ({difference}): {PLAN_FIX}")
 
 
-def _run_comparison(given: PreparedSweep, arm: SweepArm, budget: TotalBudget, console: Console) -> str:
+def _run_arm(given: PreparedSweep, arm: SweepArm, budget: TotalBudget, at_once: int, silent: bool) -> str:
     """Execute the unfinished runs of one comparison; return the error that stopped it, or an empty string."""
     if budget.exhausted() or not unfinished_cells(arm.cells):
         return ""
+    console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=silent)
     console.print(f"{arm.title} ({given.arms.index(arm) + 1} of {len(given.arms)})", markup=False)
-    order = arm.order._replace(command=given.command)
     try:
-        with cell_runner(order.plan, given.workers, given.sweep.at_once) as (carry, at_once):
-            part = ComparisonOptions(given.out, budget.record, lambda: bool(budget.exhausted()), carry)
-            run_comparison(order, arm.folder, at_once=at_once, silent=console.quiet, part=part)
+        run_comparison(
+            arm.order,
+            arm.folder,
+            at_once=at_once,
+            silent=silent,
+            resume=given.resume_command,
+            listener=lambda cell, row: budget.record(cell, row.footer.usage),
+            should_stop=lambda: bool(budget.exhausted()),
+        )
     except Fault as fault:
         return f"{arm.title}: {fault}"
     return ""
 
 
-def _budget_message(given: PreparedSweep, budget: TotalBudget) -> Sequence[str]:
-    reason, runs = budget.exhausted(), len(unfinished_cells(given.cells))
-    if not (reason and runs):
-        return ()
+def _explain_stop(given: PreparedSweep, reason: str, runs: int) -> str:
     condition = "" if reason.endswith("over") else f"give a larger `most` in {given.file} and "
-    return (f"{reason}: {format_count(runs, 'run')} left; {condition}resume with: {given.resume_command}",)
+    return f"{reason}: {format_count(runs, 'run')} left; {condition}resume with: {given.resume_command}"
 
 
 # The findings of a sweep so far, by benchmark.
@@ -334,12 +316,8 @@ class SweepFindings(NamedTuple):
 
     def of(self, method: str) -> list[MethodSummary]:
         """Return the statistics of a method, one summary per benchmark."""
-        return [
-            summary
-            for findings in self.benchmarks
-            for summary in findings.comparison.methods
-            if summary.method == method
-        ]
+        summaries = (summary for findings in self.benchmarks for summary in findings.comparison.methods)
+        return [summary for summary in summaries if summary.method == method]
 
 
 def findings_of(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFindings:
@@ -348,17 +326,22 @@ def findings_of(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFindi
     `stopped` are the reasons why runs are unfinished, from `run_sweep`.
     """
     budget = TotalBudget(given.sweep.most, ())
-    by_benchmark = [_findings_of_arm(given, arm, budget) for arm in given.arms]
+    by_benchmark = tuple(_findings_of_arm(given, arm, budget) for arm in given.arms)
     effects = [
-        _effects_on_benchmark(arm.title, arm.order.plan, findings.comparison.rows)
+        effect
         for arm, findings in zip(given.arms, by_benchmark, strict=True)
+        for effect in _effects_on_benchmark(arm, findings.comparison.rows)
     ]
+    corrected = adjust_p_values([effect.difference.p for effect in effects])  # some of many variants differ by chance
     plan = given.arms[0].order.plan
     return SweepFindings(
         model=plan.outline.model,
         methods=tuple(method.name for method in plan.methods),
-        benchmarks=tuple(by_benchmark),
-        effects=tuple(_adjust_p_values(list(chain.from_iterable(effects)))),
+        benchmarks=by_benchmark,
+        effects=tuple(
+            SweepEffect(title, difference.model_copy(update={"p_adjusted": p}))
+            for (title, difference), p in zip(effects, corrected, strict=True)
+        ),
         left_out=given.left_out,
         stopped=tuple(stopped),
         spent=budget.spent(),
@@ -368,46 +351,31 @@ def findings_of(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFindi
 
 def _findings_of_arm(given: PreparedSweep, arm: SweepArm, budget: TotalBudget) -> BenchmarkFindings:
     comparison = write_comparison_report(arm.order.plan, arm.folder).comparison
-    page = os.path.relpath(arm.folder / COMPARISON_PAGE, given.out)
-    return BenchmarkFindings(arm.title, comparison, len(arm.cells), page, _run_folders(given, arm, budget))
-
-
-def _run_folders(given: PreparedSweep, arm: SweepArm, budget: TotalBudget) -> dict[str, str]:
-    """Return the folder of each run by run id, and record the cost of the runs in the budget."""
+    ended = {row.run: row for row in comparison.rows}
     folders: dict[str, str] = {}
     for cell in arm.cells:
-        if trajectory := read_cell_trajectory(cell):
-            budget.record(cell, trajectory)
-            run = trajectory.header.run_id
-            folders[run] = os.path.relpath(cell.folder / run, given.out)
-    return folders
+        if run := cell.run_folder:
+            folders[run.name] = os.path.relpath(run, given.out)
+            if row := ended.get(run.name):
+                tokens = row.prompt_tokens + row.output_tokens
+                budget.by_run[cell.folder] = SweepUsage(usd=row.usd, tokens=tokens, calls=row.calls)
+            elif trajectory := read_cell_trajectory(cell):  # cut off
+                budget.record(cell, trajectory.usage)
+    page = os.path.relpath(arm.folder / COMPARISON_PAGE, given.out)
+    return BenchmarkFindings(arm.title, comparison, len(arm.cells), page, folders)
 
 
-def _variant_pairs(methods: Sequence[ComparedMethod]) -> Iterator[tuple[ComparedMethod, ComparedMethod]]:
-    """Yield every variant together with the method that has the same graph unchanged, if the sweep has both."""
-    plain = {method.graph: method for method in methods if not swaps_of(method.graph, method.operators)}
-    return ((m, plain[m.graph]) for m in methods if m.graph in plain and m is not plain[m.graph])
-
-
-def _effects_on_benchmark(title: str, plan: ComparisonPlan, rows: Sequence[ComparisonRow]) -> list[SweepEffect]:
-    """Compute the effect of each variant on one benchmark, over the tasks that every method has finished."""
-    by_method = {name: scores_of(method_rows) for name, method_rows in shared_rows(plan.outline, rows).items()}
-    differences = [
-        add_faults(
-            compute_difference(variant.name, unchanged.name, by_method[variant.name], by_method[unchanged.name]), rows
-        )
-        for variant, unchanged in _variant_pairs(plan.methods)
-    ]
-    return [SweepEffect(title, difference) for difference in differences]
-
-
-def _adjust_p_values(effects: Sequence[SweepEffect]) -> list[SweepEffect]:
-    """Add p-values adjusted by Holm's method over all effects, because some of many variants differ by chance."""
-    corrected = adjust_p_values([effect.difference.p for effect in effects])
-    return [
-        effect._replace(difference=effect.difference.model_copy(update={"p_adjusted": p}))
-        for effect, p in zip(effects, corrected, strict=True)
-    ]
+def _effects_on_benchmark(arm: SweepArm, rows: Sequence[ComparisonRow]) -> Iterator[SweepEffect]:
+    """Compute the effect of each variant of a graph that the sweep has unchanged too, over the tasks that all share."""
+    plan = arm.order.plan
+    scores = {name: scores_of(method_rows) for name, method_rows in shared_rows(plan.outline, rows).items()}
+    plain = {method.graph: method for method in plan.methods if not swaps_of(method.graph, method.operators)}
+    for variant in plan.methods:
+        unchanged = plain.get(variant.graph, variant)
+        if variant is not unchanged:
+            names = variant.name, unchanged.name
+            difference = compute_difference(*names, scores[variant.name], scores[unchanged.name])
+            yield SweepEffect(arm.title, add_faults(difference, rows))
 
 
 # The table of a sweep as text, for the terminal and the page: one row per method, one column per benchmark.
@@ -418,25 +386,22 @@ COST_COLUMNS = ("endings", "faults", "calls", "tokens", "usd")
 EFFECT_COLUMNS = ("benchmark", *DIFFERENCE_COLUMNS)
 
 
-def column_names(findings: SweepFindings) -> tuple[str, ...]:
-    """Return the column names of the table of scores."""
-    return ("method", *map(benchmark_heading, findings.benchmarks), *COST_COLUMNS)
-
-
-def benchmark_heading(findings: BenchmarkFindings) -> str:
-    """Format the title of a benchmark with the number of tasks that its statistics are over."""
-    return f"{findings.title}, n={findings.comparison.n}"
-
-
-def table_rows(findings: SweepFindings) -> Iterator[tuple[str, ...]]:
-    """Yield one row per method: scores with their intervals, then the method's costs over all benchmarks."""
+def terminal_tables(findings: SweepFindings) -> Iterator[Table]:
+    """Yield the tables of a sweep for a terminal: scores, and effects of swapped operators."""
+    headings = (f"{found.title}, n={found.comparison.n}" for found in findings.benchmarks)
+    table = Table("method", *headings, *COST_COLUMNS, box=None)
     for method in findings.methods:
         summaries = findings.of(method)
-        yield method, *map(format_score, summaries), *format_costs(summaries)
+        table.add_row(method, *map(_format_score, summaries), *format_costs(summaries))
+    yield table
+    if findings.effects:
+        table = Table(*EFFECT_COLUMNS, box=None)
+        for effect in findings.effects:
+            table.add_row(*effect_cells(effect))
+        yield table
 
 
-def format_score(summary: MethodSummary) -> str:
-    """Format the mean score of a method, 0 to 100, and its 95 % interval."""
+def _format_score(summary: MethodSummary) -> str:
     if not summary.n:
         return MISSING
     within = f" ({summary.low:.1f} to {summary.high:.1f})" if summary.low is not None else ""
@@ -481,20 +446,6 @@ def format_scope(findings: SweepFindings) -> str:
     return f"{size}, {findings.model}{format_model_note(findings.model.split(MODEL_SEPARATOR))}{part}"
 
 
-def terminal_tables(findings: SweepFindings) -> Iterator[Table]:
-    """Yield the tables of a sweep for a terminal: scores, and effects of swapped operators."""
-    yield _terminal_table(column_names(findings), table_rows(findings))
-    if findings.effects:
-        yield _terminal_table(EFFECT_COLUMNS, map(effect_cells, findings.effects))
-
-
-def _terminal_table(names: Sequence[str], rows: Iterator[tuple[str, ...]]) -> Table:
-    table = Table(*names, box=None)
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
 # The files for other programs: `sweep.json`, `sweep.csv`, `effects.csv` and `rows.csv`.
 
 
@@ -508,7 +459,19 @@ def to_json(findings: SweepFindings) -> dict[str, Any]:
         "left_out": list(findings.left_out),
         "stopped": list(findings.stopped),
         "spent": findings.spent.model_dump(),
-        "benchmarks": [_benchmark_to_json(found) for found in findings.benchmarks],
+        "benchmarks": [
+            {
+                "name": found.title,
+                "runs": found.runs,
+                "left": found.left,
+                "page": found.page,
+                **found.comparison.model_dump(mode="json", exclude={"rows"}),
+                "rows": [
+                    {**row.model_dump(mode="json"), "folder": found.folders[row.run]} for row in found.comparison.rows
+                ],
+            }
+            for found in findings.benchmarks
+        ],
         "effects": [_effect_to_json(effect) for effect in findings.effects],
     }
 
@@ -519,41 +482,23 @@ def write_files(findings: SweepFindings) -> None:
     `sweep.csv` has a row per method and benchmark, `effects.csv` a row per effect of swapped operators, and `rows.csv`
     a row per run with its folder.
     """
-    text = json.dumps(to_json(findings), indent=1, ensure_ascii=False)
-    (findings.out / "sweep.json").write_text(text, encoding="utf-8")
-    write_csv(findings.out / "sweep.csv", [*_method_rows(findings)])
-    write_csv(findings.out / "effects.csv", [_effect_to_json(effect) for effect in findings.effects])
-    write_csv(findings.out / "rows.csv", [line for found in findings.benchmarks for line in _run_rows(found)])
-
-
-def _benchmark_to_json(findings: BenchmarkFindings) -> dict[str, Any]:
-    comparison = findings.comparison.model_dump(mode="json", exclude={"rows"})
-    runs = [{**row.model_dump(mode="json"), "folder": findings.folders[row.run]} for row in findings.comparison.rows]
-    return {
-        "name": findings.title,
-        "runs": findings.runs,
-        "left": findings.left,
-        "page": findings.page,
-        **comparison,
-        "rows": runs,
-    }
+    content = to_json(findings)
+    (findings.out / "sweep.json").write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
+    methods = (
+        {"benchmark": found.title, **flatten_record(summary.model_dump(mode="json"))}
+        for found in findings.benchmarks
+        for summary in found.comparison.methods
+    )
+    runs = (
+        {"benchmark": found.title, **flatten_record(row.model_dump(mode="json")), "folder": found.folders[row.run]}
+        for found in findings.benchmarks
+        for row in found.comparison.rows
+    )
+    write_csv(findings.out / "sweep.csv", [*methods])
+    write_csv(findings.out / "effects.csv", content["effects"])
+    write_csv(findings.out / "rows.csv", [*runs])
 
 
 def _effect_to_json(effect: SweepEffect) -> dict[str, Any]:
     difference = effect.difference
     return {"benchmark": effect.benchmark, **difference.model_dump(mode="json"), "words": difference.words}
-
-
-def _method_rows(findings: SweepFindings) -> Iterator[dict[str, Any]]:
-    for found in findings.benchmarks:
-        for summary in found.comparison.methods:
-            yield {"benchmark": found.title, **flatten_record(summary.model_dump(mode="json"))}
-
-
-def _run_rows(findings: BenchmarkFindings) -> Iterator[dict[str, Any]]:
-    for row in findings.comparison.rows:
-        yield {
-            "benchmark": findings.title,
-            **flatten_record(row.model_dump(mode="json")),
-            "folder": findings.folders[row.run],
-        }

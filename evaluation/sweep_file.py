@@ -3,25 +3,20 @@
 A sweep runs graphs with variants of their operators on several benchmarks.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from pathlib import Path as File
 from typing import Annotated, Any, Literal, NamedTuple
 
+import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 
 from certigraph.adapters.benchmarks import is_own
-from certigraph.adapters.processes import import_extra
-from certigraph.adapters.protocols import Context
 from certigraph.evaluation.compare import Choice, ComparisonJob, build_job
 from certigraph.evaluation.comparison import ComparedMethod, build_method
 from certigraph.runtime.registry import GRAPHS, create_context, graph_slots
 from certigraph.state.records import Fault, Record, UnknownName
 
-# The YAML reader, which returns strings, lists and dictionaries with their line numbers.
-#
-# Every scalar is read as a string: `4-0`, `1:30` and `no` are task ids here, not a number, a time or a truth value.
-# Tags create no objects, and aliases, duplicate keys, deep nesting and large files are refused.
+# The YAML loader. Aliases, duplicate keys, deep nesting and large files are refused.
 
 MAX_FILE_BYTES = 256 * 1024
 """Maximum size of a file in bytes."""
@@ -33,67 +28,54 @@ KeyPath = tuple[str | int, ...]
 """Keys and list indices (from 0) that lead to a value in a YAML file."""
 
 
-class YamlText(NamedTuple):
-    """Content of a YAML file, and the line (from 1) of each of its values."""
+class SweepLoader(yaml.BaseLoader):
+    """YAML loader that creates only texts, lists and dictionaries, and stores the line (from 1) of each value.
 
-    value: Any
-    lines: dict[KeyPath, int]
-
-
-def read_yaml(file: File) -> YamlText:
-    """Read a YAML file.
-
-    Raises:
-        Fault: the file is missing, too large or not YAML, or has a duplicate key, an alias or too many levels of
-            nesting.
+    Unlike `yaml.safe_load` it leaves scalars as they are: `4-0`, `1:30` and `no` are ids of tasks here, not a number, a
+    time or a truth value.
     """
-    if not file.is_file():
-        raise Fault("data", f"there is no file {file}: name a sweep's file, as in certigraph sweep sweep.yaml")
-    if (size := file.stat().st_size) > MAX_FILE_BYTES:
-        raise Fault(
-            "data", f"{file} has {size:,} bytes; a sweep's file has at most {MAX_FILE_BYTES:,}: is it another file?"
-        )
-    yaml = import_extra("yaml", "a sweep's file needs", "eval")
-    try:
-        _check_bounds(yaml.parse(file.read_bytes(), yaml.BaseLoader), yaml, file)
-        node = yaml.compose(file.read_bytes(), yaml.BaseLoader)
-    except yaml.YAMLError as error:
-        raise Fault("data", f"{file} is no YAML: {' '.join(str(error).split())}") from error
-    lines: dict[KeyPath, int] = {}
-    return YamlText(_to_plain(node, (), lines, file) if node else {}, lines)
 
+    def __init__(self, text: bytes) -> None:
+        super().__init__(text)
+        self.lines: dict[KeyPath, int] = {}
+        self._depth = 0
 
-def _check_bounds(events: Any, yaml: Any, file: File) -> None:
-    """Raise Fault if a YAML file has aliases or deep nesting, before any object is built from it."""
-    depth = 0
-    for event in events:
-        line = event.start_mark.line + 1
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Compose a node; refuse aliases and deep nesting before anything is built from them."""
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent):
-            raise Fault("data", f"{file}, line {line}: aliases (*{event.anchor}) are not read: write the value out")
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > MAX_DEPTH:
-            raise Fault(
-                "data", f"{file}, line {line}: nested more than {MAX_DEPTH} levels deep; a sweep's file is flat"
-            )
+            raise self._mistake(event, f"aliases (*{event.anchor}) are not read: write the value out")
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self._mistake(event, f"nested more than {MAX_DEPTH} levels deep; a sweep's file is flat")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
+    def read(self) -> Any:
+        """Return the content of the file; an empty dictionary if it is empty."""
+        node = self.get_single_node()
+        return self._to_plain(node, ()) if node else {}
 
-def _to_plain(node: Any, path: KeyPath, lines: dict[KeyPath, int], file: File) -> Any:
-    lines[path] = node.start_mark.line + 1
-    if node.id == "scalar":
-        return node.value
-    if node.id == "sequence":
-        return [_to_plain(part, (*path, index), lines, file) for index, part in enumerate(node.value)]
-    content: dict[str, Any] = {}
-    for key, part in node.value:
-        line = key.start_mark.line + 1
-        if key.id != "scalar":
-            raise Fault("data", f"{file}, line {line}: a key is a word, not a {key.id}")
-        if key.value in content:
-            first_line = lines[*path, key.value]
-            raise Fault("data", f"{file}, line {line}: {key.value!r} is already in line {first_line}: keep one of them")
-        content[key.value] = _to_plain(part, (*path, key.value), lines, file)
-        lines[*path, key.value] = line
-    return content
+    def _to_plain(self, node: Any, path: KeyPath) -> Any:
+        self.lines.setdefault(path, node.start_mark.line + 1)  # a value of a dictionary has the line of its key
+        if node.id == "scalar":
+            return node.value
+        if node.id == "sequence":
+            return [self._to_plain(part, (*path, index)) for index, part in enumerate(node.value)]
+        content: dict[str, Any] = {}
+        for key, part in node.value:
+            if key.id != "scalar":
+                raise self._mistake(key, f"a key is a word, not a {key.id}")
+            place = (*path, key.value)
+            if place in self.lines:
+                raise self._mistake(key, f"{key.value!r} is already in line {self.lines[place]}: keep one of them")
+            self.lines[place] = key.start_mark.line + 1
+            content[key.value] = self._to_plain(part, place)
+        return content
+
+    def _mistake(self, place: Any, message: str) -> Fault:
+        return Fault("data", f"line {place.start_mark.line + 1}: {message}")
 
 
 # The records of a sweep's file.
@@ -190,19 +172,32 @@ def read_sweep(file: Path) -> Sweep:
     """Read a sweep from a YAML file.
 
     Raises:
-        Fault: the file is missing or unusable; the message has line, key, value and the known names.
+        Fault: the file is missing, too large or unusable; the message has line, key, value and the known names.
     """
-    text = read_yaml(file)
+    if not file.is_file():
+        raise Fault("data", f"there is no file {file}: name a sweep's file, as in certigraph sweep sweep.yaml")
+    if (size := file.stat().st_size) > MAX_FILE_BYTES:
+        limit = f"a sweep's file has at most {MAX_FILE_BYTES:,}"
+        raise Fault("data", f"{file} has {size:,} bytes; {limit}: is it another file?")
     try:
-        sweep = Sweep.model_validate(text.value)
+        loader = SweepLoader(file.read_bytes())
+        sweep = _validate(loader.read(), loader.lines)
+    except yaml.YAMLError as error:
+        raise Fault("data", f"{file} is no YAML: {' '.join(str(error).split())}") from error
+    except Fault as fault:
+        raise Fault("data", f"{file}, {fault}") from fault
+    _check_unique(sweep, file)
+    return sweep
+
+
+def _validate(content: Any, lines: Mapping[KeyPath, int]) -> Sweep:
+    try:
+        return Sweep.model_validate(content)
     except ValidationError as error:
         mistakes = error.errors()
         more = f"; and {len(mistakes) - MAX_MISTAKES} more" if len(mistakes) > MAX_MISTAKES else ""
-        raise Fault(
-            "data", f"{file}, {'; '.join(_format_mistake(mistake, text) for mistake in mistakes[:MAX_MISTAKES])}{more}"
-        ) from error
-    _check_unique(sweep, file)
-    return sweep
+        shown = "; ".join(_format_mistake(mistake, lines) for mistake in mistakes[:MAX_MISTAKES])
+        raise Fault("data", f"{shown}{more}") from error
 
 
 def folder_name(case: SweepBenchmark) -> str:
@@ -226,27 +221,20 @@ def _first_duplicate(names: Sequence[Any]) -> int:
     return next((index for index, name in enumerate(names) if name in names[:index]), 0)
 
 
-def _format_mistake(error: Any, text: YamlText) -> str:
+def _format_mistake(error: Any, lines: Mapping[KeyPath, int]) -> str:
     path = tuple(error["loc"])
-    line = next((text.lines[path[:n]] for n in range(len(path), -1, -1) if path[:n] in text.lines), 1)
+    line = next((lines[path[:n]] for n in range(len(path), -1, -1) if path[:n] in lines), 1)
     where = ".".join(str(part + 1) if isinstance(part, int) else str(part) for part in path)
     if error["type"] == "extra_forbidden":
-        return f"line {line}: no key {where!r}; known: {', '.join(_known_keys(path))}"
+        kind = INNER_RECORDS[str(path[0])] if len(path) > 1 else Sweep
+        return f"line {line}: no key {where!r}; known: {', '.join(sorted(kind.model_fields))}"
     if error["type"] == "missing":
         return f"line {line}: {where!r} is missing"
-    given = f", not {_shorten(error['input'])}" if not isinstance(error["input"], Sweep) else ""
-    return f"line {line}: {where or 'the file'}: {error['msg']}{given}"
-
-
-def _known_keys(path: Iterable[str | int]) -> list[str]:
-    first, *rest = path
-    kind = INNER_RECORDS[str(first)] if rest else Sweep
-    return sorted(kind.model_fields)
-
-
-def _shorten(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    given = repr(error["input"])
+    shown = given if len(given) <= 60 else f"{given[:59]}…"
+    return f"line {line}: {where or 'the file'}: {error['msg']}" + (
+        f", not {shown}" if not isinstance(error["input"], Sweep) else ""
+    )
 
 
 # Expansion of a sweep: graphs x variants as methods, and a comparison for each benchmark.
@@ -255,8 +243,8 @@ def _shorten(value: Any) -> str:
 class Expansion(NamedTuple):
     """Methods of a sweep, and messages about the combinations of graph and operators that are left out."""
 
-    methods: tuple[ComparedMethod, ...]
-    left_out: tuple[str, ...]
+    methods: list[ComparedMethod]
+    left_out: list[str]
 
 
 def expand_sweep(sweep: Sweep, *, import_own: bool = True) -> Expansion:
@@ -276,13 +264,21 @@ def expand_sweep(sweep: Sweep, *, import_own: bool = True) -> Expansion:
     left_out = [message for variant in sweep.operators if (message := _explain_unfit(variant, slots))]
     for graph, known in slots.items():
         for variant in sweep.operators:
-            if set(variant) <= set(known):
-                _add_method(_build_method(graph, variant, import_own=import_own), methods, left_out)
-    return Expansion(tuple(methods), tuple(left_out))
+            if not set(variant) <= set(known):
+                continue
+            name = f"{graph} {_variant_name(variant)}" if variant else graph
+            swaps = [f"{slot}={operator}" for slot, operator in variant.items()]
+            method = build_method(name, graph, swaps, import_own=import_own)
+            same = (m for m in methods if (m.graph, m.operators) == (method.graph, method.operators))
+            if twin := next(same, None):
+                left_out.append(f"{name} has the operators of {twin.name}: run once")
+            else:
+                methods.append(method)
+    return Expansion(methods, left_out)
 
 
 def order_of(
-    sweep: Sweep, case: SweepBenchmark, methods: tuple[ComparedMethod, ...], folder: Path, *, import_own: bool = True
+    sweep: Sweep, case: SweepBenchmark, methods: Sequence[ComparedMethod], folder: Path, *, import_own: bool = True
 ) -> ComparisonJob:
     """Build the comparison of the methods on one benchmark of a sweep; `folder` is the folder of the sweep file.
 
@@ -294,31 +290,14 @@ def order_of(
     if not import_own and is_own(case.name):
         reason = f"{case.name} is a benchmark of your own, whose tasks and limits are in code that is not imported here"
         raise UnknownName(f"{reason}: start the sweep without --dry-run")
-    selection = sweep.selection_of(case)
-    choice = Choice(selection.tasks, selection.split, selection.limit, sweep.trials, selection.stratify)
-    return build_job(methods, case.name, choice, _context_of(sweep, case, folder))
-
-
-def _context_of(sweep: Sweep, case: SweepBenchmark, folder: Path) -> Context:
     roles = [f"{role}={model}" for role, model in sweep.roles.items()]
     budget = [f"{key}={value:.12g}" for key, value in sweep.budget.items()]
     data, cache = (str(folder / Path(path).expanduser()) if path else None for path in (sweep.data, sweep.cache))
     context = create_context(sweep.model, roles, data, budget, case.name, cache, sweep.profile)
-    return context.model_copy(update={"faults": sweep.faults, "checkpoints": sweep.checkpoints})
-
-
-def _build_method(graph: str, variant: Mapping[str, str], *, import_own: bool) -> ComparedMethod:
-    name = f"{graph} {_variant_name(variant)}" if variant else graph
-    swaps = [f"{slot}={operator}" for slot, operator in variant.items()]
-    return build_method(name, graph, swaps, import_own=import_own)
-
-
-def _add_method(method: ComparedMethod, methods: list[ComparedMethod], left_out: list[str]) -> None:
-    same = (m for m in methods if (m.graph, m.operators) == (method.graph, method.operators))
-    if twin := next(same, None):
-        left_out.append(f"{method.name} has the operators of {twin.name}: run once")
-    else:
-        methods.append(method)
+    context = context.model_copy(update={"faults": sweep.faults, "checkpoints": sweep.checkpoints})
+    selection = sweep.selection_of(case)
+    choice = Choice(selection.tasks, selection.split, selection.limit, sweep.trials, selection.stratify)
+    return build_job(methods, case.name, choice, context)
 
 
 def _explain_unfit(variant: Mapping[str, str], slots: Mapping[str, list[str]]) -> str:

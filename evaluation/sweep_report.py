@@ -26,7 +26,6 @@ from certigraph.evaluation.sweep import (
     MISSING,
     BenchmarkFindings,
     PreparedSweep,
-    SweepArm,
     SweepFindings,
     check_unchanged,
     comparison_folders,
@@ -444,35 +443,28 @@ def _forecast_lines(given: PreparedSweep) -> Iterator[str]:
         tasks, trials = len(arm.order.plan.tasks), f" x {plan.trials} trials" if plan.trials > 1 else ""
         done = len(arm.cells) - len(unfinished_cells(arm.cells))
         factors = f"{len(plan.methods)} methods x {format_count(tasks, 'task')}{trials}"
-        size = f"{format_count(len(arm.cells), 'run')} ({factors})"
-        yield f"{arm.title}: {size}, {done} done"
-    yield _format_upper_bound(given)
-
-
-def _format_upper_bound(given: PreparedSweep) -> str:
-    waiting = sum(len(unfinished_cells(arm.cells)) for arm in given.arms)
-    budget = given.arms[0].order.plan.budget
-    text = f"{format_count(waiting, 'run')} to go"
-    if is_scripted(given.sweep.model):
-        return text
-    maximum = f"{text}, at most {format_count(waiting * budget.calls, 'call')}, {waiting * budget.tokens:,} tokens"
-    shared = ", ".join(f"{value:,.12g} {kind}" for kind, value in given.sweep.most.as_json().items())
-    return f"{maximum} and {waiting * budget.usd:,.2f} usd" + (f"; together no more than {shared}" if shared else "")
+        yield f"{arm.title}: {format_count(len(arm.cells), 'run')} ({factors}), {done} done"
+    waiting, budget = given.waiting, plan.budget
+    line = f"{format_count(waiting, 'run')} to go"
+    if not is_scripted(given.sweep.model):
+        shared = ", ".join(f"{value:,.12g} {kind}" for kind, value in given.sweep.most.as_json().items())
+        line += f", at most {format_count(waiting * budget.calls, 'call')}, {waiting * budget.tokens:,} tokens"
+        line += f" and {waiting * budget.usd:,.2f} usd" + (f"; together no more than {shared}" if shared else "")
+    yield line
 
 
 def _forecast_to_json(given: PreparedSweep) -> dict[str, object]:
     plan = given.arms[0].order.plan
-    waiting = {arm.title: len(unfinished_cells(arm.cells)) for arm in given.arms}
+    left = [len(unfinished_cells(arm.cells)) for arm in given.arms]
     return {
         "methods": [method.name for method in plan.methods],
         "left_out": list(given.left_out),
-        "benchmarks": [_planned_to_json(arm, waiting[arm.title]) for arm in given.arms],
-        "runs_left": sum(waiting.values()),
-        "calls_at_most": sum(waiting.values()) * plan.budget.calls,
-        "usd_at_most": sum(waiting.values()) * plan.budget.usd,
+        "benchmarks": [
+            {"name": arm.title, "tasks": list(arm.order.plan.tasks), "runs": len(arm.cells), "left": waiting}
+            for arm, waiting in zip(given.arms, left, strict=True)
+        ],
+        "runs_left": sum(left),
+        "calls_at_most": sum(left) * plan.budget.calls,
+        "usd_at_most": sum(left) * plan.budget.usd,
         "most": given.sweep.most.as_json(),
     }
-
-
-def _planned_to_json(arm: SweepArm, waiting: int) -> dict[str, object]:
-    return {"name": arm.title, "tasks": list(arm.order.plan.tasks), "runs": len(arm.cells), "left": waiting}

@@ -14,7 +14,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
@@ -26,9 +26,10 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.files import cache_folder
 from certigraph.adapters.models.chat_models import check_model_name, is_scripted
 from certigraph.adapters.processes import import_extra
-from certigraph.adapters.protocols import Context
+from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.adapters.redaction import redact_message, remember_address, show_address
 from certigraph.runtime.graph_sources import AnyGraph
+from certigraph.runtime.recorder import Listener
 from certigraph.runtime.registry import rebuild_graph
 from certigraph.runtime.result import BenchmarkRow, benchmark_row_of, unfinished_footer
 from certigraph.runtime.run import complete_run
@@ -157,6 +158,28 @@ def _absolute(path: str | None) -> str | None:
     return str(Path(path).expanduser().resolve()) if path and not is_url(path) else path
 
 
+async def execute_run(
+    job: RunJob, graph: AnyGraph, live: Benchmark, context: Context | None = None, listener: Listener | None = None
+) -> BenchmarkRow:
+    """Execute the run of a job in this process, or resume it from the last checkpoint, and return its summary row.
+
+    Args:
+        job: the run.
+        graph: the compiled graph of the job.
+        live: the benchmark of the job.
+        context: context in place of the job's, for one with objects of this process such as chat models.
+        listener: called with every trajectory line.
+
+    Raises:
+        Fault: another process is writing the run, or it cannot be resumed.
+    """
+    shared, context = RunStorage(job.out), context or job.context
+    result = await complete_run(shared.fetch_run(job.run), graph, live, job.task, context, listener=listener)
+    row = benchmark_row_of(job.task, result, context.trial)
+    shared.upload(job.run)
+    return row
+
+
 # The worker process, which has its own worlds, experts and caches.
 
 MAX_LOCK_WAIT = 30.0
@@ -190,13 +213,8 @@ class RunWorker:
 async def _execute_job(job: RunJob) -> BenchmarkRow:
     live = load_benchmark(job.benchmark, job.context.data)
     graph = _graph(job.graph, json.dumps(job.operators, sort_keys=True))
-    shared = RunStorage(job.out)
-    folder = shared.fetch_run(job.run)
-    await _wait_until_unlocked(folder / TRAJECTORY_FILE)
-    result = await complete_run(folder, graph, live, job.task, job.context)
-    row = benchmark_row_of(job.task, result, job.context.trial)
-    shared.upload(job.run)
-    return row
+    await _wait_until_unlocked(RunStorage(job.out).fetch_run(job.run) / TRAJECTORY_FILE)
+    return await execute_run(job, graph, live)
 
 
 @lru_cache(maxsize=32)
@@ -218,12 +236,10 @@ async def _wait_until_unlocked(trajectory: Path) -> None:
 def _is_unlocked(trajectory: Path) -> bool:
     if not trajectory.is_file():
         return True
-    with trajectory.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-    return True
+    with trajectory.open("a") as file, suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
 
 
 # The pool, which assigns jobs to workers; the jobs of a lost worker are resumed by others.
@@ -446,7 +462,8 @@ def worker_pool(
     if connected_here:
         _connect_ray(ray, address, workers)
     count = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
-    pool = WorkerPool(ray, count, math.ceil(at_once / count) if at_once else runs_per_worker(model))
+    usual = SCRIPTED_RUNS if is_scripted(model) else LOCAL_MODEL_RUNS if model.startswith("local") else ENDPOINT_RUNS
+    pool = WorkerPool(ray, count, math.ceil(at_once / count) if at_once else usual)
     token = _ACTIVE.set(pool)
     try:
         yield pool
@@ -460,13 +477,6 @@ def worker_pool(
 def active_pool() -> WorkerPool | None:
     """Return the pool of workers that executes runs; None if runs are executed in this process."""
     return _ACTIVE.get()
-
-
-def runs_per_worker(model: str) -> int:
-    """Return the default number of concurrent runs of a worker for the name of a model."""
-    if is_scripted(model):
-        return SCRIPTED_RUNS
-    return LOCAL_MODEL_RUNS if model.startswith("local") else ENDPOINT_RUNS
 
 
 def check_worker_models(*names: str) -> None:

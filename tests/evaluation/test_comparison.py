@@ -15,20 +15,20 @@ from typing import Any
 
 import pytest
 from children import child_environment
+from sweeps import ended, redone
 
 from certigraph import cli
-from certigraph.adapters import benchmarks
 from certigraph.adapters.protocols import Budget, Context
-from certigraph.evaluation.compare import Choice, ComparisonJob, build_job, format_time_left, seconds_left
+from certigraph.evaluation.compare import Choice, ComparisonJob, build_job, format_time_left, run_comparison
 from certigraph.evaluation.comparison import (
     ComparisonOutline,
     build_plan,
     cells_of,
-    compare,
     comparison_rows_of,
-    list_differences,
+    format_differences,
     parse_methods,
     read_cell_trajectory,
+    read_plan,
     run_cell,
     save_or_check_plan,
 )
@@ -56,9 +56,8 @@ def job_of(*graphs: str, tasks: Sequence[str] = TASKS, calls: int = 6, swaps: Se
 def done(given: ComparisonJob, folder: Path) -> list[str]:
     """Run the comparison and return the cells that were run."""
     messages: list[str] = []
-    plan, context, benchmark, _ = given
-    compare(
-        plan, context, benchmark, folder, listener=lambda cell, _: messages.append(f"{cell.method.name} {cell.task}")
+    run_comparison(
+        given, folder, silent=True, listener=lambda cell, _: messages.append(f"{cell.method.name} {cell.task}")
     )
     return messages
 
@@ -99,16 +98,14 @@ def test_cells_go_task_by_task(tmp_path: Path):
 
 
 def test_a_changed_plan_is_refused_with_what_differs(tmp_path: Path):
-    save_or_check_plan(job_of().plan, tmp_path)
-    save_or_check_plan(job_of().plan, tmp_path)
+    for _ in range(2):
+        save_or_check_plan(job_of().plan, tmp_path, "the command")
     changed = job_of(tasks=("3-0", "4-1"), calls=7).plan
     with pytest.raises(Fault, match=r'tasks\.2: "4-0" there, "4-1" here; budget\.calls: 6 there, 7 here') as refusal:
-        save_or_check_plan(changed, tmp_path)
-    assert f"certigraph compare --out {tmp_path}" in str(refusal.value)
+        save_or_check_plan(changed, tmp_path, "the command")
+    assert "continue that one with `the command`" in str(refusal.value)
     swapped = job_of("react", "sdp", swaps=["sdp:validate=always_pass"]).plan
-    assert [entry.partition(":")[0] for entry in list_differences(job_of().plan, swapped)] == [
-        "methods.2.operators.validate.name"
-    ]
+    assert re.fullmatch(r"methods\.2\.operators\.validate\.name: [^;]*", format_differences(job_of().plan, swapped))
 
 
 def test_a_local_model_is_known_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -150,7 +147,7 @@ def test_an_interrupted_comparison_says_how_it_goes_on(tmp_path: Path):
 
     given = job_of()
     with pytest.raises(Interrupted, match=f"certigraph compare --out {tmp_path}"):
-        compare(given.plan, given.context, given.benchmark, tmp_path, listener=interrupt)
+        run_comparison(given, tmp_path, silent=True, listener=interrupt)
     assert len(done(given, tmp_path)) == 3
 
 
@@ -189,7 +186,7 @@ def test_a_run_that_died_before_its_first_line_begins_again(tmp_path: Path):
     (cell.folder / "20200101-dead").mkdir(parents=True)
     (cell.folder / "20200101-dead" / "trajectory.jsonl").write_text('{"type": "hea')
     assert read_cell_trajectory(cell) is None
-    carried = asyncio.run(run_cell(cell, given.context, given.benchmark))
+    carried = asyncio.run(run_cell(given.plan, cell, given.context, given.benchmark))
     assert carried.footer == read_cell_trajectory(cell).footer  # type: ignore[union-attr]
 
 
@@ -235,16 +232,12 @@ def test_the_difference_is_paired_by_task():
     assert apart.words == "above react at n=8"
 
 
-def test_time_left_follows_the_calls_that_were_made():
-    rows = [row("react", calls=10, seconds=20.0), row("sdp", calls=20, seconds=40.0)]
-    assert seconds_left(rows, ["react", "sdp", "step"], 30, pace=2.0) == pytest.approx(2.0 * (10 + 20 + 15))
-    assert seconds_left([], ["react"], 30, pace=2.0) == 60
-    assert seconds_left(rows, ["react"], 30, pace=None) is None
-    assert [format_time_left(s) for s in (5, 600, 6000)] == [
-        "less than a minute left",
-        "about 10 min left",
-        "about 1 h 40 min left",
-    ]
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(5, "less than a minute left"), (600, "about 10 min left"), (6000, "about 1 h 40 min left")],
+)
+def test_the_time_that_is_left_in_words(seconds: float, text: str):
+    assert format_time_left(seconds) == text
 
 
 def event(node: str, calls: int = 0, new: bool = False, **observation: Any) -> Event:
@@ -357,39 +350,64 @@ def test_bad_arguments(arguments: tuple[str, ...], fix: str, capsys: pytest.Capt
     assert (status, fix in errors) == (2, True)
 
 
-KILLED = """
-import sys
-from certigraph.adapters import benchmarks
-from certigraph.cli import main
-benchmarks.BENCHMARKS["script"] = "doubles:Slow"
-main(["compare", "one=sdp", "two=sdp", "--on", "script", "--out", sys.argv[1]])
+SLOW = """
+import asyncio
+from certigraph.nodes.sdp import always_pass
+
+async def slow(state, runtime):
+    await asyncio.sleep(0.1)
+    return await always_pass(state, runtime)
 """
 
+ABLATION = "ablate sdp blocksworld --swap validate=ablated_operators:slow --swap replan=give_up --task 3-0 --task 4-0 "
+ABLATION += "--trials 2 --model simulated:act=0.2,seed=3 --budget calls=30 --out"
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("folder", "lines"), [("1-one", 1), ("1-one", 40), ("2-two", 25)])
-def test_a_killed_comparison_goes_on(folder: str, lines: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    env = child_environment()
-    process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], env=env, stderr=subprocess.DEVNULL)
-    await_lines(tmp_path / "runs" / "001-only" / "0" / folder, lines)
-    process.send_signal(signal.SIGKILL)
-    process.wait(timeout=60)
-    monkeypatch.setitem(benchmarks.BENCHMARKS, "script", "doubles:Slow")
-    before = {path: path.read_bytes() for path in tmp_path.rglob("trajectory.jsonl")}
-    again = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], env=env, capture_output=True, check=False)
-    assert again.returncode == 0, again.stderr
-    table = json.loads((tmp_path / "table.json").read_text())
-    assert [(m["score"], m["steps"]) for m in table["methods"]] == [(100.0, 26), (100.0, 26)]
-    assert len(list(tmp_path.rglob("trajectory.jsonl"))) == 2
+Row = tuple[str, float, int, int]
+
+
+def test_an_ablation_that_is_killed_three_times_gives_the_rows_of_an_undisturbed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+    (tmp_path / "ablated_operators.py").write_text(SLOW)
+    out, before = tmp_path / "killed", dict[Path, bytes]()
+    for finished in (2, 5, 9):
+        kill_ablation(out, tmp_path, finished)
+        after = {path: path.read_bytes() for path in out.rglob("trajectory.jsonl")}
+        assert all(after[path].startswith(text) for path, text in before.items())  # a run is gone on with
+        before = after
+    assert 9 <= len(ended(out)) < 12
+    for folder in (out, tmp_path / "whole"):
+        subprocess.run(command_of(folder), env=child_environment(tmp_path), capture_output=True, check=True)
+    assert len(list(out.rglob("trajectory.jsonl"))) == len(rows_of(out)) == 12
     assert all(path.read_bytes().startswith(text) for path, text in before.items())
+    assert rows_of(out) == rows_of(tmp_path / "whole")
 
 
-def await_lines(folder: Path, count: int) -> None:
-    for _ in range(6_000):
-        if any(path.read_bytes().count(b"\n") >= count for path in folder.glob("*/trajectory.jsonl")):
-            return
-        time.sleep(0.005)
-    raise AssertionError(f"no {count} lines under {folder}")
+def command_of(out: Path) -> list[str]:
+    code = "import sys; from certigraph.cli import main; main(sys.argv[1:])"
+    return [sys.executable, "-c", code, *ABLATION.split(), str(out)]
+
+
+def kill_ablation(out: Path, site: Path, finished: int) -> None:
+    """Start the ablation and kill it inside a run, once so many runs have ended."""
+    process = subprocess.Popen(command_of(out), env=child_environment(site), stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        over = len(ended(out))
+        if over >= finished and len(list(out.rglob("trajectory.jsonl"))) > over:
+            break
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait(timeout=60) == -signal.SIGKILL
+
+
+def rows_of(out: Path) -> dict[tuple[str, str, int], Row]:
+    """Ending, score and steps of each run, and its calls without those that a kill undid."""
+    return {
+        (row.method, row.task, row.trial): (row.ending, row.score, row.steps, row.calls - redone(out, row.run))
+        for row in comparison_rows_of(read_plan(out), out)
+    }
 
 
 def test_runs_that_a_method_s_own_limit_ended_are_warned_about():

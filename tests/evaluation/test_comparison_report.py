@@ -15,8 +15,8 @@ from certigraph.adapters import benchmarks
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.evaluation.anatomy import analyse
-from certigraph.evaluation.compare import Choice, build_job, compare_logs
-from certigraph.evaluation.comparison import ComparedMethod, ComparisonOutline, build_plan, compare, parse_methods
+from certigraph.evaluation.compare import Choice, build_job, compare_logs, run_comparison
+from certigraph.evaluation.comparison import ComparedMethod, ComparisonOutline, build_plan, parse_methods
 from certigraph.evaluation.comparison_report import (
     comparison_line,
     compute_results,
@@ -183,7 +183,7 @@ def test_comparison_anatomy_and_pages_name_the_faults_and_the_next_call_mends_th
     context = Context(budget=Budget(calls=50))
     given = build_job(parse_methods(("react", "sdp"), ()), "blocksworld", Choice(TASKS), context)
     broken("3-1")
-    compare(given.plan, context, given.benchmark, tmp_path, listener=lambda *_: None)
+    run_comparison(given, tmp_path, silent=True)
     found = write_comparison_report(given.plan, tmp_path)
     assert [(m.n, m.score, m.faults, m.begun) for m in found.comparison.methods] == [(3, 100, 1, 4), (3, 100, 1, 4)]
     page = (tmp_path / "comparison.html").read_text()
@@ -196,6 +196,6 @@ def test_comparison_anatomy_and_pages_name_the_faults_and_the_next_call_mends_th
         cli.main(["anatomy", str(tmp_path), "--out", str(tmp_path / "anatomy")])
     assert "faults" in capsys.readouterr().out
     broken()
-    compare(given.plan, context, given.benchmark, tmp_path, listener=lambda *_: None)
+    run_comparison(given, tmp_path, silent=True)
     mended = write_comparison_report(given.plan, tmp_path).comparison
     assert (mended.n, mended.faults, mended.warnings, mended.left) == (4, 0, (), 0)

@@ -152,7 +152,7 @@ def test_a_method_whose_runs_all_failed_leaves_the_others_their_report(tmp_path:
     given = build_job(parse_methods(("react", "sdp")), "blocksworld", Choice(TASKS), Context())
     cells = [cell for cell in cells_of(given.plan, tmp_path) if cell.method.name == "react"]
     for cell in cells:
-        asyncio.run(carry_out_cell(cell, given.context, given.benchmark))
+        asyncio.run(carry_out_cell(given.plan, cell, given.context, given.benchmark))
     found = write_comparison_report(given.plan, tmp_path)
     assert [(need.method, need.n) for need in found.comparison.needs[:2]] == [("react", 2), ("sdp", 0)]
     assert list(found.curves["calls"]) == ["react"]

@@ -29,9 +29,10 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.textworld.benchmark import TextWorldBenchmark
 from certigraph.adapters.travelplanner.generator import generate_world
+from certigraph.evaluation.comparison import select_stratified_tasks
 from certigraph.evaluation.evaluate import GC_THRESHOLDS, evaluate, evaluate_retry, reduced_garbage_collection
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
-from certigraph.evaluation.inspect_tasks import TASKS, select_stratified_tasks
+from certigraph.evaluation.inspect_tasks import TASKS
 from certigraph.runtime.run import run
 from certigraph.state.records import Action, Task, UnknownName, Usage
 from certigraph.state.trajectory import Footer, read_trajectory

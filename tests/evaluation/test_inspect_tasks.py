@@ -30,17 +30,6 @@ pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 
 pytestmark = pytest.mark.slow  # inspect_ai's own evaluations
 
-TOUCHY = """
-from pathlib import Path
-from certigraph.nodes.sdp import validate
-
-async def touchy(state, runtime):
-    if state["task"].id == "3-1" and not Path({flag!r}).exists():
-        raise ZeroDivisionError("touchy")
-    return await validate(state, runtime)
-"""
-
-
 CUT = """
 from pathlib import Path
 from certigraph.nodes.sdp import validate
@@ -198,24 +187,6 @@ def test_what_cannot_be_honoured_is_refused_before_anything_runs(arguments: dict
     with pytest.raises(UnknownName, match=told):
         evaluate(**arguments, out=tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.usefixtures("_no_data_no_key")
-@pytest.mark.slow
-def test_a_retry_runs_only_what_failed_and_gives_the_whole_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    flag = tmp_path / "fixed"
-    (tmp_path / "touchy_retry.py").write_text(TOUCHY.format(flag=str(flag)))
-    monkeypatch.syspath_prepend(tmp_path)
-    out = tmp_path / "runs"
-    done = evaluate("sdp", "blocksworld", limit=3, swaps=["validate=touchy_retry:touchy"], out=out)
-    assert [row.id for row in done.failed] == ["3-1"]
-    flag.touch()
-    again = evaluate_retry(done.log)
-    assert again.endings == {"goal": 3}
-    kept = {row.run for row in done.rows if row.ending == "goal"}
-    assert kept < {row.run for row in again.rows}
-    assert len(list(out.glob("*/trajectory.jsonl"))) == 4
-    sys.modules.pop("touchy_retry", None)
 
 
 @pytest.mark.usefixtures("_no_data_no_key")

@@ -137,12 +137,14 @@ def test_workers_carry_out_the_same_runs(tmp_path: Path, monkeypatch: pytest.Mon
     @contextmanager
     def pooled(address: str, model: str, **counts: int | None) -> Iterator[Pool]:
         calls.append((address, model, counts))
+        token = cluster._ACTIVE.set(Pool())  # type: ignore[arg-type]
         yield Pool()
+        cluster._ACTIVE.reset(token)
 
     monkeypatch.setattr(cluster, "worker_pool", pooled)
     given, out = file(tmp_path), tmp_path / "out"
     assert run_sweep(prepare_sweep(given, out, ClusterWorkers("local", 1)), silent=True) == []
-    assert calls == 2 * [("local", "simulated:act=0.2,seed=3", {"workers": 1, "at_once": None})]
+    assert calls == [("local", "simulated:act=0.2,seed=3", {"workers": 1, "at_once": None})]
     worked(given, tmp_path / "here")
     assert table(given, out) == table(given, tmp_path / "here")
     assert len(ended(out)) == RUNS

@@ -6,6 +6,7 @@ import pytest
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.protocols import Budget
+from certigraph.evaluation.comparison import select_stratified_tasks
 from certigraph.evaluation.sweep import prepare_sweep
 from certigraph.evaluation.sweep_file import MAX_FILE_BYTES, Sweep, SweepBenchmark, expand_sweep, read_sweep
 from certigraph.state.records import Fault, UnknownName
@@ -130,17 +131,17 @@ def test_every_graph_with_every_variant_that_fits_it():
         "react",
     ]
     assert methods[2].operators["validate"] == {"name": "capped", "args": {"depth": 1}}
-    assert left_out == (
+    assert left_out == [
         "validate=always_pass is not run in react (no slot validate)",
         "validate=capped:depth=1+replan=give_up is not run in react (no slot validate, replan)",
-    )
+    ]
 
 
 @pytest.mark.usefixtures("_generated_worlds")
 def test_a_variant_that_changes_nothing_is_run_once():
     methods, left_out = expand_sweep(asked("sdp", operators=({}, {"validate": "validate"})))
     assert [method.name for method in methods] == ["sdp"]
-    assert left_out == ("sdp validate=validate has the operators of sdp: run once",)
+    assert left_out == ["sdp validate=validate has the operators of sdp: run once"]
 
 
 @pytest.mark.usefixtures("_generated_worlds")
@@ -187,9 +188,6 @@ checkpoints: ""
 
 @pytest.mark.usefixtures("_generated_worlds")
 def test_spread_over_difficulty_where_that_is_requested(tmp_path: Path):
-    pytest.importorskip("inspect_ai")
-    from certigraph.evaluation.inspect_tasks import select_stratified_tasks
-
     text = "benchmarks: [travelplanner]\ngraphs: [sdp]\nlimit: 4\n"
     live = load_benchmark("travelplanner")
     first, spread = (

@@ -13,8 +13,8 @@ from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.evaluation.analyses.rewards import FailedPair, predictor_table
 from certigraph.evaluation.analyses.rewards_report import RewardFindings, format_page
-from certigraph.evaluation.compare import Choice, build_job
-from certigraph.evaluation.comparison import compare, parse_methods
+from certigraph.evaluation.compare import Choice, build_job, run_comparison
+from certigraph.evaluation.comparison import parse_methods
 from certigraph.evaluation.comparison_report import write_comparison_report
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.inspect_tasks import create_dataset
@@ -61,11 +61,9 @@ def test_an_id_that_a_log_would_cut_off_is_refused() -> None:
 def test_a_comparison_of_hostile_tasks_stays_in_its_folder_and_is_text(hostile: None, tmp_path: Path) -> None:
     out = tmp_path / "a" / "b" / "compared"
     context = Context(budget=Budget(calls=2))
-    plan, context, benchmark, _ = build_job(
-        parse_methods(["react", "sdp"], ()), "blocksworld", Choice(tuple(IDS)), context
-    )
-    compare(plan, context, benchmark, out, listener=lambda cell, trajectory: None)
-    write_comparison_report(plan, out)
+    job = build_job(parse_methods(["react", "sdp"], ()), "blocksworld", Choice(tuple(IDS)), context)
+    run_comparison(job, out, silent=True)
+    write_comparison_report(job.plan, out)
     stays(tmp_path, out)
     assert_inert((out / "comparison.html").read_text(encoding="utf-8"))
     with (out / "rows.csv").open(newline="") as file:

@@ -208,7 +208,14 @@ def compare_command(
     """
     check_evaluation_packages("comparisons", *TABLE_PACKAGES)
     from certigraph.cli.output import announce_source
-    from certigraph.evaluation.compare import Choice, build_job, finish_comparison, load_job, print_logs
+    from certigraph.evaluation.compare import (
+        Choice,
+        build_job,
+        compare_logs,
+        finish_comparison,
+        load_job,
+        print_tables,
+    )
     from certigraph.evaluation.comparison import parse_methods
     from certigraph.runtime.registry import create_context
 
@@ -216,7 +223,7 @@ def compare_command(
         if len(logs) < 2 or len(logs) < len(graphs or []):
             raise UnknownName(f"a log can only be compared with other logs: certigraph compare {logs[0]} OTHER.eval")
         check_evaluation_packages("logs", "inspect_ai")
-        print_logs([Path(name) for name in logs], as_json=as_json)
+        print_tables(compare_logs([Path(name) for name in logs]), as_json=as_json)
         return
     if graphs and not report_only:
         announce_source(on, data)
