@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
 
 
-# Intervals of a benchmark's figures (metrics) by resampling tasks, whatever a figure computes.
+# Intervals of a benchmark's figures (metrics), whatever a figure computes.
 
 TaskFooters = Sequence[tuple[str, Footer]]
 FigureFunction = Callable[[TaskFooters], dict[str, float]]
@@ -55,21 +55,15 @@ FigureFunction = Callable[[TaskFooters], dict[str, float]]
 def intervals_of(
     figures: Mapping[str, float], rows: Sequence[BenchmarkRow], compute: FigureFunction
 ) -> dict[str, Interval | None]:
-    """Compute the 95 % bootstrap interval of every figure (metric) except counts and standard errors.
-
-    All runs of a task are resampled together (cluster bootstrap), because they share its difficulty. The benchmark
-    computes its figures again from each resample; see `statistics.figure_intervals`.
+    """Compute the 95 % interval of every figure (metric) except counts and standard errors, clustered by task.
 
     Args:
         figures: the value of each figure over all rows, by name.
         rows: the runs.
-        compute: the method `figures` of the benchmark.
+        compute: the method `figures` of the benchmark; see `statistics.figure_intervals`.
     """
-    tasks: dict[str, list[tuple[str, Footer]]] = defaultdict(list)
-    for row in rows:
-        tasks[row.id].append((row.id, row.footer))
-    wanted = {name: value for name, value in figures.items() if name != "n" and not name.endswith("_stderr")}
-    return figure_intervals(wanted, list(tasks.values()), compute)
+    wanted = {name: value for name, value in figures.items() if not _is_not_a_row(name)}
+    return figure_intervals(wanted, [(row.id, row.footer) for row in rows], [row.id for row in rows], compute)
 
 
 def estimate_pass_hat(rows: Sequence[BenchmarkRow]) -> dict[str, MeanEstimate]:
@@ -113,7 +107,7 @@ class Evaluation(Record):
     figures: dict[str, float]
     """The benchmark's metrics; with several trials also `pass^k`, the probability that k runs of a task all succeed."""
     intervals: dict[str, Interval | None]
-    """95 % interval of each figure, computed over tasks; None if there are too few tasks or no spread."""
+    """95 % interval of each figure, clustered by task; None if there are too few tasks or no spread."""
     rows: tuple[BenchmarkRow, ...]
     log: str
     """Path of the Inspect log, for `inspect view`."""
@@ -239,7 +233,7 @@ def evaluation_of(log: "EvalLog") -> Evaluation:
         figures={**figures, **{name: estimate.mean for name, estimate in estimates.items()}},
         intervals={
             **_intervals(log, figures, scored),
-            **{name: _interval_of(estimate) for name, estimate in estimates.items()},
+            **{name: estimate.interval for name, estimate in estimates.items()},
         },
         rows=rows,
         log=log.location,
@@ -256,10 +250,6 @@ def _explain_missing_results(log: "EvalLog") -> tuple[str, Boundary]:
     return f"the log ends with the status {log.status!r}, as after a crash", "operator"
 
 
-def _interval_of(estimate: MeanEstimate) -> Interval | None:
-    return None if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
-
-
 def _intervals(
     log: "EvalLog", figures: Mapping[str, float], rows: Sequence[BenchmarkRow]
 ) -> dict[str, Interval | None]:
@@ -267,7 +257,7 @@ def _intervals(
     try:  # the log may be somebody else's, so that no code which it names is imported
         benchmark = load_benchmark(metadata["benchmark"], log.eval.task_args.get("data") or None, import_own=False)
     except UnknownName:
-        return {name: None for name in figures if name != "n" and not name.endswith("_stderr")}
+        return {name: None for name in figures if not _is_not_a_row(name)}
     return intervals_of(figures, rows, benchmark.figures)
 
 

@@ -512,7 +512,7 @@ def judging_progress(total: int, *, silent: bool = False) -> Iterator[JudgementL
 
 
 def mean_scores(judgements: Sequence[RubricJudgement]) -> dict[str, MeanEstimate]:
-    """Compute the mean score of each method, 0 to 100, with a t interval clustered by task."""
+    """Compute the mean score of each method, 0 to 100, with a 95 % interval clustered by task."""
     return {
         method: mean_of([j.score for j in group], [j.task for j in group], top=MAX_SCORE)
         for method, group in judgements_by_method(judgements).items()

@@ -136,7 +136,7 @@ def score_command(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Score the answers of another system by the benchmark's official rules, with bootstrap intervals over tasks.
+    """Score the answers of another system by the benchmark's official rules, with 95 % intervals over tasks.
 
     travelplanner: JSON lines with `idx` and `plan`.
 
@@ -150,7 +150,7 @@ def score_command(
     from certigraph.adapters.benchmarks import load_benchmark
     from certigraph.adapters.protocols import FileScorer
     from certigraph.cli.output import announce_source, print_figures
-    from certigraph.evaluation.statistics import bootstrap_intervals
+    from certigraph.evaluation.statistics import figure_intervals
 
     announce_source(benchmark, data)
     live = load_benchmark(benchmark, data)
@@ -159,9 +159,10 @@ def score_command(
             f"benchmark {benchmark!r} cannot score a file; assistantbench, travelplanner, hotpotqa and musique can"
         )
     scores = live.score_file(answers, split)
-    bounds_by_name = bootstrap_intervals([[score] for score in scores], live.rates)
-    intervals = {name: bounds for name, bounds in bounds_by_name.items() if not name.endswith("_stderr")}
-    print_figures(f"{benchmark}: {answers.name}", live.rates(scores), intervals, as_json=as_json)
+    rates = live.rates(scores)
+    wanted = {name: value for name, value in rates.items() if name != "n" and not name.endswith("_stderr")}
+    intervals = figure_intervals(wanted, scores, range(len(scores)), live.rates)
+    print_figures(f"{benchmark}: {answers.name}", rates, intervals, as_json=as_json)
     malformed = [f"idx {score.idx}: {score.malformed}" for score in scores if getattr(score, "malformed", "")]
     if malformed:
         shown = "; ".join(malformed[:MAX_MALFORMED_SHOWN]) + ("; ..." if malformed[MAX_MALFORMED_SHOWN:] else "")
